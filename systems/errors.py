@@ -14,7 +14,7 @@ class SystemsError(TenkenError):
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault of one file: where (file as the user knows it, line from 1) and what, allowed values included."""
+    """One fault of one file: where (line from 1) and what, allowed values included."""
 
     file: str
     line: int | None
@@ -26,7 +26,7 @@ class Problem:
 
 
 class SystemFileError(SystemsError):
-    """A system file or data sheet file is wrong. `problems` holds every fault found, `str()` one line for each."""
+    """A system file or the data sheets are wrong. `problems` has every fault found, `str()` a line for each."""
 
     def __init__(self, problems: Problem | Sequence[Problem]) -> None:
         self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)

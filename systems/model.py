@@ -1,7 +1,7 @@
 """What a machine is, as typed objects; `systems.loader` makes them from `systems/<name>.yaml`.
 
-Units: GB = 10^9 bytes, GiB = 2^30 bytes, GB/s of one direction, TFLOP/s of FP64 unless said otherwise. `None` always
-means "not known" (or, for a count that is found by looking, "not found on the machine where we are").
+Units: GB = 10^9 bytes, GiB = 2^30 bytes, GB/s of one direction, TFLOP/s of FP64 unless said otherwise. `None`
+always means "not known" (or, for a count that is found by looking, "not found on the machine where we are").
 
 The way in for other packages:
 
@@ -9,7 +9,7 @@ The way in for other packages:
     system = loader.load("miyabi")               # or "local": described by looking
     for partition in system.partitions.values():
         partition.scheduler, partition.environments, partition.node.gpu_count
-    ready = system.expand(os.environ)            # ${TENKEN_...} filled in; UnsetVariableError names unset ones
+    ready = system.expand(os.environ)        # ${TENKEN_...} filled in; UnsetVariableError names unset ones
     shown = system.expand(os.environ, strict=False)   # for listing: what is unset stays as it is written
     loader.references(system, "gpu", "stream", metric="triad", subject="gpu", environ="openacc")
     limits.memory(partition, "gpu")              # Limit(value, unit, basis) or Unknown(reason)
@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 
 from systems.errors import UnknownSystemError, UnsetVariableError
 
-#: What a check cannot start without. A partition has `cuda` when its nodes have CUDA devices, `mpi` when an MPI
-#: launches there; an environment has what its compilers can build.
+#: What a check cannot start without. A partition has `cuda` when its nodes have CUDA devices, `mpi` when an
+#: MPI launches there; an environment has what its compilers can build.
 FEATURES = ("cuda", "openacc", "openmp", "mpi")
 #: What a program finds out by itself; a waiver of one that is promised is a FAIL.
 PROMISES = ("managed", "sam", "peer", "device_mpi", "gds")
@@ -39,8 +39,8 @@ PCIE_GT_PER_S = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 def pcie_gbs(generation: int, width: int) -> float:
     """Bandwidth of a PCIe link in GB/s, one direction, from the line rate and the line code alone.
 
-    Generations 1 and 2 carry 8 bits in 10, from 3 on 128 in 130 (PCI Express Base Specification); packet headers
-    take some 10 % more, which is why measured copies stay below.
+    Generations 1 and 2 carry 8 bits in 10, from 3 on 128 in 130 (PCI Express Base Specification); packet
+    headers take some 10 % more, which is why measured copies stay below.
     """
     code = 8 / 10 if generation <= 2 else 128 / 130
     return PCIE_GT_PER_S[generation] * code * width / 8
@@ -137,7 +137,7 @@ class Node:
     numa_nodes: int | None = None
     memory_bytes: int | None = None
     memory_gbs: float | None = None
-    """Peak of the whole node's memory, where it differs from sockets x data sheet (slower or fewer modules)."""
+    """Peak of the whole node's memory, where it differs from sockets x data sheet (fewer modules, say)."""
     memory_gbs_source: str | None = None
     caches: Mapping[str, int] = field(default_factory=dict)
     """Bytes of all caches of a level in the node together: {"L1d": ..., "L2": ..., "L3": ...}."""
@@ -158,7 +158,7 @@ class Node:
     host_link: Link | None = None
     """As found by looking; else the data sheet has it."""
     pair_links: Link | None = None
-    """Links between any two GPUs of the node (all of a GPU's links where a switch joins them). None: not known."""
+    """Links between any two GPUs of the node (all of a GPU's where a switch joins them). None: not known."""
 
     @property
     def last_level_cache_bytes(self) -> int | None:
@@ -250,7 +250,7 @@ class UserVariable:
 
 @dataclass(frozen=True)
 class Reference:
-    """A known figure of this machine. Bounds are fractions of the value (of the range's ends), None: unbounded."""
+    """A known figure of this machine. Bounds are fractions of the value (of the range's ends) or None."""
 
     program: str
     metric: str
@@ -327,7 +327,7 @@ class System:
         return self.partitions[name]
 
     def values(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Value of each user variable that has one, from `env` or its default. An empty one counts as unset."""
+        """Value of each user variable that has one, from `env` or its default. Empty counts as unset."""
         found = {name: env.get(name) or variable.default for name, variable in self.variables.items()}
         return {name: value for name, value in found.items() if value}
 
@@ -339,8 +339,8 @@ class System:
     def expand(self, env: Mapping[str, str], strict: bool = True) -> System:
         """The same system with user variables filled in, wherever a file may name them.
 
-        Raises UnsetVariableError, once, naming all required variables that are unset and all values that cannot
-        stand in a job script. With `strict=False` (listing) neither is an error and the text stays as written.
+        Raises UnsetVariableError, once, naming all required variables that are unset and all values that
+        cannot stand in a job script. With `strict=False` (listing) neither is an error and the text stays.
         """
         values = self.values(env)
         if strict:

@@ -1,11 +1,12 @@
 """YAML 1.2 with line numbers: plain data, and the line of every key.
 
-YAML 1.2 because YAML 1.1 reads the walltime `1:30:00` as 5400 and the word `no` as false. Duplicate keys are an
-error here; many readers keep the last one without a word.
+YAML 1.2 because YAML 1.1 reads the walltime `1:30:00` as 5400 and the word `no` as false. Duplicate keys are
+an error here; many readers keep the last one without a word.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import math
 import re
@@ -65,9 +66,11 @@ def parse(text: str, shown: str) -> Document:
         what = " ".join(str(part) for part in (error.context, error.problem) if part)
         raise SystemFileError(Problem(shown, _line(error), f"is not valid YAML: {what}")) from None
     except (YAMLError, ValueError) as error:
-        raise SystemFileError(Problem(shown, None, f"is not valid YAML: {error}".replace("\n", " "))) from None
+        what = f"is not valid YAML: {' '.join(str(error).split())}"
+        raise SystemFileError(Problem(shown, None, what)) from None
     if not isinstance(tree, dict):
-        raise SystemFileError(Problem(shown, 1, "is empty" if tree is None else "must be a map of keys to values"))
+        what = "is empty" if tree is None else "must be a map of keys to values"
+        raise SystemFileError(Problem(shown, 1, what))
     lines: dict[KeyPath, int] = {(): 1}
     try:
         return Document(shown, _plain(tree, (), lines, shown), lines)
@@ -120,7 +123,6 @@ def _plain(value: Any, path: KeyPath, lines: dict[KeyPath, int], shown: str) -> 
 
 
 def _note(lines: dict[KeyPath, int], path: KeyPath, parent: Any, kind: str, key: Any) -> None:
-    try:
+    # A key from a merge (<<) has no place of its own: the part around it is named instead.
+    with contextlib.suppress(AttributeError, KeyError, TypeError):
         lines[path] = getattr(parent.lc, kind)(key)[0] + 1
-    except (AttributeError, KeyError, TypeError):
-        pass  # a key from a merge (<<) has no place of its own: the part around it is named instead
