@@ -26,7 +26,7 @@ class Problem:
 
 
 class SystemFileError(SystemsError):
-    """A system file or the data sheets are wrong. `problems` has every fault found, `str()` a line for each."""
+    """A system file or the data sheets are wrong. `problems` has every fault, `str()` a line for each."""
 
     def __init__(self, problems: Problem | Sequence[Problem]) -> None:
         self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)

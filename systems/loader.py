@@ -5,9 +5,9 @@
     load_all()                   -> {name: System} of all files, without `local` (looking costs time)
     references(system, partition, program, ...) -> the references that hold for a run
 
-Errors are `systems.errors.SystemFileError` (file, line, what, allowed values) and `UnknownSystemError`. A file
-that was read and checked once is taken from `.cache/systems/` until it, the schema, the data sheets, this package
-or a metrics.yaml changes; see `systems.cache`.
+Errors are `systems.errors.SystemFileError` (file, line, what, allowed values) and `UnknownSystemError`. A
+file that was read and checked once is taken from `.cache/systems/` until it, the schema, the data sheets, this
+package or a metrics.yaml changes; see `systems.cache`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from systems import cache, hardware
-from systems.errors import SystemFileError, UnknownSystemError
+from systems.errors import Problem, SystemFileError, UnknownSystemError
 from systems.hardware import Sheets
 from systems.model import (
     Container,
@@ -70,7 +70,7 @@ def load_all(
 ) -> dict[str, System]:
     """All systems that have a file, by name. Raises SystemFileError with every problem of every file."""
     systems: dict[str, System] = {}
-    problems = []
+    problems: list[Problem] = []
     for name, file in files(folder).items():
         try:
             systems[name] = load_file(file, src=src, cache_folder=cache_folder)
@@ -111,8 +111,8 @@ def references(
 ) -> list[Reference]:
     """References of one program on one partition; each argument that is given narrows the list.
 
-    `parameters` are those of a run (the result document's): a reference whose selector names another value, or
-    a parameter that the run does not have, does not hold for it.
+    `parameters` are those of a run (the result document's): a reference whose selector names another value,
+    or a parameter that the run does not have, does not hold for it.
     """
     return [
         reference
@@ -246,7 +246,7 @@ def _pair_links(gpu: GpuSheet | None, count: int | str | None) -> Link | None:
     """The links between any two GPUs: that many of the sheet's, or all of them through a switch."""
     if gpu is None or gpu.gpu_links is None or not count:
         return None
-    return gpu.gpu_links if count == "all" else replace(gpu.gpu_links, count=count)
+    return gpu.gpu_links if count == "all" else replace(gpu.gpu_links, count=int(count))
 
 
 def _reference(raw: Mapping[str, Any]) -> Reference:
