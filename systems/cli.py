@@ -1,6 +1,6 @@
 """`tenken systems`: list, describe, check and begin machine descriptions.
 
-Exit codes: 0 done, 1 a file is wrong, 2 bad arguments (an unknown system, a file that is not there or that exists).
+Exit codes: 0 done, 1 a file is wrong, 2 bad arguments (an unknown system, no such file, a file in the way).
 """
 
 from __future__ import annotations
@@ -115,8 +115,9 @@ def describe(system: System, env: Mapping[str, str]) -> Iterator[str]:
         low, high = reference.bounds
         span = f"{'any' if low is None else f'{low:.6g}'} to {'any' if high is None else f'{high:.6g}'}"
         yield (
-            f"reference {reference.program}.{reference.metric} per {reference.subject}: {span} {reference.unit}, "
-            f"{reference.statistic} ({reference.published or 'own runs'}: {reference.source})"
+            f"reference {reference.program}.{reference.metric} per {reference.subject}: "
+            f"{span} {reference.unit}, {reference.statistic} "
+            f"({reference.published or 'own runs'}: {reference.source})"
         )
     for note in system.notes:
         yield f"note: {note}"
@@ -177,14 +178,12 @@ def _validate(arguments: argparse.Namespace) -> int:
     if missing:
         return _complain(f"no such file: {', '.join(map(str, missing))}", 2)
     worst = 0
-    checks = [(file, lambda file=file: loader.load_file(file, cache_folder=None)) for file in arguments.files]
-    if not checks:
-        checks = [(hardware.FILE, lambda: hardware.load(cache_folder=None))]
-        for file in loader.files().values():
-            checks.append((file, lambda file=file: loader.load_file(file, cache_folder=None)))
-    for file, check in checks:
+    for file in arguments.files or [hardware.FILE, *loader.files().values()]:
         try:
-            check()
+            if file == hardware.FILE:
+                hardware.load(cache_folder=None)
+            else:
+                loader.load_file(file, cache_folder=None)
         except SystemFileError as error:
             worst = _complain(error, 1)
         else:
@@ -196,7 +195,8 @@ def _new(arguments: argparse.Namespace) -> int:
     name = arguments.name
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in (loader.LOCAL, hardware.FILE.stem):
         return _complain(
-            f"'{name}' is no name for a system; allowed: lower case letters, digits and -, not 'local', not 'hardware'",
+            f"'{name}' is no name for a system; allowed: lower case letters, digits and - "
+            "(but not 'local' or 'hardware')",
             2,
         )
     file = arguments.folder / f"{name}.yaml"

@@ -11,6 +11,7 @@ read below `root` and run by `run`, so tests hand in a made-up machine.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import platform
 import re
@@ -40,6 +41,8 @@ Runner = Callable[[Sequence[str]], "str | None"]
 Which = Callable[[str], "str | None"]
 
 PARTITION = "node"
+#: Where /proc, /sys and /dev are looked for.
+ROOT = Path("/")
 _HYPERVISORS = {
     "qemu": "QEMU",
     "kvm": "KVM",
@@ -96,7 +99,7 @@ class Looker:
         self.run = run
         self.which = which
         self.env = env
-        self.live = root == Path("/")
+        self.live = root == ROOT
         self.notes: list[str] = []
 
     # -- files ----------------------------------------------------------------------------------------------
@@ -252,7 +255,11 @@ class Looker:
         devices = self.listing("dev", r"nvidia\d+") or self.listing("proc/driver/nvidia/gpus", r".*:.*")
         count = len(devices) or (1 if self._jetson() else 0)
         visible = self._visible()
-        return count if visible is None else min(count, len(visible))
+        if visible is None:
+            return count
+        # CUDA stops at the first entry that is no device.
+        there = itertools.takewhile(lambda entry: not entry.isdigit() or int(entry) < count, visible)
+        return min(count, len(list(there)))
 
     def _visible(self) -> list[str] | None:
         """Entries of CUDA_VISIBLE_DEVICES up to the first that is none, as CUDA reads it. None: not set."""
@@ -428,7 +435,7 @@ class Looker:
 
 
 def describe(
-    root: Path = Path("/"),
+    root: Path = ROOT,
     run: Runner = run_command,
     which: Which = shutil.which,
     env: Mapping[str, str] | None = None,
@@ -465,14 +472,14 @@ def describe(
     )
 
 
-def gpu_count(root: Path = Path("/"), env: Mapping[str, str] | None = None) -> int:
+def gpu_count(root: Path = ROOT, env: Mapping[str, str] | None = None) -> int:
     """NVIDIA GPUs of this node that a program started here would see, from device files alone."""
     return Looker(
         root, lambda command: None, lambda name: None, os.environ if env is None else env
     ).gpu_count()
 
 
-def resolve(system: System, root: Path = Path("/"), env: Mapping[str, str] | None = None) -> System:
+def resolve(system: System, root: Path = ROOT, env: Mapping[str, str] | None = None) -> System:
     """Fill in what a file leaves to looking (`count: found`), where this machine has GPUs; else unchanged."""
     look = Looker(root, lambda command: None, lambda name: None, os.environ if env is None else env)
     count = look.gpu_count()
