@@ -20,6 +20,8 @@ DIRECTIONS = ("higher", "lower")
 STATISTICS = ("median", "best", "p5", "p95", "mean", "total")
 SUBJECTS = ("host", "gpu", "pair", "ranks")
 PLOTS = ("bars", "series", "sweep", "matrix", "phases")
+#: What a data sheet can tell where the program cannot: the memory's, the host link's or the GPU-GPU link's peak.
+DATA_SHEETS = ("memory", "host_link", "gpu_link")
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Metric:
 
     `floor` and `max_spread` map a subject to a fraction (or to None: not judged): the least efficiency against
     the physical limit that passes without a reference, and the largest (best - value) / best that is still a
-    valid measurement.
+    valid measurement. `data_sheet` names the figure of the machine's data sheet that bounds it where the program
+    itself knows no limit.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Metric:
     group: str
     published: tuple[str, ...] = ()
     optional: bool = False
+    data_sheet: str | None = None
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,7 @@ def _metric(name: str, raw: Any, where: str) -> Metric:
         group=str(raw.get("group", name)),
         published=tuple(str(row) for row in raw.get("published", ())),
         optional=bool(raw.get("optional", False)),
+        data_sheet=_one_of(raw["data_sheet"], DATA_SHEETS, where, "data_sheet") if raw.get("data_sheet") else None,
     )
 
 

@@ -80,6 +80,14 @@ class MetricValue:
         """Distance of the median from the best as a fraction of the best; 0 when best is 0."""
         return abs(self.best - self.median) / abs(self.best) if self.best else 0.0
 
+    def statistic_named(self, statistic: str) -> float:
+        """best, median, p5, p95 or mean of the samples; the value for `total`."""
+        if statistic == "mean":
+            return math.fsum(self.samples) / len(self.samples)
+        return {"best": self.best, "median": self.median, "p5": self.p5, "p95": self.p95, "total": self.value}[
+            statistic
+        ]
+
     def inconsistencies(self) -> list[str]:
         """What the stated statistics say against the samples: empty when they agree to a millionth."""
         ordered = sorted(self.samples)

@@ -27,14 +27,15 @@ MEMORY_CLOCK_FLOOR = 0.98
 
 @dataclass(frozen=True)
 class Bounds:
-    """A reference as the judgement needs it.
+    """A reference as the judgement needs it: `low` and `high` in `unit`, None where it sets no bound.
 
-    `lower` and `upper` are signed fractions of `value` (-0.05, 0.05) or None for no bound, as in ReFrame.
+    `statistic` is the one the reference was taken by (best, median, ...); the run's same statistic is held
+    against it. `value` is the reference itself, `source` where it comes from.
     """
 
     value: float
-    lower: float | None
-    upper: float | None
+    low: float | None
+    high: float | None
     unit: str
     statistic: str
     source: str
@@ -55,7 +56,8 @@ class Expectation:
 
     `subjects` are the kinds (host, gpu, pair, ranks) for which metrics must come. `gpus`, `cores` and `ranks`
     are counts, None where nothing is promised. `metrics` restricts the program's metrics (None: all that are
-    not optional). `parameters` must stand in the document with these values.
+    not optional). `parameters` must stand in the document with these values. `limits` are the data sheets' figures by
+    what they bound and for which subject: ("memory", "gpu").
     """
 
     subjects: tuple[str, ...]
@@ -65,7 +67,7 @@ class Expectation:
     metrics: tuple[str, ...] | None = None
     promises: frozenset[str] = frozenset()
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    limits: Mapping[str, Limit] = field(default_factory=dict)
+    limits: Mapping[tuple[str, str], Limit] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -339,11 +341,11 @@ def _samples(document: Document, program: Program, expect: Expectation) -> list[
     return found
 
 
-def _limit_of(document: Document, metric: MetricValue, expect: Expectation) -> Mapping[str, Any]:
-    """The document's own limit; where it is unknown, the data sheet's for that kind of subject and that unit."""
+def _limit_of(document: Document, metric: MetricValue, declared: Metric, expect: Expectation) -> Mapping[str, Any]:
+    """The document's own limit; where it is unknown, what the data sheet says, if the metric names it."""
     limit = document.raw["limits"][metric.id]
-    sheet = expect.limits.get(metric.kind)
-    if "unknown" in limit and sheet is not None and sheet.unit == metric.unit:
+    sheet = expect.limits.get((declared.data_sheet or "", metric.kind))
+    if "unknown" in limit and sheet is not None:
         return asdict(sheet)
     return limit
 
@@ -353,84 +355,94 @@ def _hold(
 ) -> tuple[JudgedMetric, list[Finding]]:
     """Hold one metric against its physical limit and its reference (or the floor where there is none)."""
     subject = f"{document.node} {metric.place}"
-    higher = metric.direction == "higher"
-    limit = _limit_of(document, metric, expect)
-    findings: list[Finding] = []
-    beyond: float | None = None
-    efficiency: float | None = None
-    if "value" in limit:
-        if limit["unit"] != metric.unit:
-            text = f"{subject}: {metric.id} is in {metric.unit} but its limit in {limit['unit']}"
-            findings.append(Finding(FAIL, text, metric.id, subject))
-        else:
-            beyond = limit["value"] * LIMIT_HEADROOM if higher else limit["value"] / LIMIT_HEADROOM
-            efficiency = metric.value / limit["value"] if higher else limit["value"] / metric.value
-
+    limit = _limit_of(document, metric, declared, expect)
     known = reference(metric)
+    for other, name in ((limit.get("unit", metric.unit), "limit"), (known.unit if known else metric.unit, "reference")):
+        if other != metric.unit:
+            text = f"{subject}: {metric.id} is in {metric.unit} but its {name} in {other}"
+            judged = _judged(FAIL, metric, metric.value, metric.statistic, None, {"unknown": text}, (None, None), "")
+            return judged, [Finding(FAIL, text, metric.id, subject)]
+
+    higher = metric.direction == "higher"
+    beyond = _beyond(limit, higher)
+    number, statistic = metric.value, metric.statistic
     low: float | None = None
     high: float | None = None
-    basis = "unreferenced"
-    held = ""
+    basis, held = "unreferenced", ""
+    floor = declared.floor.get(metric.kind)
     if known is not None:
-        basis = "reference"
-        if known.unit != metric.unit or known.statistic not in (metric.statistic, "any"):
-            text = (
-                f"{subject}: {metric.id} is a {metric.statistic} in {metric.unit} but its reference "
-                f"a {known.statistic} in {known.unit}"
-            )
-            findings.append(Finding(FAIL, text, metric.id, subject))
-        low = known.value * (1 + known.lower) if known.lower is not None else None
-        high = known.value * (1 + known.upper) if known.upper is not None else None
+        number, statistic = metric.statistic_named(known.statistic), known.statistic
+        low, high, basis = known.low, known.high, "reference"
         held = f"reference {known.value:.6g} {known.unit}, {known.source}"
-    elif beyond is not None and declared.floor.get(metric.kind) is not None:
-        floor = float(declared.floor[metric.kind] or 0)
+    elif beyond is not None and floor:
+        low, high = (limit["value"] * floor, None) if higher else (None, limit["value"] / floor)
         basis = "limit floor"
-        low, high = (limit["value"] * floor, None) if higher else (None, limit["value"] / floor if floor else None)
         held = f"{100 * floor:.0f} % of the limit {limit['value']:.6g} {metric.unit}, {limit['basis']}"
+
+    findings: list[Finding] = []
+    if beyond is not None and ((metric.value > beyond) if higher else (metric.value < beyond)):
+        text = (
+            f"{subject}: {metric.id} = {metric.value:.6g} {metric.unit} is beyond {LIMIT_HEADROOM} of the physical "
+            f"limit {limit['value']:.6g} {limit['unit']} ({limit['basis']}): cached data or miscounted bytes"
+        )
+        findings.append(_miss(text, metric, metric.value, subject, beyond))
+    elif low is not None and number < low:
+        findings.append(_out(subject, metric, number, statistic, "below", low, held))
+    elif high is not None and number > high:
+        findings.append(_out(subject, metric, number, statistic, "above", high, held))
     if beyond is not None:
-        if higher:
-            high = beyond if high is None else min(high, beyond)
-        else:
-            low = beyond if low is None else max(low, beyond)
-        if (metric.value > beyond) if higher else (metric.value < beyond):
-            text = (
-                f"{subject}: {metric.id} = {metric.value:.6g} {metric.unit} is beyond {LIMIT_HEADROOM} of the physical "
-                f"limit {limit['value']:.6g} {limit['unit']} ({limit['basis']}): cached data or miscounted bytes"
-            )
-            findings.append(_miss(text, metric, subject, beyond))
-    if not findings:
-        if low is not None and metric.value < low:
-            findings.append(_out(subject, metric, "below", low, held))
-        elif high is not None and metric.value > high:
-            findings.append(_out(subject, metric, "above", high, held))
-    judged = JudgedMetric(
-        verdict=FAIL if findings else PASS,
-        value=metric.value,
+        low, high = (low, min(high or beyond, beyond)) if higher else (max(low or beyond, beyond), high)
+    verdict = FAIL if findings else PASS
+    return _judged(verdict, metric, number, statistic, known, limit, (low, high), basis), findings
+
+
+def _beyond(limit: Mapping[str, Any], higher: bool) -> float | None:
+    """The value past which a figure is impossible; None where no limit is known."""
+    if "value" not in limit:
+        return None
+    return limit["value"] * LIMIT_HEADROOM if higher else limit["value"] / LIMIT_HEADROOM
+
+
+def _judged(
+    verdict: str,
+    metric: MetricValue,
+    number: float,
+    statistic: str,
+    known: Bounds | None,
+    limit: Mapping[str, Any],
+    bounds: tuple[float | None, float | None],
+    basis: str,
+) -> JudgedMetric:
+    efficiency = None
+    if "value" in limit:
+        efficiency = metric.value / limit["value"] if metric.direction == "higher" else limit["value"] / metric.value
+    return JudgedMetric(
+        verdict=verdict,
+        value=number,
         unit=metric.unit,
         direction=metric.direction,
-        statistic=metric.statistic,
+        statistic=statistic,
         reference=asdict(known) if known is not None else None,
         limit=dict(limit),
         efficiency=efficiency,
-        bounds=(low, high),
+        bounds=bounds,
         basis=basis,
     )
-    return judged, findings
 
 
-def _miss(text: str, metric: MetricValue, subject: str, bound: float) -> Finding:
-    return Finding(
-        FAIL, text, metric.id, subject, metric.value, metric.unit, bound, abs(metric.value - bound) / abs(bound)
-    )
+def _miss(text: str, metric: MetricValue, number: float, subject: str, bound: float) -> Finding:
+    return Finding(FAIL, text, metric.id, subject, number, metric.unit, bound, abs(number - bound) / abs(bound))
 
 
-def _out(subject: str, metric: MetricValue, side: str, bound: float, held: str) -> Finding:
-    miss = abs(metric.value - bound) / abs(bound)
+def _out(
+    subject: str, metric: MetricValue, number: float, statistic: str, side: str, bound: float, held: str
+) -> Finding:
+    miss = abs(number - bound) / abs(bound)
     text = (
-        f"{subject}: {metric.id} = {metric.value:.6g} {metric.unit} is {side} {bound:.6g} {metric.unit} "
+        f"{subject}: {metric.id} = {number:.6g} {metric.unit} ({statistic}) is {side} {bound:.6g} {metric.unit} "
         f"by {100 * miss:.1f} % ({held})"
     )
-    return _miss(text, metric, subject, bound)
+    return _miss(text, metric, number, subject, bound)
 
 
 def reframe_reference(judged: JudgedMetric) -> tuple[float, float | None, float | None, str]:
