@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from reframe.core.exceptions import ReframeError
-
-from systems import limits, loader
 from systems.errors import UnsetVariableError
 from systems.model import Environment, Partition, Reference, System
+
+from systems import limits, loader
 from tenken.document import Document, MetricValue
 from tenken.verdict import Bounds, Expectation, Limit
 

@@ -6,9 +6,10 @@ import os
 import sys
 from typing import Any
 
-from systems import loader
 from systems.errors import SystemFileError
 from systems.model import Environment, Partition, System
+
+from systems import loader
 from tenken.archive import new_session, session_folder
 from tenken.paths import ROOT, archive_root
 
