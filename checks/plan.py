@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from systems.model import System
+
 from tenken.errors import TenkenError
 from tenken.paths import ROOT
 
