@@ -38,6 +38,7 @@ class StreamOpenACC(StreamBase):
     """STREAM by OpenACC, the way the Reedbush-H figures of 2017 were measured."""
 
     descr = "STREAM, OpenACC"
+    valid_systems = ["+cuda"]
     valid_prog_environs = ["+openacc"]
     arguments = {"backend": "openacc"}
     asked = {"backend": "openacc"}
