@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -187,8 +187,6 @@ def _when(session: Session, info: Mapping[str, Any]) -> str:
     """Start of the session, in UTC where it is known so, else as ReFrame wrote it."""
     start = info.get("time_start_unix")
     if words.is_number(start):
-        from datetime import timezone
-
         return datetime.fromtimestamp(start, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     times = sorted(str(c.record.time) for c in session.cases if c.record is not None and c.record.time)
     return times[0].replace("T", " ")[:16] + " UTC" if times else "unknown"
@@ -299,8 +297,8 @@ def _sections(session: Session, catalogue: Mapping[str, Any], rows: Mapping[int,
         if many:
             every = [r for c in section.cases if not c.superseded for r in rows[id(c)]]
             section.summaries = _summaries(every)
-            section.plots = pictures.draw([r for r in every if not r.at and r.plot in ("bars", "series")] and
-                                          [_as_bars(r) for r in every if not r.at and r.plot in ("bars", "series")])
+            section.plots = pictures.draw([replace(r, plot="bars") for r in every
+                                           if not r.at and r.plot in ("bars", "series")])
             room -= sum(len(p.svg) for p in section.plots)
         ordered = sorted(section.cases, key=lambda c: words.VERDICTS.index(c.verdict)) if many else section.cases
         for case in ordered:
@@ -314,12 +312,6 @@ def _sections(session: Session, catalogue: Mapping[str, Any], rows: Mapping[int,
             room -= len(html)
             section.html.append(html)
     return sections
-
-
-def _as_bars(row: Row) -> Row:
-    from dataclasses import replace
-
-    return replace(row, plot="bars")
 
 
 def _summaries(rows: list[Row]) -> list[Summary]:
@@ -402,7 +394,8 @@ def _describe(detail: Detail, case: Case, rows: list[Row]) -> None:
         detail.health.append({"title": f"GPU {device.get('index')}", "table": table, "samples": device.get("samples"),
                               "xids": xids})
     verification = document.get("verification") or {}
-    detail.verification = [c for c in verification.get("checks") or [] if isinstance(c, dict)]
+    detail.verification = [{k: c.get(k) for k in ("what", "detail", "error", "tolerance", "passed")}
+                           for c in verification.get("checks") or []]
     detail.parameters = _pairs(document.get("parameters"))
     detail.placement = _pairs(document.get("placement"))
     detail.route = _pairs(document.get("path"))
