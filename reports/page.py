@@ -25,6 +25,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 #: one, rows of the verdict table before passing subjects share a row, metric rows of a table, samples of a metric.
 MAX_DETAIL, MAX_PLOTS, MAX_WHOLE, MAX_VERDICT_ROWS, MAX_ROWS, MAX_SAMPLES = 1_600_000, 40, 4, 400, 60, 400
 MAX_ATTENTION = 40
+#: Passing subjects of one case that keep a row each: eight GPUs do, the 56 pairs between them do not.
+MAX_SUBJECTS = 8
 
 GLYPHS = {"PASS": "✓", "FAIL": "✕", "INVALID": "?", "WAIVED": "–"}
 MEANINGS = {
@@ -216,14 +218,18 @@ def _verdict_rows(session: Session, rows: Mapping[int, list[Row]], anchors: Mapp
     by_case = {id(c): _subjects(c, rows[id(c)]) for c in session.cases}
     fold = sum(map(len, by_case.values())) > MAX_VERDICT_ROWS
     table = []
-    for case in session.cases:
+    # Builds come last: a reader looks for the machine.
+    for case in sorted(session.cases, key=lambda c: c.build):
         subjects = by_case[id(case)]
-        if fold and case.verdict in ("PASS", "WAIVED") and len(subjects) > 1:
-            lowest = min((s for s in subjects if s["efficiency"] is not None), key=lambda s: s["efficiency"],
-                         default=subjects[0])
-            subjects = [{**lowest, "subject": f"{len(subjects)} subjects, all {case.verdict}"}]
+        good = [s for s in subjects if s["verdict"] in ("PASS", "WAIVED")]
+        if len(good) > (1 if fold else MAX_SUBJECTS):
+            lowest = min((s for s in good if s["efficiency"] is not None), key=lambda s: s["efficiency"],
+                         default=good[0])
+            kind = "pairs" if all("→" in s["subject"] for s in good) else "subjects"
+            every = f"all {len(good)} {kind}" if len(good) == len(subjects) else f"the other {len(good)} {kind}"
+            subjects = [s for s in subjects if s not in good] + [{**lowest, "subject": every}]
         for subject in subjects:
-            table.append({"check": case.check, "anchor": anchors[id(case)], "nodes": ", ".join(case.nodes) or "–",
+            table.append({"check": case.check, "anchor": anchors.get(id(case), ""), "nodes": ", ".join(case.nodes) or "–",
                           "place": case.place, "superseded": case.superseded, "case": case, **subject})
     return table
 
@@ -268,6 +274,8 @@ def _about(finding: Any, subject: str, rows: list[Row], groups: Mapping[str, Any
 
 def _verdict_row(subject: str, verdict: str, rows: list[Row], findings: list[Any]) -> dict[str, Any]:
     judged = [r for r in rows if r.efficiency is not None and not r.at]
+    # Beside a verdict stands the figure that it is about.
+    judged = [r for r in judged if r.verdict == verdict] or judged
     lowest = min(judged, key=lambda r: r.efficiency or 0, default=None)
     messages = [f.message for f in findings]
     return {"subject": subject, "verdict": verdict, "efficiency": lowest.efficiency if lowest else None,
@@ -281,7 +289,8 @@ def _sections(session: Session, catalogue: Mapping[str, Any], rows: Mapping[int,
               environment: jinja2.Environment) -> list[Section]:
     by_check: dict[str, list[Case]] = {}
     for case in session.cases:
-        by_check.setdefault(case.check, []).append(case)
+        if not (case.build and case.verdict == "PASS"):
+            by_check.setdefault(case.check, []).append(case)
     sections = []
     for number, (check, cases) in enumerate(by_check.items(), 1):
         places = _some(c.place for c in cases)
@@ -334,10 +343,14 @@ def _summaries(rows: list[Row]) -> list[Summary]:
 
 def _detail(case: Case, rows: list[Row], anchor: str, pictures: Pictures | None) -> Detail:
     detail = Detail(case, anchor)
-    plain = [r for r in rows if not r.at or r.verdict in ("FAIL", "INVALID")]
-    if len(rows) <= 24:
-        plain = rows
-    kept = {id(r) for r in plain}
+    # Of a long sweep the table shows the last point of each path, which is mostly the plateau; the rest is folded.
+    last = {(r.name, r.subject, *(str(v) for v in r.at.values() if not words.is_number(v))): id(r) for r in rows}
+    plain = rows if len(rows) <= 24 else [
+        r for r in rows if not r.at or r.verdict in ("FAIL", "INVALID") or id(r) in last.values()]
+    # A heat map has its numbers in it.
+    pairs = sum(r.plot == "matrix" for r in plain) > MAX_SUBJECTS
+    kept = {id(r) for r in plain if not (pairs and r.plot == "matrix" and r.verdict == "PASS")}
+    plain = [r for r in plain if id(r) in kept]
     rest = [r for r in rows if id(r) not in kept]
     plain.sort(key=lambda r: r.verdict not in ("FAIL", "INVALID")) if len(plain) > MAX_ROWS else None
     detail.rows, rest = plain[:MAX_ROWS], plain[MAX_ROWS:] + rest

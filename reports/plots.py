@@ -30,7 +30,7 @@ MAX_BARS = 40
 #: Lines overlaid in one panel, panels of one plot, cells of a heat map's side, labelled outliers of a strip
 MAX_LINES, MAX_PANELS, MAX_SIDE, MAX_LABELS = 16, 12, 24, 5
 
-WIDTH = 9.6  # inches at 72 units each; the page shows one unit as about one CSS pixel
+WIDTH = 12.0  # inches at 72 units each; the page shows one unit as about one CSS pixel
 
 
 @functools.cache
@@ -176,7 +176,7 @@ def _key(kind: str, label: str, colour: str) -> Any:
     style: dict[str, Any] = {
         "bar": {"facecolor": colour}, "whisker": {"color": colour, "linewidth": 1.2},
         "limit": {"color": colour, "marker": "|", "markersize": 12, "markeredgewidth": 2.4, "linestyle": "none"},
-        "reference": {"color": colour, "marker": "D", "markersize": 5, "linestyle": "none"},
+        "reference": {"color": colour, "marker": "|", "markersize": 12, "markeredgewidth": 2, "linestyle": "none"},
         "dot": {"color": colour, "marker": "o", "markersize": 5, "linestyle": "none"},
         "line": {"color": colour, "linewidth": 1.8},
         "dashed": {"color": colour, "linewidth": 1.4, "linestyle": (0, (5, 3))},
@@ -222,12 +222,13 @@ def _bar_panel(axis: Any, panel: list[Row], shade: dict[str, str], rows: list[Ro
                 axis.plot([row.p5, row.p95], [y, y], color=COLOURS["ink"], linewidth=1.2)
             low, high = row.bounds
             if row.reference is not None:
+                # Neighbours with one reference make one band behind the ends of their bars.
                 if low is not None or high is not None:
-                    ends = [row.reference if low is None else low, row.reference if high is None else high]
-                    axis.plot(ends, [y + 0.26] * 2, color=COLOURS["reference"], linewidth=1.6)
-                axis.plot(row.reference, y + 0.26, "D", color=COLOURS["reference"], markersize=4.5)
+                    left, right = row.reference if low is None else low, row.reference if high is None else high
+                    axis.barh(y, right - left, left=left, height=1.0, color=COLOURS["reference"], alpha=0.2)
+                axis.plot([row.reference] * 2, [y - 0.5, y + 0.5], color=COLOURS["reference"], linewidth=1.6)
             if row.limit:
-                axis.plot([row.limit] * 2, [y - 0.42, y + 0.42], color=COLOURS["limit"], linewidth=2.4)
+                axis.plot([row.limit] * 2, [y - 0.5, y + 0.5], color=COLOURS["limit"], linewidth=2)
             flag = f"  {row.verdict}" if row.verdict in ("FAIL", "INVALID") else ""
             text = f"{_who(row, rows)}  {words.number(row.value)}{flag}" if several else f"{words.number(row.value)}{flag}"
             axis.annotate(_plain(text), (0, y), xytext=(6, 0), textcoords="offset points", va="center",
@@ -303,9 +304,11 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
     names = every[:MAX_PANELS]
     columns = 1 if len(names) == 1 else 2
     lines = math.ceil(len(names) / columns)
-    one_unit = len({unit for unit, _ in names}) == 1
-    figure, axes = _axes((2.9 if lines == 1 else 2.1 * lines) + 0.4, rows=lines, columns=columns, sharex=True,
-                         sharey=one_unit and len(names) > 2)
+    # One scale for panels that can share it; beside one of 4000 GB/s nothing of one of 50 could be read.
+    middles = [abs(r.median or 0) for r in rows]
+    alike = len({unit for unit, _ in names}) == 1 and min(middles) > 0.2 * max(middles)
+    figure, axes = _axes((2.9 if lines == 1 else 2.2 * lines) + 0.4, rows=lines, columns=columns, sharex=True,
+                         sharey=alike and len(names) > 1)
     subjects = sorted(_unique(_who(r, rows) for r in rows), key=words.natural)
     shade = {s: SERIES[i % len(SERIES)] for i, s in enumerate(subjects)}
     for axis, panel in zip(axes, names, strict=False):
@@ -324,6 +327,7 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
         axis.set_ylabel(panel[0])
         axis.grid(axis="y")
         axis.margins(x=0.015, y=0.14)
+        _calm(axis, max(abs(r.median or 0) for r in members))
     for axis in axes[max(0, len(names) - columns):len(names)]:
         axis.set_xlabel("repetition", loc="right")
         axis.tick_params(labelbottom=True)
@@ -337,6 +341,13 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
     _legend(axes[0], handles)
     left = f"; {len(every) - len(names)} more panels left out" if len(every) > len(names) else ""
     return figure, f"{_names(rows)}: every sample in the order measured{left}"
+
+
+def _calm(axis: Any, middle: float, share: float = 0.1) -> None:
+    """Widens the y axis to at least `share` of the value, so that noise of a thousandth does not look like a storm."""
+    low, high = axis.get_ylim()
+    if high - low < share * middle:
+        axis.set_ylim((low + high - share * middle) / 2, (low + high + share * middle) / 2)
 
 
 def _sweep(rows: list[Row]) -> tuple[Any, str]:
@@ -372,15 +383,16 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
             for at, row in points:
                 if row.verdict in ("FAIL", "INVALID"):
                     axis.plot(at, row.value, "X", color=COLOURS[row.verdict], markersize=8)
-        marks = sorted((float(r.at[key]), r.limit) for r in panel if r.limit)
-        if marks:
+        limits = {tuple(sorted((float(r.at[key]), r.limit) for r in panel if r.limit and path_of(r) == p)): None
+                  for p in paths}
+        for marks in filter(None, limits):
             axis.plot([m[0] for m in marks], [m[1] for m in marks], color=COLOURS["limit"], linewidth=1.3,
                       linestyle=(0, (5, 3)))
         _log_axes(axis, key, panel)
     handles = [_key("line", _plain(p), shade[p]) for p in paths[:MAX_LINES]] if len(paths) > 1 else []
     handles += [_key("dashed", "physical limit", COLOURS["limit"])] if any(r.limit for r in rows) else []
     _legend(axes[0], handles, columns=3 if max(map(len, paths)) > 18 else None)
-    return figure, f"{_names(rows)} against {key.replace('_', ' ')}; shaded p5 to p95"
+    return figure, f"{_names(rows)} against {'size' if key == 'bytes' else key.replace('_', ' ')}; shaded p5 to p95"
 
 
 def _numeric(value: Any) -> bool:
@@ -391,6 +403,8 @@ def _numeric(value: Any) -> bool:
 
 
 def _log_axes(axis: Any, key: str, panel: list[Row]) -> None:
+    from matplotlib.ticker import LogLocator
+
     in_bytes = key == "bytes" or key.endswith("_bytes")
     x = sorted({float(r.at[key]) for r in panel})
     y = [r.value or 0 for r in panel]
@@ -398,11 +412,11 @@ def _log_axes(axis: Any, key: str, panel: list[Row]) -> None:
         axis.set_xscale("log", base=2 if in_bytes else 10)
     if min(y) > 0 and max(y) / min(y) >= 8:
         axis.set_yscale("log")
-        axis.yaxis.set_major_formatter(lambda v, _: words.number(float(v), 3).rstrip("0").rstrip(".")
-                                       if v < 1 else f"{v:g}")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+        axis.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
         axis.minorticks_off()
     if in_bytes:
-        ticks = [x[i] for i in _spaced(len(x), 7)]
+        ticks = x[::math.ceil(len(x) / 8)]
         axis.set_xticks(ticks, [words.size(t) for t in ticks])
         axis.minorticks_off()
     axis.set_xlabel(key.replace("_", " ") if not in_bytes else "size", loc="right")
