@@ -17,14 +17,19 @@ from reports import words
 def register(subparsers: Any) -> None:
     """Adds the subcommand `report` to the `tenken` command."""
     parser = subparsers.add_parser(
-        "report", help="write the page of one session and print its verdicts",
-        description="Reads one session from the archive, prints a table of verdicts and writes one self-contained "
-                    "HTML page. Exit status: 0 all PASS or WAIVED, 1 any FAIL, 3 any INVALID, something missing, "
-                    "or nothing run.")
-    parser.add_argument("--session", default="last", metavar="ID", help="session to report on (default: last)")
+        "report",
+        help="write the page of one session and print its verdicts",
+        description="Reads one session from the archive, prints a table of verdicts and writes one "
+        "self-contained HTML page. Exit status: 0 all PASS or WAIVED, 1 any FAIL, 3 any INVALID, "
+        "something missing, or nothing run.",
+    )
+    parser.add_argument(
+        "--session", default="last", metavar="ID", help="session to report on (default: last)"
+    )
     parser.add_argument("--archive", type=Path, metavar="DIR", help="archive to read (default: perflogs/)")
-    parser.add_argument("--output", type=Path, metavar="FILE",
-                        help="page to write (default: output/pages/<session>.html)")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="page to write (default: output/pages/<session>.html)"
+    )
     parser.set_defaults(func=run)
 
 
@@ -60,8 +65,10 @@ def _catalogue(src: Path) -> Mapping[str, Any]:
 
         return catalogue.load_catalogue(src)
     except Exception as error:
-        print(f"tenken report: the metric catalogue in {src} cannot be read, metrics go by their bare names: {error}",
-              file=sys.stderr)
+        print(
+            f"tenken report: the metric catalogue in {src} cannot be read, metrics go by bare names: {error}",
+            file=sys.stderr,
+        )
         return {}
 
 
@@ -92,12 +99,25 @@ def table(session: Any, most: int = 60) -> str:
     lines = []
     for case in cases:
         why = next((f.message for f in case.findings), "")
-        lines.append([case.verdict, _line(case.check), _line(case.place), _line(", ".join(case.nodes[:3])),
-                      _line(why, 90)])
+        lines.append(
+            [
+                case.verdict,
+                _line(case.check),
+                _line(case.place),
+                _line(", ".join(case.nodes[:3])),
+                _line(why, 90),
+            ]
+        )
     parts = []
     if lines:
-        parts.append(tabulate(lines, headers=["Verdict", "Check", "Where", "Node", "Why"], tablefmt="simple",
-                              disable_numparse=True))
+        parts.append(
+            tabulate(
+                lines,
+                headers=["Verdict", "Check", "Where", "Node", "Why"],
+                tablefmt="simple",
+                disable_numparse=True,
+            )
+        )
     if left_out:
         parts.append(f"... and {left_out} more, none worse than the last one above")
     if session.nothing_was_run:
@@ -113,4 +133,4 @@ def table(session: Any, most: int = 60) -> str:
 def _line(text: str, width: int = 60) -> str:
     """One printable line: names come from the archive and may hold anything."""
     flat = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
-    return flat if len(flat) <= width else flat[:width - 1] + "…"
+    return flat if len(flat) <= width else flat[: width - 1] + "…"

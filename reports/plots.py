@@ -1,7 +1,7 @@
 """Plots by plot kind as inline SVG. Generic: a plot knows rows, units and coordinates, never a benchmark.
 
-matplotlib lays a figure out once with stand-in colours; they are then replaced by the page's CSS variables, so
-that one drawing serves light, dark and paper. Text stays text (svg.fonttype none) in the page's own typeface.
+matplotlib lays a figure out once with stand-in colours; they are then replaced by the page's CSS variables,
+so that one drawing serves light, dark and paper. Text stays text (svg.fonttype none) in the page's typeface.
 """
 
 from __future__ import annotations
@@ -18,8 +18,19 @@ from reports import words
 from reports.rows import Row
 
 #: Role -> stand-in colour; the page's style sheet defines --role for light, dark and print.
-ROLES = ("ink", "muted", "line", "paper", "PASS", "FAIL", "INVALID", "WAIVED", "limit", "reference", *(
-    f"c{i}" for i in range(8)))
+ROLES = (
+    "ink",
+    "muted",
+    "line",
+    "paper",
+    "PASS",
+    "FAIL",
+    "INVALID",
+    "WAIVED",
+    "limit",
+    "reference",
+    *(f"c{i}" for i in range(8)),
+)
 COLOURS = {role: f"#0101{i + 1:02x}" for i, role in enumerate(ROLES)}
 SERIES = tuple(COLOURS[f"c{i}"] for i in range(8))
 
@@ -41,17 +52,39 @@ def _pyplot() -> Any:
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
-    plt.rcParams.update({
-        "svg.fonttype": "none", "font.family": "DejaVu Sans", "font.size": 11, "axes.titlesize": 11,
-        "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.spines.top": False,
-        "axes.spines.right": False, "axes.edgecolor": COLOURS["line"], "axes.labelcolor": COLOURS["muted"],
-        "axes.titlecolor": COLOURS["ink"], "axes.linewidth": 0.8, "axes.axisbelow": True,
-        "text.color": COLOURS["ink"], "xtick.color": COLOURS["line"], "ytick.color": COLOURS["line"],
-        "xtick.labelcolor": COLOURS["muted"], "ytick.labelcolor": COLOURS["muted"], "grid.color": COLOURS["line"],
-        "grid.linewidth": 0.6, "grid.alpha": 0.7, "figure.facecolor": "none", "axes.facecolor": "none",
-        "savefig.facecolor": "none", "legend.frameon": False, "legend.fontsize": 10, "figure.dpi": 72,
-        "path.simplify": True, "axes.formatter.useoffset": False,
-    })
+    plt.rcParams.update(
+        {
+            "svg.fonttype": "none",
+            "font.family": "DejaVu Sans",
+            "font.size": 11,
+            "axes.titlesize": 11,
+            "axes.titleweight": "bold",
+            "axes.titlelocation": "left",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.edgecolor": COLOURS["line"],
+            "axes.labelcolor": COLOURS["muted"],
+            "axes.titlecolor": COLOURS["ink"],
+            "axes.linewidth": 0.8,
+            "axes.axisbelow": True,
+            "text.color": COLOURS["ink"],
+            "xtick.color": COLOURS["line"],
+            "ytick.color": COLOURS["line"],
+            "xtick.labelcolor": COLOURS["muted"],
+            "ytick.labelcolor": COLOURS["muted"],
+            "grid.color": COLOURS["line"],
+            "grid.linewidth": 0.6,
+            "grid.alpha": 0.7,
+            "figure.facecolor": "none",
+            "axes.facecolor": "none",
+            "savefig.facecolor": "none",
+            "legend.frameon": False,
+            "legend.fontsize": 10,
+            "figure.dpi": 72,
+            "path.simplify": True,
+            "axes.formatter.useoffset": False,
+        }
+    )
     return plt
 
 
@@ -65,8 +98,14 @@ def draw(rows: Sequence[Row], ident: str) -> tuple[str, str]:
         kind = "strip"
     if kind == "bars" and any(r.at for r in rows) and len(rows) > MAX_BARS // 2:
         kind = "sweep"
-    drawers = {"bars": _bars, "strip": _strip, "series": _series, "sweep": _sweep, "matrix": _matrix,
-               "phases": _phases}
+    drawers = {
+        "bars": _bars,
+        "strip": _strip,
+        "series": _series,
+        "sweep": _sweep,
+        "matrix": _matrix,
+        "phases": _phases,
+    }
     figure, caption = drawers[kind](list(rows))
     try:
         return _svg(figure, ident, caption), caption
@@ -76,19 +115,22 @@ def draw(rows: Sequence[Row], ident: str) -> tuple[str, str]:
 
 # ---- the drawing as markup -------------------------------------------------------------------------------
 
+
 def _svg(figure: Any, ident: str, caption: str) -> str:
     plt = _pyplot()
     sink = io.StringIO()
     with plt.rc_context({"svg.hashsalt": ident, "svg.id": None}):
-        figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        figure.savefig(
+            sink, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+        )
     width, height = (figure.get_size_inches() * 72).round().astype(int)
     return themed(sink.getvalue(), ident, caption, int(width), int(height))
 
 
 def themed(svg: str, ident: str, caption: str, width: int, height: int) -> str:
-    """matplotlib's file as a fragment for HTML: no prologue, name spaces, style sheet, fixed colours or fonts."""
-    body = svg[svg.index("<svg"):]
-    body = body[body.index(">") + 1:]
+    """matplotlib's file as a fragment of HTML: no prologue, name spaces, style, fixed colours or fonts."""
+    body = svg[svg.index("<svg") :]
+    body = body[body.index(">") + 1 :]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
     body = body.replace("xlink:href", "href")
     # Names like figure_1 repeat in each drawing of a page; only hashed ones are referred to.
@@ -103,8 +145,10 @@ def themed(svg: str, ident: str, caption: str, width: int, height: int) -> str:
     body = re.sub(r"\s*\n\s*", "\n", body)
     body = re.sub(r"(\d\.\d{2})\d+", r"\1", body)
     title = _escape(caption)
-    return (f'<svg class="plot" viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img" '
-            f'aria-label="{title}"><title>{title}</title>{body}')
+    return (
+        f'<svg class="plot" viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img" '
+        f'aria-label="{title}"><title>{title}</title>{body}'
+    )
 
 
 def _escape(text: str) -> str:
@@ -120,12 +164,14 @@ def _plain(text: str) -> str:
 
 
 def _axes(height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, list[Any]]:
-    figure, axes = _pyplot().subplots(rows, columns, figsize=(WIDTH, height), squeeze=False, layout="constrained",
-                                      **options)
+    figure, axes = _pyplot().subplots(
+        rows, columns, figsize=(WIDTH, height), squeeze=False, layout="constrained", **options
+    )
     return figure, list(axes.flat)
 
 
 # ---- small helpers ---------------------------------------------------------------------------------------
+
 
 def _unique(items: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(items))
@@ -165,35 +211,59 @@ def _need(rows: list[Row], what: str) -> list[Row]:
 def _legend(axis: Any, handles: list[Any], columns: int | None = None) -> None:
     """Below the axes, outside of the data, as one quiet line."""
     if handles:
-        axis.figure.legend(handles=handles, loc="outside lower center", ncols=columns or min(len(handles), 5),
-                           labelcolor=COLOURS["muted"], handlelength=1.6, columnspacing=1.6)
+        axis.figure.legend(
+            handles=handles,
+            loc="outside lower center",
+            ncols=columns or min(len(handles), 5),
+            labelcolor=COLOURS["muted"],
+            handlelength=1.6,
+            columnspacing=1.6,
+        )
 
 
 def _key(kind: str, label: str, colour: str) -> Any:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    style: dict[str, Any] = {
-        "bar": {"facecolor": colour}, "whisker": {"color": colour, "linewidth": 1.2},
-        "limit": {"color": colour, "marker": "|", "markersize": 12, "markeredgewidth": 2.4, "linestyle": "none"},
-        "reference": {"color": colour, "marker": "|", "markersize": 12, "markeredgewidth": 2, "linestyle": "none"},
+    styles: dict[str, dict[str, Any]] = {
+        "bar": {"facecolor": colour},
+        "whisker": {"color": colour, "linewidth": 1.2},
+        "limit": {
+            "color": colour,
+            "marker": "|",
+            "markersize": 12,
+            "markeredgewidth": 2.4,
+            "linestyle": "none",
+        },
+        "reference": {
+            "color": colour,
+            "marker": "|",
+            "markersize": 12,
+            "markeredgewidth": 2,
+            "linestyle": "none",
+        },
         "dot": {"color": colour, "marker": "o", "markersize": 5, "linestyle": "none"},
         "line": {"color": colour, "linewidth": 1.8},
         "dashed": {"color": colour, "linewidth": 1.4, "linestyle": (0, (5, 3))},
         "dotted": {"color": colour, "linewidth": 1.4, "linestyle": (0, (1, 2))},
-    }[kind]
+    }
+    style = styles[kind]
     return Patch(label=label, **style) if kind == "bar" else Line2D([], [], label=label, **style)
 
 
 # ---- the plot kinds --------------------------------------------------------------------------------------
+
 
 def _bars(rows: list[Row]) -> tuple[Any, str]:
     """A bar per metric and subject (GPUs side by side), whiskers p5-p95, marks for reference and limit."""
     rows = _need([r for r in rows if r.value is not None], "value")
     panels = _by_unit(rows)
     heights = [len(p) * 0.25 + len(_unique(r.label for r in p)) * 0.14 for p in panels]
-    figure, axes = _axes(sum(heights) + 0.55 * len(panels) + 0.35, rows=len(panels),
-                         gridspec_kw={"height_ratios": [h + 0.3 for h in heights]})
+    figure, axes = _axes(
+        sum(heights) + 0.55 * len(panels) + 0.35,
+        rows=len(panels),
+        gridspec_kw={"height_ratios": [h + 0.3 for h in heights]},
+    )
     subjects = sorted(_unique(_who(r, rows) for r in rows), key=words.natural)
     shade = {s: SERIES[i % len(SERIES)] for i, s in enumerate(subjects)}
     for axis, panel in zip(axes, panels, strict=True):
@@ -201,8 +271,11 @@ def _bars(rows: list[Row]) -> tuple[Any, str]:
     handles = [_key("bar", s, shade[s]) for s in subjects] if 1 < len(subjects) <= len(SERIES) else []
     handles += [_key("whisker", "p5 to p95", COLOURS["ink"])]
     handles += [_key("limit", "physical limit", COLOURS["limit"])] if any(r.limit for r in rows) else []
-    handles += [_key("reference", "reference and its bounds", COLOURS["reference"])] if any(
-        r.reference is not None for r in rows) else []
+    handles += (
+        [_key("reference", "reference and its bounds", COLOURS["reference"])]
+        if any(r.reference is not None for r in rows)
+        else []
+    )
     _legend(axes[0], handles)
     return figure, f"{_names(rows)}: value by metric and subject"
 
@@ -224,15 +297,29 @@ def _bar_panel(axis: Any, panel: list[Row], shade: dict[str, str], rows: list[Ro
             if row.reference is not None:
                 # Neighbours with one reference make one band behind the ends of their bars.
                 if low is not None or high is not None:
-                    left, right = row.reference if low is None else low, row.reference if high is None else high
+                    left, right = (
+                        row.reference if low is None else low,
+                        row.reference if high is None else high,
+                    )
                     axis.barh(y, right - left, left=left, height=1.0, color=COLOURS["reference"], alpha=0.2)
                 axis.plot([row.reference] * 2, [y - 0.5, y + 0.5], color=COLOURS["reference"], linewidth=1.6)
             if row.limit:
                 axis.plot([row.limit] * 2, [y - 0.5, y + 0.5], color=COLOURS["limit"], linewidth=2)
             flag = f"  {row.verdict}" if row.verdict in ("FAIL", "INVALID") else ""
-            text = f"{_who(row, rows)}  {words.number(row.value)}{flag}" if several else f"{words.number(row.value)}{flag}"
-            axis.annotate(_plain(text), (0, y), xytext=(6, 0), textcoords="offset points", va="center",
-                          fontsize=9.5, color=COLOURS["paper"] if row.value > 0.3 * top else COLOURS["ink"])
+            text = (
+                f"{_who(row, rows)}  {words.number(row.value)}{flag}"
+                if several
+                else f"{words.number(row.value)}{flag}"
+            )
+            axis.annotate(
+                _plain(text),
+                (0, y),
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9.5,
+                color=COLOURS["paper"] if row.value > 0.3 * top else COLOURS["ink"],
+            )
             y += 1
         y += 0.55
     axis.set_yticks(ticks, labels)
@@ -245,7 +332,7 @@ def _bar_panel(axis: Any, panel: list[Row], shade: dict[str, str], rows: list[Ro
 
 
 def _strip(rows: list[Row]) -> tuple[Any, str]:
-    """Many subjects: a row of dots per metric, outliers named. All that are no PASS are drawn, the rest thinned."""
+    """Many subjects: a row of dots per metric, outliers named, those within bounds thinned."""
     rows = _need([r for r in rows if r.value is not None], "value")
     labels = _unique((r.unit, r.label) for r in rows)[:MAX_PANELS]
     figure, axes = _axes(0.72 * len(labels) + 0.75, rows=len(labels))
@@ -256,8 +343,15 @@ def _strip(rows: list[Row]) -> tuple[Any, str]:
         good = [good[i] for i in _spaced(len(good), 200)]
         for part, colour in ((good, COLOURS["c0"]), (bad, None)):
             for row, jitter in zip(part, itertools.cycle((0.0, 0.16, -0.16, 0.08, -0.08)), strict=False):
-                axis.plot(row.value, jitter, "o", markersize=3.6, markeredgewidth=0,
-                          color=colour or COLOURS[row.verdict], alpha=0.55 if colour else 1)
+                axis.plot(
+                    row.value,
+                    jitter,
+                    "o",
+                    markersize=3.6,
+                    markeredgewidth=0,
+                    color=colour or COLOURS[row.verdict],
+                    alpha=0.55 if colour else 1,
+                )
         # Worst first is the low end where higher is better; names that would overlap are left to the table.
         named = sorted(bad, key=lambda r: r.value or 0, reverse=bad[0].direction == "lower" if bad else False)
         span = (members[-1].value or 0) - (members[0].value or 0) or 1
@@ -265,8 +359,15 @@ def _strip(rows: list[Row]) -> tuple[Any, str]:
         for row in named:
             if len(placed) < MAX_LABELS and all(abs((row.value or 0) - p) > 0.16 * span for p in placed):
                 placed.append(row.value or 0)
-                axis.annotate(_plain(_who(row, rows)), (row.value, 0.22), xytext=(0, 4), textcoords="offset points",
-                              ha="center", fontsize=9, color=COLOURS[row.verdict])
+                axis.annotate(
+                    _plain(_who(row, rows)),
+                    (row.value, 0.22),
+                    xytext=(0, 4),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=9,
+                    color=COLOURS[row.verdict],
+                )
         references = [r.reference for r in members if r.reference is not None]
         if references:
             axis.axvline(references[0], color=COLOURS["reference"], linewidth=1.4, linestyle=(0, (5, 3)))
@@ -279,10 +380,13 @@ def _strip(rows: list[Row]) -> tuple[Any, str]:
         axis.set_xlabel(unit, loc="right")
     handles = [_key("dot", "within bounds", COLOURS["c0"])]
     handles += [_key("dot", v, COLOURS[v]) for v in ("FAIL", "INVALID") if any(r.verdict == v for r in rows)]
-    handles += [_key("dashed", "reference", COLOURS["reference"])] if any(
-        r.reference is not None for r in rows) else []
+    handles += (
+        [_key("dashed", "reference", COLOURS["reference"])]
+        if any(r.reference is not None for r in rows)
+        else []
+    )
     _legend(axes[0], handles)
-    return figure, f"{_names(rows)}: {len(rows)} values, a dot each"
+    return figure, f"{_names(rows)}: {len(rows)} values, at most 200 dots a metric within bounds"
 
 
 def _spaced(count: int, most: int) -> list[int]:
@@ -307,8 +411,13 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
     # One scale for panels that can share it; beside one of 4000 GB/s nothing of one of 50 could be read.
     middles = [abs(r.median or 0) for r in rows]
     alike = len({unit for unit, _ in names}) == 1 and min(middles) > 0.2 * max(middles)
-    figure, axes = _axes((2.9 if lines == 1 else 2.2 * lines) + 0.4, rows=lines, columns=columns, sharex=True,
-                         sharey=alike and len(names) > 1)
+    figure, axes = _axes(
+        (2.9 if lines == 1 else 2.2 * lines) + 0.4,
+        rows=lines,
+        columns=columns,
+        sharex=True,
+        sharey=alike and len(names) > 1,
+    )
     subjects = sorted(_unique(_who(r, rows) for r in rows), key=words.natural)
     shade = {s: SERIES[i % len(SERIES)] for i, s in enumerate(subjects)}
     for axis, panel in zip(axes, names, strict=False):
@@ -316,9 +425,15 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
         for row in members[:MAX_LINES]:
             x, y = thin(row.samples)
             trial = "trial" in row.at
-            axis.plot([i + 1 for i in x], y, color=_colour(row, shade[_who(row, rows)]),
-                      linewidth=1.0 if trial else 1.3, alpha=0.6 if trial else 0.95,
-                      marker="o" if len(x) <= 12 else None, markersize=3.5)
+            axis.plot(
+                [i + 1 for i in x],
+                y,
+                color=_colour(row, shade[_who(row, rows)]),
+                linewidth=1.0 if trial else 1.3,
+                alpha=0.6 if trial else 0.95,
+                marker="o" if len(x) <= 12 else None,
+                markersize=3.5,
+            )
         if len(members) == 1 and members[0].median is not None:
             axis.axhline(members[0].median, color=COLOURS["ink"], linewidth=1.1, linestyle=(0, (1, 2)))
         for reference in _unique(r.reference for r in members if r.reference is not None)[:3]:
@@ -328,10 +443,10 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
         axis.grid(axis="y")
         axis.margins(x=0.015, y=0.14)
         _calm(axis, max(abs(r.median or 0) for r in members))
-    for axis in axes[max(0, len(names) - columns):len(names)]:
+    for axis in axes[max(0, len(names) - columns) : len(names)]:
         axis.set_xlabel("repetition", loc="right")
         axis.tick_params(labelbottom=True)
-    for axis in axes[len(names):]:
+    for axis in axes[len(names) :]:
         axis.set_visible(False)
     handles = [_key("line", s, shade[s]) for s in subjects[:MAX_LINES]] if len(subjects) > 1 else []
     if any(sum(panel_of(r) == p for r in rows) == 1 for p in names):
@@ -344,14 +459,14 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
 
 
 def _calm(axis: Any, middle: float, share: float = 0.1) -> None:
-    """Widens the y axis to at least `share` of the value, so that noise of a thousandth does not look like a storm."""
+    """Widens the y axis to `share` of the value, so that noise of a thousandth does not look like a storm."""
     low, high = axis.get_ylim()
     if high - low < share * middle:
         axis.set_ylim((low + high - share * middle) / 2, (low + high + share * middle) / 2)
 
 
 def _sweep(rows: list[Row]) -> tuple[Any, str]:
-    """Value against the coordinate that varies most, log axes, a line per metric, subject and other coordinate."""
+    """Value against the coordinate that varies most, log axes, a line per metric, subject and the rest."""
     rows = _need([r for r in rows if r.value is not None and r.at], "points of a sweep")
 
     def figures(key: str) -> set[float]:
@@ -378,21 +493,37 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
             x, y = [p[0] for p in points], [p[1].value or 0 for p in points]
             axis.plot(x, y, color=shade[path], marker="o", markersize=3.5, linewidth=1.6)
             if all(r.p5 is not None and r.p95 is not None for _, r in points):
-                axis.fill_between(x, [r.p5 for _, r in points], [r.p95 for _, r in points], color=shade[path],
-                                  alpha=0.16, linewidth=0)
+                axis.fill_between(
+                    x,
+                    [r.p5 for _, r in points],
+                    [r.p95 for _, r in points],
+                    color=shade[path],
+                    alpha=0.16,
+                    linewidth=0,
+                )
             for at, row in points:
                 if row.verdict in ("FAIL", "INVALID"):
                     axis.plot(at, row.value, "X", color=COLOURS[row.verdict], markersize=8)
-        limits = {tuple(sorted((float(r.at[key]), r.limit) for r in panel if r.limit and path_of(r) == p)): None
-                  for p in paths}
+        limits = {
+            tuple(sorted((float(r.at[key]), r.limit) for r in panel if r.limit and path_of(r) == p)): None
+            for p in paths
+        }
         for marks in filter(None, limits):
-            axis.plot([m[0] for m in marks], [m[1] for m in marks], color=COLOURS["limit"], linewidth=1.3,
-                      linestyle=(0, (5, 3)))
+            axis.plot(
+                [m[0] for m in marks],
+                [m[1] for m in marks],
+                color=COLOURS["limit"],
+                linewidth=1.3,
+                linestyle=(0, (5, 3)),
+            )
         _log_axes(axis, key, panel)
     handles = [_key("line", _plain(p), shade[p]) for p in paths[:MAX_LINES]] if len(paths) > 1 else []
     handles += [_key("dashed", "physical limit", COLOURS["limit"])] if any(r.limit for r in rows) else []
     _legend(axes[0], handles, columns=3 if max(map(len, paths)) > 18 else None)
-    return figure, f"{_names(rows)} against {'size' if key == 'bytes' else key.replace('_', ' ')}; shaded p5 to p95"
+    return (
+        figure,
+        f"{_names(rows)} against {'size' if key == 'bytes' else key.replace('_', ' ')}; shaded p5 to p95",
+    )
 
 
 def _numeric(value: Any) -> bool:
@@ -416,7 +547,7 @@ def _log_axes(axis: Any, key: str, panel: list[Row]) -> None:
         axis.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
         axis.minorticks_off()
     if in_bytes:
-        ticks = x[::math.ceil(len(x) / 8)]
+        ticks = x[:: math.ceil(len(x) / 8)]
         axis.set_xticks(ticks, [words.size(t) for t in ticks])
         axis.minorticks_off()
     axis.set_xlabel(key.replace("_", " ") if not in_bytes else "size", loc="right")
@@ -430,7 +561,9 @@ def _matrix(rows: list[Row]) -> tuple[Any, str]:
     panels = []
     for name in _unique((r.title, r.unit) for r in rows):
         members = [r for r in rows if (r.title, r.unit) == name]
-        last = max(members, key=lambda r: [float(v) if _numeric(v) else 0.0 for _, v in sorted(r.at.items())]).at
+        last = max(
+            members, key=lambda r: [float(v) if _numeric(v) else 0.0 for _, v in sorted(r.at.items())]
+        ).at
         panels.append([r for r in members if r.at == last])
     panels = panels[:4]
     side = max(len({e for r in p for e in r.ends or ()}) for p in panels)
@@ -440,9 +573,12 @@ def _matrix(rows: list[Row]) -> tuple[Any, str]:
     figure, axes = _axes(height * lines, rows=lines, columns=columns)
     for axis, panel in zip(axes, panels, strict=False):
         _matrix_panel(axis, panel)
-    for axis in axes[len(panels):]:
+    for axis in axes[len(panels) :]:
         axis.set_visible(False)
-    return figure, f"{_names(rows)}: from row to column; darker is better, a framed cell has a verdict against it"
+    return (
+        figure,
+        f"{_names(rows)}: from row to column; darker is better, a framed cell has a verdict against it",
+    )
 
 
 def _matrix_panel(axis: Any, panel: list[Row]) -> None:
@@ -460,14 +596,32 @@ def _matrix_panel(axis: Any, panel: list[Row]) -> None:
         span = max(high - low, 0.1 * max(abs(high), abs(low)), 1e-30)
         share = (row.value - low) / span if better_low else (high - row.value) / span
         x, y = place[row.ends[1]], place[row.ends[0]]
-        axis.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=COLOURS["c0"], alpha=0.92 - 0.8 * share,
-                                 edgecolor=COLOURS["paper"], linewidth=1))
+        axis.add_patch(
+            Rectangle(
+                (x - 0.5, y - 0.5),
+                1,
+                1,
+                facecolor=COLOURS["c0"],
+                alpha=0.92 - 0.8 * share,
+                edgecolor=COLOURS["paper"],
+                linewidth=1,
+            )
+        )
         if row.verdict in ("FAIL", "INVALID"):
-            axis.add_patch(Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, fill=False, edgecolor=COLOURS[row.verdict],
-                                     linewidth=2.6))
-        axis.text(x, y, words.number(row.value, 3 if len(ends) > 8 else 4), ha="center", va="center",
-                  fontsize=11 if len(ends) <= 8 else 8,
-                  color=COLOURS["paper"] if share < 0.45 else COLOURS["ink"])
+            axis.add_patch(
+                Rectangle(
+                    (x - 0.45, y - 0.45), 0.9, 0.9, fill=False, edgecolor=COLOURS[row.verdict], linewidth=2.6
+                )
+            )
+        axis.text(
+            x,
+            y,
+            words.number(row.value, 3 if len(ends) > 8 else 4),
+            ha="center",
+            va="center",
+            fontsize=11 if len(ends) <= 8 else 8,
+            color=COLOURS["paper"] if share < 0.45 else COLOURS["ink"],
+        )
     axis.set_xlim(-0.5, len(ends) - 0.5)
     axis.set_ylim(len(ends) - 0.5, -0.5)
     axis.set_xticks(range(len(ends)), [str(e) for e in ends])
@@ -489,13 +643,18 @@ def _phases(rows: list[Row]) -> tuple[Any, str]:
 
     def bar_of(row: Row) -> str:
         several = len({_who(r, rows) for r in rows}) > 1
-        parts = [str(v) if isinstance(v, str) and not _numeric(v) else words.coordinate(k, v)
-                 for k, v in sorted(row.at.items())]
+        parts = [
+            str(v) if isinstance(v, str) and not _numeric(v) else words.coordinate(k, v)
+            for k, v in sorted(row.at.items())
+        ]
         return ", ".join([*parts, *([_who(row, rows)] if several or not parts else [])])
 
     counts = [min(len(_unique(bar_of(r) for r in p)), MAX_BARS) for p in panels]
-    figure, axes = _axes(sum(0.34 * c + 0.5 for c in counts) + 0.45, rows=len(panels),
-                         gridspec_kw={"height_ratios": [c + 1 for c in counts]})
+    figure, axes = _axes(
+        sum(0.34 * c + 0.5 for c in counts) + 0.45,
+        rows=len(panels),
+        gridspec_kw={"height_ratios": [c + 1 for c in counts]},
+    )
     titles = _unique(r.title for r in rows)
     shade = {t: SERIES[i % len(SERIES)] for i, t in enumerate(titles)}
     for axis, panel in zip(axes, panels, strict=True):
@@ -505,11 +664,24 @@ def _phases(rows: list[Row]) -> tuple[Any, str]:
             left = 0.0
             for row in (r for r in panel if bar_of(r) == bar):
                 assert row.value is not None
-                axis.barh(y, row.value, left=left, height=0.72, color=shade[row.title],
-                          edgecolor=COLOURS["FAIL"] if row.verdict == "FAIL" else COLOURS["paper"], linewidth=1)
+                axis.barh(
+                    y,
+                    row.value,
+                    left=left,
+                    height=0.72,
+                    color=shade[row.title],
+                    edgecolor=COLOURS["FAIL"] if row.verdict == "FAIL" else COLOURS["paper"],
+                    linewidth=1,
+                )
                 left += row.value
-            axis.annotate(words.number(left), (left, y), xytext=(5, 0), textcoords="offset points", va="center",
-                          fontsize=9.5)
+            axis.annotate(
+                words.number(left),
+                (left, y),
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9.5,
+            )
         axis.set_yticks(range(len(bars)), [_plain(b) for b in bars])
         axis.tick_params(axis="y", length=0, labelcolor=COLOURS["ink"])
         axis.invert_yaxis()

@@ -1,4 +1,4 @@
-"""The metric rows of one record: the document's figures, the judgement on them, and how the catalogue draws them."""
+"""The metric rows of one record: its document's figures, their judgement, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -94,14 +94,19 @@ def _finite(value: Any) -> float | None:
     return float(value) if words.is_number(value) else None
 
 
-def _row(metric: Mapping[str, Any], judgement: Any, described: Mapping[str, Any], document_limit: Any,
-         case: Case) -> Row:
+def _row(
+    metric: Mapping[str, Any], judgement: Any, described: Mapping[str, Any], document_limit: Any, case: Case
+) -> Row:
     name, subject_id, at_id = words.split_metric_id(metric["id"])
     name = str(metric.get("name") or name)
     about = described.get(name)
     subject = metric.get("subject")
     ends = None
-    if isinstance(subject, dict) and isinstance(subject.get("from"), int) and isinstance(subject.get("to"), int):
+    if (
+        isinstance(subject, dict)
+        and isinstance(subject.get("from"), int)
+        and isinstance(subject.get("to"), int)
+    ):
         ends = (subject["from"], subject["to"])
     at = metric.get("at")
     unit = str(metric.get("unit") or field_of(judgement, "unit") or field_of(about, "unit") or "")
@@ -109,17 +114,26 @@ def _row(metric: Mapping[str, Any], judgement: Any, described: Mapping[str, Any]
     plot = str(field_of(about, "plot") or "bars")
     value = _finite(field_of(judgement, "value"))
     row = Row(
-        id=metric["id"], name=name, title=str(field_of(about, "title") or name.replace("_", " ")),
-        group=str(field_of(about, "group") or ""), plot=plot if plot in PLOT_KINDS else "bars",
-        subject=words.subject_words(subject if isinstance(subject, dict) else subject_id), ends=ends,
-        at=dict(at) if isinstance(at, dict) else dict(at_id), unit=unit,
+        id=metric["id"],
+        name=name,
+        title=str(field_of(about, "title") or name.replace("_", " ")),
+        group=str(field_of(about, "group") or ""),
+        plot=plot if plot in PLOT_KINDS else "bars",
+        subject=words.subject_words(subject if isinstance(subject, dict) else subject_id),
+        ends=ends,
+        at=dict(at) if isinstance(at, dict) else dict(at_id),
+        unit=unit,
         direction=str(metric.get("direction") or field_of(judgement, "direction") or "higher"),
         statistic=str(metric.get("statistic") or field_of(judgement, "statistic") or ""),
         value=value if value is not None else _finite(metric.get("value")),
-        best=_finite(metric.get("best")), median=_finite(metric.get("median")),
-        p5=_finite(metric.get("p5")), p95=_finite(metric.get("p95")),
+        best=_finite(metric.get("best")),
+        median=_finite(metric.get("median")),
+        p5=_finite(metric.get("p5")),
+        p95=_finite(metric.get("p95")),
         count=metric.get("count") if isinstance(metric.get("count"), int) else None,
-        samples=samples, verdict=str(field_of(judgement, "verdict") or ""), node=", ".join(case.nodes),
+        samples=samples,
+        verdict=str(field_of(judgement, "verdict") or ""),
+        node=", ".join(case.nodes),
     )
     _judge(row, judgement, document_limit)
     return row

@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass
 class Case:
-    """One test case of the session; `record` is None where the run left none (build or submit failure, kill)."""
+    """One test case of the session; `record` is None where the run left none (build failure, kill)."""
 
     check: str
     base_check: str
@@ -116,7 +116,7 @@ class Session:
 
 
 def load(perflogs: Path, name: str) -> Session:
-    """Reads session `name` from the archive `perflogs`; raises NoSession if the archive holds nothing of it."""
+    """Reads session `name` from the archive `perflogs`; raises NoSession if there is nothing of it."""
     from tenken import archive
 
     if not perflogs.is_dir():
@@ -127,7 +127,9 @@ def load(perflogs: Path, name: str) -> Session:
             raise NoSession(f"the archive {perflogs} holds no session yet: run `reframe -c checks -r` first")
         name = str(last)
     elif Path(name).name != name or name.startswith("."):
-        raise NoSession(f"'{name}' is no session name: give 'last' or the name of a folder in {perflogs / SESSIONS}")
+        raise NoSession(
+            f"'{name}' is no session name: give 'last' or the name of a folder in {perflogs / SESSIONS}"
+        )
 
     folder = perflogs / SESSIONS / name
     damaged: list[tuple[str, str]] = []
@@ -151,8 +153,10 @@ def load(perflogs: Path, name: str) -> Session:
     load_errors = [_error_text(e) for e in _list(plan.get("load_errors"))]
     incomplete = []
     if not run:
-        incomplete.append("ReFrame's run report is missing: the run was interrupted or has not ended. "
-                          "Test cases that left no record cannot be shown.")
+        incomplete.append(
+            "ReFrame's run report is missing: the run was interrupted or has not ended. "
+            "Test cases that left no record cannot be shown."
+        )
     if not plan:
         incomplete.append("The session's plan is missing: what does not apply to this machine is not known.")
     return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors)
@@ -208,8 +212,12 @@ def _case_of_record(record: Any) -> Case:
     if not isinstance(record.judged or {}, Mapping):
         raise ValueError("'judged' is no object")
     findings = [
-        Finding(str(field_of(f, "verdict")), str(field_of(f, "message") or ""), str(field_of(f, "subject") or ""),
-                field_of(f, "metric"))
+        Finding(
+            str(field_of(f, "verdict")),
+            str(field_of(f, "message") or ""),
+            str(field_of(f, "subject") or ""),
+            field_of(f, "metric"),
+        )
         for f in record.findings or []
     ]
     if record.document_error:
@@ -217,8 +225,17 @@ def _case_of_record(record: Any) -> Case:
         if not any(said in f.message for f in findings):
             findings.append(Finding(record.verdict, f"result document: {said}"))
     nodes = [str(n) for n in record.nodes or []]
-    return Case(record.check, record.base_check or record.check, str(record.system or ""), str(record.partition or ""),
-                str(record.environ or ""), nodes, record.verdict, findings, record)
+    return Case(
+        record.check,
+        record.base_check or record.check,
+        str(record.system or ""),
+        str(record.partition or ""),
+        str(record.environ or ""),
+        nodes,
+        record.verdict,
+        findings,
+        record,
+    )
 
 
 def _testcases(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -269,8 +286,14 @@ def reason_of(testcase: Mapping[str, Any]) -> str:
     """ReFrame's reason, with the phase it failed in, as one line."""
     phase = str(testcase.get("fail_phase") or "")
     reason = str(testcase.get("fail_reason") or "").strip() or "ReFrame gives no reason"
-    where = {"setup": "set-up", "compile": "build", "compile_wait": "build", "run": "submission",
-             "run_wait": "job", "run_complete": "job"}.get(phase, phase)
+    where = {
+        "setup": "set-up",
+        "compile": "build",
+        "compile_wait": "build",
+        "run": "submission",
+        "run_wait": "job",
+        "run_complete": "job",
+    }.get(phase, phase)
     return f"{reason} (in {where})" if where and where not in reason else reason
 
 
@@ -281,10 +304,14 @@ def _hold_against_reframe(case: Case, testcase: Mapping[str, Any]) -> None:
         return
     reason = reason_of(testcase)
     case.verdict = "INVALID" if re.search(r"(^|error: )INVALID:", reason) else "FAIL"
-    case.findings.insert(0, Finding(case.verdict, f"ReFrame failed this case after its record was written: {reason}"))
+    case.findings.insert(
+        0, Finding(case.verdict, f"ReFrame failed this case after its record was written: {reason}")
+    )
 
 
-def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[str, Mapping[str, Any]]) -> Case:
+def _case_without_record(
+    testcase: Mapping[str, Any], by_unique_name: Mapping[str, Mapping[str, Any]]
+) -> Case:
     result = str(testcase.get("result") or "")
     build = bool(testcase.get("fixture"))
     findings: list[Finding] = []
@@ -298,13 +325,19 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
                 other = by_unique_name.get(str((_list(dependency) or [""])[0]), {})
                 if other.get("result") not in ("pass", None):
                     failed.append(f"{other.get('display_name')}: {reason_of(other)}")
-            message = f"not run, because what it needs failed: {'; '.join(failed) or 'ReFrame does not say what'}"
+            message = (
+                f"not run, because what it needs failed: {'; '.join(failed) or 'ReFrame does not say what'}"
+            )
         elif result == "skip":
-            message = "skipped by ReFrame before anything was archived: a waiver leaves a record, this left none"
+            message = (
+                "skipped by ReFrame before anything was archived: a waiver leaves a record, this left none"
+            )
         elif result == "abort":
             message = f"aborted: {reason_of(testcase)}"
         elif result in ("pass", "xfail", "xpass"):
-            message = "ReFrame passed it, but the archive holds no record: nothing shows that anything was measured"
+            message = (
+                "ReFrame passed it, but the archive holds no record: nothing shows that anything was measured"
+            )
         else:
             message = reason_of(testcase)
             if re.search(r"(^|error: )INVALID:", message):
@@ -313,5 +346,16 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
     name = str(testcase.get("display_name") or testcase.get("name") or testcase.get("unique_name") or "?")
     base = re.split(r"\s[%~]", name, maxsplit=1)[0]
     nodes = [str(n) for n in _list(testcase.get("job_nodelist"))]
-    return Case(name, base, str(testcase.get("system") or ""), str(testcase.get("partition") or ""),
-                str(testcase.get("environ") or ""), nodes, verdict, findings, None, dict(testcase), build)
+    return Case(
+        name,
+        base,
+        str(testcase.get("system") or ""),
+        str(testcase.get("partition") or ""),
+        str(testcase.get("environ") or ""),
+        nodes,
+        verdict,
+        findings,
+        None,
+        dict(testcase),
+        build,
+    )

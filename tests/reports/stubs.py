@@ -1,4 +1,4 @@
-"""Stand-ins for the parts of `tenken` that reports reads, used only where that package has not got them yet."""
+"""Stand-ins for the parts of `tenken` that reports reads, used only while that package lacks them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any
 
 
-def _records(perflogs: Path, session: str | None = None, system: str | None = None,
-             on_damaged: Callable[[Path, str], None] | None = None) -> Iterator[Any]:
+def _records(
+    perflogs: Path,
+    session: str | None = None,
+    system: str | None = None,
+    on_damaged: Callable[[Path, str], None] | None = None,
+) -> Iterator[Any]:
     for path in sorted(Path(perflogs).glob("*/*/????-??-??/*/*.json")):
         if path.name.startswith(".tmp-") or (session and f"-{session}-" not in path.name):
             continue
@@ -31,9 +35,11 @@ def _last_session(perflogs: Path) -> str | None:
 
 def install() -> None:
     root = Path(__file__).resolve().parents[2]
-    parts = {"archive": {"records": _records, "last_session": _last_session},
-             "paths": {"ROOT": root, "SRC": root / "src", "PERFLOGS": root / "perflogs"},
-             "catalogue": {"load_catalogue": lambda src: {}}}
+    parts = {
+        "archive": {"records": _records, "last_session": _last_session},
+        "paths": {"ROOT": root, "SRC": root / "src", "PERFLOGS": root / "perflogs"},
+        "catalogue": {"load_catalogue": lambda src: {}},
+    }
     for name, members in parts.items():
         if importlib.util.find_spec(f"tenken.{name}") is None:
             import tenken

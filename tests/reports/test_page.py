@@ -50,17 +50,36 @@ def test_page_is_well_formed_and_self_contained(everything):
 
 def test_every_case_verdict_and_reason_is_there(everything):
     text = text_of(everything)
-    for words in ("5 of 12 cases failed", "build ~h200:gpu+nvhpc", "build ~h200:gpu+cuda", "Invalid account",
-                  "below the lower bound 4313 GB/s", "hardware thermal slow-down", "GPU 1 → 3",
-                  "no pageable memory access", "archive, 60 launches", "memory clock x bus width", "v0.1.0-12-gabc1234",
-                  "acceptance", "4 × NVIDIA H200", "nvcc 13.0.48", "-O3 -fopenmp", "580.95.05"):
+    for words in (
+        "5 of 12 cases failed",
+        "build ~h200:gpu+nvhpc",
+        "build ~h200:gpu+cuda",
+        "Invalid account",
+        "below the lower bound 4313 GB/s",
+        "hardware thermal slow-down",
+        "GPU 1 → 3",
+        "no pageable memory access",
+        "archive, 60 launches",
+        "memory clock x bus width",
+        "v0.1.0-12-gabc1234",
+        "acceptance",
+        "4 × NVIDIA H200",
+        "nvcc 13.0.48",
+        "-O3 -fopenmp",
+        "580.95.05",
+    ):
         assert words in text, words
 
 
 def test_every_plot_kind_is_drawn(everything):
     captions = html.document_fromstring(everything).xpath("//figcaption/text()")
-    for words in ("by metric and subject", "in the order measured", "against size", "from row to column",
-                  "phases stacked"):
+    for words in (
+        "by metric and subject",
+        "in the order measured",
+        "against size",
+        "from row to column",
+        "phases stacked",
+    ):
         assert any(words in c for c in captions), words
     assert 'class="missing"' not in everything
 
@@ -84,30 +103,55 @@ def test_load_errors_are_loud(tmp_path):
     assert "checks/hpl.py: SyntaxError: &lt;line 3&gt;" in markup and "<title>FAIL" in markup
 
 
-EVIL = '<script>alert(1)</script>"\'&$x^{'
+EVIL = "<script>alert(1)</script>\"'&$x^{"
 
 
 def test_everything_is_escaped(tmp_path):
     entry = builder.metric("triad", {"gpu": 0}, [1.0, 2.0, 3.0], at={"kind": EVIL, "bytes": 8})
     entry["unit"] = EVIL
-    doc = builder.document(EVIL, [entry], 1, {"value": 4.0, "unit": EVIL, "basis": EVIL}, version=EVIL, path={EVIL: EVIL})
+    doc = builder.document(
+        EVIL, [entry], 1, {"value": 4.0, "unit": EVIL, "basis": EVIL}, version=EVIL, path={EVIL: EVIL}
+    )
     doc["command"], doc["parameters"], doc["host"]["name"] = [EVIL], {EVIL: EVIL}, EVIL
     doc["health"]["devices"][0]["worst"]["reasons"] = [EVIL]
     doc["verification"]["checks"][0]["what"] = EVIL
-    record = builder.record("evil " + EVIL, doc, "FAIL", findings=[builder.finding("FAIL", EVIL, EVIL)], nodes=(EVIL,),
-                            base_check="evil", mode=EVIL, job_id=EVIL)
-    plan = {"system": EVIL, "applicable": [EVIL], "not_applicable": [{"check": EVIL, "lacks": [EVIL], "text": EVIL}],
-            "load_errors": [EVIL]}
-    markup = build(tmp_path, [record], [builder.testcase("evil " + EVIL, "fail", EVIL), builder.testcase(
-        "other " + EVIL, "fail", EVIL)], plan)
+    record = builder.record(
+        "evil " + EVIL,
+        doc,
+        "FAIL",
+        findings=[builder.finding("FAIL", EVIL, EVIL)],
+        nodes=(EVIL,),
+        base_check="evil",
+        mode=EVIL,
+        job_id=EVIL,
+    )
+    plan = {
+        "system": EVIL,
+        "applicable": [EVIL],
+        "not_applicable": [{"check": EVIL, "lacks": [EVIL], "text": EVIL}],
+        "load_errors": [EVIL],
+    }
+    markup = build(
+        tmp_path,
+        [record],
+        [builder.testcase("evil " + EVIL, "fail", EVIL), builder.testcase("other " + EVIL, "fail", EVIL)],
+        plan,
+    )
     tree = well_formed(markup)
     assert len(tree.xpath("//script")) == 1 and "<script>alert" not in markup
     assert "alert(1)" in text_of(markup)
 
 
-@pytest.mark.parametrize("doc", [
-    {"metrics": "none"}, {"metrics": [1, {"id": "x.gpu0", "value": "fast", "samples": ["a", None]}]},
-    {"program": "stream", "devices": [1], "health": [], "host": "nid001"}, {"health": {"devices": [{}]}}, {}])
+@pytest.mark.parametrize(
+    "doc",
+    [
+        {"metrics": "none"},
+        {"metrics": [1, {"id": "x.gpu0", "value": "fast", "samples": ["a", None]}]},
+        {"program": "stream", "devices": [1], "health": [], "host": "nid001"},
+        {"health": {"devices": [{}]}},
+        {},
+    ],
+)
 def test_a_document_of_any_shape_costs_only_itself(tmp_path, doc):
     bad = builder.record("bad", None, "FAIL", document=doc, document_error="does not fit the schema")
     markup = build(tmp_path, [bad, builder.record("good", builder.document("stream", []))])
@@ -135,8 +179,11 @@ def fleet(nodes=200, gpus=8):
     source, records = random.Random(7), []
     for node in range(nodes):
         name = f"nid{node:04d}"
-        metrics = [builder.metric(n, {"gpu": g}, [v * source.gauss(1, 0.002)] * 3) for n, v in
-                   (("copy", 4253), ("triad", 4401)) for g in range(gpus)]
+        metrics = [
+            builder.metric(n, {"gpu": g}, [v * source.gauss(1, 0.002)] * 3)
+            for n, v in (("copy", 4253), ("triad", 4401))
+            for g in range(gpus)
+        ]
         findings, verdict = [], "PASS"
         doc = builder.document("stream", metrics, gpus, hbm)
         judged = {m["id"]: builder.judgement(m, hbm, tolerance=0.02) for m in metrics}
@@ -145,8 +192,9 @@ def fleet(nodes=200, gpus=8):
             judged[metrics[11]["id"]] = builder.judgement(metrics[11], hbm, verdict="FAIL")
             verdict = "FAIL"
             findings = [builder.finding("FAIL", f"{name} GPU 3", f"{name} GPU 3: slow", metrics[11]["id"])]
-        records.append(builder.record(f"stream %node={name}" if node < 0 else "stream", doc, verdict, judged, findings,
-                                      (name,), partition=f"gpu{node}"))
+        records.append(
+            builder.record("stream", doc, verdict, judged, findings, (name,), partition=f"gpu{node}")
+        )
     return records
 
 
@@ -176,21 +224,48 @@ def test_thinning_loses_no_dip():
 
 
 def row(**changes):
-    plain = {"id": "x.gpu0", "name": "x", "title": "X", "group": "", "plot": "bars", "subject": "GPU 0", "ends": None,
-             "at": {}, "unit": "GB/s", "direction": "higher", "statistic": "median", "value": 1.0, "best": 1.0,
-             "median": 1.0, "p5": 1.0, "p95": 1.0, "count": 1, "samples": [1.0], "verdict": "PASS"}
+    plain = {
+        "id": "x.gpu0",
+        "name": "x",
+        "title": "X",
+        "group": "",
+        "plot": "bars",
+        "subject": "GPU 0",
+        "ends": None,
+        "at": {},
+        "unit": "GB/s",
+        "direction": "higher",
+        "statistic": "median",
+        "value": 1.0,
+        "best": 1.0,
+        "median": 1.0,
+        "p5": 1.0,
+        "p95": 1.0,
+        "count": 1,
+        "samples": [1.0],
+        "verdict": "PASS",
+    }
     return Row(**{**plain, **changes})
 
 
-@pytest.mark.parametrize("rows", [
-    [row()], [row(value=0.0, best=0.0)], [row(value=-3.0, unit="%")], [row(unit="us"), row(unit="GB/s")],
-    [row(plot="series")], [row(plot="series", samples=[0.0] * 3, median=0.0)],
-    [row(plot="sweep", at={"bytes": 0}), row(plot="sweep", at={"bytes": 2 ** 40}, value=0.0)],
-    [row(plot="sweep", at={"bytes": 1024}, unit=u) for u in ("GB/s", "us")],
-    [row(plot="matrix", ends=(0, 0))],
-    [row(plot="matrix", ends=(a, b), value=float(a + b)) for a in range(16) for b in range(16)],
-    [row(plot="phases", at={"kernel": "tile"}), row(plot="phases", title="Y", at={"kernel": "tile"})],
-    [row(subject=f"GPU {i}", node=f"n{i}") for i in range(60)]], ids=range(12))
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [row()],
+        [row(value=0.0, best=0.0)],
+        [row(value=-3.0, unit="%")],
+        [row(unit="us"), row(unit="GB/s")],
+        [row(plot="series")],
+        [row(plot="series", samples=[0.0] * 3, median=0.0)],
+        [row(plot="sweep", at={"bytes": 0}), row(plot="sweep", at={"bytes": 2**40}, value=0.0)],
+        [row(plot="sweep", at={"bytes": 1024}, unit=u) for u in ("GB/s", "us")],
+        [row(plot="matrix", ends=(0, 0))],
+        [row(plot="matrix", ends=(a, b), value=float(a + b)) for a in range(16) for b in range(16)],
+        [row(plot="phases", at={"kernel": "tile"}), row(plot="phases", title="Y", at={"kernel": "tile"})],
+        [row(subject=f"GPU {i}", node=f"n{i}") for i in range(60)],
+    ],
+    ids=range(12),
+)
 def test_odd_rows_are_drawn(rows):
     svg, caption = plots.draw(rows, "p1")
     ElementTree.fromstring(svg)
@@ -210,7 +285,10 @@ def arguments(*words):
 
 
 def test_command_prints_the_table_and_the_path(tmp_path, capsys):
-    root = builder.write_session(tmp_path / "perflogs", *builder.every_kind())
+    records, cases, plan = builder.every_kind()
+    root = builder.write_session(
+        tmp_path / "perflogs", [r for r in records if r["check"] == "p2p"], cases, plan
+    )
     target = tmp_path / "deep" / "page.html"
     given = arguments("--archive", root, "--output", target)
     assert given.func(given) == 1
@@ -228,7 +306,9 @@ def test_command_on_an_empty_archive_is_incomplete(tmp_path, capsys):
 
 
 def test_a_page_that_cannot_be_written_still_gives_the_table(tmp_path, capsys):
-    root = builder.write_session(tmp_path / "perflogs", [builder.record("stream", builder.document("stream", []))])
+    root = builder.write_session(
+        tmp_path / "perflogs", [builder.record("stream", builder.document("stream", []))]
+    )
     (tmp_path / "file").write_text("")
     given = arguments("--archive", root, "--output", tmp_path / "file" / "p.html")
     assert given.func(given) == 3
