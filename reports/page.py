@@ -553,7 +553,7 @@ def _describe(detail: Detail, case: Case, rows: list[Row]) -> None:
         ),
         ("Standard error", testcase.get("job_stderr") or testcase.get("build_stderr")),
         ("Stage folder", testcase.get("stagedir")),
-        ("Archive file", str(getattr(record, "path", "") or "")),
+        ("Archive file", "/".join(Path(getattr(record, "path", None) or "").parts[-5:])),
     ]
     detail.provenance = [(k, str(v)) for k, v in facts if v not in (None, "", "–")]
     detail.raw = str(getattr(record, "document_text", "") or "")[:4000] if not document else ""
