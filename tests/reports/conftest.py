@@ -1,0 +1,3 @@
+from tests.reports import stubs
+
+stubs.install()
