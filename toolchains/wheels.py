@@ -125,21 +125,24 @@ def find_pip() -> list[str]:
     raise ToolchainError(f"no pip found (tried {sys.executable} -m pip, python3 -m pip, pip3); install python3-pip")
 
 
-def fetch(pins: Sequence[Pin], target: Target, directory: Path) -> list[Path]:
+def fetch(pins: Sequence[Pin], target: Target, directory: Path, at_once: int = 1) -> list[Path]:
     """Bring the wheels of ``pins`` for ``target`` into ``directory``; returns their paths in the same order.
 
-    One pip call a wheel, two at a time: what has arrived stays if a later one fails, and pip leaves alone what
-    is there with the right hash. Raises ToolchainError with pip's own last words.
+    pip runs twice at a time, each for ``at_once`` wheels: 1 for large wheels, so that what has arrived stays if a
+    later one fails (pip leaves alone what is there with the right hash); many for small ones, where pip's own start
+    costs most. Raises ToolchainError with pip's own last words.
     """
     directory.mkdir(parents=True, exist_ok=True)
     pip = find_pip()
+    groups = [pins[start : start + at_once] for start in range(0, len(pins), at_once)]
     with ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(lambda pin: _fetch_one(pip, pin, target, directory), pins))
+        list(pool.map(lambda group: _fetch_group(pip, group, target, directory), groups))
+    return [find_wheel(directory, pin) for pin in pins]
 
 
-def _fetch_one(pip: list[str], pin: Pin, target: Target, directory: Path) -> Path:
+def _fetch_group(pip: list[str], pins: Sequence[Pin], target: Target, directory: Path) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as requirements:
-        requirements.write(pin.requirement() + "\n")
+        requirements.writelines(pin.requirement() + "\n" for pin in pins)
         requirements.flush()
         command = [*pip, "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"]
         command += ["--require-hashes", "--dest", str(directory), *target.pip_options(), "-r", requirements.name]
@@ -147,10 +150,10 @@ def _fetch_one(pip: list[str], pin: Pin, target: Target, directory: Path) -> Pat
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or ["pip said nothing"]
         errors = [line for line in lines if line.startswith("ERROR")] or lines
+        what = ", ".join(f"{pin.name} {pin.version}" for pin in pins)
         raise ToolchainError(
-            f"cannot fetch {pin.name} {pin.version} for {target.arch}, Python {target.python}: {errors[-1].strip()}"
+            f"cannot fetch {what} for {target.arch}, Python {target.python}: {errors[-1].strip()}"
         )
-    return find_wheel(directory, pin)
 
 
 def find_wheel(directory: Path, pin: Pin) -> Path:
