@@ -133,7 +133,9 @@ def parse_components(text: str, toolkit: Toolkit) -> tuple[str, ...]:
             allowed = ", ".join(["base", "all", *toolkit.components])
             raise ToolchainError(f"CUDA component {name!r} is not known; allowed: {allowed}")
     if not chosen:
-        raise ToolchainError("no CUDA component asked for; allowed: base, all, or " + ", ".join(toolkit.components))
+        raise ToolchainError(
+            "no CUDA component asked for; allowed: base, all, or " + ", ".join(toolkit.components)
+        )
     return tuple(component for component in toolkit.components if component in chosen)
 
 
@@ -226,7 +228,9 @@ def _build(toolkit: Toolkit, components: tuple[str, ...], home: Path, wheelhouse
 def _packaged(wheelhouse: Path, pin: debian.DebianPin) -> Path:
     found = sorted(wheelhouse.glob(f"{pin.package}_*_{pin.arch}.deb"))
     if not found:
-        raise ToolchainError(f"{wheelhouse} holds no {pin.package} for {pin.arch}, which CUDA 12.4's nvcc is in")
+        raise ToolchainError(
+            f"{wheelhouse} holds no {pin.package} for {pin.arch}, which CUDA 12.4's nvcc is in"
+        )
     return found[-1]
 
 
@@ -257,7 +261,16 @@ def _merge_debian_nvcc(package: Path, home: Path) -> None:
     debian.unpack_package(package, scratch)
     tools, rest = scratch / "usr/bin", scratch / "usr/lib/nvidia-cuda-toolkit"
     (home / "nvvm/bin").mkdir(parents=True, exist_ok=True)
-    for name in ("cudafe++", "fatbinary", "nvlink", "ptxas", "bin2c", "cuobjdump", "nvdisasm", "__nvcc_device_query"):
+    for name in (
+        "cudafe++",
+        "fatbinary",
+        "nvlink",
+        "ptxas",
+        "bin2c",
+        "cuobjdump",
+        "nvdisasm",
+        "__nvcc_device_query",
+    ):
         if (tools / name).exists():
             (tools / name).replace(home / "bin" / name)
     (rest / "bin/nvcc").replace(home / "bin/nvcc")
@@ -344,7 +357,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="base (nvcc, cudart, cccl, nvml), all, or names with commas: "
         + ", ".join(TOOLKITS["13.0"].components),
     )
-    parser.add_argument("--home", type=Path, metavar="DIR", help=f"folder to make (default: ${CACHE_VARIABLE}/cuda-N)")
+    parser.add_argument(
+        "--home", type=Path, metavar="DIR", help=f"folder to make (default: ${CACHE_VARIABLE}/cuda-N)"
+    )
     parser.add_argument("--wheels", type=Path, metavar="DIR", help="take wheels from here, fetch nothing")
     options = parser.parse_args(arguments)
     try:

@@ -62,9 +62,13 @@ def mirror() -> str:
     if told:
         return told
     if shutil.which("apt-get") is None:
-        raise ToolchainError("no apt-get on PATH: nvcc 12.4 is taken out of a Debian package, which needs apt")
+        raise ToolchainError(
+            "no apt-get on PATH: nvcc 12.4 is taken out of a Debian package, which needs apt"
+        )
     done = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"], capture_output=True, text=True
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
+        capture_output=True,
+        text=True,
     )
     uris = [uri.rstrip("/") for uri in dict.fromkeys(done.stdout.split())]
     for uri in uris:
@@ -94,7 +98,11 @@ def fetch_package(pin: DebianPin, directory: Path) -> Path:
     try:
         _apt(["apt-get", *options, "download", f"{wanted}={pin.version}"], "", cwd=directory)
     except ToolchainError:
-        _apt(["apt-get", *options, "download", wanted], f"cannot fetch {pin.package} {pin.version}", cwd=directory)
+        _apt(
+            ["apt-get", *options, "download", wanted],
+            f"cannot fetch {pin.package} {pin.version}",
+            cwd=directory,
+        )
     found = sorted(directory.glob(f"{pin.package}_*_{pin.arch}.deb"), key=lambda path: path.stat().st_mtime)
     version = found[-1].name.split("_")[1] if found else "nothing"
     if not version.startswith(upstream):

