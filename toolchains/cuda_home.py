@@ -191,10 +191,9 @@ def _build(toolkit: Toolkit, components: tuple[str, ...], home: Path, wheelhouse
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir()
     began = time.monotonic()
-    if wheelhouse:
-        archives = [wheels.find_wheel(wheelhouse, pin) for pin in pins]
-    else:
-        archives = wheels.fetch(pins, target, store)
+    if wheelhouse is None:
+        wheels.fetch(pins, target, store)
+    archives = [wheels.find_wheel(store, pin) for pin in pins]
     fetched = sum(path.stat().st_size for path in archives)
     for archive in archives:
         _merge_wheel(archive, half)

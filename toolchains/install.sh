@@ -68,6 +68,15 @@ pip --no-build-isolation --editable "$root"
 cd "$root"
 "$venv/bin/python" -m toolchains.mpi "$venv" --kit "$kit" >/dev/null || exit 1
 
+if [ -f "$kit-nvshmem/nvshmem.zip" ]; then
+    rm -rf "$venv/nvshmem" "$venv/nvshmem.half"
+    "$venv/bin/python" -m zipfile -e "$kit-nvshmem/nvshmem.zip" "$venv/nvshmem.half"
+    mv "$venv/nvshmem.half/nvidia/nvshmem" "$venv/nvshmem"
+    rm -rf "$venv/nvshmem.half"
+    ln -s libnvshmem_host.so.3 "$venv/nvshmem/lib/libnvshmem_host.so"
+    echo "NVSHMEM: export NVSHMEM_HOME=$venv/nvshmem"
+fi
+
 if [ -n "$KIT_COMPONENTS" ]; then
     home=$("$venv/bin/python" -m toolchains.cuda_home "$KIT_CUDA_RELEASE" \
         --components "$KIT_COMPONENTS" --wheels "$kit/cuda") || exit 1

@@ -26,7 +26,7 @@ from toolchains.wheels import Pin, Target, ToolchainError
 try:
     import tomllib
 except ImportError:  # Python 3.10
-    from pip._vendor import tomli as tomllib  # type: ignore[no-redef]
+    from pip._vendor import tomli as tomllib
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
