@@ -23,9 +23,7 @@ def register(subparsers: Any) -> None:
         "self-contained HTML page. Exit status: 0 all PASS or WAIVED, 1 any FAIL, 3 any INVALID, "
         "something missing, or nothing run.",
     )
-    parser.add_argument(
-        "--session", default="last", metavar="ID", help="session to report on (default: last)"
-    )
+    parser.add_argument("--session", default="last", metavar="ID", help="session to report on (default: last)")
     parser.add_argument("--archive", type=Path, metavar="DIR", help="archive to read (default: perflogs/)")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="page to write (default: output/pages/<session>.html)"

@@ -127,9 +127,7 @@ def load(perflogs: Path, name: str) -> Session:
             raise NoSession(f"the archive {perflogs} holds no session yet: run `reframe -c checks -r` first")
         name = str(last)
     elif Path(name).name != name or name.startswith("."):
-        raise NoSession(
-            f"'{name}' is no session name: give 'last' or the name of a folder in {perflogs / SESSIONS}"
-        )
+        raise NoSession(f"'{name}' is no session name: give 'last' or the name of a folder in {perflogs / SESSIONS}")
 
     folder = perflogs / SESSIONS / name
     damaged: list[tuple[str, str]] = []
@@ -304,14 +302,10 @@ def _hold_against_reframe(case: Case, testcase: Mapping[str, Any]) -> None:
         return
     reason = reason_of(testcase)
     case.verdict = "INVALID" if re.search(r"(^|error: )INVALID:", reason) else "FAIL"
-    case.findings.insert(
-        0, Finding(case.verdict, f"ReFrame failed this case after its record was written: {reason}")
-    )
+    case.findings.insert(0, Finding(case.verdict, f"ReFrame failed this case after its record was written: {reason}"))
 
 
-def _case_without_record(
-    testcase: Mapping[str, Any], by_unique_name: Mapping[str, Mapping[str, Any]]
-) -> Case:
+def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[str, Mapping[str, Any]]) -> Case:
     result = str(testcase.get("result") or "")
     build = bool(testcase.get("fixture"))
     findings: list[Finding] = []
@@ -325,19 +319,13 @@ def _case_without_record(
                 other = by_unique_name.get(str((_list(dependency) or [""])[0]), {})
                 if other.get("result") not in ("pass", None):
                     failed.append(f"{other.get('display_name')}: {reason_of(other)}")
-            message = (
-                f"not run, because what it needs failed: {'; '.join(failed) or 'ReFrame does not say what'}"
-            )
+            message = f"not run, because what it needs failed: {'; '.join(failed) or 'ReFrame does not say what'}"
         elif result == "skip":
-            message = (
-                "skipped by ReFrame before anything was archived: a waiver leaves a record, this left none"
-            )
+            message = "skipped by ReFrame before anything was archived: a waiver leaves a record, this left none"
         elif result == "abort":
             message = f"aborted: {reason_of(testcase)}"
         elif result in ("pass", "xfail", "xpass"):
-            message = (
-                "ReFrame passed it, but the archive holds no record: nothing shows that anything was measured"
-            )
+            message = "ReFrame passed it, but the archive holds no record: nothing shows that anything was measured"
         else:
             message = reason_of(testcase)
             if re.search(r"(^|error: )INVALID:", message):

@@ -4,7 +4,7 @@
     gpu_count()              -> NVIDIA GPUs in this node, from device files alone (well below a millisecond)
     resolve(system)          -> the system with `count: found` filled in, if this machine has GPUs
 
-Looking never raises: what cannot be read is None, and what is odd becomes a line of `System.notes`. Everything is
+Looking never raises: what cannot be read is None, and what is odd becomes a line of `System.notes`. All is
 read below `root` and run by `run`, so tests hand in a made-up machine.
 """
 
@@ -51,9 +51,7 @@ _HYPERVISORS = {
     "google": "Google Compute Engine",
     "openstack": "OpenStack",
 }
-_GPU_QUERY = (
-    "index,uuid,name,compute_cap,memory.total,pcie.link.gen.max,pcie.link.width.max,mig.mode.current,pci.bus_id"
-)
+_GPU_QUERY = "index,uuid,name,compute_cap,memory.total,pcie.link.gen.max,pcie.link.width.max,mig.mode.current"
 
 
 def run_command(command: Sequence[str]) -> str | None:
@@ -148,7 +146,7 @@ class Looker:
         match = re.search(r"^(?:model name|Model|cpu|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
         if match:
             return match.group(1).strip()
-        # Arm servers print part numbers only; the name is in lscpu's table, and these are the ones we have sheets of.
+        # Arm servers print part numbers only; lscpu has a table of the names, these are the usual servers.
         part = re.search(r"^CPU part\s*:\s*(0x[0-9a-f]+)", text, re.MULTILINE)
         return {"0xd4f": "Neoverse-V2", "0xd40": "Neoverse-V1", "0xd0c": "Neoverse-N1"}.get(
             part.group(1) if part else ""
@@ -365,7 +363,7 @@ class Looker:
         return next((str(path) for path in candidates if os.access(path, os.X_OK)), None)
 
     def environments(self, with_gpu: bool, mpi: bool) -> dict[str, Environment]:
-        """Compilers that are here: `host` always (a missing compiler is the build's error), others as found."""
+        """Compilers that are here: `host` always (without a compiler the build says so), others if found."""
         found: dict[str, Environment] = {}
         shared = frozenset({"mpi"} if mpi else ())
         gnu = self.which("g++") is not None
@@ -434,12 +432,6 @@ def describe(
     with_gpu = bool(node.gpu_count)
     mpi = look.mpi()
     environments = look.environments(with_gpu, mpi)
-    features = {"mpi"} if mpi else set()
-    for name in ("openmp", "openacc"):
-        if any(name in environment.features for environment in environments.values()):
-            features.add(name)
-    if with_gpu:
-        features.add("cuda")
     partition = Partition(
         name=PARTITION,
         description="this machine",
@@ -448,7 +440,7 @@ def describe(
         launcher="mpirun" if mpi else "local",
         environments=tuple(environments),
         node=node,
-        features=frozenset(features),
+        features=frozenset((["mpi"] if mpi else []) + (["cuda"] if with_gpu else [])),
         max_jobs=1,
         build="login",
     )

@@ -23,12 +23,6 @@ from dataclasses import dataclass, field, replace
 
 from systems.errors import UnknownSystemError, UnsetVariableError
 
-#: What a check cannot start without. A partition has `cuda` when its nodes have CUDA devices, `mpi` when an
-#: MPI launches there; an environment has what its compilers can build.
-FEATURES = ("cuda", "openacc", "openmp", "mpi")
-#: What a program finds out by itself; a waiver of one that is promised is a FAIL.
-PROMISES = ("managed", "sam", "peer", "device_mpi", "gds")
-
 _VARIABLE = re.compile(r"\$\{(TENKEN_[A-Z0-9_]+)\}")
 # What may stand in a job script's directive without quotes.
 _VALUE = re.compile(r"[A-Za-z0-9_.:@/+,=%-]+")
@@ -176,6 +170,7 @@ class Environment:
 
     name: str
     features: frozenset[str]
+    """What its compilers can build: cuda, openacc, openmp, mpi."""
     cc: str
     cxx: str
     cuda: str | None = None
@@ -223,7 +218,9 @@ class Partition:
     """Shell commands after all modules are loaded, just before the program is launched."""
     env_vars: Mapping[str, str] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
+    """What a check cannot start without: `cuda` (the nodes have CUDA devices), `mpi` (an MPI starts)."""
     promises: frozenset[str] = frozenset()
+    """managed, sam, peer, device_mpi, gds: programs find out; a waiver of a promised one is a FAIL."""
     max_jobs: int | None = None
     time_limit: str | None = None
     """The longest walltime of the queue, HH:MM:SS."""

@@ -46,9 +46,9 @@ _NAMED = {
 def place(path: KeyPath, data: Any) -> str:
     """`partition 'gpu', node` for ("partitions", "gpu", "node"); empty at the top."""
     words: list[str] = []
-    here = data
+    here: Any = data
     for depth, part in enumerate(path):
-        here = here[part] if isinstance(here, (dict, list)) else None
+        here = _below(here, part)
         before = path[depth - 1] if depth else None
         if depth == 0 and part in ("partitions", "environments", "variables", "gpus", "hosts", "references"):
             if len(path) == 1:
@@ -63,6 +63,13 @@ def place(path: KeyPath, data: Any) -> str:
         else:
             words.append(f"'{part}'")
     return ", ".join(words)
+
+
+def _below(data: Any, part: str | int) -> Any:
+    try:
+        return data[part]
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 def shape(document: Document, schema_file: Path) -> list[Problem]:

@@ -68,7 +68,9 @@ SPOILED = {
         edit(lambda d: (d["metrics"].clear(), d["limits"].clear())), "true", "metric daxpy of host is missing",
     ),
     "wrong unit": (edit(lambda d: d["metrics"][0].update(unit="MB/s")), "true", "unit is 'MB/s'; expected 'GB/s'"),
-    "infinite": (json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "holds 1e999, which is not finite"),
+    "infinite": (  # no number of JSON, but what a careless program prints
+        json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "holds 1e999, which is not finite",
+    ),
     "NaN": (json.dumps(good()).replace('"value": 20.0', '"value": NaN'), "true", "holds NaN"),
     "truncated": (truncated(), "true", "truncated or not JSON"),
     "half again the limit": (
