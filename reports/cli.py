@@ -23,10 +23,10 @@ def register(subparsers: Any) -> None:
         "self-contained HTML page. Exit status: 0 all PASS or WAIVED, 1 any FAIL, 3 any INVALID, "
         "something missing, or nothing run.",
     )
+    parser.add_argument("--session", default="last", metavar="ID", help="session to report on (default: last)")
     parser.add_argument(
-        "--session", default="last", metavar="ID", help="session to report on (default: last)"
+        "--archive", type=Path, metavar="DIR", help="archive to read (default: $TENKEN_ARCHIVE, else perflogs/)"
     )
-    parser.add_argument("--archive", type=Path, metavar="DIR", help="archive to read (default: perflogs/)")
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="page to write (default: output/pages/<session>.html)"
     )
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     from reports import page, session
     from tenken import paths
 
-    perflogs = arguments.archive or paths.PERFLOGS
+    perflogs = arguments.archive or paths.archive_root()
     try:
         found = session.load(perflogs, arguments.session)
     except session.NoSession as error:

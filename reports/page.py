@@ -145,9 +145,7 @@ def render(session: Session, catalogue: Mapping[str, Any], written: str = "") ->
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(
-        number=words.number, percent=words.percent, duration=words.duration, size=words.size
-    )
+    environment.filters.update(number=words.number, percent=words.percent, duration=words.duration, size=words.size)
     environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=words.VERDICTS)
     rows = {id(case): _rows(case, catalogue) for case in session.cases}
     pictures = Pictures(MAX_PLOTS)
@@ -253,9 +251,7 @@ def _attention(session: Session, anchors: Mapping[int, str]) -> list[dict[str, A
 # ---- table of verdicts -----------------------------------------------------------------------------------
 
 
-def _verdict_rows(
-    session: Session, rows: Mapping[int, list[Row]], anchors: Mapping[int, str]
-) -> list[dict[str, Any]]:
+def _verdict_rows(session: Session, rows: Mapping[int, list[Row]], anchors: Mapping[int, str]) -> list[dict[str, Any]]:
     by_case = {id(c): _subjects(c, rows[id(c)]) for c in session.cases}
     fold = sum(map(len, by_case.values())) > MAX_VERDICT_ROWS
     table = []
@@ -270,9 +266,7 @@ def _verdict_rows(
                 default=good[0],
             )
             kind = "pairs" if all("→" in s["subject"] for s in good) else "subjects"
-            every = (
-                f"all {len(good)} {kind}" if len(good) == len(subjects) else f"the other {len(good)} {kind}"
-            )
+            every = f"all {len(good)} {kind}" if len(good) == len(subjects) else f"the other {len(good)} {kind}"
             subjects = [s for s in subjects if s not in good] + [{**lowest, "subject": every}]
         for subject in subjects:
             table.append(
@@ -385,9 +379,7 @@ def _sections(
                 [replace(r, plot="bars") for r in every if not r.at and r.plot in ("bars", "series")]
             )
             room -= sum(len(p.svg) for p in section.plots)
-        ordered = (
-            sorted(section.cases, key=lambda c: words.VERDICTS.index(c.verdict)) if many else section.cases
-        )
+        ordered = sorted(section.cases, key=lambda c: words.VERDICTS.index(c.verdict)) if many else section.cases
         for case in ordered:
             whole = not many or case.verdict in ("FAIL", "INVALID")
             if room <= 0:
@@ -433,9 +425,7 @@ def _summaries(rows: list[Row]) -> list[Summary]:
 def _detail(case: Case, rows: list[Row], anchor: str, pictures: Pictures | None) -> Detail:
     detail = Detail(case, anchor)
     # Of a long sweep the table shows the last point of each path, mostly the plateau; the rest is folded.
-    last = {
-        (r.name, r.subject, *(str(v) for v in r.at.values() if not words.is_number(v))): id(r) for r in rows
-    }
+    last = {(r.name, r.subject, *(str(v) for v in r.at.values() if not words.is_number(v))): id(r) for r in rows}
     plain = (
         rows
         if len(rows) <= 24
@@ -468,9 +458,9 @@ def _notes(rows: list[Row]) -> list[tuple[str, str]]:
         if row.limit_basis:
             notes.setdefault(("Limit", row.limit_basis), []).append(row.title)
         if row.basis == "unreferenced":
-            notes.setdefault(
-                ("Unreferenced", "neither a reference nor a floor bounds it; recorded only"), []
-            ).append(row.title)
+            notes.setdefault(("Unreferenced", "neither a reference nor a floor bounds it; recorded only"), []).append(
+                row.title
+            )
         for note in row.notes:
             notes.setdefault(("Note", note), []).append(row.title)
     total = len(_some(r.title for r in rows))
@@ -625,8 +615,7 @@ def _not_selected(session: Session) -> list[str]:
     """Checks that apply here and of which this run selected no case."""
     entries = session.plan.get("applicable")
     names = [
-        str(field_of(e, "check") or field_of(e, "name") or e)
-        for e in (entries if isinstance(entries, list) else [])
+        str(field_of(e, "check") or field_of(e, "name") or e) for e in (entries if isinstance(entries, list) else [])
     ]
     ran = {n for c in session.cases for n in (c.check, c.base_check, c.check.split(" ")[0])}
     return sorted((n for n in _some(names) if n not in ran and n.split(" ")[0] not in ran), key=words.natural)

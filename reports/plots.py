@@ -120,9 +120,7 @@ def _svg(figure: Any, ident: str, caption: str) -> str:
     plt = _pyplot()
     sink = io.StringIO()
     with plt.rc_context({"svg.hashsalt": ident, "svg.id": None}):
-        figure.savefig(
-            sink, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
-        )
+        figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     width, height = (figure.get_size_inches() * 72).round().astype(int)
     return themed(sink.getvalue(), ident, caption, int(width), int(height))
 
@@ -307,9 +305,7 @@ def _bar_panel(axis: Any, panel: list[Row], shade: dict[str, str], rows: list[Ro
                 axis.plot([row.limit] * 2, [y - 0.5, y + 0.5], color=COLOURS["limit"], linewidth=2)
             flag = f"  {row.verdict}" if row.verdict in ("FAIL", "INVALID") else ""
             text = (
-                f"{_who(row, rows)}  {words.number(row.value)}{flag}"
-                if several
-                else f"{words.number(row.value)}{flag}"
+                f"{_who(row, rows)}  {words.number(row.value)}{flag}" if several else f"{words.number(row.value)}{flag}"
             )
             axis.annotate(
                 _plain(text),
@@ -380,11 +376,7 @@ def _strip(rows: list[Row]) -> tuple[Any, str]:
         axis.set_xlabel(unit, loc="right")
     handles = [_key("dot", "within bounds", COLOURS["c0"])]
     handles += [_key("dot", v, COLOURS[v]) for v in ("FAIL", "INVALID") if any(r.verdict == v for r in rows)]
-    handles += (
-        [_key("dashed", "reference", COLOURS["reference"])]
-        if any(r.reference is not None for r in rows)
-        else []
-    )
+    handles += [_key("dashed", "reference", COLOURS["reference"])] if any(r.reference is not None for r in rows) else []
     _legend(axes[0], handles)
     return figure, f"{_names(rows)}: {len(rows)} values, at most 200 dots a metric within bounds"
 
@@ -561,9 +553,7 @@ def _matrix(rows: list[Row]) -> tuple[Any, str]:
     panels = []
     for name in _unique((r.title, r.unit) for r in rows):
         members = [r for r in rows if (r.title, r.unit) == name]
-        last = max(
-            members, key=lambda r: [float(v) if _numeric(v) else 0.0 for _, v in sorted(r.at.items())]
-        ).at
+        last = max(members, key=lambda r: [float(v) if _numeric(v) else 0.0 for _, v in sorted(r.at.items())]).at
         panels.append([r for r in members if r.at == last])
     panels = panels[:4]
     side = max(len({e for r in p for e in r.ends or ()}) for p in panels)
@@ -609,9 +599,7 @@ def _matrix_panel(axis: Any, panel: list[Row]) -> None:
         )
         if row.verdict in ("FAIL", "INVALID"):
             axis.add_patch(
-                Rectangle(
-                    (x - 0.45, y - 0.45), 0.9, 0.9, fill=False, edgecolor=COLOURS[row.verdict], linewidth=2.6
-                )
+                Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, fill=False, edgecolor=COLOURS[row.verdict], linewidth=2.6)
             )
         axis.text(
             x,

@@ -102,11 +102,7 @@ def _row(
     about = described.get(name)
     subject = metric.get("subject")
     ends = None
-    if (
-        isinstance(subject, dict)
-        and isinstance(subject.get("from"), int)
-        and isinstance(subject.get("to"), int)
-    ):
+    if isinstance(subject, dict) and isinstance(subject.get("from"), int) and isinstance(subject.get("to"), int):
         ends = (subject["from"], subject["to"])
     at = metric.get("at")
     unit = str(metric.get("unit") or field_of(judgement, "unit") or field_of(about, "unit") or "")

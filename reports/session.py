@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reports import words
-
-SESSIONS = ".sessions"
+from tenken import archive
 
 
 class NoSession(Exception):
@@ -117,8 +116,6 @@ class Session:
 
 def load(perflogs: Path, name: str) -> Session:
     """Reads session `name` from the archive `perflogs`; raises NoSession if there is nothing of it."""
-    from tenken import archive
-
     if not perflogs.is_dir():
         raise NoSession(f"no archive at {perflogs}: give the folder that holds the runs with --archive")
     if name == "last":
@@ -128,26 +125,25 @@ def load(perflogs: Path, name: str) -> Session:
         name = str(last)
     elif Path(name).name != name or name.startswith("."):
         raise NoSession(
-            f"'{name}' is no session name: give 'last' or the name of a folder in {perflogs / SESSIONS}"
+            f"'{name}' is no session name: give 'last' or the name of a folder in {perflogs / archive.SESSIONS}"
         )
 
-    folder = perflogs / SESSIONS / name
+    folder = archive.session_folder(perflogs, name)
     damaged: list[tuple[str, str]] = []
     plan = _read_object(folder / "plan.json", damaged)
     run = _read_object(folder / "run-report.json", damaged)
 
-    def note(path: Path, reason: str) -> None:
-        damaged.append((_shown(Path(path), perflogs), reason))
-
     recorded: list[Case] = []
-    for record in archive.records(perflogs, session=name, on_damaged=note):
+    unread: list[archive.Damaged] = []
+    for record in archive.records(perflogs, session=name, damaged=unread):
         try:
             recorded.append(_case_of_record(record))
         except (AttributeError, TypeError, ValueError, KeyError) as error:
-            note(Path(getattr(record, "path", "?")), f"no readable record: {error}")
+            unread.append(archive.Damaged(record.path, f"no readable record: {error}"))
+    damaged += [(_shown(d.path, perflogs), d.reason.removeprefix(f"{d.path}: ")) for d in unread]
 
     if not folder.is_dir() and not recorded and not damaged:
-        known = sorted(p.name for p in (perflogs / SESSIONS).glob("*") if p.is_dir())[-5:]
+        known = sorted(p.name for p in (perflogs / archive.SESSIONS).glob("*") if p.is_dir())[-5:]
         raise NoSession(f"no session '{name}' in {perflogs}; the latest there: {', '.join(known) or 'none'}")
 
     load_errors = [_error_text(e) for e in _list(plan.get("load_errors"))]
@@ -176,10 +172,10 @@ def _read_object(path: Path, damaged: list[tuple[str, str]]) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        damaged.append((f"{SESSIONS}/{path.parent.name}/{path.name}", f"cannot be read: {error}"))
+        damaged.append((f"{archive.SESSIONS}/{path.parent.name}/{path.name}", f"cannot be read: {error}"))
         return {}
     if not isinstance(value, dict):
-        damaged.append((f"{SESSIONS}/{path.parent.name}/{path.name}", "is no JSON object"))
+        damaged.append((f"{archive.SESSIONS}/{path.parent.name}/{path.name}", "is no JSON object"))
         return {}
     return value
 
@@ -220,14 +216,13 @@ def _case_of_record(record: Any) -> Case:
         )
         for f in record.findings or []
     ]
-    if record.document_error:
-        said = str(record.document_error)
-        if not any(said in f.message for f in findings):
-            findings.append(Finding(record.verdict, f"result document: {said}"))
-    nodes = [str(n) for n in record.nodes or []]
+    said = str(getattr(record, "document_error", None) or "")
+    if said and not any(said in f.message for f in findings):
+        findings.append(Finding(record.verdict, f"result document: {said}"))
+    nodes = [str(n) for n in getattr(record, "nodes", None) or []]
     return Case(
         record.check,
-        record.base_check or record.check,
+        getattr(record, "base_check", None) or record.check,
         str(record.system or ""),
         str(record.partition or ""),
         str(record.environ or ""),
@@ -304,14 +299,10 @@ def _hold_against_reframe(case: Case, testcase: Mapping[str, Any]) -> None:
         return
     reason = reason_of(testcase)
     case.verdict = "INVALID" if re.search(r"(^|error: )INVALID:", reason) else "FAIL"
-    case.findings.insert(
-        0, Finding(case.verdict, f"ReFrame failed this case after its record was written: {reason}")
-    )
+    case.findings.insert(0, Finding(case.verdict, f"ReFrame failed this case after its record was written: {reason}"))
 
 
-def _case_without_record(
-    testcase: Mapping[str, Any], by_unique_name: Mapping[str, Mapping[str, Any]]
-) -> Case:
+def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[str, Mapping[str, Any]]) -> Case:
     result = str(testcase.get("result") or "")
     build = bool(testcase.get("fixture"))
     findings: list[Finding] = []
@@ -325,19 +316,13 @@ def _case_without_record(
                 other = by_unique_name.get(str((_list(dependency) or [""])[0]), {})
                 if other.get("result") not in ("pass", None):
                     failed.append(f"{other.get('display_name')}: {reason_of(other)}")
-            message = (
-                f"not run, because what it needs failed: {'; '.join(failed) or 'ReFrame does not say what'}"
-            )
+            message = f"not run, because what it needs failed: {'; '.join(failed) or 'ReFrame does not say what'}"
         elif result == "skip":
-            message = (
-                "skipped by ReFrame before anything was archived: a waiver leaves a record, this left none"
-            )
+            message = "skipped by ReFrame before anything was archived: a waiver leaves a record, this left none"
         elif result == "abort":
             message = f"aborted: {reason_of(testcase)}"
         elif result in ("pass", "xfail", "xpass"):
-            message = (
-                "ReFrame passed it, but the archive holds no record: nothing shows that anything was measured"
-            )
+            message = "ReFrame passed it, but the archive holds no record: nothing shows that anything was measured"
         else:
             message = reason_of(testcase)
             if re.search(r"(^|error: )INVALID:", message):
