@@ -124,6 +124,7 @@ def table(session: Any, most: int = 60) -> str:
         parts.append("FAIL: nothing was run")
     parts += [f"FAIL: a check file did not load: {_line(e, 200)}" for e in session.load_errors]
     parts += [f"INCOMPLETE: {text}" for text in session.incomplete]
+    parts += [f"Note: {text}" for text in session.notes]
     parts += [f"DAMAGED: {path}: {_line(reason, 160)}" for path, reason in session.damaged[:20]]
     counts = ", ".join(f"{n} {v}" for v, n in session.counts.items() if n)
     parts.append(f"\nSession {session.name}: {session.verdict}" + (f" ({counts})" if counts else ""))

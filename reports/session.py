@@ -78,6 +78,8 @@ class Session:
     incomplete: list[str]
     #: check files that did not load: a FAIL, however green the rest
     load_errors: list[str]
+    #: what a reader should know and no verdict hangs on
+    notes: list[str] = field(default_factory=list)
 
     @property
     def counted(self) -> list[Case]:
@@ -153,9 +155,14 @@ def load(perflogs: Path, name: str) -> Session:
             "ReFrame's run report is missing: the run was interrupted or has not ended. "
             "Test cases that left no record cannot be shown."
         )
+    notes = []
     if not plan:
-        incomplete.append("The session's plan is missing: what does not apply to this machine is not known.")
-    return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors)
+        # A plain `reframe` run writes none; its numbers are no worse for it.
+        notes.append(
+            "This session has no plan: what does not apply to the machine, and check files that did not load, "
+            "cannot be shown."
+        )
+    return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors, notes)
 
 
 def _shown(path: Path, root: Path) -> str:

@@ -373,9 +373,7 @@ CATALOGUE: dict[str, Any] = {
     },
     "access_patterns": {
         "title": "Access patterns",
-        "metrics": {
-            f"p{i}": {"title": f"({i}) pattern", "plot": "series", "group": "patterns"} for i in range(1, 9)
-        },
+        "metrics": {f"p{i}": {"title": f"({i}) pattern", "plot": "series", "group": "patterns"} for i in range(1, 9)},
     },
     "transfer": {
         "title": "Transfers against size",
@@ -456,8 +454,7 @@ def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, 
                 finding(
                     "INVALID",
                     "nid001 GPU 1",
-                    "nid001 GPU 1: hardware thermal slow-down during the timed part; 1740 MHz SM clock "
-                    "at 61 °C",
+                    "nid001 GPU 1: hardware thermal slow-down during the timed part; 1740 MHz SM clock at 61 °C",
                 )
             ],
         )

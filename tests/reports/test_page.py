@@ -192,9 +192,7 @@ def fleet(nodes=200, gpus=8):
             judged[metrics[11]["id"]] = builder.judgement(metrics[11], hbm, verdict="FAIL")
             verdict = "FAIL"
             findings = [builder.finding("FAIL", f"{name} GPU 3", f"{name} GPU 3: slow", metrics[11]["id"])]
-        records.append(
-            builder.record("stream", doc, verdict, judged, findings, (name,), partition=f"gpu{node}")
-        )
+        records.append(builder.record("stream", doc, verdict, judged, findings, (name,), partition=f"gpu{node}"))
     return records
 
 
@@ -286,9 +284,7 @@ def arguments(*words):
 
 def test_command_prints_the_table_and_the_path(tmp_path, capsys):
     records, cases, plan = builder.every_kind()
-    root = builder.write_session(
-        tmp_path / "perflogs", [r for r in records if r["check"] == "p2p"], cases, plan
-    )
+    root = builder.write_session(tmp_path / "perflogs", [r for r in records if r["check"] == "p2p"], cases, plan)
     target = tmp_path / "deep" / "page.html"
     given = arguments("--archive", root, "--output", target)
     assert given.func(given) == 1
@@ -306,9 +302,7 @@ def test_command_on_an_empty_archive_is_incomplete(tmp_path, capsys):
 
 
 def test_a_page_that_cannot_be_written_still_gives_the_table(tmp_path, capsys):
-    root = builder.write_session(
-        tmp_path / "perflogs", [builder.record("stream", builder.document("stream", []))]
-    )
+    root = builder.write_session(tmp_path / "perflogs", [builder.record("stream", builder.document("stream", []))])
     (tmp_path / "file").write_text("")
     given = arguments("--archive", root, "--output", tmp_path / "file" / "p.html")
     assert given.func(given) == 3

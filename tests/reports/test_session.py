@@ -56,23 +56,17 @@ def test_a_failed_build_is_named_by_what_needed_it(tmp_path):
     records, cases, plan = builder.every_kind()
     found = load(tmp_path, records, cases, plan)
     case = next(c for c in found.cases if c.check == "stream %backend=openacc")
-    assert (
-        "build ~h200:gpu+nvhpc: build error: build job failed with exit code: 2" in case.findings[0].message
-    )
+    assert "build ~h200:gpu+nvhpc: build error: build job failed with exit code: 2" in case.findings[0].message
     assert [c.check for c in found.cases if c.build and c.verdict == "PASS"] == ["build ~h200:gpu+cuda"]
 
 
 def test_invalid_of_reframe_stays_invalid(tmp_path):
-    found = load(
-        tmp_path, [], [builder.testcase("hpl", "fail", "sanity error: INVALID: throttled", "sanity")]
-    )
+    found = load(tmp_path, [], [builder.testcase("hpl", "fail", "sanity error: INVALID: throttled", "sanity")])
     assert (found.cases[0].verdict, found.exit_code) == ("INVALID", 3)
 
 
 def test_reframe_outvotes_a_record_that_passed(tmp_path):
-    found = load(
-        tmp_path, [simple()], [builder.testcase("stream", "fail", "cleanup error: disk full", "cleanup")]
-    )
+    found = load(tmp_path, [simple()], [builder.testcase("stream", "fail", "cleanup error: disk full", "cleanup")])
     assert found.cases[0].verdict == "FAIL" and "disk full" in found.cases[0].findings[0].message
 
 
@@ -82,9 +76,7 @@ def test_zero_tests_is_no_success(tmp_path):
 
 
 def test_load_errors_fail_a_green_run(tmp_path):
-    found = load(
-        tmp_path, [simple()], plan={**builder.PLAN, "load_errors": ["checks/hpl.py: SyntaxError: line 3"]}
-    )
+    found = load(tmp_path, [simple()], plan={**builder.PLAN, "load_errors": ["checks/hpl.py: SyntaxError: line 3"]})
     assert (found.verdict, found.exit_code) == ("FAIL", 1)
     assert found.load_errors == ["checks/hpl.py: SyntaxError: line 3"]
 
@@ -153,7 +145,12 @@ def test_an_unknown_session_names_the_known(tmp_path):
 def test_run_report_shape_is_reframes(tmp_path):
     """A session of records only, with a report that has no runs at all, is a run of nothing."""
     root = builder.write_session(tmp_path, [])
-    (root / ".sessions" / builder.NAME / "run-report.json").write_text(
-        json.dumps({"session_info": {}, "runs": []})
-    )
+    (root / ".sessions" / builder.NAME / "run-report.json").write_text(json.dumps({"session_info": {}, "runs": []}))
     assert session.load(root, "last").nothing_was_run
+
+
+def test_a_plain_reframe_run_has_no_plan_and_is_no_worse_for_it(tmp_path):
+    root = builder.write_session(tmp_path, [simple()])
+    (root / ".sessions" / builder.NAME / "plan.json").unlink()
+    found = session.load(root, "last")
+    assert found.exit_code == 0 and "no plan" in found.notes[0]
