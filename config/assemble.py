@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from systems import loader
+from systems import everything, loader
 from systems.errors import SystemFileError
 from systems.model import Environment, Partition, System
 from tenken.archive import new_session, session_folder
@@ -151,6 +151,8 @@ def site_configuration() -> dict[str, Any]:
             if f"--system={name}" in sys.argv or name in sys.argv:
                 raise
             print(f"tenken: left out: {error}", file=sys.stderr)
+    if everything.VARIABLE in os.environ:
+        systems.append(everything.describe())
     environments: dict[tuple[str, Any], Any] = {}
     for system in systems:
         for environment in system.environments.values():

@@ -24,7 +24,9 @@ def register(subparsers: Any) -> None:
         "something missing, or nothing run.",
     )
     parser.add_argument("--session", default="last", metavar="ID", help="session to report on (default: last)")
-    parser.add_argument("--archive", type=Path, metavar="DIR", help="archive to read (default: perflogs/)")
+    parser.add_argument(
+        "--archive", type=Path, metavar="DIR", help="archive to read (default: $TENKEN_ARCHIVE, else perflogs/)"
+    )
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="page to write (default: output/pages/<session>.html)"
     )
@@ -36,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     from reports import page, session
     from tenken import paths
 
-    perflogs = arguments.archive or paths.PERFLOGS
+    perflogs = arguments.archive or paths.archive_root()
     try:
         found = session.load(perflogs, arguments.session)
     except session.NoSession as error:
@@ -122,6 +124,7 @@ def table(session: Any, most: int = 60) -> str:
         parts.append("FAIL: nothing was run")
     parts += [f"FAIL: a check file did not load: {_line(e, 200)}" for e in session.load_errors]
     parts += [f"INCOMPLETE: {text}" for text in session.incomplete]
+    parts += [f"Note: {text}" for text in session.notes]
     parts += [f"DAMAGED: {path}: {_line(reason, 160)}" for path, reason in session.damaged[:20]]
     counts = ", ".join(f"{n} {v}" for v, n in session.counts.items() if n)
     parts.append(f"\nSession {session.name}: {session.verdict}" + (f" ({counts})" if counts else ""))

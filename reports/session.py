@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reports import words
-
-SESSIONS = ".sessions"
+from tenken import archive
 
 
 class NoSession(Exception):
@@ -79,6 +78,8 @@ class Session:
     incomplete: list[str]
     #: check files that did not load: a FAIL, however green the rest
     load_errors: list[str]
+    #: what a reader should know and no verdict hangs on
+    notes: list[str] = field(default_factory=list)
 
     @property
     def counted(self) -> list[Case]:
@@ -117,8 +118,6 @@ class Session:
 
 def load(perflogs: Path, name: str) -> Session:
     """Reads session `name` from the archive `perflogs`; raises NoSession if there is nothing of it."""
-    from tenken import archive
-
     if not perflogs.is_dir():
         raise NoSession(f"no archive at {perflogs}: give the folder that holds the runs with --archive")
     if name == "last":
@@ -127,25 +126,26 @@ def load(perflogs: Path, name: str) -> Session:
             raise NoSession(f"the archive {perflogs} holds no session yet: run `reframe -c checks -r` first")
         name = str(last)
     elif Path(name).name != name or name.startswith("."):
-        raise NoSession(f"'{name}' is no session name: give 'last' or the name of a folder in {perflogs / SESSIONS}")
+        raise NoSession(
+            f"'{name}' is no session name: give 'last' or the name of a folder in {perflogs / archive.SESSIONS}"
+        )
 
-    folder = perflogs / SESSIONS / name
+    folder = archive.session_folder(perflogs, name)
     damaged: list[tuple[str, str]] = []
     plan = _read_object(folder / "plan.json", damaged)
     run = _read_object(folder / "run-report.json", damaged)
 
-    def note(path: Path, reason: str) -> None:
-        damaged.append((_shown(Path(path), perflogs), reason))
-
     recorded: list[Case] = []
-    for record in archive.records(perflogs, session=name, on_damaged=note):
+    unread: list[archive.Damaged] = []
+    for record in archive.records(perflogs, session=name, damaged=unread):
         try:
             recorded.append(_case_of_record(record))
         except (AttributeError, TypeError, ValueError, KeyError) as error:
-            note(Path(getattr(record, "path", "?")), f"no readable record: {error}")
+            unread.append(archive.Damaged(record.path, f"no readable record: {error}"))
+    damaged += [(_shown(d.path, perflogs), d.reason.removeprefix(f"{d.path}: ")) for d in unread]
 
     if not folder.is_dir() and not recorded and not damaged:
-        known = sorted(p.name for p in (perflogs / SESSIONS).glob("*") if p.is_dir())[-5:]
+        known = sorted(p.name for p in (perflogs / archive.SESSIONS).glob("*") if p.is_dir())[-5:]
         raise NoSession(f"no session '{name}' in {perflogs}; the latest there: {', '.join(known) or 'none'}")
 
     load_errors = [_error_text(e) for e in _list(plan.get("load_errors"))]
@@ -155,9 +155,14 @@ def load(perflogs: Path, name: str) -> Session:
             "ReFrame's run report is missing: the run was interrupted or has not ended. "
             "Test cases that left no record cannot be shown."
         )
+    notes = []
     if not plan:
-        incomplete.append("The session's plan is missing: what does not apply to this machine is not known.")
-    return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors)
+        # A plain `reframe` run writes none; its numbers are no worse for it.
+        notes.append(
+            "This session has no plan: what does not apply to the machine, and check files that did not load, "
+            "cannot be shown."
+        )
+    return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors, notes)
 
 
 def _shown(path: Path, root: Path) -> str:
@@ -174,10 +179,10 @@ def _read_object(path: Path, damaged: list[tuple[str, str]]) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        damaged.append((f"{SESSIONS}/{path.parent.name}/{path.name}", f"cannot be read: {error}"))
+        damaged.append((f"{archive.SESSIONS}/{path.parent.name}/{path.name}", f"cannot be read: {error}"))
         return {}
     if not isinstance(value, dict):
-        damaged.append((f"{SESSIONS}/{path.parent.name}/{path.name}", "is no JSON object"))
+        damaged.append((f"{archive.SESSIONS}/{path.parent.name}/{path.name}", "is no JSON object"))
         return {}
     return value
 
@@ -218,14 +223,13 @@ def _case_of_record(record: Any) -> Case:
         )
         for f in record.findings or []
     ]
-    if record.document_error:
-        said = str(record.document_error)
-        if not any(said in f.message for f in findings):
-            findings.append(Finding(record.verdict, f"result document: {said}"))
-    nodes = [str(n) for n in record.nodes or []]
+    said = str(getattr(record, "document_error", None) or "")
+    if said and not any(said in f.message for f in findings):
+        findings.append(Finding(record.verdict, f"result document: {said}"))
+    nodes = [str(n) for n in getattr(record, "nodes", None) or []]
     return Case(
         record.check,
-        record.base_check or record.check,
+        getattr(record, "base_check", None) or record.check,
         str(record.system or ""),
         str(record.partition or ""),
         str(record.environ or ""),

@@ -147,3 +147,10 @@ def test_run_report_shape_is_reframes(tmp_path):
     root = builder.write_session(tmp_path, [])
     (root / ".sessions" / builder.NAME / "run-report.json").write_text(json.dumps({"session_info": {}, "runs": []}))
     assert session.load(root, "last").nothing_was_run
+
+
+def test_a_plain_reframe_run_has_no_plan_and_is_no_worse_for_it(tmp_path):
+    root = builder.write_session(tmp_path, [simple()])
+    (root / ".sessions" / builder.NAME / "plan.json").unlink()
+    found = session.load(root, "last")
+    assert found.exit_code == 0 and "no plan" in found.notes[0]

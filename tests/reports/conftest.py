@@ -1,3 +1,0 @@
-from tests.reports import stubs
-
-stubs.install()
