@@ -31,22 +31,16 @@ def register(subparsers: Any) -> None:
     add = actions.add_parser("list", help="all machines that have a file, and this one")
     add.set_defaults(func=_list)
 
-    add = actions.add_parser(
-        "describe", help="what a machine is; without a name, the one we are on, by looking"
-    )
+    add = actions.add_parser("describe", help="what a machine is; without a name, the one we are on, by looking")
     add.add_argument("name", nargs="?", default=loader.LOCAL, metavar="NAME")
     add.add_argument("--json", action="store_true", help="everything, as JSON")
     add.set_defaults(func=_describe)
 
-    add = actions.add_parser(
-        "validate", help="check system files; without one, all of them and the data sheets"
-    )
+    add = actions.add_parser("validate", help="check system files; without one, all of them and the data sheets")
     add.add_argument("files", nargs="*", type=Path, metavar="FILE")
     add.set_defaults(func=_validate)
 
-    add = actions.add_parser(
-        "new", help="begin systems/NAME.yaml from a commented template for a Slurm machine"
-    )
+    add = actions.add_parser("new", help="begin systems/NAME.yaml from a commented template for a Slurm machine")
     add.add_argument("name", metavar="NAME")
     add.add_argument("--folder", type=Path, default=SYSTEMS, help="where to write it (default: systems/)")
     add.set_defaults(func=_new)
@@ -98,9 +92,7 @@ def describe(system: System, env: Mapping[str, str]) -> Iterator[str]:
     values = system.values(env)
     for variable in system.variables.values():
         value = values.get(variable.name)
-        word = (
-            f"= {value}" if value else "NOT SET, needed to run" if variable.required else "not set, optional"
-        )
+        word = f"= {value}" if value else "NOT SET, needed to run" if variable.required else "not set, optional"
         yield f"  variable {variable.name} {word} ({variable.meaning})"
     shown = system.expand(env, strict=False)
     for partition in shown.partitions.values():

@@ -50,9 +50,7 @@ def names(folder: Path = SYSTEMS) -> list[str]:
     return list(files(folder))
 
 
-def load(
-    name: str, folder: Path = SYSTEMS, src: Path = SRC, cache_folder: Path | None = CACHE_FOLDER
-) -> System:
+def load(name: str, folder: Path = SYSTEMS, src: Path = SRC, cache_folder: Path | None = CACHE_FOLDER) -> System:
     """One system. Raises SystemFileError, or UnknownSystemError that lists the systems."""
     if name == LOCAL:
         from systems import local
@@ -64,9 +62,7 @@ def load(
     return load_file(known[name], src=src, cache_folder=cache_folder)
 
 
-def load_all(
-    folder: Path = SYSTEMS, src: Path = SRC, cache_folder: Path | None = CACHE_FOLDER
-) -> dict[str, System]:
+def load_all(folder: Path = SYSTEMS, src: Path = SRC, cache_folder: Path | None = CACHE_FOLDER) -> dict[str, System]:
     """All systems that have a file, by name. Raises SystemFileError with every problem of every file."""
     systems: dict[str, System] = {}
     problems: list[Problem] = []

@@ -369,9 +369,7 @@ class System:
             for name, p in self.partitions.items()
         }
         environments = {
-            name: replace(
-                e, modules=fill_all(e.modules), prepare=fill_all(e.prepare), env_vars=fill_map(e.env_vars)
-            )
+            name: replace(e, modules=fill_all(e.modules), prepare=fill_all(e.prepare), env_vars=fill_map(e.env_vars))
             for name, e in self.environments.items()
         }
         return replace(self, partitions=partitions, environments=environments)

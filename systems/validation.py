@@ -223,8 +223,7 @@ def _partition(
         if environment not in data["environments"]:
             wrong(
                 (*path, "environments", index),
-                f"unknown environment '{environment}' in {shown}; "
-                f"{choices(environment, list(data['environments']))}",
+                f"unknown environment '{environment}' in {shown}; {choices(environment, list(data['environments']))}",
             )
     for index, option in enumerate(partition.get("launcher_options", ())):
         place_ = (*path, "launcher_options", index)
@@ -235,9 +234,7 @@ def _partition(
     node = partition["node"]
     host = node.get("host")
     if host is not None and host not in hosts:
-        wrong(
-            (*path, "node", "host"), f"unknown data sheet '{host}' in {shown}; {choices(host, sorted(hosts))}"
-        )
+        wrong((*path, "node", "host"), f"unknown data sheet '{host}' in {shown}; {choices(host, sorted(hosts))}")
     if {"sockets", "cores"} <= node.keys() and node["cores"] % node["sockets"]:
         odd = f"{node['cores']} cores do not divide among {node['sockets']} sockets in {shown}"
         wrong((*path, "node", "cores"), odd)

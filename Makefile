@@ -1,0 +1,47 @@
+# make run   describe this machine, build, run the checks, print verdicts and a page
+# make test  everything the project tests about itself
+# Each does all of its own set-up in .venv; nothing is installed outside the checkout.
+
+PYTHON  ?= python3
+SYSTEM  ?= local
+MODE    ?= quick
+RFMARGS ?=
+VENV    := .venv
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: run test lint venv lock kit clean help
+.DEFAULT_GOAL := help
+
+help: ## what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+venv: $(VENV)/.stamp ## the virtual environment, with what a run needs
+
+$(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh
+	@sh scripts/need.sh $(PYTHON) venv
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install -q --require-hashes -r requirements.lock
+	$(VENV)/bin/pip install -q --no-deps -e .
+	$(VENV)/bin/python -m tenken.venv
+	@touch $@
+
+$(VENV)/.stamp-dev: $(VENV)/.stamp requirements-dev.lock
+	$(VENV)/bin/pip install -q --require-hashes -r requirements-dev.lock
+	@touch $@
+
+run: $(VENV)/.stamp ## SYSTEM=local MODE=quick: run the checks, print verdicts and the page
+	@sh scripts/need.sh $(PYTHON) build
+	@. $(VENV)/bin/activate && sh scripts/run.sh $(SYSTEM) $(MODE) $(RFMARGS)
+
+test: $(VENV)/.stamp-dev ## linters and all tests (Debian packages for some: needs root for apt, says so)
+	@sh scripts/need.sh $(PYTHON) build
+	@. $(VENV)/bin/activate && sh scripts/test.sh
+
+lint: $(VENV)/.stamp-dev ## ruff, mypy, clang-format
+	@. $(VENV)/bin/activate && sh scripts/lint.sh
+
+lock: $(VENV)/.stamp-dev ## resolve the pinned dependencies anew
+	. $(VENV)/bin/activate && sh scripts/lock.sh
+
+clean: ## remove what builds and runs left; the archive stays
+	rm -rf .build .cache stage output

@@ -1,0 +1,323 @@
+"""The base of all checks: it runs one benchmark program and fails closed.
+
+ReFrame by itself passes a test whose metric never appeared, whose unit is wrong, whose value is infinite, whose
+program exited with 1 or whose job was killed. Here every run ends in one of four verdicts (tenken/verdict.py),
+the record with its document and samples is archived before anything is raised, and a message names the node, the
+device, the value, the bound and the miss.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import (
+    fixture,
+    loggable,
+    run_after,
+    run_before,
+    sanity_function,
+    variable,
+)
+from reframe.core.exceptions import PerformanceError, ReframeError, SanityError
+
+from checks.build import BuildPrograms
+from checks.machine import Machine
+from checks.mode import HasMode
+from tenken import archive, document, verdict
+from tenken.catalogue import program as catalogue_program
+from tenken.errors import ArchiveError, CatalogueError, DocumentError
+from tenken.paths import archive_root
+
+RESULT_FILE = "result.json"
+
+_END_MARK = re.compile(r"^TENKEN-END status=(\d+) nodes=(\S+)$", re.M)
+_KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
+
+
+class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
+    """Runs `program` once on one partition and environment and gives a verdict.
+
+    A derived class names the program, the kind of subjects its metrics come for and the arguments; metrics,
+    units, directions and floors come from the program's metrics.yaml, references from the system file.
+    """
+
+    #: The benchmark program: a folder of src/.
+    #:
+    #: :type: :class:`str`
+    program = variable(str)
+
+    #: Kinds of subject for which metrics must come: host, gpu, pair, ranks.
+    #:
+    #: :type: :class:`List[str]`
+    #: :default: ``['host']``
+    subjects = variable(typ.List[str], value=["host"])
+
+    #: Metrics that must come; None: all of the program's that are not optional and come for `subjects`.
+    metrics = variable(typ.List[str], type(None), value=None)
+
+    #: Whether the program is launched by MPI; otherwise it runs once, in the job script itself, on the first node.
+    #:
+    #: :default: ``False``
+    uses_mpi = variable(bool, value=False)
+
+    #: Command-line arguments of the program by long name without dashes; True for a flag, None to leave one out.
+    arguments = variable(dict, value={})
+
+    #: Parameters that the document must state with these values: proof that the program ran what was asked.
+    asked = variable(dict, value={})
+
+    #: Cores of the node that the program uses; None: all that the system file promises.
+    cores = variable(int, type(None), value=None)
+
+    #: GPUs of the node that the program must see; None: all that the system file promises.
+    gpus = variable(int, type(None), value=None)
+
+    #: The verdict, as a column of ReFrame's performance log.
+    tenken_verdict = variable(str, value="none", loggable=True)
+
+    #: The session, as a column of ReFrame's performance log: the key to the archived record.
+    tenken_session = variable(str, value="", loggable=True)
+
+    programs = fixture(BuildPrograms, scope="environment")
+
+    valid_systems = ["*"]
+    valid_prog_environs = ["host"]
+    num_tasks = 1
+    num_tasks_per_node = 1
+    exclusive_access = True
+    time_limit = "30m"
+    require_reference = True
+    # the comparison is ReFrame's, the raising ours (raise_misses): its own message would not name the node
+    strict_check = False
+    maintainers = ["tenken"]
+
+    # -- before the run --
+
+    @run_after("setup")
+    def find_machine(self):
+        self.machine = Machine.of(self.current_partition, self.current_environ)
+        self.machine.require_variables()
+        if self.cores is None:
+            self.cores = self.machine.cores
+        if self.gpus is None:
+            self.gpus = self.machine.gpus if self.uses_gpus else 0
+
+    @property
+    def uses_gpus(self) -> bool:
+        return "gpu" in self.subjects or "pair" in self.subjects
+
+    @run_after("setup")
+    def refuse_a_broken_archive(self):
+        if self.is_dry_run():
+            return
+        try:
+            archive.check_writable(archive_root())
+        except ArchiveError as error:
+            raise ReframeError(str(error)) from None
+
+    @run_before("run")
+    def place_on_node(self):
+        if self.cores:
+            self.num_cpus_per_task = self.cores
+            self.env_vars.setdefault("OMP_NUM_THREADS", self.cores)
+        self.env_vars.setdefault("OMP_PROC_BIND", "close")
+        self.env_vars.setdefault("OMP_PLACES", "cores")
+        if self.uses_gpus and self.machine.gpu_resource:
+            self.num_gpus_per_node = self.gpus
+
+    @run_before("run")
+    def launch_plainly_without_mpi(self):
+        """mpirun and srun would bind a lone process to one core."""
+        if not self.uses_mpi:
+            self.job.launcher = getlauncher("local")()
+
+    @run_before("run")
+    def set_command(self):
+        self.executable = os.path.join(self.programs.stagedir, "bin", self.program)
+        self.executable_opts = [*command_line(self.arguments), "--json", RESULT_FILE]
+
+    @run_before("run")
+    def mark_the_end(self):
+        """A killed job may report exit 0: only a job that printed its own exit status ran to its end."""
+        self.prerun_cmds = [*self.prerun_cmds, *self.machine.identify_commands(self.uses_gpus)]
+        self.postrun_cmds = [
+            "tenken_status=$?",
+            *self.postrun_cmds,
+            'echo "TENKEN-END status=$tenken_status nodes=$tenken_nodes"',
+            "exit $tenken_status",
+        ]
+
+    # -- after the run --
+
+    @sanity_function
+    def judge_run(self):
+        """Judge, archive, then raise what voids the run; numbers that miss are raised after ReFrame logged them."""
+        judgement, result, error, text = self.judgement()
+        self.judged = judgement
+        self.tenken_verdict = judgement.verdict
+        self.tenken_session = os.environ.get("TENKEN_SESSION", "")
+        self.archive_record(judgement, result, error, text)
+        if judgement.verdict == verdict.WAIVED:
+            self.skip(f"WAIVED: {judgement.message()}")
+        if judgement.verdict == verdict.INVALID:
+            raise SanityError(f"INVALID: {judgement.message()}")
+        if judgement.structural:
+            raise SanityError(f"FAIL: {judgement.message()}")
+        self.result = result
+        return sn.assert_true(True)
+
+    def judgement(self):
+        """The judgement of the run, the document (or None), why there is none, and its raw text then."""
+        path = Path(self.stagedir) / RESULT_FILE
+        result, error, text = None, None, ""
+        try:
+            result = document.load(path)
+        except DocumentError as raised:
+            error = str(raised)
+            if path.is_file():
+                text = path.read_text(encoding="utf-8", errors="replace")[:100_000]
+        status, killed = self.exit_status()
+        where = self.where()
+        if killed:
+            return verdict.failed(f"{where}: {killed}", where), result, error, text
+        if result is None:
+            what = f"{self.program} exited with {status}: {error}{self.last_words()}"
+            return verdict.failed(f"{where}: {what}", where), result, error, text
+        try:
+            declared = catalogue_program(self.program)
+        except CatalogueError as raised:
+            return verdict.failed(f"{where}: {raised}", where), result, error, text
+        judged = verdict.judge(
+            result,
+            declared,
+            self.machine.expectation(
+                subjects=tuple(self.subjects),
+                metrics=None if self.metrics is None else tuple(self.metrics),
+                cores=self.cores or None,
+                gpus=self.gpus or None,
+                ranks=self.num_tasks,
+                parameters=self.asked,
+            ),
+            self.machine.reference_lookup(result),
+            status,
+        )
+        return judged, result, error, text
+
+    def exit_status(self) -> tuple[int | None, str | None]:
+        """The program's exit status as the job printed it, and what is wrong with the job if it was cut short."""
+        state = str(self.job.state or "").upper()
+        bad = next((s for s in _KILLED_STATES if s in state), None)
+        mark = _END_MARK.search(self.output_text())
+        if bad:
+            return None, f"the job did not run to its end: state {state}"
+        if mark is None:
+            return None, (
+                f"the job did not run to its end: no end mark in its output "
+                f"(state {state or 'unknown'}, exit code {self.job.exitcode}){self.last_words()}"
+            )
+        return int(mark[1]), None
+
+    def output_text(self, stream: str = "stdout") -> str:
+        """The job's standard output or error, empty when there is none."""
+        name = self.job.stdout if stream == "stdout" else self.job.stderr
+        path = Path(self.stagedir) / name
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+    def last_words(self) -> str:
+        """The last line on standard error: usually why a program gave up."""
+        lines = [line.strip() for line in self.output_text("stderr").splitlines() if line.strip()]
+        return f": {lines[-1][:300]}" if lines else ""
+
+    def where(self) -> str:
+        """The nodes as the job printed them (ReFrame's list may be short), else what ReFrame knows."""
+        return ",".join(self.nodes()) or "unknown node"
+
+    def nodes(self) -> list[str]:
+        found = re.search(r"^TENKEN-NODES (\S+)$", self.output_text(), re.M)
+        return found[1].split(",") if found else list(self.job.nodelist or [])
+
+    def archive_record(self, judgement, result, error, text):
+        """Append the run to the archive. A run that cannot be archived fails: its number would be lost."""
+        record = {
+            "session": self.tenken_session or "none",
+            "time": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}",
+            "system": self.current_system.name,
+            "partition": self.current_partition.name,
+            "environ": self.current_environ.name,
+            "check": self.display_name,
+            "base_check": type(self).__name__.split("_")[0],
+            "parameters": self.own_parameters(),
+            "mode": self.tenken_mode,
+            "program": self.program,
+            "subjects": list(self.subjects),
+            "nodes": self.nodes(),
+            "scheduler": self.current_partition.scheduler.registered_name,
+            "job_id": None if self.job.jobid is None else str(self.job.jobid),
+            "job_state": None if self.job.state is None else str(self.job.state),
+            "exit_code": self.job.exitcode,
+            **judgement.as_json(),
+            "document": None if result is None else result.raw,
+            "document_error": error,
+            "document_text": text,
+        }
+        try:
+            self.record_path = archive.write(record, archive_root())
+        except ArchiveError as raised:
+            raise SanityError(f"FAIL: {self.where()}: {raised}") from None
+
+    def own_parameters(self) -> dict[str, Any]:
+        """ReFrame parameters of this test case, without fixtures and the ones that only distribute it."""
+        return {
+            name: value
+            for name, value in ((n, getattr(self, n)) for n in type(self).param_space.params)
+            if isinstance(value, (str, int, float, bool, type(None)))
+        }
+
+    @run_before("performance")
+    def declare_metrics(self):
+        if self.is_dry_run():
+            return
+        partition = self.current_partition.fullname
+        self.perf_variables = {
+            name: sn.make_performance_function(sn.defer(judged.value), judged.unit)
+            for name, judged in self.judged.judged.items()
+        }
+        self.reference = {
+            partition: {name: verdict.reframe_reference(judged) for name, judged in self.judged.judged.items()}
+        }
+
+    @run_after("performance")
+    def raise_misses(self):
+        if self.is_dry_run():
+            return
+        logged = {key.rsplit(":", 1)[-1] for key in self.perfvalues}
+        lost = sorted({metric.id for metric in self.result.metrics} - logged)
+        if lost:
+            raise PerformanceError(f"FAIL: {self.where()}: ReFrame did not log {', '.join(lost)}")
+        if self.judged.verdict != verdict.PASS:
+            raise PerformanceError(f"{self.judged.verdict}: {self.judged.message()}")
+
+
+def command_line(arguments: dict[str, Any]) -> list[str]:
+    """Long options out of a dictionary: {'array-bytes': 1024, 'verbose': True} -> --array-bytes 1024 --verbose."""
+    words: list[str] = []
+    for name, value in arguments.items():
+        if value is None or value is False:
+            continue
+        words.append(f"--{name}")
+        if value is not True:
+            words.append(shlex.quote(str(value)))
+    return words
+
+
+# `loggable` is re-exported for checks that add columns of their own
+__all__ = ["TenkenCheck", "command_line", "loggable"]

@@ -1,0 +1,146 @@
+"""What a check needs to know of the machine it runs on: the system file seen from one partition."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reframe.core.exceptions import ReframeError
+
+from systems import limits, loader
+from systems.errors import UnsetVariableError
+from systems.model import Environment, Partition, Reference, System
+from tenken.document import Document, MetricValue
+from tenken.verdict import Bounds, Expectation, Limit
+
+# The job names its nodes itself: ReFrame's list was found to hold only the first of two on Slurm.
+_NODES = """tenken_nodes=$( { if [ -n "$SLURM_JOB_NODELIST" ]; then scontrol show hostnames "$SLURM_JOB_NODELIST";
+  elif [ -n "$PBS_NODEFILE" ]; then cat "$PBS_NODEFILE"; elif [ -n "$PE_HOSTFILE" ]; then cut -d' ' -f1 "$PE_HOSTFILE";
+  else hostname; fi; } | sort -u | paste -sd, -)"""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One partition and environment of a system."""
+
+    system: System
+    partition: Partition
+    environment: Environment
+
+    @classmethod
+    def of(cls, partition: Any, environment: Any) -> Machine:
+        """From ReFrame's current partition and environment. Raises ReframeError if the system file lacks them."""
+        system_name, partition_name = partition.fullname.split(":")
+        system = loader.load(system_name)
+        return cls(system, system.partition(partition_name), system.environments[environment.name])
+
+    def require_variables(self) -> None:
+        """Raise ReframeError naming the user variables that this system needs and that are unset."""
+        try:
+            self.system.expand(os.environ)
+        except UnsetVariableError as error:
+            raise ReframeError(str(error)) from None
+        if not self.partition.usable:
+            raise ReframeError(
+                f"system {self.system.name!r}: partition {self.partition.name!r}: scheduler "
+                f"{self.partition.scheduler!r} cannot be used: {self.partition.scheduler_status}"
+            )
+
+    @property
+    def cores(self) -> int | None:
+        """Physical cores of a node."""
+        return self.partition.node.cores
+
+    @property
+    def gpus(self) -> int | None:
+        """GPUs of a node."""
+        return self.partition.node.gpu_count
+
+    @property
+    def gpu_resource(self) -> bool:
+        """Whether the site wants GPUs to be asked for."""
+        return bool(self.partition.gpu_request)
+
+    @property
+    def builds_on_login(self) -> bool:
+        return self.partition.build == "login"
+
+    def cmake_options(self) -> list[str]:
+        """CMake options for what this environment can build and for the GPUs of this partition."""
+        features = self.environment.features
+        options = [f"-DCMAKE_CXX_COMPILER={self.environment.cxx}"]
+        # OFF is said too: the build tree keeps what an earlier session chose
+        options += [f"-DTENKEN_{n.upper()}={'ON' if n in features else 'OFF'}" for n in ("cuda", "openacc", "mpi")]
+        if "cuda" in features:
+            node = self.partition.node
+            architecture = node.gpu.cuda_architecture if node.gpu else (node.compute_capability or "").replace(".", "")
+            if architecture:
+                options.append(f"-DCMAKE_CUDA_ARCHITECTURES={architecture}")
+            if self.environment.cuda:
+                options.append(f"-DCMAKE_CUDA_COMPILER={self.environment.cuda}")
+        return options
+
+    def identify_commands(self, gpus: bool) -> list[str]:
+        """Shell commands by which a job tells on which nodes and GPUs it runs."""
+        commands = [*self.partition.prerun, *_NODES.splitlines(), 'echo "TENKEN-NODES $tenken_nodes"']
+        if gpus:
+            commands.append("command -v nvidia-smi >/dev/null && nvidia-smi -L | sed 's/^/TENKEN-GPU /' || true")
+        return commands
+
+    def expectation(
+        self,
+        subjects: tuple[str, ...],
+        metrics: tuple[str, ...] | None,
+        cores: int | None,
+        gpus: int | None,
+        ranks: int,
+        parameters: Mapping[str, Any],
+    ) -> Expectation:
+        """What a run here is held against besides its references."""
+        sheets = {
+            ("memory", "host"): limits.memory(self.partition, "host"),
+            ("memory", "gpu"): limits.memory(self.partition, "gpu"),
+            ("host_link", "gpu"): limits.host_link(self.partition),
+            ("gpu_link", "pair"): limits.pair_link(self.partition),
+        }
+        known = {
+            bounded: Limit(found.value, found.unit, found.basis)
+            for bounded, found in sheets.items()
+            if isinstance(found, limits.Limit)
+        }
+        return Expectation(
+            subjects=subjects,
+            metrics=metrics,
+            cores=cores,
+            gpus=gpus,
+            ranks=ranks,
+            promises=self.partition.promises,
+            parameters=parameters,
+            limits=known,
+        )
+
+    def reference_lookup(self, document: Document) -> Callable[[MetricValue], Bounds | None]:
+        """Finds the machine's own reference of a metric of this document, by program, subject and parameters."""
+
+        def lookup(metric: MetricValue) -> Bounds | None:
+            fitting = loader.references(
+                self.system,
+                self.partition.name,
+                document.program,
+                metric=metric.name,
+                subject=metric.kind,
+                environ=self.environment.name,
+                parameters={**document.parameters, **metric.at},
+            )
+            # the most specific one counts: a reference for one array size before one for all
+            return _bounds(max(fitting, key=lambda r: len(r.parameters))) if fitting else None
+
+        return lookup
+
+
+def _bounds(reference: Reference) -> Bounds:
+    low, high = reference.bounds
+    value = reference.value if reference.value is not None else sum(reference.range or ()) / 2
+    return Bounds(value, low, high, reference.unit, reference.statistic, f"{reference.source}, {reference.date}")

@@ -1,0 +1,27 @@
+#!/bin/sh
+# need.sh PYTHON venv|build: is what a newcomer's machine must bring there? Names the package that brings it.
+python=$1
+missing=""
+need() { # COMMAND PACKAGE
+    command -v "$1" >/dev/null 2>&1 || missing="$missing
+  $1: install the package $2"
+}
+need git git
+case $2 in
+venv)
+    if ! command -v "$python" >/dev/null 2>&1; then
+        need "$python" "python3 (3.10 or newer)"
+    elif ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+        missing="$missing
+  $python is $("$python" -V 2>&1); 3.10 or newer is needed: install one and say make PYTHON=python3.11"
+    elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+        missing="$missing
+  $python has no venv: install the package python3-venv"
+    fi ;;
+build)
+    need "${CXX:-g++}" g++
+    need flock util-linux ;;
+esac
+[ -z "$missing" ] && exit 0
+printf 'tenken: this machine lacks%s\n(on Debian and Ubuntu: apt-get install PACKAGE)\n' "$missing" >&2
+exit 2

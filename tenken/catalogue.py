@@ -1,0 +1,154 @@
+"""The metric catalogue: what each benchmark program says it measures, read from src/<program>/metrics.yaml.
+
+Checks declare their metrics from it, system files are validated against it, reports draw by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tenken.errors import CatalogueError
+from tenken.paths import SRC
+
+#: Units a metric may have. GB = 10^9 bytes, GiB = 2^30 bytes; `1` is a plain ratio or count.
+UNITS = ("GB/s", "us", "ms", "s", "GFLOP/s", "TFLOP/s", "Gcell/s", "1", "%", "GiB", "messages/s", "W")
+DIRECTIONS = ("higher", "lower")
+STATISTICS = ("median", "best", "p5", "p95", "mean", "total")
+SUBJECTS = ("host", "gpu", "pair", "ranks")
+PLOTS = ("bars", "series", "sweep", "matrix", "phases")
+#: What a data sheet can tell where the program cannot: the memory's, the host link's or the GPU-GPU link's peak.
+DATA_SHEETS = ("memory", "host_link", "gpu_link")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric of a program.
+
+    `floor` and `max_spread` map a subject to a fraction (or to None: not judged): the least efficiency against
+    the physical limit that passes without a reference, and the largest (best - value) / best that is still a
+    valid measurement. `data_sheet` names the figure of the machine's data sheet that bounds it where the program
+    itself knows no limit.
+    """
+
+    name: str
+    title: str
+    unit: str
+    direction: str
+    statistic: str
+    per: tuple[str, ...]
+    limit: str
+    floor: Mapping[str, float | None]
+    min_count: int
+    max_spread: Mapping[str, float | None]
+    plot: str
+    group: str
+    published: tuple[str, ...] = ()
+    optional: bool = False
+    data_sheet: str | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """A benchmark program and its metrics by name."""
+
+    name: str
+    title: str
+    section: str
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+
+
+_PROGRAM_KEYS = {"program", "title", "section", "metrics"}
+_METRIC_KEYS = {
+    "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
+    "published", "optional", "data_sheet",
+}  # fmt: skip
+
+
+def _one_of(value: Any, allowed: tuple[str, ...], where: str, key: str) -> str:
+    if value not in allowed:
+        raise CatalogueError(f"{where}: {key} is {value!r}; allowed: {', '.join(allowed)}")
+    return str(value)
+
+
+def _by_subject(value: Any, per: tuple[str, ...], where: str, key: str) -> dict[str, float | None]:
+    """A number for all subjects or a map of them; each a fraction in [0, 1] or null."""
+    if not isinstance(value, dict):
+        value = dict.fromkeys(per, value)
+    unknown = set(value) - set(per)
+    if unknown:
+        raise CatalogueError(f"{where}: {key} names {sorted(unknown)}; the metric comes for {', '.join(per)}")
+    for subject, number in value.items():
+        good = number is None or (isinstance(number, (int, float)) and 0 <= number <= 1)
+        if not good:
+            raise CatalogueError(f"{where}: {key} of {subject} is {number!r}; allowed: 0 to 1, or null")
+    return {subject: value.get(subject) for subject in per}
+
+
+def _metric(name: str, raw: Any, where: str) -> Metric:
+    if not isinstance(raw, dict):
+        raise CatalogueError(f"{where}: not a mapping")
+    unknown = set(raw) - _METRIC_KEYS
+    if unknown:
+        raise CatalogueError(f"{where}: unknown key {sorted(unknown)[0]!r}; allowed: {', '.join(sorted(_METRIC_KEYS))}")
+    for key in ("title", "unit", "direction", "statistic", "per", "limit", "plot"):
+        if key not in raw:
+            raise CatalogueError(f"{where}: key {key!r} is missing")
+    per = tuple(_one_of(s, SUBJECTS, where, "per") for s in raw["per"])
+    min_count = raw.get("min_count", 1)
+    if not isinstance(min_count, int) or min_count < 1:
+        raise CatalogueError(f"{where}: min_count is {min_count!r}; allowed: an integer from 1")
+    return Metric(
+        name=name,
+        title=str(raw["title"]),
+        unit=_one_of(raw["unit"], UNITS, where, "unit"),
+        direction=_one_of(raw["direction"], DIRECTIONS, where, "direction"),
+        statistic=_one_of(raw["statistic"], STATISTICS, where, "statistic"),
+        per=per,
+        limit=str(raw["limit"]),
+        floor=_by_subject(raw.get("floor"), per, where, "floor"),
+        min_count=min_count,
+        max_spread=_by_subject(raw.get("max_spread"), per, where, "max_spread"),
+        plot=_one_of(raw["plot"], PLOTS, where, "plot"),
+        group=str(raw.get("group", name)),
+        published=tuple(str(row) for row in raw.get("published", ())),
+        optional=bool(raw.get("optional", False)),
+        data_sheet=_one_of(raw["data_sheet"], DATA_SHEETS, where, "data_sheet") if raw.get("data_sheet") else None,
+    )
+
+
+def load_program(path: Path) -> Program:
+    """Read one metrics.yaml. Raises CatalogueError naming file, metric, key and what is allowed."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        raw = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except (OSError, YAMLError) as error:
+        raise CatalogueError(f"{where}: {' '.join(str(error).split())}") from error
+    if not isinstance(raw, dict) or set(raw) != _PROGRAM_KEYS:
+        raise CatalogueError(f"{where}: keys must be exactly {', '.join(sorted(_PROGRAM_KEYS))}")
+    if raw["program"] != path.parent.name:
+        raise CatalogueError(f"{where}: program is {raw['program']!r}; it must be the folder's name")
+    metrics = {str(name): _metric(str(name), m, f"{where}: metric {name}") for name, m in raw["metrics"].items()}
+    return Program(str(raw["program"]), str(raw["title"]), str(raw["section"]), metrics)
+
+
+@lru_cache(maxsize=4)
+def load_catalogue(src: Path = SRC) -> Mapping[str, Program]:
+    """All programs below `src` by name. Raises CatalogueError."""
+    return {path.parent.name: load_program(path) for path in sorted(src.glob("*/metrics.yaml"))}
+
+
+@lru_cache(maxsize=64)
+def program(name: str, src: Path = SRC) -> Program:
+    """One program of the catalogue. Raises CatalogueError naming the programs that exist."""
+    path = src / name / "metrics.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.parent.name for p in src.glob("*/metrics.yaml")))
+        raise CatalogueError(f"{name}: no such program in {src.name}/; allowed: {known}")
+    return load_program(path)

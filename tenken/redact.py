@@ -1,0 +1,58 @@
+"""Redaction of captured documents, records, logs and pages that are kept as fixtures.
+
+Host names, user names, home folders and absolute paths go; GPU UUIDs and PCI bus ids are replaced but stay
+distinct, so that "the same GPU" remains visible.
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+_UUID = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_PCI = re.compile(r"\b[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]\b")
+_PATH = re.compile(r"(?<![\w./<])/(?:home|root|work|tmp|opt|mnt|scratch|users|lustre|data|var/tmp)(?:/[\w.+@=-]+)+")
+
+
+class Redactor:
+    """Replaces names consistently over all texts it is given.
+
+    `hosts` and `users` are further names to replace, besides those of the machine and user it runs as. Hosts
+    become node1, node2, ... in the order met.
+    """
+
+    def __init__(self, hosts: Iterable[str] = (), users: Iterable[str] = (), paths: Iterable[str] = ()) -> None:
+        names = dict.fromkeys(h for h in [*hosts, socket.gethostname()] if len(h) > 2 and h != "localhost")
+        self._words: dict[str, str] = {name: f"node{i}" for i, name in enumerate(names, start=1)}
+        for user in dict.fromkeys([*users, getpass.getuser()]):
+            if len(user) > 3:
+                self._words.setdefault(user, "user")
+        self._paths = sorted({p.rstrip("/") for p in paths if len(p) > 1}, key=len, reverse=True)
+        self._uuids: dict[str, str] = {}
+        self._buses: dict[str, str] = {}
+
+    def _uuid(self, match: re.Match[str]) -> str:
+        fresh = f"{match[1]}-00000000-0000-0000-0000-{len(self._uuids) + 1:012d}"
+        return self._uuids.setdefault(match[0], fresh)
+
+    def _bus(self, match: re.Match[str]) -> str:
+        return self._buses.setdefault(match[0], f"00000000:{len(self._buses) + 1:02X}:00.0")
+
+    def text(self, text: str) -> str:
+        """`text` with every name replaced."""
+        for path in self._paths:
+            text = text.replace(path, "<root>")
+        text = _PATH.sub(lambda m: "<path>/" + m[0].rsplit("/", 1)[1], text)
+        text = _UUID.sub(self._uuid, text)
+        text = _PCI.sub(self._bus, text)
+        for word, replacement in self._words.items():
+            text = re.sub(rf"(?<![\w-]){re.escape(word)}(?![\w-])", replacement, text)
+        return text
+
+    def file(self, source: Path, target: Path) -> None:
+        """Write a redacted copy of a text file."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(self.text(source.read_text(encoding="utf-8")), encoding="utf-8")
