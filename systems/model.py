@@ -23,6 +23,10 @@ from dataclasses import dataclass, field, replace
 
 from systems.errors import UnknownSystemError, UnsetVariableError
 
+#: What a check cannot start without and an environment can build. A partition has two of them: `cuda` when its
+#: nodes have CUDA devices, `mpi` when an MPI starts there.
+FEATURES = ("cuda", "openacc", "openmp", "mpi")
+
 _VARIABLE = re.compile(r"\$\{(TENKEN_[A-Z0-9_]+)\}")
 # What may stand in a job script's directive without quotes.
 _VALUE = re.compile(r"[A-Za-z0-9_.:@/+,=%-]+")

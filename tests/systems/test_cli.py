@@ -42,9 +42,7 @@ def test_describe_names_unset_variables(
     assert "limit of GPU memory: 4000 GB/s (data sheet: GH200-96GB" in out
 
 
-def test_describe_says_what_cannot_run_yet(
-    tenken: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_describe_says_what_cannot_run_yet(tenken: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert tenken("describe", "pegasus") == 0
     assert "NOT USABLE YET: NEC NQSV" in capsys.readouterr().out
 
@@ -83,9 +81,7 @@ def test_validate(tenken: Callable[..., int], tmp_path: Path, capsys: pytest.Cap
     assert "good.yaml: ok" in capsys.readouterr().out
     assert tenken("validate", str(bad), str(good)) == 1
     captured = capsys.readouterr()
-    assert (
-        "bad.yaml:25: unknown key 'corse' in partition 'gpu', 'node'; did you mean 'cores'?" in captured.err
-    )
+    assert "bad.yaml:25: unknown key 'corse' in partition 'gpu', 'node'; did you mean 'cores'?" in captured.err
     assert "good.yaml: ok" in captured.out
     assert tenken("validate", str(tmp_path / "none.yaml")) == 2
 
@@ -114,11 +110,7 @@ def test_template_with_everything_in_is_valid_too(src: Path, tmp_path: Path) -> 
     for line in cli.TEMPLATE.read_text().splitlines():
         bare = line.lstrip()
         # An optional line is a comment whose first word is a key, a list item, or a deeper part of one.
-        if (
-            bare.startswith("# ")
-            and (":" in bare.split("#")[1].split('"')[0])
-            and not bare.startswith("# Units")
-        ):
+        if bare.startswith("# ") and (":" in bare.split("#")[1].split('"')[0]) and not bare.startswith("# Units"):
             text = bare[2:]
             if text.split(":")[0].strip(" -").isidentifier():
                 line = line[: len(line) - len(bare)] + text

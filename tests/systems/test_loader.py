@@ -11,7 +11,7 @@ import pytest
 
 from systems import loader
 from systems.errors import SystemFileError, UnknownSystemError
-from systems.model import System
+from systems.model import FEATURES, System
 from tenken.paths import SRC
 from tests.systems.conftest import GOOD
 
@@ -37,8 +37,11 @@ def test_all_machines_are_there_and_right(systems: dict[str, System]) -> None:
             assert set(partition.environments) <= set(system.environments)
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_one_and_knows_the_features() -> None:
     from jsonschema import Draft202012Validator
+
+    definitions = json.loads(loader.SCHEMA.read_text())["$defs"]
+    assert tuple(definitions["environment"]["properties"]["features"]["items"]["enum"]) == FEATURES
 
     for file in (loader.SCHEMA, loader.hardware.SCHEMA):
         Draft202012Validator.check_schema(json.loads(file.read_text()))
@@ -61,13 +64,9 @@ def test_schedulers_to_come_say_so(name: str, systems: dict[str, System]) -> Non
     assert "back end" in (partition.scheduler_status or "")
 
 
-@pytest.mark.parametrize(
-    ("metric", "value"), [("copy", 514.6), ("scale", 514.6), ("add", 537.2), ("triad", 536.9)]
-)
+@pytest.mark.parametrize(("metric", "value"), [("copy", 514.6), ("scale", 514.6), ("add", 537.2), ("triad", 536.9)])
 def test_r1(metric: str, value: float, systems: dict[str, System]) -> None:
-    found = loader.references(
-        systems["reedbush-h"], "gpu", "stream", metric=metric, subject="gpu", environ="openacc"
-    )
+    found = loader.references(systems["reedbush-h"], "gpu", "stream", metric=metric, subject="gpu", environ="openacc")
     assert len(found) == 1
     r1 = found[0]
     assert (r1.value, r1.published, r1.statistic, r1.count, r1.driver) == (value, "R1", "best", 5, "375.20")

@@ -12,6 +12,7 @@ from systems.model import Node, System
 from tests.systems.conftest import GOOD
 
 Q = "nvidia-smi --query-gpu="
+MPICXX = "/usr/bin/mpicxx -show"
 # What nvidia-smi of driver 580 printed on a node with two cards; UUIDs made up.
 H200_ROWS = (
     "0, GPU-00000000-0000-0000-0000-000000000001, NVIDIA H200, 9.0, 143771, 5, 16, Disabled\n"
@@ -37,9 +38,7 @@ class Machine:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text(text)
 
-    def cpus(
-        self, sockets: int, cores: int, threads: int, model: str = "Some CPU", flags: str = "fpu"
-    ) -> None:
+    def cpus(self, sockets: int, cores: int, threads: int, model: str = "Some CPU", flags: str = "fpu") -> None:
         """`cores` a socket; hardware threads numbered as Linux does: first threads first."""
         logical = sockets * cores * threads
         for cpu in range(logical):
@@ -94,7 +93,8 @@ def h200(machine: Machine) -> Machine:
     machine.file("dev/nvidia1", "")
     machine.file("dev/nvidiactl", "")
     machine.programs |= {"nvidia-smi", "nvcc", "mpicxx", "mpirun"}
-    machine.answers = {Q: H200_ROWS, "nvidia-smi topo -m": H200_TOPO}
+    machine.file("usr/lib/openmpi/include/mpi.h", "")
+    machine.answers = {Q: H200_ROWS, "nvidia-smi topo -m": H200_TOPO, MPICXX: "g++ -I/usr/lib/openmpi/include -lmpi"}
     return machine
 
 
@@ -158,9 +158,7 @@ def test_a_hung_or_broken_nvidia_smi(h200: Machine) -> None:
     assert "nvidia-smi does not answer" in system.notes[0]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "garbage", "0, x\n", "No devices were found\n", "Failed to initialize NVML"]
-)
+@pytest.mark.parametrize("text", ["", "garbage", "0, x\n", "No devices were found\n", "Failed to initialize NVML"])
 def test_odd_answers_of_nvidia_smi(text: str, h200: Machine) -> None:
     h200.answers = {Q: text}
     assert h200.node().gpu_count == 0
@@ -269,10 +267,11 @@ def test_garbage_everywhere_raises_nothing(machine: Machine) -> None:
     assert machine.node().gpu_count == 0
 
 
-def test_half_an_mpi(machine: Machine) -> None:
-    machine.programs |= {"mpirun"}
+@pytest.mark.parametrize("programs", [{"mpirun"}, {"mpicxx"}, {"mpirun", "mpicxx"}])
+def test_half_an_mpi(programs: set[str], machine: Machine) -> None:
+    machine.programs |= programs  # the last one lacks mpi.h
     system = machine.describe()
-    assert "mpi" not in system.partition("node").features and "mpicxx" in system.notes[0]
+    assert "mpi" not in system.partition("node").features and "mpi.h" in system.notes[0]
 
 
 def test_this_machine() -> None:
