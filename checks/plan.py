@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from systems import everything
 from systems.model import System
 from tenken.errors import TenkenError
 from tenken.paths import ROOT
@@ -67,9 +68,10 @@ def describe_checks(mode: str | None, path: str = "checks") -> tuple[list[dict[s
 
 
 def _reframe(path: str, mode: str | None, action: str) -> subprocess.CompletedProcess[str]:
-    command = ["reframe", "-c", path, "--system", "local", "--skip-system-check", "--skip-prgenv-check", action]
+    command = ["reframe", "-c", path, "--system", everything.NAME, action]
     command += ["--mode", mode] if mode else []
-    env = {**os.environ, "RFM_CONFIG_FILES": str(ROOT / "config" / "settings.py"), "RFM_COLORIZE": "n"}
+    env = {**os.environ, everything.VARIABLE: "1", "RFM_COLORIZE": "n"}
+    env["RFM_CONFIG_FILES"] = str(ROOT / "config" / "settings.py")
     env["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), env.get("PATH", "")])
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 

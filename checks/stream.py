@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reframe as rfm
-from reframe.core.builtins import run_before
+from reframe.core.builtins import run_after
 
 from checks.base import TenkenCheck
 
@@ -17,7 +17,7 @@ class StreamBase(TenkenCheck):
     program = "stream"
     tags = {"stream", "memory", "quick", "acceptance", "nightly", "published"}
 
-    @run_before("run")
+    @run_after("setup")
     def set_repetitions(self):
         repetitions = {"quick": 100, "acceptance": 200, "nightly": 200, "published": 200}[self.tenken_mode]
         self.arguments = {**self.arguments, "repetitions": repetitions}
