@@ -10,10 +10,11 @@ import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 
 from checks.machine import Machine
+from checks.mode import HasMode
 from tenken.paths import ROOT, SRC
 
 
-class BuildPrograms(rfm.CompileOnlyRegressionTest):
+class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
     """Builds src/ with CMake and installs the programs into this fixture's stage folder (`bin/`).
 
     The object files stay in `.build/<system>-<partition>-<environment>` under a lock, so the next session compiles
@@ -50,7 +51,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest):
         configure = f"cmake -S {shlex.quote(str(SRC))} -B {tree} -DCMAKE_BUILD_TYPE=Release {options}".strip()
         build = f"cmake --build {tree} -j {jobs}"
         install = f'cmake --install {tree} --prefix "$PWD"'
-        self.build_system.commands = [
+        self.build_system.commands = [  # type: ignore[attr-defined]
             f"mkdir -p {tree}",
             "(flock 9",
             *(f"  {command} || exit" for command in (configure, build, install)),

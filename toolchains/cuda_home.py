@@ -133,15 +133,11 @@ def parse_components(text: str, toolkit: Toolkit) -> tuple[str, ...]:
             allowed = ", ".join(["base", "all", *toolkit.components])
             raise ToolchainError(f"CUDA component {name!r} is not known; allowed: {allowed}")
     if not chosen:
-        raise ToolchainError(
-            "no CUDA component asked for; allowed: base, all, or " + ", ".join(toolkit.components)
-        )
+        raise ToolchainError("no CUDA component asked for; allowed: base, all, or " + ", ".join(toolkit.components))
     return tuple(component for component in toolkit.components if component in chosen)
 
 
-def make(
-    version: str, components: str = "base", home: Path | None = None, wheelhouse: Path | None = None
-) -> Path:
+def make(version: str, components: str = "base", home: Path | None = None, wheelhouse: Path | None = None) -> Path:
     """A CUDA_HOME of ``version`` with at least ``components``; made unless it is there.
 
     ``home`` is the folder to make (default: cuda-VERSION in the cache). ``wheelhouse`` holds wheels (and the .deb
@@ -234,9 +230,7 @@ def _build(toolkit: Toolkit, components: tuple[str, ...], home: Path, wheelhouse
 def _packaged(wheelhouse: Path, pin: debian.DebianPin) -> Path:
     found = sorted(wheelhouse.glob(f"{pin.package}_*_{pin.arch}.deb"))
     if not found:
-        raise ToolchainError(
-            f"{wheelhouse} holds no {pin.package} for {pin.arch}, which CUDA 12.4's nvcc is in"
-        )
+        raise ToolchainError(f"{wheelhouse} holds no {pin.package} for {pin.arch}, which CUDA 12.4's nvcc is in")
     return found[-1]
 
 
@@ -360,12 +354,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--components",
         default="base",
         metavar="LIST",
-        help="base (nvcc, cudart, cccl, nvml), all, or names with commas: "
-        + ", ".join(TOOLKITS["13.0"].components),
+        help="base (nvcc, cudart, cccl, nvml), all, or names with commas: " + ", ".join(TOOLKITS["13.0"].components),
     )
-    parser.add_argument(
-        "--home", type=Path, metavar="DIR", help=f"folder to make (default: ${CACHE_VARIABLE}/cuda-N)"
-    )
+    parser.add_argument("--home", type=Path, metavar="DIR", help=f"folder to make (default: ${CACHE_VARIABLE}/cuda-N)")
     parser.add_argument("--wheels", type=Path, metavar="DIR", help="take wheels from here, fetch nothing")
     options = parser.parse_args(arguments)
     try:

@@ -62,9 +62,7 @@ def mirror() -> str:
     if told:
         return told
     if shutil.which("apt-get") is None:
-        raise ToolchainError(
-            "no apt-get on PATH: nvcc 12.4 is taken out of a Debian package, which needs apt"
-        )
+        raise ToolchainError("no apt-get on PATH: nvcc 12.4 is taken out of a Debian package, which needs apt")
     done = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
         capture_output=True,

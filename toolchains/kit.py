@@ -70,9 +70,7 @@ class Settings:
         components = {"0": "", "1": "base"}.get(nvcc, nvcc)
         if components:
             cuda_home.parse_components(components, cuda_home.TOOLKITS[CUDA_RELEASE[cuda]])
-        return cls(
-            target, cuda, _switch(environment, "KIT_REPORTS"), components, _switch(environment, "KIT_NVSHMEM")
-        )
+        return cls(target, cuda, _switch(environment, "KIT_REPORTS"), components, _switch(environment, "KIT_NVSHMEM"))
 
     @property
     def toolkit(self) -> cuda_home.Toolkit:
@@ -135,9 +133,7 @@ def write_kit(settings: Settings, directory: Path) -> None:
     shutil.rmtree(half, ignore_errors=True)
     half.mkdir(parents=True)
     tools = wheels.read_lock(HERE / "kit.lock")
-    fetch_closure(
-        roots(settings), wheels.read_lock(ROOT / "requirements.lock"), settings.target, half / "wheels"
-    )
+    fetch_closure(roots(settings), wheels.read_lock(ROOT / "requirements.lock"), settings.target, half / "wheels")
     wheels.fetch(wheels.select(tools, TOOLS, settings.target), settings.target, half / "wheels", at_once=8)
     mpi.fetch(settings.target, settings.cuda, half)
     if settings.nvcc:
@@ -217,17 +213,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "(x86_64, aarch64), KIT_CUDA (12, 13), KIT_REPORTS, KIT_NVCC (1, all, or CUDA components) and KIT_NVSHMEM say "
         "for what.",
     )
-    parser.add_argument(
-        "directory", nargs="?", type=Path, default=ROOT / "kit", help="folder to write (default: kit)"
-    )
+    parser.add_argument("directory", nargs="?", type=Path, default=ROOT / "kit", help="folder to write (default: kit)")
     options = parser.parse_args(arguments)
     try:
         settings = Settings.of({name: value for name, value in os.environ.items() if name.startswith("KIT_")})
         write_kit(settings, options.directory.absolute())
         if settings.nvshmem:
-            write_nvshmem(
-                settings, options.directory.absolute().with_name(f"{options.directory.name}-nvshmem")
-            )
+            write_nvshmem(settings, options.directory.absolute().with_name(f"{options.directory.name}-nvshmem"))
     except ToolchainError as error:
         print(f"kit: {error}", file=sys.stderr)
         return 1

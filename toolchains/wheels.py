@@ -40,9 +40,7 @@ class Target:
 
     def __post_init__(self) -> None:
         if self.arch not in ARCHITECTURES:
-            raise ToolchainError(
-                f"architecture {self.arch!r} is not known; allowed: {', '.join(ARCHITECTURES)}"
-            )
+            raise ToolchainError(f"architecture {self.arch!r} is not known; allowed: {', '.join(ARCHITECTURES)}")
         if not re.fullmatch(r"3\.\d+", self.python) or int(self.python[2:]) < 10:
             raise ToolchainError(f"Python {self.python!r} is not served; allowed: 3.10 and later, as 3.N")
 
@@ -67,14 +65,10 @@ class Pin:
 
     def applies_to(self, target: Target) -> bool:
         """Whether the marker holds for ``target``. Raises ToolchainError for a marker that is not understood."""
-        return all(
-            self._holds(clause.strip(), target) for clause in self.marker.split(" and ") if clause.strip()
-        )
+        return all(self._holds(clause.strip(), target) for clause in self.marker.split(" and ") if clause.strip())
 
     def _holds(self, clause: str, target: Target) -> bool:
-        match = re.fullmatch(
-            r"python_(?:full_)?version\s*(<|<=|>=|>|==|!=)\s*['\"]3\.(\d+)(?:\.\*)?['\"]", clause
-        )
+        match = re.fullmatch(r"python_(?:full_)?version\s*(<|<=|>=|>|==|!=)\s*['\"]3\.(\d+)(?:\.\*)?['\"]", clause)
         if match is None:
             raise ToolchainError(f"lock entry {self.name}: marker {clause!r} is not understood")
         have, bound = int(target.python[2:]), int(match[2])
@@ -128,9 +122,7 @@ def find_pip() -> list[str]:
             continue
         if subprocess.run([*command, "--version"], capture_output=True).returncode == 0:
             return command
-    raise ToolchainError(
-        f"no pip found (tried {sys.executable} -m pip, python3 -m pip, pip3); install python3-pip"
-    )
+    raise ToolchainError(f"no pip found (tried {sys.executable} -m pip, python3 -m pip, pip3); install python3-pip")
 
 
 def fetch(pins: Sequence[Pin], target: Target, directory: Path, at_once: int = 1) -> list[Path]:
@@ -168,9 +160,7 @@ def _fetch_group(pip: list[str], pins: Sequence[Pin], target: Target, directory:
         if "connection" in done.stderr.lower():
             errors = ["no connection to the package index"]
         what = ", ".join(f"{pin.name} {pin.version}" for pin in pins)
-        raise ToolchainError(
-            f"cannot fetch {what} for {target.arch}, Python {target.python}: {errors[-1].strip()}"
-        )
+        raise ToolchainError(f"cannot fetch {what} for {target.arch}, Python {target.python}: {errors[-1].strip()}")
 
 
 def find_wheel(directory: Path, pin: Pin) -> Path:

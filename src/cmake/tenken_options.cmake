@@ -1,0 +1,66 @@
+# What every program is compiled with, gathered in the interface target tenken_options.
+include(CheckCXXCompilerFlag)
+
+add_library(tenken_options INTERFACE)
+target_include_directories(tenken_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
+
+set(cxx_flags)
+if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+  list(APPEND cxx_flags -Wall -Wextra -Wpedantic)
+  if(TENKEN_WERROR)
+    list(APPEND cxx_flags -Werror)
+  endif()
+elseif(TENKEN_WERROR)
+  list(APPEND cxx_flags -Werror)
+endif()
+
+if(TENKEN_NATIVE)
+  # Spelled differently by GCC on POWER and by NVIDIA's compiler.
+  foreach(flag -march=native -mcpu=native -tp=native)
+    string(MAKE_C_IDENTIFIER "TENKEN_HAS${flag}" has_flag)
+    check_cxx_compiler_flag(${flag} ${has_flag})
+    if(${has_flag})
+      list(APPEND cxx_flags ${flag})
+      break()
+    endif()
+  endforeach()
+endif()
+target_compile_options(tenken_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_flags}>")
+
+find_package(OpenMP COMPONENTS CXX)
+if(OpenMP_CXX_FOUND)
+  target_link_libraries(tenken_options INTERFACE OpenMP::OpenMP_CXX)
+else()
+  message(WARNING "no OpenMP: host back ends will use one thread")
+  target_compile_options(tenken_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas>)
+endif()
+
+if(TENKEN_OPENACC)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "NVHPC")
+    set(TENKEN_OPENACC_FLAGS -acc CACHE STRING "flags that turn OpenACC on")
+  else()
+    # -foffload=... may be added here where the compiler has an offload back end; without, it runs on the host.
+    set(TENKEN_OPENACC_FLAGS -fopenacc CACHE STRING "flags that turn OpenACC on")
+  endif()
+endif()
+
+if(TENKEN_CUDA)
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  set(CMAKE_CUDA_STANDARD 14)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  if(TENKEN_WERROR)
+    target_compile_options(tenken_options INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>")
+  endif()
+endif()
+
+if(TENKEN_MPI)
+  find_package(MPI REQUIRED COMPONENTS CXX)
+endif()
+
+# What the result document says about the build.
+string(TOUPPER "${CMAKE_BUILD_TYPE}" upper_build_type)
+string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${upper_build_type}}" TENKEN_BUILD_FLAGS)
+string(REPLACE ";" " " joined_flags "${cxx_flags} ${OpenMP_CXX_FLAGS}")
+set(TENKEN_BUILD_FLAGS "${TENKEN_BUILD_FLAGS} ${joined_flags}")
+configure_file(${CMAKE_CURRENT_LIST_DIR}/tenken_build.h.in ${CMAKE_BINARY_DIR}/generated/tenken_build.h @ONLY)

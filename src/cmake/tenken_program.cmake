@@ -1,0 +1,39 @@
+# tenken_program(NAME SOURCES ... [CUDA_SOURCES ...] [OPENACC_SOURCES ...] [MPI_SOURCES ...]
+#                [LIBRARIES ...] [NEEDS CUDA|MPI ...])
+#
+# Defines the program NAME, built into bin/ and installed there. The sources of a back end are added only where
+# its option is on (TENKEN_CUDA, TENKEN_OPENACC, TENKEN_MPI); the others then see TENKEN_HAVE_CUDA and so on.
+# A program that is nothing without a back end says NEEDS and is left out where the option is off.
+function(tenken_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
+    "SOURCES;CUDA_SOURCES;OPENACC_SOURCES;MPI_SOURCES;LIBRARIES;NEEDS")
+  if(arg_UNPARSED_ARGUMENTS OR NOT (arg_SOURCES OR arg_CUDA_SOURCES))
+    message(FATAL_ERROR "tenken_program(${name}): needs SOURCES; not understood: '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  foreach(need IN LISTS arg_NEEDS)
+    if(NOT TENKEN_${need})
+      message(STATUS "${name}: left out, it needs TENKEN_${need}=ON")
+      return()
+    endif()
+  endforeach()
+
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE tenken_common ${arg_LIBRARIES})
+  foreach(backend CUDA OPENACC MPI)
+    if(TENKEN_${backend} AND arg_${backend}_SOURCES)
+      target_sources(${name} PRIVATE ${arg_${backend}_SOURCES})
+      target_compile_definitions(${name} PRIVATE TENKEN_HAVE_${backend}=1)
+    endif()
+  endforeach()
+  if(TENKEN_CUDA AND (arg_CUDA_SOURCES OR "CUDA" IN_LIST arg_NEEDS))
+    target_link_libraries(${name} PRIVATE CUDA::cudart_static)
+  endif()
+  if(TENKEN_MPI AND (arg_MPI_SOURCES OR "MPI" IN_LIST arg_NEEDS))
+    target_link_libraries(${name} PRIVATE MPI::MPI_CXX)
+  endif()
+  if(TENKEN_OPENACC AND arg_OPENACC_SOURCES)
+    set_source_files_properties(${arg_OPENACC_SOURCES} PROPERTIES COMPILE_OPTIONS "${TENKEN_OPENACC_FLAGS}")
+    target_link_libraries(${name} PRIVATE ${TENKEN_OPENACC_FLAGS})
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
+endfunction()

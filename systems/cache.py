@@ -1,0 +1,63 @@
+"""Checked files in a form that reads in a millisecond.
+
+Reading YAML with line numbers and checking it against a JSON Schema costs most of a second for all systems;
+`reframe -l` may take 1.5 s in all. So what was read and checked is kept as JSON under `.cache/systems/`, one
+file a name, and used as long as its key (a hash of everything it was made from) is the same. A cache that is
+missing, damaged, stale or not writable is never an error: the work is done again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+
+def key_of(parts: Iterable[bytes]) -> str:
+    """Hash of several byte strings, safe against text moving from one to the next."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def cached(folder: Path | None, name: str, key: str, compute: Callable[[], Any]) -> Any:
+    """`compute()` (plain JSON data), or what an earlier call with that key wrote. `folder=None`: no cache."""
+    if folder is None:
+        return compute()
+    file = folder / f"{name}.json"
+    found, data = _read(file, key)
+    if found:
+        return data
+    data = compute()
+    _write(file, key, data)
+    return data
+
+
+def _read(file: Path, key: str) -> tuple[bool, Any]:
+    try:
+        head, _, payload = file.read_bytes().partition(b"\n")
+        if head.decode("ascii") != f"{key} {hashlib.sha256(payload).hexdigest()}":
+            return False, None
+        return True, json.loads(payload)
+    except (OSError, ValueError):
+        return False, None
+
+
+def _write(file: Path, key: str, data: Any) -> None:
+    payload = json.dumps(data, ensure_ascii=False, sort_keys=False, allow_nan=False).encode()
+    head = f"{key} {hashlib.sha256(payload).hexdigest()}\n".encode("ascii")
+    # The process id and 4 random bytes: runs on two nodes may share this folder.
+    temporary = file.with_name(f".{file.name}.{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(head + payload)
+        os.replace(temporary, file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()

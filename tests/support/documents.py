@@ -1,0 +1,135 @@
+"""Result documents for tests: valid ones, and how to spoil them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tenken.document import quantile
+
+
+def metric(
+    name: str,
+    subject: dict[str, int],
+    samples: Sequence[float],
+    unit: str = "GB/s",
+    direction: str = "higher",
+    statistic: str = "median",
+    at: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A metric object whose statistics follow from its samples."""
+    ordered = sorted(samples)
+    kind = next(iter(subject))
+    place = "host" if kind == "host" else f"gpu{subject['gpu']}" if kind == "gpu" else "pair"
+    if kind == "from":
+        place = f"gpu{subject['from']}-gpu{subject['to']}"
+    coordinates = "".join(f".{k}={v}" for k, v in sorted((at or {}).items()))
+    found: dict[str, Any] = {
+        "best": ordered[-1] if direction == "higher" else ordered[0],
+        "median": quantile(ordered, 0.5),
+        "p5": quantile(ordered, 0.05),
+        "p95": quantile(ordered, 0.95),
+    }
+    return {
+        "id": f"{name}.{place}{coordinates}",
+        "name": name,
+        "subject": subject,
+        **({"at": at} if at else {}),
+        "unit": unit,
+        "direction": direction,
+        "statistic": statistic,
+        "value": found.get(statistic, ordered[0]),
+        **found,
+        "count": len(samples),
+        "clock": "host",
+        "samples": list(samples),
+    }
+
+
+def around(value: float, count: int = 100, spread: float = 0.002) -> list[float]:
+    """`count` samples whose median is `value` and whose ends lie `spread` away."""
+    return [value * (1 + spread * (2 * i / (count - 1) - 1)) for i in range(count)]
+
+
+def host_document(program: str = "daxpy", values: dict[str, float] | None = None, **changes: Any) -> dict[str, Any]:
+    """A valid document of a host program; `values` maps metric to its median in GB/s."""
+    metrics = [metric(name, {"host": 0}, around(value)) for name, value in (values or {"daxpy": 20.0}).items()]
+    document: dict[str, Any] = {
+        "schema": "tenken-result/1",
+        "program": program,
+        "version": "0123abc",
+        "command": [program, "--json", "result.json"],
+        "started": "2026-11-20T01:02:03Z",
+        "finished": "2026-11-20T01:02:09Z",
+        "host": {
+            "name": "nid001", "os": "Debian GNU/Linux 12", "kernel": "6.1.0", "architecture": "x86_64",
+            "cpu": "test cpu",
+            "sockets": 1, "cores": 64, "logical_cpus": 128, "numa_nodes": 1, "memory_bytes": 2**36,
+            "last_level_cache_bytes": 2**25, "virtual_machine": None,
+        },
+        "build": {"compiler": "GNU 12.2.0", "flags": "-O3", "type": "Release", "backends": ["host"]},
+        "status": "ok",
+        "reason": "",
+        "parameters": {"array_bytes": 2**28, "repetitions": 100, "backend": "host"},
+        "placement": {
+            "threads": 64, "allowed_cpus": list(range(128)), "allowed_cores": 64, "thread_cpus": list(range(64)),
+            "binding": "close", "places": "cores", "numa_nodes_of_memory": [0], "ranks": 1,
+        },
+        "devices": [],
+        "metrics": metrics,
+        "limits": {m["id"]: {"unknown": "the host does not tell its memory speed"} for m in metrics},
+        "verification": {
+            "passed": True,
+            "checks": [{"what": "array y", "error": 0.0, "tolerance": 1e-12, "passed": True}],
+        },
+        "path": {},
+        "health": {"available": False, "reason": "no GPU", "devices": []},
+    }  # fmt: skip
+    document.update(changes)
+    return document
+
+
+def health_sample(**changes: Any) -> dict[str, Any]:
+    """A GPU at work and in order."""
+    return {
+        "sm_clock_mhz": 1980, "memory_clock_mhz": 3201, "power_w": 500.0, "temperature_c": 45, "reasons": [],
+        "ecc_corrected": 0, "ecc_uncorrected": 0, "pcie_generation": 5, "pcie_width": 16, "nvlinks_active": 18,
+        "other_processes": 0, **changes,
+    }  # fmt: skip
+
+
+def gpu_document(program: str = "stream", values: dict[str, float] | None = None, gpus: int = 1, **changes: Any) -> Any:
+    """A valid document of a program on `gpus` H200; limits are 4814 GB/s by attributes."""
+    document = host_document(program, {"copy": 1.0}, **changes)
+    values = values or {"copy": 4250.0, "scale": 4250.0, "add": 4390.0, "triad": 4395.0, "dot": 4530.0}
+    document["metrics"] = [
+        metric(name, {"gpu": g}, around(value)) for g in range(gpus) for name, value in values.items()
+    ]
+    basis = {"value": 4814.3, "unit": "GB/s", "basis": "attribute: memory clock x bus width"}
+    document["limits"] = {m["id"]: dict(basis) for m in document["metrics"]}
+    document["devices"] = [
+        {
+            "index": g, "uuid": f"GPU-00000000-0000-0000-0000-{g + 1:012d}", "name": "NVIDIA H200",
+            "compute_capability": "9.0", "memory_bytes": 150_000_000_000, "l2_bytes": 60 * 2**20,
+            "memory_bus_bits": 6016, "memory_clock_mhz": 3201, "memory_clock_max_mhz": 3201, "driver": "580.0",
+            "pcie_generation_max": 5, "pcie_width_max": 16, "nvlinks_active": 18, "nvlinks_total": 18,
+            "integrated": False,
+        }
+        for g in range(gpus)
+    ]  # fmt: skip
+    document["health"] = {
+        "available": True,
+        "devices": [
+            {"index": g, "before": health_sample(), "after": health_sample(), "worst": health_sample(), "samples": 20}
+            for g in range(gpus)
+        ],
+    }
+    return document
+
+
+def spoiled(document: dict[str, Any], change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """A deep copy of a document after `change` has been applied to it."""
+    copied = copy.deepcopy(document)
+    change(copied)
+    return copied
