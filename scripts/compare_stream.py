@@ -62,9 +62,7 @@ def main() -> None:
     for name, pairs in rounds.items():
         a, b = [p[0] for p in pairs], [p[1] for p in pairs]
         ratio = statistics.median(x / y for x, y in pairs if y)
-        print(
-            f"{name:8}{statistics.median(a):15.1f}{max(a):8.1f}{statistics.median(b):16.1f}{max(b):8.1f}{ratio:8.3f}"
-        )
+        print(f"{name:8}{statistics.median(a):15.1f}{max(a):8.1f}{statistics.median(b):16.1f}{max(b):8.1f}{ratio:8.3f}")
 
 
 if __name__ == "__main__":

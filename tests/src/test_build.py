@@ -35,8 +35,7 @@ def test_a_new_program_is_a_new_folder_and_installs(build_dir: Path, tmp_path: P
     (tmp_path / "tree" / "REVISION").write_text("v7-of-a-tarball\n")
     shutil.copytree(source / "daxpy", source / "newcomer")
     (source / "newcomer" / "CMakeLists.txt").write_text(
-        "tenken_program(newcomer SOURCES daxpy.cpp)\n"
-        "tenken_program(needs_gpu NEEDS CUDA SOURCES absent.cu)\n"
+        "tenken_program(newcomer SOURCES daxpy.cpp)\ntenken_program(needs_gpu NEEDS CUDA SOURCES absent.cu)\n"
     )
     for program in ("stream", "daxpy"):
         shutil.rmtree(source / program)
