@@ -99,6 +99,10 @@ int run_program(Program& program, int argc, char** argv) {
             program.prepare(arguments);
         } catch (const Waived& waived) {
             run.document.waive(waived.what());
+        } catch (const ArgumentError&) {
+            throw;
+        } catch (const std::exception& error) {
+            run.document.fail(error.what());  // the machine is at fault, not the command line: no driver, say
         }
         run.document.parameters = arguments.parameters();
         if (!json_file.empty()) file.reset(new DocumentFile(json_file));

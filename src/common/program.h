@@ -59,7 +59,7 @@ class Program {
     /// --help and --version are there already.
     virtual void options(Arguments& arguments) = 0;
     /// Computes defaults and compares the arguments with the machine, before anything is allocated.
-    /// @throws ArgumentError by arguments.error(), Waived
+    /// @throws ArgumentError by arguments.error(), Waived, or any std::exception, which fails the run
     virtual void prepare(const Arguments& arguments) { (void)arguments; }
     /// Warms up, times, verifies; adds metrics and checks to run.document.
     /// @throws Waived, or any std::exception, which fails the run with its text
