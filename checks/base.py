@@ -18,6 +18,7 @@ from typing import Any
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
 from reframe.core.builtins import (
     fixture,
     loggable,
@@ -30,9 +31,10 @@ from reframe.core.exceptions import PerformanceError, ReframeError, SanityError
 
 from checks.build import BuildPrograms
 from checks.machine import Machine
+from checks.mode import HasMode
 from tenken import archive, document, verdict
 from tenken.catalogue import program as catalogue_program
-from tenken.errors import ArchiveError, DocumentError
+from tenken.errors import ArchiveError, CatalogueError, DocumentError
 from tenken.paths import archive_root
 
 RESULT_FILE = "result.json"
@@ -41,7 +43,7 @@ _END_MARK = re.compile(r"^TENKEN-END status=(\d+) nodes=(\S+)$", re.M)
 _KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
 
 
-class TenkenCheck(rfm.RunOnlyRegressionTest):
+class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     """Runs `program` once on one partition and environment and gives a verdict.
 
     A derived class names the program, the kind of subjects its metrics come for and the arguments; metrics,
@@ -62,16 +64,16 @@ class TenkenCheck(rfm.RunOnlyRegressionTest):
     #: Metrics that must come; None: all of the program's that are not optional and come for `subjects`.
     metrics = variable(typ.List[str], type(None), value=None)
 
+    #: Whether the program is launched by MPI; otherwise it runs once, in the job script itself, on the first node.
+    #:
+    #: :default: ``False``
+    uses_mpi = variable(bool, value=False)
+
     #: Command-line arguments of the program by long name without dashes; True for a flag, None to leave one out.
     arguments = variable(dict, value={})
 
     #: Parameters that the document must state with these values: proof that the program ran what was asked.
     asked = variable(dict, value={})
-
-    #: quick, acceptance, nightly or published (`--mode NAME` sets it): sizes and repetitions.
-    #:
-    #: :default: ``'acceptance'``
-    tenken_mode = variable(str, value="acceptance")
 
     #: Cores of the node that the program uses; None: all that the system file promises.
     cores = variable(int, type(None), value=None)
@@ -133,6 +135,12 @@ class TenkenCheck(rfm.RunOnlyRegressionTest):
             self.num_gpus_per_node = self.gpus
 
     @run_before("run")
+    def launch_plainly_without_mpi(self):
+        """mpirun and srun would bind a lone process to one core."""
+        if not self.uses_mpi:
+            self.job.launcher = getlauncher("local")()
+
+    @run_before("run")
     def set_command(self):
         self.executable = os.path.join(self.programs.stagedir, "bin", self.program)
         self.executable_opts = [*command_line(self.arguments), "--json", RESULT_FILE]
@@ -184,9 +192,13 @@ class TenkenCheck(rfm.RunOnlyRegressionTest):
         if result is None:
             what = f"{self.program} exited with {status}: {error}{self.last_words()}"
             return verdict.failed(f"{where}: {what}", where), result, error, text
+        try:
+            declared = catalogue_program(self.program)
+        except CatalogueError as raised:
+            return verdict.failed(f"{where}: {raised}", where), result, error, text
         judged = verdict.judge(
             result,
-            catalogue_program(self.program),
+            declared,
             self.machine.expectation(
                 subjects=tuple(self.subjects),
                 metrics=None if self.metrics is None else tuple(self.metrics),

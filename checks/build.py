@@ -10,10 +10,11 @@ import reframe.utility.sanity as sn
 from reframe.core.builtins import run_after, run_before, sanity_function, variable
 
 from checks.machine import Machine
+from checks.mode import HasMode
 from tenken.paths import ROOT, SRC
 
 
-class BuildPrograms(rfm.CompileOnlyRegressionTest):
+class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
     """Builds src/ with CMake and installs the programs into this fixture's stage folder (`bin/`).
 
     The object files stay in `.build/<system>-<partition>-<environment>` under a lock, so the next session compiles

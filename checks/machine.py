@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from reframe.core.exceptions import ReframeError
-from systems.errors import UnsetVariableError
-from systems.model import Environment, Partition, Reference, System
 
 from systems import limits, loader
+from systems.errors import UnsetVariableError
+from systems.model import Environment, Partition, Reference, System
 from tenken.document import Document, MetricValue
 from tenken.verdict import Bounds, Expectation, Limit
 
@@ -71,7 +71,8 @@ class Machine:
         """CMake options for what this environment can build and for the GPUs of this partition."""
         features = self.environment.features
         options = [f"-DCMAKE_CXX_COMPILER={self.environment.cxx}"]
-        options += [f"-DTENKEN_{name.upper()}=ON" for name in ("cuda", "openacc", "mpi") if name in features]
+        # OFF is said too: the build tree keeps what an earlier session chose
+        options += [f"-DTENKEN_{n.upper()}={'ON' if n in features else 'OFF'}" for n in ("cuda", "openacc", "mpi")]
         if "cuda" in features:
             node = self.partition.node
             architecture = node.gpu.cuda_architecture if node.gpu else (node.compute_capability or "").replace(".", "")
@@ -98,15 +99,16 @@ class Machine:
         parameters: Mapping[str, Any],
     ) -> Expectation:
         """What a run here is held against besides its references."""
+        sheets = {
+            ("memory", "host"): limits.memory(self.partition, "host"),
+            ("memory", "gpu"): limits.memory(self.partition, "gpu"),
+            ("host_link", "gpu"): limits.host_link(self.partition),
+            ("gpu_link", "pair"): limits.pair_link(self.partition),
+        }
         known = {
-            (what, kind): Limit(found.value, found.unit, found.basis)
-            for what, find in (
-                ("memory", limits.memory),
-                ("host_link", limits.host_link),
-                ("gpu_link", limits.gpu_link),
-            )
-            for kind in ("host", "gpu", "pair")
-            if isinstance(found := find(self.partition, kind), limits.Limit)
+            bounded: Limit(found.value, found.unit, found.basis)
+            for bounded, found in sheets.items()
+            if isinstance(found, limits.Limit)
         }
         return Expectation(
             subjects=subjects,
@@ -123,16 +125,15 @@ class Machine:
         """Finds the machine's own reference of a metric of this document, by program, subject and parameters."""
 
         def lookup(metric: MetricValue) -> Bounds | None:
-            known = loader.references(
+            fitting = loader.references(
                 self.system,
                 self.partition.name,
                 document.program,
                 metric=metric.name,
                 subject=metric.kind,
                 environ=self.environment.name,
+                parameters={**document.parameters, **metric.at},
             )
-            stated = {**document.parameters, **metric.at}
-            fitting = [r for r in known if all(stated.get(k) == v for k, v in r.parameters.items())]
             # the most specific one counts: a reference for one array size before one for all
             return _bounds(max(fitting, key=lambda r: len(r.parameters))) if fitting else None
 

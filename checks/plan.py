@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from systems import everything
 from systems.model import System
-
 from tenken.errors import TenkenError
 from tenken.paths import ROOT
 
@@ -50,25 +50,30 @@ class Plan:
         return asdict(self)
 
 
-def describe_checks(mode: str | None) -> tuple[list[dict[str, Any]], list[str]]:
-    """All checks as ReFrame describes them, whatever machine they are for, and the files it could not import.
+def describe_checks(mode: str | None, path: str = "checks") -> tuple[list[dict[str, Any]], list[str]]:
+    """All checks below `path` as ReFrame describes them, whatever machine they are for, and the files that do not
+    import.
 
     Raises PlanError with ReFrame's last line when it fails.
     """
-    command = ["reframe", "-c", "checks", "--skip-system-check", "--skip-prgenv-check", "--describe"]
-    command += ["--system", "local"] + (["--mode", mode] if mode else [])
-    env = {**os.environ, "RFM_CONFIG_FILES": str(ROOT / "config" / "settings.py"), "RFM_COLORIZE": "n"}
-    path = os.pathsep.join([os.path.dirname(sys.executable), env.get("PATH", "")])
-    done = subprocess.run(command, cwd=ROOT, env={**env, "PATH": path}, capture_output=True, text=True, check=False)
-    output = done.stdout + done.stderr
-    errors = [f"{m[1]}: {m[2]}" for m in _SKIPPED_FILE.finditer(output)]
-    start = done.stdout.find("\n[") + 1 if not done.stdout.startswith("[") else 0
+    found = _reframe(path, mode, "--describe")
+    # ReFrame keeps its warnings to itself while it describes
+    listed = _reframe(path, mode, "--list")
+    errors = [f"{m[1]}: {m[2]}" for m in _SKIPPED_FILE.finditer(listed.stdout + listed.stderr)]
     try:
-        found = json.loads(done.stdout[done.stdout.index("[", start) :])
+        return json.loads(found.stdout), errors
     except ValueError:
-        lines = [line for line in output.splitlines() if line.strip()]
+        lines = [line for line in (found.stdout + found.stderr).splitlines() if line.strip()]
         raise PlanError(f"reframe could not list the checks: {lines[-1] if lines else 'no output'}") from None
-    return found, errors
+
+
+def _reframe(path: str, mode: str | None, action: str) -> subprocess.CompletedProcess[str]:
+    command = ["reframe", "-c", path, "--system", everything.NAME, action]
+    command += ["--mode", mode] if mode else []
+    env = {**os.environ, everything.VARIABLE: "1", "RFM_COLORIZE": "n"}
+    env["RFM_CONFIG_FILES"] = str(ROOT / "config" / "settings.py")
+    env["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), env.get("PATH", "")])
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 
 
 def _wanted(items: Iterable[str]) -> list[set[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reframe as rfm
-from reframe.core.builtins import run_before
+from reframe.core.builtins import run_after
 
 from checks.base import TenkenCheck
 
@@ -17,7 +17,7 @@ class StreamBase(TenkenCheck):
     program = "stream"
     tags = {"stream", "memory", "quick", "acceptance", "nightly", "published"}
 
-    @run_before("run")
+    @run_after("setup")
     def set_repetitions(self):
         repetitions = {"quick": 100, "acceptance": 200, "nightly": 200, "published": 200}[self.tenken_mode]
         self.arguments = {**self.arguments, "repetitions": repetitions}
@@ -38,6 +38,7 @@ class StreamOpenACC(StreamBase):
     """STREAM by OpenACC, the way the Reedbush-H figures of 2017 were measured."""
 
     descr = "STREAM, OpenACC"
+    valid_systems = ["+cuda"]
     valid_prog_environs = ["+openacc"]
     arguments = {"backend": "openacc"}
     asked = {"backend": "openacc"}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Any
 
+from systems import everything, loader
 from systems.errors import SystemFileError
 from systems.model import Environment, Partition, System
-
-from systems import loader
 from tenken.archive import new_session, session_folder
 from tenken.paths import ROOT, archive_root
 
@@ -18,7 +18,8 @@ MODES = ("quick", "acceptance", "nightly", "published")
 _PERFLOG_COLUMNS = (
     "check_result", "check_job_completion_time", "check_system", "check_partition", "check_environ",
     "check_display_name", "check_hashcode", "check_jobid", "check_job_nodelist", "check_tenken_session",
-    "check_tenken_verdict", "check_info",
+    "check_tenken_verdict", "check_perf_var", "check_perf_value", "check_perf_unit", "check_perf_ref",
+    "check_perf_lower_thres", "check_perf_upper_thres", "check_fail_phase",
 )  # fmt: skip
 
 
@@ -104,28 +105,27 @@ def _system(system: System, session: str) -> dict[str, Any]:
 def _logging() -> dict[str, Any]:
     """ReFrame's own performance logs: one line a metric, locked, beside the records."""
     basedir = ROOT / "output" / "dry-run" if dry_run() else archive_root()
-    return {
-        "perflog_compat": False,
-        "handlers": [
-            {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"},
+    handlers: list[dict[str, Any]] = [{"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}]
+    with contextlib.suppress(OSError):  # a read-only checkout can still be listed
+        (ROOT / "output").mkdir(exist_ok=True)
+        handlers.append(
             {
                 "type": "file",
                 "name": str(ROOT / "output" / "reframe.log"),
                 "level": "debug2",
                 "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
-                "append": False,
-            },
-        ],
+                "append": True,
+            }
+        )
+    return {
+        "perflog_multiline": True,
+        "handlers": handlers,
         "handlers_perflog": [
             {
                 "type": "filelog",
                 "prefix": "%(check_system)s/%(check_partition)s",
                 "level": "info",
-                "format": "|".join(f"%({c})s" for c in _PERFLOG_COLUMNS) + "|%(check_perfvalues)s",
-                "format_perfvars": (
-                    "%(check_perf_var)s|%(check_perf_value)s|%(check_perf_unit)s|%(check_perf_ref)s|"
-                    "%(check_perf_lower_thres)s|%(check_perf_upper_thres)s|"
-                ),
+                "format": "|".join(f"%({c})s" for c in _PERFLOG_COLUMNS),
                 "basedir": str(basedir),
                 "append": True,
                 "locking_enable": True,
@@ -144,13 +144,15 @@ def site_configuration() -> dict[str, Any]:
     unless it is the one asked for: then SystemFileError is raised."""
     session = os.environ.setdefault("TENKEN_SESSION", new_session())
     systems: list[System] = []
-    for name in loader.names():
+    for name in [*loader.names(), loader.LOCAL]:
         try:
             systems.append(loader.load(name).expand(os.environ, strict=False))
         except SystemFileError as error:
             if f"--system={name}" in sys.argv or name in sys.argv:
                 raise
             print(f"tenken: left out: {error}", file=sys.stderr)
+    if everything.VARIABLE in os.environ:
+        systems.append(everything.describe())
     environments: dict[tuple[str, Any], Any] = {}
     for system in systems:
         for environment in system.environments.values():
@@ -164,7 +166,6 @@ def site_configuration() -> dict[str, Any]:
         "general": [
             {
                 "check_search_recursive": True,
-                "perflog_multiline": True,
                 "remote_detect": False,
                 "report_file": str(session_folder(archive_root(), session) / "run-report.json"),
                 "resolve_module_conflicts": False,

@@ -1,7 +1,8 @@
-"""What a machine can physically do, by the data sheets: the limit of a metric where the program finds none itself.
+"""What a machine can physically do, by the data sheets: a metric's limit where the program finds none itself.
 
-Each function takes a partition and returns a `Limit`, or `Unknown` with the reason; `as_document()` of either is an
-entry of `limits` in the result document. A basis always begins `data sheet: ` and names the sheet and its source.
+Each function takes a partition and returns a `Limit`, or `Unknown` with the reason; `as_document()` of either
+is an entry of `limits` in the result document. A basis always begins `data sheet: ` and names the sheet and
+its source.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def memory(partition: Partition, subject: str) -> Limit | Unknown:
 
 
 def fp64(partition: Partition, subject: str, tensor: bool = False) -> Limit | Unknown:
-    """Peak FP64 in TFLOP/s: of the whole node's CPUs (`host`) or of one GPU (`gpu`), with tensor cores or not."""
+    """Peak FP64 in TFLOP/s: of all CPUs of a node (`host`) or of one GPU (`gpu`), by tensor cores or not."""
     node = partition.node
     if subject == "gpu":
         if node.gpu is None:

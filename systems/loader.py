@@ -6,14 +6,13 @@
     references(system, partition, program, ...) -> the references that hold for a run
 
 Errors are `systems.errors.SystemFileError` (file, line, what, allowed values) and `UnknownSystemError`. A
-file that was read and checked once is taken from `.cache/systems/` until it, the schema, the data sheets, this
-package or a metrics.yaml changes; see `systems.cache`.
+file that was read and checked once is taken from `.cache/systems/` until it, the schema, the data sheets,
+this package or a metrics.yaml changes; see `systems.cache`.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,9 +50,7 @@ def names(folder: Path = SYSTEMS) -> list[str]:
     return list(files(folder))
 
 
-def load(
-    name: str, folder: Path = SYSTEMS, src: Path = SRC, cache_folder: Path | None = CACHE_FOLDER
-) -> System:
+def load(name: str, folder: Path = SYSTEMS, src: Path = SRC, cache_folder: Path | None = CACHE_FOLDER) -> System:
     """One system. Raises SystemFileError, or UnknownSystemError that lists the systems."""
     if name == LOCAL:
         from systems import local
@@ -65,15 +62,14 @@ def load(
     return load_file(known[name], src=src, cache_folder=cache_folder)
 
 
-def load_all(
-    folder: Path = SYSTEMS, src: Path = SRC, cache_folder: Path | None = CACHE_FOLDER
-) -> dict[str, System]:
+def load_all(folder: Path = SYSTEMS, src: Path = SRC, cache_folder: Path | None = CACHE_FOLDER) -> dict[str, System]:
     """All systems that have a file, by name. Raises SystemFileError with every problem of every file."""
     systems: dict[str, System] = {}
     problems: list[Problem] = []
+    rules = _rules(src)
     for name, file in files(folder).items():
         try:
-            systems[name] = load_file(file, src=src, cache_folder=cache_folder)
+            systems[name] = load_file(file, src, cache_folder, rules)
         except SystemFileError as error:
             problems.extend(error.problems)
     if problems:
@@ -81,15 +77,20 @@ def load_all(
     return systems
 
 
-def load_file(file: Path, src: Path = SRC, cache_folder: Path | None = CACHE_FOLDER) -> System:
-    """A system from any file; its name is the file's. Raises SystemFileError."""
+def load_file(
+    file: Path, src: Path = SRC, cache_folder: Path | None = CACHE_FOLDER, rules: bytes | None = None
+) -> System:
+    """A system from any file; its name is the file's. Raises SystemFileError.
+
+    `rules`: `_rules(src)`, where the caller loads many files.
+    """
     sheets = hardware.load(cache_folder=cache_folder)
     try:
         content = file.read_bytes()
     except OSError:
         data = _read(file, sheets, src)  # says why it cannot be read
     else:
-        key = cache.key_of([str(file.name).encode(), content, *_inputs(src)])
+        key = cache.key_of([file.name.encode(), content, rules or _rules(src)])
         data = cache.cached(cache_folder, f"system-{file.stem}", key, lambda: _read(file, sheets, src))
     system = _system(file.stem, data, sheets)
     if any(partition.node.gpu_count_found for partition in system.partitions.values()):
@@ -126,12 +127,12 @@ def references(
     ]
 
 
-def _inputs(src: Path) -> Iterable[bytes]:
-    for file in itertools.chain((SCHEMA, hardware.FILE), _RULES):
-        yield file.read_bytes()
+def _rules(src: Path) -> bytes:
+    """Hash of all that decides, besides the file itself, whether a file is right and what comes out of it."""
+    parts = [file.read_bytes() for file in (SCHEMA, hardware.FILE, *_RULES)]
     for file in sorted(src.glob("*/metrics.yaml")):
-        yield file.parent.name.encode()
-        yield file.read_bytes()
+        parts += [file.parent.name.encode(), file.read_bytes()]
+    return cache.key_of(parts).encode()
 
 
 def _read(file: Path, sheets: Sheets, src: Path) -> Any:

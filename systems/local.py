@@ -4,13 +4,14 @@
     gpu_count()              -> NVIDIA GPUs in this node, from device files alone (well below a millisecond)
     resolve(system)          -> the system with `count: found` filled in, if this machine has GPUs
 
-Looking never raises: what cannot be read is None, and what is odd becomes a line of `System.notes`. Everything is
+Looking never raises: what cannot be read is None, and what is odd becomes a line of `System.notes`. All is
 read below `root` and run by `run`, so tests hand in a made-up machine.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import platform
 import re
@@ -40,6 +41,8 @@ Runner = Callable[[Sequence[str]], "str | None"]
 Which = Callable[[str], "str | None"]
 
 PARTITION = "node"
+#: Where /proc, /sys and /dev are looked for.
+ROOT = Path("/")
 _HYPERVISORS = {
     "qemu": "QEMU",
     "kvm": "KVM",
@@ -51,15 +54,13 @@ _HYPERVISORS = {
     "google": "Google Compute Engine",
     "openstack": "OpenStack",
 }
-_GPU_QUERY = "index,uuid,name,compute_cap,memory.total,pcie.link.gen.max,pcie.link.width.max,mig.mode.current,pci.bus_id"
+_GPU_QUERY = "index,uuid,name,compute_cap,memory.total,pcie.link.gen.max,pcie.link.width.max,mig.mode.current"
 
 
 def run_command(command: Sequence[str]) -> str | None:
     """stdout of a command that ends well within 10 s, else None."""
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=10, errors="replace", check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, errors="replace", check=False)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
     return done.stdout if done.returncode == 0 else None
@@ -96,7 +97,7 @@ class Looker:
         self.run = run
         self.which = which
         self.env = env
-        self.live = root == Path("/")
+        self.live = root == ROOT
         self.notes: list[str] = []
 
     # -- files ----------------------------------------------------------------------------------------------
@@ -136,9 +137,7 @@ class Looker:
             result.threads_per_core = max(cores.values())
         elif usable:
             result.cores = len(usable)
-            self.notes.append(
-                "the system does not tell cores from hardware threads: each logical CPU counts as one"
-            )
+            self.notes.append("the system does not tell cores from hardware threads: each logical CPU counts as one")
         elif self.live and os.cpu_count():
             result.cores = os.cpu_count()
         result.caches = self._caches(online)
@@ -150,7 +149,7 @@ class Looker:
         match = re.search(r"^(?:model name|Model|cpu|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
         if match:
             return match.group(1).strip()
-        # Arm servers print part numbers only; the name is in lscpu's table, and these are the ones we have sheets of.
+        # Arm servers print part numbers only; lscpu has a table of the names, these are the usual servers.
         part = re.search(r"^CPU part\s*:\s*(0x[0-9a-f]+)", text, re.MULTILINE)
         return {"0xd4f": "Neoverse-V2", "0xd40": "Neoverse-V1", "0xd0c": "Neoverse-N1"}.get(
             part.group(1) if part else ""
@@ -211,9 +210,7 @@ class Looker:
             return
         share = max(1, int(quota) // int(period))
         if cpus.cores is not None and share < cpus.cores:
-            self.notes.append(
-                f"the control group allows {int(quota) / int(period):.3g} of {cpus.cores} cores"
-            )
+            self.notes.append(f"the control group allows {int(quota) / int(period):.3g} of {cpus.cores} cores")
             cpus.cores = share
 
     def memory_bytes(self) -> int | None:
@@ -222,9 +219,7 @@ class Looker:
         total = int(match.group(1)) * 1024 if match else None
         limit = self.text("sys/fs/cgroup/memory.max") or ""
         if limit.isdigit() and total is not None and int(limit) < total:
-            self.notes.append(
-                f"the control group allows {int(limit) / 2**30:.1f} of {total / 2**30:.1f} GiB memory"
-            )
+            self.notes.append(f"the control group allows {int(limit) / 2**30:.1f} of {total / 2**30:.1f} GiB memory")
             return int(limit)
         return total
 
@@ -236,8 +231,7 @@ class Looker:
     def virtual_machine(self) -> str | None:
         """The hypervisor, None where there is no sign of one."""
         vendor = " ".join(
-            self.text(f"sys/class/dmi/id/{name}") or ""
-            for name in ("sys_vendor", "product_name", "bios_vendor")
+            self.text(f"sys/class/dmi/id/{name}") or "" for name in ("sys_vendor", "product_name", "bios_vendor")
         )
         named = next((name for key, name in _HYPERVISORS.items() if key in vendor.lower()), None)
         if re.search(r"^flags\s*:.*\bhypervisor\b", self.text("proc/cpuinfo") or "", re.MULTILINE):
@@ -252,7 +246,11 @@ class Looker:
         devices = self.listing("dev", r"nvidia\d+") or self.listing("proc/driver/nvidia/gpus", r".*:.*")
         count = len(devices) or (1 if self._jetson() else 0)
         visible = self._visible()
-        return count if visible is None else min(count, len(visible))
+        if visible is None:
+            return count
+        # CUDA stops at the first entry that is no device.
+        there = itertools.takewhile(lambda entry: not entry.isdigit() or int(entry) < count, visible)
+        return min(count, len(list(there)))
 
     def _visible(self) -> list[str] | None:
         """Entries of CUDA_VISIBLE_DEVICES up to the first that is none, as CUDA reads it. None: not set."""
@@ -280,14 +278,10 @@ class Looker:
             sheet = hardware.for_device(jetson)
             if sheet is None:
                 self.notes.append(f"no data sheet of '{jetson}'; known: {', '.join(hardware.load().gpus)}")
-            return Gpus(
-                names=[jetson], sheet=sheet, compute_capability=sheet.compute_capability if sheet else None
-            )
+            return Gpus(names=[jetson], sheet=sheet, compute_capability=sheet.compute_capability if sheet else None)
         names = []
         for bus in self.listing("proc/driver/nvidia/gpus", r".*:.*"):
-            match = re.search(
-                r"^Model:\s*(.+)$", self.text(f"proc/driver/nvidia/gpus/{bus}/information") or "", re.M
-            )
+            match = re.search(r"^Model:\s*(.+)$", self.text(f"proc/driver/nvidia/gpus/{bus}/information") or "", re.M)
             names.append(match.group(1).strip() if match else "NVIDIA GPU")
         names = names[: self.gpu_count()]
         if names:
@@ -322,9 +316,7 @@ class Looker:
         if any(row[7] == "Enabled" for row in rows):
             self.notes.append("MIG is enabled: a part of a GPU has no data sheet")
             result.sheet = None
-        chip_to_chip = (
-            result.sheet is not None and result.sheet.host_link and "C2C" in result.sheet.host_link.kind
-        )
+        chip_to_chip = result.sheet is not None and result.sheet.host_link and "C2C" in result.sheet.host_link.kind
         if first[5].isdigit() and first[6].isdigit() and int(first[5]) in PCIE_GT_PER_S and not chip_to_chip:
             generation, width = int(first[5]), int(first[6])
             result.host_link = Link(f"PCIe Gen{generation} x{width}", 1, pcie_gbs(generation, width))
@@ -346,9 +338,7 @@ class Looker:
     def _pair_links(self, indices: list[str], sheet: GpuSheet | None) -> Link | None:
         """NVLinks between any two GPUs, from `nvidia-smi topo -m`; None where pairs differ or have none."""
         text = re.sub(r"\x1b\[[0-9;]*m", "", self.run(["nvidia-smi", "topo", "-m"]) or "")
-        rows = {
-            line.split()[0]: line.split()[1:] for line in text.splitlines() if re.match(r"\s*GPU\d+\s", line)
-        }
+        rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if re.match(r"\s*GPU\d+\s", line)}
         header = next((line.split() for line in text.splitlines() if re.match(r"\s+GPU0\b", line)), [])
         found = set()
         for one in indices:
@@ -380,7 +370,7 @@ class Looker:
         return next((str(path) for path in candidates if os.access(path, os.X_OK)), None)
 
     def environments(self, with_gpu: bool, mpi: bool) -> dict[str, Environment]:
-        """Compilers that are here: `host` always (a missing compiler is the build's error), others as found."""
+        """Compilers that are here: `host` always (without a compiler the build says so), others if found."""
         found: dict[str, Environment] = {}
         shared = frozenset({"mpi"} if mpi else ())
         gnu = self.which("g++") is not None
@@ -401,13 +391,9 @@ class Looker:
         nvcc = self.nvcc() if with_gpu else None
         if nvcc:
             built = host - {"openacc"} | {"cuda"}
-            found["cuda"] = Environment(
-                "cuda", built, cc, cxx, cuda=nvcc, description="host compiler and nvcc"
-            )
+            found["cuda"] = Environment("cuda", built, cc, cxx, cuda=nvcc, description="host compiler and nvcc")
         elif with_gpu:
-            self.notes.append(
-                "GPUs but no nvcc on PATH, in CUDA_HOME or /usr/local/cuda: nothing is built for them"
-            )
+            self.notes.append("GPUs but no nvcc on PATH, in CUDA_HOME or /usr/local/cuda: nothing is built for them")
         if with_gpu and self.which("nvc++"):
             found["nvhpc"] = Environment(
                 "nvhpc",
@@ -420,15 +406,25 @@ class Looker:
         return found
 
     def mpi(self) -> bool:
-        """Whether MPI programs can be built and started."""
-        compiler, launcher = self.which("mpicxx") or self.which("mpicc"), self.which("mpirun")
-        if bool(compiler) != bool(launcher):
-            self.notes.append("MPI is there in part: both mpicxx and mpirun are needed")
-        return bool(compiler and launcher)
+        """Whether MPI programs can be built and started.
+
+        Debian's openmpi-bin (which other packages pull in) brings mpicxx without mpi.h: the wrapper says where it
+        looks for it.
+        """
+        compiler, launcher = self.which("mpicxx"), self.which("mpirun")
+        headers = bool(compiler) and self._has_mpi_header(str(compiler))
+        if any((compiler, launcher, headers)) and not all((compiler, launcher, headers)):
+            self.notes.append("MPI is there in part: mpicxx, mpi.h and mpirun are needed (libopenmpi-dev, openmpi-bin)")
+        return bool(compiler and launcher and headers)
+
+    def _has_mpi_header(self, compiler: str) -> bool:
+        words = (self.run([compiler, "-show"]) or "").split()
+        folders = [word[2:] for word in words if word.startswith("-I")] or ["/usr/include"]
+        return any((self.root / folder.lstrip("/") / "mpi.h").is_file() for folder in folders)
 
 
 def describe(
-    root: Path = Path("/"),
+    root: Path = ROOT,
     run: Runner = run_command,
     which: Which = shutil.which,
     env: Mapping[str, str] | None = None,
@@ -443,12 +439,6 @@ def describe(
     with_gpu = bool(node.gpu_count)
     mpi = look.mpi()
     environments = look.environments(with_gpu, mpi)
-    features = {"mpi"} if mpi else set()
-    for name in ("openmp", "openacc"):
-        if any(name in environment.features for environment in environments.values()):
-            features.add(name)
-    if with_gpu:
-        features.add("cuda")
     partition = Partition(
         name=PARTITION,
         description="this machine",
@@ -457,7 +447,7 @@ def describe(
         launcher="mpirun" if mpi else "local",
         environments=tuple(environments),
         node=node,
-        features=frozenset(features),
+        features=frozenset((["mpi"] if mpi else []) + (["cuda"] if with_gpu else [])),
         max_jobs=1,
         build="login",
     )
@@ -471,14 +461,12 @@ def describe(
     )
 
 
-def gpu_count(root: Path = Path("/"), env: Mapping[str, str] | None = None) -> int:
+def gpu_count(root: Path = ROOT, env: Mapping[str, str] | None = None) -> int:
     """NVIDIA GPUs of this node that a program started here would see, from device files alone."""
-    return Looker(
-        root, lambda command: None, lambda name: None, os.environ if env is None else env
-    ).gpu_count()
+    return Looker(root, lambda command: None, lambda name: None, os.environ if env is None else env).gpu_count()
 
 
-def resolve(system: System, root: Path = Path("/"), env: Mapping[str, str] | None = None) -> System:
+def resolve(system: System, root: Path = ROOT, env: Mapping[str, str] | None = None) -> System:
     """Fill in what a file leaves to looking (`count: found`), where this machine has GPUs; else unchanged."""
     look = Looker(root, lambda command: None, lambda name: None, os.environ if env is None else env)
     count = look.gpu_count()

@@ -23,11 +23,9 @@ from dataclasses import dataclass, field, replace
 
 from systems.errors import UnknownSystemError, UnsetVariableError
 
-#: What a check cannot start without. A partition has `cuda` when its nodes have CUDA devices, `mpi` when an
-#: MPI launches there; an environment has what its compilers can build.
+#: What a check cannot start without and an environment can build. A partition has two of them: `cuda` when its
+#: nodes have CUDA devices, `mpi` when an MPI starts there.
 FEATURES = ("cuda", "openacc", "openmp", "mpi")
-#: What a program finds out by itself; a waiver of one that is promised is a FAIL.
-PROMISES = ("managed", "sam", "peer", "device_mpi", "gds")
 
 _VARIABLE = re.compile(r"\$\{(TENKEN_[A-Z0-9_]+)\}")
 # What may stand in a job script's directive without quotes.
@@ -176,6 +174,7 @@ class Environment:
 
     name: str
     features: frozenset[str]
+    """What its compilers can build: cuda, openacc, openmp, mpi."""
     cc: str
     cxx: str
     cuda: str | None = None
@@ -223,7 +222,9 @@ class Partition:
     """Shell commands after all modules are loaded, just before the program is launched."""
     env_vars: Mapping[str, str] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
+    """What a check cannot start without: `cuda` (the nodes have CUDA devices), `mpi` (an MPI starts)."""
     promises: frozenset[str] = frozenset()
+    """managed, sam, peer, device_mpi, gds: programs find out; a waiver of a promised one is a FAIL."""
     max_jobs: int | None = None
     time_limit: str | None = None
     """The longest walltime of the queue, HH:MM:SS."""
@@ -372,9 +373,7 @@ class System:
             for name, p in self.partitions.items()
         }
         environments = {
-            name: replace(
-                e, modules=fill_all(e.modules), prepare=fill_all(e.prepare), env_vars=fill_map(e.env_vars)
-            )
+            name: replace(e, modules=fill_all(e.modules), prepare=fill_all(e.prepare), env_vars=fill_map(e.env_vars))
             for name, e in self.environments.items()
         }
         return replace(self, partitions=partitions, environments=environments)

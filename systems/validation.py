@@ -46,9 +46,9 @@ _NAMED = {
 def place(path: KeyPath, data: Any) -> str:
     """`partition 'gpu', node` for ("partitions", "gpu", "node"); empty at the top."""
     words: list[str] = []
-    here = data
+    here: Any = data
     for depth, part in enumerate(path):
-        here = here[part] if isinstance(here, (dict, list)) else None
+        here = _below(here, part)
         before = path[depth - 1] if depth else None
         if depth == 0 and part in ("partitions", "environments", "variables", "gpus", "hosts", "references"):
             if len(path) == 1:
@@ -63,6 +63,13 @@ def place(path: KeyPath, data: Any) -> str:
         else:
             words.append(f"'{part}'")
     return ", ".join(words)
+
+
+def _below(data: Any, part: str | int) -> Any:
+    try:
+        return data[part]
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 def shape(document: Document, schema_file: Path) -> list[Problem]:
@@ -216,8 +223,7 @@ def _partition(
         if environment not in data["environments"]:
             wrong(
                 (*path, "environments", index),
-                f"unknown environment '{environment}' in {shown}; "
-                f"{choices(environment, list(data['environments']))}",
+                f"unknown environment '{environment}' in {shown}; {choices(environment, list(data['environments']))}",
             )
     for index, option in enumerate(partition.get("launcher_options", ())):
         place_ = (*path, "launcher_options", index)
@@ -228,9 +234,7 @@ def _partition(
     node = partition["node"]
     host = node.get("host")
     if host is not None and host not in hosts:
-        wrong(
-            (*path, "node", "host"), f"unknown data sheet '{host}' in {shown}; {choices(host, sorted(hosts))}"
-        )
+        wrong((*path, "node", "host"), f"unknown data sheet '{host}' in {shown}; {choices(host, sorted(hosts))}")
     if {"sockets", "cores"} <= node.keys() and node["cores"] % node["sockets"]:
         odd = f"{node['cores']} cores do not divide among {node['sockets']} sockets in {shown}"
         wrong((*path, "node", "cores"), odd)

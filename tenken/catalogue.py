@@ -64,7 +64,7 @@ class Program:
 _PROGRAM_KEYS = {"program", "title", "section", "metrics"}
 _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
-    "published", "optional",
+    "published", "optional", "data_sheet",
 }  # fmt: skip
 
 

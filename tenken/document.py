@@ -156,6 +156,13 @@ def _refuse_constant(name: str) -> float:
     raise DocumentError(f"holds {name}, which is not a number")
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise DocumentError(f"holds {text}, which is not finite")
+    return number
+
+
 def metric_from_json(raw: Mapping[str, Any]) -> MetricValue:
     """A metric object of the schema as a MetricValue."""
     return MetricValue(
@@ -169,7 +176,7 @@ def metric_from_json(raw: Mapping[str, Any]) -> MetricValue:
 def parse(text: str, where: str) -> Document:
     """A document out of its JSON text. Raises DocumentError; `where` begins the message."""
     try:
-        raw = json.loads(text, parse_constant=_refuse_constant)
+        raw = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except DocumentError as error:
         raise DocumentError(f"{where}: {error}") from None
     except ValueError as error:

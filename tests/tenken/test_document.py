@@ -30,6 +30,7 @@ def test_a_valid_document_is_read(tmp_path):
         ("[]", "not a tenken-result/1 document"),
         (json.dumps(host_document()).replace("20.0", "NaN", 1), "holds NaN"),
         (json.dumps(host_document()).replace('"count": 100', '"count": Infinity'), "holds Infinity"),
+        (json.dumps(host_document()).replace("20.0", "1e999", 1), "holds 1e999, which is not finite"),
     ],
 )
 def test_what_is_no_document_is_refused(text, says):

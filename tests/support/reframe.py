@@ -1,0 +1,56 @@
+"""Runs the real ReFrame as a user does, and reads what it and the archive say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tenken import archive
+from tenken.paths import ROOT
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished ReFrame session: return code, output, its run report and the archived records."""
+
+    code: int
+    output: str
+    report: dict[str, Any]
+    records: list[archive.Record]
+    archive: Path
+
+    def case(self, name: str) -> dict[str, Any]:
+        """The test case of ReFrame's run report whose name begins with `name`."""
+        cases = [c for run in self.report.get("runs", []) for c in run["testcases"] if c["name"].startswith(name)]
+        assert len(cases) == 1, [c["name"] for c in cases]
+        return cases[0]
+
+
+def reframe(
+    *arguments: str, folder: Path, checks: str = "checks", session: str = "20260101T000000Z-test", **env: str
+) -> Outcome:
+    """`reframe -c checks ARGUMENTS` from the repository root with the archive in `folder`/perflogs."""
+    root = folder / "perflogs"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_"))}
+    environment |= {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")]),
+        "RFM_CONFIG_PATH": "config",
+        "RFM_COLORIZE": "n",
+        "RFM_STAGE_DIR": str(folder / "stage"),
+        "RFM_OUTPUT_DIR": str(folder / "output"),
+        "TENKEN_ARCHIVE": str(root),
+        "TENKEN_SESSION": session,
+        **env,
+    }
+    done = subprocess.run(
+        ["reframe", "-c", checks, *arguments],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    path = archive.session_folder(root, session) / "run-report.json"
+    report = json.loads(path.read_text()) if path.is_file() else {}
+    return Outcome(done.returncode, done.stdout + done.stderr, report, list(archive.records(root, session)), root)

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Renew the lock files of this folder from the .in files beside them; needs uv and network.
+# usage: toolchains/lock.sh
+set -eu
+cd "$(dirname "$0")"
+for name in cuda-12.4 cuda-13.0 kit; do
+    uv pip compile --quiet --no-header --no-annotate --no-deps --universal --python-version 3.10 --generate-hashes \
+        --output-file "$name.lock" "$name.in"
+done
