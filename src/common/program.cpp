@@ -73,6 +73,7 @@ int run_program(Program& program, int argc, char** argv) {
     bool help = false;
     bool show_version = false;
 
+    run.repetitions = program.default_repetitions();
     Arguments arguments(name, program.purpose());
     program.options(arguments);
     arguments.heading("options of every program");

@@ -55,6 +55,8 @@ class Program {
     virtual std::string name() const = 0;
     /// One sentence for --help.
     virtual std::string purpose() const = 0;
+    /// The default of --repetitions.
+    virtual std::int64_t default_repetitions() const { return 100; }
     /// Declares the program's own options; --repetitions, --warmup-seconds, --json, --inject-fault,
     /// --help and --version are there already.
     virtual void options(Arguments& arguments) = 0;
