@@ -77,7 +77,7 @@ int run_program(Program& program, int argc, char** argv) {
     Arguments arguments(name, program.purpose());
     program.options(arguments);
     arguments.heading("options of every program");
-    arguments.integer("repetitions", run.repetitions, 1, 1000000, "timed repetitions, each a sample");
+    arguments.integer("repetitions", run.repetitions, 1, 100000, "timed repetitions, each a sample");
     arguments.real("warmup-seconds", run.warmup_seconds, "s", 0, 600,
                    "how long to run before timing (at least two repetitions)");
     arguments.text("json", json_file, "FILE", "write the result document to FILE");
