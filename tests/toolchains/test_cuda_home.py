@@ -13,9 +13,16 @@ from toolchains.wheels import Target, ToolchainError
 TOOLKIT = cuda_home.TOOLKITS["13.0"]
 
 
-def finished(home: Path, components: list[str], lock: str | None = None) -> Path:
+def finished(home: Path, components: list[str], version: str = "") -> Path:
+    """A home as it would be left by these components, of the locked or of another version."""
     home.mkdir()
-    marker = {"version": "13.0", "components": components, "lock": lock or TOOLKIT.lock.read_text()}
+    names = TOOLKIT.wheels_of(components)
+    pins = [pin for pin in wheels.read_lock(TOOLKIT.lock) if pin.name in names]
+    marker = {
+        "version": "13.0",
+        "components": components,
+        "pins": sorted(f"{pin.name}=={version or pin.version}" for pin in pins),
+    }
     (home / cuda_home.MARKER).write_text(json.dumps(marker))
     return home
 
@@ -57,8 +64,8 @@ def test_a_finished_home_is_taken_as_it_is(tmp_path: Path) -> None:
     assert cuda_home.make("13.0", "all", home) == home
 
 
-def test_a_home_of_another_lock_is_outdated(tmp_path: Path) -> None:
-    assert cuda_home.components_of(finished(tmp_path / "home", ["nvcc"], lock="older"), TOOLKIT) == ()
+def test_a_home_of_other_versions_is_outdated(tmp_path: Path) -> None:
+    assert cuda_home.components_of(finished(tmp_path / "home", ["nvcc"], version="13.0.1"), TOOLKIT) == ()
 
 
 def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:

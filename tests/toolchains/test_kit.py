@@ -99,9 +99,7 @@ def test_the_kit_installs_offline_and_its_mpi_runs(made: Path) -> None:
         else:
             shutil.copy(source, checkout / name)
     (checkout / "README.md").write_text("")
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
     # No index and no proxy: whoever asks the network fails at once.
     environment |= {
         "PIP_INDEX_URL": "http://127.0.0.1:9",
@@ -110,12 +108,8 @@ def test_the_kit_installs_offline_and_its_mpi_runs(made: Path) -> None:
     for _ in range(2):  # a second time changes nothing
         subprocess.run(["sh", str(made / "install.sh")], check=True, env=environment, cwd="/")
     python = checkout / ".venv/bin/python"
-    subprocess.run(
-        [str(python), "-c", "import tenken, reframe, jsonschema, jinja2, ruamel.yaml"], check=True, cwd="/"
-    )
-    script = (
-        f". {checkout}/.venv/bin/tenken-mpi.env; mpirun -n 2 --oversubscribe sh -c 'echo rank $PMIX_RANK'"
-    )
+    subprocess.run([str(python), "-c", "import tenken, reframe, jsonschema, jinja2, ruamel.yaml"], check=True, cwd="/")
+    script = f". {checkout}/.venv/bin/tenken-mpi.env; mpirun -n 2 --oversubscribe sh -c 'echo rank $PMIX_RANK'"
     done = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True, env=environment)
     assert sorted(done.stdout.split("\n"))[-2:] == ["rank 0", "rank 1"]
 
@@ -127,9 +121,7 @@ def test_the_kit_installs_offline_and_its_mpi_runs(made: Path) -> None:
 @pytest.mark.slow
 def test_wheels_for_another_machine_are_that_machines(tmp_path: Path) -> None:
     there = settings(arch="aarch64", python="3.12")
-    kit.fetch_closure(
-        kit.roots(there), wheels.read_lock(kit.ROOT / "requirements.lock"), there.target, tmp_path
-    )
+    kit.fetch_closure(kit.roots(there), wheels.read_lock(kit.ROOT / "requirements.lock"), there.target, tmp_path)
     names = [path.name for path in tmp_path.glob("*.whl")]
     compiled = [name for name in names if not name.endswith("-any.whl")]
     assert compiled and all("aarch64" in name and "cp312" in name for name in compiled)
