@@ -52,6 +52,15 @@ endif()
 message(STATUS "CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")
 string(REPLACE ";" "," TENKEN_CUDA_ARCHITECTURES_TEXT "${CMAKE_CUDA_ARCHITECTURES}")
 
+# The static runtime, so that a program runs where no toolkit is. Toolkits put together from wheels may have a
+# linker script to the shared one in its place; then programs are told where that lies.
+set(TENKEN_CUDART CUDA::cudart_static)
+file(READ ${CUDA_cudart_static_LIBRARY} magic LIMIT 7)
+if(NOT magic STREQUAL "!<arch>")
+  set(TENKEN_CUDART CUDA::cudart)
+  set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+endif()
+
 set(CMAKE_CUDA_STANDARD 14)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 set(CMAKE_CUDA_EXTENSIONS OFF)

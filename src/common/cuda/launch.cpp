@@ -34,17 +34,24 @@ Launch make(int threads, int pairs, Caching caching, int blocks = 0) {
 
 }  // namespace
 
+// The first of each was the fastest on an H200 (docs/gpu-timing.md has the figures); the others differ enough
+// from it and from each other that one of them should suit any GPU from P100 on.
 std::vector<Launch> sweep_launches(int multiprocessors) {
-    return {make(512, 1, Caching::normal),    make(1024, 1, Caching::normal),
-            make(256, 2, Caching::streaming), make(512, 1, Caching::streaming),
-            make(256, 4, Caching::normal),    make(1024, 2, Caching::normal, 2 * multiprocessors)};
+    return {make(128, 1, Caching::streaming),
+            make(256, 1, Caching::normal),
+            make(512, 1, Caching::streaming),
+            make(1024, 1, Caching::normal),
+            make(256, 2, Caching::streaming),
+            make(256, 4, Caching::normal),
+            make(1024, 2, Caching::normal, 2 * multiprocessors)};
 }
 
 std::vector<Launch> reduction_launches(int multiprocessors) {
-    return {make(1024, 2, Caching::normal, 2 * multiprocessors),
+    return {make(1024, 4, Caching::streaming, 4 * multiprocessors),
+            make(512, 2, Caching::normal, 8 * multiprocessors),
             make(512, 4, Caching::normal, 4 * multiprocessors),
-            make(256, 4, Caching::normal, 8 * multiprocessors),
-            make(512, 4, Caching::normal, 16 * multiprocessors)};
+            make(256, 4, Caching::streaming, 8 * multiprocessors),
+            make(1024, 1, Caching::normal, 2 * multiprocessors)};
 }
 
 Launch choose_launch(const std::vector<Launch>& candidates, const Stream& stream,

@@ -35,7 +35,7 @@ __device__ inline void store_pair(double* array, std::size_t pair, double2 value
 /// An Op has two members: pair<caching>(p), the values for elements 2p and 2p + 1, and element(i), that for
 /// element i, which serves the last one of an odd number.
 template <int pairs_per_thread, Caching caching, typename Op>
-__global__ void sweep_kernel(double* out, Op op, std::size_t elements) {
+__global__ void __launch_bounds__(1024) sweep_kernel(double* out, Op op, std::size_t elements) {
     const std::size_t pairs = elements / 2;
     const std::size_t tile = static_cast<std::size_t>(blockDim.x) * pairs_per_thread;
     for (std::size_t base = blockIdx.x * tile; base < pairs; base += gridDim.x * tile) {
