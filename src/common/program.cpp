@@ -73,6 +73,7 @@ int run_program(Program& program, int argc, char** argv) {
     bool help = false;
     bool show_version = false;
 
+    run.repetitions = program.default_repetitions();
     Arguments arguments(name, program.purpose());
     program.options(arguments);
     arguments.heading("options of every program");
@@ -99,6 +100,10 @@ int run_program(Program& program, int argc, char** argv) {
             program.prepare(arguments);
         } catch (const Waived& waived) {
             run.document.waive(waived.what());
+        } catch (const ArgumentError&) {
+            throw;
+        } catch (const std::exception& error) {
+            run.document.fail(error.what());  // the machine is at fault, not the command line: no driver, say
         }
         run.document.parameters = arguments.parameters();
         if (!json_file.empty()) file.reset(new DocumentFile(json_file));
