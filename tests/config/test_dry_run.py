@@ -45,7 +45,7 @@ def test_miyabis_scripts_hold_queue_group_select_walltime_and_modules(tmp_path):
     (script,) = (tmp_path / "stage").rglob("StreamHost/rfm_job.sh")
     text = script.read_text()
     for line in (
-        "#PBS -q regular-g", "#PBS -W group_list=gz00", "#PBS -l select=1:mpiprocs=1", "#PBS -l walltime=0:30:0",
+        "#PBS -q regular-g", "#PBS -W group_list=gz00", "#PBS -l select=1:mpiprocs=1", "#PBS -l walltime=00:30:00",
         "module load", "source /etc/profile.d/modules.sh", "unset OMPI_MCA_mca_base_env_list",
     ):  # fmt: skip
         assert line in text
