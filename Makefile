@@ -43,5 +43,8 @@ lint: $(VENV)/.stamp-dev ## ruff, mypy, clang-format
 lock: $(VENV)/.stamp-dev ## resolve the pinned dependencies anew
 	. $(VENV)/bin/activate && sh scripts/lock.sh
 
+kit: ## KIT_PYTHON=3.12 KIT_CUDA=13 ...: write kit/, from which the suite installs and runs without a network (docs/kit.md)
+	$(PYTHON) -m toolchains.kit
+
 clean: ## remove what builds and runs left; the archive stays
 	rm -rf .build .cache stage output

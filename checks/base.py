@@ -148,8 +148,9 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     @run_before("run")
     def mark_the_end(self):
         """A killed job may report exit 0: only a job that printed its own exit status ran to its end."""
-        self.prerun_cmds = [*self.prerun_cmds, *self.machine.begin_commands()]
-        self.postrun_cmds = ["tenken_status=$?", *self.postrun_cmds, *joblines.end()]
+        before, after = list(self.prerun_cmds), list(self.postrun_cmds)  # type: ignore[has-type]
+        self.prerun_cmds = [*before, *self.machine.begin_commands()]
+        self.postrun_cmds = ["tenken_status=$?", *after, *joblines.end()]
 
     # -- after the run --
 

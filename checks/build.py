@@ -51,7 +51,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         configure = f"cmake -S {shlex.quote(str(SRC))} -B {tree} -DCMAKE_BUILD_TYPE=Release {options}".strip()
         build = f"cmake --build {tree} -j {jobs}"
         install = f'cmake --install {tree} --prefix "$PWD"'
-        self.build_system.commands = [
+        self.build_system.commands = [  # type: ignore[attr-defined]
             f"mkdir -p {tree}",
             "(flock 9",
             *(f"  {command} || exit" for command in (configure, build, install)),

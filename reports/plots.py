@@ -141,7 +141,12 @@ def themed(svg: str, ident: str, caption: str, width: int, height: int) -> str:
     body = re.sub(r"font: (?:[a-z]+ |\d{3} )*([\d.]+)px [^;\"]*", r"font-size: \1px", body)
     body = re.sub(r"font-family: [^;\"]*;?", "", body)
     body = re.sub(r"\s*\n\s*", "\n", body)
-    body = re.sub(r"(\d\.\d{2})\d+", r"\1", body)
+    # Coordinates to a hundredth of a unit; figures in the text stay as they are.
+    body = re.sub(
+        r'\b(?:d|x|y|width|height|points|transform)="[^"]*"',
+        lambda found: re.sub(r"(\d\.\d{2})\d+", r"\1", found[0]),
+        body,
+    )
     title = _escape(caption)
     return (
         f'<svg class="plot" viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img" '
@@ -567,7 +572,7 @@ def _matrix(rows: list[Row]) -> tuple[Any, str]:
         axis.set_visible(False)
     return (
         figure,
-        f"{_names(rows)}: from row to column; darker is better, a framed cell has a verdict against it",
+        f"{_names(rows)}: from row to column; the fuller the colour the better, a framed cell has a verdict against it",
     )
 
 
@@ -631,10 +636,7 @@ def _phases(rows: list[Row]) -> tuple[Any, str]:
 
     def bar_of(row: Row) -> str:
         several = len({_who(r, rows) for r in rows}) > 1
-        parts = [
-            str(v) if isinstance(v, str) and not _numeric(v) else words.coordinate(k, v)
-            for k, v in sorted(row.at.items())
-        ]
+        parts = [words.coordinate(k, v) for k, v in sorted(row.at.items())]
         return ", ".join([*parts, *([_who(row, rows)] if several or not parts else [])])
 
     counts = [min(len(_unique(bar_of(r) for r in p)), MAX_BARS) for p in panels]

@@ -102,7 +102,9 @@ def duration(seconds: Any) -> str:
 
 
 def coordinate(key: str, value: Any) -> str:
-    """One coordinate of a sweep: bytes=4096 -> '4 KiB', threads=8 -> 'threads 8'."""
+    """One coordinate of a sweep: bytes=4096 -> '4 KiB', threads=8 -> 'threads 8', kernel=tile -> 'tile'."""
+    if isinstance(value, str) and not re.fullmatch(r"[-+.\d]+", value):
+        return value
     if key == "bytes" or key.endswith("_bytes"):
         text = size(value)
         return text if key == "bytes" else f"{key[:-6].replace('_', ' ')} {text}"

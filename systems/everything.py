@@ -6,11 +6,9 @@ check had asked for. So the plan lists the checks on this system, which no job c
 
 from __future__ import annotations
 
-from systems.model import Environment, Node, Partition, System
+from systems.model import FEATURES, Environment, Node, Partition, System
 
 NAME = "everything"
-#: All that the schema of system files allows (a test holds the two together).
-FEATURES = ("cuda", "openacc", "openmp", "mpi")
 #: Set in the environment, it makes the configuration hold this system too.
 VARIABLE = "TENKEN_EVERYTHING"
 

@@ -33,7 +33,7 @@ ROOT = HERE.parent
 #: Folder that everything fetched is kept in; the variable moves it (to a disk shared by CI runs, say).
 CACHE_VARIABLE = "TENKEN_CACHE"
 
-#: Written last into a finished home: version, components, lock. Its absence means that the folder is not ours.
+#: Written last into a finished home: version, components, pins. Its absence means that the folder is not ours.
 MARKER = ".tenken-cuda-home.json"
 
 #: What every program needs: the compiler, the runtime, CCCL (cuda_fp16.h wants <nv/target>), NVML's header.
@@ -161,14 +161,21 @@ def make(version: str, components: str = "base", home: Path | None = None, wheel
 
 
 def components_of(home: Path, toolkit: Toolkit) -> tuple[str, ...]:
-    """Components of a finished home made from today's lock file; empty when it is absent or outdated."""
+    """Components of a finished home made from today's pins; empty when it is absent or outdated."""
     try:
         marker = json.loads((home / MARKER).read_text())
     except (OSError, ValueError):
         return ()
-    if marker.get("lock") != toolkit.lock.read_text() or marker.get("version") != toolkit.version:
+    components = tuple(marker.get("components", ()))
+    if not set(components) <= set(toolkit.components) or marker.get("pins") != _pins(toolkit, components):
         return ()
-    return tuple(marker["components"])
+    return components
+
+
+def _pins(toolkit: Toolkit, components: Sequence[str]) -> list[str]:
+    """What the lock file says of ``components``: a home is outdated when that has changed."""
+    names = toolkit.wheels_of(components)
+    return sorted(f"{pin.name}=={pin.version}" for pin in wheels.read_lock(toolkit.lock) if pin.name in names)
 
 
 @contextmanager
@@ -200,7 +207,7 @@ def _build(toolkit: Toolkit, components: tuple[str, ...], home: Path, wheelhouse
         _merge_debian_nvcc(package, half)
     _mend(half)
     _prove(half)
-    marker = {"version": toolkit.version, "components": list(components), "lock": toolkit.lock.read_text()}
+    marker = {"version": toolkit.version, "components": list(components), "pins": _pins(toolkit, components)}
     (half / MARKER).write_text(json.dumps(marker, indent=1))
     if home.exists():
         old = home.parent / f".{home.name}.old"

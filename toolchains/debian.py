@@ -123,7 +123,10 @@ def unpack_package(deb: Path, directory: Path) -> None:
             name, size = header[:16].decode().strip().rstrip("/"), int(header[48:58])
             if name in ("data.tar.xz", "data.tar.gz", "data.tar"):
                 with tarfile.open(fileobj=io.BytesIO(stream.read(size))) as archive:
-                    archive.extractall(directory, filter="tar")
+                    if hasattr(tarfile, "tar_filter"):
+                        archive.extractall(directory, filter="tar")
+                    else:  # Python 3.10.11, 3.11.3 and older
+                        archive.extractall(directory)
                 return
             stream.seek(size + size % 2, os.SEEK_CUR)
     raise ToolchainError(f"{deb} holds no data.tar that can be read here")

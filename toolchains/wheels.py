@@ -157,6 +157,8 @@ def _fetch_group(pip: list[str], pins: Sequence[Pin], target: Target, directory:
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()] or ["pip said nothing"]
         errors = [line for line in lines if line.startswith("ERROR")] or lines
+        if "connection" in done.stderr.lower():
+            errors = ["no connection to the package index"]
         what = ", ".join(f"{pin.name} {pin.version}" for pin in pins)
         raise ToolchainError(f"cannot fetch {what} for {target.arch}, Python {target.python}: {errors[-1].strip()}")
 

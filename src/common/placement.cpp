@@ -80,6 +80,23 @@ Placement find_placement() {
     return placement;
 }
 
+const std::vector<int>& process_cpus() {
+    static const std::vector<int> cpus = find_placement().allowed_cpus;
+    return cpus;
+}
+
+void bind_this_thread(const std::vector<int>& cpus) {
+    if (cpus.empty()) return;
+    const int size = *std::max_element(cpus.begin(), cpus.end()) + 1;
+    cpu_set_t* const mask = CPU_ALLOC(size);
+    if (mask == nullptr) return;
+    const std::size_t bytes = CPU_ALLOC_SIZE(size);
+    CPU_ZERO_S(bytes, mask);
+    for (int cpu : cpus) CPU_SET_S(cpu, bytes, mask);
+    sched_setaffinity(0, bytes, mask);
+    CPU_FREE(mask);
+}
+
 std::set<int> numa_nodes_of(const void* data, std::size_t bytes) {
     std::set<int> nodes;
     if (bytes == 0) return nodes;

@@ -30,6 +30,11 @@ struct Placement {
 /// bound is where the scheduler last put it. numa_nodes_of_memory is left empty.
 Placement find_placement();
 
+/// The logical CPUs of this process, found once, before any thread is bound by the functions below.
+const std::vector<int>& process_cpus();
+/// Lets the calling thread run on these CPUs only; ignored where the system refuses or the list is empty.
+void bind_this_thread(const std::vector<int>& cpus);
+
 /// The NUMA nodes that hold pages of a range, by asking for up to 4096 of its pages spread evenly
 /// (move_pages; no library needed). Empty where the system does not tell. Pages never touched count as
 /// nowhere.

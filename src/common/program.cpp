@@ -73,10 +73,11 @@ int run_program(Program& program, int argc, char** argv) {
     bool help = false;
     bool show_version = false;
 
+    run.repetitions = program.default_repetitions();
     Arguments arguments(name, program.purpose());
     program.options(arguments);
     arguments.heading("options of every program");
-    arguments.integer("repetitions", run.repetitions, 1, 1000000, "timed repetitions, each a sample");
+    arguments.integer("repetitions", run.repetitions, 1, 100000, "timed repetitions, each a sample");
     arguments.real("warmup-seconds", run.warmup_seconds, "s", 0, 600,
                    "how long to run before timing (at least two repetitions)");
     arguments.text("json", json_file, "FILE", "write the result document to FILE");
@@ -99,6 +100,10 @@ int run_program(Program& program, int argc, char** argv) {
             program.prepare(arguments);
         } catch (const Waived& waived) {
             run.document.waive(waived.what());
+        } catch (const ArgumentError&) {
+            throw;
+        } catch (const std::exception& error) {
+            run.document.fail(error.what());  // the machine is at fault, not the command line: no driver, say
         }
         run.document.parameters = arguments.parameters();
         if (!json_file.empty()) file.reset(new DocumentFile(json_file));

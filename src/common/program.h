@@ -55,11 +55,13 @@ class Program {
     virtual std::string name() const = 0;
     /// One sentence for --help.
     virtual std::string purpose() const = 0;
+    /// The default of --repetitions.
+    virtual std::int64_t default_repetitions() const { return 100; }
     /// Declares the program's own options; --repetitions, --warmup-seconds, --json, --inject-fault,
     /// --help and --version are there already.
     virtual void options(Arguments& arguments) = 0;
     /// Computes defaults and compares the arguments with the machine, before anything is allocated.
-    /// @throws ArgumentError by arguments.error(), Waived
+    /// @throws ArgumentError by arguments.error(), Waived, or any std::exception, which fails the run
     virtual void prepare(const Arguments& arguments) { (void)arguments; }
     /// Warms up, times, verifies; adds metrics and checks to run.document.
     /// @throws Waived, or any std::exception, which fails the run with its text

@@ -48,8 +48,12 @@ double with_flipped_bit(double value) {
     std::uint64_t bits = 0;
     static_assert(sizeof bits == sizeof value, "a double has 64 bits");
     std::memcpy(&bits, &value, sizeof bits);
-    bits ^= std::uint64_t{1} << 39;
-    std::memcpy(&value, &bits, sizeof bits);
+    return double_of_bits(bits ^ std::uint64_t{1} << 39);
+}
+
+double double_of_bits(std::uint64_t bits) {
+    double value = 0;
+    std::memcpy(&value, &bits, sizeof value);
     return value;
 }
 

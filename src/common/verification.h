@@ -36,6 +36,10 @@ class ErrorScan {
         if (!(error <= tolerance_) && index < first_) note(index, value, expected);
     }
     void merge(const ErrorScan& other);
+    /// Takes the largest error that a scan made elsewhere (on a GPU) has found.
+    void take(double largest) {
+        if (largest > largest_) largest_ = largest;
+    }
     /// @param what names the data; the detail says "element I is V, expected E"
     Check check(const std::string& what) const;
 
@@ -67,5 +71,8 @@ void scan(ErrorScan& total, const double* value, std::size_t count, std::size_t 
 /// A double with one bit of its significand flipped: the smallest fault that memory can have and that a
 /// verification to about 1e-9 must still see (relative change 2^-13 to 2^-12).
 double with_flipped_bit(double value);
+
+/// The double that has these bits.
+double double_of_bits(std::uint64_t bits);
 
 }  // namespace tenken

@@ -4,13 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/arguments.h"
 #include "common/document.h"
 #include "common/optional.h"
+#include "common/verification.h"
 
 namespace stream {
 
@@ -29,8 +30,10 @@ struct Capacity {
 
 /// The five kernels run once each.
 struct Cycle {
-    std::array<double, kernel_count> seconds;
-    double dot = 0;  ///< the result of the dot kernel
+    std::array<double, kernel_count> seconds;  ///< by the clock that clock() names
+    tenken::Optional<std::array<double, kernel_count>>
+        host_seconds;  ///< by the host's, where that is another
+    double dot = 0;    ///< the result of the dot kernel
 };
 
 /// Where the arrays lie and how the kernels run. The warm-up and the timed part both call cycle().
@@ -45,7 +48,8 @@ class Backend {
     /// As in the document: "host", "device" or "host and device".
     virtual std::string clock() const { return "host"; }
 
-    /// Allocates and writes a[i] = start(i), b[i] = c[i] = 0, start() being stream::start.
+    /// Makes the place current for the calling thread, which makes all calls from here on. Allocates and
+    /// writes a[i] = start(i), b[i] = c[i] = 0, start() being stream::start.
     virtual void allocate(std::size_t elements) = 0;
     /// c = a; b = scalar c; c = a + b; a = b + scalar c; a . b
     virtual Cycle cycle(double scalar) = 0;
@@ -54,6 +58,18 @@ class Backend {
     virtual void write(Array array, std::size_t index, double value) = 0;
     /// Adds what only the back end knows: placement of memory, devices, health, path.
     virtual void describe(tenken::Document& document) const = 0;
+
+    /// The timed part begins and ends: where health is watched.
+    virtual void begin_timed() {}
+    virtual void end_timed() {}
+    /// Compares every element of an array with factor x start(i), where it lies if it can.
+    virtual tenken::ErrorScan compare(Array array, std::size_t elements, double factor, double tolerance);
+    /// c = a by the copy of the run-time library (cudaMemcpy), warmed up and timed. Absent where there is
+    /// none.
+    virtual tenken::Optional<std::vector<double>> memcpy_seconds(long repetitions) {
+        (void)repetitions;
+        return {};
+    }
 };
 
 /// A back end whose kernels are over when run() returns, timed one by one by the host clock.
@@ -73,14 +89,27 @@ inline double start(std::size_t i) {
     return 1.0 + static_cast<double>(i % period) / 1024.0;
 }
 
-struct BackendEntry {
-    std::string name;
-    std::function<std::unique_ptr<Backend>()> make;
+/// A kind of back end, and the places on which it runs: the host, or some GPUs.
+class Family {
+  public:
+    virtual ~Family() = default;
+    virtual std::string name() const = 0;
+    /// Declares options of its own.
+    virtual void options(tenken::Arguments& arguments) { (void)arguments; }
+    /// One back end for each place that the arguments ask for.
+    /// @throws ArgumentError, or std::runtime_error where the machine has no such place
+    virtual std::vector<std::unique_ptr<Backend>> places(const tenken::Arguments& arguments) = 0;
+    /// Whether the places are measured all at once instead of one by one.
+    virtual bool at_once() const { return false; }
+    /// Adds what belongs to all places together: devices, health.
+    virtual void describe(tenken::Document& document) { (void)document; }
 };
+
 /// Those that were built, the default first. A new back end is a source file and a line here.
-std::vector<BackendEntry> backends();
+std::vector<std::unique_ptr<Family>> families();
 
 std::unique_ptr<Backend> make_host_backend();
 std::unique_ptr<Backend> make_openacc_backend();
+std::unique_ptr<Family> make_cuda_family();
 
 }  // namespace stream

@@ -4,8 +4,8 @@
 #include "common/host.h"
 #include "common/host_array.h"
 #include "common/placement.h"
+#include "common/streaming_store.h"
 #include "stream/backend.h"
-#include "stream/streaming_store.h"
 
 namespace stream {
 
@@ -59,11 +59,11 @@ void sweep(tenken::HostArray& array, const Values& values) {
     double* const out = array.data();
     tenken::in_shares(array.size(), [&](std::size_t begin, std::size_t end) {
         std::size_t i = begin;  // a share begins at a page, so packs are aligned
-        for (; i + pack_elements <= end; i += pack_elements) {
-            store_streaming(out + i, values.template at<Pack>(i));
+        for (; i + tenken::pack_elements <= end; i += tenken::pack_elements) {
+            tenken::store_streaming(out + i, values.template at<tenken::Pack>(i));
         }
         for (; i < end; ++i) out[i] = values.template at<double>(i);
-        finish_streaming();
+        tenken::finish_streaming();
     });
 }
 
@@ -121,7 +121,7 @@ class HostBackend : public HostTimedBackend {
                 document.placement.numa_nodes_of_memory.insert(node);
             }
         }
-        document.path("stores", STREAM_HAS_STREAMING_STORES ? "streaming" : "as the compiler chose");
+        document.path("stores", TENKEN_HAS_STREAMING_STORES ? "streaming" : "as the compiler chose");
     }
 
   protected:

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/crew.h"
 #include "common/program.h"
 #include "stream/backend.h"
 
@@ -46,9 +47,17 @@ double sum_of_squares(std::size_t elements) {
     return whole * static_cast<double>(elements / period) + rest;
 }
 
+/// What was measured on one place.
+struct Outcome {
+    long warm = 0;
+    std::vector<Cycle> cycles;
+    tenken::Optional<std::vector<double>> memcpy_seconds;
+    std::vector<tenken::Check> checks;
+};
+
 class Stream : public tenken::Program {
   public:
-    Stream() : choices_(backends()), backend_name_(choices_.front().name) {}
+    Stream() : families_(families()), backend_name_(families_.front()->name()) {}
 
     std::string name() const override { return "stream"; }
     std::string purpose() const override {
@@ -57,28 +66,69 @@ class Stream : public tenken::Program {
     }
 
     void options(tenken::Arguments& arguments) override {
-        std::vector<std::string> names;
-        for (const BackendEntry& entry : choices_) names.push_back(entry.name);
-        arguments.choice("backend", backend_name_, names, "what runs the kernels");
+        arguments.choice("backend", backend_name_, names(), "what runs the kernels");
         arguments.bytes(
             "array-bytes", array_bytes_, 8, std::uint64_t{1} << 50,
             "bytes of each of the three arrays, rounded down to whole elements of 8; at least 4 x "
             "the last-level cache, and the three together at most 9/10 of the free memory",
-            "host: the larger of 4 x the last-level cache and 64 MiB");
+            "host: the larger of 4 x the last-level cache and 64 MiB; GPU: of 20 x the L2 and 1 GiB");
+        for (const std::unique_ptr<Family>& family : families_) family->options(arguments);
     }
 
     void prepare(const tenken::Arguments& arguments) override {
-        for (const BackendEntry& entry : choices_) {
-            if (entry.name == backend_name_) backend_ = entry.make();
+        for (const std::unique_ptr<Family>& family : families_) {
+            if (family->name() == backend_name_) family_ = family.get();
         }
-        const Capacity capacity = backend_->capacity();
+        places_ = family_->places(arguments);
+        if (!arguments.given("array-bytes")) {
+            array_bytes_ = 0;
+            for (const std::unique_ptr<Backend>& place : places_) {
+                const Capacity capacity = place->capacity();
+                const std::uint64_t cache = capacity.cache_bytes.value_or(0);
+                // Where the cache is not known, an array that is above all but the largest.
+                const std::uint64_t one =
+                    cache > 0 ? capacity.default_caches * cache : std::uint64_t{512} << 20;
+                array_bytes_ = std::max({array_bytes_, one, capacity.least_default_bytes});
+            }
+        }
+        for (const std::unique_ptr<Backend>& place : places_) require_fit(arguments, *place);
+        elements_ = array_bytes_ / sizeof(double);
+        array_bytes_ = elements_ * sizeof(double);
+    }
+
+    void measure(tenken::Run& run) override {
+        std::vector<Outcome> outcomes(places_.size());
+        tenken::run_crew(static_cast<int>(places_.size()), family_->at_once(), [&](tenken::Member& member) {
+            const auto i = static_cast<std::size_t>(member.index());
+            const bool last = i + 1 == places_.size();  // a fault there is seen only if all are looked at
+            measure_place(*places_[i], member, run, last ? run.fault : tenken::Fault::none, outcomes[i]);
+        });
+
+        tenken::Document& document = run.document;
+        document.build.backends = names();
+        document.placement = tenken::find_placement();
+        document.path("backend", backend_name_);
+        family_->describe(document);
+        for (std::size_t i = 0; i < places_.size(); ++i) {
+            places_[i]->describe(document);
+            report_place(*places_[i], outcomes[i], document);
+        }
+        for (const Outcome& outcome : outcomes) {
+            for (const tenken::Check& check : outcome.checks) document.add(check);
+        }
+    }
+
+  private:
+    std::vector<std::string> names() const {
+        std::vector<std::string> list;
+        for (const std::unique_ptr<Family>& family : families_) list.push_back(family->name());
+        return list;
+    }
+
+    void require_fit(const tenken::Arguments& arguments, const Backend& place) const {
+        const Capacity capacity = place.capacity();
         const std::uint64_t cache = capacity.cache_bytes.value_or(0);
         const std::uint64_t most = capacity.free_bytes / 10 * 9 / 3;
-        if (!arguments.given("array-bytes")) {
-            // Where the cache is not known, an array that is above all but the largest.
-            array_bytes_ = cache > 0 ? capacity.default_caches * cache : std::uint64_t{512} << 20;
-            array_bytes_ = std::max(array_bytes_, capacity.least_default_bytes);
-        }
         if (array_bytes_ < 4 * cache) {
             throw arguments.error("array-bytes", "at least " + tenken::format_bytes(4 * cache) +
                                                      ", 4 x the last-level cache of " +
@@ -88,85 +138,112 @@ class Stream : public tenken::Program {
             const std::string total = tenken::format_bytes(3 * array_bytes_);
             throw arguments.error("array-bytes", "at most " + tenken::format_bytes(most) + " each: asked " +
                                                      total + " for three arrays, free " +
-                                                     tenken::format_bytes(capacity.free_bytes));
+                                                     tenken::format_bytes(capacity.free_bytes) + on(place));
         }
-        elements_ = array_bytes_ / sizeof(double);
-        array_bytes_ = elements_ * sizeof(double);
     }
 
-    void measure(tenken::Run& run) override {
-        backend_->allocate(elements_);
-        const long warm = tenken::warm_up(run.warmup_seconds, [&] { backend_->cycle(scalar); });
-        std::vector<Cycle> cycles(static_cast<std::size_t>(run.repetitions));
-        for (Cycle& cycle : cycles) cycle = backend_->cycle(scalar);
+    /// " on gpu1": nothing for the host, which needs no telling.
+    static std::string on(const Backend& place) {
+        const std::string text = place.subject().text();
+        return text == "host" ? "" : " on " + text;
+    }
 
-        tenken::Document& document = run.document;
-        for (const BackendEntry& entry : choices_) document.build.backends.push_back(entry.name);
-        document.placement = tenken::find_placement();
-        backend_->describe(document);
-        document.path("backend", backend_name_);
+    void measure_place(Backend& place, tenken::Member& member, const tenken::Run& run, tenken::Fault fault,
+                       Outcome& outcome) const {
+        place.allocate(elements_);
+        member.together();
+        outcome.warm = tenken::warm_up(run.warmup_seconds, [&] { place.cycle(scalar); });
+        outcome.cycles.resize(static_cast<std::size_t>(run.repetitions));
+        member.together();
+        place.begin_timed();
+        for (Cycle& cycle : outcome.cycles) cycle = place.cycle(scalar);
+        place.end_timed();
+        member.together();
+        verify(place, fault, outcome);
+        member.together();
+        place.begin_timed();
+        outcome.memcpy_seconds = place.memcpy_seconds(static_cast<long>(run.repetitions));
+        place.end_timed();
+        if (outcome.memcpy_seconds) {
+            const Expected expected = expected_after(outcome.warm + static_cast<long>(run.repetitions));
+            outcome.checks.push_back(
+                place.compare(Array::c, elements_, expected.a, tolerance(outcome))
+                    .check("array c after memcpy, every element, relative error" + on(place)));
+        }
+    }
+
+    void report_place(const Backend& place, const Outcome& outcome, tenken::Document& document) const {
+        const std::string where = place.subject().text();
+        tenken::Metric metric;
+        metric.subject = place.subject();
+        metric.unit = "GB/s";
+        metric.clock = place.clock();
         for (std::size_t k = 0; k < kernel_count; ++k) {
             std::vector<double> seconds;
-            for (const Cycle& cycle : cycles) seconds.push_back(cycle.seconds[k]);
-            tenken::Metric metric;
+            std::vector<double> host_seconds;
+            for (const Cycle& cycle : outcome.cycles) {
+                seconds.push_back(cycle.seconds[k]);
+                if (cycle.host_seconds) host_seconds.push_back((*cycle.host_seconds)[k]);
+            }
+            const double bytes = facts[k].arrays * static_cast<double>(array_bytes_);
             metric.name = facts[k].name;
-            metric.subject = backend_->subject();
-            metric.unit = "GB/s";
-            metric.samples =
-                tenken::giga_per_second(facts[k].arrays * static_cast<double>(array_bytes_), seconds);
-            metric.clock = backend_->clock();
-            document.add(metric, backend_->limit(static_cast<Kernel>(k)));
+            metric.samples = tenken::giga_per_second(bytes, seconds);
+            document.add(metric, place.limit(static_cast<Kernel>(k)));
+            if (host_seconds.empty()) continue;
+            const auto by_host = tenken::order_statistics(tenken::giga_per_second(bytes, host_seconds),
+                                                          tenken::Direction::higher);
+            document.path("host_clock_gbs." + std::string(facts[k].name) + "." + where, by_host.median);
         }
-        verify(run, warm, cycles);
+        if (!outcome.memcpy_seconds) return;
+        metric.name = "memcpy";
+        metric.samples =
+            tenken::giga_per_second(2.0 * static_cast<double>(array_bytes_), *outcome.memcpy_seconds);
+        document.add(metric, place.limit(Kernel::copy));
     }
 
-  private:
-    void verify(tenken::Run& run, long warm, const std::vector<Cycle>& cycles) {
-        constexpr double epsilon = std::numeric_limits<double>::epsilon();
-        if (run.fault == tenken::Fault::element) {
+    /// Per cycle and side at most three roundings of epsilon / 2 (fewer where multiply and add are fused).
+    static double tolerance(const Outcome& outcome) {
+        const double cycles = static_cast<double>(outcome.warm) + static_cast<double>(outcome.cycles.size());
+        return 4 * std::numeric_limits<double>::epsilon() * (cycles + 1);
+    }
+
+    static Expected expected_after(long cycles) {
+        Expected expected;
+        for (long i = 0; i < cycles; ++i) expected.cycle();
+        return expected;
+    }
+
+    void verify(Backend& place, tenken::Fault fault, Outcome& outcome) const {
+        if (fault == tenken::Fault::element) {
             double scratch = 0;
             const std::size_t victim = elements_ / 2;
-            backend_->write(Array::a, victim,
-                            tenken::with_flipped_bit(*backend_->read(Array::a, victim, 1, &scratch)));
+            place.write(Array::a, victim,
+                        tenken::with_flipped_bit(*place.read(Array::a, victim, 1, &scratch)));
         }
-        // Per cycle and side at most three roundings of epsilon / 2 (fewer where multiply and add are fused).
-        const double cycle_count = static_cast<double>(warm) + static_cast<double>(cycles.size());
-        const double tolerance = 4 * epsilon * (cycle_count + 1);
-
-        Expected expected;
-        for (long i = 0; i < warm; ++i) expected.cycle();
+        const double limit = tolerance(outcome);
+        Expected expected = expected_after(outcome.warm);
         // n additions one after the other lose at most n epsilon / 2 of a sum of positive terms.
-        const double dot_tolerance = 2 * tolerance + epsilon * static_cast<double>(elements_);
+        const double dot_tolerance =
+            2 * limit + std::numeric_limits<double>::epsilon() * static_cast<double>(elements_);
         const double squares = sum_of_squares(elements_);
         tenken::ErrorScan dots(dot_tolerance);
-        for (std::size_t i = 0; i < cycles.size(); ++i) {
+        for (std::size_t i = 0; i < outcome.cycles.size(); ++i) {
             expected.cycle();
-            dots.compare(i, cycles[i].dot, expected.a * expected.b * squares);
+            dots.compare(i, outcome.cycles[i].dot, expected.a * expected.b * squares);
         }
-        run.document.add(array_check(Array::a, "a", expected.a, tolerance));
-        run.document.add(array_check(Array::b, "b", expected.b, tolerance));
-        run.document.add(array_check(Array::c, "c", expected.c, tolerance));
-        run.document.add(dots.check("dot of every timed repetition, relative error"));
+        const std::string what = ", every element, relative error" + on(place);
+        outcome.checks = {place.compare(Array::a, elements_, expected.a, limit).check("array a" + what),
+                          place.compare(Array::b, elements_, expected.b, limit).check("array b" + what),
+                          place.compare(Array::c, elements_, expected.c, limit).check("array c" + what),
+                          dots.check("dot of every timed repetition, relative error" + on(place))};
     }
 
-    tenken::Check array_check(Array array, const char* array_name, double factor, double tolerance) {
-        tenken::ErrorScan errors(tolerance);
-        const std::size_t chunk = std::min<std::size_t>(elements_, std::size_t{4} << 20);
-        std::vector<double> scratch(chunk);
-        for (std::size_t first = 0; first < elements_; first += chunk) {
-            const std::size_t count = std::min(chunk, elements_ - first);
-            const double* values = backend_->read(array, first, count, scratch.data());
-            tenken::scan(errors, values, count, first, tolerance,
-                         [factor](std::size_t i) { return factor * start(i); });
-        }
-        return errors.check(std::string("array ") + array_name + ", every element, relative error");
-    }
-
-    std::vector<BackendEntry> choices_;
+    std::vector<std::unique_ptr<Family>> families_;
     std::string backend_name_;
     std::uint64_t array_bytes_ = 0;
     std::size_t elements_ = 0;
-    std::unique_ptr<Backend> backend_;
+    Family* family_ = nullptr;
+    std::vector<std::unique_ptr<Backend>> places_;
 };
 
 }  // namespace

@@ -188,10 +188,10 @@ def fleet(nodes=200, gpus=8):
         doc = builder.document("stream", metrics, gpus, hbm)
         judged = {m["id"]: builder.judgement(m, hbm, tolerance=0.02) for m in metrics}
         if node % 50 == 3:
-            metrics[11]["value"] *= 0.93
-            judged[metrics[11]["id"]] = builder.judgement(metrics[11], hbm, verdict="FAIL")
+            metrics[gpus + 3]["value"] *= 0.93
+            judged[metrics[gpus + 3]["id"]] = builder.judgement(metrics[gpus + 3], hbm, verdict="FAIL")
             verdict = "FAIL"
-            findings = [builder.finding("FAIL", f"{name} GPU 3", f"{name} GPU 3: slow", metrics[11]["id"])]
+            findings = [builder.finding("FAIL", f"{name} GPU 3", f"{name} GPU 3: slow", metrics[gpus + 3]["id"])]
         records.append(builder.record("stream", doc, verdict, judged, findings, (name,), partition=f"gpu{node}"))
     return records
 
@@ -268,6 +268,12 @@ def test_odd_rows_are_drawn(rows):
     svg, caption = plots.draw(rows, "p1")
     ElementTree.fromstring(svg)
     assert caption and "#0101" not in svg and "http" not in svg
+
+
+@pytest.mark.parametrize("plot", ["bars", "phases", "matrix"])
+def test_figures_in_a_plot_keep_their_digits(plot):
+    svg, _ = plots.draw([row(plot=plot, value=0.59914, ends=(0, 1), at={"kernel": "tile"})], "p1")
+    assert "0.5991<" in svg
 
 
 @pytest.mark.parametrize("kind", ["matrix", "sweep", "series"])

@@ -81,3 +81,17 @@ def test_worst_fails_closed():
     assert words.worst(["WAIVED"]) == "WAIVED"
     assert words.worst(["PASS", "INVALID", "FAIL"]) == "FAIL"
     assert words.worst(["PASS", "who knows"]) == "FAIL"
+
+
+@pytest.mark.parametrize(
+    "key, value, text",
+    [
+        ("bytes", 4096, "4\u202fKiB"),
+        ("array_bytes", 4096, "array 4\u202fKiB"),
+        ("threads", 8, "threads 8"),
+        ("trial", "3", "trial 3"),
+        ("kernel", "tile", "tile"),
+    ],
+)
+def test_coordinate(key, value, text):
+    assert words.coordinate(key, value) == text

@@ -3,15 +3,17 @@
 #pragma once
 
 #if defined(__SSE2__) && defined(__GNUC__) && !defined(__NVCOMPILER)
-#define STREAM_HAS_STREAMING_STORES 1
+#define TENKEN_HAS_STREAMING_STORES 1
 #include <immintrin.h>
 #else
-#define STREAM_HAS_STREAMING_STORES 0
+#define TENKEN_HAS_STREAMING_STORES 0
 #endif
 
-namespace stream {
+#include <cstddef>
 
-#if STREAM_HAS_STREAMING_STORES
+namespace tenken {
+
+#if TENKEN_HAS_STREAMING_STORES
 
 #if defined(__AVX512F__)
 typedef __m512d Pack;
@@ -47,4 +49,4 @@ inline void finish_streaming() {}
 
 constexpr std::size_t pack_elements = sizeof(Pack) / sizeof(double);
 
-}  // namespace stream
+}  // namespace tenken

@@ -1,0 +1,74 @@
+#include "common/cuda/launch.h"
+
+#include <algorithm>
+
+namespace tenken {
+namespace cuda {
+
+unsigned Launch::grid(std::size_t elements) const {
+    const std::size_t tile =
+        2 * static_cast<std::size_t>(threads) * static_cast<std::size_t>(pairs_per_thread);
+    const std::size_t all = std::max<std::size_t>(1, (elements + tile - 1) / tile);
+    constexpr std::size_t most = 0x7fffffff;  // what a grid may have in x; more are looped over
+    return static_cast<unsigned>(
+        std::min(blocks > 0 ? static_cast<std::size_t>(blocks) : most, std::min(all, most)));
+}
+
+std::string Launch::text() const {
+    return std::to_string(threads) + " threads x " + std::to_string(pairs_per_thread) +
+           (pairs_per_thread == 1 ? " pair, " : " pairs, ") +
+           (caching == Caching::streaming ? "streaming, " : "normal caching, ") +
+           (blocks == 0 ? std::string("one pass") : std::to_string(blocks) + " blocks looping");
+}
+
+namespace {
+
+Launch make(int threads, int pairs, Caching caching, int blocks = 0) {
+    Launch launch;
+    launch.threads = threads;
+    launch.pairs_per_thread = pairs;
+    launch.caching = caching;
+    launch.blocks = blocks;
+    return launch;
+}
+
+}  // namespace
+
+// The first of each was the fastest on an H200 (docs/gpu-timing.md has the figures); the others differ enough
+// from it and from each other that one of them should suit any GPU from P100 on.
+std::vector<Launch> sweep_launches(int multiprocessors) {
+    return {make(128, 1, Caching::streaming),
+            make(256, 1, Caching::normal),
+            make(512, 1, Caching::streaming),
+            make(1024, 1, Caching::normal),
+            make(256, 2, Caching::streaming),
+            make(256, 4, Caching::normal),
+            make(1024, 2, Caching::normal, 2 * multiprocessors)};
+}
+
+std::vector<Launch> reduction_launches(int multiprocessors) {
+    return {make(1024, 4, Caching::streaming, 4 * multiprocessors),
+            make(512, 2, Caching::normal, 8 * multiprocessors),
+            make(512, 4, Caching::normal, 4 * multiprocessors),
+            make(256, 4, Caching::streaming, 8 * multiprocessors),
+            make(1024, 1, Caching::normal, 2 * multiprocessors)};
+}
+
+Launch choose_launch(const std::vector<Launch>& candidates, const Stream& stream,
+                     const std::function<void(const Launch&)>& run) {
+    constexpr long repetitions = 7;
+    std::vector<double> medians;
+    for (const Launch& candidate : candidates) {
+        const auto launch = [&](const Stream&) { run(candidate); };
+        warm_up(0, stream, launch);
+        std::vector<double> seconds = time_each(repetitions, stream, launch).device;
+        std::nth_element(seconds.begin(), seconds.begin() + repetitions / 2, seconds.end());
+        medians.push_back(seconds[repetitions / 2]);
+    }
+    const auto fastest = std::min_element(medians.begin(), medians.end());
+    if (*fastest >= medians.front() * (1 - launch_gain)) return candidates.front();
+    return candidates[static_cast<std::size_t>(fastest - medians.begin())];
+}
+
+}  // namespace cuda
+}  // namespace tenken

@@ -1,0 +1,380 @@
+#include "common/nvml.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace tenken {
+
+namespace {
+
+// From NVML's documented interface: the values and layouts that this file uses, and no more.
+constexpr int success = 0;
+constexpr int insufficient_size = 7;
+constexpr int clock_sm = 1;
+constexpr int clock_memory = 2;
+constexpr int temperature_gpu = 0;
+constexpr int ecc_corrected = 0;
+constexpr int ecc_uncorrected = 1;
+constexpr int ecc_volatile = 0;
+constexpr unsigned long long event_xid = 8;
+constexpr unsigned field_memory_temperature = 82;
+constexpr unsigned field_nvlink_speed_common = 90;
+constexpr unsigned field_nvlink_count = 91;
+constexpr unsigned field_nvlink_speed = 164;  ///< scope: the link
+
+struct Memory {
+    unsigned long long total, free, used;
+};
+struct Utilization {
+    unsigned gpu, memory;
+};
+struct Process {  // version 2 of the structure, as the _v2 and _v3 functions fill it
+    unsigned pid;
+    unsigned long long used_memory;
+    unsigned gpu_instance, compute_instance;
+};
+struct Event {
+    void* device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+};
+struct Field {
+    unsigned id, scope;
+    long long timestamp, latency;
+    int type;  ///< 0 double, 1 unsigned, 2 unsigned long, 3 unsigned long long, 4 signed long long, 5 int
+    int result;
+    union {
+        double real;
+        int signed_int;
+        unsigned unsigned_int;
+        unsigned long unsigned_long;
+        unsigned long long unsigned_long_long;
+        long long signed_long_long;
+    } value;
+};
+
+}  // namespace
+
+struct Nvml::Functions {
+    int (*init)() = nullptr;
+    int (*shutdown)() = nullptr;
+    const char* (*error_string)(int) = nullptr;
+    int (*driver_version)(char*, unsigned) = nullptr;
+    int (*by_pci)(const char*, Device*) = nullptr;
+    int (*vbios)(Device, char*, unsigned) = nullptr;
+    int (*clock)(Device, int, unsigned*) = nullptr;
+    int (*max_clock)(Device, int, unsigned*) = nullptr;
+    int (*power)(Device, unsigned*) = nullptr;
+    int (*temperature)(Device, int, unsigned*) = nullptr;
+    int (*reasons)(Device, unsigned long long*) = nullptr;
+    int (*ecc_mode)(Device, unsigned*, unsigned*) = nullptr;
+    int (*ecc_total)(Device, int, int, unsigned long long*) = nullptr;
+    int (*remapped)(Device, unsigned*, unsigned*, unsigned*, unsigned*) = nullptr;
+    int (*mig_mode)(Device, unsigned*, unsigned*) = nullptr;
+    int (*pcie_generation)(Device, unsigned*) = nullptr;
+    int (*pcie_width)(Device, unsigned*) = nullptr;
+    int (*pcie_generation_max)(Device, unsigned*) = nullptr;
+    int (*pcie_width_max)(Device, unsigned*) = nullptr;
+    int (*nvlink_state)(Device, unsigned, unsigned*) = nullptr;
+    int (*processes)(Device, unsigned*, Process*) = nullptr;
+    int (*memory)(Device, Memory*) = nullptr;
+    int (*utilization)(Device, Utilization*) = nullptr;
+    int (*fields)(Device, int, Field*) = nullptr;
+    int (*event_set_create)(void**) = nullptr;
+    int (*event_set_free)(void*) = nullptr;
+    int (*event_register)(Device, unsigned long long, void*) = nullptr;
+    int (*event_wait)(void*, Event*, unsigned) = nullptr;
+};
+
+namespace {
+
+template <typename Function>
+bool load(void* library, Function& function, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+        // A function pointer cannot be cast from void* in ISO C++; POSIX promises that this works.
+        *reinterpret_cast<void**>(&function) = dlsym(library, name);
+        if (function != nullptr) return true;
+    }
+    return false;
+}
+
+/// The result of an NVML function with one output, nothing when it is not there or fails.
+template <typename Value, typename Function, typename... Arguments>
+Optional<Value> ask(Function function, Arguments... arguments) {
+    Value value{};
+    if (function == nullptr || function(arguments..., &value) != success) return {};
+    return value;
+}
+
+template <typename To, typename From>
+Optional<To> as(const Optional<From>& value) {
+    if (!value) return {};
+    return static_cast<To>(*value);
+}
+
+double scaled(unsigned value, double factor) {
+    return static_cast<double>(value) * factor;
+}
+
+/// Processes with a context on the GPU, this one left out. In a container NVML may tell the numbers of
+/// another PID namespace: this process, which has a context, is then one of them, unrecognised.
+int others_among(const std::vector<Process>& processes) {
+    const auto own = static_cast<unsigned>(getpid());
+    int others = 0;
+    bool seen = false;
+    for (const Process& process : processes) {
+        if (process.pid == own) {
+            seen = true;
+        } else {
+            ++others;
+        }
+    }
+    return seen ? others : std::max(0, others - 1);
+}
+
+}  // namespace
+
+std::vector<std::string> clock_event_reasons(unsigned long long mask) {
+    static const char* const names[] = {"gpu_idle",
+                                        "applications_clocks_setting",
+                                        "sw_power_cap",
+                                        "hw_slowdown",
+                                        "sync_boost",
+                                        "sw_thermal_slowdown",
+                                        "hw_thermal_slowdown",
+                                        "hw_power_brake_slowdown",
+                                        "display_clock_setting"};
+    constexpr int known = static_cast<int>(sizeof names / sizeof *names);
+    std::vector<std::string> reasons;
+    for (int bit = 0; bit < 64; ++bit) {
+        if ((mask >> bit & 1) == 0) continue;
+        reasons.push_back(bit < known ? names[bit] : "bit_" + std::to_string(bit));
+    }
+    return reasons;
+}
+
+std::shared_ptr<const Nvml> Nvml::open(std::string& why_not) {
+    const char* const given = std::getenv("TENKEN_NVML");
+    const std::string name = given != nullptr && *given != '\0' ? given : "libnvidia-ml.so.1";
+    void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        why_not = "NVML cannot be loaded (Jetson boards and machines without a driver have none): ";
+        const char* const error = dlerror();
+        why_not += error == nullptr ? name : error;
+        return nullptr;
+    }
+    std::shared_ptr<Nvml> nvml(new Nvml);
+    nvml->library_ = library;
+    nvml->call_.reset(new Functions);
+    Functions& f = *nvml->call_;
+    load(library, f.error_string, {"nvmlErrorString"});
+    load(library, f.shutdown, {"nvmlShutdown"});
+    load(library, f.driver_version, {"nvmlSystemGetDriverVersion"});
+    load(library, f.vbios, {"nvmlDeviceGetVbiosVersion"});
+    load(library, f.clock, {"nvmlDeviceGetClockInfo"});
+    load(library, f.max_clock, {"nvmlDeviceGetMaxClockInfo"});
+    load(library, f.power, {"nvmlDeviceGetPowerUsage"});
+    load(library, f.temperature, {"nvmlDeviceGetTemperature"});
+    // Renamed with CUDA 12; older drivers know the old name only.
+    load(library, f.reasons,
+         {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
+    load(library, f.ecc_mode, {"nvmlDeviceGetEccMode"});
+    load(library, f.ecc_total, {"nvmlDeviceGetTotalEccErrors"});
+    load(library, f.remapped, {"nvmlDeviceGetRemappedRows"});
+    load(library, f.mig_mode, {"nvmlDeviceGetMigMode"});
+    load(library, f.pcie_generation, {"nvmlDeviceGetCurrPcieLinkGeneration"});
+    load(library, f.pcie_width, {"nvmlDeviceGetCurrPcieLinkWidth"});
+    load(library, f.pcie_generation_max, {"nvmlDeviceGetMaxPcieLinkGeneration"});
+    load(library, f.pcie_width_max, {"nvmlDeviceGetMaxPcieLinkWidth"});
+    load(library, f.nvlink_state, {"nvmlDeviceGetNvLinkState"});
+    load(library, f.processes,
+         {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"});
+    load(library, f.memory, {"nvmlDeviceGetMemoryInfo"});
+    load(library, f.utilization, {"nvmlDeviceGetUtilizationRates"});
+    load(library, f.fields, {"nvmlDeviceGetFieldValues"});
+    load(library, f.event_set_create, {"nvmlEventSetCreate"});
+    load(library, f.event_set_free, {"nvmlEventSetFree"});
+    load(library, f.event_register, {"nvmlDeviceRegisterEvents"});
+    load(library, f.event_wait, {"nvmlEventSetWait_v2"});
+    if (!load(library, f.init, {"nvmlInit_v2"}) ||
+        !load(library, f.by_pci, {"nvmlDeviceGetHandleByPciBusId_v2"})) {
+        why_not = name + " is no NVML: nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2 is missing";
+        return nullptr;
+    }
+    const int result = f.init();
+    if (result != success) {
+        why_not = "nvmlInit_v2 failed: ";
+        why_not += f.error_string == nullptr ? "error " + std::to_string(result) : f.error_string(result);
+        f.shutdown = nullptr;  // nothing to undo
+        return nullptr;
+    }
+    return nvml;
+}
+
+Nvml::~Nvml() {
+    if (call_ && call_->shutdown != nullptr) call_->shutdown();
+    if (library_ != nullptr) dlclose(library_);
+}
+
+Nvml::Device Nvml::find(const std::string& pci_bus_id, std::string& why_not) const {
+    Device device = nullptr;
+    const int result = call_->by_pci(pci_bus_id.c_str(), &device);
+    if (result == success) return device;
+    why_not =
+        "NVML does not know the GPU at " + pci_bus_id + ": " +
+        (call_->error_string == nullptr ? "error " + std::to_string(result) : call_->error_string(result));
+    return nullptr;
+}
+
+Optional<double> Nvml::field(Device device, unsigned id, unsigned scope) const {
+    if (call_->fields == nullptr) return {};
+    Field field{};
+    field.id = id;
+    field.scope = scope;
+    if (call_->fields(device, 1, &field) != success || field.result != success) return {};
+    switch (field.type) {
+        case 0:
+            return field.value.real;
+        case 1:
+            return static_cast<double>(field.value.unsigned_int);
+        case 2:
+            return static_cast<double>(field.value.unsigned_long);
+        case 3:
+            return static_cast<double>(field.value.unsigned_long_long);
+        case 4:
+            return static_cast<double>(field.value.signed_long_long);
+        case 5:
+            return static_cast<double>(field.value.signed_int);
+        default:
+            return {};
+    }
+}
+
+/// Counts the links, all or the active ones; absent where the GPU has no such interface.
+Optional<int> Nvml::nvlinks(Device device, bool only_active) const {
+    const Optional<double> told = field(device, field_nvlink_count, 0);
+    const auto most = static_cast<unsigned>(told.value_or(18));
+    int links = 0;
+    int active = 0;
+    for (unsigned link = 0; link < most; ++link) {
+        const Optional<unsigned> state = ask<unsigned>(call_->nvlink_state, device, link);
+        if (!state) continue;
+        ++links;
+        active += *state != 0 ? 1 : 0;
+    }
+    if (links == 0 && !told) return {};
+    return only_active ? active : links;
+}
+
+void Nvml::describe(Device device, DeviceDescription& description) const {
+    char text[96] = "";
+    if (call_->driver_version != nullptr && call_->driver_version(text, sizeof text) == success) {
+        description.driver = std::string(text);
+    }
+    if (call_->vbios != nullptr && call_->vbios(device, text, sizeof text) == success) {
+        description.vbios = std::string(text);
+    }
+    const Optional<double> memory_clock = as<double>(ask<unsigned>(call_->max_clock, device, clock_memory));
+    if (memory_clock) description.memory_clock_max_mhz = memory_clock;
+    const Optional<double> sm_clock = as<double>(ask<unsigned>(call_->max_clock, device, clock_sm));
+    if (sm_clock) description.sm_clock_max_mhz = sm_clock;
+    unsigned now = 0;
+    unsigned later = 0;
+    if (call_->ecc_mode != nullptr && call_->ecc_mode(device, &now, &later) == success) {
+        description.ecc_enabled = now != 0;
+    }
+    if (call_->mig_mode != nullptr && call_->mig_mode(device, &now, &later) == success) {
+        description.mig_enabled = now != 0;
+    }
+    const Optional<int> generation = as<int>(ask<unsigned>(call_->pcie_generation_max, device));
+    if (generation && *generation > 0) description.pcie_generation_max = generation;
+    const Optional<int> width = as<int>(ask<unsigned>(call_->pcie_width_max, device));
+    if (width && *width > 0) description.pcie_width_max = width;
+    description.nvlinks_total = nvlinks(device, false);
+    description.nvlinks_active = nvlinks(device, true);
+    if (description.nvlinks_active && *description.nvlinks_active > 0) {
+        Optional<double> speed = field(device, field_nvlink_speed_common, 0);  // MB/s
+        if (!speed || *speed <= 0) speed = field(device, field_nvlink_speed, 0);
+        if (speed && *speed > 0) description.nvlink_gbs_per_link = *speed / 1000;
+    }
+}
+
+HealthSample Nvml::read(Device device) const {
+    HealthSample sample;
+    sample.sm_clock_mhz = as<double>(ask<unsigned>(call_->clock, device, clock_sm));
+    sample.memory_clock_mhz = as<double>(ask<unsigned>(call_->clock, device, clock_memory));
+    const Optional<unsigned> milliwatts = ask<unsigned>(call_->power, device);
+    if (milliwatts) sample.power_w = scaled(*milliwatts, 1e-3);
+    sample.temperature_c = as<double>(ask<unsigned>(call_->temperature, device, temperature_gpu));
+    sample.memory_temperature_c = field(device, field_memory_temperature, 0);
+    sample.reasons = clock_event_reasons(ask<unsigned long long>(call_->reasons, device).value_or(0));
+    sample.ecc_corrected =
+        as<std::int64_t>(ask<unsigned long long>(call_->ecc_total, device, ecc_corrected, ecc_volatile));
+    sample.ecc_uncorrected =
+        as<std::int64_t>(ask<unsigned long long>(call_->ecc_total, device, ecc_uncorrected, ecc_volatile));
+    unsigned corrected = 0;
+    unsigned uncorrected = 0;
+    unsigned pending = 0;
+    unsigned failure = 0;
+    if (call_->remapped != nullptr &&
+        call_->remapped(device, &corrected, &uncorrected, &pending, &failure) == success) {
+        sample.remapped_rows_correctable = static_cast<std::int64_t>(corrected);
+        sample.remapped_rows_uncorrectable = static_cast<std::int64_t>(uncorrected);
+        sample.remapping_pending = pending != 0;
+    }
+    sample.pcie_generation = as<int>(ask<unsigned>(call_->pcie_generation, device));
+    sample.pcie_width = as<int>(ask<unsigned>(call_->pcie_width, device));
+    sample.nvlinks_active = nvlinks(device, true);
+    if (call_->processes != nullptr) {
+        std::vector<Process> processes(64);
+        unsigned count = 64;
+        int result = call_->processes(device, &count, processes.data());
+        if (result == insufficient_size) {
+            processes.resize(count + 16);
+            count += 16;
+            result = call_->processes(device, &count, processes.data());
+        }
+        if (result == success) {
+            processes.resize(std::min<std::size_t>(count, processes.size()));
+            sample.other_processes = others_among(processes);
+        }
+    }
+    const Optional<Memory> memory = ask<Memory>(call_->memory, device);
+    if (memory) sample.memory_used_bytes = static_cast<std::int64_t>(memory->used);
+    const Optional<Utilization> utilization = ask<Utilization>(call_->utilization, device);
+    if (utilization) sample.utilization_percent = static_cast<double>(utilization->gpu);
+    return sample;
+}
+
+Nvml::XidWatch::XidWatch(const Nvml& nvml, Device device) : nvml_(nvml) {
+    const Functions& call = *nvml_.call_;
+    if (call.event_set_create == nullptr || call.event_set_free == nullptr ||
+        call.event_register == nullptr || call.event_wait == nullptr ||
+        call.event_set_create(&set_) != success) {
+        set_ = nullptr;
+        return;
+    }
+    if (call.event_register(device, event_xid, set_) != success) {
+        call.event_set_free(set_);
+        set_ = nullptr;
+    }
+}
+
+Nvml::XidWatch::~XidWatch() {
+    if (set_ != nullptr) nvml_.call_->event_set_free(set_);
+}
+
+std::vector<int> Nvml::XidWatch::fetch() {
+    std::vector<int> xids;
+    Event event{};
+    // Bounded, should a driver report without end.
+    while (set_ != nullptr && xids.size() < 1000 && nvml_.call_->event_wait(set_, &event, 0) == success) {
+        if ((event.type & event_xid) != 0) xids.push_back(static_cast<int>(event.data));
+    }
+    return xids;
+}
+
+}  // namespace tenken

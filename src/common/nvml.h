@@ -1,0 +1,62 @@
+// NVML, loaded while running: what a driver says of its GPUs. Programs are never linked to it, because they
+// must start on machines without a driver; its few declarations needed here are in nvml.cpp.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/device.h"
+#include "common/optional.h"
+
+namespace tenken {
+
+class Nvml {
+  public:
+    typedef void* Device;  ///< NVML's opaque handle
+    struct Functions;
+
+    /// Loads the library named by the environment variable TENKEN_NVML (for tests), else libnvidia-ml.so.1.
+    /// @return nothing when it cannot be had, with the reason in `why_not` (Jetson boards have none)
+    static std::shared_ptr<const Nvml> open(std::string& why_not);
+    ~Nvml();
+    Nvml(const Nvml&) = delete;
+    Nvml& operator=(const Nvml&) = delete;
+
+    /// The GPU at a PCI address such as 0000:01:00.0. @return null, with the reason in `why_not`
+    Device find(const std::string& pci_bus_id, std::string& why_not) const;
+    /// Fills in what only NVML tells: driver, VBIOS, maximum clocks, ECC, MIG, PCIe, NVLinks.
+    void describe(Device device, DeviceDescription& description) const;
+    /// One reading; what this GPU or driver does not tell is absent.
+    HealthSample read(Device device) const;
+
+    /// Collects the XIDs (the driver's error reports) of one GPU from its construction on.
+    class XidWatch {
+      public:
+        XidWatch(const Nvml& nvml, Device device);
+        ~XidWatch();
+        XidWatch(const XidWatch&) = delete;
+        XidWatch& operator=(const XidWatch&) = delete;
+        bool readable() const { return set_ != nullptr; }
+        /// Those reported since the last call, without waiting.
+        std::vector<int> fetch();
+
+      private:
+        const Nvml& nvml_;
+        void* set_ = nullptr;
+    };
+
+  private:
+    Nvml() = default;
+    Optional<int> nvlinks(Device device, bool only_active) const;
+    Optional<double> field(Device device, unsigned id, unsigned scope) const;
+
+    void* library_ = nullptr;
+    std::unique_ptr<Functions> call_;
+};
+
+/// NVML's names of the bits of a clock event reason mask, in lower case: gpu_idle, sw_power_cap, ...
+/// A bit without a name becomes "bit_N".
+std::vector<std::string> clock_event_reasons(unsigned long long mask);
+
+}  // namespace tenken

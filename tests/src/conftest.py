@@ -1,0 +1,95 @@
+"""Builds src/ once per session, and runs its programs."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def tool(name: str) -> str:
+    """Path of a program that pip installed beside this Python, or that is on PATH."""
+    beside = Path(sysconfig.get_path("scripts")) / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        pytest.fail(f"{name} is needed by these tests and was not found beside Python nor on PATH")
+    return found
+
+
+@pytest.fixture(scope="session")
+def build_dir() -> Iterator[Path]:
+    """A build with everything that needs no GPU: OpenACC on the host, unit tests, warnings as errors.
+
+    Kept in .cache/ between sessions, so that only what changed is compiled again; a lock keeps parallel
+    sessions apart.
+    """
+    folder = Path(os.environ.get("TENKEN_TEST_BUILD", ROOT / ".cache" / "tests-src-build"))
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_OPENACC=ON", "-DTENKEN_TESTS=ON")
+        build(folder)
+        yield folder
+
+
+def configure(folder: Path, *options: str, source: Path = ROOT / "src") -> None:
+    command = [tool("cmake"), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
+    checked([*command, "-S", str(source), "-B", str(folder), *options])
+
+
+def build(folder: Path) -> str:
+    return checked([tool("cmake"), "--build", str(folder), "-j", "2"])
+
+
+def checked(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
+    return done.stdout
+
+
+@dataclass
+class Outcome:
+    """What one run of a program left."""
+
+    code: int
+    stdout: str
+    stderr: str
+    document: dict[str, Any] | None
+
+
+@pytest.fixture(scope="session")
+def schema() -> jsonschema.Draft202012Validator:
+    text = (ROOT / "src" / "result.schema.json").read_text()
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+@pytest.fixture
+def run(build_dir: Path, tmp_path: Path, schema: jsonschema.Draft202012Validator) -> Callable[..., Outcome]:
+    """run("stream", "--repetitions", "3") runs a program with --json; its document must fit the schema."""
+
+    def run_program(program: str, *arguments: str, **options: Any) -> Outcome:
+        file = tmp_path / "document.json"
+        file.unlink(missing_ok=True)
+        command = [str(build_dir / "bin" / program), "--json", str(file), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+        assert not (tmp_path / "document.json.tmp").exists()
+        document = None
+        if file.exists():
+            text = file.read_text()
+            document = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
+            schema.validate(document)
+        return Outcome(done.returncode, done.stdout, done.stderr, document)
+
+    return run_program

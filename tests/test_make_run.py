@@ -1,0 +1,85 @@
+"""From clone to verdict: what a newcomer types, in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tenken.paths import ROOT
+
+pytestmark = [pytest.mark.slow, pytest.mark.build, pytest.mark.xdist_group("make run")]
+
+
+def clean_environment(**changes: str) -> dict[str, str]:
+    """The environment of somebody who has not activated anything."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_", "VIRTUAL_ENV", "PYTHON"))}
+    venv = str(ROOT / ".venv")
+    path = os.pathsep.join(p for p in kept.get("PATH", "").split(os.pathsep) if not p.startswith(venv))
+    return {**kept, "PATH": path, **changes}
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("newcomer") / "tenken"
+    subprocess.run(["git", "clone", "-q", f"file://{ROOT}", str(folder)], check=True)
+    return folder
+
+
+def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", *arguments], cwd=clone, env=clean_environment(), capture_output=True, text=True, check=False,
+        timeout=900,
+    )  # fmt: skip
+
+
+def test_make_run_ends_with_verdicts_and_a_page(clone):
+    begun = time.monotonic()
+    done = make(clone, "run")
+    output = done.stdout + done.stderr
+    # a shared machine may void a measurement: that is a verdict too, never a failure of the suite
+    assert done.returncode in (0, 1, 2), output
+    assert "FAIL" not in output.replace("0 FAIL", ""), output
+    assert re.search(r"^(PASS|INVALID) +StreamHost ", output, re.M), output
+    assert re.search(r"^(PASS|INVALID) +Daxpy ", output, re.M), output
+    page = Path(re.search(r"^Page: (\S+)$", output, re.M)[1])
+    text = page.read_text()
+    assert "StreamHost" in text and "Triad" in text
+    assert not re.search(r'(src|href)="https?://', text)
+    assert time.monotonic() - begun < 600
+
+
+def test_selecting_nothing_is_not_green(clone):
+    done = make(clone, "run", "RFMARGS=-n NoSuchCheck")
+    assert done.returncode != 0, done.stdout + done.stderr
+    assert "nothing was run" in (done.stdout + done.stderr).lower()
+
+
+def test_a_check_file_that_does_not_import_is_not_green(clone):
+    broken = clone / "checks" / "broken.py"
+    broken.write_text("import reframe as rfm\nimport no_such_module\n\n\n@rfm.simple_test\nclass Broken:\n    pass\n")
+    try:
+        done = make(clone, "run", "RFMARGS=-n Daxpy")
+    finally:
+        broken.unlink()
+    assert done.returncode != 0
+    assert "check file does not import" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("lacking", "package"), [("g++", "g++"), ("git", "git"), ("flock", "util-linux")])
+def test_what_a_machine_lacks_is_named_with_its_package(tmp_path, lacking, package):
+    for tool in ("sh", "env", "g++", "git", "flock", "printf"):
+        found = shutil.which(tool)
+        if found and tool != lacking:
+            (tmp_path / tool).symlink_to(found)
+    done = subprocess.run(
+        [str(tmp_path / "sh"), "scripts/need.sh", "python3", "build"], cwd=ROOT, env={"PATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert f"{lacking}: install the package {package}" in done.stderr
