@@ -125,8 +125,9 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     @run_before("run")
     def place_on_node(self):
         if self.cores:
-            self.num_cpus_per_task = self.cores
-            self.env_vars.setdefault("OMP_NUM_THREADS", self.cores)
+            # the ranks of a node share its cores
+            self.num_cpus_per_task = max(1, self.cores // (self.num_tasks_per_node or 1))
+            self.env_vars.setdefault("OMP_NUM_THREADS", self.num_cpus_per_task)
         self.env_vars.setdefault("OMP_PROC_BIND", "close")
         self.env_vars.setdefault("OMP_PLACES", "cores")
         if self.uses_gpus and self.machine.gpu_resource:

@@ -61,7 +61,7 @@ class Machine:
 
     @property
     def builds_on_login(self) -> bool:
-        return self.partition.build == "login"
+        return self.partition.builds_on_login
 
     def cmake_options(self) -> list[str]:
         """CMake options for what this environment can build and for the GPUs of this partition."""

@@ -56,6 +56,14 @@ def _processor(partition: Partition) -> dict[str, int]:
     return found
 
 
+def _scheduler(partition: Partition) -> str:
+    if not partition.usable:
+        return schedulers.UNAVAILABLE
+    if partition.remote:
+        return schedulers.REMOTE
+    return schedulers.NAMES.get(partition.scheduler, partition.scheduler)
+
+
 def _extras(partition: Partition) -> dict[str, Any]:
     """What the back ends of config/schedulers/ want to know beyond ReFrame's options."""
     return {
@@ -63,6 +71,7 @@ def _extras(partition: Partition) -> dict[str, Any]:
         "node_request": list(partition.node_request),
         "select": partition.select,
         "place": partition.place,
+        "host": partition.remote,
         "patience": asdict(partition.patience),
     }
 
@@ -72,9 +81,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
     options: dict[str, Any] = {
         "name": partition.name,
         "descr": partition.description,
-        "scheduler": schedulers.NAMES.get(partition.scheduler, partition.scheduler)
-        if partition.usable
-        else schedulers.UNAVAILABLE,
+        "scheduler": _scheduler(partition),
         "launcher": partition.launcher if partition.usable else "local",
         "environs": list(partition.environments),
         "access": list(partition.access),

@@ -208,6 +208,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         node_request=tuple(raw.get("node_request", ())),
         select=raw.get("select"),
         place=raw.get("place"),
+        remote=raw.get("remote"),
         patience=_patience(raw.get("patience", {})),
         gpu_request=tuple(raw.get("gpu_request", ())),
         modules=tuple(raw.get("modules", ())),

@@ -238,6 +238,8 @@ class Partition:
     """PBS: what follows `-l select=N:`, with {num_tasks_per_node} and {num_cpus_per_node}. None: both of them."""
     place: str | None = None
     """PBS: sharing, put behind `scatter` where a job has several nodes: `excl`. None: the site gives whole nodes."""
+    remote: str | None = None
+    """A host where jobs are run by ssh, from the same path on a shared file system; None: by the scheduler."""
     patience: Patience = field(default_factory=lambda: Patience())
     gpu_request: tuple[str, ...] = ()
     """Options that ask the scheduler for GPUs, with {num_gpus_per_node}. Empty: the site wants none."""
@@ -257,6 +259,11 @@ class Partition:
     build: str = "login"
     """Where programs are compiled: `login` (where reframe runs) or `job` (on a node)."""
     containers: tuple[Container, ...] = ()
+
+    @property
+    def builds_on_login(self) -> bool:
+        """Whether programs are compiled where reframe runs."""
+        return self.build == "login" and not self.remote
 
     @property
     def usable(self) -> bool:
@@ -389,6 +396,7 @@ class System:
             name: replace(
                 p,
                 access=fill_all(p.access),
+                remote="".join(fill_all((p.remote,))) or None if p.remote else None,
                 submit_options=fill_all(p.submit_options),
                 node_request=fill_all(p.node_request),
                 gpu_request=fill_all(p.gpu_request),

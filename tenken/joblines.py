@@ -30,16 +30,16 @@ def end() -> list[str]:
 def need_modules(modules: list[str]) -> list[str]:
     """Shell lines that end the job, by name of the module, where one was not loaded: `module load` of some versions
     returns 0 even then, and a job with another compiler would be measured."""
-    lines = []
-    for module in modules:
-        name = module.split("/")[0]
-        lines.append(
-            f'case ":$LOADEDMODULES:" in *:{module}:*|*:{module}/*) ;; *) '
-            f'echo "tenken: module {module} is not loaded here; see: module avail {name}" >&2; tenken_status=1;; esac'
-        )
-    if lines:
-        lines.append('if [ -n "$tenken_status" ]; then ' + "; ".join(end()) + "; fi")
-    return lines
+    if not modules:
+        return []
+    return [
+        f"for tenken_module in {' '.join(modules)}; do",
+        '  case ":$LOADEDMODULES:" in *":$tenken_module:"*|*":$tenken_module/"*) continue;; esac',
+        '  echo "tenken: module $tenken_module is not loaded here; is it there: module avail $tenken_module" >&2',
+        "  tenken_status=1",
+        "done",
+        f'if [ -n "$tenken_status" ]; then {"; ".join(end())}; fi',
+    ]
 
 
 def nodes(text: str) -> list[str]:

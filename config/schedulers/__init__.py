@@ -6,7 +6,7 @@ taken by back ends that end a whole session over one odd answer.
 
 from __future__ import annotations
 
-from config.schedulers import gridengine, nqsv, pbs, slurm, unavailable
+from config.schedulers import gridengine, nqsv, pbs, remote, slurm, unavailable
 
 NAMES = {
     "slurm": slurm.NAME,
@@ -15,3 +15,4 @@ NAMES = {
     "gridengine": gridengine.NAME,
 }
 UNAVAILABLE = unavailable.NAME
+REMOTE = remote.NAME

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -26,7 +27,7 @@ class Batch(Patient):
         raise NotImplementedError
 
     def emit_preamble(self, job):
-        options = [*job.sched_access, *job.options, *job.cli_options]
+        options = last_queue([*job.sched_access, *job.options, *job.cli_options])
         ours = [f"{self.prefix} {words}" for words in self.directives(job, [o for o in options if o[:1] != "#"])]
         # an option that begins with # is a whole line of its own
         return [*ours, *(option for option in options if option[:1] == "#")]
@@ -46,3 +47,15 @@ class Batch(Patient):
 
     def filternodes(self, job, nodes):
         return nodes
+
+
+def queue(option: str) -> str | None:
+    """The queue that an option asks for."""
+    found = re.fullmatch(r"-q\s*(\S+)", option.strip())
+    return found[1] if found else None
+
+
+def last_queue(options: Sequence[str]) -> list[str]:
+    """The options with the last -q alone: that of a reservation, or of -J, counts instead of the site's default."""
+    last = next((option for option in reversed(options) if queue(option)), None)
+    return [option for option in options if queue(option) is None or option is last]

@@ -12,7 +12,7 @@ from reframe.core.exceptions import JobSchedulerError
 from reframe.core.schedulers import Node
 from reframe.utility import toalphanum
 
-from config.schedulers.batch import Batch
+from config.schedulers.batch import Batch, queue
 from config.schedulers.command import CommandError, run
 from config.schedulers.patient import Answer, PatientJob, Seen, hms, num_nodes, shape
 from systems.model import fill
@@ -99,8 +99,8 @@ class Pbs(Batch):
     def filternodes(self, job, nodes):
         """Those of the queue that the job asks for, where nodes say to which queues they belong."""
         options = [*job.sched_access, *job.options, *job.cli_options]
-        asked = [option[2:].strip() for option in options if re.match(r"-q\s*\S", option)]
-        return {node for node in nodes if not asked or not node.queues or asked[-1] in node.queues}
+        asked = next((name for name in map(queue, reversed(options)) if name), None)
+        return {node for node in nodes if asked is None or not node.queues or asked in node.queues}
 
     def is_node_avail(self, node):
         return node.states <= _NODE_WORKS

@@ -30,7 +30,7 @@ def test_all_machines_are_there_and_right(systems: dict[str, System]) -> None:
     assert set(systems) >= EXPECTED | RETIRED
     assert all(systems[name].status == "retired" and systems[name].retired for name in RETIRED)
     assert "local" not in systems and "local" not in loader.names()
-    for system in systems.values():
+    for system in (one for one in systems.values() if one.status != "test"):
         for partition in system.partitions.values():
             assert partition.node.gpu is not None
             assert "cuda" in partition.features
