@@ -55,6 +55,14 @@ class Machine:
         return self.partition.node.gpu_count
 
     @property
+    def gpu_memory_gib(self) -> float:
+        """Memory of one GPU in GiB: as found by looking, else by data sheet; 0 where there is none."""
+        node = self.partition.node
+        if node.gpu_memory_bytes:
+            return node.gpu_memory_bytes / 2**30
+        return node.gpu.memory_gib if node.gpu else 0.0
+
+    @property
     def gpu_resource(self) -> bool:
         """Whether the site wants GPUs to be asked for."""
         return bool(self.partition.gpu_request)
