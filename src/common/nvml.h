@@ -28,7 +28,8 @@ class Nvml {
     /// Fills in what only NVML tells: driver, VBIOS, maximum clocks, ECC, MIG, PCIe, NVLinks.
     void describe(Device device, DeviceDescription& description) const;
     /// One reading; what this GPU or driver does not tell is absent.
-    HealthSample read(Device device) const;
+    /// @param with_links also the NVLinks, asked one by one, which takes milliseconds
+    HealthSample read(Device device, bool with_links = true) const;
 
     /// Collects the XIDs (the driver's error reports) of one GPU from its construction on.
     class XidWatch {
