@@ -127,23 +127,32 @@ double scaled(unsigned value, double factor) {
     return static_cast<double>(value) * factor;
 }
 
-/// Processes with a context on the GPU, this one left out. In a container NVML may tell the numbers of
-/// another PID namespace: this process, which has a context, is then one of them, unrecognised.
+std::vector<int>& processes_of_run() {
+    static std::vector<int> pids = {static_cast<int>(getpid())};
+    return pids;
+}
+
+/// Processes with a context on the GPU, those of this run left out. In a container NVML may tell the numbers
+/// of another PID namespace: those of this run, which have contexts, are then among them, unrecognised.
 int others_among(const std::vector<Process>& processes) {
-    const auto own = static_cast<unsigned>(getpid());
+    const std::vector<int>& own = processes_of_run();
     int others = 0;
     bool seen = false;
     for (const Process& process : processes) {
-        if (process.pid == own) {
+        if (std::find(own.begin(), own.end(), static_cast<int>(process.pid)) != own.end()) {
             seen = true;
         } else {
             ++others;
         }
     }
-    return seen ? others : std::max(0, others - 1);
+    return seen ? others : std::max(0, others - static_cast<int>(own.size()));
 }
 
 }  // namespace
+
+void set_processes_of_run(const std::vector<int>& pids) {
+    processes_of_run() = pids;
+}
 
 std::vector<std::string> clock_event_reasons(unsigned long long mask) {
     static const char* const names[] = {"gpu_idle",

@@ -66,6 +66,10 @@ class Nvml {
     std::unique_ptr<Functions> call_;
 };
 
+/// The processes of this node that belong to this run, this one included: not counted among the others on a
+/// GPU. Without this call it is this process alone. Call it before any health is watched.
+void set_processes_of_run(const std::vector<int>& pids);
+
 /// NVML's names of the bits of a clock event reason mask, in lower case: gpu_idle, sw_power_cap, ...
 /// A bit without a name becomes "bit_N".
 std::vector<std::string> clock_event_reasons(unsigned long long mask);
