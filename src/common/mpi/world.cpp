@@ -148,7 +148,8 @@ void World::watch() {
     std::unique_lock<std::mutex> lock(mutex_);
     while (watching_) {
         const double silent = now_seconds() - heard_seconds_;
-        if (silent > patience_seconds_) {
+        // The rank that speaks comes first, so that its document says what happened.
+        if (silent > patience_seconds_ + (speaks() ? 0.0 : grace_seconds)) {
             char what[256];
             std::snprintf(what, sizeof what,
                           "nothing has moved for %.0f s in: %s; another rank has died or hangs", silent,
