@@ -78,6 +78,7 @@ class MpiP2p : public tenken::Program {
             "ranks", ranks_, 0, 1 << 20,
             "how many ranks there must be (a launcher that does not fit the MPI starts single ones); "
             "0: any");
+        arguments.integer("nodes", nodes_, 0, 1 << 20, "on how many nodes the ranks must run; 0: any");
         arguments.text("tests", tests_text_, "LIST", "which: all, or some of " + tests_list());
         arguments.text(
             "buffers", buffers_text_, "LIST",
@@ -114,6 +115,10 @@ class MpiP2p : public tenken::Program {
             throw std::runtime_error(
                 "asked for " + asked + " ranks, MPI_Comm_size is " + std::to_string(world_.size()) +
                 (world_.size() == 1 ? ": the launcher and the MPI do not fit together" : ""));
+        }
+        if (nodes_ > 0 && world_.node_count() != nodes_) {
+            throw std::runtime_error("asked for " + std::to_string(nodes_) + " nodes, the ranks run on " +
+                                     std::to_string(world_.node_count()));
         }
         if (world_.size() < 2) {
             throw tenken::Waived(tenken::Waiver::needs_more_ranks,
@@ -261,6 +266,10 @@ class MpiP2p : public tenken::Program {
         }
         partner_address_ = world_.broadcast(address, static_cast<int>(partner_));
         same_node_ = world_.nodes()[0] == world_.nodes()[static_cast<std::size_t>(partner_)];
+        if (gpu_ready_ && same_node_ && world_.broadcast(address) == partner_address_) {
+            throw tenken::Waived(tenken::Waiver::needs_two_gpus,
+                                 "ranks 0 and " + std::to_string(partner_) + " have the same GPU");
+        }
     }
 
     /// Whether the MPI takes device pointers, the same in all ranks. @return why not, empty when it does
@@ -458,6 +467,7 @@ class MpiP2p : public tenken::Program {
     bool gpu_ready_ = false;
 
     std::int64_t ranks_ = 0;
+    std::int64_t nodes_ = 0;
     std::string tests_text_ = "all";
     std::string buffers_text_ = "host";
     std::int64_t partner_ = -1;
