@@ -1,9 +1,9 @@
-"""STREAM: sustainable memory bandwidth of the host (and, by back end, of what the compiler offloads to)."""
+"""STREAM: sustainable memory bandwidth of the host, of every GPU, and of what OpenACC offloads to."""
 
 from __future__ import annotations
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import parameter, run_after
 
 from checks.base import TenkenCheck
 
@@ -15,7 +15,7 @@ class StreamBase(TenkenCheck):
     """
 
     program = "stream"
-    tags = {"stream", "memory", "quick", "acceptance", "nightly", "published"}
+    tags = {"stream", "memory-bandwidth", "quick", "acceptance", "nightly", "published"}
 
     @run_after("setup")
     def set_repetitions(self):
@@ -31,6 +31,37 @@ class StreamHost(StreamBase):
     descr = "STREAM, host memory, OpenMP on all cores"
     arguments = {"backend": "host"}
     asked = {"backend": "host"}
+
+
+@rfm.simple_test
+class StreamCuda(StreamBase):
+    """STREAM in the memory of every GPU of a node: one after the other, or all at the same time.
+
+    Metric besides the five: `memcpy`, cudaMemcpy on the same arrays in the same job, which tells cards apart.
+    """
+
+    descr = "STREAM, GPU memory, all GPUs of a node"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    #: Whether the GPUs are measured one by one or all at once: together they share power and cooling.
+    gpus_at = parameter(["one_by_one", "at_once"])
+
+    @run_after("setup")
+    def choose_gpus(self):
+        """4 GiB arrays where three of them fit into half of the memory; else the program's own default.
+
+        All at once is waived by the program where there is one GPU: it needs two.
+        """
+        size = "4Gi" if self.machine.gpu_memory_gib >= 24 else None
+        self.arguments = {
+            **self.arguments,
+            "backend": "cuda",
+            "gpus": "all",
+            "array-bytes": size,
+            "at-once": self.gpus_at == "at_once",
+        }
+        self.asked = {**self.asked, "backend": "cuda", "at_once": self.gpus_at == "at_once"}
 
 
 @rfm.simple_test

@@ -27,9 +27,11 @@ from systems.model import (
     Link,
     Node,
     Partition,
+    Patience,
     Reference,
     System,
     UserVariable,
+    duration_seconds,
 )
 from tenken.paths import CACHE, SRC, SYSTEMS
 
@@ -202,6 +204,12 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         node=_node(raw["node"], sheets),
         launcher_options=tuple(raw.get("launcher_options", ())),
         access=tuple(raw.get("access", ())),
+        submit_options=tuple(raw.get("submit_options", ())),
+        node_request=tuple(raw.get("node_request", ())),
+        select=raw.get("select"),
+        place=raw.get("place"),
+        remote=raw.get("remote"),
+        patience=_patience(raw.get("patience", {})),
         gpu_request=tuple(raw.get("gpu_request", ())),
         modules=tuple(raw.get("modules", ())),
         prepare=tuple(raw.get("prepare", ())),
@@ -217,6 +225,12 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
             for item in raw.get("containers", ())
         ),
     )
+
+
+def _patience(raw: Mapping[str, Any]) -> Patience:
+    """Times as HH:MM:SS to seconds."""
+    seconds = {key: duration_seconds(value) if isinstance(value, str) else value for key, value in raw.items()}
+    return Patience(**seconds)
 
 
 def _node(raw: Mapping[str, Any], sheets: Sheets) -> Node:

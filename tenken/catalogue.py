@@ -31,7 +31,8 @@ class Metric:
     `floor` and `max_spread` map a subject to a fraction (or to None: not judged): the least efficiency against
     the physical limit that passes without a reference, and the largest (best - value) / best that is still a
     valid measurement. `data_sheet` names the figure of the machine's data sheet that bounds it where the program
-    itself knows no limit.
+    itself knows no limit. `siblings` is the largest fraction by which one GPU may stay behind the others of the same
+    run (None: not compared); a metric whose own samples scatter more is given three times that scatter.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Metric:
     published: tuple[str, ...] = ()
     optional: bool = False
     data_sheet: str | None = None
+    siblings: float | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Program:
 _PROGRAM_KEYS = {"program", "title", "section", "metrics"}
 _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
-    "published", "optional", "data_sheet",
+    "published", "optional", "data_sheet", "siblings",
 }  # fmt: skip
 
 
@@ -101,6 +103,9 @@ def _metric(name: str, raw: Any, where: str) -> Metric:
     min_count = raw.get("min_count", 1)
     if not isinstance(min_count, int) or min_count < 1:
         raise CatalogueError(f"{where}: min_count is {min_count!r}; allowed: an integer from 1")
+    siblings = raw.get("siblings")
+    if siblings is not None and not (isinstance(siblings, float) and 0 < siblings < 1):
+        raise CatalogueError(f"{where}: siblings is {siblings!r}; allowed: a fraction above 0 and below 1, or null")
     return Metric(
         name=name,
         title=str(raw["title"]),
@@ -117,6 +122,7 @@ def _metric(name: str, raw: Any, where: str) -> Metric:
         published=tuple(str(row) for row in raw.get("published", ())),
         optional=bool(raw.get("optional", False)),
         data_sheet=_one_of(raw["data_sheet"], DATA_SHEETS, where, "data_sheet") if raw.get("data_sheet") else None,
+        siblings=siblings,
     )
 
 

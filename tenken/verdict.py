@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tenken.catalogue import Metric, Program
-from tenken.document import WAIVER_REASONS, Document, MetricValue
+from tenken.document import WAIVER_REASONS, Document, MetricValue, quantile
 
 PASS, FAIL, INVALID, WAIVED = "PASS", "FAIL", "INVALID", "WAIVED"
 
@@ -159,6 +159,11 @@ def judge(
         one, findings = _hold(document, metric, program.metrics[metric.name], expect, reference)
         judged[metric.id] = one
         misses += findings
+    behind = _behind_siblings(document, program)
+    for finding in behind:
+        assert finding.metric is not None
+        judged[finding.metric] = replace(judged[finding.metric], verdict=FAIL)
+    misses += behind
     verdict = INVALID if void else FAIL if any(f.verdict == FAIL for f in misses) else PASS
     return Judgement(verdict, tuple(void + misses), (), judged)
 
@@ -394,6 +399,32 @@ def _hold(
         low, high = (low, min(high or beyond, beyond)) if higher else (max(low or beyond, beyond), high)
     verdict = FAIL if findings else PASS
     return _judged(verdict, metric, number, statistic, known, limit, (low, high), basis), findings
+
+
+def _behind_siblings(document: Document, program: Program) -> list[Finding]:
+    """GPUs that stay behind the median of the others of the same run by more than metric and noise allow."""
+    groups: dict[tuple[str, str], list[MetricValue]] = {}
+    for metric in document.metrics:
+        if metric.kind == "gpu" and program.metrics[metric.name].siblings is not None:
+            groups.setdefault((metric.name, str(sorted(metric.at.items()))), []).append(metric)
+    found = []
+    for (name, _), group in groups.items():
+        allowed = program.metrics[name].siblings or 0.0
+        for metric in group:
+            others = sorted(m.value for m in group if m is not metric)
+            if not others:
+                continue
+            typical = quantile(others, 0.5)
+            lag = 1 - metric.value / typical if metric.direction == "higher" else metric.value / typical - 1
+            bound = max(allowed, 3 * metric.spread)
+            if lag > bound:
+                subject = f"{document.node} {metric.place}"
+                text = (
+                    f"{subject}: {metric.id} = {metric.value:.6g} {metric.unit} is {100 * lag:.1f} % behind the other "
+                    f"GPUs of the node (median {typical:.6g} {metric.unit}); at most {100 * bound:.1f} %"
+                )
+                found.append(_miss(text, metric, metric.value, subject, typical))
+    return found
 
 
 def _beyond(limit: Mapping[str, Any], higher: bool) -> float | None:

@@ -64,6 +64,8 @@ for pip_wheel in "$kit"/wheels/pip-*.whl; do pip_program=$pip_wheel/pip; done
 pip "$kit"/wheels/*.whl
 pip --no-build-isolation --editable "$root"
 "$venv/bin/python" "$root/tenken/venv.py" >/dev/null
+# a copy without its history still says in every document what it is
+[ -e "$root/.git" ] || cp "$kit/REVISION" "$root/REVISION"
 
 cd "$root"
 "$venv/bin/python" -m toolchains.mpi "$venv" --kit "$kit" >/dev/null || exit 1

@@ -98,7 +98,7 @@ void HealthMonitor::watch(int avoid_cpu) {
     cpus.erase(std::remove(cpus.begin(), cpus.end(), avoid_cpu), cpus.end());
     bind_this_thread(cpus);
     std::unique_lock<std::mutex> lock(mutex_);
-    while (running_) {
+    do {  // once at least, however short the timed part
         lock.unlock();
         const double begin = now_seconds();
         fold_worst(health_.worst, nvml_->read(device_), health_.samples == 0);
@@ -107,7 +107,7 @@ void HealthMonitor::watch(int avoid_cpu) {
         seconds_reading_ += now_seconds() - begin;
         lock.lock();
         ended_.wait_for(lock, std::chrono::duration<double>(interval_seconds_), [this] { return !running_; });
-    }
+    } while (running_);
 }
 
 void HealthMonitor::fetch_xids() {

@@ -1,6 +1,8 @@
 // The copies of memcopy that need a GPU: by a kernel, by cudaMemcpy; and pinned memory for those of the host.
 #include <cuda_runtime.h>
 
+#include <mutex>
+
 #include "common/cuda/copy.h"
 #include "common/cuda/gpus.h"
 #include "common/cuda/memory.h"

@@ -1,6 +1,7 @@
 // A[i] = B[i] in double precision, every repetition kept: on GPUs by a kernel and by cudaMemcpy, on the host
 // in pinned and in pageable memory, optimised and not.
 #include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "common/host.h"

@@ -259,3 +259,29 @@ def test_optional_metrics_may_be_absent():
 )
 def test_nothing_measured_is_a_failure(verdicts, whole):
     assert verdict.worst(verdicts) == whole
+
+
+def test_a_gpu_behind_its_siblings_is_named():
+    program = make_program("stream", siblings=0.03)
+    expect = Expectation(subjects=("gpu",), gpus=4)
+    assert judged(gpu_document(gpus=4), program, expect).verdict == verdict.PASS
+    slow = spoiled(gpu_document(gpus=4), set_samples_of_gpu("triad", 2, around(4395.0 * 0.95)))
+    found = judged(slow, program, expect)
+    assert found.verdict == verdict.FAIL
+    (finding,) = found.findings
+    assert finding.subject == "nid001 GPU 2"
+    assert "is 5.0 % behind the other GPUs of the node (median 4395 GB/s); at most 3.0 %" in finding.message
+    assert found.judged["triad.gpu2"].verdict == verdict.FAIL
+    near = spoiled(gpu_document(gpus=4), set_samples_of_gpu("triad", 2, around(4395.0 * 0.98)))
+    assert judged(near, program, expect).verdict == verdict.PASS
+    noisy = spoiled(gpu_document(gpus=4), set_samples_of_gpu("triad", 2, around(4395.0 * 0.95, spread=0.03)))
+    assert judged(noisy, program, expect).verdict == verdict.PASS
+
+
+def set_samples_of_gpu(name, gpu, samples):
+    def change(document):
+        for i, one in enumerate(document["metrics"]):
+            if one["name"] == name and one["subject"] == {"gpu": gpu}:
+                document["metrics"][i] = metric(name, one["subject"], samples)
+
+    return change

@@ -24,8 +24,8 @@ __device__ double block_sum(double value) {
 
 /// The last block to end adds up what the blocks have found, so that one launch does it all.
 template <int pairs_per_thread, Caching caching>
-__global__ void __launch_bounds__(1024) dot_kernel(const double* a, const double* b, std::size_t elements, double* partial,
-                           unsigned* blocks_done, double* sum) {
+__global__ void __launch_bounds__(1024) dot_kernel(const double* a, const double* b, std::size_t elements,
+                                                   double* partial, unsigned* blocks_done, double* sum) {
     const std::size_t pairs = elements / 2;
     const std::size_t tile = static_cast<std::size_t>(blockDim.x) * pairs_per_thread;
     double sums[pairs_per_thread] = {};

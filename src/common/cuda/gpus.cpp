@@ -7,6 +7,7 @@
 #include "common/cuda/check.h"
 #include "common/cuda/devices.h"
 #include "common/gpu_selection.h"
+#include "common/program.h"
 
 namespace tenken {
 namespace cuda {
@@ -36,6 +37,9 @@ void Gpus::prepare(const Arguments& arguments) {
         indices = parse_gpu_list(asked_, count);
     } catch (const ArgumentError& wrong) {
         throw arguments.error("gpus", wrong.what());
+    }
+    if (at_once_ && indices.size() < 2) {
+        throw Waived(Waiver::needs_two_gpus, "--at-once with 1 GPU measures what one by one measures");
     }
     const std::shared_ptr<const Nvml> nvml = Nvml::open(why_no_nvml_);
     for (int index : indices) list_.emplace_back(new Gpu(describe(index, nvml.get()), nvml));

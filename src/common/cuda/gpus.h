@@ -46,7 +46,8 @@ class Gpus {
     /// Declares --gpus and, unless the program works on all of them together, --at-once.
     void options(Arguments& arguments, bool with_at_once = true);
     /// Finds and describes the selected GPUs and makes a context on each; leaves the first one current.
-    /// @throws ArgumentError for a wrong --gpus; std::runtime_error as device_count() and describe()
+    /// @throws ArgumentError for a wrong --gpus; Waived for --at-once with one GPU; std::runtime_error as
+    /// device_count() and describe()
     void prepare(const Arguments& arguments);
 
     std::vector<std::unique_ptr<Gpu>>& list() { return list_; }

@@ -1,0 +1,102 @@
+"""Builds with CUDA on a machine that has none: all architectures, no warning, and what the programs then say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tests.src.conftest import ROOT, build, checked, configure
+from toolchains import cuda_home
+
+pytestmark = [pytest.mark.build, pytest.mark.slow]
+
+#: What each toolkit compiles: with both, every GPU from P100 and Jetson TX2 to B200.
+ARCHITECTURES = {"12.4": "60;62;70;72;80;90", "13.0": "80;90;100"}
+PROGRAMS = ["memcopy", "stream"]
+QUICK = ("--repetitions", "2", "--warmup-seconds", "0")
+NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); built for CUDA {}"
+
+
+@pytest.fixture(scope="module", params=sorted(ARCHITECTURES))
+def cuda(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
+    """(version of the toolkit, build folder), kept in .cache/ between sessions."""
+    version: str = request.param
+    home = cuda_home.make(version)
+    folder = ROOT / ".cache" / f"tests-src-cuda-{version}"
+    configure(
+        folder,
+        "-DTENKEN_CUDA=ON",
+        "-DTENKEN_WERROR=ON",
+        f"-DCMAKE_CUDA_ARCHITECTURES={ARCHITECTURES[version]}",
+        f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc",
+        f"-DCUDAToolkit_ROOT={home}",
+        f"-DCMAKE_LIBRARY_PATH={home}/lib64;{home}/lib64/stubs",
+    )
+    build(folder)
+    yield version, folder
+
+
+@pytest.fixture
+def run(
+    cuda: tuple[str, Path], tmp_path: Path, schema: jsonschema.Draft202012Validator
+) -> Callable[..., tuple[int, dict[str, Any]]]:
+    """run("stream", ...) gives exit code and document of a program built with CUDA."""
+
+    def run_program(program: str, *arguments: str) -> tuple[int, dict[str, Any]]:
+        file = tmp_path / "document.json"
+        command = [str(cuda[1] / "bin" / program), "--json", str(file), *QUICK, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        document = json.loads(file.read_text())
+        schema.validate(document)
+        return done.returncode, document
+
+    return run_program
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_need_no_driver_library_to_start(cuda: tuple[str, Path], program: str) -> None:
+    libraries = checked(["ldd", str(cuda[1] / "bin" / program)])
+    assert "libcuda.so" not in libraries and "libnvidia-ml" not in libraries and "not found" not in libraries
+    # The wheels of 12.4 have no static runtime; a program linked with the other runs where no toolkit is.
+    assert ("libcudart.so" in libraries) == (cuda[0] == "12.4")
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a driver")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_missing_driver_is_a_failure_with_its_reason(
+    run: Callable[..., tuple[int, dict[str, Any]]], cuda: tuple[str, Path], program: str
+) -> None:
+    code, document = run(program, "--backend", "cuda")
+    assert code == 1
+    assert (document["status"], document["reason"]) == ("failed", NO_DRIVER.format(cuda[0]))
+    assert document["devices"] == [] and document["metrics"] == []
+
+
+def test_the_host_back_end_is_there_too(run: Callable[..., tuple[int, dict[str, Any]]]) -> None:
+    code, document = run("stream", "--backend", "host")
+    assert code == 0
+    assert document["build"]["backends"] == ["host", "cuda"]
+    assert document["parameters"]["gpus"] == "all" and document["parameters"]["at_once"] is False
+
+
+def test_the_architectures_follow_from_the_compiler(cuda: tuple[str, Path], tmp_path: Path) -> None:
+    """Neither given nor to be asked of a GPU: a list that suits the toolkit."""
+    home = cuda_home.make(cuda[0])
+    options = (f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc", f"-DCUDAToolkit_ROOT={home}")
+    configure(tmp_path, "-DTENKEN_CUDA=ON", *options)
+    cache = (tmp_path / "CMakeCache.txt").read_text()
+    wanted = {"12.4": "60-real;70-real;80-real;90", "13.0": "80-real;90-real;100"}[cuda[0]]
+    if shutil.which("nvidia-smi") is None:
+        assert f"CMAKE_CUDA_ARCHITECTURES:STRING={wanted}\n" in cache
+
+
+def test_a_missing_compiler_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="there is no nvcc on PATH or in CUDA_HOME/bin"):
+        configure(tmp_path, "-DTENKEN_CUDA=ON", "-DCMAKE_CUDA_COMPILER=", "-DCMAKE_FIND_USE_CMAKE_ENVIRONMENT_PATH=OFF")
