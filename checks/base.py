@@ -9,7 +9,6 @@ device, the value, the bound and the miss.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from datetime import datetime, timezone
 from pathlib import Path
@@ -32,14 +31,13 @@ from reframe.core.exceptions import PerformanceError, ReframeError, SanityError
 from checks.build import BuildPrograms
 from checks.machine import Machine
 from checks.mode import HasMode
-from tenken import archive, document, verdict
+from tenken import archive, document, joblines, verdict
 from tenken.catalogue import program as catalogue_program
 from tenken.errors import ArchiveError, CatalogueError, DocumentError
 from tenken.paths import archive_root
 
 RESULT_FILE = "result.json"
 
-_END_MARK = re.compile(r"^TENKEN-END status=(\d+) nodes=(\S+)$", re.M)
 _KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
 
 
@@ -68,6 +66,11 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     #:
     #: :default: ``False``
     uses_mpi = variable(bool, value=False)
+
+    #: Whether the program uses GPUs although its metrics come for ranks.
+    #:
+    #: :default: ``False``
+    on_gpus = variable(bool, value=False)
 
     #: Command-line arguments of the program by long name without dashes; True for a flag, None to leave one out.
     arguments = variable(dict, value={})
@@ -113,7 +116,7 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @property
     def uses_gpus(self) -> bool:
-        return "gpu" in self.subjects or "pair" in self.subjects
+        return self.on_gpus or "gpu" in self.subjects or "pair" in self.subjects
 
     @run_after("setup")
     def refuse_a_broken_archive(self):
@@ -127,17 +130,31 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     @run_before("run")
     def place_on_node(self):
         if self.cores:
-            self.num_cpus_per_task = self.cores
-            self.env_vars.setdefault("OMP_NUM_THREADS", self.cores)
+            # the ranks of a node share its cores
+            self.num_cpus_per_task = max(1, self.cores // (self.num_tasks_per_node or 1))
+            self.env_vars.setdefault("OMP_NUM_THREADS", self.num_cpus_per_task)
         self.env_vars.setdefault("OMP_PROC_BIND", "close")
         self.env_vars.setdefault("OMP_PLACES", "cores")
         if self.uses_gpus and self.machine.gpu_resource:
             self.num_gpus_per_node = self.gpus
 
     @run_before("run")
-    def launch_plainly_without_mpi(self):
-        """mpirun and srun would bind a lone process to one core."""
-        if not self.uses_mpi:
+    def count_flexible_ranks(self):
+        """ReFrame counts the nodes of `num_tasks = 0` only after it has written the launch line: `mpirun -np 0`."""
+        if self.num_tasks > 0 or self.is_dry_run():
+            return
+        at_least = -self.num_tasks or self.num_tasks_per_node
+        self.job.num_tasks_per_node = self.num_tasks_per_node
+        self.num_tasks = self.job.guess_num_tasks()
+        if self.num_tasks < at_least:
+            raise ReframeError(f"{self.num_tasks} ranks fit on the nodes that can be had; {at_least} are needed")
+
+    @run_before("run")
+    def set_launcher(self):
+        """Without MPI none: mpirun and srun would bind a lone process to one core."""
+        if self.uses_mpi:
+            self.job.launcher.options = self.machine.launcher_options(self.num_tasks, self.num_tasks_per_node)
+        else:
             self.job.launcher = getlauncher("local")()
 
     @run_before("run")
@@ -149,13 +166,8 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     def mark_the_end(self):
         """A killed job may report exit 0: only a job that printed its own exit status ran to its end."""
         before, after = list(self.prerun_cmds), list(self.postrun_cmds)  # type: ignore[has-type]
-        self.prerun_cmds = [*before, *self.machine.identify_commands(self.uses_gpus)]
-        self.postrun_cmds = [
-            "tenken_status=$?",
-            *after,
-            'echo "TENKEN-END status=$tenken_status nodes=$tenken_nodes"',
-            "exit $tenken_status",
-        ]
+        self.prerun_cmds = [*before, *self.machine.begin_commands()]
+        self.postrun_cmds = ["tenken_status=$?", *after, *joblines.end()]
 
     # -- after the run --
 
@@ -211,21 +223,24 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             self.machine.reference_lookup(result),
             status,
         )
-        return judged, result, error, text
+        return verdict.extended(judged, self.relations(result)), result, error, text
+
+    def relations(self, result: document.Document) -> list[verdict.Finding]:
+        """What a check finds by holding figures of one document against each other and against the machine."""
+        return []
 
     def exit_status(self) -> tuple[int | None, str | None]:
         """The program's exit status as the job printed it, and what is wrong with the job if it was cut short."""
-        state = str(self.job.state or "").upper()
-        bad = next((s for s in _KILLED_STATES if s in state), None)
-        mark = _END_MARK.search(self.output_text())
-        if bad:
+        state = str(self.job.state or "")
+        status = joblines.end_status(self.output_text())
+        if any(bad in state.upper() for bad in _KILLED_STATES):
             return None, f"the job did not run to its end: state {state}"
-        if mark is None:
+        if status is None:
             return None, (
                 f"the job did not run to its end: no end mark in its output "
                 f"(state {state or 'unknown'}, exit code {self.job.exitcode}){self.last_words()}"
             )
-        return int(mark[1]), None
+        return status, None
 
     def output_text(self, stream: str = "stdout") -> str:
         """The job's standard output or error, empty when there is none."""
@@ -234,8 +249,9 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     def last_words(self) -> str:
-        """The last line on standard error: usually why a program gave up."""
-        lines = [line.strip() for line in self.output_text("stderr").splitlines() if line.strip()]
+        """The last line on standard error (a site may join it to the output): usually why a program gave up."""
+        text = self.output_text("stderr") or self.output_text()
+        lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("TENKEN-")]
         return f": {lines[-1][:300]}" if lines else ""
 
     def where(self) -> str:
@@ -243,8 +259,7 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         return ",".join(self.nodes()) or "unknown node"
 
     def nodes(self) -> list[str]:
-        found = re.search(r"^TENKEN-NODES (\S+)$", self.output_text(), re.M)
-        return found[1].split(",") if found else list(self.job.nodelist or [])
+        return joblines.nodes(self.output_text()) or list(self.job.nodelist or [])
 
     def archive_record(self, judgement, result, error, text):
         """Append the run to the archive. A run that cannot be archived fails: its number would be lost."""

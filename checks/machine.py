@@ -11,14 +11,10 @@ from reframe.core.exceptions import ReframeError
 
 from systems import limits, loader
 from systems.errors import UnsetVariableError
-from systems.model import Environment, Partition, Reference, System
+from systems.model import Environment, Partition, Reference, System, fill
+from tenken import joblines
 from tenken.document import Document, MetricValue
 from tenken.verdict import Bounds, Expectation, Limit
-
-# The job names its nodes itself: ReFrame's list was found to hold only the first of two on Slurm.
-_NODES = """tenken_nodes=$( { if [ -n "$SLURM_JOB_NODELIST" ]; then scontrol show hostnames "$SLURM_JOB_NODELIST";
-  elif [ -n "$PBS_NODEFILE" ]; then cat "$PBS_NODEFILE"; elif [ -n "$PE_HOSTFILE" ]; then cut -d' ' -f1 "$PE_HOSTFILE";
-  else hostname; fi; } | sort -u | paste -sd, -)"""
 
 
 @dataclass(frozen=True)
@@ -33,7 +29,7 @@ class Machine:
     def of(cls, partition: Any, environment: Any) -> Machine:
         """From ReFrame's current partition and environment. Raises ReframeError if the system file lacks them."""
         system_name, partition_name = partition.fullname.split(":")
-        system = loader.load(system_name)
+        system = loader.load(system_name).expand(os.environ, strict=False)
         return cls(system, system.partition(partition_name), system.environments[environment.name])
 
     def require_variables(self) -> None:
@@ -73,7 +69,12 @@ class Machine:
 
     @property
     def builds_on_login(self) -> bool:
-        return self.partition.build == "login"
+        return self.partition.builds_on_login
+
+    @property
+    def nvcc(self) -> str | None:
+        """The CUDA compiler of this environment, None where it builds no CUDA."""
+        return (self.environment.cuda or "nvcc") if "cuda" in self.environment.features else None
 
     def cmake_options(self) -> list[str]:
         """CMake options for what this environment can build and for the GPUs of this partition."""
@@ -90,12 +91,16 @@ class Machine:
                 options.append(f"-DCMAKE_CUDA_COMPILER={self.environment.cuda}")
         return options
 
-    def identify_commands(self, gpus: bool) -> list[str]:
-        """Shell commands by which a job tells on which nodes and GPUs it runs."""
-        commands = [*self.partition.prerun, *_NODES.splitlines(), 'echo "TENKEN-NODES $tenken_nodes"']
-        if gpus:
-            commands.append("command -v nvidia-smi >/dev/null && nvidia-smi -L | sed 's/^/TENKEN-GPU /' || true")
-        return commands
+    def begin_commands(self) -> list[str]:
+        """Shell lines before the program: what the site wants, the modules that must be there, nodes and GPUs."""
+        modules = [*self.partition.modules, *self.environment.modules]
+        has_gpus = self.gpus is None or self.gpus > 0
+        return [*self.partition.prerun, *joblines.begin(has_gpus), *joblines.need_modules(modules)]
+
+    def launcher_options(self, num_tasks: int, num_tasks_per_node: int) -> list[str]:
+        """Options that the site wants of its MPI launcher."""
+        values = {"num_tasks": num_tasks, "num_tasks_per_node": num_tasks_per_node}
+        return [fill(option, values) for option in self.partition.launcher_options]
 
     def expectation(
         self,

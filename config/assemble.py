@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from dataclasses import asdict
 from typing import Any
 
+from config import schedulers
 from systems import everything, loader
 from systems.errors import SystemFileError
 from systems.model import Environment, Partition, System
@@ -54,12 +56,32 @@ def _processor(partition: Partition) -> dict[str, int]:
     return found
 
 
+def _scheduler(partition: Partition) -> str:
+    if not partition.usable:
+        return schedulers.UNAVAILABLE
+    if partition.remote:
+        return schedulers.REMOTE
+    return schedulers.NAMES.get(partition.scheduler, partition.scheduler)
+
+
+def _extras(partition: Partition) -> dict[str, Any]:
+    """What the back ends of config/schedulers/ want to know beyond ReFrame's options."""
+    return {
+        "submit_options": list(partition.submit_options),
+        "node_request": list(partition.node_request),
+        "select": partition.select,
+        "place": partition.place,
+        "host": partition.remote,
+        "patience": asdict(partition.patience),
+    }
+
+
 def _partition(partition: Partition) -> dict[str, Any]:
     node = partition.node
     options: dict[str, Any] = {
         "name": partition.name,
         "descr": partition.description,
-        "scheduler": partition.scheduler if partition.usable else "unavailable",
+        "scheduler": _scheduler(partition),
         "launcher": partition.launcher if partition.usable else "local",
         "environs": list(partition.environments),
         "access": list(partition.access),
@@ -67,9 +89,8 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "prepare_cmds": list(partition.prepare),
         "env_vars": [[k, v] for k, v in partition.env_vars.items()],
         "features": sorted(partition.features),
-        "extras": {"launcher_options": list(partition.launcher_options)},
+        "extras": _extras(partition),
         "processor": _processor(partition),
-        "sched_options": {"use_nodes_option": True},
     }
     if partition.max_jobs:
         options["max_jobs"] = partition.max_jobs
@@ -170,6 +191,8 @@ def site_configuration() -> dict[str, Any]:
                 "report_file": str(session_folder(archive_root(), session) / "run-report.json"),
                 "resolve_module_conflicts": False,
                 "purge_environment": False,
+                # one question for all jobs; at ReFrame's 0.1 a verdict comes up to 10 s late
+                "poll_rate_min": 0.5,
             }
         ],
     }

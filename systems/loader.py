@@ -21,15 +21,18 @@ from systems import cache, hardware
 from systems.errors import Problem, SystemFileError, UnknownSystemError
 from systems.hardware import Sheets
 from systems.model import (
+    NODES,
     Container,
     Environment,
     GpuSheet,
     Link,
     Node,
     Partition,
+    Patience,
     Reference,
     System,
     UserVariable,
+    duration_seconds,
 )
 from tenken.paths import CACHE, SRC, SYSTEMS
 
@@ -202,12 +205,18 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         node=_node(raw["node"], sheets),
         launcher_options=tuple(raw.get("launcher_options", ())),
         access=tuple(raw.get("access", ())),
+        submit_options=tuple(raw.get("submit_options", ())),
+        node_request=tuple(raw.get("node_request", ())),
+        select=raw.get("select"),
+        place=raw.get("place"),
+        remote=raw.get("remote"),
+        patience=_patience(raw.get("patience", {})),
         gpu_request=tuple(raw.get("gpu_request", ())),
         modules=tuple(raw.get("modules", ())),
         prepare=tuple(raw.get("prepare", ())),
         prerun=tuple(raw.get("prerun", ())),
         env_vars=raw.get("env_vars", {}),
-        features=frozenset(raw.get("features", ())),
+        features=_features(raw),
         promises=frozenset(raw.get("promises", ())),
         max_jobs=raw.get("max_jobs"),
         time_limit=raw.get("time_limit"),
@@ -217,6 +226,18 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
             for item in raw.get("containers", ())
         ),
     )
+
+
+def _features(raw: Mapping[str, Any]) -> frozenset[str]:
+    """Those of the file, and `nodes` where a job can have several."""
+    several = (raw["node"].get("count") or 1) > 1 and raw["scheduler"] != "local"
+    return frozenset(raw.get("features", ())) | ({NODES} if several else set())
+
+
+def _patience(raw: Mapping[str, Any]) -> Patience:
+    """Times as HH:MM:SS to seconds."""
+    seconds = {key: duration_seconds(value) if isinstance(value, str) else value for key, value in raw.items()}
+    return Patience(**seconds)
 
 
 def _node(raw: Mapping[str, Any], sheets: Sheets) -> Node:

@@ -26,8 +26,11 @@ from systems.errors import UnknownSystemError, UnsetVariableError
 #: What a check cannot start without and an environment can build. A partition has two of them: `cuda` when its
 #: nodes have CUDA devices, `mpi` when an MPI starts there.
 FEATURES = ("cuda", "openacc", "openmp", "mpi")
+#: A third feature of partitions, never written in a file: a job there can have several nodes.
+NODES = "nodes"
 
 _VARIABLE = re.compile(r"\$\{(TENKEN_[A-Z0-9_]+)\}")
+_PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
 # What may stand in a job script's directive without quotes.
 _VALUE = re.compile(r"[A-Za-z0-9_.:@/+,=%-]+")
 
@@ -197,6 +200,22 @@ class Container:
 
 
 @dataclass(frozen=True)
+class Patience:
+    """How long to bear with a scheduler, in seconds; after that a job ends as a failure that says so."""
+
+    pending: float = 24 * 3600
+    """In the queue."""
+    blocked: float = 600
+    """In the queue for a reason that waiting does not mend: its nodes drained, its partition down."""
+    silence: float = 900
+    """Without any word on a job that was submitted."""
+    output: float = 60
+    """Until the output of an ended job shows up."""
+    submissions: int = 5
+    """Tries to submit a job, where the scheduler says that it is busy or cannot be reached."""
+
+
+@dataclass(frozen=True)
 class Partition:
     """Nodes of one kind behind one way of starting jobs."""
 
@@ -213,6 +232,17 @@ class Partition:
     """May hold {num_tasks}, {num_tasks_per_node} and shell variables."""
     access: tuple[str, ...] = ()
     """Options to the scheduler; `${TENKEN_...}` is filled in by `System.expand`."""
+    submit_options: tuple[str, ...] = ()
+    """Options on the command line of the submit command, where a site wants them there (Grid Engine's -g)."""
+    node_request: tuple[str, ...] = ()
+    """Options that ask for whole nodes, with {num_nodes}, where the scheduler has none of its own (Grid Engine)."""
+    select: str | None = None
+    """PBS: what follows `-l select=N:`, with {num_tasks_per_node} and {num_cpus_per_node}. None: both of them."""
+    place: str | None = None
+    """PBS: sharing, put behind `scatter` where a job has several nodes: `excl`. None: the site gives whole nodes."""
+    remote: str | None = None
+    """A host where jobs are run by ssh, from the same path on a shared file system; None: by the scheduler."""
+    patience: Patience = field(default_factory=lambda: Patience())
     gpu_request: tuple[str, ...] = ()
     """Options that ask the scheduler for GPUs, with {num_gpus_per_node}. Empty: the site wants none."""
     modules: tuple[str, ...] = ()
@@ -231,6 +261,11 @@ class Partition:
     build: str = "login"
     """Where programs are compiled: `login` (where reframe runs) or `job` (on a node)."""
     containers: tuple[Container, ...] = ()
+
+    @property
+    def builds_on_login(self) -> bool:
+        """Whether programs are compiled where reframe runs."""
+        return self.build == "login" and not self.remote
 
     @property
     def usable(self) -> bool:
@@ -349,20 +384,23 @@ class System:
         values = {name: value for name, value in values.items() if _VALUE.fullmatch(value)}
         dropped = {name for name, v in self.variables.items() if not v.required and name not in values}
 
-        def fill(text: str) -> str:
+        def put(text: str) -> str:
             return _VARIABLE.sub(lambda match: values.get(match.group(1), match.group(0)), text)
 
         def fill_all(texts: tuple[str, ...]) -> tuple[str, ...]:
             kept = (text for text in texts if not dropped.intersection(_VARIABLE.findall(text)))
-            return tuple(fill(text) for text in kept)
+            return tuple(put(text) for text in kept)
 
         def fill_map(texts: Mapping[str, str]) -> dict[str, str]:
-            return {name: fill(text) for name, text in texts.items()}
+            return {name: put(text) for name, text in texts.items()}
 
         partitions = {
             name: replace(
                 p,
                 access=fill_all(p.access),
+                remote="".join(fill_all((p.remote,))) or None if p.remote else None,
+                submit_options=fill_all(p.submit_options),
+                node_request=fill_all(p.node_request),
                 gpu_request=fill_all(p.gpu_request),
                 launcher_options=fill_all(p.launcher_options),
                 modules=fill_all(p.modules),
@@ -387,6 +425,17 @@ class System:
         ]
         if faults:
             raise UnsetVariableError(f"system '{self.name}': " + "; ".join(faults))
+
+
+def duration_seconds(text: str) -> int:
+    """Seconds of HH:MM:SS."""
+    hours, minutes, seconds = (int(part) for part in text.split(":"))
+    return (hours * 60 + minutes) * 60 + seconds
+
+
+def fill(text: str, values: Mapping[str, object]) -> str:
+    """A text of a system file with its {placeholders} filled in; shell variables (`${NAME}`) stay."""
+    return _PLACEHOLDER.sub(lambda match: str(values.get(match.group(1), match.group(0))), text)
 
 
 def variables_in(text: str) -> list[str]:

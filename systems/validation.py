@@ -17,10 +17,11 @@ from systems.model import variables_in
 from systems.yamlfile import Document, KeyPath
 from tenken.catalogue import Program
 
-#: Names that ReFrame 4.10 knows.
-SCHEDULERS = ("local", "slurm", "squeue", "pbs", "pbspro", "torque", "sge", "lsf", "oar", "flux", "ssh")
+#: Back ends of config/ (slurm, pbs, nqsv, gridengine), then those that ReFrame 4.10 brings.
+SCHEDULERS = ("slurm", "pbs", "nqsv", "gridengine", "local", "ssh", "torque", "lsf", "oar", "flux")
+#: Launchers of config/ (nqsv-mpirun), then ReFrame's.
 LAUNCHERS = (
-    "local", "mpirun", "mpiexec", "srun", "srunalloc", "alps", "ibrun", "lrun", "lrun-gpu", "upcrun",
+    "nqsv-mpirun", "local", "mpirun", "mpiexec", "srun", "srunalloc", "alps", "ibrun", "lrun", "lrun-gpu", "upcrun",
     "upcxx-run", "clush", "pdsh", "ssh",
 )  # fmt: skip
 
@@ -230,6 +231,14 @@ def _partition(
         _placeholders(option, ("num_tasks", "num_tasks_per_node"), place_, shown, wrong)
     for index, option in enumerate(partition.get("gpu_request", ())):
         _placeholders(option, ("num_gpus_per_node",), (*path, "gpu_request", index), shown, wrong)
+    for index, option in enumerate(partition.get("node_request", ())):
+        _placeholders(option, ("num_nodes",), (*path, "node_request", index), shown, wrong)
+    if "select" in partition:
+        allowed = ("num_tasks_per_node", "num_cpus_per_node")
+        _placeholders(partition["select"], allowed, (*path, "select"), shown, wrong)
+    for key, scheduler in (("select", "pbs"), ("place", "pbs"), ("node_request", "gridengine")):
+        if key in partition and partition["scheduler"] != scheduler:
+            wrong((*path, key), f"'{key}' of {shown} only goes with 'scheduler: {scheduler}'")
 
     node = partition["node"]
     host = node.get("host")

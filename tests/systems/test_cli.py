@@ -42,11 +42,6 @@ def test_describe_names_unset_variables(
     assert "limit of GPU memory: 4000 GB/s (data sheet: GH200-96GB" in out
 
 
-def test_describe_says_what_cannot_run_yet(tenken: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
-    assert tenken("describe", "pegasus") == 0
-    assert "NOT USABLE YET: NEC NQSV" in capsys.readouterr().out
-
-
 def test_describe_as_json(tenken: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
     assert tenken("describe", "h200", "--json") == 0
     data = json.loads(capsys.readouterr().out)

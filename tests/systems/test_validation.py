@@ -52,7 +52,7 @@ BAD = {
     "infinite value": ("value: 3000", "value: .inf", "value: .inf", ["finite number"]),
     "version as number": ('"570.20"', "570.20", "570.20", ["'driver' must be text, not 570.2: write it in quotes"]),
     "missing key": ("    scheduler: slurm\n", "", "  gpu:\n", ["missing key 'scheduler' in partition 'gpu'"]),
-    "unknown scheduler": ("scheduler: slurm", "scheduler: nqsv", "nqsv", ["unknown scheduler 'nqsv'", "scheduler_status"]),
+    "unknown scheduler": ("scheduler: slurm", "scheduler: slrum", "slrum", ["unknown scheduler 'slrum'", "'slurm'?", "scheduler_status"]),
     "unknown launcher": ("launcher: srun", "launcher: run", "launcher: run", ["unknown launcher 'run'", "mpirun"]),
     "unknown environment": ("[cuda, host]", "[cuda, hots]", "hots", ["unknown environment 'hots'", "'host'?"]),
     "unknown feature": ("features: [openmp]", "features: [openmpi]", "openmpi", ["'openmpi'", "openmp"]),

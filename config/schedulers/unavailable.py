@@ -6,8 +6,10 @@ from reframe.core.backends import register_scheduler
 from reframe.core.exceptions import JobError
 from reframe.core.schedulers import Job, JobScheduler
 
+NAME = "unavailable"
 
-@register_scheduler("unavailable")
+
+@register_scheduler(NAME)
 class UnavailableScheduler(JobScheduler):
     """Refuses every job with one line; the system file says why in `scheduler_status`."""
 
