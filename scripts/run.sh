@@ -10,6 +10,7 @@ if [ "$system" = local ]; then
     home=$(sh scripts/nvcc.sh) || exit
     [ -z "$home" ] || export CUDA_HOME="$home"
 fi
+case $system in local | h200) . scripts/mpi.sh ;; esac
 tenken systems describe "$system" || exit
 # what does not apply here, and check files that do not import: the page lists both
 tenken checks --system "$system" --mode "$mode" --save || exit
