@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import reframe as rfm
+from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
@@ -63,7 +64,7 @@ class Output:
 
 
 def parse(benchmark: str, text: str) -> Output:
-    """Read one benchmark's output. Raises OsuFormatError saying what is missing; launchers' own lines are passed over."""
+    """Read one benchmark's output; launchers' own lines are passed over. Raises OsuFormatError: what is missing."""
     if benchmark not in BENCHMARKS:
         raise OsuFormatError(f"{benchmark}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
     title = _TITLE.search(text)
@@ -82,7 +83,9 @@ def parse(benchmark: str, text: str) -> Output:
             raise OsuFormatError(f"{benchmark}: line {line.strip()!r} has no column {column + 2}")
         # size 0 is the bare latency; it has no bandwidth and no place on a logarithmic axis
         if int(match[1]) > 0:
-            points.append(Point(int(match[1]), figures[column] * scale, None if match[3] is None else match[3] == "Pass"))
+            points.append(
+                Point(int(match[1]), figures[column] * scale, None if match[3] is None else match[3] == "Pass")
+            )
     if not points:
         raise OsuFormatError(f"{benchmark}: no line of results after its title")
     return Output(benchmark, title[2], tuple(points))
@@ -207,8 +210,6 @@ class MpiOsu(MpiBase):
             "}",
         ]
         # the function starts the ranks itself
-        from reframe.core.backends import getlauncher
-
         self.job.launcher = getlauncher("local")()
 
     def judgement(self):
