@@ -184,13 +184,6 @@ def test_a_program_that_fails_fails(run):
     assert "exited with 3" in text(record)
 
 
-def test_a_job_over_its_time_limit_fails_although_its_exit_code_is_0(run):
-    record = only(run(command="sleep 200"))
-    assert record.verdict == "FAIL"
-    assert "did not run to its end: state TIMEOUT" in text(record)
-    assert re.match(r"nid[1-4]: ", text(record))
-
-
 def test_a_job_cancelled_by_someone_else_fails(run, slurm):
     watcher = when_running(slurm, lambda job: slurm.slurm("scancel", job))
     record = only(run(command="sleep 60"))
@@ -199,18 +192,25 @@ def test_a_job_cancelled_by_someone_else_fails(run, slurm):
     assert "did not run to its end: state CANCELLED" in text(record)
 
 
-def test_a_node_that_dies_fails_its_job_by_name(run, slurm):
-    died = []
-
-    def kill(job: str) -> None:
-        died.append(slurm.slurm("squeue", "-h", "-j", job, "-o", "%N"))
-        slurm.kill_node(died[0])
-
-    watcher = when_running(slurm, kill)
-    record = only(run(command="sleep 100", TENKEN_TEST_TIME_LIMIT="5m"))
-    watcher.join()
-    assert record.verdict == "FAIL"
-    assert re.search(rf"{died[0]}: the job did not run to its end: (state NODE_FAIL|no end mark)", text(record))
+def test_a_time_limit_and_a_node_that_dies_fail_jobs_by_name(slurm, tmp_path):
+    """Side by side, for Slurm takes its time over both. Slurm reports exit code 0 for the job over its limit."""
+    over = start(slurm, tmp_path / "over", "20260101T000000Z-over", "sleep 300")
+    when_running(slurm, lambda job: None).join()
+    (limited,) = slurm.slurm("squeue", "-h", "-t", "R", "-o", "%i").split()
+    dying = start(slurm, tmp_path / "dying", "20260101T000000Z-dying", "sleep 300", TENKEN_TEST_TIME_LIMIT="5m")
+    nodes = []
+    while not nodes:
+        lines = slurm.slurm("squeue", "-h", "-t", "R", "-o", "%i %N").splitlines()
+        nodes = [line.split()[1] for line in lines if not line.startswith(f"{limited} ")]
+        time.sleep(0.2)
+    time.sleep(1)
+    slurm.kill_node(nodes[0])
+    outputs = [process.communicate(timeout=150)[0] for process in (dying, over)]
+    assert dying.returncode and over.returncode
+    (died,), (expired,) = whole(tmp_path / "dying" / "perflogs"), whole(tmp_path / "over" / "perflogs")
+    assert (died.verdict, expired.verdict) == ("FAIL", "FAIL"), outputs
+    assert re.search(rf"{nodes[0]}: the job did not run to its end: (state NODE_FAIL|no end mark)", text(died))
+    assert re.search(r"nid[1-4]: the job did not run to its end: state TIMEOUT", text(expired))
 
 
 def test_a_job_whose_nodes_are_all_drained_is_taken_out(run, slurm):
@@ -270,16 +270,14 @@ def test_without_accounting_the_controller_tells(run, slurm):
 
 
 def test_with_the_controller_silent_for_a_while_accounting_tells(run, slurm, tmp_path):
-    silent = (
-        "[ \"$1\" = --version ] || { echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1; }"
-    )
+    silent = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
     outcome = run(PATH=stub(tmp_path, slurm, "squeue", silent), command="sleep 1")
     assert outcome.code == 0, outcome.output
     assert only(outcome).job_state == "COMPLETED"
 
 
 REFUSALS = {
-    "a queue that does not exist": ({"TENKEN_QUEUE": "nosuch"}, "invalid partition specified: nosuch|Invalid partition"),
+    "a queue that does not exist": ({"TENKEN_QUEUE": "nosuch"}, "nvalid partition"),
     "an account that the user is not in": ({"TENKEN_ACCOUNT": "other"}, "Invalid account"),
     "a walltime over the queue's limit": (
         {"TENKEN_QUEUE": "debug", "TENKEN_TEST_TIME_LIMIT": "20m"}, "PartitionTimeLimit|time limit is invalid",
@@ -320,13 +318,16 @@ def whole(root: Path) -> list[archive.Record]:
     return list(archive.records(root, None))
 
 
-def start(slurm: MiniSlurm, folder: Path, session: str, command: str) -> subprocess.Popen[str]:
+def start(slurm: MiniSlurm, folder: Path, session: str, command: str, **env: str) -> subprocess.Popen[str]:
+    """A session that goes on while the test does something else."""
+    folder.mkdir(exist_ok=True)
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_"))}, **slurm.environment,
         "PATH": f"{Path(sys.executable).parent}:{slurm.environment['PATH']}", "RFM_CONFIG_PATH": "config",
         "RFM_COLORIZE": "n", "RFM_STAGE_DIR": str(folder / "stage" / session),
         "RFM_OUTPUT_DIR": str(folder / "output" / session), "TENKEN_ARCHIVE": str(folder / "perflogs"),
         "TENKEN_SESSION": session, "TENKEN_TEST_DOCUMENT": write_document(folder), "TENKEN_TEST_COMMAND": command,
+        **env,
     }  # fmt: skip
     return subprocess.Popen(
         ["reframe", "-c", "tests/schedulers/probes", "-r", "--system", "minislurm", "-n", "ProbeOne"],
