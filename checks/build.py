@@ -52,6 +52,11 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         build = f"cmake --build {tree} -j {jobs}"
         install = f'cmake --install {tree} --prefix "$PWD"'
         self.build_system.commands = [  # type: ignore[attr-defined]
+            *(
+                [f"sh {shlex.quote(str(ROOT / 'scripts' / 'driver.sh'))} {self.machine.nvcc}"]
+                if self.machine.nvcc
+                else []
+            ),
             f"mkdir -p {tree}",
             "(flock 9",
             *(f"  {command} || exit" for command in (configure, build, install)),

@@ -71,6 +71,11 @@ class Machine:
     def builds_on_login(self) -> bool:
         return self.partition.builds_on_login
 
+    @property
+    def nvcc(self) -> str | None:
+        """The CUDA compiler of this environment, None where it builds no CUDA."""
+        return (self.environment.cuda or "nvcc") if "cuda" in self.environment.features else None
+
     def cmake_options(self) -> list[str]:
         """CMake options for what this environment can build and for the GPUs of this partition."""
         features = self.environment.features

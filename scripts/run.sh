@@ -6,6 +6,11 @@ mode=$2
 shift 2
 TENKEN_SESSION=${TENKEN_SESSION:-$(date -u +%Y%m%dT%H%M%SZ)-$(od -An -N3 -tx1 /dev/urandom | tr -d ' \n')}
 export TENKEN_SESSION
+if [ "$system" = local ]; then
+    home=$(sh scripts/nvcc.sh) || exit
+    [ -z "$home" ] || export CUDA_HOME="$home"
+fi
+case $system in local | h200) . scripts/mpi.sh ;; esac
 tenken systems describe "$system" || exit
 # what does not apply here, and check files that do not import: the page lists both
 tenken checks --system "$system" --mode "$mode" --save || exit

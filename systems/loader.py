@@ -21,6 +21,7 @@ from systems import cache, hardware
 from systems.errors import Problem, SystemFileError, UnknownSystemError
 from systems.hardware import Sheets
 from systems.model import (
+    NODES,
     Container,
     Environment,
     GpuSheet,
@@ -215,7 +216,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         prepare=tuple(raw.get("prepare", ())),
         prerun=tuple(raw.get("prerun", ())),
         env_vars=raw.get("env_vars", {}),
-        features=frozenset(raw.get("features", ())),
+        features=_features(raw),
         promises=frozenset(raw.get("promises", ())),
         max_jobs=raw.get("max_jobs"),
         time_limit=raw.get("time_limit"),
@@ -225,6 +226,12 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
             for item in raw.get("containers", ())
         ),
     )
+
+
+def _features(raw: Mapping[str, Any]) -> frozenset[str]:
+    """Those of the file, and `nodes` where a job can have several."""
+    several = (raw["node"].get("count") or 1) > 1 and raw["scheduler"] != "local"
+    return frozenset(raw.get("features", ())) | ({NODES} if several else set())
 
 
 def _patience(raw: Mapping[str, Any]) -> Patience:

@@ -34,6 +34,7 @@ from systems.model import (
     System,
     pcie_gbs,
 )
+from tenken.paths import CACHE
 
 #: Runs a command and returns its stdout, None when it is missing, fails or hangs.
 Runner = Callable[[Sequence[str]], "str | None"]
@@ -362,11 +363,13 @@ class Looker:
     # -- compilers and MPI ----------------------------------------------------------------------------------
 
     def nvcc(self) -> str | None:
-        """The CUDA compiler: on PATH, else below CUDA_HOME or CUDA_PATH, else in the usual place."""
+        """The CUDA compiler: on PATH, below CUDA_HOME or CUDA_PATH, in the usual place, or brought by the suite."""
         if self.which("nvcc"):
             return "nvcc"
         homes = [self.env.get("CUDA_HOME"), self.env.get("CUDA_PATH"), str(self.root / "usr/local/cuda")]
         candidates = [Path(home) / "bin" / "nvcc" for home in homes if home]
+        if self.live:  # what scripts/nvcc.sh or a kit put there; its marker is written last
+            candidates += [m.parent / "bin" / "nvcc" for m in sorted(CACHE.glob("cuda-*/.tenken-cuda-home.json"))]
         return next((str(path) for path in candidates if os.access(path, os.X_OK)), None)
 
     def environments(self, with_gpu: bool, mpi: bool) -> dict[str, Environment]:

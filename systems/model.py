@@ -26,6 +26,8 @@ from systems.errors import UnknownSystemError, UnsetVariableError
 #: What a check cannot start without and an environment can build. A partition has two of them: `cuda` when its
 #: nodes have CUDA devices, `mpi` when an MPI starts there.
 FEATURES = ("cuda", "openacc", "openmp", "mpi")
+#: A third feature of partitions, never written in a file: a job there can have several nodes.
+NODES = "nodes"
 
 _VARIABLE = re.compile(r"\$\{(TENKEN_[A-Z0-9_]+)\}")
 _PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")

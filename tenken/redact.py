@@ -6,14 +6,15 @@ distinct, so that "the same GPU" remains visible.
 
 from __future__ import annotations
 
+import argparse
 import getpass
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 _UUID = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-_PCI = re.compile(r"\b[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]\b")
+_PCI = re.compile(r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]\b")
 _PATH = re.compile(r"(?<![\w./<])/(?:home|root|work|tmp|opt|mnt|scratch|users|lustre|data|var/tmp)(?:/[\w.+@=-]+)+")
 
 
@@ -25,7 +26,7 @@ class Redactor:
     """
 
     def __init__(self, hosts: Iterable[str] = (), users: Iterable[str] = (), paths: Iterable[str] = ()) -> None:
-        names = dict.fromkeys(h for h in [*hosts, socket.gethostname()] if len(h) > 2 and h != "localhost")
+        names = dict.fromkeys(h for h in [*hosts, socket.gethostname()] if len(h) > 1 and h != "localhost")
         self._words: dict[str, str] = {name: f"node{i}" for i, name in enumerate(names, start=1)}
         for user in dict.fromkeys([*users, getpass.getuser()]):
             if len(user) > 3:
@@ -56,3 +57,26 @@ class Redactor:
         """Write a redacted copy of a text file."""
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(self.text(source.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m tenken.redact --hosts NAME,... FILE... FOLDER`: redacted copies of the files in the folder."""
+    parser = argparse.ArgumentParser(prog="python -m tenken.redact", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--hosts", default="", help="host names to replace besides this machine's, with commas")
+    parser.add_argument("--users", default="", help="user names to replace besides this user's, with commas")
+    parser.add_argument("--paths", default="", help="folders to replace, with commas")
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args(argv)
+
+    def words(text: str) -> list[str]:
+        return [word for word in text.split(",") if word]
+
+    redactor = Redactor(words(options.hosts), words(options.users), words(options.paths))
+    for file in options.files:
+        redactor.file(file, options.folder / file.name)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

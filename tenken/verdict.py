@@ -168,6 +168,19 @@ def judge(
     return Judgement(verdict, tuple(void + misses), (), judged)
 
 
+def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:
+    """A judgement with findings of a check's own beside those of `judge`; a run that is void or waived stays so."""
+    if judgement.structural or judgement.verdict == WAIVED or not further:
+        return judgement
+    judged = dict(judgement.judged)
+    for finding in further:
+        if finding.verdict == FAIL and finding.metric in judged:
+            judged[finding.metric] = replace(judged[finding.metric], verdict=FAIL)
+    findings = (*judgement.findings, *further)
+    void = any(finding.verdict == INVALID for finding in findings)
+    return Judgement(INVALID if void else FAIL, findings, (), judged)
+
+
 def _structure(document: Document, program: Program, expect: Expectation) -> list[str]:
     """What makes the document unusable whatever its numbers are."""
     if document.program != program.name:

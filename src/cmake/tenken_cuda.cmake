@@ -55,8 +55,8 @@ string(REPLACE ";" "," TENKEN_CUDA_ARCHITECTURES_TEXT "${CMAKE_CUDA_ARCHITECTURE
 # The static runtime, so that a program runs where no toolkit is. Toolkits put together from wheels may have a
 # linker script to the shared one in its place; then programs are told where that lies.
 set(TENKEN_CUDART CUDA::cudart_static)
-file(READ ${CUDA_cudart_static_LIBRARY} magic LIMIT 7)
-if(NOT magic STREQUAL "!<arch>")
+file(READ ${CUDA_cudart_static_LIBRARY} magic LIMIT 8)
+if(NOT magic MATCHES "^!<arch>")
   set(TENKEN_CUDART CUDA::cudart)
   set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 endif()

@@ -1,4 +1,6 @@
 // y = a x + y on the host: the smallest honest benchmark, kept as the example of docs/programs.md.
+#include <algorithm>
+
 #include "common/host.h"
 #include "common/host_array.h"
 #include "common/program.h"
@@ -11,10 +13,15 @@ class Daxpy : public tenken::Program {
     std::string purpose() const override { return "y = a x + y in double precision on the host."; }
 
     void options(tenken::Arguments& arguments) override {
-        arguments.integer("elements", elements_, 1, std::int64_t{1} << 36, "elements of x and of y");
+        arguments.integer("elements", elements_, 0, std::int64_t{1} << 36,
+                          "elements of x and of y; 0: 4 x the last-level cache, at least 16777216");
     }
 
     void prepare(const tenken::Arguments& arguments) override {
+        if (elements_ == 0) {  // a figure out of the cache would not be the memory's
+            const auto cache = tenken::describe_host().last_level_cache_bytes;
+            elements_ = std::max<std::int64_t>(1 << 24, cache ? static_cast<std::int64_t>(*cache / 2) : 0);
+        }
         const std::uint64_t asked = 2 * sizeof(double) * static_cast<std::uint64_t>(elements_);
         const std::uint64_t available = tenken::available_memory_bytes();
         if (asked > available) {
@@ -62,7 +69,7 @@ class Daxpy : public tenken::Program {
     }
 
   private:
-    std::int64_t elements_ = 1 << 24;
+    std::int64_t elements_ = 0;
 };
 
 }  // namespace

@@ -169,8 +169,9 @@ def test_pbs_knows_which_nodes_work_and_which_are_idle():
 
 
 def test_nqsv_words():
-    head = "RequestID ReqName UserName Queue Pri STT S Memory\n--------- ---\n"
-    found = nqsv.requests(head + "12.nqsv a u gen_S 0 RUN - 0\n13.nqsv a u q 0 HLD -")
+    header = "RequestID ReqName UserName Queue Pri STT S Memory\n--------- ---\n"
+    table = header + "12.nqsv a u gen_S 0 RUN - 0\n13.nqsv a u q 0 HLD -"
+    found = nqsv.requests(table)
     assert found["12.nqsv"].state == "RUN" and not found["12.nqsv"].pending
     assert found["13.nqsv"].blocked
     assert nqsv.requests("") == {}
