@@ -31,7 +31,7 @@ INSTALL = Path(__file__).with_name("install.sh")
 @pytest.fixture(scope="session")
 def started(tmp_path_factory) -> Iterator[MiniSlurm]:
     installed = subprocess.run(["sh", str(INSTALL)], capture_output=True, text=True, check=False)
-    if installed.returncode and os.geteuid() and not os.environ.get("CI"):
+    if installed.returncode and os.geteuid() and not {"CI", "TENKEN_CI"} & os.environ.keys():
         pytest.skip(installed.stderr.strip())
     assert installed.returncode == 0, installed.stderr
     # a short path: sockets are in it
