@@ -143,8 +143,8 @@ class MiniSlurm:
 
     def _refuse(self) -> None:
         # two that start at one moment would both find the ports free: held until this process ends
-        self.lock = Path(tempfile.gettempdir(), f"minislurm-{self.port}.lock").open("w")
         try:
+            self.lock = Path(tempfile.gettempdir(), f"minislurm-{self.port}.lock").open("w")  # noqa: SIM115
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise PortTakenError(f"port {self.port} of 127.0.0.1 is taken by a test cluster that starts") from None
