@@ -112,6 +112,12 @@ def describe(system: System, env: Mapping[str, str]) -> Iterator[str]:
             f"{span} {reference.unit}, {reference.statistic} "
             f"({reference.published or 'own runs'}: {reference.source})"
         )
+    for relation in system.relations:
+        yield (
+            f"relation {relation.program}.{relation.metric} per {relation.subject}: time over {relation.over} from "
+            f"{relation.ratio[0]:g} to {relation.ratio[1]:g} against {relation.against}, {relation.statistic} "
+            f"({relation.published or 'own runs'}: {relation.source})"
+        )
     for note in system.notes:
         yield f"note: {note}"
 

@@ -293,7 +293,7 @@ class CudaFamily : public Family {
 
   private:
     tenken::cuda::Gpus gpus_;
-    std::string launch_ = "known";
+    std::string launch_ = "tried";
 };
 
 }  // namespace
