@@ -35,12 +35,14 @@ class P2P(TenkenCheck):
     def set_sizes(self):
         """Sizes are swept between the first two GPUs, more finely where figures are published; quick without."""
         factor = {"quick": 16, "acceptance": 4, "nightly": 16, "published": 2}[self.tenken_mode]
-        sweep = "none" if self.tenken_mode == "quick" else "first"
+        quick = self.tenken_mode == "quick"
         self.arguments = {
             "gpus": "all",
-            "sweep": sweep,
+            "bytes": "256Mi" if quick else "1Gi",
+            "staged-bytes": "64Mi" if quick else "256Mi",
+            "sweep": "none" if quick else "first",
             "sweep-factor": factor,
-            "warmup-seconds": 0.3 if self.tenken_mode == "quick" else 1,
+            "warmup-seconds": 0.3 if quick else 1,
             **self.arguments,
         }
         self.asked = {**self.asked, "transfers": "all", "repetitions": 100}
@@ -145,7 +147,8 @@ class MpiDevice(MpiBase):
             "tests": "latency,bandwidth" if quick else "all",
             "most-bytes": "256Mi",
             "factor": 64 if quick else 4,
-            "window-bytes": "512Mi",
+            # four messages of the largest size: what a window costs besides is spread over them
+            "window-bytes": "1Gi",
             **self.arguments,
         }
 
@@ -197,7 +200,7 @@ class Nccl(TenkenCheck):
 
     descr = "NCCL between the GPUs of a node"
     program = "nccl"
-    tags = {"links", "nccl", "quick", "acceptance", "nightly"}
+    tags = {"links", "nccl", "acceptance", "nightly"}
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     subjects = ["ranks"]
@@ -207,15 +210,7 @@ class Nccl(TenkenCheck):
 
     @run_after("setup")
     def set_sizes(self):
-        quick = self.tenken_mode == "quick"
-        self.arguments = {
-            "gpus": "all",
-            "least-bytes": "1Mi" if quick else "1Ki",
-            "most-bytes": "256Mi" if quick else "1Gi",
-            "factor": 256 if quick else 4,
-            "warmup-seconds": 0.3,
-            **self.arguments,
-        }
+        self.arguments = {"gpus": "all", "least-bytes": "1Ki", "factor": 4, "warmup-seconds": 0.3, **self.arguments}
         self.asked = {**self.asked, "operations": "all", "repetitions": 100}
 
 

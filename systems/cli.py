@@ -20,7 +20,7 @@ from systems.errors import SystemFileError, SystemsError
 from systems.model import Node, Partition, System
 from tenken.paths import SYSTEMS
 
-TEMPLATE = SYSTEMS / "templates" / "slurm.yaml"
+TEMPLATES = {file.stem: file for file in sorted((SYSTEMS / "templates").glob("*.yaml"))}
 
 
 def register(subparsers: Any) -> None:
@@ -40,8 +40,9 @@ def register(subparsers: Any) -> None:
     add.add_argument("files", nargs="*", type=Path, metavar="FILE")
     add.set_defaults(func=_validate)
 
-    add = actions.add_parser("new", help="begin systems/NAME.yaml from a commented template for a Slurm machine")
+    add = actions.add_parser("new", help="begin systems/NAME.yaml from a commented template")
     add.add_argument("name", metavar="NAME")
+    add.add_argument("--scheduler", choices=TEMPLATES, default="slurm", help="whose template (default: %(default)s)")
     add.add_argument("--folder", type=Path, default=SYSTEMS, help="where to write it (default: systems/)")
     add.set_defaults(func=_new)
 
@@ -198,7 +199,7 @@ def _new(arguments: argparse.Namespace) -> int:
             2,
         )
     file = arguments.folder / f"{name}.yaml"
-    text = TEMPLATE.read_text(encoding="utf-8").replace('title: "NAME"', f'title: "{name}"')
+    text = TEMPLATES[arguments.scheduler].read_text(encoding="utf-8").replace('title: "NAME"', f'title: "{name}"')
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)

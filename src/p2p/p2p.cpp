@@ -306,7 +306,7 @@ class P2p : public tenken::Program {
     std::string asked_ = "all";
     std::uint64_t bytes_ = std::uint64_t{1} << 30;
     std::uint64_t staged_bytes_ = std::uint64_t{256} << 20;
-    std::uint64_t chunk_bytes_ = std::uint64_t{4} << 20;
+    std::uint64_t chunk_bytes_ = std::uint64_t{8} << 20;
     std::int64_t chunk_buffers_ = 4;
     std::uint64_t latency_bytes_ = 16;
     std::int64_t latency_copies_ = 32;
