@@ -9,6 +9,7 @@ and share its files; a node's four GPUs are resources of Slurm without a device 
 
 from __future__ import annotations
 
+import fcntl
 import getpass
 import os
 import shutil
@@ -16,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,10 @@ class ClusterError(Exception):
     """The cluster cannot be started: one line that says why."""
 
 
+class PortTakenError(ClusterError):
+    """Another process has one of its ports."""
+
+
 class MiniSlurm:
     """One cluster in one folder (an absolute, short path: it holds sockets)."""
 
@@ -136,6 +142,12 @@ class MiniSlurm:
                 file.unlink(missing_ok=True)
 
     def _refuse(self) -> None:
+        # two that start at one moment would both find the ports free: held until this process ends
+        try:
+            self.lock = Path(tempfile.gettempdir(), f"minislurm-{self.port}.lock").open("w")  # noqa: SIM115
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise PortTakenError(f"port {self.port} of 127.0.0.1 is taken by a test cluster that starts") from None
         lacking = [name for name in DAEMONS if not shutil.which(name, path=_PATH)]
         if lacking:
             raise ClusterError(f"missing: {', '.join(lacking)}; run tests/schedulers/install.sh (as root)")
@@ -145,7 +157,7 @@ class MiniSlurm:
                 try:
                     one.bind(("127.0.0.1", port))
                 except OSError:
-                    raise ClusterError(
+                    raise PortTakenError(
                         f"port {port} of 127.0.0.1 is taken; end what listens there (another test cluster?) "
                         f"or choose others with TENKEN_TEST_PORT"
                     ) from None

@@ -20,7 +20,7 @@ import pytest
 
 from tenken import archive
 from tests.schedulers.conftest import write_document
-from tests.schedulers.minislurm import PORT, ClusterError, MiniSlurm
+from tests.schedulers.minislurm import PORT, MiniSlurm, PortTakenError
 from tests.support.reframe import Outcome, reframe
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -34,12 +34,24 @@ def started(tmp_path_factory) -> Iterator[MiniSlurm]:
     if installed.returncode and os.geteuid() and not {"CI", "TENKEN_CI"} & os.environ.keys():
         pytest.skip(installed.stderr.strip())
     assert installed.returncode == 0, installed.stderr
-    # a short path: sockets are in it
-    folder = tmp_path_factory.mktemp("mini")
-    cluster = MiniSlurm(folder, int(os.environ.get("TENKEN_TEST_PORT", PORT)))
-    cluster.up()
+    cluster = bring_up(tmp_path_factory.mktemp("mini"))
     yield cluster
     cluster.down()
+
+
+def bring_up(folder: Path) -> MiniSlurm:
+    """On the first ports that are free: another checkout may be tested on this machine."""
+    asked = os.environ.get("TENKEN_TEST_PORT")
+    ports = [int(asked)] if asked else range(PORT, PORT + 2000, 100)
+    taken: PortTakenError | None = None
+    for port in ports:
+        try:
+            cluster = MiniSlurm(folder, port)
+            cluster.up()
+            return cluster
+        except PortTakenError as error:
+            taken = error
+    raise taken or AssertionError("no ports")
 
 
 @pytest.fixture
@@ -362,7 +374,7 @@ def test_two_sessions_at_once_do_not_meet(slurm, tmp_path):
 
 
 def test_ports_that_are_taken_are_named(started, tmp_path):
-    with pytest.raises(ClusterError, match=rf"port {started.port} of 127.0.0.1 is taken"):
+    with pytest.raises(PortTakenError, match=rf"port {started.port} of 127.0.0.1 is taken"):
         MiniSlurm(tmp_path / "other", started.port).up()
 
 
