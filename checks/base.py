@@ -139,6 +139,17 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             self.num_gpus_per_node = self.gpus
 
     @run_before("run")
+    def count_flexible_ranks(self):
+        """ReFrame counts the nodes of `num_tasks = 0` only after it has written the launch line: `mpirun -np 0`."""
+        if self.num_tasks > 0 or self.is_dry_run():
+            return
+        at_least = -self.num_tasks or self.num_tasks_per_node
+        self.job.num_tasks_per_node = self.num_tasks_per_node
+        self.num_tasks = self.job.guess_num_tasks()
+        if self.num_tasks < at_least:
+            raise ReframeError(f"{self.num_tasks} ranks fit on the nodes that can be had; {at_least} are needed")
+
+    @run_before("run")
     def set_launcher(self):
         """Without MPI none: mpirun and srun would bind a lone process to one core."""
         if self.uses_mpi:

@@ -235,7 +235,11 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
     bad = next((n for n in numbers if not math.isfinite(n)), None)
     if bad is not None:
         wrong.append(f"{metric.id} of {metric.place} holds {bad}, which is not finite")
-    elif min(numbers) <= 0 and declared.unit in ("GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s"):
+    elif (
+        min(numbers) <= 0
+        and declared.direction == "higher"  # one of which less is better is a difference of two
+        and declared.unit in ("GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s")
+    ):
         wrong.append(f"{metric.id} of {metric.place} holds {min(numbers):g} {metric.unit}; a rate is above 0")
     else:
         wrong += [f"{metric.id}: {text}" for text in metric.inconsistencies()]

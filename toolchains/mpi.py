@@ -59,9 +59,8 @@ fi
 #: Added to VENV/bin/activate: a site's own MPI that builds and starts programs is not pushed aside without being
 #: asked (Debian's openmpi-bin, which other packages pull in, has no headers).
 ACTIVATE = """
-if ! {{ command -v mpirun && echo '#include <mpi.h>' | mpicxx -E -x c++ -; }} >/dev/null 2>&1; then
+{{ command -v mpirun && echo '#include <mpi.h>' | mpicxx -E -x c++ -; }} >/dev/null 2>&1 ||
     . "{venv}/bin/tenken-mpi.env"
-fi
 """
 
 

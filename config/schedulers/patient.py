@@ -7,6 +7,7 @@ end mark, not its exit code, says whether it ran through.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -172,6 +173,9 @@ class Follower:
     def _read_output(self, job: PatientJob) -> None:
         """The job itself knows best on which nodes it ran and how its program ended."""
         text = _output(job)
+        # ReFrame fails a job whose error file is not there: joined to the output, or never written
+        with contextlib.suppress(OSError):
+            Path(job.workdir, job.stderr).touch()
         job._nodelist = joblines.nodes(text) or job._nodelist
         if job._exitcode is None:
             job._exitcode = joblines.end_status(text)

@@ -347,7 +347,7 @@ void Nvml::describe(Device device, DeviceDescription& description) const {
     }
 }
 
-HealthSample Nvml::read(Device device) const {
+HealthSample Nvml::read(Device device, bool with_links) const {
     HealthSample sample;
     sample.sm_clock_mhz = as<double>(ask<unsigned>(call_->clock, device, clock_sm));
     sample.memory_clock_mhz = as<double>(ask<unsigned>(call_->clock, device, clock_memory));
@@ -372,7 +372,7 @@ HealthSample Nvml::read(Device device) const {
     }
     sample.pcie_generation = as<int>(ask<unsigned>(call_->pcie_generation, device));
     sample.pcie_width = as<int>(ask<unsigned>(call_->pcie_width, device));
-    sample.nvlinks_active = nvlinks(device, true);
+    if (with_links) sample.nvlinks_active = nvlinks(device, true);
     if (call_->processes != nullptr) {
         std::vector<Process> processes(64);
         unsigned count = 64;

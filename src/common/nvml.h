@@ -39,7 +39,8 @@ class Nvml {
     /// The NVLinks of a GPU, active or not, and where they end; empty where it has none or does not tell.
     std::vector<NvLink> links(Device device) const;
     /// One reading; what this GPU or driver does not tell is absent.
-    HealthSample read(Device device) const;
+    /// @param with_links also the NVLinks, asked one by one, which takes milliseconds
+    HealthSample read(Device device, bool with_links = true) const;
 
     /// Collects the XIDs (the driver's error reports) of one GPU from its construction on.
     class XidWatch {
