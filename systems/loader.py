@@ -30,6 +30,7 @@ from systems.model import (
     Partition,
     Patience,
     Reference,
+    Relation,
     System,
     UserVariable,
     duration_seconds,
@@ -175,6 +176,7 @@ def _system(name: str, data: Mapping[str, Any], sheets: Sheets) -> System:
         modules_system=data.get("modules_system", "nomod"),
         variables={key: UserVariable(name=key, **raw) for key, raw in data.get("variables", {}).items()},
         references=tuple(_reference(raw) for raw in data.get("references", ())),
+        relations=tuple(_relation(raw) for raw in data.get("relations", ())),
     )
 
 
@@ -293,6 +295,25 @@ def _reference(raw: Mapping[str, Any]) -> Reference:
         date=raw["date"],
         driver=raw.get("driver"),
         source=raw["source"],
+        published=raw.get("published"),
+        note=raw.get("note"),
+    )
+
+
+def _relation(raw: Mapping[str, Any]) -> Relation:
+    program, _, metric = raw["metric"].partition(".")
+    return Relation(
+        program=program,
+        metric=metric,
+        subject=raw["subject"],
+        at=raw.get("at", {}),
+        statistic=raw.get("statistic", "median"),
+        over=raw["over"],
+        against=raw["against"],
+        ratio=(raw["ratio"][0], raw["ratio"][1]),
+        date=raw["date"],
+        source=raw["source"],
+        count=raw.get("count"),
         published=raw.get("published"),
         note=raw.get("note"),
     )

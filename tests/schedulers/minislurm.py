@@ -237,8 +237,8 @@ class MiniSlurm:
         return (done.stdout + done.stderr).strip()
 
     def idle(self) -> int:
-        """How many nodes are idle."""
-        return len(self.slurm("sinfo", "-h", "-N", "-p", "gpu", "-t", "idle", "-o", "%N").split())
+        """How many nodes are idle (`sinfo -t idle` would count drained ones)."""
+        return self.slurm("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T").split().count("idle")
 
     def reset(self) -> None:
         """No jobs, all nodes idle: what each test begins with."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from pathlib import Path
 
 import pytest
 
-from tests.schedulers.conftest import SITES
+from tests.schedulers.conftest import SITES, write_document
 from tests.schedulers.standins.pbs import nodes_of
+from tests.support.reframe import reframe
 
 ALL = sorted(SITES)
 
@@ -107,13 +111,21 @@ def test_a_job_that_stays_in_the_queue_is_taken_out(site, scheduler):
         assert "Insufficient amount of resource" in text(record)
 
 
-@pytest.mark.parametrize("scheduler", ALL)
-def test_a_module_that_is_not_there_is_named(site, scheduler):
-    """Here the build finds out first; a job would say it in the same words (test_joblines.py)."""
-    module = {"pbs": "gcc/12.4.0", "nqsv": "cuda/12.6.3", "gridengine": "cuda/9.2.148"}[scheduler]
-    outcome = site(scheduler, missing_modules=[module]).run(check="ProbeTwo" if scheduler != "pbs" else "ProbeOne")
+MODULES = {"pbs": "gcc/12.4.0", "nqsv": "cuda/12.6.3", "gridengine": "cuda/9.2.148"}
+NEEDS = {"pbs": "ProbeOne", "nqsv": "ProbeTwo", "gridengine": "ProbeTwo"}
+
+
+def test_a_module_that_is_not_there_fails_the_build_by_name(site):
+    outcome = site("pbs", missing_on_login=["gcc/12.4.0"]).run()
     assert outcome.code != 0
-    assert module in outcome.output
+    assert "Unable to locate a modulefile for 'gcc/12.4.0'" in outcome.output
+
+
+@pytest.mark.parametrize("scheduler", ALL)
+def test_a_module_that_nodes_lack_fails_the_job_by_name(site, scheduler):
+    record = only(site(scheduler, missing_on_node=[MODULES[scheduler]]).run(check=NEEDS[scheduler], ranks=2))
+    assert record.verdict == "FAIL"
+    assert f"tenken: module {MODULES[scheduler]} is not loaded here" in text(record)
 
 
 REFUSALS = {
@@ -228,3 +240,40 @@ def test_no_scheduler_command_on_path_is_one_line(site):
     outcome = one.run()
     assert outcome.code != 0
     assert "qsub is not on PATH: run this where jobs are submitted from (a login node)" in outcome.output
+
+
+# -- ssh to a board --
+
+
+def board(folder, body='exec bash -c "$4"'):
+    """The environment of a host from which a board can be reached by a stand-in of ssh."""
+    ssh = folder / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(f"#!/bin/bash\n[ $# = 4 ] && [ $3 = board ] || exit 255\n{body}\n")
+    ssh.chmod(0o755)
+    path = f"{ssh.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return {"PATH": path, "TENKEN_HOST": "board", "TENKEN_TEST_DOCUMENT": write_document(folder)}
+
+
+def on_board(folder, command="true", **env):
+    return reframe(
+        "-r", "--system", "jetson-tx2", "-n", "ProbeOne", folder=folder, checks="tests/schedulers/probes",
+        TENKEN_TEST_COMMAND=command, **env,
+    )  # fmt: skip
+
+
+def test_a_board_is_reached_by_ssh(tmp_path):
+    outcome = on_board(tmp_path, **board(tmp_path))
+    assert outcome.code == 0, outcome.output
+    assert only(outcome).scheduler == "tenken-ssh"
+
+
+def test_a_board_keeps_the_time_limit(tmp_path):
+    record = only(on_board(tmp_path, "sleep 60", TENKEN_TEST_TIME_LIMIT="1s", **board(tmp_path)))
+    assert (record.verdict, record.job_state) == ("FAIL", "TIMEOUT")
+
+
+def test_a_board_that_is_not_reached_is_named(tmp_path):
+    record = only(on_board(tmp_path, **board(tmp_path, "echo 'ssh: connect to host board: No route' >&2; exit 255")))
+    assert record.verdict == "FAIL"
+    assert "board: the job did not run to its end: state CANCELLED (ssh did not reach the host" in text(record)

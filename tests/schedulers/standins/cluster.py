@@ -22,7 +22,7 @@ _MODULE = """() {
   case $1 in
     purge) LOADEDMODULES= ;;
     load) shift; for m in "$@"; do
-      if grep -qx "$m" "$STANDIN_CLUSTER/missing_modules" 2>/dev/null; then
+      if grep -qx "$m" "$STANDIN_CLUSTER/missing_$STANDIN_PLACE" 2>/dev/null; then
         echo "ERROR: Unable to locate a modulefile for '$m'" >&2; return 1; fi
       LOADEDMODULES=${LOADEDMODULES:+$LOADEDMODULES:}$m; done ;;
   esac
@@ -58,7 +58,8 @@ class Cluster:
         for name in ("jobs", "bin", "node-bin"):
             (self.folder / name).mkdir(parents=True)
         (self.folder / "faults.json").write_text(json.dumps(faults))
-        (self.folder / "missing_modules").write_text("\n".join(faults.get("missing_modules", [])) + "\n")
+        for place in ("login", "node"):
+            (self.folder / f"missing_{place}").write_text("\n".join(faults.get(f"missing_on_{place}", [])) + "\n")
         for command in commands:
             path = self.folder / "bin" / command
             path.write_text(
@@ -70,7 +71,7 @@ class Cluster:
         mpirun.write_text(_MPIRUN)
         mpirun.chmod(0o755)
         path = os.pathsep.join([str(self.folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
-        return {"PATH": path, VARIABLE: str(self.folder), **MODULES}
+        return {"PATH": path, VARIABLE: str(self.folder), "STANDIN_PLACE": "login", **MODULES}
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -139,7 +140,7 @@ class Cluster:
                 stderr=stdout if job["stderr"] is None else stderr, start_new_session=True,
                 env={
                     "PATH": f"{self.folder / 'node-bin'}:/usr/bin:/bin", "HOME": str(self.folder),
-                    VARIABLE: str(self.folder), **MODULES, **environment,
+                    VARIABLE: str(self.folder), "STANDIN_PLACE": "node", **MODULES, **environment,
                 },
             )  # fmt: skip
             self.update(number, state="running", started=time.time())
