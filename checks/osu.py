@@ -194,6 +194,8 @@ class MpiOsu(MpiBase):
     def set_osu_commands(self):
         """One launch a benchmark, each announced; the last one is ReFrame's own command."""
         folder = self.osu_dir or os.environ.get("TENKEN_OSU", "")
+        # ReFrame tells the job only after this hook
+        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         launch = self.job.launcher.run_command(self.job)
         buffers = "" if self.osu_buffers == "H" else f" -d cuda {self.osu_buffers} {self.osu_buffers}"
         self.executable, self.executable_opts = "tenken_osu", []
