@@ -5,8 +5,6 @@
 
 namespace spmv {
 
-constexpr int flow_most_threads = 512;
-
 /// A tile on its way to shared memory, and the row of it that this lane has a part in.
 struct Underway {
     Tile tile;  ///< first_row < 0: there is none
@@ -20,31 +18,149 @@ __device__ inline int lanes_a_row(int rows) {
     return __clz(rows - 1) - 27;
 }
 
-/// The part of a row that begins at `begin` and goes on every `step` entries. @tparam unroll gathers under way
-template <int unroll, typename T, Caching caching>
-__device__ inline T sum_staged(const T* values, const int* columns, int begin, int end, int step, const T* x,
-                               const Loads<caching>& loads) {
-    T sum = 0;
-    for (int j = begin; j < end; j += unroll * step) {
-        T gathered[unroll];
-#pragma unroll
-        for (int u = 0; u < unroll; ++u) {
-            if (j + u * step < end) gathered[u] = loads.again(x + columns[j + u * step]);
+/// How tiles are copied to shared memory. async: 16 bytes by each lane (cp.async). bulk: each array by one
+/// instruction of the copy engine (cp.async.bulk, from compute capability 9.0 on; async below).
+enum class Copying { async, bulk };
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define SPMV_HAS_BULK_COPIES 1
+#else
+#define SPMV_HAS_BULK_COPIES 0
+#endif
+
+/// The copies of one warp, in `stages` places of its own.
+template <int stages, Copying copying, Caching caching>
+class Copies {
+  public:
+    /// @param barriers `stages` of this warp's own in shared memory
+    __device__ explicit Copies(unsigned long long* barriers) {
+#if SPMV_HAS_BULK_COPIES
+        if (copying == Copying::bulk) {
+            barriers_ = static_cast<unsigned>(__cvta_generic_to_shared(barriers));
+            if (threadIdx.x % 32 == 0) {
+                for (unsigned s = 0; s < stages; ++s) {
+                    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers_ + 8 * s)
+                                 : "memory");
+                }
+                asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            }
+            __syncwarp();
         }
-#pragma unroll
-        for (int u = 0; u < unroll; ++u) {
-            if (j + u * step < end) sum += values[j + u * step] * gathered[u];
+#else
+        (void)barriers;
+#endif
+    }
+
+    /// Begins to copy `count` entries to place s; what was there must have been read by all lanes.
+    template <typename T>
+    __device__ void begin(int s, T* values, const T* from_values, int* columns, const int* from_columns,
+                          int count, const Loads<caching>& loads) {
+        const int lane = static_cast<int>(threadIdx.x % 32);
+#if SPMV_HAS_BULK_COPIES
+        if (copying == Copying::bulk) {
+            if (lane == 0) {
+                const unsigned barrier = barriers_ + 8 * static_cast<unsigned>(s);
+                const unsigned bytes = static_cast<unsigned>(count);
+                asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                             "r"(bytes * static_cast<unsigned>(sizeof(T) + sizeof(int)))
+                             : "memory");
+                if (count > 0) {
+                    copy_bulk(values, from_values, bytes * static_cast<unsigned>(sizeof(T)), barrier, loads);
+                    copy_bulk(columns, from_columns, bytes * static_cast<unsigned>(sizeof(int)), barrier,
+                              loads);
+                }
+            }
+            return;
+        }
+#endif
+        (void)s;
+        stage(values, from_values, columns, from_columns, count, lane, 32, loads);
+    }
+
+    /// Closes what was begun since the last time, be it nothing: to be called once a tile.
+    __device__ void commit() {
+        if (copying == Copying::async || !SPMV_HAS_BULK_COPIES) stage_commit();
+    }
+
+    /// Waits for the copy to place s, behind which `but` others were begun. Once for each copy.
+    template <int but>
+    __device__ void wait(int s) {
+#if SPMV_HAS_BULK_COPIES
+        if (copying == Copying::bulk) {
+            unsigned done = 0;
+            while (done == 0) {
+                asm volatile(
+                    "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                    "selp.b32 %0, 1, 0, p;\n}\n"
+                    : "=r"(done)
+                    : "r"(barriers_ + 8 * static_cast<unsigned>(s)), "r"(phases_ >> s & 1u)
+                    : "memory");
+            }
+            phases_ ^= 1u << s;
+            return;
+        }
+#endif
+        (void)s;
+        stage_wait<but>();
+    }
+
+  private:
+#if SPMV_HAS_BULK_COPIES
+    __device__ static void copy_bulk(void* to, const void* from, unsigned bytes, unsigned barrier,
+                                     const Loads<caching>& loads) {
+        const unsigned shared_to = static_cast<unsigned>(__cvta_generic_to_shared(to));
+        if (caching == Caching::retaining) {
+            asm volatile(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+                "[%1], "
+                "%2, [%3], %4;" ::"r"(shared_to),
+                "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier), "l"(loads.first_out)
+                : "memory");
+        } else {
+            asm volatile(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+                    "r"(shared_to),
+                "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
+                : "memory");
         }
     }
-    return sum;
-}
 
-/// A warp a tile of at most 32 rows, one tile after the other: while it sums one out of shared memory, the
-/// next ones are on their way there. No warp waits for another. The blocks deal the tiles out in runs of
-/// `run`, which the warps of a block share, so that neighbouring rows find x in the same L1.
-/// @tparam stages tiles of a warp in shared memory, `capacity` entries each
-template <typename T, int stages, int unroll, Caching caching>
-__global__ void __launch_bounds__(flow_most_threads, 1)
+    unsigned barriers_ = 0;
+    unsigned phases_ = 0;  ///< of each place, the phase that its barrier is in
+#endif
+};
+
+/// Calls step(Number<0>()), step(Number<1>()) and so on as long as they return true. A loop that the compiler
+/// did not unroll would put all that is indexed by the number into local memory.
+template <int number>
+struct Number {
+    static constexpr int value = number;
+};
+template <int from, int to>
+struct Each {
+    template <typename Step>
+    static __device__ bool run(const Step& step) {
+        return step(Number<from>()) && Each<from + 1, to>::run(step);
+    }
+};
+template <int to>
+struct Each<to, to> {
+    template <typename Step>
+    static __device__ bool run(const Step&) {
+        return true;
+    }
+};
+
+/// A warp a tile of at most 32 rows, one tile after the other. At any time the warp sums one tile, gathers x
+/// for the next one, and has those after it copied to shared memory. No warp waits for another. The blocks
+/// deal the tiles out in runs of `run`, which the warps of a block share, so that neighbouring rows find x in
+/// the same L1.
+/// @tparam most_warps of a block: fewer may have more registers each
+/// @tparam stages tiles of a warp in shared memory, `capacity` entries each: at least 2
+/// @tparam ahead entries of a lane whose x is gathered before the tile's turn
+template <typename T, int most_warps, int stages, int ahead, Copying copying, Caching caching>
+__global__ void __launch_bounds__(32 * most_warps, 1)
     csr_flow_kernel(const Tile* tiles, int count, int run, CsrView<T> a, const T* x, T* y, T* partial,
                     int capacity) {
     extern __shared__ __align__(16) unsigned char shared[];
@@ -53,6 +169,8 @@ __global__ void __launch_bounds__(flow_most_threads, 1)
     const std::size_t stage_bytes = static_cast<std::size_t>(capacity) * (sizeof(T) + sizeof(int));
     unsigned char* const mine = shared + threadIdx.x / 32 * stages * stage_bytes;
     const Loads<caching> loads;
+    __shared__ unsigned long long barriers[most_warps * stages];
+    Copies<stages, copying, caching> copies(barriers + threadIdx.x / 32 * stages);
 
     int first_of_run = static_cast<int>(blockIdx.x) * run;
     int in_run = static_cast<int>(threadIdx.x / 32);
@@ -69,61 +187,94 @@ __global__ void __launch_bounds__(flow_most_threads, 1)
         in_run += warps;
         return tile;
     };
+    const auto values_of = [&](int s) {
+        return reinterpret_cast<T*>(mine + static_cast<std::size_t>(s) * stage_bytes);
+    };
+    const auto columns_of = [&](int s) { return reinterpret_cast<int*>(values_of(s) + capacity); };
+    const auto power_of = [](const Tile& tile) {
+        return tile.last_row < 0 ? 5 : lanes_a_row(tile.last_row - tile.first_row);
+    };
 
     Tile next = next_tile();
     Underway underway[stages];
+    T gathered[stages][ahead];
     const auto begin_copy = [&](int s) {
         Underway& one = underway[s];
         one.tile = next;
         one.begin = one.end = 0;
         if (next.first_row >= 0) {
-            T* const values = reinterpret_cast<T*>(mine + static_cast<std::size_t>(s) * stage_bytes);
-            int* const columns = reinterpret_cast<int*>(values + capacity);
             one.first = next.first_entry & ~(staging_group - 1);
             const int copied = (next.last_entry - one.first + staging_group - 1) & ~(staging_group - 1);
-            stage(values, a.values + one.first, columns, a.columns + one.first, copied, lane, 32, loads);
+            copies.begin(s, values_of(s), a.values + one.first, columns_of(s), a.columns + one.first, copied,
+                         loads);
             if (next.last_row < 0) {
                 one.begin = next.first_entry;
                 one.end = next.last_entry;
             } else {
-                const int rows = next.last_row - next.first_row;
-                const int row = lane >> lanes_a_row(rows);
-                if (row < rows) {
-                    one.begin = __ldg(a.offsets + next.first_row + row);
-                    one.end = __ldg(a.offsets + next.first_row + row + 1);
+                const int row = next.first_row + (lane >> power_of(next));
+                if (row < next.last_row) {
+                    one.begin = __ldg(a.offsets + row);
+                    one.end = __ldg(a.offsets + row + 1);
                 }
             }
             next = next_tile();
         }
-        stage_commit();
+        copies.commit();
     };
+    const auto gather = [&](auto place, auto but) {
+        constexpr int s = decltype(place)::value;
+        const Underway& one = underway[s];
 #pragma unroll
-    for (int s = 0; s < stages; ++s) begin_copy(s);
-
-    for (;;) {
+        for (int u = 0; u < ahead; ++u)
+            gathered[s][u] = 0;  // or the compiler would keep what they held before
+        if (one.tile.first_row < 0) return;
+        copies.template wait<decltype(but)::value>(s);
+        const int power = power_of(one.tile);
+        const int* const column = columns_of(s) + (one.begin - one.first + (lane & ((1 << power) - 1)));
+        const int left = one.end - one.begin - (lane & ((1 << power) - 1));
 #pragma unroll
-        for (int s = 0; s < stages; ++s) {
-            const Underway one = underway[s];
-            if (one.tile.first_row < 0) return;
-            stage_wait<stages - 1>();
-            const T* const values = reinterpret_cast<const T*>(mine + static_cast<std::size_t>(s) * stage_bytes);
-            const int* const columns = reinterpret_cast<const int*>(values + capacity);
-            const bool is_piece = one.tile.last_row < 0;
-            const int power = is_piece ? 5 : lanes_a_row(one.tile.last_row - one.tile.first_row);
-            const int lanes = 1 << power;
-            const int lane_of_row = lane & (lanes - 1);
-            const int row = one.tile.first_row + (lane >> power);
-            T sum = sum_staged<unroll>(values, columns, one.begin - one.first + lane_of_row,
-                                       one.end - one.first, lanes, x, loads);
-            sum = sum_of_lanes(sum, lanes);
-            if (is_piece) {
-                if (lane == 0) partial[-1 - one.tile.last_row] = sum;
-            } else if (lane_of_row == 0 && row < one.tile.last_row) {
-                __stcs(y + row, sum);
-            }
-            __syncwarp();
-            begin_copy(s);
+        for (int u = 0; u < ahead; ++u) {
+            if (u << power < left) gathered[s][u] = loads.again(x + column[u << power]);
         }
+    };
+
+    Each<0, stages>::run([&](auto place) {
+        begin_copy(decltype(place)::value);
+        return true;
+    });
+    gather(Number<0>(), Number<stages - 1>());
+
+    const auto step = [&](auto place) {
+        constexpr int s = decltype(place)::value;
+        const Underway one = underway[s];
+        if (one.tile.first_row < 0) return false;
+        gather(Number<(s + 1) % stages>(), Number<stages - 2>());
+
+        const int power = power_of(one.tile);
+        const int lane_of_row = lane & ((1 << power) - 1);
+        const T* const value = values_of(s) + (one.begin - one.first + lane_of_row);
+        const int* const column = columns_of(s) + (one.begin - one.first + lane_of_row);
+        const int left = one.end - one.begin - lane_of_row;
+        T sum = 0;
+#pragma unroll
+        for (int u = 0; u < ahead; ++u) {
+            if (u << power < left) sum += value[u << power] * gathered[s][u];
+        }
+        for (int j = ahead << power; j < left; j += 1 << power) {  // of longer rows
+            sum += value[j] * loads.again(x + column[j]);
+        }
+        sum = sum_of_lanes(sum, 1 << power);
+        const int row = one.tile.first_row + (lane >> power);
+        if (one.tile.last_row < 0) {
+            if (lane == 0) partial[-1 - one.tile.last_row] = sum;
+        } else if (lane_of_row == 0 && row < one.tile.last_row) {
+            __stcs(y + row, sum);
+        }
+        __syncwarp();
+        begin_copy(s);
+        return true;
+    };
+    while (Each<0, stages>::run(step)) {
     }
 }
 

@@ -65,7 +65,8 @@ Tasks make_tasks(const sparse::Csr& matrix, int longest_in_slice) {
     std::vector<int> order(tasks.list.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-        return tasks.list[static_cast<std::size_t>(a)].places > tasks.list[static_cast<std::size_t>(b)].places;
+        return tasks.list[static_cast<std::size_t>(a)].places >
+               tasks.list[static_cast<std::size_t>(b)].places;
     });
     std::vector<Task> list;
     std::vector<int> entries;

@@ -29,10 +29,10 @@ constexpr int empty_rows_a_task = 512;
 
 /// How the rows are dealt out.
 struct Tasks {
-    std::vector<Task> list;         ///< the longest first
-    std::vector<int> rows;          ///< of the slices, by length
-    std::vector<int> piece_entry;   ///< by task: the entry at which a piece begins
-    std::vector<SplitRow> split;    ///< rows in several pieces
+    std::vector<Task> list;        ///< the longest first
+    std::vector<int> rows;         ///< of the slices, by length
+    std::vector<int> piece_entry;  ///< by task: the entry at which a piece begins
+    std::vector<SplitRow> split;   ///< rows in several pieces
     int partial_sums = 0;
     std::uint64_t places = 0;
 };
@@ -47,7 +47,8 @@ struct BusyColumns {
 };
 BusyColumns busiest_columns(const sparse::Csr& matrix, int most);
 
-/// Places of tasks. A column below 0 is busy column -1 - column; number busy.size() stands for none (value 0).
+/// Places of tasks. A column below 0 is busy column -1 - column; number busy.size() stands for none (value
+/// 0).
 template <typename T>
 struct Places {
     sparse::Buffer<int> column;
