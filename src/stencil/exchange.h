@@ -20,6 +20,8 @@ struct Link {
     Range send;     ///< planes of this part that the neighbour needs
     Range receive;  ///< planes of the neighbour that go into this part's halo
     Range fetched;  ///< the neighbour's planes as they should come: `receive`, unless a test wants it wrong
+    long neighbour_first;  ///< the neighbour's first plane
+    long destination;      ///< the first plane that it should take from here: that of `send`, unless a test spoils it
 };
 
 /// Messages between processes in host memory or, where the MPI can, on GPUs.
@@ -60,6 +62,8 @@ class Exchange {
         (void)timed;
         return 0;
     }
+    /// Lets go of the parts, before any process frees them.
+    virtual void disconnect() {}
     /// How the bytes go, for the document.
     virtual std::string path() const = 0;
 };

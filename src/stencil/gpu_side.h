@@ -20,16 +20,20 @@ class GpuSide {
     virtual void prepare(const tenken::Arguments& arguments, const nccl::Ranks& ranks) = 0;
     /// The GPUs of this process, a part for each.
     virtual std::vector<tenken::DeviceDescription> descriptions() const = 0;
-    /// @throws Waived where this machine or build lacks what an exchange needs, by its name
-    virtual void require(const std::string& exchange) const = 0;
+    /// @param part_bytes what the arrays of a part take together
+    /// @throws Waived where this machine lacks what an exchange needs, by its name
+    virtual void require(const std::string& exchange, const nccl::Ranks& ranks, std::uint64_t part_bytes) = 0;
     /// GB/s of copies on GPU `which` by its place in descriptions(): what bounds a stencil.
     virtual tenken::Metric measure_copy(std::size_t which, double warmup_seconds) = 0;
     /// The most steps that a pass can do at once for this problem.
     virtual int most_together(const Problem& problem) const = 0;
+    /// @param capacity elements to allocate for an array
     virtual std::unique_ptr<Part> make_part(std::size_t which, const Layout& layout, const Problem& problem, int number,
-                                            const Memory& memory) = 0;
+                                            std::size_t capacity, const Memory& memory) = 0;
     /// A way of exchanging by its name, of those that require() let pass.
-    virtual std::unique_ptr<Exchange> make_exchange(const std::string& name, nccl::Ranks& ranks, Wires& wires) = 0;
+    /// @param parts of all processes
+    virtual std::unique_ptr<Exchange> make_exchange(const std::string& name, nccl::Ranks& ranks, Wires& wires,
+                                                    int parts) = 0;
     /// What runs between the two is watched for the GPUs' health.
     virtual void begin_timed() = 0;
     virtual void end_timed() = 0;

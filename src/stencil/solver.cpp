@@ -42,9 +42,11 @@ void Solver::join(const std::vector<int>& owners) {
             link.send = side == 0 ? Range{slab.first, slab.first + bt - missing}
                                   : Range{slab.end() - bt + missing, slab.end()};
             link.fetched = link.receive;
+            const Slab other = plan_.slab(link.neighbour);
+            link.neighbour_first = other.first;
+            link.destination = link.send.begin;
             if (plan_.spoil == "swapped") {
                 // What should have gone to the neighbour on the other side.
-                const Slab other = plan_.slab(link.neighbour);
                 link.send = side == 0 ? Range{slab.end() - bt, slab.end()} : Range{slab.first, slab.first + bt};
                 link.fetched =
                     side == 0 ? Range{other.first, other.first + bt} : Range{other.end() - bt, other.end()};
@@ -72,6 +74,12 @@ void Solver::wait_here() {
 
 void Solver::wait() {
     wait_here();
+    ranks_.barrier();
+}
+
+void Solver::end() {
+    wait();
+    if (exchange_ != nullptr) exchange_->disconnect();
     ranks_.barrier();
 }
 

@@ -51,6 +51,8 @@ class Solver {
     Phases block_apart(int steps);
     /// Waits for everything, in all processes.
     void wait();
+    /// Ends the exchange, in all processes, before the parts are freed.
+    void end();
     /// The array that holds the newest planes.
     int current() const { return current_; }
 

@@ -216,12 +216,17 @@ class Stencil : public tenken::Program {
             if (!probe.works) throw tenken::Waived(tenken::Waiver::no_device_buffer_mpi, probe.why_not);
         }
 #endif
-        gpu_->require(name);
+        gpu_->require(name, ranks_, 2 * part_bytes());
+    }
+
+    /// Of one array of the thickest slab.
+    std::uint64_t part_bytes() const {
+        return problem_.element_bytes *
+               layout_of(plan_.grid, plan_.slab(0), plan_.bt, problem_.element_bytes).elements();
     }
 
     void require_memory(const tenken::Arguments& arguments) const {
-        const Layout layout = layout_of(plan_.grid, plan_.slab(0), plan_.bt, problem_.element_bytes);
-        const std::uint64_t part = 2 * problem_.element_bytes * layout.elements();
+        const std::uint64_t part = 2 * part_bytes();
         const auto fail = [&](std::uint64_t asked, std::uint64_t left, const std::string& where) {
             throw arguments.error("nz", "one whose slabs fit: asked " + tenken::format_bytes(asked) +
                                             " for two arrays, at most " + tenken::format_bytes(left) + " on " + where);
@@ -248,18 +253,21 @@ class Stencil : public tenken::Program {
         tenken::set_processes_of_run(pids);
     }
 
+    /// @param capacity elements of an array: as many as the thickest slab has, so that all parts have the same
     std::unique_ptr<Part> make_part(int local, const Layout& layout, const Problem& problem, int number,
-                                    const Memory& memory = {}) {
+                                    std::size_t capacity, const Memory& memory = {}) {
         if (on_host()) return make_host_part(layout, problem, number);
-        return gpu_->make_part(static_cast<std::size_t>(local), layout, problem, number, memory);
+        return gpu_->make_part(static_cast<std::size_t>(local), layout, problem, number, capacity, memory);
     }
 
     Parts make_parts(const Plan& plan, const Problem& problem, const Memory& memory) {
         Parts parts;
         for (int local = 0; local < local_parts_; ++local) {
             const int number = ranks_.process() * local_parts_ + local;
-            Layout layout = layout_of(plan.grid, plan.slab(number), plan.bt, problem.element_bytes);
-            parts.push_back(make_part(local, layout, problem, number, memory));
+            const auto layout = [&](int part) {
+                return layout_of(plan.grid, plan.slab(part), plan.bt, problem.element_bytes);
+            };
+            parts.push_back(make_part(local, layout(number), problem, number, layout(0).elements(), memory));
         }
         return parts;
     }
@@ -325,7 +333,8 @@ class Stencil : public tenken::Program {
         Problem problem = problem_;
         problem.together = together;
         Parts parts;
-        parts.push_back(make_part(local, layout_of(plan.grid, plan.slab(0), 0, problem.element_bytes), problem, 0));
+        const Layout layout = layout_of(plan.grid, plan.slab(0), 0, problem.element_bytes);
+        parts.push_back(make_part(local, layout, problem, 0, layout.elements()));
         nccl::Ranks nobody;
         Solver solver(plan, {0}, parts, nullptr, nobody);
         solver.begin();
@@ -392,11 +401,12 @@ class Stencil : public tenken::Program {
         for (const std::unique_ptr<Part>& part : parts) errors.merge(part->compare_step(1 - solver.current()));
         add_check(errors.check("every cell one step after the one before, bit for bit, " + name));
         run_->document.path("exchange." + name, exchange->path());
+        solver.end();
     }
 
     std::unique_ptr<Exchange> make_exchange(const std::string& name) {
         if (on_host() || name == "mpi") return make_message_exchange(*wires_);
-        return gpu_->make_exchange(name, ranks_, *wires_);
+        return gpu_->make_exchange(name, ranks_, *wires_, plan_.parts);
     }
 
     tenken::Subject all() const { return tenken::Subject::ranks(plan_.parts); }
@@ -518,7 +528,8 @@ class Stencil : public tenken::Program {
         if (connected) {
             parts = make_parts(plan, problem_, exchange->memory());
         } else {
-            parts.push_back(make_part(0, layout_of(plan.grid, plan.slab(0), plan.bt, sizeof(T)), problem_, 0));
+            const Layout layout = layout_of(plan.grid, plan.slab(0), plan.bt, sizeof(T));
+            parts.push_back(make_part(0, layout, problem_, 0, layout.elements()));
         }
         nccl::Ranks nobody;
         Solver solver(plan, owners_, parts, exchange.get(), connected ? ranks_ : nobody);
@@ -546,6 +557,7 @@ class Stencil : public tenken::Program {
                 errors.compare(first + i, static_cast<double>(cells[i]), static_cast<double>(expected[first + i]));
             }
         }
+        solver.end();
         add_check(errors.check(std::to_string(steps) + " steps of a small grid against one step at a time, " +
                                (exact ? "bit for bit, " : "relative error, ") + name));
     }
