@@ -1,5 +1,6 @@
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "common/cuda/memory.h"
@@ -19,11 +20,16 @@ using tenken::cuda::Stream;
 /// Kernels may read up to so many bytes before and behind the planes, which they do not use.
 constexpr std::size_t back_bytes = 4096;
 
-// The fastest of those tried on an H200 (docs/stencil.md has the figures).
-constexpr int rows = 2;
-constexpr int warps_x = 2;
-constexpr int warps_y = 4;
-constexpr int chunk = 64;
+/// How the kernels are cut: the fastest of those tried on an H200 (docs/stencil.md has the figures).
+struct Cut {
+    int rows;
+    int warps_x;
+    int warps_y;
+};
+constexpr Cut one_step = {4, 2, 2};
+constexpr Cut two_steps = {2, 1, 8};
+/// What a block costs besides its planes, in planes: it reads more than it writes, and its first ones arrive late.
+constexpr int planes_of_start = 2;
 
 template <typename T>
 __global__ void fill_slab(T* first, T* second, Layout layout, long planes) {
@@ -102,13 +108,13 @@ class GpuSlab : public GpuPart {
         boundary_->synchronize();
     }
 
-    void step(Queue queue, int from, const Range& one, const Range& other, int) override {
+    void step(Queue queue, int from, const Range& one, const Range& other, int steps) override {
         if (one.planes() + other.planes() == 0) return;
         const CurrentGpu current(gpu_.index());
         if (problem_.points == 27) {
-            launch<27>(stream(queue), from, one, other);
+            launch<27>(stream(queue), from, {local(one), local(other), 0}, steps);
         } else {
-            launch<7>(stream(queue), from, one, other);
+            launch<7>(stream(queue), from, {local(one), local(other), 0}, steps);
         }
         TENKEN_CUDA(cudaGetLastError());
     }
@@ -195,18 +201,56 @@ class GpuSlab : public GpuPart {
     }
 
     template <int points>
-    void launch(Stream& stream, int from, const Range& one, const Range& other) {
-        constexpr int n = Pack<T>::cells;
-        const auto blocks_of = [](int cells, int each) { return static_cast<unsigned>((cells + each - 1) / each); };
-        const unsigned x = blocks_of(view_.pitch, 32 * warps_x * n);
-        const unsigned y = blocks_of(view_.ny - 2, rows * warps_y);
-        Work work = {local(one), local(other), chunk};
-        // Few planes are done by shorter blocks, so that all of the GPU has work.
-        const int enough = 4 * gpu_.description().multiprocessors;
-        while (work.chunk > 8 && static_cast<int>(x * y) * work.chunks() < enough) work.chunk /= 2;
-        const dim3 blocks(x, y, static_cast<unsigned>(work.chunks()));
-        step_kernel<T, points, rows, warps_x, warps_y><<<blocks, dim3(32 * warps_x, warps_y), 0, stream.get()>>>(
-            cells(from), cells(1 - from), view_, coefficients_, work);
+    void launch(Stream& stream, int from, Work work, int steps) {
+        const T* const source = cells(from);
+        T* const target = cells(1 - from);
+        if (steps == 1) {
+            constexpr auto kernel = step_kernel<T, points, one_step.rows, one_step.warps_x, one_step.warps_y>;
+            constexpr int width = 32 * one_step.warps_x * Pack<T>::cells;
+            constexpr int height = one_step.rows * one_step.warps_y;
+            const dim3 threads(32 * one_step.warps_x, one_step.warps_y);
+            const dim3 blocks = blocks_of(kernel, threads, 0, view_.pitch, width, view_.ny - 2, height, work);
+            kernel<<<blocks, threads, 0, stream.get()>>>(source, target, view_, coefficients_, work);
+            return;
+        }
+        constexpr auto kernel = two_steps_kernel<T, points, two_steps.rows, two_steps.warps_x, two_steps.warps_y>;
+        typedef Tile<T, two_steps.rows, two_steps.warps_x, two_steps.warps_y> K;
+        constexpr std::size_t shared = (stages + 2) * K::elements * sizeof(T);
+        const dim3 threads(32 * two_steps.warps_x, two_steps.warps_y);
+        const dim3 blocks = blocks_of(kernel, threads, shared, view_.nx - 1 - K::n / 2, K::step_x, view_.ny - 2,
+                                      K::step_y, work);
+        // Planes that never change, or that lie outside of the memory.
+        const Slab slab = layout().slab;
+        const auto low = slab.first == 0 ? static_cast<int>(layout().local(0)) : 0;
+        const auto high = static_cast<int>(slab.end() == layout().grid.nz ? layout().local(slab.end() - 1)
+                                                                           : layout().planes() - 1);
+        kernel<<<blocks, threads, shared, stream.get()>>>(source, target, view_, coefficients_, work, low, high);
+    }
+
+    /// The blocks of a launch, and how many planes each of them does: so many that few are left over when the last of
+    /// them run, and that all of the GPU has work.
+    template <typename Kernel>
+    dim3 blocks_of(Kernel kernel, dim3 threads, std::size_t shared, int cells_x, int width, int cells_y, int height,
+                   Work& work) {
+        const auto up = [](long amount, long each) { return (amount + each - 1) / each; };
+        int fit = 0;
+        TENKEN_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel,
+                                                                  static_cast<int>(threads.x * threads.y), shared));
+        const long at_once = static_cast<long>(fit < 1 ? 1 : fit) * gpu_.description().multiprocessors;
+        const long tiles = up(cells_x, width) * up(cells_y, height);
+        const int longest = std::max(work.one.end - work.one.begin, work.other.end - work.other.begin);
+        double least = 0;
+        for (int chunk = std::min(longest, 4); chunk <= longest; ++chunk) {
+            Work tried = work;
+            tried.chunk = chunk;
+            const double rounds = static_cast<double>(up(tiles * tried.chunks(), at_once));
+            const double cost = rounds * (chunk + planes_of_start);
+            if (work.chunk != 0 && cost >= least) continue;
+            least = cost;
+            work.chunk = chunk;
+        }
+        return dim3(static_cast<unsigned>(up(cells_x, width)), static_cast<unsigned>(up(cells_y, height)),
+                    static_cast<unsigned>(work.chunks()));
     }
 
     void copy_plane_rows(int array, const Range& planes, void* to, const void* from) {
@@ -247,12 +291,14 @@ std::unique_ptr<GpuPart> make_gpu_part(tenken::cuda::Gpu& gpu, const Layout& lay
 }
 
 int most_steps_a_pass(const Problem&) {
-    return 1;
+    return 2;
 }
 
-std::string kernel_text(const Problem&) {
-    return "registers, " + std::to_string(rows) + " rows a thread, blocks of " + std::to_string(warps_x) + " x " +
-           std::to_string(warps_y) + " warps, " + std::to_string(chunk) + " planes";
+std::string kernel_text(const Problem& problem) {
+    const Cut cut = problem.together == 1 ? one_step : two_steps;
+    return std::to_string(problem.together) + (problem.together == 1 ? " step" : " steps") + " a pass, " +
+           std::to_string(cut.rows) + " rows a thread, blocks of " + std::to_string(cut.warps_x) + " x " +
+           std::to_string(cut.warps_y) + " warps";
 }
 
 }  // namespace stencil

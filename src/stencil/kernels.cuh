@@ -159,4 +159,183 @@ __global__ void __launch_bounds__(32 * warps_x* warps_y)
     }
 }
 
+/// 16 bytes from global into shared memory, past the registers where the GPU can (8.0 and later).
+__device__ inline void copy_in(void* shared, const void* global) {
+#if __CUDA_ARCH__ >= 800
+    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+#else
+    *static_cast<int4*>(shared) = *static_cast<const int4*>(global);
+#endif
+}
+/// Ends a group of copies.
+__device__ inline void end_group() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/// Waits until at most `later` groups are still under way.
+template <int later>
+__device__ inline void wait_for_groups() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group %0;" ::"n"(later) : "memory");
+#endif
+}
+
+/// The tile of a block that does two steps: its cells, and a rim of one row above and below and of one pack on either side.
+template <typename T, int rows, int warps_x, int warps_y>
+struct Tile {
+    static constexpr int n = Pack<T>::cells;
+    static constexpr int width = 32 * warps_x * n;
+    static constexpr int height = rows * warps_y;
+    static constexpr int stride = width + 2 * n;
+    static constexpr int elements = (height + 2) * stride;
+    static constexpr int threads = 32 * warps_x * warps_y;
+    /// From one tile to the next: what is right after two steps lies half a pack and one row inside.
+    static constexpr int step_x = width - n;
+    static constexpr int step_y = height - 2;
+};
+
+/// Planes under way into shared memory; two more hold planes after one step.
+constexpr int stages = 3;
+
+/// Two steps in one reading of the grid. Planes come into a ring in shared memory; each thread does the first step of its
+/// cells as step_kernel does, and leaves the result in shared memory, of which the second step is done one plane later.
+/// Cells at the rim of a tile are done by several blocks, and planes z <= low or z >= high are fixed.
+template <typename T, int points, int rows, int warps_x, int warps_y>
+__global__ void __launch_bounds__(32 * warps_x* warps_y)
+    two_steps_kernel(const T* __restrict__ from, T* __restrict__ to, View g, Coefficients<T> c, Work work, int low,
+                     int high) {
+    typedef Tile<T, rows, warps_x, warps_y> K;
+    typedef typename Pack<T>::type V;
+    constexpr int n = K::n;
+    constexpr int in_row = K::stride / n;
+    constexpr int all = (K::height + 2) * in_row;
+    constexpr int pieces = (all + K::threads - 1) / K::threads;
+    extern __shared__ __align__(16) unsigned char memory[];
+    T* const ring = reinterpret_cast<T*>(memory);
+    T* const once = ring + stages * K::elements;
+    const int thread = static_cast<int>(threadIdx.y) * 32 * warps_x + static_cast<int>(threadIdx.x);
+    const int x0 = static_cast<int>(blockIdx.x) * K::step_x;
+    const int x = x0 + static_cast<int>(threadIdx.x) * n;
+    const int y0 = static_cast<int>(blockIdx.y) * K::step_y;
+    const int row = static_cast<int>(threadIdx.y) * rows;  // of the tile
+    const Planes planes = work.of_block(static_cast<int>(blockIdx.z));
+    const int first = planes.begin - 2;  // the first plane that is read
+    const int count = planes.end - planes.begin + 4;
+    int offset[pieces];
+#pragma unroll
+    for (int i = 0; i < pieces; ++i) {
+        const int piece = thread + i * K::threads;
+        const int y = min(max(y0 - 1 + piece / in_row, 0), g.ny - 1);
+        offset[i] = y * g.pitch + x0 - n + piece % in_row * n;
+    }
+    const auto fetch = [&](int p) {
+        if (p < count) {
+            // What lies outside the fixed planes is not needed: any plane will do.
+            const int z = min(max(first + p, low), high);
+            const T* const base = from + static_cast<std::ptrdiff_t>(z) * static_cast<std::ptrdiff_t>(g.plane);
+            T* const stage = ring + p % stages * K::elements;
+#pragma unroll
+            for (int i = 0; i < pieces; ++i) {
+                const int piece = thread + i * K::threads;
+                if (piece < all) copy_in(stage + piece * n, base + offset[i]);
+            }
+        }
+        end_group();
+    };
+    for (int p = 0; p < stages - 1; ++p) fetch(p);
+
+    T below[2][rows][n];  // the sums of the first and the second step, as in step_kernel
+    T here[2][rows][n];
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+#pragma unroll
+        for (int r = 0; r < rows; ++r) {
+#pragma unroll
+            for (int e = 0; e < n; ++e) below[s][r][e] = here[s][r][e] = 0;
+        }
+    }
+    const int mine = row * K::stride + (static_cast<int>(threadIdx.x) + 1) * n;
+    T v[rows + 2][n + 2];
+    const auto read = [&](const T* plane) {
+#pragma unroll
+        for (int r = 0; r < rows + 2; ++r) {
+            const T* const cells = plane + mine + r * K::stride;
+            const V pack = *reinterpret_cast<const V*>(cells);
+#pragma unroll
+            for (int e = 0; e < n; ++e) v[r][e + 1] = cell_of(pack, e);
+            if (points == 27 || (r > 0 && r <= rows)) {
+                v[r][0] = cells[-1];
+                v[r][n + 1] = cells[n];
+            }
+        }
+    };
+    const bool rim = x0 == 0 || x0 + K::width >= g.nx - 1 || y0 == 0 || y0 + K::height >= g.ny - 1;
+    const auto fixed_cell = [&](int r, int e) {
+        return rim && (x + e <= 0 || x + e >= g.nx - 1 || y0 + row + r <= 0 || y0 + row + r >= g.ny - 1);
+    };
+    // The tile at the low end of the grid has no rim there: its outermost cells are fixed.
+    const int first_x = x0 == 0 ? 1 : x0 + n / 2;
+    const int end_x = min(x0 + K::width - n / 2, g.nx - 1);
+#pragma unroll 2
+    for (int p = 0; p <= count; ++p) {
+        const int z = first + p;
+        wait_for_groups<stages - 2>();
+        __syncthreads();
+        fetch(p + stages - 1);
+        if (p < count) {
+            read(ring + p % stages * K::elements);
+            const bool fixed_before = z - 1 <= low || z - 1 >= high;
+            const bool fixed = z <= low || z >= high;
+            T* const done = once + (p + 1) % 2 * K::elements + mine + K::stride;  // plane z - 1 after one step
+#pragma unroll
+            for (int r = 0; r < rows; ++r) {
+#pragma unroll
+                for (int e = 0; e < n; ++e) {
+                    const auto at = [&](int dy, int dx) { return v[r + 1 + dy][e + 1 + dx]; };
+                    const T sum = add_plane<points, 1>(c, at, below[0][r][e]);
+                    if (!fixed_before && !fixed_cell(r, e)) below[0][r][e] = sum;
+                }
+                *reinterpret_cast<V*>(done + r * K::stride) = pack_of(below[0][r]);
+            }
+#pragma unroll
+            for (int r = 0; r < rows; ++r) {
+#pragma unroll
+                for (int e = 0; e < n; ++e) {
+                    const auto at = [&](int dy, int dx) { return v[r + 1 + dy][e + 1 + dx]; };
+                    const T sum = add_plane<points, 0>(c, at, here[0][r][e]);
+                    below[0][r][e] = fixed || fixed_cell(r, e) ? at(0, 0) : sum;
+                    here[0][r][e] = add_plane<points, -1>(c, at, T(0));
+                }
+            }
+        }
+        if (p < 2) continue;
+        read(once + p % 2 * K::elements);  // plane z - 2 after one step
+        const std::size_t q = static_cast<std::size_t>(z - 3) * g.plane;
+#pragma unroll
+        for (int r = 0; r < rows; ++r) {
+            const int y = y0 + row + r;
+#pragma unroll
+            for (int e = 0; e < n; ++e) {
+                const auto at = [&](int dy, int dx) { return v[r + 1 + dy][e + 1 + dx]; };
+                below[1][r][e] = add_plane<points, 1>(c, at, below[1][r][e]);
+            }
+            if (p > 4 && row + r > 0 && row + r < K::height - 1 && y < g.ny - 1) {
+                store(to + q + static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch), x, first_x, end_x,
+                      below[1][r]);
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < rows; ++r) {
+#pragma unroll
+            for (int e = 0; e < n; ++e) {
+                const auto at = [&](int dy, int dx) { return v[r + 1 + dy][e + 1 + dx]; };
+                below[1][r][e] = add_plane<points, 0>(c, at, here[1][r][e]);
+                here[1][r][e] = add_plane<points, -1>(c, at, T(0));
+            }
+        }
+    }
+}
+
 }  // namespace stencil
