@@ -1,4 +1,5 @@
-// How the planes that a part computes at its ends come into the halos of its neighbours. Each way is one small file.
+// How the planes that a part computes at its ends come into the halos of its neighbours. Each way is one
+// small file.
 #pragma once
 
 #include <memory>
@@ -21,7 +22,8 @@ struct Link {
     Range receive;  ///< planes of the neighbour that go into this part's halo
     Range fetched;  ///< the neighbour's planes as they should come: `receive`, unless a test wants it wrong
     long neighbour_first;  ///< the neighbour's first plane
-    long destination;      ///< the first plane that it should take from here: that of `send`, unless a test spoils it
+    long destination;      ///< the first plane that it should take from here: that of `send`, unless a test
+                           ///< spoils it
 };
 
 /// Messages between processes in host memory or, where the MPI can, on GPUs.
@@ -57,7 +59,8 @@ class Exchange {
     virtual void start(const Links& links, int array) = 0;
     /// Lets the boundary queues wait until halos are in place and may be sent again.
     virtual void finish(const Links& links, int array) = 0;
-    /// Seconds spent since the last call on copies between a GPU and buffers; they are timed only while `timed`.
+    /// Seconds spent since the last call on copies between a GPU and buffers; they are timed only while
+    /// `timed`.
     virtual double packing(bool timed) {
         (void)timed;
         return 0;

@@ -1,5 +1,5 @@
-// Through the host's memory: the sender copies its planes into a page-locked buffer, the receiver copies them out; where
-// another process receives them they travel as a message between two such buffers.
+// Through the host's memory: the sender copies its planes into a page-locked buffer, the receiver copies them
+// out; where another process receives them they travel as a message between two such buffers.
 #include "common/clock.h"
 #include "common/cuda/memory.h"
 #include "common/cuda/peer.h"
@@ -52,8 +52,8 @@ class StagedExchange : public Exchange {
             if (link.same_process) {
                 // A buffer is filled again only when its neighbour has emptied it.
                 const CurrentGpu current(part.device());
-                TENKEN_CUDA(
-                    cudaStreamWaitEvent(part.stream(Queue::boundary).get(), opposite(link).emptied->get(), 0));
+                TENKEN_CUDA(cudaStreamWaitEvent(part.stream(Queue::boundary).get(),
+                                                opposite(link).emptied->get(), 0));
                 continue;
             }
             part.wait(Queue::boundary);
@@ -82,7 +82,7 @@ class StagedExchange : public Exchange {
   private:
     struct Side {
         std::unique_ptr<Buffer> out;
-        std::unique_ptr<Buffer> in;  ///< only where another process sends
+        std::unique_ptr<Buffer> in;      ///< only where another process sends
         std::unique_ptr<Event> filled;   ///< out
         std::unique_ptr<Event> emptied;  ///< the neighbour's out
     };
@@ -118,8 +118,8 @@ class StagedExchange : public Exchange {
         const CurrentGpu current(part.device());
         packing_step(part, [&](cudaStream_t stream) {
             if (filled != nullptr) TENKEN_CUDA(cudaStreamWaitEvent(stream, filled->get(), 0));
-            TENKEN_CUDA(cudaMemcpyAsync(part.plane(array, link.receive.begin), buffer, bytes_of(part, link.receive),
-                                        cudaMemcpyHostToDevice, stream));
+            TENKEN_CUDA(cudaMemcpyAsync(part.plane(array, link.receive.begin), buffer,
+                                        bytes_of(part, link.receive), cudaMemcpyHostToDevice, stream));
         });
     }
 

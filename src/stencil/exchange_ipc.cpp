@@ -1,6 +1,6 @@
-// From GPU to GPU of two processes of a node: each maps its neighbour's arrays (CUDA IPC) and takes its halo out of them.
-// A message says that the neighbour's planes are ready, another that they were taken. Between nodes halos go through the
-// hosts' memory.
+// From GPU to GPU of two processes of a node: each maps its neighbour's arrays (CUDA IPC) and takes its halo
+// out of them. A message says that the neighbour's planes are ready, another that they were taken. Between
+// nodes halos go through the hosts' memory.
 #include <cstring>
 
 #include "common/cuda/peer.h"
@@ -27,17 +27,19 @@ class IpcExchange : public Exchange {
             TENKEN_CUDA(cudaIpcGetMemHandle(&mine[array], part_->allocation(array)));
         }
         std::string all;
-        for (const std::string& one : ranks_.gather(std::string(reinterpret_cast<const char*>(mine), sizeof mine))) {
+        for (const std::string& one :
+             ranks_.gather(std::string(reinterpret_cast<const char*>(mine), sizeof mine))) {
             all += one;
         }
         all = ranks_.broadcast(all);
         for (const Link& link : of_node(links, true)) {
             for (int array = 0; array < 2; ++array) {
                 cudaIpcMemHandle_t theirs;
-                std::memcpy(&theirs, all.data() + (2 * link.process + array) * static_cast<long>(sizeof theirs),
+                std::memcpy(&theirs,
+                            all.data() + (2 * link.process + array) * static_cast<long>(sizeof theirs),
                             sizeof theirs);
-                TENKEN_CUDA(cudaIpcOpenMemHandle(&mapped_[link.side][array], theirs,
-                                                 cudaIpcMemLazyEnablePeerAccess));
+                TENKEN_CUDA(
+                    cudaIpcOpenMemHandle(&mapped_[link.side][array], theirs, cudaIpcMemLazyEnablePeerAccess));
             }
         }
     }
@@ -51,7 +53,9 @@ class IpcExchange : public Exchange {
         }
     }
 
-    void start(const Links& links, int array) override { between_nodes_->start(of_node(links, false), array); }
+    void start(const Links& links, int array) override {
+        between_nodes_->start(of_node(links, false), array);
+    }
 
     void finish(const Links& links, int array) override {
         const Links near = of_node(links, true);

@@ -1,5 +1,5 @@
-// One address space for all GPUs and the host: a part reads its neighbour's planes by their addresses, and the driver
-// moves the pages there and, when the neighbour computes on, back.
+// One address space for all GPUs and the host: a part reads its neighbour's planes by their addresses, and
+// the driver moves the pages there and, when the neighbour computes on, back.
 #include "common/cuda/copy.h"
 #include "common/cuda/memory.h"
 #include "stencil/gpu_exchange.h"
@@ -12,11 +12,14 @@ class ManagedExchange : public Pull {
   public:
     Memory memory() override {
         return [](std::size_t bytes) {
-            return std::shared_ptr<void>(tenken::cuda::ManagedMemory::allocate(bytes), tenken::cuda::ManagedMemory::free);
+            return std::shared_ptr<void>(tenken::cuda::ManagedMemory::allocate(bytes),
+                                         tenken::cuda::ManagedMemory::free);
         };
     }
 
-    std::string path() const override { return "a kernel reads the neighbour's managed memory, the driver moves pages"; }
+    std::string path() const override {
+        return "a kernel reads the neighbour's managed memory, the driver moves pages";
+    }
 
   protected:
     void move(GpuPart& receiver, void* to, GpuPart&, const void* from, std::size_t bytes) override {

@@ -42,10 +42,10 @@ class NcclExchange : public Exchange {
             GpuPart& part = gpu_part(*parts_, link.part);
             const CurrentGpu current(part.device());
             cudaStream_t const stream = part.stream(Queue::boundary).get();
-            TENKEN_NCCL(send(part.plane(array, link.send.begin), bytes_of(part, link.send), nccl::int8, link.neighbour,
-                             comms_[link.part], stream));
-            TENKEN_NCCL(receive(part.plane(array, link.receive.begin), bytes_of(part, link.receive), nccl::int8,
-                                link.neighbour, comms_[link.part], stream));
+            TENKEN_NCCL(send(part.plane(array, link.send.begin), bytes_of(part, link.send), nccl::int8,
+                             link.neighbour, comms_[link.part], stream));
+            TENKEN_NCCL(receive(part.plane(array, link.receive.begin), bytes_of(part, link.receive),
+                                nccl::int8, link.neighbour, comms_[link.part], stream));
         }
         TENKEN_NCCL(group_end());
     }

@@ -1,6 +1,6 @@
-// A partitioned global address space: arrays lie at the same place of every GPU's symmetric heap, and a part puts its
-// planes straight into its neighbour's halo. Signals say that a halo may be written and that it was; all of it is done by
-// the boundary queues, the host waits for nothing.
+// A partitioned global address space: arrays lie at the same place of every GPU's symmetric heap, and a part
+// puts its planes straight into its neighbour's halo. Signals say that a halo may be written and that it was;
+// all of it is done by the boundary queues, the host waits for nothing.
 #include <cstdlib>
 
 #include "common/cuda/peer.h"
@@ -53,7 +53,8 @@ class Session {
     Session() : library_(Nvshmem::open(why_not_)) {}
 
     static void check(int status, const char* call) {
-        if (status != 0) throw std::runtime_error(std::string(call) + " failed with " + std::to_string(status));
+        if (status != 0)
+            throw std::runtime_error(std::string(call) + " failed with " + std::to_string(status));
     }
 
     std::string why_not_;
@@ -80,7 +81,8 @@ class NvshmemExchange : public Exchange {
     void start(const Links& links, int array) override {
         cudaStream_t const stream = part_->stream(Queue::boundary).get();
         for (const Link& link : links) {
-            library_.signal(ready(1 - link.side), ++turn_[link.side], Nvshmem::signal_set, link.neighbour, stream);
+            library_.signal(ready(1 - link.side), ++turn_[link.side], Nvshmem::signal_set, link.neighbour,
+                            stream);
         }
         for (const Link& link : links) {
             library_.wait_for_signal(ready(link.side), Nvshmem::greater_or_equal, turn_[link.side], stream);
@@ -102,14 +104,15 @@ class NvshmemExchange : public Exchange {
         int minor = 0;
         int patch = 0;
         library_.get_version(&major, &minor, &patch);
-        return "NVSHMEM " + std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch) +
-               ", nvshmemx_putmem_signal_on_stream";
+        return "NVSHMEM " + std::to_string(major) + "." + std::to_string(minor) + "." +
+               std::to_string(patch) + ", nvshmemx_putmem_signal_on_stream";
     }
 
   private:
     std::shared_ptr<void> allocate(std::size_t bytes) {
         void* const memory = library_.malloc(bytes);
-        if (memory == nullptr) throw std::runtime_error("nvshmem_malloc of " + std::to_string(bytes) + " B failed");
+        if (memory == nullptr)
+            throw std::runtime_error("nvshmem_malloc of " + std::to_string(bytes) + " B failed");
         const Nvshmem* const library = &library_;
         return std::shared_ptr<void>(memory, [library](void* one) { library->free(one); });
     }
@@ -117,7 +120,8 @@ class NvshmemExchange : public Exchange {
     std::uint64_t* ready(int side) { return signals_.get() + side; }
     std::uint64_t* arrived(int side) { return signals_.get() + 2 + side; }
 
-    /// The neighbour's halo, by its place in this GPU's own part of the heap: the planes that it takes from here.
+    /// The neighbour's halo, by its place in this GPU's own part of the heap: the planes that it takes from
+    /// here.
     void* halo_of(const Link& link, int array) {
         const long plane = link.destination - link.neighbour_first + part_->layout().halo;
         return static_cast<unsigned char*>(part_->allocation(array)) + GpuPart::front_bytes +

@@ -38,8 +38,8 @@ void Pull::start(const Links& links, int array) {
         tenken::cuda::Stream& stream = receiver.stream(Queue::boundary);
         const auto of_sender = static_cast<std::size_t>(sender.number() - parts_->front()->number());
         TENKEN_CUDA(cudaStreamWaitEvent(stream.get(), ready_[of_sender]->get(), 0));
-        move(receiver, receiver.plane(array, link.receive.begin), sender, sender.plane(array, link.fetched.begin),
-             bytes_of(receiver, link.receive));
+        move(receiver, receiver.plane(array, link.receive.begin), sender,
+             sender.plane(array, link.fetched.begin), bytes_of(receiver, link.receive));
         pulled_[2 * link.part + static_cast<std::size_t>(link.side)]->record(stream);
     }
 }
@@ -50,7 +50,8 @@ void Pull::finish(const Links& links, int) {
         GpuPart& sender = neighbour(link);
         const CurrentGpu current(sender.device());
         TENKEN_CUDA(cudaStreamWaitEvent(sender.stream(Queue::boundary).get(),
-                                        pulled_[2 * link.part + static_cast<std::size_t>(link.side)]->get(), 0));
+                                        pulled_[2 * link.part + static_cast<std::size_t>(link.side)]->get(),
+                                        0));
     }
 }
 

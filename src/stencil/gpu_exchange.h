@@ -22,8 +22,8 @@ inline std::size_t bytes_of(const Part& part, const Range& range) {
     return part.plane_bytes() * static_cast<std::size_t>(range.planes());
 }
 
-/// Within one process each part takes its halo out of its neighbour's array, in its own boundary queue, when the
-/// neighbour's has come so far. Events alone keep order; the host waits for nothing.
+/// Within one process each part takes its halo out of its neighbour's array, in its own boundary queue, when
+/// the neighbour's has come so far. Events alone keep order; the host waits for nothing.
 class Pull : public Exchange {
   public:
     void connect(Parts& parts, const Links& links) override;

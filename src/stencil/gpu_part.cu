@@ -28,14 +28,16 @@ struct Cut {
 };
 constexpr Cut one_step = {4, 2, 2};
 constexpr Cut two_steps = {2, 1, 8};
-/// What a block costs besides its planes, in planes: it reads more than it writes, and its first ones arrive late.
+/// What a block costs besides its planes, in planes: it reads more than it writes, and its first ones arrive
+/// late.
 constexpr int planes_of_start = 2;
 
 template <typename T>
 __global__ void fill_slab(T* first, T* second, Layout layout, long planes) {
     const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
     const std::size_t all = layout.plane() * static_cast<std::size_t>(planes);
-    for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < all; i += step) {
+    for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < all;
+         i += step) {
         const auto plane = static_cast<long>(i / layout.plane());
         const std::size_t in_plane = i % layout.plane();
         const auto y = static_cast<long>(in_plane / static_cast<std::size_t>(layout.pitch));
@@ -55,8 +57,8 @@ struct Wrong {
 
 /// Every cell of some planes straight from the formula, against what the step made of it.
 template <typename T, int points>
-__global__ void compare_kernel(const T* __restrict__ from, const T* __restrict__ to, View g, Coefficients<T> c,
-                               int begin, Wrong* wrong) {
+__global__ void compare_kernel(const T* __restrict__ from, const T* __restrict__ to, View g,
+                               Coefficients<T> c, int begin, Wrong* wrong) {
     const int x = 1 + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     const int y = 1 + static_cast<int>(blockIdx.y);
     const int z = begin + static_cast<int>(blockIdx.z);
@@ -77,9 +79,12 @@ __global__ void compare_kernel(const T* __restrict__ from, const T* __restrict__
 template <typename T>
 class GpuSlab : public GpuPart {
   public:
-    GpuSlab(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem, int number, std::size_t capacity,
-            const Memory& memory)
-        : GpuPart(layout, number), gpu_(gpu), problem_(problem), coefficients_(coefficients<T>(problem.points)) {
+    GpuSlab(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem, int number,
+            std::size_t capacity, const Memory& memory)
+        : GpuPart(layout, number),
+          gpu_(gpu),
+          problem_(problem),
+          coefficients_(coefficients<T>(problem.points)) {
         const CurrentGpu current(gpu_.index());
         const std::size_t bytes = front_bytes + capacity * sizeof(T) + back_bytes;
         for (std::shared_ptr<void>& array : arrays_) array = memory ? memory(bytes) : on_gpu(bytes);
@@ -151,22 +156,24 @@ class GpuSlab : public GpuPart {
         const long end = slab.end() == layout().grid.nz ? slab.end() - 1 : slab.end();
         tenken::cuda::DeviceArray<Wrong> wrong(1);
         Wrong found = {0, ~0ULL};
-        TENKEN_CUDA(cudaMemcpyAsync(wrong.data(), &found, sizeof found, cudaMemcpyHostToDevice, interior_->get()));
+        TENKEN_CUDA(
+            cudaMemcpyAsync(wrong.data(), &found, sizeof found, cudaMemcpyHostToDevice, interior_->get()));
         for (long z = begin; z < end; z += most_blocks) {
             const long planes = end - z < most_blocks ? end - z : most_blocks;
             const dim3 blocks(static_cast<unsigned>((layout().grid.nx - 2 + 127) / 128),
                               static_cast<unsigned>(layout().grid.ny - 2), static_cast<unsigned>(planes));
             const auto first = static_cast<int>(layout().local(z));
             if (problem_.points == 27) {
-                compare_kernel<T, 27><<<blocks, 128, 0, interior_->get()>>>(cells(from), cells(1 - from), view_,
-                                                                           coefficients_, first, wrong.data());
+                compare_kernel<T, 27><<<blocks, 128, 0, interior_->get()>>>(
+                    cells(from), cells(1 - from), view_, coefficients_, first, wrong.data());
             } else {
-                compare_kernel<T, 7><<<blocks, 128, 0, interior_->get()>>>(cells(from), cells(1 - from), view_,
-                                                                          coefficients_, first, wrong.data());
+                compare_kernel<T, 7><<<blocks, 128, 0, interior_->get()>>>(
+                    cells(from), cells(1 - from), view_, coefficients_, first, wrong.data());
             }
             TENKEN_CUDA(cudaGetLastError());
         }
-        TENKEN_CUDA(cudaMemcpyAsync(&found, wrong.data(), sizeof found, cudaMemcpyDeviceToHost, interior_->get()));
+        TENKEN_CUDA(
+            cudaMemcpyAsync(&found, wrong.data(), sizeof found, cudaMemcpyDeviceToHost, interior_->get()));
         interior_->synchronize();
         tenken::ErrorScan errors(0);
         if (found.count > 0) {
@@ -179,7 +186,9 @@ class GpuSlab : public GpuPart {
         return errors;
     }
 
-    void read(int array, const Range& planes, void* to) override { copy_plane_rows(array, planes, to, nullptr); }
+    void read(int array, const Range& planes, void* to) override {
+        copy_plane_rows(array, planes, to, nullptr);
+    }
     void write(int array, long z, const void* from) override {
         copy_plane_rows(array, {z, z + 1}, nullptr, from);
     }
@@ -188,7 +197,8 @@ class GpuSlab : public GpuPart {
     static constexpr long most_blocks = 60000;  // of a grid's third dimension
 
     static std::shared_ptr<void> on_gpu(std::size_t bytes) {
-        return std::shared_ptr<void>(tenken::cuda::DeviceMemory::allocate(bytes), tenken::cuda::DeviceMemory::free);
+        return std::shared_ptr<void>(tenken::cuda::DeviceMemory::allocate(bytes),
+                                     tenken::cuda::DeviceMemory::free);
     }
 
     T* cells(int array) {
@@ -213,29 +223,31 @@ class GpuSlab : public GpuPart {
             kernel<<<blocks, threads, 0, stream.get()>>>(source, target, view_, coefficients_, work);
             return;
         }
-        constexpr auto kernel = two_steps_kernel<T, points, two_steps.rows, two_steps.warps_x, two_steps.warps_y>;
+        constexpr auto kernel =
+            two_steps_kernel<T, points, two_steps.rows, two_steps.warps_x, two_steps.warps_y>;
         typedef Tile<T, two_steps.rows, two_steps.warps_x, two_steps.warps_y> K;
         constexpr std::size_t shared = (stages + 2) * K::elements * sizeof(T);
         const dim3 threads(32 * two_steps.warps_x, two_steps.warps_y);
-        const dim3 blocks = blocks_of(kernel, threads, shared, view_.nx - 1 - K::n / 2, K::step_x, view_.ny - 2,
-                                      K::step_y, work);
+        const dim3 blocks = blocks_of(kernel, threads, shared, view_.nx - 1 - K::n / 2, K::step_x,
+                                      view_.ny - 2, K::step_y, work);
         // Planes that never change, or that lie outside of the memory.
         const Slab slab = layout().slab;
         const auto low = slab.first == 0 ? static_cast<int>(layout().local(0)) : 0;
         const auto high = static_cast<int>(slab.end() == layout().grid.nz ? layout().local(slab.end() - 1)
-                                                                           : layout().planes() - 1);
-        kernel<<<blocks, threads, shared, stream.get()>>>(source, target, view_, coefficients_, work, low, high);
+                                                                          : layout().planes() - 1);
+        kernel<<<blocks, threads, shared, stream.get()>>>(source, target, view_, coefficients_, work, low,
+                                                          high);
     }
 
-    /// The blocks of a launch, and how many planes each of them does: so many that few are left over when the last of
-    /// them run, and that all of the GPU has work.
+    /// The blocks of a launch, and how many planes each of them does: so many that few are left over when the
+    /// last of them run, and that all of the GPU has work.
     template <typename Kernel>
-    dim3 blocks_of(Kernel kernel, dim3 threads, std::size_t shared, int cells_x, int width, int cells_y, int height,
-                   Work& work) {
+    dim3 blocks_of(Kernel kernel, dim3 threads, std::size_t shared, int cells_x, int width, int cells_y,
+                   int height, Work& work) {
         const auto up = [](long amount, long each) { return (amount + each - 1) / each; };
         int fit = 0;
-        TENKEN_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&fit, kernel,
-                                                                  static_cast<int>(threads.x * threads.y), shared));
+        TENKEN_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &fit, kernel, static_cast<int>(threads.x * threads.y), shared));
         const long at_once = static_cast<long>(fit < 1 ? 1 : fit) * gpu_.description().multiprocessors;
         const long tiles = up(cells_x, width) * up(cells_y, height);
         const int longest = std::max(work.one.end - work.one.begin, work.other.end - work.other.begin);
@@ -257,13 +269,15 @@ class GpuSlab : public GpuPart {
         const CurrentGpu current(gpu_.index());
         const std::size_t row = static_cast<std::size_t>(layout().grid.nx) * sizeof(T);
         const std::size_t pitch = static_cast<std::size_t>(layout().pitch) * sizeof(T);
-        const std::size_t count = static_cast<std::size_t>(layout().grid.ny) * static_cast<std::size_t>(planes.planes());
+        const std::size_t count =
+            static_cast<std::size_t>(layout().grid.ny) * static_cast<std::size_t>(planes.planes());
         void* const here = plane(array, planes.begin);
         cudaStream_t const stream = boundary_->get();
         if (to != nullptr) {
             TENKEN_CUDA(cudaMemcpy2DAsync(to, row, here, pitch, row, count, cudaMemcpyDeviceToHost, stream));
         } else {
-            TENKEN_CUDA(cudaMemcpy2DAsync(here, pitch, from, row, row, count, cudaMemcpyHostToDevice, stream));
+            TENKEN_CUDA(
+                cudaMemcpy2DAsync(here, pitch, from, row, row, count, cudaMemcpyHostToDevice, stream));
         }
         boundary_->synchronize();
     }
@@ -282,8 +296,8 @@ class GpuSlab : public GpuPart {
 
 }  // namespace
 
-std::unique_ptr<GpuPart> make_gpu_part(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem, int number,
-                                       std::size_t capacity, const Memory& memory) {
+std::unique_ptr<GpuPart> make_gpu_part(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem,
+                                       int number, std::size_t capacity, const Memory& memory) {
     if (problem.element_bytes == sizeof(double)) {
         return std::unique_ptr<GpuPart>(new GpuSlab<double>(gpu, layout, problem, number, capacity, memory));
     }

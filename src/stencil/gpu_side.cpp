@@ -44,9 +44,9 @@ class CudaSide : public GpuSide {
         if (exchange == "managed") {
             for (const tenken::DeviceDescription& device : descriptions()) {
                 if (!device.managed_memory || !device.concurrent_managed_access) {
-                    throw tenken::Waived(tenken::Waiver::no_managed_memory,
-                                         "cudaDevAttrConcurrentManagedAccess is 0 of gpu" +
-                                             std::to_string(device.index));
+                    throw tenken::Waived(
+                        tenken::Waiver::no_managed_memory,
+                        "cudaDevAttrConcurrentManagedAccess is 0 of gpu" + std::to_string(device.index));
                 }
             }
         }
@@ -67,7 +67,8 @@ class CudaSide : public GpuSide {
         one.use();
         const tenken::cuda::Stream stream;
         // Far beyond the L2, and no more than the slabs take.
-        const std::size_t elements = std::max<std::size_t>(std::size_t{1} << 27, 20 * one.description().l2_bytes / 16);
+        const std::size_t elements =
+            std::max<std::size_t>(std::size_t{1} << 27, 20 * one.description().l2_bytes / 16);
         tenken::cuda::require_free_memory(2 * elements * sizeof(double), "two arrays of the copy");
         tenken::cuda::DeviceArray<double> from(elements);
         tenken::cuda::DeviceArray<double> to(elements);
@@ -88,8 +89,8 @@ class CudaSide : public GpuSide {
 
     int most_together(const Problem& problem) const override { return most_steps_a_pass(problem); }
 
-    std::unique_ptr<Part> make_part(std::size_t which, const Layout& layout, const Problem& problem, int number,
-                                    std::size_t capacity, const Memory& memory) override {
+    std::unique_ptr<Part> make_part(std::size_t which, const Layout& layout, const Problem& problem,
+                                    int number, std::size_t capacity, const Memory& memory) override {
         gpu(which).use();
         kernel_ = kernel_text(problem);
         return make_gpu_part(gpu(which), layout, problem, number, capacity, memory);
@@ -98,7 +99,8 @@ class CudaSide : public GpuSide {
     std::unique_ptr<Exchange> make_exchange(const std::string& name, nccl::Ranks& ranks, Wires& wires,
                                             int parts) override {
         gpu(0).use();
-        if (name == "p2p") return ranks.processes() > 1 ? make_ipc_exchange(ranks, wires) : make_peer_exchange();
+        if (name == "p2p")
+            return ranks.processes() > 1 ? make_ipc_exchange(ranks, wires) : make_peer_exchange();
         if (name == "nccl") return make_nccl_exchange(*nccl_, ranks, parts);
         if (name == "nvshmem") return make_nvshmem_exchange(ranks, part_bytes_);
         if (name == "managed") return make_managed_exchange();
@@ -127,9 +129,11 @@ class CudaSide : public GpuSide {
         for (std::size_t i = 1; i < all.size(); ++i) {
             const int one = all[i - 1]->index();
             const int other = all[i]->index();
-            if (tenken::cuda::can_access_peer(one, other) && tenken::cuda::can_access_peer(other, one)) continue;
-            throw tenken::Waived(tenken::Waiver::no_peer_access,
-                                 "cudaDeviceCanAccessPeer is 0 for " + tenken::Subject::pair(one, other).text());
+            if (tenken::cuda::can_access_peer(one, other) && tenken::cuda::can_access_peer(other, one))
+                continue;
+            throw tenken::Waived(
+                tenken::Waiver::no_peer_access,
+                "cudaDeviceCanAccessPeer is 0 for " + tenken::Subject::pair(one, other).text());
         }
     }
 

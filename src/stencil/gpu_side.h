@@ -28,8 +28,8 @@ class GpuSide {
     /// The most steps that a pass can do at once for this problem.
     virtual int most_together(const Problem& problem) const = 0;
     /// @param capacity elements to allocate for an array
-    virtual std::unique_ptr<Part> make_part(std::size_t which, const Layout& layout, const Problem& problem, int number,
-                                            std::size_t capacity, const Memory& memory) = 0;
+    virtual std::unique_ptr<Part> make_part(std::size_t which, const Layout& layout, const Problem& problem,
+                                            int number, std::size_t capacity, const Memory& memory) = 0;
     /// A way of exchanging by its name, of those that require() let pass.
     /// @param parts of all processes
     virtual std::unique_ptr<Exchange> make_exchange(const std::string& name, nccl::Ranks& ranks, Wires& wires,

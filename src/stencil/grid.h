@@ -89,7 +89,8 @@ constexpr int flops_of_cell(int points) {
 
 /// What stands in a cell at the start: in [0, 1), different from neighbour to neighbour, exact in float.
 STENCIL_BOTH inline double value_at(long x, long y, long z) {
-    std::uint32_t mixed = static_cast<std::uint32_t>(x) * 2654435761U + static_cast<std::uint32_t>(y) * 2246822519U +
+    std::uint32_t mixed = static_cast<std::uint32_t>(x) * 2654435761U +
+                          static_cast<std::uint32_t>(y) * 2246822519U +
                           static_cast<std::uint32_t>(z) * 3266489917U;
     mixed ^= mixed >> 15;
     mixed *= 2246822519U;

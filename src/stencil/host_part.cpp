@@ -1,22 +1,26 @@
 // A slab on the host: rows of all planes go to OpenMP threads, a row is one vector loop.
+#include "stencil/host_part.h"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
 
 #include "common/clock.h"
 #include "common/host_array.h"
-#include "stencil/host_part.h"
 
 namespace stencil {
 
 namespace {
 
-/// One row. Its nine neighbours are told apart from the row that is written, so that the compiler makes a vector loop.
+/// One row. Its nine neighbours are told apart from the row that is written, so that the compiler makes a
+/// vector loop.
 template <int points, typename T>
-void step_row(const Coefficients<T>& c, const T* __restrict__ from, T* __restrict__ to, int nx, long row, long plane) {
+void step_row(const Coefficients<T>& c, const T* __restrict__ from, T* __restrict__ to, int nx, long row,
+              long plane) {
 #pragma omp simd
     for (int x = 1; x < nx - 1; ++x) {
-        to[x] = stepped<points>(c, [&](int dz, int dy, int dx) { return from[dz * plane + dy * row + dx + x]; });
+        to[x] =
+            stepped<points>(c, [&](int dz, int dy, int dx) { return from[dz * plane + dy * row + dx + x]; });
     }
 }
 
@@ -86,10 +90,14 @@ class HostPart : public Part {
                 for (int y = 1; y < grid.ny - 1; ++y) {
                     for (int x = 1; x < grid.nx - 1; ++x) {
                         const T* const here = row(from, z, y) + x;
-                        const auto at = [&](int dz, int dy, int dx) { return here[dz * plane + dy * pitch + dx]; };
-                        const T expected = points_ == 27 ? stepped<27>(coefficients_, at) : stepped<7>(coefficients_, at);
+                        const auto at = [&](int dz, int dy, int dx) {
+                            return here[dz * plane + dy * pitch + dx];
+                        };
+                        const T expected =
+                            points_ == 27 ? stepped<27>(coefficients_, at) : stepped<7>(coefficients_, at);
                         const T found = row(1 - from, z, y)[x];
-                        const auto cell = static_cast<std::size_t>((z * grid.ny + y) * static_cast<long>(grid.nx) + x);
+                        const auto cell =
+                            static_cast<std::size_t>((z * grid.ny + y) * static_cast<long>(grid.nx) + x);
                         mine.compare(cell, static_cast<double>(found), static_cast<double>(expected));
                     }
                 }

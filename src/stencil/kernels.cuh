@@ -1,5 +1,6 @@
-// The steps on a GPU. All neighbours of a cell come from the caches or from registers, so that the memory sees each cell
-// once read and once written; what limits is how many loads are under way, and how often the caches are asked.
+// The steps on a GPU. All neighbours of a cell come from the caches or from registers, so that the memory
+// sees each cell once read and once written; what limits is how many loads are under way, and how often the
+// caches are asked.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,7 +21,9 @@ struct View {
 struct Planes {
     int begin;
     int end;
-    __host__ __device__ int chunks(int chunk) const { return end > begin ? (end - begin + chunk - 1) / chunk : 0; }
+    __host__ __device__ int chunks(int chunk) const {
+        return end > begin ? (end - begin + chunk - 1) / chunk : 0;
+    }
 };
 
 /// What is done in one launch: two ranges of planes.
@@ -78,11 +81,11 @@ __device__ inline void store(T* row, int x, int first, int end, const T* cells) 
     }
 }
 
-/// One step. A thread owns 16 bytes of cells in each of `rows` rows and goes upward through the planes of its block. Of
-/// every plane it adds to the sums of the three planes around, so that it needs only one plane at a time, and the next one
-/// is already on its way. Neighbours in x come from the lanes beside.
+/// One step. A thread owns 16 bytes of cells in each of `rows` rows and goes upward through the planes of its
+/// block. Of every plane it adds to the sums of the three planes around, so that it needs only one plane at a
+/// time, and the next one is already on its way. Neighbours in x come from the lanes beside.
 template <typename T, int points, int rows, int warps_x, int warps_y>
-__global__ void __launch_bounds__(32 * warps_x* warps_y)
+__global__ void __launch_bounds__(32 * warps_x * warps_y)
     step_kernel(const T* __restrict__ from, T* __restrict__ to, View g, Coefficients<T> c, Work work) {
     typedef typename Pack<T>::type V;
     constexpr int n = Pack<T>::cells;
@@ -97,7 +100,8 @@ __global__ void __launch_bounds__(32 * warps_x* warps_y)
     const bool edge = lane == 0 || lane == 31;
     const int beside = lane == 0 ? -1 : n;
     const T* p = from + static_cast<std::size_t>(planes.begin - 1) * g.plane +
-                 static_cast<std::size_t>(y - 1) * static_cast<std::size_t>(g.pitch) + static_cast<std::size_t>(x);
+                 static_cast<std::size_t>(y - 1) * static_cast<std::size_t>(g.pitch) +
+                 static_cast<std::size_t>(x);
     std::size_t q = static_cast<std::size_t>(planes.begin) * g.plane +
                     static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch);
     V next[rows + 2];
@@ -142,8 +146,8 @@ __global__ void __launch_bounds__(32 * warps_x* warps_y)
                 below[r][e] = add_plane<points, 1>(c, at, below[r][e]);
             }
             if (z > planes.begin && inside) {
-                store(to + q + static_cast<std::size_t>(r) * static_cast<std::size_t>(g.pitch), x, 1, g.nx - 1,
-                      below[r]);
+                store(to + q + static_cast<std::size_t>(r) * static_cast<std::size_t>(g.pitch), x, 1,
+                      g.nx - 1, below[r]);
             }
         }
         if (z > planes.begin) q += g.plane;
@@ -182,7 +186,8 @@ __device__ inline void wait_for_groups() {
 #endif
 }
 
-/// The tile of a block that does two steps: its cells, and a rim of one row above and below and of one pack on either side.
+/// The tile of a block that does two steps: its cells, and a rim of one row above and below and of one pack
+/// on either side.
 template <typename T, int rows, int warps_x, int warps_y>
 struct Tile {
     static constexpr int n = Pack<T>::cells;
@@ -199,13 +204,14 @@ struct Tile {
 /// Planes under way into shared memory; two more hold planes after one step.
 constexpr int stages = 3;
 
-/// Two steps in one reading of the grid. Planes come into a ring in shared memory; each thread does the first step of its
-/// cells as step_kernel does, and leaves the result in shared memory, of which the second step is done one plane later.
-/// Cells at the rim of a tile are done by several blocks, and planes z <= low or z >= high are fixed.
+/// Two steps in one reading of the grid. Planes come into a ring in shared memory; each thread does the first
+/// step of its cells as step_kernel does, and leaves the result in shared memory, of which the second step is
+/// done one plane later. Cells at the rim of a tile are done by several blocks, and planes z <= low or z >=
+/// high are fixed.
 template <typename T, int points, int rows, int warps_x, int warps_y>
-__global__ void __launch_bounds__(32 * warps_x* warps_y)
-    two_steps_kernel(const T* __restrict__ from, T* __restrict__ to, View g, Coefficients<T> c, Work work, int low,
-                     int high) {
+__global__ void __launch_bounds__(32 * warps_x * warps_y)
+    two_steps_kernel(const T* __restrict__ from, T* __restrict__ to, View g, Coefficients<T> c, Work work,
+                     int low, int high) {
     typedef Tile<T, rows, warps_x, warps_y> K;
     typedef typename Pack<T>::type V;
     constexpr int n = K::n;
@@ -234,7 +240,8 @@ __global__ void __launch_bounds__(32 * warps_x* warps_y)
         if (p < count) {
             // What lies outside the fixed planes is not needed: any plane will do.
             const int z = min(max(first + p, low), high);
-            const T* const base = from + static_cast<std::ptrdiff_t>(z) * static_cast<std::ptrdiff_t>(g.plane);
+            const T* const base =
+                from + static_cast<std::ptrdiff_t>(z) * static_cast<std::ptrdiff_t>(g.plane);
             T* const stage = ring + p % stages * K::elements;
 #pragma unroll
             for (int i = 0; i < pieces; ++i) {
@@ -288,7 +295,8 @@ __global__ void __launch_bounds__(32 * warps_x* warps_y)
             read(ring + p % stages * K::elements);
             const bool fixed_before = z - 1 <= low || z - 1 >= high;
             const bool fixed = z <= low || z >= high;
-            T* const done = once + (p + 1) % 2 * K::elements + mine + K::stride;  // plane z - 1 after one step
+            T* const done =
+                once + (p + 1) % 2 * K::elements + mine + K::stride;  // plane z - 1 after one step
 #pragma unroll
             for (int r = 0; r < rows; ++r) {
 #pragma unroll
@@ -322,8 +330,8 @@ __global__ void __launch_bounds__(32 * warps_x* warps_y)
                 below[1][r][e] = add_plane<points, 1>(c, at, below[1][r][e]);
             }
             if (p > 4 && row + r > 0 && row + r < K::height - 1 && y < g.ny - 1) {
-                store(to + q + static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch), x, first_x, end_x,
-                      below[1][r]);
+                store(to + q + static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch), x, first_x,
+                      end_x, below[1][r]);
             }
         }
 #pragma unroll

@@ -36,7 +36,8 @@ std::unique_ptr<Nvshmem> Nvshmem::open(std::string& why_not) {
                           load(handle, found->init, "nvshmemx_hostlib_init_attr") &&
                           load(handle, found->finalize, "nvshmemx_hostlib_finalize") &&
                           load(handle, found->get_version, "nvshmemx_vendor_get_version_info") &&
-                          load(handle, found->malloc, "nvshmem_malloc") && load(handle, found->free, "nvshmem_free") &&
+                          load(handle, found->malloc, "nvshmem_malloc") &&
+                          load(handle, found->free, "nvshmem_free") &&
                           load(handle, found->put_and_signal, "nvshmemx_putmem_signal_on_stream") &&
                           load(handle, found->signal, "nvshmemx_signal_op_on_stream") &&
                           load(handle, found->wait_for_signal, "nvshmemx_signal_wait_until_on_stream");

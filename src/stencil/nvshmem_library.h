@@ -1,4 +1,5 @@
-// NVSHMEM's host library, loaded while running: programs start where it is not. The few declarations needed are here.
+// NVSHMEM's host library, loaded while running: programs start where it is not. The few declarations needed
+// are here.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -47,8 +48,8 @@ class Nvshmem {
     void (*get_version)(int*, int*, int*) = nullptr;
     void* (*malloc)(std::size_t) = nullptr;
     void (*free)(void*) = nullptr;
-    void (*put_and_signal)(void* to, const void* from, std::size_t, std::uint64_t* signal, std::uint64_t value, int op,
-                           int rank, cudaStream_t) = nullptr;
+    void (*put_and_signal)(void* to, const void* from, std::size_t, std::uint64_t* signal,
+                           std::uint64_t value, int op, int rank, cudaStream_t) = nullptr;
     void (*signal)(std::uint64_t*, std::uint64_t value, int op, int rank, cudaStream_t) = nullptr;
     void (*wait_for_signal)(std::uint64_t*, int compare, std::uint64_t value, cudaStream_t) = nullptr;
 

@@ -1,5 +1,5 @@
-// One slab of the grid where it is computed: on the host or on a GPU. Time steps and exchanges are put into its two
-// queues and may run later; on the host everything is done at once.
+// One slab of the grid where it is computed: on the host or on a GPU. Time steps and exchanges are put into
+// its two queues and may run later; on the host everything is done at once.
 #pragma once
 
 #include <functional>
@@ -46,11 +46,11 @@ class Part {
     virtual void* plane(int array, long z) = 0;
     virtual std::size_t plane_bytes() const = 0;
 
-    /// Writes its own planes and all fixed cells of both arrays by the formula, and what is no number into the rest of
-    /// the halos. Waits.
+    /// Writes its own planes and all fixed cells of both arrays by the formula, and what is no number into
+    /// the rest of the halos. Waits.
     virtual void fill() = 0;
-    /// One pass of `steps` steps from array `from` to the other one, over two ranges of planes, either of which may
-    /// be empty. At most Problem::together steps.
+    /// One pass of `steps` steps from array `from` to the other one, over two ranges of planes, either of
+    /// which may be empty. At most Problem::together steps.
     virtual void step(Queue queue, int from, const Range& one, const Range& other, int steps) = 0;
     /// What is put into `later` from now on waits for what `earlier` holds now.
     virtual void order(Queue later, Queue earlier) = 0;

@@ -7,7 +7,8 @@
 
 namespace stencil {
 
-/// All cells after `steps` steps, x fastest, rows without padding. In the precision T, rounded as the host rounds.
+/// All cells after `steps` steps, x fastest, rows without padding. In the precision T, rounded as the host
+/// rounds.
 template <typename T>
 std::vector<T> reference(const Grid& grid, int points, long steps);
 

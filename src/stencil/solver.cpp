@@ -47,7 +47,8 @@ void Solver::join(const std::vector<int>& owners) {
             link.destination = link.send.begin;
             if (plan_.spoil == "swapped") {
                 // What should have gone to the neighbour on the other side.
-                link.send = side == 0 ? Range{slab.end() - bt, slab.end()} : Range{slab.first, slab.first + bt};
+                link.send =
+                    side == 0 ? Range{slab.end() - bt, slab.end()} : Range{slab.first, slab.first + bt};
                 link.fetched =
                     side == 0 ? Range{other.first, other.first + bt} : Range{other.end() - bt, other.end()};
             }
@@ -83,7 +84,8 @@ void Solver::end() {
     ranks_.barrier();
 }
 
-/// All passes of a block, for the planes at the ends or for those between them. Ends with `current_` where it began.
+/// All passes of a block, for the planes at the ends or for those between them. Ends with `current_` where it
+/// began.
 void Solver::compute(int steps, bool boundary) {
     const bool overlaps = plan_.overlaps();
     const long nz = plan_.grid.nz;

@@ -1,5 +1,5 @@
-// The schedule, the same for every way of exchanging: bt steps, then halos of bt planes. A block of steps is done
-// first for the planes at the ends, whose halos then travel while the inner planes are computed.
+// The schedule, the same for every way of exchanging: bt steps, then halos of bt planes. A block of steps is
+// done first for the planes at the ends, whose halos then travel while the inner planes are computed.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ namespace stencil {
 /// How all parts are cut and joined.
 struct Plan {
     Grid grid = {};
-    int parts = 1;        ///< of all processes
-    int bt = 1;           ///< steps between two exchanges, and planes of a halo
-    int together = 1;     ///< steps of one pass
+    int parts = 1;             ///< of all processes
+    int bt = 1;                ///< steps between two exchanges, and planes of a halo
+    int together = 1;          ///< steps of one pass
     std::string spoil = "no";  ///< what a test wants to be wrong: see --spoil
 
     Slab slab(int part) const { return slab_of(grid.nz, part, parts); }
     long thinnest() const { return grid.nz / parts; }
     /// Whether slabs are thick enough for planes between those that travel.
     bool overlaps() const { return parts > 1 && thinnest() >= 4L * bt; }
-    /// Steps of each pass of a block, the longer ones last: a pass must not overwrite what an earlier one of the
-    /// inner planes still reads.
+    /// Steps of each pass of a block, the longer ones last: a pass must not overwrite what an earlier one of
+    /// the inner planes still reads.
     std::vector<int> passes(int steps) const;
 };
 
@@ -39,7 +39,8 @@ struct Phases {
 class Solver {
   public:
     /// @param owners the process of each part; @param exchange null where there is only one part
-    Solver(const Plan& plan, const std::vector<int>& owners, Parts& parts, Exchange* exchange, nccl::Ranks& ranks);
+    Solver(const Plan& plan, const std::vector<int>& owners, Parts& parts, Exchange* exchange,
+           nccl::Ranks& ranks);
 
     /// Writes the grid and fetches the first halos.
     void begin();

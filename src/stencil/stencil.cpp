@@ -1,5 +1,5 @@
-// A stencil of 27 or 7 points over many GPUs or ranks: the grid is cut into slabs, halos of bt planes are exchanged
-// every bt steps, and every way of exchanging them is measured against one GPU alone.
+// A stencil of 27 or 7 points over many GPUs or ranks: the grid is cut into slabs, halos of bt planes are
+// exchanged every bt steps, and every way of exchanging them is measured against one GPU alone.
 #include <signal.h>
 #include <unistd.h>
 
@@ -67,8 +67,10 @@ class Stencil : public tenken::Program {
 
     std::string name() const override { return "stencil"; }
     std::string purpose() const override {
-        return "A stencil of 27 or 7 points on a grid cut into slabs, over GPUs or ranks: Gcell/s (10^9 cells x steps a "
-               "second) with every way of exchanging halos, against one GPU alone; a repetition is a block of --bt "
+        return "A stencil of 27 or 7 points on a grid cut into slabs, over GPUs or ranks: Gcell/s (10^9 "
+               "cells x steps a "
+               "second) with every way of exchanging halos, against one GPU alone; a repetition is a block "
+               "of --bt "
                "steps.";
     }
 
@@ -76,35 +78,44 @@ class Stencil : public tenken::Program {
         std::vector<std::string> backends = {"host"};
         if (gpu_) backends.push_back("cuda");
         arguments.choice("backend", backend_, backends, "host: OpenMP; cuda: a slab on every GPU");
-        arguments.text("exchange", exchanges_text_, "LIST",
-                       "how halos travel, one after the other: some of " + exchange_list() +
-                           "; host: through the host's memory, p2p: from GPU to GPU, mpi: messages straight from and to "
-                           "the arrays, none: one GPU alone is all that is measured");
+        arguments.text(
+            "exchange", exchanges_text_, "LIST",
+            "how halos travel, one after the other: some of " + exchange_list() +
+                "; host: through the host's memory, p2p: from GPU to GPU, mpi: messages straight from and to "
+                "the arrays, none: one GPU alone is all that is measured");
         arguments.integer("points", points_, 7, 27, "7: the faces, 27: edges and corners too");
         arguments.choice("precision", precision_, {"double", "single"}, "of the cells");
         arguments.integer("nx", nx_, 8, 1 << 20, "cells in x");
         arguments.integer("ny", ny_, 8, 1 << 20, "cells in y");
-        arguments.integer("nz", nz_, 3, 1 << 30, "cells in z: of each slab, or with --scaling strong of all together");
-        arguments.choice("scaling", scaling_, {"weak", "strong"}, "whether --nz counts for each slab or for all");
-        arguments.integer("bt", bt_, 1, 64, "steps between two exchanges, which is the number of halo planes");
+        arguments.integer("nz", nz_, 3, 1 << 30,
+                          "cells in z: of each slab, or with --scaling strong of all together");
+        arguments.choice("scaling", scaling_, {"weak", "strong"},
+                         "whether --nz counts for each slab or for all");
+        arguments.integer("bt", bt_, 1, 64,
+                          "steps between two exchanges, which is the number of halo planes");
         arguments.integer("steps", steps_, 1, 1 << 20, "steps of the run whose whole time is reported");
-        arguments.integer("steps-a-pass", together_, 0, 8,
-                          "steps that a kernel does on one reading of the grid; 0: the fastest of those there are");
-        arguments.integer("phase-blocks", phase_blocks_, 1, 10000, "blocks measured without overlap, phase by phase");
+        arguments.integer(
+            "steps-a-pass", together_, 0, 8,
+            "steps that a kernel does on one reading of the grid; 0: the fastest of those there are");
+        arguments.integer("phase-blocks", phase_blocks_, 1, 10000,
+                          "blocks measured without overlap, phase by phase");
         arguments.integer("parts", parts_, 1, 1024, "slabs of each process of the back end host");
-        arguments.integer("ranks", asked_ranks_, 0, 1 << 20,
-                          "how many ranks there must be (a launcher that does not fit the MPI starts single ones); 0: "
-                          "any");
+        arguments.integer(
+            "ranks", asked_ranks_, 0, 1 << 20,
+            "how many ranks there must be (a launcher that does not fit the MPI starts single ones); 0: "
+            "any");
         arguments.integer("nodes", asked_nodes_, 0, 1 << 20, "on how many nodes the ranks must run; 0: any");
-        arguments.real("patience-seconds", patience_seconds_, "s", 1, 3600, "give up when nothing has moved for so long");
+        arguments.real("patience-seconds", patience_seconds_, "s", 1, 3600,
+                       "give up when nothing has moved for so long");
         if (gpu_) {
             arguments.heading("GPUs");
             gpu_->options(arguments);
         }
         arguments.heading("for tests of the suite");
-        arguments.choice("spoil", plan_.spoil, {"no", "stale", "short", "swapped", "nan"},
-                         "in the verification: a halo plane that is not renewed, halos one plane short, planes of the "
-                         "wrong end, a cell that is no number");
+        arguments.choice(
+            "spoil", plan_.spoil, {"no", "stale", "short", "swapped", "nan"},
+            "in the verification: a halo plane that is not renewed, halos one plane short, planes of the "
+            "wrong end, a cell that is no number");
         arguments.choice("die", die_, {"no", "exception", "kill", "stop"},
                          "let the last rank end in the middle: by an exception, by SIGKILL, or by SIGSTOP");
     }
@@ -112,15 +123,17 @@ class Stencil : public tenken::Program {
     void prepare(const tenken::Arguments& arguments) override {
         ranks_.set_patience(patience_seconds_);
         if (asked_ranks_ > 0 && ranks_.processes() != asked_ranks_) {
-            throw std::runtime_error("asked for " + std::to_string(asked_ranks_) + " ranks, there are " +
-                                     std::to_string(ranks_.processes()) +
-                                     (ranks_.processes() == 1 ? ": the launcher and the MPI do not fit together" : ""));
+            throw std::runtime_error(
+                "asked for " + std::to_string(asked_ranks_) + " ranks, there are " +
+                std::to_string(ranks_.processes()) +
+                (ranks_.processes() == 1 ? ": the launcher and the MPI do not fit together" : ""));
         }
         const std::vector<std::string> nodes = ranks_.nodes();
-        const std::size_t count = std::max<std::size_t>(1, std::set<std::string>(nodes.begin(), nodes.end()).size());
+        const std::size_t count =
+            std::max<std::size_t>(1, std::set<std::string>(nodes.begin(), nodes.end()).size());
         if (asked_nodes_ > 0 && count != static_cast<std::size_t>(asked_nodes_)) {
-            throw std::runtime_error("asked for " + std::to_string(asked_nodes_) + " nodes, the ranks run on " +
-                                     std::to_string(count));
+            throw std::runtime_error("asked for " + std::to_string(asked_nodes_) +
+                                     " nodes, the ranks run on " + std::to_string(count));
         }
         if (points_ != 7 && points_ != 27) throw arguments.error("points", "7 or 27");
         parse_exchanges(arguments);
@@ -128,7 +141,8 @@ class Stencil : public tenken::Program {
         problem_.element_bytes = precision_ == "double" ? sizeof(double) : sizeof(float);
         if (on_host()) {
             local_parts_ = static_cast<int>(parts_);
-            if (local_parts_ > 1 && ranks_.processes() > 1) throw arguments.error("parts", "1 with several ranks");
+            if (local_parts_ > 1 && ranks_.processes() > 1)
+                throw arguments.error("parts", "1 with several ranks");
         } else {
             know_each_other();
             gpu_->prepare(arguments, ranks_);
@@ -136,17 +150,21 @@ class Stencil : public tenken::Program {
         }
         plan_.parts = local_parts_ * ranks_.processes();
         plan_.bt = static_cast<int>(bt_);
-        plan_.grid = {static_cast<int>(nx_), static_cast<int>(ny_), scaling_ == "weak" ? nz_ * plan_.parts : nz_};
+        plan_.grid = {static_cast<int>(nx_), static_cast<int>(ny_),
+                      scaling_ == "weak" ? nz_ * plan_.parts : nz_};
         if (exchanging() && plan_.parts > 1 && plan_.thinnest() < bt_) {
             throw arguments.error("bt", "at most " + std::to_string(plan_.thinnest()) +
-                                            ", the planes of the thinnest of " + std::to_string(plan_.parts) + " slabs");
+                                            ", the planes of the thinnest of " + std::to_string(plan_.parts) +
+                                            " slabs");
         }
         if (plan_.thinnest() < 3) {
-            throw arguments.error("nz", "at least 3 planes a slab, " + std::to_string(3 * plan_.parts) + " in all");
+            throw arguments.error("nz",
+                                  "at least 3 planes a slab, " + std::to_string(3 * plan_.parts) + " in all");
         }
         const int most = on_host() ? 1 : gpu_->most_together(problem_);
         if (together_ > most) {
-            throw arguments.error("steps-a-pass", "0 to " + std::to_string(most) + " with these points and this back end");
+            throw arguments.error("steps-a-pass",
+                                  "0 to " + std::to_string(most) + " with these points and this back end");
         }
         require_memory(arguments);
         for (const std::string& name : exchanges_) require_way(name);
@@ -200,7 +218,8 @@ class Stencil : public tenken::Program {
             }
             exchanges_.push_back(word);
         }
-        if (exchanges_.empty() || (exchanges_.size() > 1 && std::count(exchanges_.begin(), exchanges_.end(), "none"))) {
+        if (exchanges_.empty() ||
+            (exchanges_.size() > 1 && std::count(exchanges_.begin(), exchanges_.end(), "none"))) {
             throw arguments.error("exchange", "none alone, or different ones of " + exchange_list());
         }
     }
@@ -209,14 +228,17 @@ class Stencil : public tenken::Program {
     void require_way(const std::string& name) {
         if (on_host() || name == "none") return;
         if (plan_.parts < 2) {
-            throw tenken::Waived(tenken::Waiver::needs_two_gpus, "1 GPU is selected or here, nothing is exchanged");
+            throw tenken::Waived(tenken::Waiver::needs_two_gpus,
+                                 "1 GPU is selected or here, nothing is exchanged");
         }
         const bool one_process = ranks_.processes() == 1;
         if ((name == "mpi" || name == "nvshmem") && one_process) {
-            throw tenken::Waived(tenken::Waiver::needs_more_ranks, name + " wants a rank for each GPU, there is one");
+            throw tenken::Waived(tenken::Waiver::needs_more_ranks,
+                                 name + " wants a rank for each GPU, there is one");
         }
         if (name == "managed" && !one_process) {
-            throw std::runtime_error("managed memory is shared by the GPUs of one process: start it without ranks");
+            throw std::runtime_error(
+                "managed memory is shared by the GPUs of one process: start it without ranks");
         }
 #if defined(TENKEN_HAVE_MPI) && defined(TENKEN_HAVE_CUDA)
         if (name == "mpi" && ranks_.process() == 0) {
@@ -237,10 +259,12 @@ class Stencil : public tenken::Program {
         const std::uint64_t part = 2 * part_bytes();
         const auto fail = [&](std::uint64_t asked, std::uint64_t left, const std::string& where) {
             throw arguments.error("nz", "one whose slabs fit: asked " + tenken::format_bytes(asked) +
-                                            " for two arrays, at most " + tenken::format_bytes(left) + " on " + where);
+                                            " for two arrays, at most " + tenken::format_bytes(left) +
+                                            " on " + where);
         };
         if (on_host()) {
-            const auto here = static_cast<std::uint64_t>(local_parts_ > 1 ? local_parts_ : ranks_.local_processes());
+            const auto here =
+                static_cast<std::uint64_t>(local_parts_ > 1 ? local_parts_ : ranks_.local_processes());
             const std::uint64_t left = tenken::available_memory_bytes() / 10 * 9;
             if (part * here > left) fail(part * here, left, "the host");
             return;
@@ -261,7 +285,8 @@ class Stencil : public tenken::Program {
         tenken::set_processes_of_run(pids);
     }
 
-    /// @param capacity elements of an array: as many as the thickest slab has, so that all parts have the same
+    /// @param capacity elements of an array: as many as the thickest slab has, so that all parts have the
+    /// same
     std::unique_ptr<Part> make_part(int local, const Layout& layout, const Problem& problem, int number,
                                     std::size_t capacity, const Memory& memory = {}) {
         if (on_host()) return make_host_part(layout, problem, number);
@@ -287,7 +312,8 @@ class Stencil : public tenken::Program {
         if (gpu_ && !on_host()) gpu_->end_timed();
     }
 
-    tenken::Metric metric_of(const std::string& name, const std::string& unit, const tenken::Subject& subject) const {
+    tenken::Metric metric_of(const std::string& name, const std::string& unit,
+                             const tenken::Subject& subject) const {
         tenken::Metric metric;
         metric.name = name;
         metric.unit = unit;
@@ -312,13 +338,15 @@ class Stencil : public tenken::Program {
             if (owners_[static_cast<std::size_t>(number)] == ranks_.process() && !again) {
                 double copy_gbs = 0;
                 if (!on_host()) {
-                    const tenken::Metric copy = gpu_->measure_copy(static_cast<std::size_t>(local), run_->warmup_seconds);
+                    const tenken::Metric copy =
+                        gpu_->measure_copy(static_cast<std::size_t>(local), run_->warmup_seconds);
                     copy_gbs = tenken::order_statistics(copy.samples, copy.direction).median;
                     run_->document.add(copy, tenken::Limit::unknown("it is itself the limit of the stencil"));
                 }
                 for (int together : passes) {
                     const double rate = measure_one(local, together, copy_gbs);
-                    if (together_ == 0 ? rate > best_rate : together == together_) problem_.together = together;
+                    if (together_ == 0 ? rate > best_rate : together == together_)
+                        problem_.together = together;
                     best_rate = std::max(best_rate, rate);
                 }
             }
@@ -366,9 +394,10 @@ class Stencil : public tenken::Program {
         if (copy_gbs > 0) {
             const double bytes = 2 * static_cast<double>(problem.element_bytes) / together;
             limit_gcells_ = std::max(limit_gcells_, copy_gbs / bytes);
-            limit = tenken::Limit::known(copy_gbs / bytes, "Gcell/s",
-                                         "measured: copy bandwidth in this run over " +
-                                             std::to_string(2 * problem.element_bytes) + " B a cell and pass");
+            limit =
+                tenken::Limit::known(copy_gbs / bytes, "Gcell/s",
+                                     "measured: copy bandwidth in this run over " +
+                                         std::to_string(2 * problem.element_bytes) + " B a cell and pass");
         }
         run_->document.add(metric, limit);
         const double rate = tenken::order_statistics(metric.samples, metric.direction).median;
@@ -391,7 +420,8 @@ class Stencil : public tenken::Program {
         Solver solver(plan, owners_, parts, exchange.get(), ranks_);
         solver.begin();
         const double begin = tenken::now_seconds();
-        for (long times = 1; times <= 2 || ranks_.largest({tenken::now_seconds() - begin}).front() < run_->warmup_seconds;
+        for (long times = 1;
+             times <= 2 || ranks_.largest({tenken::now_seconds() - begin}).front() < run_->warmup_seconds;
              ++times) {
             solver.block(plan.bt);
             solver.wait();
@@ -407,7 +437,8 @@ class Stencil : public tenken::Program {
         solver.block(1);
         solver.wait();
         tenken::ErrorScan errors(0);
-        for (const std::unique_ptr<Part>& part : parts) errors.merge(part->compare_step(1 - solver.current()));
+        for (const std::unique_ptr<Part>& part : parts)
+            errors.merge(part->compare_step(1 - solver.current()));
         add_check(errors.check("every cell one step after the one before, bit for bit, " + name));
         run_->document.path("exchange." + name, exchange->path());
         solver.end();
@@ -422,7 +453,8 @@ class Stencil : public tenken::Program {
 
     void time_blocks(const std::string& name, const Plan& plan, Parts& parts, Solver& solver) {
         solver.wait();
-        for (const std::unique_ptr<Part>& part : parts) part->begin_marks(static_cast<long>(run_->repetitions));
+        for (const std::unique_ptr<Part>& part : parts)
+            part->begin_marks(static_cast<long>(run_->repetitions));
         for (std::int64_t i = 0; i < run_->repetitions; ++i) {
             solver.block(plan.bt);
             for (const std::unique_ptr<Part>& part : parts) part->mark();
@@ -441,8 +473,9 @@ class Stencil : public tenken::Program {
         metric.samples = tenken::giga_per_second(plan.grid.inner_cells() * plan.bt, seconds);
         tenken::Limit limit = tenken::Limit::unknown(no_limit);
         if (limit_gcells_ > 0) {
-            limit = tenken::Limit::known(limit_gcells_ * plan.parts, "Gcell/s",
-                                         "measured: copy bandwidth in this run over the bytes of a cell, all GPUs");
+            limit = tenken::Limit::known(
+                limit_gcells_ * plan.parts, "Gcell/s",
+                "measured: copy bandwidth in this run over the bytes of a cell, all GPUs");
         }
         run_->document.add(metric, limit);
         const double rate = tenken::order_statistics(metric.samples, metric.direction).median;
@@ -454,7 +487,8 @@ class Stencil : public tenken::Program {
         tenken::Metric efficiency = metric_of("efficiency", "%", all());
         efficiency.at = metric.at;
         for (double one : metric.samples) efficiency.samples.push_back(100 * one / (best_alone_ * units));
-        run_->document.add(efficiency, tenken::Limit::unknown("it is itself a fraction of what was measured"));
+        run_->document.add(efficiency,
+                           tenken::Limit::unknown("it is itself a fraction of what was measured"));
     }
 
     void time_total(const std::string& name, const Plan&, Solver& solver) {
@@ -474,7 +508,7 @@ class Stencil : public tenken::Program {
     void time_phases(const std::string& name, const Plan& plan, Solver& solver) {
         struct Named {
             const char* name;
-            double Phases::*part;
+            double Phases::* part;
         };
         const Named phases[] = {{"compute", &Phases::compute},
                                 {"pack", &Phases::pack},
@@ -526,7 +560,8 @@ class Stencil : public tenken::Program {
         }
     }
 
-    /// A grid cut in the same way, but small, against the formula: three blocks, the last of them a single step.
+    /// A grid cut in the same way, but small, against the formula: three blocks, the last of them a single
+    /// step.
     void verify(const std::string& name) {
         Plan plan = plan_;
         plan.together = problem_.together;
@@ -567,7 +602,8 @@ class Stencil : public tenken::Program {
         const double bound =
             exact ? 0 : static_cast<double>(steps * 2 * problem_.points) * std::numeric_limits<T>::epsilon();
         tenken::ErrorScan errors(bound);
-        const std::size_t plane = static_cast<std::size_t>(plan.grid.nx) * static_cast<std::size_t>(plan.grid.ny);
+        const std::size_t plane =
+            static_cast<std::size_t>(plan.grid.nx) * static_cast<std::size_t>(plan.grid.ny);
         for (const std::unique_ptr<Part>& part : parts) {
             const Slab slab = part->layout().slab;
             std::vector<T> cells(plane * static_cast<std::size_t>(slab.planes));
@@ -578,7 +614,8 @@ class Stencil : public tenken::Program {
             }
             const std::size_t first = plane * static_cast<std::size_t>(slab.first);
             for (std::size_t i = 0; i < cells.size(); ++i) {
-                errors.compare(first + i, static_cast<double>(cells[i]), static_cast<double>(expected[first + i]));
+                errors.compare(first + i, static_cast<double>(cells[i]),
+                               static_cast<double>(expected[first + i]));
             }
         }
         solver.end();
