@@ -47,15 +47,15 @@ def test_a_run_is_whole(run: Run) -> None:
 @pytest.mark.parametrize("points", ["27", "7"])
 @pytest.mark.parametrize("parts", ["1", "2", "3", "4"])
 def test_every_block_length_and_uneven_slabs_are_right(run: Run, parts: str, points: str) -> None:
-    # 25 planes make slabs too thin to overlap, 87 thick ones; 41 do either
+    # 25 planes make slabs too thin to overlap from some bt on, 87 thick ones
     for bt in "12345":
-        for planes in ("25", "41", "87"):
+        for planes in ("25", "87"):
             ok(run("stencil", *SMALL, "--nz", planes, "--parts", parts, "--bt", bt, "--points", points))
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_ranks_do_what_slabs_of_one_process_do(run_ranks: Run, ranks: int) -> None:
-    for bt, planes in (("1", "25"), ("2", "41"), ("3", "87"), ("4", "41"), ("5", "25"), ("5", "87")):
+    for bt, planes in (("1", "25"), ("2", "41"), ("3", "87"), ("4", "25"), ("5", "87")):
         document = ok(run_ranks("stencil", ranks, *SMALL, "--nz", planes, "--exchange", "mpi", "--bt", bt))
         assert document["placement"]["ranks"] == ranks
         assert document["path"]["slabs"] == ranks
