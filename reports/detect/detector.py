@@ -244,9 +244,12 @@ class Detector:
     # -- events
 
     def _log_p(self, total: np.ndarray) -> np.ndarray:
+        """Chance of so much evidence on one night without change, fitted to the worst of the simulated noises."""
         settings = self.settings
-        at_threshold = np.log(1 / (30.0 * settings.fleet))
-        return np.minimum(0, at_threshold - settings.decay * (total - settings.threshold))
+        beyond = total - settings.threshold
+        slope = np.where(beyond > 0, settings.decay, settings.decay_below)
+        log_p = np.log(1 / (30.0 * settings.fleet)) - slope * beyond
+        return np.where(total > 0, np.minimum(log_p, 0), 0.0)
 
     def _report(self, evidence: Evidence, judged: int) -> np.ndarray:
         """Series to report tonight: Benjamini and Hochberg (1995) over all that were judged.

@@ -40,6 +40,8 @@ class Settings:
     fleet: int = 200
     #: chance of a false finding falls as exp(-decay * evidence); below 1 because noise has heavy tails
     decay: float = 0.5
+    #: ... the same for evidence below the threshold
+    decay_below: float = 0.65
     #: evidence that must remain without the night that speaks loudest: one bad night is never a finding
     guard: float = 2.0
     #: price of looking at windows of all lengths: this times log(nights / 2)
