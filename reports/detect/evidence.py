@@ -125,7 +125,8 @@ class Bank:
         baseline = np.maximum(noise.nights, 1).astype(np.float32)[:, None]
         anchor = np.maximum(noise.anchor, 1).astype(np.float32)[:, None]
         nights = np.maximum(self._nights, 2)
-        total = self._sum * (anchor / (anchor + self._nights))
+        trust = noise.trust.astype(np.float32)[:, None]
+        total = self._sum * (trust * anchor / (anchor + self._nights))
         total -= np.float32(settings.length_price) * np.log(nights / np.float32(2))
         total -= settings.youth_price * np.maximum(0, 60 / baseline - 1)
         total = np.where(self._sum - self._loudest >= settings.guard, total, 0)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from math import lgamma, pi, sqrt
 
 import numpy as np
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 LEAST_SIBLINGS = 5  # fewer cannot tell who is the outlier
 
@@ -91,6 +94,7 @@ def _critical(n: int, false_chance: float) -> float:
     return student_quantile(1 - false_chance / n, max(0.37 * (n - 1), 1.5))
 
 
+@cache
 def student_quantile(probability: float, degrees: float) -> float:
     """Quantile of Student's t by bisection on its distribution (numerical integration of the density)."""
     low, high = 0.0, 1e4
@@ -106,8 +110,7 @@ def student_quantile(probability: float, degrees: float) -> float:
 def _student_tail(t: float, degrees: float) -> float:
     """P(T > t), t >= 0: with x = t tan-substituted, the integral of cos^(degrees-1) over an angle."""
     angle = np.arctan2(sqrt(degrees), t)  # the tail is the angle from 0 to this one, of sin^(degrees - 1)
-    nodes, weights = np.polynomial.legendre.leggauss(64)
-    theta = angle * (nodes + 1) / 2
-    integral = float(np.sum(weights * np.sin(theta) ** (degrees - 1)) * angle / 2)
+    theta = angle * (_NODES + 1) / 2
+    integral = float(np.sum(_WEIGHTS * np.sin(theta) ** (degrees - 1)) * angle / 2)
     log_norm = lgamma((degrees + 1) / 2) - lgamma(degrees / 2) - 0.5 * np.log(pi)
     return float(np.exp(log_norm) * integral)

@@ -21,6 +21,11 @@ MIDDLE = CELLS // 2
 _CLIP = 3.0  # residuals are drawn in to so many scales for moments, so that spikes do not inflate them
 _NEAR = 0.5  # a past night this close (in scales) to a value counts as having been as bad
 _CANDIDATES = np.arange(-6, 6.01, 0.1)  # shifts tried, in scales about the median
+_DISTRUST = 0.35  # part of the evidence that is not believed where bad nights come in clusters:
+_CLUSTERED = 0.2  # where there is this much memory, and a flank that is exponential
+_FLANK = 1.0  # scales beyond which a side of the distribution is its flank
+_NORMAL_EXCESS = 0.525  # mean of what a normal variable exceeds 1 by, where it does
+_EXPONENTIAL = 0.3  # relative surplus of that at which a flank counts as exponential
 _LEAST_MEMORY = 0.12  # autocorrelation that may be chance; at twice it, it counts in full
 _UPWARD = 0.75  # standard errors by which a memory is taken to be larger than estimated
 _SEEN = 0.5  # counts are compared with this: zero, or at least one
@@ -49,6 +54,8 @@ class Noise:
     unseen: np.ndarray  # (series, CELLS) True where no past night was as bad
     edge: np.ndarray  # first cell above the peak where only the floor is left
     edge_below: np.ndarray  # the same below the peak, as it comes in the mirrored table
+    trust: np.ndarray  # of the evidence above the peak: 1, less where a heavy flank has memory
+    trust_below: np.ndarray
 
     def take(self, rows: np.ndarray) -> Noise:
         """The same for some of the series."""
@@ -73,6 +80,8 @@ class Noise:
             np.ascontiguousarray(self.unseen[:, ::-1]),
             self.edge_below,
             self.edge,
+            self.trust_below,
+            self.trust,
         )
 
 
@@ -131,7 +140,8 @@ def fit(costs: np.ndarray, floor: np.ndarray, settings: Settings) -> Noise:
     scale = np.maximum(scale, floor)
 
     histogram = _histogram(residual / scale[:, None], there)
-    density = _density(histogram, count)
+    density, heavy, heavy_below = _density(histogram, count, settings)
+    clustered = _DISTRUST * np.clip(memory / _CLUSTERED, 0, 1)
     peak = density.max(axis=1, keepdims=True)
     seen = _seen(histogram, settings)
     first, later = _floors(seen, count, settings)
@@ -149,6 +159,8 @@ def fit(costs: np.ndarray, floor: np.ndarray, settings: Settings) -> Noise:
         unseen=seen < _SEEN,
         edge=MIDDLE + bare[:, MIDDLE:].argmax(axis=1),
         edge_below=MIDDLE + bare[:, MIDDLE::-1].argmax(axis=1),
+        trust=1 - clustered * heavy,
+        trust_below=1 - clustered * heavy_below,
     )
 
 
@@ -186,16 +198,44 @@ def _histogram(residual: np.ndarray, there: np.ndarray) -> np.ndarray:
     return np.bincount(cells[there], minlength=series * CELLS).reshape(series, CELLS).astype(np.float32)
 
 
-def _density(histogram: np.ndarray, nights: np.ndarray) -> np.ndarray:
-    """Half the normal law of the same scale, half a kernel estimate (Gaussian, width by Silverman's rule).
+def _density(
+    histogram: np.ndarray, nights: np.ndarray, settings: Settings
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Density on the grid, and how far (0 to 1) its flanks above and below are exponential.
 
-    The normal half keeps the flanks steady where there are few nights; the kernel half knows of other modes.
+    Half a law with a normal core, half a kernel estimate (Gaussian, width by Silverman's rule).
+
+    The first half keeps the flanks steady where there are few nights, the second knows of other modes.
     """
     width = 0.9 * max(float(np.median(nights)), 1.0) ** -0.2
     kernel = np.exp(-0.5 * ((GRID[:, None] - GRID) / width) ** 2) / (width * np.sqrt(2 * np.pi))
     estimate = (histogram @ kernel.astype(np.float32)) / nights[:, None]
-    normal = np.exp(-0.5 * GRID**2) / np.sqrt(2 * np.pi)
-    return 0.5 * estimate + 0.5 * normal.astype(np.float32)
+    flanks = np.empty_like(estimate)
+    flanks[:, MIDDLE:], heavy = _flank(histogram[:, MIDDLE:], nights, settings)
+    flanks[:, MIDDLE::-1], heavy_below = _flank(histogram[:, MIDDLE::-1], nights, settings)
+    return 0.5 * estimate + 0.5 * flanks, heavy, heavy_below
+
+
+def _flank(
+    histogram: np.ndarray, nights: np.ndarray, settings: Settings
+) -> tuple[np.ndarray, np.ndarray]:
+    """Density to one side of the middle: normal, but exponential from `_FLANK` on where the series shows it.
+
+    The mean excess over `_FLANK` scales tells: it is `_NORMAL_EXCESS` for the normal law.  Only what exceeds that by
+    more than its standard error counts; between the two laws the logarithm is interpolated.
+    """
+    residual = GRID[MIDDLE:]
+    inside = (residual > _FLANK) & (residual <= settings.spike)
+    count = histogram[:, inside].sum(axis=1)
+    some = np.maximum(count, 1)
+    excess = histogram[:, inside] @ (residual[inside] - _FLANK) / some
+    heavier = excess / _NORMAL_EXCESS - 1 - 0.9 / np.sqrt(some)
+    weight = np.clip(heavier / _EXPONENTIAL, 0, 1)[:, None]
+    length = np.maximum(excess, _NORMAL_EXCESS)[:, None]
+    normal = -0.5 * residual**2 - 0.5 * np.log(2 * np.pi)
+    tail = np.log(some / nights)[:, None] - np.log(length) - (residual - _FLANK) / length
+    tail = np.where(residual > _FLANK, np.maximum(tail, normal), normal)
+    return np.exp((1 - weight) * normal + weight * tail), weight[:, 0]
 
 
 def _seen(histogram: np.ndarray, settings: Settings) -> np.ndarray:

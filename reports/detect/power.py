@@ -41,7 +41,7 @@ def threshold(among: int, settings: Settings) -> float:
 def _least_shift(noise: Noise, nights: int, among: int, settings: Settings, chance: float) -> np.ndarray:
     first = _moments(noise, _SHIFTS[None, :] * np.ones((len(noise.level), 1)), noise.log_first, settings)
     later = _moments(noise, _SHIFTS[None, :] * (1 - noise.memory[:, None]), noise.log_density, settings)
-    factor = (noise.anchor / (noise.anchor + nights))[:, None]
+    factor = (noise.trust * noise.anchor / (noise.anchor + nights))[:, None]
     mean = (first[0] + (nights - 1) * later[0]) * factor
     deviation = np.sqrt(first[1] + (nights - 1) * later[1]) * factor
     price = settings.length_price * np.log(max(nights, 2) / 2)
