@@ -64,7 +64,7 @@ def read(path: Path = FILE) -> list[Entry]:
         return []
     except (OSError, YAMLError) as error:
         raise AcknowledgedError(f"{path}: {' '.join(str(error).split())}") from error
-    entries = (raw or {}).get("acknowledged") if isinstance(raw or {}, dict) else None
+    entries: Any = (raw or {}).get("acknowledged") if isinstance(raw or {}, dict) else None
     if raw and (set(raw) != {"acknowledged"} or not isinstance(entries or [], list)):
         raise AcknowledgedError(f"{path}: must hold one list, `acknowledged`")
     return [_entry(one, f"{path}:{entries.lc.item(i)[0] + 1}") for i, one in enumerate(entries or [])]

@@ -1,4 +1,4 @@
-"""How fast the archive is taken in: `python -m reports.speed [--documents N] [--rows N]` prints a table.
+"""How fast the archive is taken in and judged: `python -m reports.speed [--documents N] [--rows N]` prints a table.
 
 Documents are records of four GPUs with 12 metrics of 100 samples each (about 40 kB), one folder a check and night;
 perflog rows are those of this suite's own format. Both are made in a temporary folder first, which is not timed.
@@ -43,33 +43,38 @@ def write_documents(archive: Path, count: int) -> None:
         synthetic.write(archive, record, number)
 
 
-def write_perflog(archive: Path, rows: int) -> None:
-    """One log of `rows` lines: 50 metrics a run."""
+def write_perflog(archive: Path, rows: int, nodes: int = 64, first: int = 0) -> None:
+    """One log of `rows` lines: 50 metrics a run with a noise of 1 %, `nodes` runs a night from night `first` on."""
     path = archive / "bench" / "gpu" / "Plain.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     start = datetime(2026, 1, 1, 18)
-    with path.open("w") as stream:
-        stream.write(_HEADER + "\n")
+    rng = random.Random(first)
+    fresh = not path.exists()
+    with path.open("a") as stream:
+        if fresh:
+            stream.write(_HEADER + "\n")
         for number in range(rows):
-            run = number // 50
-            when = (start + timedelta(days=run // 64, seconds=run % 64)).isoformat()
+            run = number // 50 + first * nodes
+            when = (start + timedelta(days=run // nodes, seconds=run % nodes)).isoformat()
             stream.write(
-                f"pass|{when}+00:00|bench|gpu|cuda|Plain|f5fa858e|{run}|n{run % 64:02d}||null|"
-                f"m{number % 50}|{1000 + number % 977 / 100}|GB/s|0|null|null|null\n"
+                f"pass|{when}+00:00|bench|gpu|cuda|Plain|f5fa858e|{run}|n{run % nodes:03d}||null|"
+                f"m{number % 50}|{1000 * rng.gauss(1, 0.01):.3f}|GB/s|0|null|null|null\n"
             )
 
 
-def _timed(archive: Path, store: Path) -> tuple[float, float, float]:
-    """Seconds by the clock and of processor, and GiB (largest resident set), of one `tenken ingest` as users run it."""
+def _timed(archive: Path, store: Path, *command: str) -> tuple[float, float, float]:
+    """Seconds by the clock and of processor, and GiB (largest resident set), of one `tenken` command as users run it."""
     begin = time.monotonic()
     code = (
         "import resource, sys; from tenken.cli import main; rc = main(sys.argv[1:]); "
         "r = resource.getrusage(resource.RUSAGE_SELF); print(r.ru_utime + r.ru_stime, r.ru_maxrss); sys.exit(rc)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "ingest", "--archive", str(archive), "--store", str(store)],
-        check=True, capture_output=True, text=True,
+        [sys.executable, "-c", code, *(command or ("ingest",)), "--archive", str(archive), "--store", str(store)],
+        capture_output=True, text=True,
     )  # fmt: skip
+    if done.returncode not in (0, 1, 3):
+        raise RuntimeError(done.stderr)
     cpu, memory = done.stdout.split()[-2:]
     return time.monotonic() - begin, float(cpu), int(memory) / 2**20
 
@@ -78,6 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--documents", type=int, default=20_000)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--nights", type=int, default=200, help="of the gate's fleet; 0: no gate (default: 200)")
     parser.add_argument("--folder", type=Path, help="where to make the archives (default: a temporary folder)")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -95,6 +101,20 @@ def main() -> None:
                 print(
                     f"| {case} | {seconds:.1f} | {cpu:.1f} | {count / seconds * 60:,.0f} | {memory:.2f} |", flush=True
                 )
+
+        if options.nights:
+            archive, store = folder / "fleet", folder / "fleet.duckdb"
+            write_perflog(archive, 10_000 * options.nights, 200)
+            _timed(archive, store)
+            gate = ("gate", "--no-ingest", "--max-age", "0", "--output", str(folder / "out"))
+            _row(f"gate over 10000 series x {options.nights} nights", _timed(archive, store, *gate))
+            write_perflog(archive, 10_000, 200, options.nights)
+            _timed(archive, store)
+            _row("gate again with one new night", _timed(archive, store, *gate))
+
+
+def _row(case: str, cost: tuple[float, float, float]) -> None:
+    print(f"| {case} | {cost[0]:.1f} | {cost[1]:.1f} | | {cost[2]:.2f} |", flush=True)
 
 
 if __name__ == "__main__":
