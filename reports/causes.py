@@ -83,7 +83,7 @@ def findings(history: History, found: Findings, settings: Settings) -> list[Find
     """
     events = [e for e in found.events if not _flapping(e, found.events, len(history.nights))]
     flaps = [e for e in found.events if _flapping(e, found.events, len(history.nights))]
-    enough = threshold(found.judged, settings)
+    enough = threshold(max(1, found.judged), settings)
     out: list[Finding] = []
     for group in group_events(events, labels(history)):
         if sum(e.evidence for e in group.events) >= enough:

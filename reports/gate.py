@@ -201,7 +201,8 @@ def _incomplete(one: Judged, least: int, max_age: int) -> list[str]:
     history, out = one.history, []
     if not one.found.judged:
         out.append(
-            f"{history.system}: no series has {least} nights yet (most: {len(history.nights)}): nothing was judged"
+            f"{history.system}: no series has {least} nights of baseline yet, which is after {least * 3 // 2} nights "
+            f"(there are {len(history.nights)}): nothing was judged"
         )
     age = (datetime.now(timezone.utc) - timedelta(hours=12)).date() - one.night
     if max_age and age.days > max_age:

@@ -64,7 +64,7 @@ def sentence(history: History, finding: Finding) -> str:
 def power_sentence(one: Judged, least: int) -> str:
     """What could have been seen at all."""
     if not one.power:
-        return f"{one.history.system}: too few nights (at least {least}) to see anything yet."
+        return f"{one.history.system}: too few nights (at least {least} of baseline) to see anything yet."
     parts = []
     for nights, (half, most) in one.power.items():
         if math.isfinite(half):
@@ -85,7 +85,7 @@ def text(gate: Gate) -> str:
         states = ", ".join(f"{n} {state}" for state, n in sorted(one.states.items()))
         lines.append(
             f"\n{one.history.system}, night of {one.night}: {len(one.history.series)} series over "
-            f"{len(one.history.nights)} nights; {states} (judged from {gate.least} nights on)"
+            f"{len(one.history.nights)} nights; {states} (judged from {gate.least} nights of baseline on)"
         )
         for finding in one.findings:
             word = (

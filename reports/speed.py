@@ -26,7 +26,7 @@ _HEADER = (
 
 def write_documents(archive: Path, count: int) -> None:
     """`count` records, all different, as an archive of 64 nodes has them."""
-    start = datetime(2026, 1, 1, 18)
+    start = datetime(2025, 1, 1, 18)
     rng = random.Random(1)
     values = {name: 3000.0 + 100 * i for i, name in enumerate(("copy", "scale", "triad"))}
     for number in range(count):
@@ -47,7 +47,7 @@ def write_perflog(archive: Path, rows: int, nodes: int = 64, first: int = 0) -> 
     """One log of `rows` lines: 50 metrics a run with a noise of 1 %, `nodes` runs a night from night `first` on."""
     path = archive / "bench" / "gpu" / "Plain.log"
     path.parent.mkdir(parents=True, exist_ok=True)
-    start = datetime(2026, 1, 1, 18)
+    start = datetime(2025, 1, 1, 18)
     rng = random.Random(first)
     fresh = not path.exists()
     with path.open("a") as stream:
@@ -63,7 +63,7 @@ def write_perflog(archive: Path, rows: int, nodes: int = 64, first: int = 0) -> 
 
 
 def _timed(archive: Path, store: Path, *command: str) -> tuple[float, float, float]:
-    """Seconds by the clock and of processor, and GiB (largest resident set), of one `tenken` command as users run it."""
+    """Seconds by the clock and of processor, and GiB (largest resident set), of one `tenken` command."""
     begin = time.monotonic()
     code = (
         "import resource, sys; from tenken.cli import main; rc = main(sys.argv[1:]); "

@@ -20,7 +20,7 @@ from tenken.archive import RECORD
 from tenken.document import quantile
 
 SYSTEM, PARTITION, NODES, GPUS, NIGHTS, SEED = "synthetic", "gpu", 64, 2, 60, 20261121
-FIRST = datetime(2026, 9, 1, 18, 0, 0)
+FIRST = datetime(2025, 9, 1, 18, 0, 0)
 #: Night from which all nodes have the new driver
 NEW_DRIVER = 52
 DRIVERS = ("580.95.05", "580.126.09")

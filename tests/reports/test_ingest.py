@@ -20,7 +20,7 @@ from reports.ingest import Ingested, NoArchive, ingest
 from reports.store import VERSION, StoreError, open_store
 from tenken.cli import main
 
-NOW = datetime(2026, 11, 1)
+NOW = datetime(2025, 11, 1)
 
 
 def take(archive: Path, store: Path, **options: Any) -> Ingested:
@@ -34,7 +34,7 @@ def rows(archive: Path, store: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def entry(day: int, node: str = "n00", value: float = 100.0, **changes: Any) -> dict[str, Any]:
-    when = datetime(2026, 9, day, 18)
+    when = datetime(2025, 9, day, 18)
     metrics = [synthetic.metric("triad", {"gpu": g}, [value + g, value + g + 1, value + g + 2]) for g in (0, 1)]
     record = synthetic.record("m", node, when, "Stream", "stream", metrics, synthetic.devices(node))
     return {**record, **changes}
@@ -84,12 +84,12 @@ def test_a_second_pass_reads_nothing_again(archive: Path, store: Path, monkeypat
 
 
 def test_dates_long_gone_are_left_alone_unless_asked(archive: Path, store: Path) -> None:
-    late = synthetic.write(archive, entry(1, session="s2", time="2026-10-25T18:00:00Z"), 7)
+    late = synthetic.write(archive, entry(1, session="s2", time="2025-10-25T18:00:00Z"), 7)
     old = time.time() - 60
     for path in archive.rglob("*"):
         os.utime(path, (old, old))
     take(archive, store)
-    first = next(archive.glob("m/gpu/2026-09-01/*"))
+    first = next(archive.glob("m/gpu/2025-09-01/*"))
     (first / "late.json").write_text(json.dumps(entry(1, node="n07")))
     os.utime(first.parent, (old, old))
     assert take(archive, store).records == 0
@@ -114,7 +114,7 @@ def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
         ("[]", "not a tenken-record/1 file but 'list'"),
         (json.dumps({**entry(7), "time": "1970-01-01T00:00:00Z"}), "a clock was not set"),
         (json.dumps({**entry(7), "time": "2031-01-01T00:00:00Z"}), "in the future"),
-        (json.dumps({**entry(7), "time": "2026-08-01T00:00:00Z"}), "a clock jumped"),
+        (json.dumps({**entry(7), "time": "2025-08-01T00:00:00Z"}), "a clock jumped"),
         (json.dumps({**entry(7), "time": "noon"}), "time 'noon' is none"),
         (json.dumps({k: v for k, v in entry(7).items() if k != "environ"}), "lacks or misshapes 'environ'"),
         (json.dumps({**entry(7), "verdict": "GOOD"}), "unknown verdict 'GOOD'; allowed: FAIL"),
@@ -123,12 +123,12 @@ def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
     ],
 )
 def test_bad_files_are_listed_and_stop_nothing(archive: Path, store: Path, text: str, reason: str) -> None:
-    path = archive / "m" / "gpu" / "2026-09-03" / "Bad" / "x.json"
+    path = archive / "m" / "gpu" / "2025-09-03" / "Bad" / "x.json"
     path.parent.mkdir()
     path.write_text(text)
     found = take(archive, store)
     assert found.records == 5
-    assert [file for file, _ in found.bad] == ["m/gpu/2026-09-03/Bad/x.json"]
+    assert [file for file, _ in found.bad] == ["m/gpu/2025-09-03/Bad/x.json"]
     assert reason in found.bad[0][1]
     again = take(archive, store)
     assert (again.bad, again.known_bad) == ([], 1)
@@ -182,13 +182,13 @@ WIDE = "job_completion_time,version,display_name,system,partition,environ,jobid,
 
 
 def ours(day: int, name: str = "triad.host", value: str = "100", verdict: str = "PASS", session: str = "s") -> str:
-    when = f"2026-09-{day:02d}T18:00:00+00:00"
+    when = f"2025-09-{day:02d}T18:00:00+00:00"
     return f"pass|{when}|m|gpu|cuda|Lone|1|n00|{session}|{verdict}|{name}|{value}|GB/s|0|null|null|null\n"
 
 
 def test_logs_are_read_on_from_where_they_were_left(archive: Path, store: Path) -> None:
     log = archive / "m" / "gpu" / "Lone.log"
-    log.write_text(OURS + ours(1) + ours(2) + "pass|2026-09-03T18:0")
+    log.write_text(OURS + ours(1) + ours(2) + "pass|2025-09-03T18:0")
     found = take(archive, store)
     assert (found.lines, found.bad) == (2, [])
     log.write_text(OURS + ours(1) + ours(2) + ours(3, verdict="INVALID"))
@@ -215,9 +215,9 @@ def test_a_run_that_is_there_as_a_record_is_not_counted_from_the_log(archive: Pa
     log = archive / "m" / "gpu" / "Stream.log"
     record = entry(1)
     line = (
-        f"pass|2026-09-01T18:00:01|m|gpu|cuda|{record['check']}|1|n00|{{}}|PASS|triad.gpu0|101|GB/s|0|null|null|null\n"
+        f"pass|2025-09-01T18:00:01|m|gpu|cuda|{record['check']}|1|n00|{{}}|PASS|triad.gpu0|101|GB/s|0|null|null|null\n"
     )
-    log.write_text(OURS + line.format(record["session"]) + line.format("20260909T180000Z-5eed00"))
+    log.write_text(OURS + line.format(record["session"]) + line.format("20250909T180000Z-5eed00"))
     take(archive, store)
     assert rows(archive, store, "SELECT count(*) FROM runs WHERE kind = 'perflog'") == [(1,)]
     late = entry(9)
@@ -233,15 +233,15 @@ def test_plain_suites_with_other_columns(tmp_path: Path, store: Path) -> None:
     (archive / "site" / "cpu").mkdir(parents=True)
     (archive / "site" / "cpu" / "Osu.log").write_text(
         WIDE
-        + "2026-09-01T18:00:00,4.10,Osu %n=2,site,cpu,gnu,7,n[1-2],pass,12.5,MB/s\n"
-        + "2026-09-02T18:00:00,4.10,Osu %n=2,site,cpu,gnu,8,n[1-2],pass,null,MB/s\n"
-        + "2026-09-03T18:00:00,4.10,Osu %n=2,site,cpu,gnu,9,n[1-2],pass,x,MB/s\n"
-        + "2026-09-04T18:00:00,4.10,Osu %n=2,site\n"
+        + "2025-09-01T18:00:00,4.10,Osu %n=2,site,cpu,gnu,7,n[1-2],pass,12.5,MB/s\n"
+        + "2025-09-02T18:00:00,4.10,Osu %n=2,site,cpu,gnu,8,n[1-2],pass,null,MB/s\n"
+        + "2025-09-03T18:00:00,4.10,Osu %n=2,site,cpu,gnu,9,n[1-2],pass,x,MB/s\n"
+        + "2025-09-04T18:00:00,4.10,Osu %n=2,site\n"
     )
     (archive / "site" / "cpu" / "Latency.log").write_text(
-        "job_completion_time|perf_var|perf_value|perf_unit\n2026-09-01T18:00:00|latency|1.5|us\n"
+        "job_completion_time|perf_var|perf_value|perf_unit\n2025-09-01T18:00:00|latency|1.5|us\n"
     )
-    (archive / "site" / "cpu" / "Build.log").write_text("result|job_completion_time\npass|2026-09-01T18:00:00\n")
+    (archive / "site" / "cpu" / "Build.log").write_text("result|job_completion_time\npass|2025-09-01T18:00:00\n")
     (archive / "site" / "cpu" / "None.log").write_text("a|b\n1|2\n")
     found = take(archive, store)
     assert sorted(found.bad) == [
@@ -304,7 +304,7 @@ def _process(archive: Path, store: Path, before: str = "") -> subprocess.Popen[s
 
 def _many(archive: Path, count: int) -> None:
     for number in range(count):
-        when = datetime(2026, 9, 1, 18) + timedelta(days=number % 20, seconds=number)
+        when = datetime(2025, 9, 1, 18) + timedelta(days=number % 20, seconds=number)
         synthetic.write(archive, entry(1, session="s", time=f"{when:%Y-%m-%dT%H:%M:%SZ}"), number + 100)
 
 
