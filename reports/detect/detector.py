@@ -153,7 +153,9 @@ class Detector:
             judged = int(np.count_nonzero(watched))
             for evidence, is_worse in ((worse, True), (better, False)):
                 for row in self._report(evidence, judged):
-                    found.append(self._open_event(int(row), night, evidence, is_worse))
+                    event = self._open_event(int(row), night, evidence, is_worse)
+                    if event is not None:
+                        found.append(event)
         self.night += 1
         return found
 
@@ -269,21 +271,27 @@ class Detector:
         passed = np.flatnonzero(log_p[order] <= np.log(level * rank / among) + 1e-9)
         return np.sort(order[: passed[-1] + 1]) if len(passed) else np.empty(0, int)
 
-    def _open_event(self, row: int, night: int, evidence: Evidence, worse: bool) -> Event:
+    def _open_event(self, row: int, night: int, evidence: Evidence, worse: bool) -> Event | None:
+        """Take note of a change and of the level after it; None for one that is smaller than the floor."""
         assert self._noise is not None
         drift = int(evidence.hypothesis[row]) >= len(self.settings.steps)
         start = max(int(evidence.start[row]), self._origin)
         begin = max(start, night - _RECENT + 1) if drift else start
         first, column = begin - self._origin, night - self._origin
+        one = np.array([row])
+        self._worse.forget(one)
+        self._better.forget(one)
+        moved, _, _ = estimate_shift(
+            self._noise.take(one), self._cost[one, first : column + 1] - self._offset[one, None]
+        )
+        if abs(moved[0]) < self._floor(one)[0]:
+            return None
         self._plain[row, start - self._origin : first] = np.nan
         before = self._offset[row]
         self._former[row] = before
         self._segment[row] = begin
         self._settled[row] = night + self.settings.settle + 1
-        size, low, high = self._relocate(np.array([row]), first, column)
-        one = np.array([row])
-        self._worse.forget(one)
-        self._better.forget(one)
+        size, low, high = self._relocate(one, first, column)
         total = float(evidence.total[row])
         event = Event(
             series=row,
@@ -291,9 +299,9 @@ class Detector:
             worse=worse,
             change_night=start,
             found_night=night,
-            size=size[0],
-            low=low[0],
-            high=high[0],
+            size=float(size[0]),
+            low=float(low[0]),
+            high=float(high[0]),
             evidence=total,
             p_value=float(np.exp(self._log_p(np.array([total]))[0])),
         )

@@ -26,7 +26,7 @@ class Evidence:
     hypothesis: np.ndarray  # index of the best hypothesis: the steps, then the slopes
     start: np.ndarray  # night on which the change began, under it
     nights: np.ndarray  # number of nights with a value since then
-    alone: np.ndarray  # True where this night is beyond everything ordinary, whatever the others are
+    alone: np.ndarray  # True where this night is worse than anything ordinary, whatever the others are
 
 
 class Bank:
@@ -50,11 +50,14 @@ class Bank:
             state[rows] = 0
 
     def advance(self, night: int, cost: np.ndarray, noise: Noise) -> Evidence:
-        """Take in one night's costs, shape (series,), NaN where there is none."""
+        """Take in one night's costs, shape (series,), NaN where there is none.
+
+        What is worse than the largest step that is tried counts as that step.
+        """
         value = ((cost - noise.level) / noise.scale).astype(np.float32)
         there = ~np.isnan(value)
-        value = np.where(there, value, 0).astype(np.float32)
         spread = noise.spread.astype(np.float32)[:, None]
+        value = np.minimum(np.where(there, value, 0), self._steps[-1] * spread[:, 0]).astype(np.float32)
         memory = noise.memory.astype(np.float32)[:, None]
         limit = _REMEMBERED * spread
         flat = noise.log_density.ravel()
@@ -65,7 +68,7 @@ class Bank:
         at = cell(residual) + rows
         unchanged = flat[at]
         unchanged_first = noise.log_first.ravel()[at]
-        alone = unchanged[:, 0] <= flat[noise.edge + rows[:, 0]]
+        alone = residual[:, 0] >= noise.edge * PITCH - REACH
 
         shift_first = self._shift(np.zeros_like(self._nights)) * spread
         shift = self._shift(self._nights) * spread
@@ -112,11 +115,8 @@ class Bank:
         edge = (noise.edge.astype(np.float32) * np.float32(PITCH) - np.float32(REACH))[:, None]
         best = noise.log_density.ravel()[cell(edge - shift) + self._rows] - unchanged
         reach = np.where(noise.unseen.ravel()[at], np.float32(settings.overshoot), np.inf)
-        holds = (
-            (residual >= edge)
-            & (shift >= settings.least_overshot * noise.spread[:, None])
-            & (residual - shift <= reach)
-        )
+        holds = (residual >= edge) & (residual - shift <= reach)
+        holds[:, : len(self._steps)] &= self._steps >= settings.least_overshot
         holds[:, len(self._steps) :] = False
         return np.where(holds, np.maximum(gain, best), gain)
 

@@ -61,4 +61,4 @@ class Settings:
     #: a bad night may exceed the shift by this many standard deviations at no cost if the series has no spikes
     overshoot: float = 4.0
     #: ... and shifts smaller than this many standard deviations gain nothing from it
-    least_overshot: float = 2.2
+    least_overshot: float = 2.5
