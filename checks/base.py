@@ -67,6 +67,11 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: :default: ``False``
     uses_mpi = variable(bool, value=False)
 
+    #: Whether the program uses GPUs although its metrics come for ranks.
+    #:
+    #: :default: ``False``
+    on_gpus = variable(bool, value=False)
+
     #: Command-line arguments of the program by long name without dashes; True for a flag, None to leave one out.
     arguments = variable(dict, value={})
 
@@ -111,7 +116,7 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @property
     def uses_gpus(self) -> bool:
-        return "gpu" in self.subjects or "pair" in self.subjects
+        return self.on_gpus or "gpu" in self.subjects or "pair" in self.subjects
 
     @run_after("setup")
     def refuse_a_broken_archive(self):
@@ -132,6 +137,17 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         self.env_vars.setdefault("OMP_PLACES", "cores")
         if self.uses_gpus and self.machine.gpu_resource:
             self.num_gpus_per_node = self.gpus
+
+    @run_before("run")
+    def count_flexible_ranks(self):
+        """ReFrame counts the nodes of `num_tasks = 0` only after it has written the launch line: `mpirun -np 0`."""
+        if self.num_tasks > 0 or self.is_dry_run():
+            return
+        at_least = -self.num_tasks or self.num_tasks_per_node
+        self.job.num_tasks_per_node = self.num_tasks_per_node
+        self.num_tasks = self.job.guess_num_tasks()
+        if self.num_tasks < at_least:
+            raise ReframeError(f"{self.num_tasks} ranks fit on the nodes that can be had; {at_least} are needed")
 
     @run_before("run")
     def set_launcher(self):
@@ -207,7 +223,11 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             self.machine.reference_lookup(result),
             status,
         )
-        return judged, result, error, text
+        return verdict.extended(judged, self.relations(result)), result, error, text
+
+    def relations(self, result: document.Document) -> list[verdict.Finding]:
+        """What a check finds by holding figures of one document against each other and against the machine."""
+        return []
 
     def exit_status(self) -> tuple[int | None, str | None]:
         """The program's exit status as the job printed it, and what is wrong with the job if it was cut short."""

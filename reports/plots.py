@@ -475,8 +475,10 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
     key = max(keys, key=lambda k: len(figures(k)))
     rows = [r for r in rows if _numeric(r.at.get(key))]
 
+    names = _labels(rows, key)
+
     def path_of(row: Row) -> str:
-        rest = ", ".join(words.coordinate(k, v) for k, v in sorted(row.at.items()) if k != key)
+        rest = ", ".join(words.coordinate(k, v) for k, v in sorted(row.at.items()) if k != key and k not in names)
         several = len({(_who(r, rows)) for r in rows}) > 1
         return ", ".join(x for x in (row.title, _who(row, rows) if several else "", rest) if x)
 
@@ -521,6 +523,16 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
         figure,
         f"{_names(rows)} against {'size' if key == 'bytes' else key.replace('_', ' ')}; shaded p5 to p95",
     )
+
+
+def _labels(rows: Sequence[Row], key: str) -> set[str]:
+    """Coordinates in words that only name the points along `key`, one word for each place: no lines of their own."""
+    found = set()
+    for name in _unique(k for r in rows for k in r.at if k != key and not _numeric(r.at[k])):
+        places = {(r.at.get(name), float(r.at[key])) for r in rows}
+        if len(places) > 1 and len(places) == len({word for word, _ in places}):
+            found.add(name)
+    return found
 
 
 def _numeric(value: Any) -> bool:

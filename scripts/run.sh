@@ -10,11 +10,13 @@ if [ "$system" = local ]; then
     home=$(sh scripts/nvcc.sh) || exit
     [ -z "$home" ] || export CUDA_HOME="$home"
 fi
+case $system in local | h200) . scripts/mpi.sh ;; esac
 tenken systems describe "$system" || exit
 # what does not apply here, and check files that do not import: the page lists both
 tenken checks --system "$system" --mode "$mode" --save || exit
 echo "+ reframe -c checks -r --system $system --mode $mode $*"
-reframe -c checks -r --system "$system" --mode "$mode" "$@"
+# past TENKEN_LIMIT reframe is ended: it cancels its jobs, and what ran is reported
+${TENKEN_LIMIT:+timeout -k 5m "$TENKEN_LIMIT"} reframe -c checks -r --system "$system" --mode "$mode" "$@"
 ran=$?
 tenken report --session "$TENKEN_SESSION" || exit
 exit $ran

@@ -20,7 +20,7 @@ from systems.errors import SystemFileError, SystemsError
 from systems.model import Node, Partition, System
 from tenken.paths import SYSTEMS
 
-TEMPLATE = SYSTEMS / "templates" / "slurm.yaml"
+TEMPLATES = {file.stem: file for file in sorted((SYSTEMS / "templates").glob("*.yaml"))}
 
 
 def register(subparsers: Any) -> None:
@@ -40,8 +40,9 @@ def register(subparsers: Any) -> None:
     add.add_argument("files", nargs="*", type=Path, metavar="FILE")
     add.set_defaults(func=_validate)
 
-    add = actions.add_parser("new", help="begin systems/NAME.yaml from a commented template for a Slurm machine")
+    add = actions.add_parser("new", help="begin systems/NAME.yaml from a commented template")
     add.add_argument("name", metavar="NAME")
+    add.add_argument("--scheduler", choices=TEMPLATES, default="slurm", help="whose template (default: %(default)s)")
     add.add_argument("--folder", type=Path, default=SYSTEMS, help="where to write it (default: systems/)")
     add.set_defaults(func=_new)
 
@@ -110,6 +111,12 @@ def describe(system: System, env: Mapping[str, str]) -> Iterator[str]:
             f"reference {reference.program}.{reference.metric} per {reference.subject}: "
             f"{span} {reference.unit}, {reference.statistic} "
             f"({reference.published or 'own runs'}: {reference.source})"
+        )
+    for relation in system.relations:
+        yield (
+            f"relation {relation.program}.{relation.metric} per {relation.subject}: time over {relation.over} from "
+            f"{relation.ratio[0]:g} to {relation.ratio[1]:g} against {relation.against}, {relation.statistic} "
+            f"({relation.published or 'own runs'}: {relation.source})"
         )
     for note in system.notes:
         yield f"note: {note}"
@@ -192,7 +199,7 @@ def _new(arguments: argparse.Namespace) -> int:
             2,
         )
     file = arguments.folder / f"{name}.yaml"
-    text = TEMPLATE.read_text(encoding="utf-8").replace('title: "NAME"', f'title: "{name}"')
+    text = TEMPLATES[arguments.scheduler].read_text(encoding="utf-8").replace('title: "NAME"', f'title: "{name}"')
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)

@@ -21,6 +21,7 @@ from systems import cache, hardware
 from systems.errors import Problem, SystemFileError, UnknownSystemError
 from systems.hardware import Sheets
 from systems.model import (
+    NODES,
     Container,
     Environment,
     GpuSheet,
@@ -29,6 +30,7 @@ from systems.model import (
     Partition,
     Patience,
     Reference,
+    Relation,
     System,
     UserVariable,
     duration_seconds,
@@ -174,6 +176,7 @@ def _system(name: str, data: Mapping[str, Any], sheets: Sheets) -> System:
         modules_system=data.get("modules_system", "nomod"),
         variables={key: UserVariable(name=key, **raw) for key, raw in data.get("variables", {}).items()},
         references=tuple(_reference(raw) for raw in data.get("references", ())),
+        relations=tuple(_relation(raw) for raw in data.get("relations", ())),
     )
 
 
@@ -215,7 +218,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         prepare=tuple(raw.get("prepare", ())),
         prerun=tuple(raw.get("prerun", ())),
         env_vars=raw.get("env_vars", {}),
-        features=frozenset(raw.get("features", ())),
+        features=_features(raw),
         promises=frozenset(raw.get("promises", ())),
         max_jobs=raw.get("max_jobs"),
         time_limit=raw.get("time_limit"),
@@ -225,6 +228,12 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
             for item in raw.get("containers", ())
         ),
     )
+
+
+def _features(raw: Mapping[str, Any]) -> frozenset[str]:
+    """Those of the file, and `nodes` where a job can have several."""
+    several = (raw["node"].get("count") or 1) > 1 and raw["scheduler"] != "local"
+    return frozenset(raw.get("features", ())) | ({NODES} if several else set())
 
 
 def _patience(raw: Mapping[str, Any]) -> Patience:
@@ -286,6 +295,25 @@ def _reference(raw: Mapping[str, Any]) -> Reference:
         date=raw["date"],
         driver=raw.get("driver"),
         source=raw["source"],
+        published=raw.get("published"),
+        note=raw.get("note"),
+    )
+
+
+def _relation(raw: Mapping[str, Any]) -> Relation:
+    program, _, metric = raw["metric"].partition(".")
+    return Relation(
+        program=program,
+        metric=metric,
+        subject=raw["subject"],
+        at=raw.get("at", {}),
+        statistic=raw.get("statistic", "median"),
+        over=raw["over"],
+        against=raw["against"],
+        ratio=(raw["ratio"][0], raw["ratio"][1]),
+        date=raw["date"],
+        source=raw["source"],
+        count=raw.get("count"),
         published=raw.get("published"),
         note=raw.get("note"),
     )

@@ -26,6 +26,8 @@ from systems.errors import UnknownSystemError, UnsetVariableError
 #: What a check cannot start without and an environment can build. A partition has two of them: `cuda` when its
 #: nodes have CUDA devices, `mpi` when an MPI starts there.
 FEATURES = ("cuda", "openacc", "openmp", "mpi")
+#: A third feature of partitions, never written in a file: a job there can have several nodes.
+NODES = "nodes"
 
 _VARIABLE = re.compile(r"\$\{(TENKEN_[A-Z0-9_]+)\}")
 _PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
@@ -329,6 +331,28 @@ class Reference:
 
 
 @dataclass(frozen=True)
+class Relation:
+    """How the time of a metric here stands to another machine's: from `ratio[0]` at small values of the coordinate
+    `against` to `ratio[1]` at large ones. `tenken ratio` draws what was measured beside it."""
+
+    program: str
+    metric: str
+    subject: str
+    at: Mapping[str, str | float]
+    """Coordinates of the metric."""
+    statistic: str
+    over: str
+    """The other machine or GPU."""
+    against: str
+    ratio: tuple[float, float]
+    date: str
+    source: str
+    count: int | None = None
+    published: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
 class System:
     """A machine."""
 
@@ -349,6 +373,7 @@ class System:
     """ReFrame's name."""
     variables: Mapping[str, UserVariable] = field(default_factory=dict)
     references: tuple[Reference, ...] = ()
+    relations: tuple[Relation, ...] = ()
     notes: tuple[str, ...] = ()
     """What was found odd while looking (`local`)."""
 

@@ -15,7 +15,7 @@ from typing import Any
 from systems.errors import Problem
 from systems.model import variables_in
 from systems.yamlfile import Document, KeyPath
-from tenken.catalogue import Program
+from tenken.catalogue import Metric, Program
 
 #: Back ends of config/ (slurm, pbs, nqsv, gridengine), then those that ReFrame 4.10 brings.
 SCHEDULERS = ("slurm", "pbs", "nqsv", "gridengine", "local", "ssh", "torque", "lsf", "oar", "flux")
@@ -35,6 +35,7 @@ _TYPES = {
     "null": "null",
 }
 # Maps whose keys are names that the author chose: how to speak of what stands below one.
+_LISTS = ("partitions", "environments", "variables", "gpus", "hosts", "references", "relations")
 _NAMED = {
     "partitions": "partition",
     "environments": "environment",
@@ -51,14 +52,22 @@ def place(path: KeyPath, data: Any) -> str:
     for depth, part in enumerate(path):
         here = _below(here, part)
         before = path[depth - 1] if depth else None
-        if depth == 0 and part in ("partitions", "environments", "variables", "gpus", "hosts", "references"):
+        if depth == 0 and part in (
+            "partitions",
+            "environments",
+            "variables",
+            "gpus",
+            "hosts",
+            "references",
+            "relations",
+        ):
             if len(path) == 1:
                 words.append(f"'{part}'")
         elif depth == 1 and before in _NAMED:
             words.append(f"{_NAMED[before]} '{part}'")
-        elif before == "references":
+        elif before in ("references", "relations"):
             metric = here.get("metric") if isinstance(here, dict) else None
-            words.append(f"reference {int(part) + 1}" + (f" ({metric})" if isinstance(metric, str) else ""))
+            words.append(f"{before[:-1]} {int(part) + 1}" + (f" ({metric})" if isinstance(metric, str) else ""))
         elif isinstance(part, int):
             words.append(f"item {part + 1}")
         else:
@@ -152,7 +161,8 @@ def meaning(
 ) -> list[Problem]:
     """What a schema cannot say: names that must exist elsewhere, units of metrics, promises that fit.
 
-    `document.data` has the right shape already. `catalogue` is only called when there are references.
+    `document.data` has the right shape already. `catalogue` is only called when there are references or
+    relations.
     """
     data = document.data
     problems: list[Problem] = []
@@ -177,6 +187,12 @@ def meaning(
         programs = catalogue()
         for index, reference in enumerate(data["references"]):
             _reference(index, reference, data, programs, wrong)
+    for index, relation in enumerate(data.get("relations", ())):
+        path: KeyPath = ("relations", index)
+        shown = f"relation {index + 1} ({relation['metric']})"
+        metric = _metric(path, relation["metric"], shown, catalogue(), wrong)
+        if metric is not None:
+            _subject(path, relation["subject"], shown, metric, wrong)
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.what))
 
 
@@ -305,21 +321,35 @@ def _reference(
                     (*path, "environ", position),
                     f"unknown environment '{environ}' in {shown}; {choices(environ, environments)}",
                 )
-    program, _, name = reference["metric"].partition(".")
+    metric = _metric(path, reference["metric"], shown, programs, wrong)
+    if metric is None:
+        return
+    if reference["unit"] != metric.unit:
+        wrong((*path, "unit"), f"wrong unit '{reference['unit']}' in {shown}; allowed: {metric.unit}")
+    _subject(path, reference["subject"], shown, metric, wrong)
+
+
+def _metric(
+    path: KeyPath,
+    full_name: str,
+    shown: str,
+    programs: Mapping[str, Program],
+    wrong: Callable[[KeyPath, str], None],
+) -> Metric | None:
+    """The metric PROGRAM.METRIC, or None after saying what is not known of it."""
+    program, _, name = full_name.partition(".")
     if program not in programs:
         known = choices(program, sorted(programs))
         wrong((*path, "metric"), f"unknown program '{program}' in {shown}; {known}")
-        return
+        return None
     metrics = programs[program].metrics
     if name not in metrics:
         known = choices(name, sorted(metrics))
         wrong((*path, "metric"), f"unknown metric '{name}' of program '{program}'; {known}")
-        return
-    metric = metrics[name]
-    if reference["unit"] != metric.unit:
-        wrong((*path, "unit"), f"wrong unit '{reference['unit']}' in {shown}; allowed: {metric.unit}")
-    if reference["subject"] not in metric.per:
-        wrong(
-            (*path, "subject"),
-            f"wrong subject '{reference['subject']}' in {shown}; {choices(reference['subject'], metric.per)}",
-        )
+        return None
+    return metrics[name]
+
+
+def _subject(path: KeyPath, subject: str, shown: str, metric: Metric, wrong: Callable[[KeyPath, str], None]) -> None:
+    if subject not in metric.per:
+        wrong((*path, "subject"), f"wrong subject '{subject}' in {shown}; {choices(subject, metric.per)}")

@@ -60,7 +60,10 @@ class Redactor:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m tenken.redact --hosts NAME,... FILE... FOLDER`: redacted copies of the files in the folder."""
+    """`python -m tenken.redact --hosts NAME,... FILE... FOLDER`: redacted copies of the files in the folder.
+
+    Of a folder given in the place of a file, an archive say, all JSON files are taken, in the same order of folders.
+    """
     parser = argparse.ArgumentParser(prog="python -m tenken.redact", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--hosts", default="", help="host names to replace besides this machine's, with commas")
     parser.add_argument("--users", default="", help="user names to replace besides this user's, with commas")
@@ -73,8 +76,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return [word for word in text.split(",") if word]
 
     redactor = Redactor(words(options.hosts), words(options.users), words(options.paths))
-    for file in options.files:
-        redactor.file(file, options.folder / file.name)
+    for given in options.files:
+        for file in sorted(given.rglob("*.json")) if given.is_dir() else [given]:
+            name = file.relative_to(given) if given.is_dir() else Path(file.name)
+            redactor.file(file, options.folder / name)
     return 0
 
 

@@ -168,6 +168,19 @@ def judge(
     return Judgement(verdict, tuple(void + misses), (), judged)
 
 
+def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:
+    """A judgement with findings of a check's own beside those of `judge`; a run that is void or waived stays so."""
+    if judgement.structural or judgement.verdict == WAIVED or not further:
+        return judgement
+    judged = dict(judgement.judged)
+    for finding in further:
+        if finding.verdict == FAIL and finding.metric in judged:
+            judged[finding.metric] = replace(judged[finding.metric], verdict=FAIL)
+    findings = (*judgement.findings, *further)
+    void = any(finding.verdict == INVALID for finding in findings)
+    return Judgement(INVALID if void else FAIL, findings, (), judged)
+
+
 def _structure(document: Document, program: Program, expect: Expectation) -> list[str]:
     """What makes the document unusable whatever its numbers are."""
     if document.program != program.name:
@@ -222,7 +235,11 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
     bad = next((n for n in numbers if not math.isfinite(n)), None)
     if bad is not None:
         wrong.append(f"{metric.id} of {metric.place} holds {bad}, which is not finite")
-    elif min(numbers) <= 0 and declared.unit in ("GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s"):
+    elif (
+        min(numbers) <= 0
+        and declared.direction == "higher"  # one of which less is better is a difference of two
+        and declared.unit in ("GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s")
+    ):
         wrong.append(f"{metric.id} of {metric.place} holds {min(numbers):g} {metric.unit}; a rate is above 0")
     else:
         wrong += [f"{metric.id}: {text}" for text in metric.inconsistencies()]

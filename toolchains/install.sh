@@ -65,7 +65,7 @@ pip "$kit"/wheels/*.whl
 pip --no-build-isolation --editable "$root"
 "$venv/bin/python" "$root/tenken/venv.py" >/dev/null
 # a copy without its history still says in every document what it is
-[ -e "$root/.git" ] || cp "$kit/REVISION" "$root/REVISION"
+git -C "$root" describe --always >/dev/null 2>&1 || cp "$kit/REVISION" "$root/REVISION"
 
 cd "$root"
 "$venv/bin/python" -m toolchains.mpi "$venv" --kit "$kit" >/dev/null || exit 1

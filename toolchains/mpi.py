@@ -56,8 +56,13 @@ if [ "$(id -u)" = 0 ]; then
 fi
 """
 
-#: Added to VENV/bin/activate: a site's own MPI is not pushed aside without being asked.
-ACTIVATE = '\ncommand -v mpirun >/dev/null 2>&1 || . "{venv}/bin/tenken-mpi.env"\n'
+#: Added to VENV/bin/activate: a site's own MPI that builds and starts programs is not pushed aside without being
+#: asked (Debian's openmpi-bin, which other packages pull in, has no headers).
+ACTIVATE = """
+if ! {{ command -v mpirun && echo '#include <mpi.h>' | mpicxx -E -x c++ -; }} >/dev/null 2>&1; then
+    . "{venv}/bin/tenken-mpi.env"
+fi
+"""
 
 
 def fetch(target: Target, cuda: str, directory: Path) -> None:

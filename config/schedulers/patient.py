@@ -7,6 +7,7 @@ end mark, not its exit code, says whether it ran through.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ class Seen:
     """Pending for a reason that waiting does not mend."""
     lost: bool = False
     """It will neither run nor end by itself (Grid Engine's Eqw): it is taken out of the queue."""
+    output_whole: bool = False
+    """Nothing is copied back after the end: what output there is, is there."""
     exit_code: int | None = None
     nodes: tuple[str, ...] = ()
     why: str = ""
@@ -58,7 +61,7 @@ class PatientJob(Job):
         super().__init__(*args, **kwargs)
         self.cancelled = False
         self.completed = False
-        self.never_ran = False
+        self.output_whole = False
         self.gone = False
         self.ended_at: float | None = None
         self.heard_at: float | None = None
@@ -121,7 +124,7 @@ class Follower:
         job._nodelist = list(seen.nodes) or job._nodelist
         if seen.ended:
             job._exitcode = seen.exit_code
-            job.ended_at = now
+            job.ended_at, job.output_whole = now, seen.output_whole
             if job.cancelled and "CANCELLED" not in seen.state:
                 job._state = f"CANCELLED ({seen.state})"
         elif seen.lost:
@@ -155,12 +158,12 @@ class Follower:
     def _give_up(self, job: PatientJob, why: str) -> None:
         self.cancel(job)
         job._state = f"CANCELLED ({why})"
-        job.never_ran, job.ended_at = True, self.clock()
+        job.output_whole, job.ended_at = True, self.clock()
 
     def _output_is_there(self, job: PatientJob) -> bool:
         """Output is copied back after the end, and shows late on a network file system."""
         now = self.clock()
-        if job.never_ran or now - (job.ended_at or now) >= self.patience.output:
+        if job.output_whole or now - (job.ended_at or now) >= self.patience.output:
             return True
         text = _output(job)
         if joblines.end_status(text) is not None:
@@ -172,6 +175,9 @@ class Follower:
     def _read_output(self, job: PatientJob) -> None:
         """The job itself knows best on which nodes it ran and how its program ended."""
         text = _output(job)
+        # ReFrame fails a job whose error file is not there: joined to the output, or never written
+        with contextlib.suppress(OSError):
+            Path(job.workdir, job.stderr).touch()
         job._nodelist = joblines.nodes(text) or job._nodelist
         if job._exitcode is None:
             job._exitcode = joblines.end_status(text)

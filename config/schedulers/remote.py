@@ -75,7 +75,7 @@ def seen(status: int | None) -> Seen:
     if status is None:
         return Seen("RUNNING")
     if status == _TIME_IS_UP:
-        return Seen("TIMEOUT", ended=True)
+        return Seen("TIMEOUT", ended=True, output_whole=True)
     if status == _NOT_REACHED:
-        return Seen("CANCELLED (ssh did not reach the host, or lost it)", ended=True)
-    return Seen("COMPLETED", ended=True, exit_code=status)
+        return Seen("CANCELLED (ssh did not reach the host, or lost it)", ended=True, output_whole=True)
+    return Seen("COMPLETED", ended=True, output_whole=True, exit_code=status)

@@ -127,18 +127,13 @@ def seen(state: str, code: int | None, nodes: str, reason: str) -> Seen:
     """A job by Slurm's words. Exit code 0 of a job that Slurm ended means nothing and is left out."""
     if state in _ENDED:
         own = state in ("COMPLETED", "FAILED")
-        return Seen(state, ended=True, exit_code=code if own else None, nodes=tuple(_hosts(nodes)))
+        return Seen(state, ended=True, exit_code=code if own else None, nodes=_named(nodes))
     if state in _PENDING:
         blocked = reason.startswith(BLOCKED)
         return Seen(state, pending=True, blocked=blocked, why=reason)
     return Seen(state or "UNKNOWN")
 
 
-def _hosts(nodes: str) -> list[str]:
-    """Host names of Slurm's `nid[1-3]`; the compact form where scontrol does not answer."""
-    if not nodes or nodes == "None assigned":
-        return []
-    try:
-        return run(["scontrol", "show", "hostnames", nodes], 10).split()
-    except CommandError:
-        return [nodes]
+def _named(nodes: str) -> tuple[str, ...]:
+    """As Slurm writes them, `nid[1-3]`; they count only where the job itself printed none."""
+    return (nodes,) if nodes and nodes != "None assigned" else ()

@@ -1,12 +1,13 @@
 # tenken_program(NAME SOURCES ... [CUDA_SOURCES ...] [OPENACC_SOURCES ...] [MPI_SOURCES ...]
-#                [LIBRARIES ...] [NEEDS CUDA|MPI ...])
+#                [LIBRARIES ...] [USES CUDA] [NEEDS CUDA|MPI ...])
 #
 # Defines the program NAME, built into bin/ and installed there. The sources of a back end are added only where
 # its option is on (TENKEN_CUDA, TENKEN_OPENACC, TENKEN_MPI); the others then see TENKEN_HAVE_CUDA and so on.
+# USES CUDA is for a program whose GPU part is all in common/cuda: it has no CUDA source of its own.
 # A program that is nothing without a back end says NEEDS and is left out where the option is off.
 function(tenken_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
-    "SOURCES;CUDA_SOURCES;OPENACC_SOURCES;MPI_SOURCES;LIBRARIES;NEEDS")
+    "SOURCES;CUDA_SOURCES;OPENACC_SOURCES;MPI_SOURCES;LIBRARIES;USES;NEEDS")
   if(arg_UNPARSED_ARGUMENTS OR NOT (arg_SOURCES OR arg_CUDA_SOURCES))
     message(FATAL_ERROR "tenken_program(${name}): needs SOURCES; not understood: '${arg_UNPARSED_ARGUMENTS}'")
   endif()
@@ -25,11 +26,12 @@ function(tenken_program name)
       target_compile_definitions(${name} PRIVATE TENKEN_HAVE_${backend}=1)
     endif()
   endforeach()
-  if(TENKEN_CUDA AND (arg_CUDA_SOURCES OR "CUDA" IN_LIST arg_NEEDS))
+  if(TENKEN_CUDA AND (arg_CUDA_SOURCES OR "CUDA" IN_LIST arg_NEEDS OR "CUDA" IN_LIST arg_USES))
     target_link_libraries(${name} PRIVATE tenken_common_cuda)
+    target_compile_definitions(${name} PRIVATE TENKEN_HAVE_CUDA=1)
   endif()
   if(TENKEN_MPI AND (arg_MPI_SOURCES OR "MPI" IN_LIST arg_NEEDS))
-    target_link_libraries(${name} PRIVATE MPI::MPI_CXX)
+    target_link_libraries(${name} PRIVATE tenken_common_mpi)
   endif()
   if(TENKEN_OPENACC AND arg_OPENACC_SOURCES)
     set_source_files_properties(${arg_OPENACC_SOURCES} PROPERTIES COMPILE_OPTIONS "${TENKEN_OPENACC_FLAGS}")

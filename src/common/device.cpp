@@ -48,6 +48,7 @@ Json DeviceHealth::json() const {
 Json Health::json() const {
     Json list = Json::array();
     for (const DeviceHealth& device : devices) list.push(device.json());
+    for (const Json& device : more_devices) list.push(device);
     Json json = Json::object();
     json.set("available", available);
     if (!available) json.set("reason", reason);

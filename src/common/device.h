@@ -85,6 +85,7 @@ struct Health {
     bool available = false;
     std::string reason = "no GPU is used";  ///< why there is none
     std::vector<DeviceHealth> devices;
+    std::vector<Json> more_devices;  ///< as other processes have read them
 
     Json json() const;
 };

@@ -191,6 +191,7 @@ Json Document::json() const {
 
     Json devices_json = Json::array();
     for (const DeviceDescription& device : devices) devices_json.push(device.json());
+    for (const Json& device : more_devices) devices_json.push(device);
 
     Json checks = Json::array();
     bool passed = !checks_.empty();  // nothing compared is nothing verified

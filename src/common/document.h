@@ -69,6 +69,7 @@ class Document {
     Build build;
     Placement placement;
     std::vector<DeviceDescription> devices;
+    std::vector<Json> more_devices;  ///< as other processes have described them
     Health health;
 
     /// Adds a metric and the limit it is held against. A metric with a sample that is not finite is not

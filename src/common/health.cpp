@@ -12,6 +12,9 @@ namespace tenken {
 
 namespace {
 
+/// A link does not come and go within a second, and asking for all of them is most of a reading.
+constexpr std::int64_t readings_per_look_at_links = 20;
+
 template <typename T>
 void lower(Optional<T>& worst, const Optional<T>& reading) {
     if (reading && (!worst || *reading < *worst)) worst = reading;
@@ -101,7 +104,8 @@ void HealthMonitor::watch(int avoid_cpu) {
     do {  // once at least, however short the timed part
         lock.unlock();
         const double begin = now_seconds();
-        fold_worst(health_.worst, nvml_->read(device_), health_.samples == 0);
+        const bool with_links = health_.samples % readings_per_look_at_links == 0;
+        fold_worst(health_.worst, nvml_->read(device_, with_links), health_.samples == 0);
         fetch_xids();
         ++health_.samples;
         seconds_reading_ += now_seconds() - begin;

@@ -102,6 +102,13 @@ Json Json::array() {
     return json;
 }
 
+Json Json::verbatim(std::string text) {
+    Json json;
+    json.type_ = Type::text_as_is;
+    json.text_ = std::move(text);
+    return json;
+}
+
 Json& Json::set(const std::string& key, Json value) {
     if (type_ != Type::object) throw std::logic_error("Json::set on something that is not an object");
     for (std::size_t i = 0; i < keys_.size(); ++i) {

@@ -45,6 +45,8 @@ class Json {
 
     static Json object();
     static Json array();
+    /// Text that is JSON already: what another process has dumped.
+    static Json verbatim(std::string text);
 
     /// Sets a key of an object; a key set before is replaced in place.
     /// @throws std::logic_error when this is not an object

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 namespace tenken {
@@ -40,6 +41,11 @@ struct Event {
     void* device;
     unsigned long long type, data;
     unsigned gpu_instance, compute_instance;
+};
+struct Pci {
+    char legacy_bus_id[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
 };
 struct Field {
     unsigned id, scope;
@@ -79,6 +85,8 @@ struct Nvml::Functions {
     int (*pcie_generation_max)(Device, unsigned*) = nullptr;
     int (*pcie_width_max)(Device, unsigned*) = nullptr;
     int (*nvlink_state)(Device, unsigned, unsigned*) = nullptr;
+    int (*nvlink_remote_pci)(Device, unsigned, Pci*) = nullptr;
+    int (*nvlink_remote_type)(Device, unsigned, int*) = nullptr;
     int (*processes)(Device, unsigned*, Process*) = nullptr;
     int (*memory)(Device, Memory*) = nullptr;
     int (*utilization)(Device, Utilization*) = nullptr;
@@ -119,23 +127,32 @@ double scaled(unsigned value, double factor) {
     return static_cast<double>(value) * factor;
 }
 
-/// Processes with a context on the GPU, this one left out. In a container NVML may tell the numbers of
-/// another PID namespace: this process, which has a context, is then one of them, unrecognised.
+std::vector<int>& processes_of_run() {
+    static std::vector<int> pids = {static_cast<int>(getpid())};
+    return pids;
+}
+
+/// Processes with a context on the GPU, those of this run left out. In a container NVML may tell the numbers
+/// of another PID namespace: those of this run, which have contexts, are then among them, unrecognised.
 int others_among(const std::vector<Process>& processes) {
-    const auto own = static_cast<unsigned>(getpid());
+    const std::vector<int>& own = processes_of_run();
     int others = 0;
     bool seen = false;
     for (const Process& process : processes) {
-        if (process.pid == own) {
+        if (std::find(own.begin(), own.end(), static_cast<int>(process.pid)) != own.end()) {
             seen = true;
         } else {
             ++others;
         }
     }
-    return seen ? others : std::max(0, others - 1);
+    return seen ? others : std::max(0, others - static_cast<int>(own.size()));
 }
 
 }  // namespace
+
+void set_processes_of_run(const std::vector<int>& pids) {
+    processes_of_run() = pids;
+}
 
 std::vector<std::string> clock_event_reasons(unsigned long long mask) {
     static const char* const names[] = {"gpu_idle",
@@ -190,6 +207,8 @@ std::shared_ptr<const Nvml> Nvml::open(std::string& why_not) {
     load(library, f.pcie_generation_max, {"nvmlDeviceGetMaxPcieLinkGeneration"});
     load(library, f.pcie_width_max, {"nvmlDeviceGetMaxPcieLinkWidth"});
     load(library, f.nvlink_state, {"nvmlDeviceGetNvLinkState"});
+    load(library, f.nvlink_remote_pci, {"nvmlDeviceGetNvLinkRemotePciInfo_v2"});
+    load(library, f.nvlink_remote_type, {"nvmlDeviceGetNvLinkRemoteDeviceType"});
     load(library, f.processes,
          {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"});
     load(library, f.memory, {"nvmlDeviceGetMemoryInfo"});
@@ -269,6 +288,32 @@ Optional<int> Nvml::nvlinks(Device device, bool only_active) const {
     return only_active ? active : links;
 }
 
+std::vector<NvLink> Nvml::links(Device device) const {
+    constexpr int type_gpu = 0;
+    constexpr int type_switch = 2;
+    const auto most = static_cast<unsigned>(field(device, field_nvlink_count, 0).value_or(18));
+    std::vector<NvLink> links;
+    for (unsigned index = 0; index < most; ++index) {
+        const Optional<unsigned> state = ask<unsigned>(call_->nvlink_state, device, index);
+        if (!state) continue;
+        NvLink link;
+        link.index = static_cast<int>(index);
+        link.active = *state != 0;
+        const Optional<int> type = ask<int>(call_->nvlink_remote_type, device, index);
+        if (type && *type == type_gpu) link.end = NvLink::End::gpu;
+        if (type && *type == type_switch) link.end = NvLink::End::nvswitch;
+        const Optional<Pci> remote = ask<Pci>(call_->nvlink_remote_pci, device, index);
+        if (link.active && remote) {
+            char address[48];
+            std::snprintf(address, sizeof address, "%04x:%02x:%02x", remote->domain, remote->bus,
+                          remote->device);
+            link.remote_pci_bus_id = std::string(address);
+        }
+        links.push_back(link);
+    }
+    return links;
+}
+
 void Nvml::describe(Device device, DeviceDescription& description) const {
     char text[96] = "";
     if (call_->driver_version != nullptr && call_->driver_version(text, sizeof text) == success) {
@@ -302,7 +347,7 @@ void Nvml::describe(Device device, DeviceDescription& description) const {
     }
 }
 
-HealthSample Nvml::read(Device device) const {
+HealthSample Nvml::read(Device device, bool with_links) const {
     HealthSample sample;
     sample.sm_clock_mhz = as<double>(ask<unsigned>(call_->clock, device, clock_sm));
     sample.memory_clock_mhz = as<double>(ask<unsigned>(call_->clock, device, clock_memory));
@@ -327,7 +372,7 @@ HealthSample Nvml::read(Device device) const {
     }
     sample.pcie_generation = as<int>(ask<unsigned>(call_->pcie_generation, device));
     sample.pcie_width = as<int>(ask<unsigned>(call_->pcie_width, device));
-    sample.nvlinks_active = nvlinks(device, true);
+    if (with_links) sample.nvlinks_active = nvlinks(device, true);
     if (call_->processes != nullptr) {
         std::vector<Process> processes(64);
         unsigned count = 64;

@@ -11,6 +11,15 @@
 
 namespace tenken {
 
+/// One NVLink port of a GPU and what it leads to.
+struct NvLink {
+    enum class End { gpu, nvswitch, unknown };
+    int index = 0;
+    bool active = false;
+    End end = End::unknown;
+    Optional<std::string> remote_pci_bus_id;  ///< where an active link ends, e.g. "0000:1b:00"
+};
+
 class Nvml {
   public:
     typedef void* Device;  ///< NVML's opaque handle
@@ -27,8 +36,11 @@ class Nvml {
     Device find(const std::string& pci_bus_id, std::string& why_not) const;
     /// Fills in what only NVML tells: driver, VBIOS, maximum clocks, ECC, MIG, PCIe, NVLinks.
     void describe(Device device, DeviceDescription& description) const;
+    /// The NVLinks of a GPU, active or not, and where they end; empty where it has none or does not tell.
+    std::vector<NvLink> links(Device device) const;
     /// One reading; what this GPU or driver does not tell is absent.
-    HealthSample read(Device device) const;
+    /// @param with_links also the NVLinks, asked one by one, which takes milliseconds
+    HealthSample read(Device device, bool with_links = true) const;
 
     /// Collects the XIDs (the driver's error reports) of one GPU from its construction on.
     class XidWatch {
@@ -54,6 +66,10 @@ class Nvml {
     void* library_ = nullptr;
     std::unique_ptr<Functions> call_;
 };
+
+/// The processes of this node that belong to this run, this one included: not counted among the others on a
+/// GPU. Without this call it is this process alone. Call it before any health is watched.
+void set_processes_of_run(const std::vector<int>& pids);
 
 /// NVML's names of the bits of a clock event reason mask, in lower case: gpu_idle, sw_power_cap, ...
 /// A bit without a name becomes "bit_N".

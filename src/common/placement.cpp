@@ -13,6 +13,7 @@
 #endif
 
 #include "common/host.h"
+#include "common/text_file.h"
 
 namespace tenken {
 
@@ -97,9 +98,8 @@ void bind_this_thread(const std::vector<int>& cpus) {
     CPU_FREE(mask);
 }
 
-std::set<int> numa_nodes_of(const void* data, std::size_t bytes) {
-    std::set<int> nodes;
-    if (bytes == 0) return nodes;
+std::vector<int> nodes_of_pages(const void* data, std::size_t bytes) {
+    if (bytes == 0) return {};
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(data) / page;
     const std::uintptr_t last = (reinterpret_cast<std::uintptr_t>(data) + bytes - 1) / page;
@@ -111,10 +111,25 @@ std::set<int> numa_nodes_of(const void* data, std::size_t bytes) {
     }
     std::vector<int> status(pages.size(), -1);
     // With no target nodes, move_pages only tells where the pages are.
-    if (syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, status.data(), 0) != 0) return nodes;
-    for (int node : status) {
-        if (node >= 0) nodes.insert(node);
+    if (syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, status.data(), 0) != 0) return {};
+    for (int& node : status) node = std::max(node, -1);
+    return status;
+}
+
+std::set<int> nodes_with_cpus() {
+    std::set<int> nodes;
+    const std::string folder = "/sys/devices/system/node";
+    for (int node : numbered_entries(folder, "node")) {
+        const auto cpus = read_text(folder + "/node" + std::to_string(node) + "/cpulist");
+        if (cpus && !cpus->empty()) nodes.insert(node);
     }
+    return nodes;
+}
+
+std::set<int> numa_nodes_of(const void* data, std::size_t bytes) {
+    const std::vector<int> pages = nodes_of_pages(data, bytes);
+    std::set<int> nodes(pages.begin(), pages.end());
+    nodes.erase(-1);
     return nodes;
 }
 

@@ -35,9 +35,15 @@ const std::vector<int>& process_cpus();
 /// Lets the calling thread run on these CPUs only; ignored where the system refuses or the list is empty.
 void bind_this_thread(const std::vector<int>& cpus);
 
-/// The NUMA nodes that hold pages of a range, by asking for up to 4096 of its pages spread evenly
-/// (move_pages; no library needed). Empty where the system does not tell. Pages never touched count as
-/// nowhere.
+/// The NUMA nodes of up to 4096 pages of a range, spread evenly (move_pages; no library needed); -1 for a
+/// page that the system does not find: never touched, or not in host memory. Empty where the system does not
+/// tell.
+std::vector<int> nodes_of_pages(const void* data, std::size_t bytes);
+
+/// The NUMA nodes that have CPUs; a GPU's memory can be a node without.
+std::set<int> nodes_with_cpus();
+
+/// The NUMA nodes that hold pages of a range, of those that nodes_of_pages() asks for.
 std::set<int> numa_nodes_of(const void* data, std::size_t bytes);
 
 }  // namespace tenken

@@ -42,22 +42,52 @@ int bad_argument(const std::string& program, const std::string& what) {
     return exit_bad_arguments;
 }
 
-/// prepare() and measure(), every exception turned into the document's status.
-void measure(Program& program, Run& run) {
+/// prepare(), every exception turned into a state that a team can agree on.
+Team::State prepare(Program& program, const Arguments& arguments) {
+    try {
+        program.prepare(arguments);
+    } catch (const Waived& waived) {
+        return {Team::State::waived, waived.what()};
+    } catch (const ArgumentError& wrong) {
+        return {Team::State::bad_argument, wrong.what()};
+    } catch (const std::exception& error) {
+        // The machine is at fault, not the command line: no driver, say.
+        return {Team::State::failed, error.what()};
+    }
+    return {};
+}
+
+/// measure(), every exception turned into the document's status.
+/// @return why the others of a team must not wait for this process; empty when it has come to the end
+std::string measure(Program& program, Run& run, bool speaks) {
     if (run.fault == Fault::sample) run.document.spoil_next_metric();
+    std::string broken;
     try {
         program.measure(run);
-        if (!run.document.checked()) run.document.fail("the program verified nothing");
+        if (speaks && !run.document.checked()) run.document.fail("the program verified nothing");
     } catch (const Waived& waived) {
         run.document.waive(waived.what());
     } catch (const std::bad_alloc&) {
-        run.document.fail("out of memory");
+        broken = "out of memory";
     } catch (const std::exception& error) {
-        run.document.fail(error.what());
+        broken = error.what();
     }
-    if (run.fault != Fault::none && run.document.status() == Status::ok) {
+    if (!broken.empty()) run.document.fail(broken);
+    if (run.fault != Fault::none && run.document.status() == Status::ok && speaks) {
         run.document.fail("the fault injected by --inject-fault was not noticed");
     }
+    return broken;
+}
+
+/// Writes the document, if one is asked for. A failure becomes the status of the run.
+void write(std::unique_ptr<DocumentFile>& file, Document& document) {
+    if (!file) return;
+    try {
+        file->write(document.json().dump());
+    } catch (const std::exception& error) {
+        document.fail(error.what());
+    }
+    file.reset();
 }
 
 }  // namespace
@@ -66,6 +96,11 @@ Waived::Waived(Waiver reason, const std::string& detail)
     : std::runtime_error(std::string(text_of(reason)) + ": " + detail) {}
 
 int run_program(Program& program, int argc, char** argv) {
+    Team alone;
+    return run_program(program, argc, argv, alone);
+}
+
+int run_program(Program& program, int argc, char** argv, Team& team) {
     const std::string name = program.name();
     Run run(name, argc, argv);
     std::string json_file;
@@ -88,38 +123,58 @@ int run_program(Program& program, int argc, char** argv) {
                      "do wrong on purpose: flip one bit of one element before the verification, or turn one "
                      "sample into a number that is not finite; the run must then fail");
 
-    std::unique_ptr<DocumentFile> file;
     try {
         arguments.parse(argc, argv);
-        if (help || show_version) {
-            std::fputs(help ? arguments.help().c_str() : (name + " " + version() + "\n").c_str(), stdout);
-            return exit_ok;
-        }
-        run.fault = fault == "element" ? Fault::element : fault == "sample" ? Fault::sample : Fault::none;
-        try {
-            program.prepare(arguments);
-        } catch (const Waived& waived) {
-            run.document.waive(waived.what());
-        } catch (const ArgumentError&) {
-            throw;
-        } catch (const std::exception& error) {
-            run.document.fail(error.what());  // the machine is at fault, not the command line: no driver, say
-        }
-        run.document.parameters = arguments.parameters();
-        if (!json_file.empty()) file.reset(new DocumentFile(json_file));
+    } catch (const ArgumentError& wrong) {
+        return team.speaks() ? bad_argument(name, wrong.what()) : exit_bad_arguments;
+    }
+    if (help || show_version) {
+        const std::string text = help ? arguments.help() : name + " " + version() + "\n";
+        if (team.speaks()) std::fputs(text.c_str(), stdout);
+        return exit_ok;
+    }
+    run.fault = fault == "element" ? Fault::element : fault == "sample" ? Fault::sample : Fault::none;
+
+    std::unique_ptr<DocumentFile> file;
+    Team::State state;
+    try {
+        team.begin();
     } catch (const std::exception& error) {
-        return bad_argument(name, error.what());
+        run.document.fail(error.what());
     }
-
-    if (run.document.status() == Status::ok) measure(program, run);
-
-    if (file) {
+    if (run.document.status() == Status::ok) state = prepare(program, arguments);
+    run.document.parameters = arguments.parameters();
+    if (!json_file.empty() && team.speaks() && state.grade != Team::State::bad_argument) {
         try {
-            file->write(run.document.json().dump());
+            file.reset(new DocumentFile(json_file));
         } catch (const std::exception& error) {
-            run.document.fail(error.what());
+            state = {Team::State::bad_argument, error.what()};
         }
     }
+    if (run.document.status() == Status::ok) state = team.agree(state);
+    if (state.grade == Team::State::bad_argument) {
+        if (team.speaks()) bad_argument(name, state.text);
+        team.end();
+        return team.speaks() ? exit_bad_arguments : exit_ok;
+    }
+    if (state.grade == Team::State::waived) run.document.waive(state.text);
+    if (state.grade == Team::State::failed) run.document.fail(state.text);
+
+    if (run.document.status() == Status::ok) {
+        team.set_last_will([&](const std::string& what) {
+            run.document.fail(what);
+            write(file, run.document);
+        });
+        const std::string broken = measure(program, run, team.speaks());
+        if (!broken.empty()) {
+            if (team.speaks()) write(file, run.document);
+            team.abandon(broken);
+        }
+    }
+    team.end();
+    if (!team.speaks()) return exit_ok;
+
+    write(file, run.document);
     std::fputs(run.document.table().c_str(), stdout);
     if (std::fflush(stdout) != 0) return exit_failed;
     switch (run.document.status()) {

@@ -8,6 +8,7 @@
 #include "common/arguments.h"
 #include "common/clock.h"
 #include "common/document.h"
+#include "common/team.h"
 
 namespace tenken {
 
@@ -72,5 +73,9 @@ class Program {
 /// table, ends with the line "NAME: STATUS[: REASON]", and writes the document for 0, 1 and 3.
 /// A run that compared nothing, or that did not notice an injected fault, is failed.
 int run_program(Program& program, int argc, char** argv);
+
+/// The same for a program that runs as several processes: one of them prints, writes the document and has the
+/// exit code; an exception in the measurement of any ends all of them.
+int run_program(Program& program, int argc, char** argv, Team& team);
 
 }  // namespace tenken

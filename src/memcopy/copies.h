@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/arguments.h"
+#include "common/copy_values.h"
 #include "common/document.h"
 #include "common/program.h"
 #include "common/verification.h"
@@ -36,14 +37,7 @@ struct Series {
     std::vector<tenken::Check> checks;         ///< one a trial
 };
 
-/// The values copied: pattern 1 in the warm-up, 2 in the timed part, so that copies of the warm-up are told
-/// from later ones. Exact, and different from neighbour to neighbour.
-constexpr std::size_t period = 1021;
-inline double value_at(std::size_t i, int pattern) {
-    return static_cast<double>(pattern) + static_cast<double>(i % period) / 1024.0;
-}
-
-typedef std::shared_ptr<double> Buffer;
+using tenken::Buffer;
 
 /// The part of memcopy that needs a GPU.
 class GpuCopies {

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "common/cuda/copy.h"
+#include "common/cuda/copy_values.cuh"
 #include "common/cuda/gpus.h"
 #include "common/cuda/memory.h"
 #include "common/cuda/verify.cuh"
@@ -14,13 +15,7 @@ namespace memcopy {
 
 namespace {
 
-/// value_at(), spelled out for the device.
-struct Values {
-    int pattern;
-    __host__ __device__ double operator()(std::size_t i) const {
-        return static_cast<double>(pattern) + static_cast<double>(i % period) / 1024.0;
-    }
-};
+using tenken::cuda::CopyValues;
 
 class CudaCopies : public GpuCopies {
   public:
@@ -74,14 +69,16 @@ class CudaCopies : public GpuCopies {
         tenken::cuda::DeviceArray<double> to(n);
         tenken::cuda::DeviceArray<double> from(n);
         const tenken::cuda::Stream stream;
-        tenken::cuda::fill(from.data(), n, Values{1}, stream);
-        tenken::cuda::fill(to.data(), n, Values{0}, stream);
+        tenken::cuda::fill(from.data(), n, CopyValues{1}, stream);
+        tenken::cuda::fill(to.data(), n, CopyValues{0}, stream);
 
-        tenken::cuda::Launch best;
+        const tenken::DeviceDescription& device = gpu.description();
         const bool by_kernel = series.name == "kernel";
-        if (by_kernel) {
-            const int multiprocessors = gpu.description().multiprocessors;
-            best = tenken::cuda::choose_copy_launch(to.data(), from.data(), n, multiprocessors, stream);
+        const bool known = tenken::cuda::launches_are_known(device.compute_capability);
+        tenken::cuda::Launch best = tenken::cuda::copy_launch();
+        if (by_kernel && !known) {
+            best =
+                tenken::cuda::choose_copy_launch(to.data(), from.data(), n, device.multiprocessors, stream);
         }
         const auto copy = [&](const tenken::cuda::Stream& on) {
             if (by_kernel) return tenken::cuda::copy(to.data(), from.data(), n, best, on);
@@ -90,7 +87,7 @@ class CudaCopies : public GpuCopies {
         };
         member.together();
         tenken::cuda::warm_up(plan.warmup_seconds, stream, copy);
-        tenken::cuda::fill(from.data(), n, Values{2}, stream);
+        tenken::cuda::fill(from.data(), n, CopyValues{2}, stream);
         stream.synchronize();
         member.together();
         tenken::cuda::Times times;
@@ -103,9 +100,11 @@ class CudaCopies : public GpuCopies {
         series.host_seconds.insert(series.host_seconds.end(), times.host.begin(), times.host.end());
         if (plan.fault == tenken::Fault::element) tenken::cuda::flip_bit(to.data(), n / 2);
         series.checks.push_back(
-            tenken::cuda::compare(to.data(), n, Values{2}, 0, stream)
+            tenken::cuda::compare(to.data(), n, CopyValues{2}, 0, stream)
                 .check(series.name + " on " + series.subject.text() + ", every element, exact"));
-        if (by_kernel) note_launch("launch.kernel." + series.subject.text(), best.text());
+        if (by_kernel)
+            note_launch("launch.kernel." + series.subject.text(),
+                        best.text() + (known ? " (known best)" : " (best of those tried)"));
     }
 
     void note_launch(const std::string& key, const std::string& text) {

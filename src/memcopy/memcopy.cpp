@@ -36,12 +36,6 @@ Buffer pageable(std::size_t elements) {
     return Buffer(array, array->data());
 }
 
-void fill(double* array, std::size_t elements, int pattern) {
-    tenken::in_shares(elements, [=](std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i) array[i] = value_at(i, pattern);
-    });
-}
-
 class Memcopy : public tenken::Program {
   public:
     Memcopy() : gpu_(make_gpu_copies()) {}
@@ -174,10 +168,10 @@ class Memcopy : public tenken::Program {
         for (long trial = 0; trial < plan_.trials; ++trial) {
             const Buffer to = kind.needs_cuda ? gpu_->pinned(n) : pageable(n);
             const Buffer from = kind.needs_cuda ? gpu_->pinned(n) : pageable(n);
-            fill(from.get(), n, 1);
-            fill(to.get(), n, 0);
+            tenken::fill_on_host(from.get(), n, 1);
+            tenken::fill_on_host(to.get(), n, 0);
             tenken::warm_up(plan_.warmup_seconds, [&] { copy(to.get(), from.get(), n); });
-            fill(from.get(), n, 2);
+            tenken::fill_on_host(from.get(), n, 2);
             series.seconds.push_back(
                 tenken::time_each(plan_.repetitions, [&] { copy(to.get(), from.get(), n); }));
             for (int node : tenken::numa_nodes_of(to.get(), plan_.bytes())) numa_nodes_.insert(node);
@@ -185,9 +179,8 @@ class Memcopy : public tenken::Program {
             if (plan_.fault == tenken::Fault::element) {
                 to.get()[n / 2] = tenken::with_flipped_bit(to.get()[n / 2]);
             }
-            tenken::ErrorScan errors(0);
-            tenken::scan(errors, to.get(), n, 0, 0, [](std::size_t i) { return value_at(i, 2); });
-            series.checks.push_back(errors.check(std::string(kind.name) + ", every element, exact"));
+            series.checks.push_back(tenken::compare_on_host(to.get(), n, 2)
+                                        .check(std::string(kind.name) + ", every element, exact"));
         }
         return series;
     }

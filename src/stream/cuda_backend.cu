@@ -1,5 +1,5 @@
 // STREAM on GPUs. Every kernel is timed by events behind a gate, and by the host clock; how it is launched is
-// chosen at the start by a short measurement on the very arrays.
+// known from measurements on such a GPU, or found at the start by trying on the very arrays.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -71,7 +71,8 @@ struct Start {
 
 class CudaBackend : public Backend {
   public:
-    explicit CudaBackend(tenken::cuda::Gpu& gpu) : gpu_(gpu) {}
+    /// @param try_launches even where the best are known
+    CudaBackend(tenken::cuda::Gpu& gpu, bool try_launches) : gpu_(gpu), try_launches_(try_launches) {}
 
     Capacity capacity() const override {
         const tenken::DeviceDescription& device = gpu_.description();
@@ -100,9 +101,12 @@ class CudaBackend : public Backend {
         start_.reset(new tenken::cuda::Event);
         stop_.reset(new tenken::cuda::Event);
         for (int i = 0; i < 3; ++i) arrays_.emplace_back(elements);
+        elements_ = elements;
         write_start_values();  // measured on real numbers, since zeros may be faster
-        choose_launches();
-        write_start_values();
+        if (try_launches_ || !take_known_launches()) {
+            choose_launches();
+            write_start_values();
+        }
         stream_->synchronize();
     }
 
@@ -173,23 +177,69 @@ class CudaBackend : public Backend {
         tenken::cuda::fill(at(Array::c), elements, Start{0}, *stream_);
     }
 
+    /// What was the fastest on such a GPU within a cycle, where that was measured.
+    bool take_known_launches() {
+        if (!tenken::cuda::launches_are_known(gpu_.description().compute_capability)) return false;
+        const int multiprocessors = gpu_.description().multiprocessors;
+        launches_ = {{{128, 1, Caching::streaming},
+                      {256, 1, Caching::normal},
+                      {512, 1, Caching::normal},
+                      {128, 1, Caching::streaming},
+                      {1024, 4, Caching::streaming, 4 * multiprocessors}}};
+        return true;
+    }
+
+    /// Tries launches within whole cycles, one kernel after the other, and keeps those that make the cycle
+    /// short. A kernel by itself would mislead: what one leaves in the L2 the next has to write back.
     void choose_launches() {
         const int multiprocessors = gpu_.description().multiprocessors;
-        // In the order of a cycle, so that b and c hold numbers when they are read.
+        const auto sweeps = tenken::cuda::sweep_launches(multiprocessors);
+        const auto reductions = tenken::cuda::reduction_launches(multiprocessors);
+        launches_.fill(sweeps.front());
+        launches_[static_cast<std::size_t>(Kernel::dot)] = reductions.front();
+        shorten_cycle();
         for (std::size_t k = 0; k < kernel_count; ++k) {
-            const auto kernel = static_cast<Kernel>(k);
-            const auto candidates = kernel == Kernel::dot ? tenken::cuda::reduction_launches(multiprocessors)
-                                                          : tenken::cuda::sweep_launches(multiprocessors);
-            launches_[k] = tenken::cuda::choose_launch(
-                candidates, *stream_, [&](const Launch& launch) { enqueue(kernel, 0.5, launch); });
+            const auto& candidates = static_cast<Kernel>(k) == Kernel::dot ? reductions : sweeps;
+            std::vector<double> costs;
+            for (const Launch& candidate : candidates) {
+                launches_[k] = candidate;
+                costs.push_back(seconds_of_cycle());
+            }
+            launches_[k] = candidates[tenken::cuda::cheapest(costs, 0.0005)];
         }
+        elements_ = arrays_.front().size();
+    }
+
+    /// On a slow GPU launches are tried on the beginning of the arrays, so that it takes seconds, not
+    /// minutes.
+    void shorten_cycle() {
+        constexpr double enough = 0.025;
+        const double seconds = seconds_of_cycle();
+        if (seconds <= enough) return;
+        const std::size_t least =
+            std::max<std::size_t>(8u << 20, 4 * gpu_.description().l2_bytes) / sizeof(double);
+        const auto shorter = static_cast<std::size_t>(static_cast<double>(elements_) * enough / seconds);
+        elements_ = std::min(elements_, std::max(shorter, least));
+    }
+
+    /// The median over some cycles of the time of all kernels together.
+    double seconds_of_cycle() {
+        constexpr std::size_t cycles = 5;
+        std::array<double, cycles> totals;
+        cycle(0.5);
+        for (double& total : totals) {
+            total = 0;
+            for (double seconds : cycle(0.5).seconds) total += seconds;
+        }
+        std::sort(totals.begin(), totals.end());
+        return totals[cycles / 2];
     }
 
     void enqueue(Kernel kernel, double scalar, const Launch& launch) {
         double* const a = at(Array::a);
         double* const b = at(Array::b);
         double* const c = at(Array::c);
-        const std::size_t n = arrays_.front().size();
+        const std::size_t n = elements_;
         switch (kernel) {
             case Kernel::copy:
                 return tenken::cuda::launch_sweep(launch, *stream_, c, CopyOp{a}, n);
@@ -205,6 +255,8 @@ class CudaBackend : public Backend {
     }
 
     tenken::cuda::Gpu& gpu_;
+    bool try_launches_;
+    std::size_t elements_ = 0;  ///< that the kernels run over: all, except while launches are tried
     std::unique_ptr<tenken::cuda::Stream> stream_;
     std::unique_ptr<tenken::cuda::Gate> gate_;
     std::unique_ptr<tenken::cuda::Dot> dot_;
@@ -221,13 +273,17 @@ class CudaFamily : public Family {
     void options(tenken::Arguments& arguments) override {
         arguments.heading("back end cuda");
         gpus_.options(arguments);
+        arguments.choice(
+            "launch", launch_, {"known", "tried"},
+            "how kernels are launched: as is known to be best on such a GPU (found by trying where "
+            "that is not known), or the best of those tried at the start");
     }
 
     std::vector<std::unique_ptr<Backend>> places(const tenken::Arguments& arguments) override {
         gpus_.prepare(arguments);
         std::vector<std::unique_ptr<Backend>> list;
         for (const std::unique_ptr<tenken::cuda::Gpu>& gpu : gpus_.list()) {
-            list.emplace_back(new CudaBackend(*gpu));
+            list.emplace_back(new CudaBackend(*gpu, launch_ == "tried"));
         }
         return list;
     }
@@ -237,6 +293,7 @@ class CudaFamily : public Family {
 
   private:
     tenken::cuda::Gpus gpus_;
+    std::string launch_ = "tried";
 };
 
 }  // namespace

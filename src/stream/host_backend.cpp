@@ -3,6 +3,7 @@
 
 #include "common/host.h"
 #include "common/host_array.h"
+#include "common/host_dot.h"
 #include "common/placement.h"
 #include "common/streaming_store.h"
 #include "stream/backend.h"
@@ -65,20 +66,6 @@ void sweep(tenken::HostArray& array, const Values& values) {
         for (; i < end; ++i) out[i] = values.template at<double>(i);
         tenken::finish_streaming();
     });
-}
-
-/// The sum over one share, in `lanes` partial sums so that additions need not wait for each other.
-double dot_of(const double* a, const double* b, std::size_t begin, std::size_t end) {
-    constexpr std::size_t lanes = 32;
-    double sums[lanes] = {};
-    std::size_t i = begin;
-    for (; i + lanes <= end; i += lanes) {
-        for (std::size_t lane = 0; lane < lanes; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-    }
-    double sum = 0;
-    for (; i < end; ++i) sum += a[i] * b[i];
-    for (double lane : sums) sum += lane;
-    return sum;
 }
 
 class HostBackend : public HostTimedBackend {
@@ -145,13 +132,7 @@ class HostBackend : public HostTimedBackend {
             case Kernel::dot:
                 break;
         }
-        double sum = 0;
-        tenken::in_shares(a.size(), [&](std::size_t begin, std::size_t end) {
-            const double mine = dot_of(a.data(), b.data(), begin, end);
-#pragma omp atomic
-            sum += mine;
-        });
-        return sum;
+        return tenken::dot_on_host(a, b);
     }
 
   private:

@@ -81,12 +81,14 @@ def test_validate(tenken: Callable[..., int], tmp_path: Path, capsys: pytest.Cap
     assert tenken("validate", str(tmp_path / "none.yaml")) == 2
 
 
+@pytest.mark.parametrize("scheduler", cli.TEMPLATES)
 def test_new_writes_a_file_that_is_valid(
-    tenken: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    scheduler: str, tenken: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert tenken("new", "my-cluster", "--folder", str(tmp_path)) == 0
+    assert tenken("new", "my-cluster", "--scheduler", scheduler, "--folder", str(tmp_path)) == 0
     file = tmp_path / "my-cluster.yaml"
     assert tenken("validate", str(file)) == 0
+    assert loader.load_file(file, cache_folder=None).partition("gpu").scheduler == scheduler
     assert loader.load_file(file, cache_folder=None).title == "my-cluster"
     capsys.readouterr()
     assert tenken("new", "my-cluster", "--folder", str(tmp_path)) == 2
@@ -99,10 +101,11 @@ def test_new_refuses_names(name: str, tenken: Callable[..., int], tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_template_with_everything_in_is_valid_too(src: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheduler", cli.TEMPLATES)
+def test_template_with_everything_in_is_valid_too(scheduler: str, src: Path, tmp_path: Path) -> None:
     """The optional lines of the template, comment signs taken off."""
     lines = []
-    for line in cli.TEMPLATE.read_text().splitlines():
+    for line in cli.TEMPLATES[scheduler].read_text().splitlines():
         bare = line.lstrip()
         # An optional line is a comment whose first word is a key, a list item, or a deeper part of one.
         if bare.startswith("# ") and (":" in bare.split("#")[1].split('"')[0]) and not bare.startswith("# Units"):

@@ -37,3 +37,13 @@ def test_the_command_writes_redacted_copies(tmp_path):
         redact.main(["--hosts", "gpu-node17", "--users", "alice", str(tmp_path / "a.json"), str(tmp_path / "o")]) == 0
     )
     assert "gpu-node17" not in (tmp_path / "o" / "a.json").read_text()
+
+
+def test_an_archive_is_copied_with_its_folders(tmp_path):
+    inner = tmp_path / "perflogs" / "h200" / "gpu"
+    inner.mkdir(parents=True)
+    (inner / "a.json").write_text(TEXT)
+    (inner / "a.log").write_text("gpu-node17")
+    assert redact.main(["--hosts", "gpu-node17", str(tmp_path / "perflogs"), str(tmp_path / "kept")]) == 0
+    assert [p.name for p in (tmp_path / "kept").rglob("*.*")] == ["a.json"]
+    assert "gpu-node17" not in (tmp_path / "kept" / "h200" / "gpu" / "a.json").read_text()

@@ -14,7 +14,8 @@ namespace cuda {
 /// 16 bytes at a time where both are aligned to that, else 8.
 void copy(double* to, const double* from, std::size_t elements, const Launch& launch, const Stream& stream);
 
-/// The launch for copy() that is best between these two arrays. Writes `to`.
+/// The launch for copy() that is best between these two arrays, by trying. Writes `to`, and makes pages
+/// migrate that can.
 Launch choose_copy_launch(double* to, const double* from, std::size_t elements, int multiprocessors,
                           const Stream& stream);
 

@@ -51,6 +51,7 @@ class Gpus {
     void prepare(const Arguments& arguments);
 
     std::vector<std::unique_ptr<Gpu>>& list() { return list_; }
+    const std::vector<std::unique_ptr<Gpu>>& list() const { return list_; }
     std::size_t size() const { return list_.size(); }
     bool at_once() const { return at_once_; }
 

@@ -21,37 +21,35 @@ std::string Launch::text() const {
            (blocks == 0 ? std::string("one pass") : std::to_string(blocks) + " blocks looping");
 }
 
-namespace {
-
-Launch make(int threads, int pairs, Caching caching, int blocks = 0) {
-    Launch launch;
-    launch.threads = threads;
-    launch.pairs_per_thread = pairs;
-    launch.caching = caching;
-    launch.blocks = blocks;
-    return launch;
+bool launches_are_known(const std::string& compute_capability) {
+    return compute_capability == "9.0";
 }
 
-}  // namespace
+Launch copy_launch() {
+    return Launch(256, 1, Caching::normal);
+}
 
-// The first of each was the fastest on an H200 (docs/gpu-timing.md has the figures); the others differ enough
-// from it and from each other that one of them should suit any GPU from P100 on.
+// They differ enough from each other that one of them should suit any GPU from P100 on.
 std::vector<Launch> sweep_launches(int multiprocessors) {
-    return {make(128, 1, Caching::streaming),
-            make(256, 1, Caching::normal),
-            make(512, 1, Caching::streaming),
-            make(1024, 1, Caching::normal),
-            make(256, 2, Caching::streaming),
-            make(256, 4, Caching::normal),
-            make(1024, 2, Caching::normal, 2 * multiprocessors)};
+    return {{256, 1, Caching::normal},    {128, 1, Caching::streaming},
+            {128, 1, Caching::normal},    {512, 1, Caching::normal},
+            {320, 1, Caching::normal},    {1024, 1, Caching::normal},
+            {256, 2, Caching::streaming}, {256, 4, Caching::normal},
+            {512, 1, Caching::streaming}, {1024, 2, Caching::normal, 2 * multiprocessors}};
 }
 
 std::vector<Launch> reduction_launches(int multiprocessors) {
-    return {make(1024, 4, Caching::streaming, 4 * multiprocessors),
-            make(512, 2, Caching::normal, 8 * multiprocessors),
-            make(512, 4, Caching::normal, 4 * multiprocessors),
-            make(256, 4, Caching::streaming, 8 * multiprocessors),
-            make(1024, 1, Caching::normal, 2 * multiprocessors)};
+    return {
+        {1024, 4, Caching::streaming, 4 * multiprocessors}, {1024, 2, Caching::normal, 2 * multiprocessors},
+        {512, 2, Caching::normal, 8 * multiprocessors},     {512, 4, Caching::normal, 4 * multiprocessors},
+        {256, 4, Caching::streaming, 8 * multiprocessors},  {1024, 1, Caching::normal, 2 * multiprocessors}};
+}
+
+std::size_t cheapest(const std::vector<double>& costs, double tie) {
+    const double lowest = *std::min_element(costs.begin(), costs.end());
+    const auto first =
+        std::find_if(costs.begin(), costs.end(), [&](double cost) { return cost <= lowest * (1 + tie); });
+    return static_cast<std::size_t>(first - costs.begin());
 }
 
 Launch choose_launch(const std::vector<Launch>& candidates, const Stream& stream,
@@ -65,9 +63,7 @@ Launch choose_launch(const std::vector<Launch>& candidates, const Stream& stream
         std::nth_element(seconds.begin(), seconds.begin() + repetitions / 2, seconds.end());
         medians.push_back(seconds[repetitions / 2]);
     }
-    const auto fastest = std::min_element(medians.begin(), medians.end());
-    if (*fastest >= medians.front() * (1 - launch_gain)) return candidates.front();
-    return candidates[static_cast<std::size_t>(fastest - medians.begin())];
+    return candidates[cheapest(medians, 0.002)];
 }
 
 }  // namespace cuda

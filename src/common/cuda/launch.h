@@ -15,6 +15,10 @@ namespace cuda {
 enum class Caching { normal, streaming };
 
 struct Launch {
+    Launch() = default;
+    Launch(int threads, int pairs_per_thread, Caching caching, int blocks = 0)
+        : threads(threads), pairs_per_thread(pairs_per_thread), caching(caching), blocks(blocks) {}
+
     int threads = 512;         ///< of a block
     int pairs_per_thread = 1;  ///< pairs of doubles that a thread handles before it goes on: 1, 2 or 4
     Caching caching = Caching::normal;
@@ -27,18 +31,23 @@ struct Launch {
     std::string text() const;
 };
 
-/// The launches worth trying on a GPU for kernels that write an array, the default first.
+/// A launch for copies, whatever the memory, without trying any: the fastest on an H200 (docs/gpu-timing.md),
+/// and a good guess for others.
+Launch copy_launch();
+/// Whether launches for GPUs of this compute capability are known from measurements.
+bool launches_are_known(const std::string& compute_capability);
+
+/// The launches worth trying on a GPU for kernels that write an array.
 /// @param multiprocessors of the GPU
 std::vector<Launch> sweep_launches(int multiprocessors);
 /// The same for kernels that only read and reduce; all of them loop.
 std::vector<Launch> reduction_launches(int multiprocessors);
 
-/// A launch other than the default is taken only when it is faster by more than this fraction, so that the
-/// choice does not flicker from run to run between two that are equally good.
-constexpr double launch_gain = 0.01;
+/// The first of these costs that is within a fraction `tie` of the lowest: between equally good ones the
+/// choice must not change from run to run.
+std::size_t cheapest(const std::vector<double>& costs, double tie);
 
-/// Times every candidate a few times by events and takes the fastest median; the first one keeps its place
-/// unless another gains more than launch_gain.
+/// Runs every candidate a few times by events and takes the one with the lowest median.
 /// @param run enqueues the kernel with a launch
 Launch choose_launch(const std::vector<Launch>& candidates, const Stream& stream,
                      const std::function<void(const Launch&)>& run);

@@ -153,10 +153,10 @@ TEST(many_processes_are_all_counted) {
 TEST(the_timed_part_keeps_the_worst) {
     say("pids=" + own_pid() + " pcie_generation=1 sm_clock=345");
     tenken::HealthMonitor monitor(fake(), pci, 2, 0.005);
-    say("pids=" + own_pid() + " pcie_generation=1 sm_clock=1900");
+    say("pids=" + own_pid() + " pcie_generation=1 sm_clock=1900 nvlinks_active=16");
     monitor.start();
     let_it_read();
-    say("pids=" + own_pid() + ",77 reasons=4 sm_clock=1740 temperature=61 power_mw=700000 nvlinks_active=16");
+    say("pids=" + own_pid() + ",77 reasons=4 sm_clock=1740 temperature=61 power_mw=700000 ");
     let_it_read();
     say("pids=" + own_pid() + " reasons=64 sm_clock=1800 ecc_corrected=4 xid=79");
     let_it_read();

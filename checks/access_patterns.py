@@ -1,0 +1,94 @@
+"""Access patterns: copies from and to host or device memory by the CPU or the GPU, by way of placement."""
+
+from __future__ import annotations
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from checks.base import TenkenCheck
+
+#: Bytes of each of the two arrays, repetitions and trials, by mode.
+SERIES = {
+    "quick": (256_000_000, 60, 1),
+    "acceptance": (512_000_000, 200, 1),
+    "nightly": (512_000_000, 200, 1),
+}
+
+#: What comes where the CPU cannot reach device memory.
+WITHOUT_CPU_ON_DEVICE = [
+    "host_by_cpu", "remote_by_gpu", "device_by_gpu", "device_copy", "ramp", "before", "plateau", "relative",
+]  # fmt: skip
+
+
+class AccessPatternsBase(TenkenCheck):
+    """Eight patterns, each a series of repetitions that are all kept, with the ramp that migration draws."""
+
+    program = "access_patterns"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+
+    def ask(self, placement: str, size: int, repetitions: int, trials: int) -> None:
+        self.asked = {
+            "backend": "cuda", "placement": placement, "bytes": size, "repetitions": repetitions, "trials": trials,
+        }  # fmt: skip
+        self.arguments = {**self.asked, "gpus": "all"}
+
+
+@rfm.simple_test
+class AccessPatterns(AccessPatternsBase):
+    """The eight patterns by each way of placement; waived where the GPU has no managed or pageable access."""
+
+    descr = "access patterns across host and device memory"
+    tags = {"access_patterns", "memory", "acceptance", "nightly"}
+    #: How arrays come to lie where they do.
+    placement = parameter(["explicit", "managed_touch", "managed_prefetch", "managed_advise", "sam"])
+
+    @run_after("setup")
+    def set_series(self):
+        self.ask(self.placement, *SERIES.get(self.tenken_mode, SERIES["acceptance"]))
+        if self.placement == "explicit":
+            self.metrics = WITHOUT_CPU_ON_DEVICE
+
+
+@rfm.simple_test
+class AccessPatternsQuick(AccessPatternsBase):
+    """The patterns of managed and of malloc memory at a small size."""
+
+    descr = "access patterns across host and device memory, small"
+    tags = {"access_patterns", "memory", "quick"}
+    #: How arrays come to lie where they do.
+    placement = parameter(["managed_touch", "sam"])
+
+    @run_after("setup")
+    def set_series(self):
+        self.ask(self.placement, *SERIES["quick"])
+
+
+@rfm.simple_test
+class AccessPatternsSeries(AccessPatternsBase):
+    """The published series: 200 repetitions, ten trials, 4 and 8 GB, the CPU's copy without optimisation."""
+
+    descr = "access patterns across host and device memory, as published"
+    tags = {"access_patterns", "memory", "published"}
+    time_limit = "2h"
+    #: How arrays come to lie where they do.
+    placement = parameter(["managed_touch", "sam"])
+    #: Bytes of each of the two arrays.
+    array_bytes = parameter([4_000_000_000, 8_000_000_000])
+
+    @run_after("setup")
+    def set_series(self):
+        self.ask(self.placement, self.array_bytes, 200, 10)
+        self.arguments = {**self.arguments, "cpu-copy": "unoptimised"}
+
+
+@rfm.simple_test
+class AccessPatternsHost(TenkenCheck):
+    """Pattern 1 alone: host to host by the CPU, in malloc memory."""
+
+    descr = "access pattern 1, host to host by the CPU"
+    program = "access_patterns"
+    tags = {"access_patterns", "memory", "quick", "acceptance", "nightly"}
+    arguments = {"backend": "host", "bytes": 256_000_000, "repetitions": 60}
+    asked = dict(arguments)

@@ -1,0 +1,231 @@
+"""GPU to GPU: peer copies, MPI between host and device buffers, NCCL; every link of a node and between nodes."""
+
+from __future__ import annotations
+
+import reframe as rfm
+from reframe.core.builtins import run_after, variable
+
+from checks import relations
+from checks.base import TenkenCheck
+from tenken.document import Document
+from tenken.verdict import Finding
+
+# Finds the NCCL that PyTorch or pip brought, where no library path has one.
+_FIND_NCCL = """if [ -z "$TENKEN_NCCL" ]; then for python in $(type -ap python3); do
+  TENKEN_NCCL=$("$python" -c 'import nvidia.nccl as n; print(n.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null) && break
+done; [ -r "$TENKEN_NCCL" ] && export TENKEN_NCCL || unset TENKEN_NCCL; fi"""
+
+
+@rfm.simple_test
+class P2P(TenkenCheck):
+    """Copies between all ordered pairs of GPUs of a node, straight and through the host.
+
+    Metrics per pair: `peer`, `memcpy_peer`, `read`, `write`, `both_ways`, `driver_staged`, `host_staged` in GB/s and
+    `latency` in us; per GPU `all_to_one`, `one_to_all`; by size `*_by_size` and `*_time`. Waived with one GPU.
+    """
+
+    descr = "copies between the GPUs of a node"
+    program = "p2p"
+    tags = {"links", "p2p", "quick", "acceptance", "nightly", "published"}
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["pair"]
+
+    @run_after("setup")
+    def set_sizes(self):
+        """Sizes are swept between the first two GPUs, more finely where figures are published; quick without."""
+        factor = {"quick": 16, "acceptance": 4, "nightly": 16, "published": 2}[self.tenken_mode]
+        quick = self.tenken_mode == "quick"
+        self.arguments = {
+            "gpus": "all",
+            "bytes": "256Mi" if quick else "1Gi",
+            "staged-bytes": "64Mi" if quick else "256Mi",
+            "sweep": "none" if quick else "first",
+            "sweep-factor": factor,
+            "warmup-seconds": 0.3 if quick else 1,
+            **self.arguments,
+        }
+        self.asked = {**self.asked, "transfers": "all", "repetitions": 100}
+
+    def relations(self, result: Document) -> list[Finding]:
+        promised = "peer" in self.machine.partition.promises
+        links = self.machine.partition.node.pair_links
+        return [
+            *relations.asymmetric(result),
+            *relations.outliers(result),
+            *relations.slow_copies(result, promised),
+            *relations.inactive_links(result, links.count if links and "NVLink" in links.kind else None, promised),
+        ]
+
+
+class MpiBase(TenkenCheck):
+    """Messages between ranks: `latency`, `bandwidth`, `bidirectional`, `message_rate`, `allreduce`, `alltoall`,
+    `bcast` by size and by the memory of the buffers.
+
+    The launcher binds nothing: each rank goes to the CPUs beside its GPU by itself, and what is far is INVALID.
+    """
+
+    program = "mpi_p2p"
+    subjects = ["ranks"]
+    uses_mpi = True
+    # ranks share the node's cores as they like; nothing is promised of them
+    cores = 0
+
+    #: Ranks may sit far from their GPU or network card.
+    #:
+    #: :default: ``False``
+    far_asked = variable(bool, value=False)
+
+    env_vars = {
+        "OMP_NUM_THREADS": 1,
+        "OMP_PROC_BIND": "false",
+        "OMPI_MCA_hwloc_base_binding_policy": "none",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
+        "SLURM_CPU_BIND": "none",
+        # more ranks than cores are let start on small machines
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    }
+
+    @run_after("setup")
+    def ask_for_ranks(self):
+        self.arguments = {"ranks": self.num_tasks, "warmup-seconds": 0.2, **self.arguments}
+        if self.far_asked:
+            self.arguments["stay"] = True
+        self.asked = {**self.asked, "ranks": self.num_tasks, "repetitions": 100}
+
+    def relations(self, result: Document) -> list[Finding]:
+        return relations.of_ranks(result, "device_mpi" in self.machine.partition.promises, self.far_asked)
+
+
+@rfm.simple_test
+class MpiHost(MpiBase):
+    """Four ranks of one node with buffers in host memory: the MPI itself, without any GPU."""
+
+    descr = "messages between four MPI ranks of a node, host buffers"
+    tags = {"links", "mpi", "quick", "acceptance", "nightly"}
+    valid_systems = ["+mpi"]
+    valid_prog_environs = ["+mpi"]
+    num_tasks = 4
+    num_tasks_per_node = 4
+
+    @run_after("setup")
+    def set_sizes(self):
+        quick = self.tenken_mode == "quick"
+        self.arguments = {
+            "buffers": "host",
+            "most-bytes": "64Ki" if quick else "4Mi",
+            "factor": 64 if quick else 4,
+            "window-bytes": "16Mi",
+            "warmup-seconds": 0.1,
+            **self.arguments,
+        }
+        self.asked = {**self.asked, "buffers": "host"}
+
+
+@rfm.simple_test
+class MpiDevice(MpiBase):
+    """Two ranks of one node with a GPU each: device buffers, beside a peer copy in the same job.
+
+    Metric besides: `peer_copy`. Device buffers below 60 % of it are "not GPUDirect", a FAIL where the system file
+    promises `device_mpi`. Waived where the MPI takes no device pointer, or with one GPU.
+    """
+
+    descr = "messages between two GPUs of a node by MPI, device buffers"
+    tags = {"links", "mpi", "quick", "acceptance", "nightly", "published"}
+    valid_systems = ["+cuda +mpi"]
+    valid_prog_environs = ["+cuda +mpi"]
+    num_tasks = 2
+    num_tasks_per_node = 2
+    on_gpus = True
+
+    @run_after("setup")
+    def set_sizes(self):
+        quick = self.tenken_mode == "quick"
+        self.arguments = {
+            "buffers": "device",
+            "tests": "latency,bandwidth" if quick else "all",
+            "most-bytes": "256Mi",
+            "factor": 64 if quick else 4,
+            # four messages of the largest size: what a window costs besides is spread over them
+            "window-bytes": "1Gi",
+            **self.arguments,
+        }
+
+
+@rfm.simple_test
+class MpiMixed(MpiBase):
+    """Two ranks of one node with a GPU each, and every other kind of memory on either side."""
+
+    descr = "messages between two GPUs of a node by MPI, host, device and managed buffers mixed"
+    tags = {"links", "mpi", "acceptance", "published"}
+    valid_systems = ["+cuda +mpi"]
+    valid_prog_environs = ["+cuda +mpi"]
+    num_tasks = 2
+    num_tasks_per_node = 2
+    on_gpus = True
+    # small windows: what goes through the host takes its time
+    arguments = {
+        "buffers": "host,host-device,device-host,managed",
+        "tests": "latency,bandwidth",
+        "most-bytes": "4Mi",
+        "factor": 16,
+        "window-bytes": "16Mi",
+        "warmup-seconds": 0.1,
+    }
+
+
+@rfm.simple_test
+class MpiBetweenNodes(MpiBase):
+    """Two nodes with a rank and a GPU each: device buffers over the network (R5, R6 of the publications)."""
+
+    descr = "messages between GPUs of two nodes by MPI, device buffers"
+    tags = {"links", "mpi", "acceptance", "nightly", "published"}
+    valid_systems = ["+cuda +mpi +nodes"]
+    valid_prog_environs = ["+cuda +mpi"]
+    num_tasks = 2
+    num_tasks_per_node = 1
+    on_gpus = True
+    arguments = {"nodes": 2, "buffers": "device,host", "most-bytes": "4Mi", "factor": 2}
+    asked = {"nodes": 2}
+
+
+@rfm.simple_test
+class Nccl(TenkenCheck):
+    """NCCL between all GPUs of a node in one process: bus bandwidth and time of three collectives by size.
+
+    Metrics: `all_reduce`, `all_gather`, `sendrecv` in GB/s, `*_time` in us. Waived without NCCL or with one GPU.
+    NCCL is found by the library path, in the variable TENKEN_NCCL, or in a Python that has it.
+    """
+
+    descr = "NCCL between the GPUs of a node"
+    program = "nccl"
+    tags = {"links", "nccl", "acceptance", "nightly"}
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["ranks"]
+    on_gpus = True
+    cores = 0
+    prerun_cmds = _FIND_NCCL.splitlines()
+
+    @run_after("setup")
+    def set_sizes(self):
+        self.arguments = {"gpus": "all", "least-bytes": "1Ki", "factor": 4, "warmup-seconds": 0.3, **self.arguments}
+        self.asked = {**self.asked, "operations": "all", "repetitions": 100}
+
+
+@rfm.simple_test
+class NcclBetweenNodes(Nccl):
+    """NCCL between the GPUs of two nodes, a rank for each GPU, started by MPI."""
+
+    descr = "NCCL between the GPUs of two nodes"
+    tags = {"links", "nccl", "acceptance", "nightly"}
+    valid_systems = ["+cuda +mpi +nodes"]
+    valid_prog_environs = ["+cuda +mpi"]
+    uses_mpi = True
+    env_vars = dict(MpiBase.env_vars)
+
+    @run_after("setup")
+    def one_rank_for_each_gpu(self):
+        self.num_tasks_per_node = self.machine.gpus or 1
+        self.num_tasks = 2 * self.num_tasks_per_node

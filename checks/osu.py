@@ -1,0 +1,236 @@
+"""The site's OSU Micro-Benchmarks in the place of mpi_p2p: the same check, their binaries, a parser of their output.
+
+The format is that of OMB's own sources (mpi/pt2pt and mpi/collective of osu-micro-benchmarks 5.6 to 7.5): a title
+`# OSU MPI... Test v7.4`, a line of column names, then one line a size. MB are 10^6 bytes, times are means in us. With
+`-c` (from 6.0 on) each line ends in Pass or Fail.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.exceptions import ReframeError
+
+from checks.base import RESULT_FILE
+from checks.links import MpiBase
+from tenken.errors import TenkenError
+
+#: Benchmark -> metric, unit, direction, and the column that holds it (counted after the size).
+BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
+    "osu_latency": ("osu_latency", "us", "lower", 0),
+    "osu_bw": ("osu_bandwidth", "GB/s", "higher", 0),
+    "osu_bibw": ("osu_bidirectional", "GB/s", "higher", 0),
+    "osu_mbw_mr": ("osu_message_rate", "messages/s", "higher", 1),
+    "osu_allreduce": ("osu_allreduce", "us", "lower", 0),
+    "osu_alltoall": ("osu_alltoall", "us", "lower", 0),
+    "osu_bcast": ("osu_bcast", "us", "lower", 0),
+}
+
+_TITLE = re.compile(r"^# (OSU .*Test|OSU .*Benchmark)[^v\n]* v([\d.]+)", re.M)
+_LINE = re.compile(r"^(\d+)((?:\s+[\d.]+(?:[eE][+-]?\d+)?)+)(?:\s+(Pass|Fail))?\s*$")
+_BEGIN = re.compile(r"^TENKEN-OSU (\w+)$", re.M)
+
+
+class OsuFormatError(TenkenError):
+    """The output is not what the OSU Micro-Benchmarks print."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One line: message size in bytes, the figure in its metric's unit, and the validation (None: not asked)."""
+
+    bytes: int
+    value: float
+    valid: bool | None
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output of one benchmark."""
+
+    benchmark: str
+    version: str
+    points: tuple[Point, ...]
+
+
+def parse(benchmark: str, text: str) -> Output:
+    """Read one benchmark's output; launchers' own lines are passed over. Raises OsuFormatError: what is missing."""
+    if benchmark not in BENCHMARKS:
+        raise OsuFormatError(f"{benchmark}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
+    title = _TITLE.search(text)
+    if title is None:
+        words = text.strip().splitlines()
+        raise OsuFormatError(f"{benchmark}: no title '# OSU ... v<version>'; its output begins {(words or [''])[0]!r}")
+    _, unit, _, column = BENCHMARKS[benchmark]
+    scale = 1e-3 if unit == "GB/s" else 1.0
+    points = []
+    for line in text[title.end() :].splitlines():
+        match = _LINE.match(line.strip())
+        if match is None:
+            continue
+        figures = [float(word) for word in match[2].split()]
+        if len(figures) <= column:
+            raise OsuFormatError(f"{benchmark}: line {line.strip()!r} has no column {column + 2}")
+        # size 0 is the bare latency; it has no bandwidth and no place on a logarithmic axis
+        if int(match[1]) > 0:
+            points.append(
+                Point(int(match[1]), figures[column] * scale, None if match[3] is None else match[3] == "Pass")
+            )
+    if not points:
+        raise OsuFormatError(f"{benchmark}: no line of results after its title")
+    return Output(benchmark, title[2], tuple(points))
+
+
+def parse_all(text: str) -> list[Output]:
+    """The outputs of several benchmarks, each behind a line `TENKEN-OSU <benchmark>`. Raises OsuFormatError."""
+    marks = list(_BEGIN.finditer(text))
+    if not marks:
+        raise OsuFormatError("the job printed no output of an OSU benchmark")
+    ends = [m.start() for m in marks[1:]] + [len(text)]
+    return [parse(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+
+
+def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buffers: str) -> dict[str, Any]:
+    """A result document of mpi_p2p out of what the OSU benchmarks printed: one sample a size, their mean."""
+    now = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    metrics, limits, checks = [], {}, []
+    for output in outputs:
+        name, unit, direction, _ = BENCHMARKS[output.benchmark]
+        for point in output.points:
+            ident = f"{name}.ranks{ranks}.buffers={buffers}.bytes={point.bytes}"
+            figures = dict.fromkeys(("value", "best", "median", "p5", "p95"), point.value)
+            metrics.append(
+                {
+                    "id": ident, "name": name, "subject": {"ranks": ranks},
+                    "at": {"buffers": buffers, "bytes": point.bytes}, "unit": unit, "direction": direction,
+                    "statistic": "mean", **figures, "count": 1, "clock": "host", "samples": [point.value],
+                }
+            )  # fmt: skip
+            limits[ident] = {"unknown": "the OSU benchmarks tell none"}
+        verdicts = [p for p in output.points if p.valid is not None]
+        wrong = next((p for p in verdicts if not p.valid), None)
+        if verdicts:
+            check = {"what": f"{output.benchmark} -c, every size", "error": 1.0 if wrong else 0.0, "tolerance": 0.0}
+            checks.append({**check, "passed": wrong is None, **({"detail": f"{wrong.bytes} B: Fail"} if wrong else {})})
+    return {
+        "schema": "tenken-result/1",
+        "program": "mpi_p2p",
+        "version": f"OSU Micro-Benchmarks {outputs[0].version}",
+        "command": [output.benchmark for output in outputs],
+        "started": now,
+        "finished": now,
+        "host": {
+            "name": node, "os": "", "kernel": "", "architecture": platform.machine(), "cpu": "", "sockets": None,
+            "cores": None, "logical_cpus": 1, "numa_nodes": None, "memory_bytes": 1, "last_level_cache_bytes": None,
+            "virtual_machine": None,
+        },
+        "build": {"compiler": "the site's", "flags": "", "type": "binary", "backends": ["osu"]},
+        "status": "ok",
+        "reason": "",
+        "parameters": {"implementation": "osu", "buffers": buffers, "ranks": ranks},
+        "placement": {
+            "threads": 1, "allowed_cpus": [], "binding": "none", "places": "", "numa_nodes_of_memory": [],
+            "ranks": ranks, "nodes": nodes,
+        },
+        "devices": [],
+        "metrics": metrics,
+        "limits": limits,
+        "verification": {"passed": bool(checks) and all(c["passed"] for c in checks), "checks": checks},
+        "path": {"implementation": f"OSU Micro-Benchmarks {outputs[0].version}"},
+        "health": {"available": False, "reason": "the OSU benchmarks do not watch the GPUs", "devices": []},
+    }  # fmt: skip
+
+
+@rfm.simple_test
+class MpiOsu(MpiBase):
+    """The site's OSU Micro-Benchmarks (module, container, HPC-X) between two ranks.
+
+    Metrics: `osu_latency`, `osu_bandwidth`, `osu_bidirectional`, `osu_message_rate`, `osu_allreduce`, `osu_alltoall`,
+    `osu_bcast` by size. Runs where `osu_dir` or the variable TENKEN_OSU names the folder that holds the binaries,
+    and is waived where neither does.
+    """
+
+    descr = "the site's OSU Micro-Benchmarks between two ranks"
+    tags = {"links", "mpi", "osu", "acceptance", "published"}
+    valid_systems = ["+mpi"]
+    valid_prog_environs = ["+mpi"]
+    num_tasks = 2
+    num_tasks_per_node = 2
+
+    #: Folder below which the binaries lie (`pt2pt/osu_latency` or plainly `osu_latency`).
+    osu_dir = variable(str, value="")
+
+    #: Memory of the buffers: H (host), D (device), M (managed).
+    osu_buffers = variable(str, value="H")
+
+    #: Which benchmarks.
+    osu_benchmarks = variable(list, value=["osu_latency", "osu_bw", "osu_bibw"])
+
+    #: Further options of each; -c asks for validation (from OSU 6.0 on), without which nothing is verified.
+    osu_options = variable(str, value="-c")
+
+    @run_after("setup")
+    def expect_osu(self):
+        wrong = [b for b in self.osu_benchmarks if b not in BENCHMARKS]
+        if wrong or self.osu_buffers not in ("H", "D", "M"):
+            raise ReframeError(
+                f"osu_benchmarks {wrong or ''}, osu_buffers {self.osu_buffers!r}: allowed are {', '.join(BENCHMARKS)}; "
+                f"H, D, M"
+            )
+        self.metrics = [BENCHMARKS[b][0] for b in self.osu_benchmarks]
+        self.asked = {"implementation": "osu", "ranks": self.num_tasks}
+
+    @run_before("run")
+    def set_osu_commands(self):
+        """One launch a benchmark, each announced; the last one is ReFrame's own command."""
+        folder = self.osu_dir or os.environ.get("TENKEN_OSU", "")
+        # ReFrame tells the job only after this hook
+        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
+        launch = self.job.launcher.run_command(self.job)
+        buffers = "" if self.osu_buffers == "H" else f" -d cuda {self.osu_buffers} {self.osu_buffers}"
+        self.executable, self.executable_opts = "tenken_osu", []
+        self.prerun_cmds = [
+            *self.prerun_cmds,
+            f"tenken_osu_folder={folder or 'none'}",
+            "tenken_osu() {",
+            f"  for name in {' '.join(self.osu_benchmarks)}; do",
+            '    program=$(find "$tenken_osu_folder" -name "$name" -type f 2>/dev/null | head -n 1)',
+            '    [ -n "$program" ] || { echo "TENKEN-OSU-MISSING $name"; return 3; }',
+            '    echo "TENKEN-OSU $name"',
+            f'    {launch} "$program" {self.osu_options}{buffers} || return 1',
+            "  done",
+            "}",
+        ]
+        # the function starts the ranks itself
+        self.job.launcher = getlauncher("local")()
+
+    def judgement(self):
+        """Writes the document that the binaries cannot write, then judges it as any other."""
+        text = self.output_text()
+        missing = re.search(r"^TENKEN-OSU-MISSING (\w+)$", text, re.M)
+        buffers = {"H": "host", "D": "device", "M": "managed"}[self.osu_buffers]
+        nodes = self.nodes() or ["unknown"]
+        path = Path(self.stagedir) / RESULT_FILE
+        try:
+            if missing:
+                empty = Output(missing[1], "none", ())
+                made = document([empty], nodes[0], self.num_tasks, nodes, buffers)
+                where = self.osu_dir or os.environ.get("TENKEN_OSU") or "osu_dir and TENKEN_OSU are unset"
+                reason = f"library missing: no {missing[1]} of the OSU Micro-Benchmarks ({where})"
+                made.update(status="waived", reason=reason)
+            else:
+                made = document(parse_all(text), nodes[0], self.num_tasks, nodes, buffers)
+            path.write_text(json.dumps(made))
+        except OsuFormatError as error:
+            path.write_text(str(error))  # not a document: the judgement says so and keeps the text
+        return super().judgement()

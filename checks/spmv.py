@@ -1,0 +1,91 @@
+"""Sparse matrix times vector: generated matrices, and files where some were fetched."""
+
+from __future__ import annotations
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
+
+from checks.base import TenkenCheck
+from checks.matrices import default_folder
+
+#: What a mode measures on a GPU: beyond 4 x the L2 of any card to date, so that each has a memory limit.
+GPU_MATRICES = {
+    "quick": "poisson27:128",
+    "acceptance": "poisson27:192,poisson27:256,fem:88,rmat:22",
+    "nightly": "poisson27:192,rmat:22",
+    "published": "poisson27:192,poisson27:256,poisson7:256,fem:88,rmat:22,random:4000000,tridiagonal:30000000,"
+    "banded:2000000:20",
+}
+#: The largest of these needs 19 GB on the GPU with its conversions; cards with less take the smaller ones.
+SMALL_GPU_MATRICES = "poisson27:128,poisson7:200,fem:48,rmat:20"
+
+
+class SpmvBase(TenkenCheck):
+    """GFLOP/s by matrix and variant, against the dot bandwidth of the same job; verified row by row.
+
+    Metrics: `best`, `spmv`, `dot`, `prepare`; `own_over_vendor` where cuSPARSE was built in; `geomean`, `worst` and
+    `geomean_by_size` where there are several matrices.
+    """
+
+    program = "spmv"
+    tags = {"sparse", "spmv", "quick", "acceptance", "nightly", "published"}
+
+    #: Generated matrices, KIND:SIZE with commas between; None: those of the mode.
+    matrices = variable(str, type(None), value=None)
+
+    #: A folder of Matrix Market files to measure besides (`-S spmv_files=DIR`). Empty: in mode published those that
+    #: `tenken matrices fetch` brought, if there are any.
+    spmv_files = variable(str, value="")
+
+    @run_after("setup")
+    def ask_for_repetitions(self):
+        """Best of 100, as published; the median of the same 100 is the value."""
+        self.arguments = {
+            **self.arguments,
+            "repetitions": 100,
+            "variant-warmup-seconds": 0.05,  # the clocks are up since the dot product
+            "files": self.files(),
+        }
+        self.asked = {**self.asked, "repetitions": 100}
+
+    def files(self) -> str | None:
+        if self.spmv_files:
+            return self.spmv_files
+        fetched = default_folder()
+        return str(fetched) if self.tenken_mode == "published" and any(fetched.glob("*.mtx.gz")) else None
+
+
+@rfm.simple_test
+class SpmvHost(SpmvBase):
+    """SpMV in host memory with OpenMP on all cores of a node."""
+
+    descr = "SpMV, host memory, OpenMP on all cores"
+    arguments = {"backend": "host"}
+    asked = {"backend": "host"}
+
+    @run_after("setup")
+    def choose_matrices(self):
+        """The program's own choice (5 x the last-level cache) unless some were asked for."""
+        self.arguments = {**self.arguments, "matrices": self.matrices}
+
+
+@rfm.simple_test
+class SpmvCuda(SpmvBase):
+    """SpMV in the memory of every GPU of a node, own kernels and cuSPARSE."""
+
+    descr = "SpMV, GPU memory, own kernels and cuSPARSE"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    precision = parameter(["double", "single"])
+
+    @run_after("setup")
+    def choose_matrices(self):
+        chosen = GPU_MATRICES[self.tenken_mode]
+        if self.machine.gpu_memory_gib < 24 and self.tenken_mode != "quick":
+            chosen = SMALL_GPU_MATRICES
+        if self.precision == "single":
+            chosen = "poisson27:160" if self.machine.gpu_memory_gib >= 24 else "poisson27:128"
+        wanted = {"backend": "cuda", "precision": self.precision}
+        self.arguments = {**self.arguments, **wanted, "gpus": "all", "matrices": self.matrices or chosen}
+        self.asked = {**self.asked, **wanted}

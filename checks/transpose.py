@@ -1,0 +1,51 @@
+"""Matrix transpose by kernel and kind of memory, all phases timed apart, and the kernels' own bandwidth."""
+
+from __future__ import annotations
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from checks.base import TenkenCheck
+
+#: Kinds of memory that are measured beside each other; malloc memory by itself, since a GPU may not reach it.
+MEMORIES = {"cuda": "pageable,pinned,zero_copy,managed", "sam": "pageable,sam"}
+
+
+@rfm.simple_test
+class Transpose(TenkenCheck):
+    """Squares of 1024, 2048 and 4096 (1024 and 2048 in mode `quick`), and one of 16384 in device memory."""
+
+    descr = "matrix transpose by transfer method"
+    program = "transpose"
+    tags = {"transpose", "memory", "quick", "acceptance", "nightly", "published"}
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    #: Which kinds of memory: those of CUDA, or malloc memory beside pageable.
+    kinds = parameter(list(MEMORIES))
+
+    @run_after("setup")
+    def set_tasks(self):
+        sizes = "1024,2048" if self.tenken_mode == "quick" else "1024,2048,4096"
+        # three GiB and more: not in the memory of a Jetson
+        bandwidth = self.kinds == "cuda" and self.machine.gpu_memory_gib >= 12
+        self.asked = {
+            "backend": "cuda",
+            "sizes": sizes,
+            "memory": MEMORIES[self.kinds],
+            "repetitions": 5 if self.tenken_mode == "quick" else 20,
+            "init": "published" if self.tenken_mode == "published" else "write",
+            "bandwidth_n": 16384 if bandwidth else 0,
+        }
+        self.arguments = {**{k.replace("_", "-"): v for k, v in self.asked.items()}, "gpus": "all"}
+
+
+@rfm.simple_test
+class TransposeHost(TenkenCheck):
+    """Transposes on the host: row by row and by squares."""
+
+    descr = "matrix transpose on the host"
+    program = "transpose"
+    tags = {"transpose", "memory", "quick", "acceptance", "nightly"}
+    arguments = {"backend": "host", "sizes": "1024,2048,4096", "repetitions": 10}
+    asked = dict(arguments)

@@ -1,0 +1,76 @@
+#include "common/copy_trial.h"
+
+#include <stdexcept>
+
+#include "common/clock.h"
+#include "common/host_copy.h"
+
+namespace tenken {
+
+namespace {
+
+void place(double* array, const CopyTrial& trial, Side side, int pattern, CopyGpu* gpu) {
+    if (trial.method == Method::managed_advise) gpu->advise(array, trial.elements, side);
+    const bool by_gpu = side == Side::device && trial.method != Method::managed_prefetch;
+    if (by_gpu) {
+        gpu->fill(array, trial.elements, pattern);
+    } else {
+        fill_on_host(array, trial.elements, pattern);
+    }
+    if (trial.method == Method::managed_prefetch) gpu->prefetch(array, trial.elements, side);
+}
+
+void require_side(const Residence& found, Side wanted, const char* which, const CopyTrial& trial) {
+    if (!found.contradicts(wanted)) return;
+    throw std::runtime_error(trial.what + ": the pages of the " + which + " should lie on the " +
+                             name_of(wanted) + ", but they are: " + found.text());
+}
+
+}  // namespace
+
+CopySeries run_copy_trial(const CopyTrial& trial, CopyGpu* gpu) {
+    if (gpu == nullptr && (trial.source == Side::device || trial.destination == Side::device)) {
+        throw std::logic_error("run_copy_trial: device memory without a GPU");
+    }
+    const auto allocate = [&](Side side) {
+        return gpu == nullptr ? allocate_pageable(trial.elements)
+                              : gpu->allocate(trial.method, side, trial.elements);
+    };
+    const auto residence = [&](const Buffer& array, Side side) {
+        return gpu == nullptr ? Residence::all_on(Side::host)
+                              : gpu->residence(array.get(), trial.elements, trial.method, side);
+    };
+    const Buffer from = allocate(trial.source);
+    const Buffer to = allocate(trial.destination);
+    place(from.get(), trial, trial.source, trial.pattern, gpu);
+    place(to.get(), trial, trial.destination, 0, gpu);
+    CopySeries series;
+    series.source_before = residence(from, trial.source);
+    series.destination_before = residence(to, trial.destination);
+    require_side(series.source_before, trial.source, "source", trial);
+    require_side(series.destination_before, trial.destination, "destination", trial);
+
+    const auto by_host = trial.optimised ? copy_on_host : copy_on_host_unoptimised;
+    if (gpu != nullptr) gpu->begin_timed();
+    for (const CopyPhase& phase : trial.phases) {
+        series.seconds.push_back(
+            phase.processor == Processor::gpu
+                ? gpu->copy(to.get(), from.get(), trial.elements, phase.repetitions)
+                : time_each(phase.repetitions, [&] { by_host(to.get(), from.get(), trial.elements); }));
+    }
+    if (gpu != nullptr) gpu->end_timed();
+
+    series.source_after = residence(from, trial.source);
+    series.destination_after = residence(to, trial.destination);
+    const std::size_t victim = trial.elements / 2;
+    if (trial.fault == Fault::element && gpu != nullptr) gpu->flip_bit(to.get(), victim);
+    if (trial.fault == Fault::element && gpu == nullptr) {
+        to.get()[victim] = with_flipped_bit(to.get()[victim]);
+    }
+    series.check = (gpu != nullptr ? gpu->compare(to.get(), trial.elements, trial.pattern)
+                                   : compare_on_host(to.get(), trial.elements, trial.pattern))
+                       .check(trial.what + ", every element, exact");
+    return series;
+}
+
+}  // namespace tenken
