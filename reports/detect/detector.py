@@ -281,10 +281,10 @@ class Detector:
         one = np.array([row])
         self._worse.forget(one)
         self._better.forget(one)
-        moved, _, _ = estimate_shift(
-            self._noise.take(one), self._cost[one, first : column + 1] - self._offset[one, None]
-        )
-        if abs(moved[0]) < self._floor(one)[0]:
+        noise = self._noise.take(one)
+        index = int(evidence.hypothesis[row]) - len(self.settings.steps)
+        deviations = self.settings.slopes[index] * evidence.nights[row] if drift else self.settings.steps[index]
+        if deviations * (noise.spread * noise.scale)[0] < self._floor(one)[0]:
             return None
         self._plain[row, start - self._origin : first] = np.nan
         before = self._offset[row]

@@ -22,7 +22,9 @@ _CLIP = 3.0  # residuals are drawn in to so many scales for moments, so that spi
 _NEAR = 0.5  # a past night this close (in scales) to a value counts as having been as bad
 _CANDIDATES = np.arange(-6, 6.01, 0.1)  # shifts tried, in scales about the median
 _DISTRUST = 0.35  # part of the evidence that is not believed where bad nights come in clusters:
-_CLUSTERED = 0.2  # where there is this much memory, and a flank that is exponential
+_CLUSTERED = 0.2  # where there is more memory than this, and a flank that is exponential
+_DOUBTED_SCALE = 0.7  # a scale from n nights is taken larger by this over n ...
+_DOUBTED_MEMORY = 10.0  # ... and by this times the memory, which leaves fewer nights that count
 _FLANK = 1.0  # scales beyond which a side of the distribution is its flank
 _NORMAL_EXCESS = 0.525  # mean of what a normal variable exceeds 1 by, where it does
 _EXPONENTIAL = 0.3  # relative surplus of that at which a flank counts as exponential
@@ -136,12 +138,12 @@ def fit(costs: np.ndarray, floor: np.ndarray, settings: Settings) -> Noise:
     before = np.concatenate([np.zeros((series, 1)), np.nan_to_num(drawn[:, :-1])], axis=1)
     residual = about - memory[:, None] * before
     scale = np.sqrt(_mean(np.clip(residual, -rough, rough) ** 2, count))
-    scale = scale * (1 + 2 * (1 + memory) / (1 - memory) / count)
+    scale = scale * (1 + (_DOUBTED_SCALE + _DOUBTED_MEMORY * memory) / count)
     scale = np.maximum(scale, floor)
 
     histogram = _histogram(residual / scale[:, None], there)
     density, heavy, heavy_below = _density(histogram, count, settings)
-    clustered = _DISTRUST * np.clip(memory / _CLUSTERED, 0, 1)
+    clustered = _DISTRUST * np.clip((memory - _CLUSTERED) / 0.15, 0, 1)
     peak = density.max(axis=1, keepdims=True)
     seen = _seen(histogram, settings)
     first, later = _floors(seen, count, settings)

@@ -45,7 +45,7 @@ def _least_shift(noise: Noise, nights: int, among: int, settings: Settings, chan
     mean = (first[0] + (nights - 1) * later[0]) * factor
     deviation = np.sqrt(first[1] + (nights - 1) * later[1]) * factor
     price = settings.length_price * np.log(max(nights, 2) / 2)
-    price = price + settings.youth_price * np.maximum(0, 60 / noise.nights - 1)
+    price = price + settings.youth_price * np.maximum(0, settings.youth / noise.nights - 1)
     needed = threshold(among, settings) + price[:, None]
     seen = mean - _normal_quantile(chance) * deviation >= needed
     # the night that speaks loudest is left out by the guard
