@@ -110,7 +110,7 @@ class Bank:
         at: np.ndarray,
         noise: Noise,
     ) -> np.ndarray:
-        """A night still worse than supposed speaks no less for the change than the best it could have been."""
+        """A night still worse than supposed speaks for the change as the best it could have been."""
         settings = self._settings
         edge = (noise.edge.astype(np.float32) * np.float32(PITCH) - np.float32(REACH))[:, None]
         best = noise.log_density.ravel()[cell(edge - shift) + self._rows] - unchanged

@@ -119,8 +119,8 @@ def _memory(drawn: np.ndarray, variance: np.ndarray, nights: np.ndarray) -> np.n
 def fit(costs: np.ndarray, floor: np.ndarray, settings: Settings) -> Noise:
     """Noise of each series from its baseline nights.
 
-    `costs` has shape (series, nights), NaN where there is no night to learn from; `floor` (series,) is the least
-    scale, in cost.  A row without any night gives NaN levels, which no caller should judge with.
+    `costs` has shape (series, nights), NaN where there is no night to learn from; `floor` (series,) is the
+    least scale, in cost.  A row without any night gives NaN levels, which no caller should judge with.
     """
     series = len(costs)
     there = ~np.isnan(costs)
@@ -170,8 +170,8 @@ def estimate_shift(noise: Noise, costs: np.ndarray) -> tuple[np.ndarray, np.ndar
     """How far some nights lie from the level: most likely value, and the 95 % interval, in cost.
 
     `costs` has shape (series, nights), NaN where there is no night; at least one is needed in each row.  The
-    interval is that of the likelihood ratio (a fall of 1.92), whose fall is lessened where the nights remember each
-    other and where the level itself rests on few nights.
+    interval is that of the likelihood ratio (a fall of 1.92), whose fall is lessened where the nights
+    remember each other and where the level itself rests on few nights.
     """
     value = (costs - noise.level[:, None]) / noise.scale[:, None]
     there = ~np.isnan(value)
@@ -218,13 +218,11 @@ def _density(
     return 0.5 * estimate + 0.5 * flanks, heavy, heavy_below
 
 
-def _flank(
-    histogram: np.ndarray, nights: np.ndarray, settings: Settings
-) -> tuple[np.ndarray, np.ndarray]:
+def _flank(histogram: np.ndarray, nights: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
     """Density to one side of the middle: normal, but exponential from `_FLANK` on where the series shows it.
 
-    The mean excess over `_FLANK` scales tells: it is `_NORMAL_EXCESS` for the normal law.  Only what exceeds that by
-    more than its standard error counts; between the two laws the logarithm is interpolated.
+    The mean excess over `_FLANK` scales tells: it is `_NORMAL_EXCESS` for the normal law.  Only what
+    exceeds that by more than its standard error counts; between the two laws the logarithm is interpolated.
     """
     residual = GRID[MIDDLE:]
     inside = (residual > _FLANK) & (residual <= settings.spike)

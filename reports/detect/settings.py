@@ -59,7 +59,8 @@ class Settings:
     next_spike: float = 0.02
     #: ... which grows with the square of the rate of spikes
     spike_growth: float = 4.0
-    #: a bad night may exceed the shift by this many standard deviations at no cost if the series has no spikes
+    #: a bad night may exceed the shift by this many standard deviations at no cost if the series has no
+    #: spikes
     overshoot: float = 4.0
     #: ... and shifts smaller than this many standard deviations gain nothing from it
     least_overshot: float = 2.0
