@@ -4,8 +4,8 @@
     python -m reports.bench.detection --rivals        # and the rules in common use, and the oracles
     python -m reports.bench.detection --otava FILE    # and what reports.bench.otava_detect wrote (repeatable)
 
-False findings are counted on whole fleets, as they would be reported; detection on series that move alone in a
-fleet of 200.  Every percentage comes with its standard error.
+False findings are counted on whole fleets, as they would be reported; detection on series that move alone
+in a fleet of 200.  Every percentage comes with its standard error.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def _months(series: int) -> float:
 
 
 def _share(alarms: np.ndarray, nights: int) -> Share:
-    hit = alarms[:, CHANGE_NIGHT : CHANGE_NIGHT + nights].any(axis=1)
-    return Share(int(np.count_nonzero(hit)), len(hit))
+    hits = np.count_nonzero(alarms[:, CHANGE_NIGHT : CHANGE_NIGHT + nights].any(axis=1))
+    return Share(int(hits), len(alarms))
 
 
 def rule(title: str, seeds: tuple[int, ...], alarm: rivals.Rule) -> Column:
@@ -123,20 +123,21 @@ def rule(title: str, seeds: tuple[int, ...], alarm: rivals.Rule) -> Column:
     return Column(title, false, found)
 
 
-def told(
-    title: str, seeds: tuple[int, ...], evidence_for: Callable[[Row | None, str], Callable[[np.ndarray], np.ndarray]]
-) -> Column:
+def told(title: str, seeds: tuple[int, ...], evidence_for: Callable[[Row], rivals.Evidence]) -> Column:
     """A detector that is told the family: its threshold is the least that holds the false rate in it."""
     false: dict[str, Rate] = {}
     found = {}
+    silent: dict[tuple, np.ndarray] = {}
     for row in ROWS:
-        evidence = evidence_for(row, row.family)
-        silent = evidence(_costs(row.family, seeds))
-        silent[:, : rivals.FIRST_NIGHT] = -np.inf
-        months = _months(len(silent))
-        limit = rivals.threshold_for(silent, FALSE_AT_MOST * months)
-        false.setdefault(row.family, Rate(rivals.openings(silent > limit), months))
-        alarms = evidence(_costs(row.family, seeds, row)) > limit
+        evidence = evidence_for(row)
+        key = (row.family, evidence.name)
+        if key not in silent:
+            silent[key] = evidence.of(_costs(row.family, seeds))
+            silent[key][:, : rivals.FIRST_NIGHT] = -np.inf
+        months = _months(len(silent[key]))
+        limit = rivals.threshold_for(silent[key], FALSE_AT_MOST * months)
+        false.setdefault(row.family, Rate(rivals.openings(silent[key] > limit), months))
+        alarms = evidence.of(_costs(row.family, seeds, row)) > limit
         for nights in row.targets:
             found[row.name, nights] = _share(alarms, nights)
     return Column(title, false, found)
@@ -149,19 +150,9 @@ def rival_columns(seeds: tuple[int, ...]) -> list[Column]:
         rule("z > 3 of last 10", seeds, rivals.z_score),
     ]
     for k in (2, 3, 4):
-        columns.append(
-            told(
-                f"{k} of {k}, told",
-                seeds,
-                lambda row, name, k=k: lambda costs: rivals.exceedance(costs, k, k),  # type: ignore[misc]
-            )
-        )
+        columns.append(told(f"{k} of {k}, told", seeds, lambda row, k=k: rivals.k_of_k(k)))  # type: ignore[misc]
     columns.append(
-        told(
-            "oracle",
-            seeds,
-            lambda row, name: rivals.oracle(name, row.change.step, row.change.slope),  # type: ignore[union-attr]
-        )
+        told("oracle", seeds, lambda row: rivals.oracle(row.family, row.change.step, row.change.slope))
     )
     return columns
 
@@ -210,7 +201,9 @@ def misses(column: Column) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seeds", type=int, default=20, help="fleets of 200 series a figure, 1 to 20")
     parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--otava", action="append", default=[], metavar="FILE")

@@ -1,25 +1,35 @@
 """What others do with the same histories: rules in common use, and oracles that are told the noise.
 
-Each takes costs (series, nights), where more is worse and 0 is the level of the simulator, NaN where a night is
-missing, and returns a boolean array of alarms of the same shape.
+Each takes costs (series, nights), where more is worse and 0 is the level of the simulator, NaN where a
+night is missing, and returns a boolean array of alarms of the same shape.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from reports.bench.simulate import FAMILIES, Family
+from reports.detect.noise import row_median
 
 FIRST_NIGHT = 44  # all of them stay silent before it
 
 Rule = Callable[[np.ndarray], np.ndarray]
 
 
+@dataclass(frozen=True)
+class Evidence:
+    """Something that alarms where it exceeds a threshold; the same name means the same function."""
+
+    name: str
+    of: Callable[[np.ndarray], np.ndarray]
+
+
 def fixed_threshold(costs: np.ndarray, tolerance: float) -> np.ndarray:
     """Worse by `tolerance` than the median of the first 30 nights: a reference written down once."""
-    reference = np.nanmedian(costs[:, :30], axis=1, keepdims=True)
+    reference = row_median(costs[:, :30])[:, None]
     return _from_first_night(costs - reference > tolerance)
 
 
@@ -38,8 +48,8 @@ def exceedance(costs: np.ndarray, k: int, n: int, baseline: int = 40, lag: int =
     out = np.full(costs.shape, -np.inf)
     for night in range(FIRST_NIGHT, costs.shape[1]):
         before = costs[:, night - lag - baseline : night - lag]
-        median = np.nanmedian(before, axis=1, keepdims=True)
-        scale = 1.4826 * np.nanmedian(np.abs(before - median), axis=1, keepdims=True)
+        median = row_median(before)[:, None]
+        scale = 1.4826 * row_median(np.abs(before - median))[:, None]
         recent = np.nan_to_num((costs[:, night - n + 1 : night + 1] - median) / scale, nan=-np.inf)
         out[:, night] = np.sort(recent, axis=1)[:, n - k]
     return out
@@ -62,12 +72,16 @@ def _log_density(family: Family, width: float) -> tuple[np.ndarray, np.ndarray]:
     return grid, np.log(np.maximum(density, 1e-7))
 
 
-def oracle(family_name: str, step: float, slope: float) -> Callable[[np.ndarray], np.ndarray]:
+def k_of_k(k: int) -> Evidence:
+    return Evidence(f"{k} of {k}", lambda costs: exceedance(costs, k, k))
+
+
+def oracle(family_name: str, step: float, slope: float) -> Evidence:
     """Evidence of the CUSUM that is told the noise, the level and the very change that comes.
 
     No detector that has to learn can do better at the same false rate (Moustakides 1986, for a step in
-    independent noise).  For the autocorrelated family the likelihood is that of the innovations; for the held-out
-    family the memory is left out, which makes it no bound there.
+    independent noise).  For the autocorrelated family the likelihood is that of the innovations; for the
+    held-out family the memory is left out, which makes it no bound there.
     """
     family = FAMILIES[family_name]
     memory, deviation = (0.5, 0.01) if family_name == "ar" else (0.0, np.nan)
@@ -100,7 +114,7 @@ def oracle(family_name: str, step: float, slope: float) -> Callable[[np.ndarray]
             out[:, night] = total
         return out
 
-    return evidence
+    return Evidence(f"oracle {step} {slope}", evidence)
 
 
 def openings(alarms: np.ndarray) -> int:

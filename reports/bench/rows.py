@@ -13,7 +13,8 @@ FALSE_AT_MOST = 1.0  # findings a month of a fleet of SERIES series without any 
 
 @dataclass(frozen=True)
 class Row:
-    """`targets`: nights -> least percentage found within so many nights of the change, None where none is asked.
+    """`targets`: nights -> least percentage found within so many nights of the change, None where none is
+    asked.
 
     A drift of 0.1 % has cost 2.9 % after 29 nights.
     """

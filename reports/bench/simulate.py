@@ -41,7 +41,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Change:
-    """What is planted from `night` on: `step` at once and `slope` a night, both as a loss in the logarithm."""
+    """What is planted from `night` on: `step` at once and `slope` a night, as losses in the logarithm."""
 
     step: float = 0.0
     slope: float = 0.0

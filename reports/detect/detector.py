@@ -1,4 +1,4 @@
-"""From histories to findings: each series is watched night by night, and the fleet decides what is reported."""
+"""From histories to findings: each series is watched night by night, the fleet decides what is reported."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from enum import Enum
 import numpy as np
 
 from reports.detect.evidence import Bank, Evidence
-from reports.detect.noise import Noise, estimate_shift, fit, row_median
+from reports.detect.noise import Noise, cell, estimate_shift, fit, row_median
 from reports.detect.settings import Settings
 
 _RECENT = 5  # nights that tell where a drift has come to
+_HINDSIGHT = 2  # nights after a finding on which its beginning is told anew
 _SPARE = 100  # columns by which the kept history may grow before the oldest are dropped
 _KNOWN = 60  # nights after which a new level is as well known as it need be
 _RETURNED = 0.65  # a regression that loses this much of its size is over
@@ -73,9 +74,10 @@ def detect(
 ) -> Findings:
     """Judge every series on every night, as it would have been judged that night.
 
-    `values` has shape (series, nights), in any unit, NaN where there is no valid value; `higher_is_better` (series,)
-    is the direction.  `first_night` is the number of the first column: histories whose oldest nights were cut off
-    are judged alike if it counts on.  For `alone_among` see `Detector`.  ValueError where shapes disagree.
+    `values` has shape (series, nights), in any unit, NaN where there is no valid value; `higher_is_better`
+    (series,) is the direction.  `first_night` is the number of the first column: histories whose oldest
+    nights were cut off are judged alike if it counts on.  For `alone_among` see `Detector`.  ValueError
+    where shapes disagree.
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 2:
@@ -91,8 +93,8 @@ def detect(
 class Detector:
     """The same, a night at a time: keep it (it pickles) and only the new night need be judged.
 
-    `alone_among=n` judges each series as the only one that moves in a fleet of n, whatever the others do: what a
-    bench of many independent histories needs.
+    `alone_among=n` judges each series as the only one that moves in a fleet of n, whatever the others do:
+    what a bench of many independent histories needs.
     """
 
     def __init__(
@@ -246,7 +248,7 @@ class Detector:
     # -- events
 
     def _log_p(self, total: np.ndarray) -> np.ndarray:
-        """Chance of so much evidence on one night without change, fitted to the worst of the simulated noises."""
+        """Chance of so much evidence on one night without change, fitted to the worst of the noises."""
         settings = self.settings
         beyond = total - settings.threshold
         slope = np.where(beyond > 0, settings.decay, settings.decay_below)
@@ -256,8 +258,8 @@ class Detector:
     def _report(self, evidence: Evidence, judged: int) -> np.ndarray:
         """Series to report tonight: Benjamini and Hochberg (1995) over all that were judged.
 
-        The level is the expected number of false findings a night, which bounds them whatever the fleet's size;
-        fleets smaller than `fleet` are judged as if they were that large.
+        The level is the expected number of false findings a night, which bounds them whatever the fleet's
+        size; fleets smaller than `fleet` are judged as if they were that large.
         """
         settings = self.settings
         level = settings.false_findings_per_month / 30.0
@@ -281,10 +283,12 @@ class Detector:
         one = np.array([row])
         self._worse.forget(one)
         self._better.forget(one)
-        moved, _, _ = estimate_shift(
-            self._noise.take(one), self._cost[one, first : column + 1] - self._offset[one, None]
+        noise = self._noise.take(one)
+        index = int(evidence.hypothesis[row]) - len(self.settings.steps)
+        deviations = (
+            self.settings.slopes[index] * evidence.nights[row] if drift else self.settings.steps[index]
         )
-        if abs(moved[0]) < self._floor(one)[0]:
+        if deviations * (noise.spread * noise.scale)[0] < self._floor(one)[0]:
             return None
         self._plain[row, start - self._origin : first] = np.nan
         before = self._offset[row]
@@ -310,7 +314,9 @@ class Detector:
         is_open = self._open[row]
         if worse:
             self._open[row] = len(self._events) - 1
-        elif is_open >= 0 and abs(np.log1p(event.size)) >= _RETURNED * abs(np.log1p(self._events[is_open].size)):
+        elif is_open >= 0 and abs(np.log1p(event.size)) >= _RETURNED * abs(
+            np.log1p(self._events[is_open].size)
+        ):
             self._recover(row, begin)
         return event
 
@@ -322,13 +328,15 @@ class Detector:
     def _relocate(
         self, rows: np.ndarray, first: int, column: int
     ) -> tuple[list[float], list[float], list[float]]:
-        """Place the present level of series by their nights in columns first..column; returns sizes of the shift."""
+        """Place the present level by the nights in columns first..column; returns sizes of the shift."""
         assert self._noise is not None
         noise = self._noise.take(rows)
         nights = self._cost[rows, first : column + 1] - self._former[rows, None]
         shift, low, high = estimate_shift(noise, nights)
         self._offset[rows] = self._former[rows] + shift
-        self._plain[rows, first : column + 1] = self._cost[rows, first : column + 1] - self._offset[rows, None]
+        self._plain[rows, first : column + 1] = (
+            self._cost[rows, first : column + 1] - self._offset[rows, None]
+        )
         low_size, high_size = self._sizes(rows, low), self._sizes(rows, high)
         return (
             list(self._sizes(rows, shift)),
@@ -347,13 +355,9 @@ class Detector:
         column = night - self._origin
         rows = np.flatnonzero(
             (night < self._settled)
-            | (
-                (self._segment >= 0)
-                & (night - self._segment < _KNOWN)
-                & (night % self.settings.refresh == 0)
-            )
+            | ((self._segment >= 0) & (night - self._segment < _KNOWN) & (night % self.settings.refresh == 0))
         )
-        for row in rows:
+        for row in rows.tolist():
             first = max(0, self._segment[row] - self._origin)
             if np.isnan(self._cost[row, column]):
                 continue
@@ -361,6 +365,8 @@ class Detector:
             if unsettled and self._has_returned(row, column):
                 self._return(row, night)
                 continue
+            if unsettled and night == self._events[self._last_event[row]].found_night + _HINDSIGHT:
+                first = self._restart(row, column)
             last = column if unsettled else max(first + self.settings.settle, column - self.settings.lag)
             size, low, high = self._relocate(np.array([row]), first, min(last, column))
             if not unsettled:
@@ -370,6 +376,28 @@ class Detector:
             event = self._events[index]
             if event.recovered_night is None:
                 self._events[index] = replace(event, size=size[0], low=low[0], high=high[0])
+
+    def _restart(self, row: int, column: int) -> int:
+        """With a few nights more, tell better when a step began; returns the column."""
+        assert self._noise is not None
+        index = self._last_event[row]
+        event = self._events[index]
+        begin = max(0, self._segment[row] - self._origin)
+        if event.kind != "step":
+            return begin
+        noise = self._noise.take(np.array([row]))
+        window = np.arange(max(0, begin - _HINDSIGHT), column - _HINDSIGHT + 1)
+        value = self._cost[row, window] - self._former[row] - noise.level[0]
+        moved = value - (self._offset[row] - self._former[row])
+        table = noise.log_density[0]
+        gain = table[cell(moved / noise.scale[0])] - table[cell(value / noise.scale[0])]
+        since = np.cumsum(np.where(np.isnan(value), 0, gain)[::-1])[::-1]
+        start = int(window[np.argmax(since)])
+        before = slice(begin, start)
+        self._plain[row, before] = self._cost[row, before] - self._former[row]
+        self._segment[row] = start + self._origin
+        self._events[index] = replace(event, change_night=start + self._origin)
+        return start
 
     def _has_returned(self, row: int, column: int) -> bool:
         """Two nights running nearer to the former level than to the new one."""

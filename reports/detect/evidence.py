@@ -110,7 +110,7 @@ class Bank:
         at: np.ndarray,
         noise: Noise,
     ) -> np.ndarray:
-        """A night still worse than supposed speaks no less for the change than the best it could have been."""
+        """A night still worse than supposed speaks for the change as the best it could have been."""
         settings = self._settings
         edge = (noise.edge.astype(np.float32) * np.float32(PITCH) - np.float32(REACH))[:, None]
         best = noise.log_density.ravel()[cell(edge - shift) + self._rows] - unchanged
@@ -128,7 +128,7 @@ class Bank:
         trust = noise.trust.astype(np.float32)[:, None]
         total = self._sum * (trust * anchor / (anchor + self._nights))
         total -= np.float32(settings.length_price) * np.log(nights / np.float32(2))
-        total -= settings.youth_price * np.maximum(0, 60 / baseline - 1)
+        total -= settings.youth_price * np.maximum(0, settings.youth / baseline - 1)
         total = np.where(self._sum - self._loudest >= settings.guard, total, 0)
         best = total.argmax(axis=1)
         rows = np.arange(len(total))

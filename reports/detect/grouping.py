@@ -15,7 +15,8 @@ _LEAST_SHARE = 0.5  # of the series that carry a label must have moved, for the 
 
 @dataclass(frozen=True)
 class Group:
-    """`label` and `name` say what the members have in common, e.g. ("node", "n07"); the events are its members.
+    """`label` and `name` say what the members have in common, e.g. ("node", "n07"); the events are its
+    members.
 
     A series that moved with no other is a group of one, whose label is "series".
     """
@@ -31,10 +32,11 @@ class Group:
 def group_events(events: Sequence[Event], labels: Mapping[str, Sequence[str | None]]) -> list[Group]:
     """Groups of events, the largest first.
 
-    `labels[kind][series]` is the name of the thing of that kind the series belongs to (node, GPU, driver...), None
-    where it has none; kinds come from the widest to the narrowest.  Events of one direction whose change nights lie
-    within three nights are put down to the label that explains most of them, of which at least half of the series
-    moved (two at the least); of labels that explain as much, the narrowest.
+    `labels[kind][series]` is the name of the thing of that kind the series belongs to (node, GPU,
+    driver...), None where it has none; kinds come from the widest to the narrowest.  Events of one
+    direction whose change nights lie within three nights are put down to the label that explains most of
+    them, of which at least half of the series moved (two at the least); of labels that explain as much, the
+    narrowest.
     """
     sizes = {kind: Counter(name for name in names if name is not None) for kind, names in labels.items()}
     fleet = max((len(names) for names in labels.values()), default=0)

@@ -22,7 +22,9 @@ _CLIP = 3.0  # residuals are drawn in to so many scales for moments, so that spi
 _NEAR = 0.5  # a past night this close (in scales) to a value counts as having been as bad
 _CANDIDATES = np.arange(-6, 6.01, 0.1)  # shifts tried, in scales about the median
 _DISTRUST = 0.35  # part of the evidence that is not believed where bad nights come in clusters:
-_CLUSTERED = 0.2  # where there is this much memory, and a flank that is exponential
+_CLUSTERED = 0.2  # where there is more memory than this, and a flank that is exponential
+_DOUBTED_SCALE = 0.7  # a scale from n nights is taken larger by this over n ...
+_DOUBTED_MEMORY = 10.0  # ... and by this times the memory, which leaves fewer nights that count
 _FLANK = 1.0  # scales beyond which a side of the distribution is its flank
 _NORMAL_EXCESS = 0.525  # mean of what a normal variable exceeds 1 by, where it does
 _EXPONENTIAL = 0.3  # relative surplus of that at which a flank counts as exponential
@@ -117,8 +119,8 @@ def _memory(drawn: np.ndarray, variance: np.ndarray, nights: np.ndarray) -> np.n
 def fit(costs: np.ndarray, floor: np.ndarray, settings: Settings) -> Noise:
     """Noise of each series from its baseline nights.
 
-    `costs` has shape (series, nights), NaN where there is no night to learn from; `floor` (series,) is the least
-    scale, in cost.  A row without any night gives NaN levels, which no caller should judge with.
+    `costs` has shape (series, nights), NaN where there is no night to learn from; `floor` (series,) is the
+    least scale, in cost.  A row without any night gives NaN levels, which no caller should judge with.
     """
     series = len(costs)
     there = ~np.isnan(costs)
@@ -136,12 +138,12 @@ def fit(costs: np.ndarray, floor: np.ndarray, settings: Settings) -> Noise:
     before = np.concatenate([np.zeros((series, 1)), np.nan_to_num(drawn[:, :-1])], axis=1)
     residual = about - memory[:, None] * before
     scale = np.sqrt(_mean(np.clip(residual, -rough, rough) ** 2, count))
-    scale = scale * (1 + 2 * (1 + memory) / (1 - memory) / count)
+    scale = scale * (1 + (_DOUBTED_SCALE + _DOUBTED_MEMORY * memory) / count)
     scale = np.maximum(scale, floor)
 
     histogram = _histogram(residual / scale[:, None], there)
     density, heavy, heavy_below = _density(histogram, count, settings)
-    clustered = _DISTRUST * np.clip(memory / _CLUSTERED, 0, 1)
+    clustered = _DISTRUST * np.clip((memory - _CLUSTERED) / 0.15, 0, 1)
     peak = density.max(axis=1, keepdims=True)
     seen = _seen(histogram, settings)
     first, later = _floors(seen, count, settings)
@@ -168,8 +170,8 @@ def estimate_shift(noise: Noise, costs: np.ndarray) -> tuple[np.ndarray, np.ndar
     """How far some nights lie from the level: most likely value, and the 95 % interval, in cost.
 
     `costs` has shape (series, nights), NaN where there is no night; at least one is needed in each row.  The
-    interval is that of the likelihood ratio (a fall of 1.92), whose fall is lessened where the nights remember each
-    other and where the level itself rests on few nights.
+    interval is that of the likelihood ratio (a fall of 1.92), whose fall is lessened where the nights
+    remember each other and where the level itself rests on few nights.
     """
     value = (costs - noise.level[:, None]) / noise.scale[:, None]
     there = ~np.isnan(value)
@@ -216,13 +218,11 @@ def _density(
     return 0.5 * estimate + 0.5 * flanks, heavy, heavy_below
 
 
-def _flank(
-    histogram: np.ndarray, nights: np.ndarray, settings: Settings
-) -> tuple[np.ndarray, np.ndarray]:
+def _flank(histogram: np.ndarray, nights: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
     """Density to one side of the middle: normal, but exponential from `_FLANK` on where the series shows it.
 
-    The mean excess over `_FLANK` scales tells: it is `_NORMAL_EXCESS` for the normal law.  Only what exceeds that by
-    more than its standard error counts; between the two laws the logarithm is interpolated.
+    The mean excess over `_FLANK` scales tells: it is `_NORMAL_EXCESS` for the normal law.  Only what
+    exceeds that by more than its standard error counts; between the two laws the logarithm is interpolated.
     """
     residual = GRID[MIDDLE:]
     inside = (residual > _FLANK) & (residual <= settings.spike)

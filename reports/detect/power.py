@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 
 from reports.detect.noise import CELLS, GRID, PITCH, Noise
 from reports.detect.settings import Settings
 
 _SHIFTS = np.arange(2, 81) * PITCH * 2  # in scales: 0.5 to 20
+_MISFIT = 0.5  # scales by which a drop misses the nearest step that is tried, at most
 _CHUNK = 500  # series at a time: bounds the memory
 
 
@@ -17,8 +20,8 @@ def power(
     """Smallest loss, in cost (0.05 is about 5 %), that `nights` nights would show with this `chance`.
 
     Shape (series,); inf where none would (nights of one are never enough), NaN where the noise is not known.
-    `among` is the number of series that are judged together.  The evidence of a night has mean and variance under
-    the shifted noise; their sum over the nights is taken as normal, and compared with the threshold.
+    `among` is the number of series that are judged together.  The evidence of a night has mean and variance
+    under the shifted noise; their sum over the nights is taken as normal, and compared with the threshold.
     """
     if nights < 1:
         raise ValueError(f"nights: {nights}, expected at least 1")
@@ -45,14 +48,12 @@ def _least_shift(noise: Noise, nights: int, among: int, settings: Settings, chan
     mean = (first[0] + (nights - 1) * later[0]) * factor
     deviation = np.sqrt(first[1] + (nights - 1) * later[1]) * factor
     price = settings.length_price * np.log(max(nights, 2) / 2)
-    price = price + settings.youth_price * np.maximum(0, 60 / noise.nights - 1)
+    price = price + settings.youth_price * np.maximum(0, settings.youth / noise.nights - 1)
     needed = threshold(among, settings) + price[:, None]
     seen = mean - _normal_quantile(chance) * deviation >= needed
     # the night that speaks loudest is left out by the guard
     without = (nights - 1) * later[0] - _normal_quantile(chance) * np.sqrt((nights - 1) * later[1])
     seen &= without >= settings.guard
-    # a larger drop is seen wherever a smaller one is
-    seen = np.logical_and.accumulate(seen[:, ::-1], axis=1)[:, ::-1]
     least = np.where(seen.any(axis=1), _SHIFTS[seen.argmax(axis=1)], np.inf)
     return least * noise.scale
 
@@ -60,14 +61,14 @@ def _least_shift(noise: Noise, nights: int, among: int, settings: Settings, chan
 def _moments(
     noise: Noise, shift: np.ndarray, unchanged: np.ndarray, settings: Settings
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of a night's evidence when the noise is shifted by `shift` (series, shifts), in scales."""
+    """Mean and variance of a night's evidence when the noise is moved by `shift` (series, shifts) scales."""
     weight = np.exp(noise.log_density)
     weight[:, np.abs(GRID) > settings.spike] = 0  # spikes do not help
     weight /= weight.sum(axis=1, keepdims=True)
     rows = np.arange(len(shift))[:, None]
     mean, square = np.zeros(shift.shape), np.zeros(shift.shape)
-    # a step that is not on the grid of steps loses a little; the nearest is at most a seventh away
-    off = np.rint(shift / 14 / PITCH).astype(int)
+    # a drop between two of the steps that are tried loses a little
+    off = np.rint(np.minimum(shift / 14, _MISFIT) / PITCH).astype(int)
     moved = np.rint(shift / PITCH).astype(int)
     for index in np.flatnonzero(np.abs(GRID) <= settings.spike):
         at = np.minimum(index + moved, CELLS - 1)
@@ -79,6 +80,4 @@ def _moments(
 
 
 def _normal_quantile(chance: float) -> float:
-    from statistics import NormalDist
-
     return NormalDist().inv_cdf(chance)

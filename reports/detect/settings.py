@@ -35,7 +35,7 @@ class Settings:
     slopes: tuple[float, ...] = SLOPES
 
     #: evidence at which a fleet of `fleet` series reports one finding
-    threshold: float = 8.5
+    threshold: float = 8.3
     #: ... fewer series do not lower the threshold, more raise it
     fleet: int = 200
     #: chance of a false finding falls as exp(-decay * evidence); below 1 because noise has heavy tails
@@ -43,14 +43,15 @@ class Settings:
     #: ... the same for evidence below the threshold
     decay_below: float = 0.65
     #: evidence that must remain without the night that speaks loudest: one bad night is never a finding
-    guard: float = 2.0
+    guard: float = 1.7
     #: price of looking at windows of all lengths: this times log(nights / 2)
-    length_price: float = 1.0
-    #: price of a short baseline: this times (60 / nights - 1)
-    youth_price: float = 2.0
+    length_price: float = 1.2
+    #: price of a baseline shorter than `youth` nights: this times (youth / nights - 1)
+    youth_price: float = 2.5
+    youth: int = 80
 
     #: a value beyond all that was ever seen is taken to have probability unseen * 70 / nights**2 ...
-    unseen: float = 0.08
+    unseen: float = 0.045
     #: ... and one at this many standard deviations counts as a spike when it was seen before
     spike: float = 4.5
     #: the least probability of a spike in a series that had one: on the first bad night, and on the next
@@ -58,7 +59,8 @@ class Settings:
     next_spike: float = 0.02
     #: ... which grows with the square of the rate of spikes
     spike_growth: float = 4.0
-    #: a bad night may exceed the shift by this many standard deviations at no cost if the series has no spikes
+    #: a bad night may exceed the shift by this many standard deviations at no cost if the series has no
+    #: spikes
     overshoot: float = 4.0
     #: ... and shifts smaller than this many standard deviations gain nothing from it
-    least_overshot: float = 2.5
+    least_overshot: float = 2.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,7 +33,9 @@ def test_step_is_found_with_night_size_and_interval():
     assert event.p_value < 2e-4 and event.recovered_night is None
 
 
-@pytest.mark.parametrize("higher, factor, worse", [(True, 0.95, True), (True, 1.05, False), (False, 1.05, True)])
+@pytest.mark.parametrize(
+    "higher, factor, worse", [(True, 0.95, True), (True, 1.05, False), (False, 1.05, True)]
+)
 def test_direction(higher, factor, worse):
     values = _quiet(seed=1)
     values[:, 100:] *= factor
@@ -101,9 +104,9 @@ def test_missing_nights_delay_but_do_not_prevent():
 def test_recovery_closes_and_a_new_fall_opens_again():
     values = _quiet(nights=200, seed=8)
     values[:, 100:104] *= 0.93
-    first = detect(values[:, :130], UP)
-    (event,) = _regressions(first)
-    assert event.recovered_night is not None and first.state == (State.STEADY,)
+    early = detect(values[:, :130], UP)
+    (event,) = _regressions(early)
+    assert event.recovered_night is not None and early.state == (State.STEADY,)
     values[:, 150:] *= 0.93
     events = _regressions(detect(values, UP))
     assert len(events) == 2 and events[1].recovered_night is None
@@ -116,8 +119,8 @@ def test_found_once_and_silent_until_it_moves_again():
     values[:, 100:] *= 0.95
     assert len(_regressions(detect(values, UP))) == 1
     values[:, 160:] *= 0.94
-    assert [abs(e.change_night - night) <= 1 for e, night in zip(_regressions(detect(values, UP)), (100, 160))]
-    assert len(_regressions(detect(values, UP))) == 2
+    first, second = _regressions(detect(values, UP))
+    assert abs(first.change_night - 100) <= 1 and abs(second.change_night - 160) <= 1
 
 
 def test_larger_steps_are_found_no_later():
@@ -130,7 +133,7 @@ def test_larger_steps_are_found_no_later():
             if event.worse and event.found_night >= 100:
                 night[event.series] = min(night[event.series], event.found_night)
         first.append(night.mean())
-    assert all(later <= earlier + 0.15 for earlier, later in zip(first, first[1:])), first
+    assert all(later <= earlier + 0.15 for earlier, later in pairwise(first)), first
 
 
 def test_night_by_night_is_the_same_as_at_once_and_survives_pickling():
@@ -180,7 +183,7 @@ def test_power_grows_with_the_nights_and_one_is_never_enough():
     known = detect(histories(FAMILIES["lognormal"], 300, None, 20, 100), np.ones(20, bool))
     drops = [power(known.noise, nights, 200) for nights in (1, 2, 3, 5, 10)]
     assert np.all(np.isinf(drops[0]))
-    assert all(np.all(later <= earlier) for earlier, later in zip(drops, drops[1:]))
+    assert all(np.all(later <= earlier) for earlier, later in pairwise(drops))
     assert np.all(power(known.noise, 5, 20_000) >= drops[3])
     with pytest.raises(ValueError, match="nights"):
         power(known.noise, 0, 200)
