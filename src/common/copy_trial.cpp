@@ -51,14 +51,16 @@ CopySeries run_copy_trial(const CopyTrial& trial, CopyGpu* gpu) {
     require_side(series.destination_before, trial.destination, "destination", trial);
 
     const auto by_host = trial.optimised ? copy_on_host : copy_on_host_unoptimised;
-    if (gpu != nullptr) gpu->begin_timed();
     for (const CopyPhase& phase : trial.phases) {
-        series.seconds.push_back(
-            phase.processor == Processor::gpu
-                ? gpu->copy(to.get(), from.get(), trial.elements, phase.repetitions)
-                : time_each(phase.repetitions, [&] { by_host(to.get(), from.get(), trial.elements); }));
+        if (phase.processor == Processor::gpu) {
+            gpu->begin_timed();  // while the CPU copies the GPU may rest, and its clocks with it
+            series.seconds.push_back(gpu->copy(to.get(), from.get(), trial.elements, phase.repetitions));
+            gpu->end_timed();
+        } else {
+            series.seconds.push_back(
+                time_each(phase.repetitions, [&] { by_host(to.get(), from.get(), trial.elements); }));
+        }
     }
-    if (gpu != nullptr) gpu->end_timed();
 
     series.source_after = residence(from, trial.source);
     series.destination_after = residence(to, trial.destination);
