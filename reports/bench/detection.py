@@ -151,9 +151,7 @@ def rival_columns(seeds: tuple[int, ...]) -> list[Column]:
     ]
     for k in (2, 3, 4):
         columns.append(told(f"{k} of {k}, told", seeds, lambda row, k=k: rivals.k_of_k(k)))  # type: ignore[misc]
-    columns.append(
-        told("oracle", seeds, lambda row: rivals.oracle(row.family, row.change.step, row.change.slope))
-    )
+    columns.append(told("oracle", seeds, lambda row: rivals.oracle(row.family, row.change.step, row.change.slope)))
     return columns
 
 
@@ -201,9 +199,7 @@ def misses(column: Column) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=20, help="fleets of 200 series a figure, 1 to 20")
     parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--otava", action="append", default=[], metavar="FILE")

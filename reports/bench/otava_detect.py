@@ -57,14 +57,10 @@ def found_within(values: np.ndarray, p: float, nights: int) -> list[int]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", choices=sorted(rows.SEEDS), default="tuning")
     parser.add_argument("--p", type=float, default=1e-5)
-    parser.add_argument(
-        "--null-series", type=int, default=40, help="series of each family for false findings"
-    )
+    parser.add_argument("--null-series", type=int, default=40, help="series of each family for false findings")
     parser.add_argument("--step-series", type=int, default=400, help="series of each row for detection")
     given = parser.parse_args()
     seed = rows.SEEDS[given.set][0]

@@ -285,9 +285,7 @@ class Detector:
         self._better.forget(one)
         noise = self._noise.take(one)
         index = int(evidence.hypothesis[row]) - len(self.settings.steps)
-        deviations = (
-            self.settings.slopes[index] * evidence.nights[row] if drift else self.settings.steps[index]
-        )
+        deviations = self.settings.slopes[index] * evidence.nights[row] if drift else self.settings.steps[index]
         if deviations * (noise.spread * noise.scale)[0] < self._floor(one)[0]:
             return None
         self._plain[row, start - self._origin : first] = np.nan
@@ -314,9 +312,7 @@ class Detector:
         is_open = self._open[row]
         if worse:
             self._open[row] = len(self._events) - 1
-        elif is_open >= 0 and abs(np.log1p(event.size)) >= _RETURNED * abs(
-            np.log1p(self._events[is_open].size)
-        ):
+        elif is_open >= 0 and abs(np.log1p(event.size)) >= _RETURNED * abs(np.log1p(self._events[is_open].size)):
             self._recover(row, begin)
         return event
 
@@ -325,18 +321,14 @@ class Detector:
         self._events[index] = replace(self._events[index], recovered_night=night)
         self._open[row] = -1
 
-    def _relocate(
-        self, rows: np.ndarray, first: int, column: int
-    ) -> tuple[list[float], list[float], list[float]]:
+    def _relocate(self, rows: np.ndarray, first: int, column: int) -> tuple[list[float], list[float], list[float]]:
         """Place the present level by the nights in columns first..column; returns sizes of the shift."""
         assert self._noise is not None
         noise = self._noise.take(rows)
         nights = self._cost[rows, first : column + 1] - self._former[rows, None]
         shift, low, high = estimate_shift(noise, nights)
         self._offset[rows] = self._former[rows] + shift
-        self._plain[rows, first : column + 1] = (
-            self._cost[rows, first : column + 1] - self._offset[rows, None]
-        )
+        self._plain[rows, first : column + 1] = self._cost[rows, first : column + 1] - self._offset[rows, None]
         low_size, high_size = self._sizes(rows, low), self._sizes(rows, high)
         return (
             list(self._sizes(rows, shift)),
@@ -437,9 +429,7 @@ class Detector:
             empty = fit(np.full((self.series, 1), np.nan), np.ones(self.series), self.settings)
             states = (State.LEARNING,) * self.series
             zero = np.zeros(self.series)
-            return Findings(
-                (), states, nothing, (nothing, nothing), zero, zero, np.ones(self.series), zero, 0, empty
-            )
+            return Findings((), states, nothing, (nothing, nothing), zero, zero, np.ones(self.series), zero, 0, empty)
         noise = self._noise
         level = noise.level + self._offset
         reach = 2 * noise.scale * noise.spread

@@ -73,9 +73,7 @@ def fleet_outliers(
     last = max((index + 1 for index, passed in enumerate(statistics) if passed), default=0)
     named = np.array(candidates[:last], dtype=int)
     order = named[np.argsort(-loss[named], kind="stable")] if last else nobody
-    relative = (
-        np.expm1(-loss if higher_is_better else loss) if use_log else (-loss if higher_is_better else loss)
-    )
+    relative = np.expm1(-loss if higher_is_better else loss) if use_log else (-loss if higher_is_better else loss)
     return Outliers(True, order, centre, first_scale * abs(centre), relative, first_limit)
 
 

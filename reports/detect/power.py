@@ -14,9 +14,7 @@ _MISFIT = 0.5  # scales by which a drop misses the nearest step that is tried, a
 _CHUNK = 500  # series at a time: bounds the memory
 
 
-def power(
-    noise: Noise, nights: int, among: int, settings: Settings | None = None, chance: float = 0.9
-) -> np.ndarray:
+def power(noise: Noise, nights: int, among: int, settings: Settings | None = None, chance: float = 0.9) -> np.ndarray:
     """Smallest loss, in cost (0.05 is about 5 %), that `nights` nights would show with this `chance`.
 
     Shape (series,); inf where none would (nights of one are never enough), NaN where the noise is not known.

@@ -33,9 +33,7 @@ def test_step_is_found_with_night_size_and_interval():
     assert event.p_value < 2e-4 and event.recovered_night is None
 
 
-@pytest.mark.parametrize(
-    "higher, factor, worse", [(True, 0.95, True), (True, 1.05, False), (False, 1.05, True)]
-)
+@pytest.mark.parametrize("higher, factor, worse", [(True, 0.95, True), (True, 1.05, False), (False, 1.05, True)])
 def test_direction(higher, factor, worse):
     values = _quiet(seed=1)
     values[:, 100:] *= factor
