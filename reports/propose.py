@@ -178,14 +178,20 @@ def _proposal(history: History, rows: list[int], good: list[int], window: slice,
     empty = history.nights[-1]
     return Proposal(
         first.program, first.metric, first.kind, first.partition, first.environ,
-        {k: v for k, v in both.items() if isinstance(v, (str, int, float, bool)) and k in _SELECTORS},
+        {k: v for k, v in both.items() if isinstance(v, (str, int, float, bool)) and v != "" and k not in _MANNER},
         first.unit, first.statistic, first.direction, middle, tolerance, len(kept), spread,
         nights[0] if nights else empty, nights[-1] if nights else empty, driver, refused, len(rows) - len(good),
     )  # fmt: skip
 
 
-#: Parameters that say which measurement it is; the others say how carefully it was taken.
-_SELECTORS = ("backend", "array_bytes", "gpus_at", "memory", "kernel", "precision", "n")
+#: Parameters that say how carefully a measurement was taken or on which devices; all others say which
+#: measurement it is. One that is missing here makes a reference narrower than it need be, never wrong.
+_MANNER = frozenset(
+    (
+        *("repetitions", "trials", "warmup_seconds", "variant_warmup_seconds", "target_seconds", "patience_seconds"),
+        *("seed", "timing", "gpus", "nodes", "inject_fault", "break_matrix", "die", "stay"),
+    )
+)
 
 
 def patch(file: Path, proposals: list[Proposal]) -> str:

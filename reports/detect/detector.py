@@ -1,4 +1,4 @@
-"""From histories to findings: each series is watched night by night, the fleet decides what is reported."""
+"""From histories to findings: each series is watched night by night, and the fleet decides what is reported."""
 
 from __future__ import annotations
 
@@ -74,10 +74,9 @@ def detect(
 ) -> Findings:
     """Judge every series on every night, as it would have been judged that night.
 
-    `values` has shape (series, nights), in any unit, NaN where there is no valid value; `higher_is_better`
-    (series,) is the direction.  `first_night` is the number of the first column: histories whose oldest
-    nights were cut off are judged alike if it counts on.  For `alone_among` see `Detector`.  ValueError
-    where shapes disagree.
+    `values` has shape (series, nights), in any unit, NaN where there is no valid value; `higher_is_better` (series,)
+    is the direction.  `first_night` is the number of the first column: histories whose oldest nights were cut off
+    are judged alike if it counts on.  For `alone_among` see `Detector`.  ValueError where shapes disagree.
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 2:
@@ -93,8 +92,8 @@ def detect(
 class Detector:
     """The same, a night at a time: keep it (it pickles) and only the new night need be judged.
 
-    `alone_among=n` judges each series as the only one that moves in a fleet of n, whatever the others do:
-    what a bench of many independent histories needs.
+    `alone_among=n` judges each series as the only one that moves in a fleet of n, whatever the others do: what a
+    bench of many independent histories needs.
     """
 
     def __init__(
@@ -248,7 +247,7 @@ class Detector:
     # -- events
 
     def _log_p(self, total: np.ndarray) -> np.ndarray:
-        """Chance of so much evidence on one night without change, fitted to the worst of the noises."""
+        """Chance of so much evidence on one night without change, fitted to the worst of the simulated noises."""
         settings = self.settings
         beyond = total - settings.threshold
         slope = np.where(beyond > 0, settings.decay, settings.decay_below)
@@ -258,8 +257,8 @@ class Detector:
     def _report(self, evidence: Evidence, judged: int) -> np.ndarray:
         """Series to report tonight: Benjamini and Hochberg (1995) over all that were judged.
 
-        The level is the expected number of false findings a night, which bounds them whatever the fleet's
-        size; fleets smaller than `fleet` are judged as if they were that large.
+        The level is the expected number of false findings a night, which bounds them whatever the fleet's size;
+        fleets smaller than `fleet` are judged as if they were that large.
         """
         settings = self.settings
         level = settings.false_findings_per_month / 30.0
@@ -322,7 +321,7 @@ class Detector:
         self._open[row] = -1
 
     def _relocate(self, rows: np.ndarray, first: int, column: int) -> tuple[list[float], list[float], list[float]]:
-        """Place the present level by the nights in columns first..column; returns sizes of the shift."""
+        """Place the present level of series by their nights in columns first..column; returns sizes of the shift."""
         assert self._noise is not None
         noise = self._noise.take(rows)
         nights = self._cost[rows, first : column + 1] - self._former[rows, None]
@@ -358,7 +357,7 @@ class Detector:
                 self._return(row, night)
                 continue
             if unsettled and night == self._events[self._last_event[row]].found_night + _HINDSIGHT:
-                first = self._restart(row, column)
+                self._tell_beginning_anew(row, column)
             last = column if unsettled else max(first + self.settings.settle, column - self.settings.lag)
             size, low, high = self._relocate(np.array([row]), first, min(last, column))
             if not unsettled:
@@ -369,27 +368,27 @@ class Detector:
             if event.recovered_night is None:
                 self._events[index] = replace(event, size=size[0], low=low[0], high=high[0])
 
-    def _restart(self, row: int, column: int) -> int:
-        """With a few nights more, tell better when a step began; returns the column."""
+    def _tell_beginning_anew(self, row: int, column: int) -> None:
+        """With a few nights more it is plainer when a step began: the night from which the new level fits best.
+
+        Only what is told changes: the level goes on from the nights on which the finding rests.
+        """
         assert self._noise is not None
         index = self._last_event[row]
         event = self._events[index]
-        begin = max(0, self._segment[row] - self._origin)
         if event.kind != "step":
-            return begin
+            return
+        begin = max(0, self._segment[row] - self._origin)
         noise = self._noise.take(np.array([row]))
         window = np.arange(max(0, begin - _HINDSIGHT), column - _HINDSIGHT + 1)
         value = self._cost[row, window] - self._former[row] - noise.level[0]
+        missing = np.isnan(value)
+        value = np.where(missing, 0, value)
         moved = value - (self._offset[row] - self._former[row])
         table = noise.log_density[0]
         gain = table[cell(moved / noise.scale[0])] - table[cell(value / noise.scale[0])]
-        since = np.cumsum(np.where(np.isnan(value), 0, gain)[::-1])[::-1]
-        start = int(window[np.argmax(since)])
-        before = slice(begin, start)
-        self._plain[row, before] = self._cost[row, before] - self._former[row]
-        self._segment[row] = start + self._origin
-        self._events[index] = replace(event, change_night=start + self._origin)
-        return start
+        since = np.cumsum(np.where(missing, 0, gain)[::-1])[::-1]
+        self._events[index] = replace(event, change_night=int(window[np.argmax(since)]) + self._origin)
 
     def _has_returned(self, row: int, column: int) -> bool:
         """Two nights running nearer to the former level than to the new one."""
@@ -449,7 +448,8 @@ class Detector:
 
     def _values(self, cost: np.ndarray) -> np.ndarray:
         signed = self._sign * cost
-        return np.where(self._linear, signed * self._reference, np.exp(np.where(self._linear, 0, signed)))
+        with np.errstate(over="ignore"):  # inf says as much of a series that fell to nothing
+            return np.where(self._linear, signed * self._reference, np.exp(np.where(self._linear, 0, signed)))
 
     def _state(self, row: int) -> State:
         assert self._last is not None
