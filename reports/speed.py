@@ -1,0 +1,121 @@
+"""How fast the archive is taken in and judged: `python -m reports.speed [--documents N] [--rows N]` prints a table.
+
+Documents are records of four GPUs with 12 metrics of 100 samples each (about 40 kB), one folder a check and night;
+perflog rows are those of this suite's own format. Both are made in a temporary folder first, which is not timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from reports import synthetic
+
+_HEADER = (
+    "result|job_completion_time|system|partition|environ|display_name|hashcode|jobid|job_nodelist|tenken_session|"
+    "tenken_verdict|perf_var|perf_value|perf_unit|perf_ref|perf_lower_thres|perf_upper_thres|fail_phase"
+)
+
+
+def write_documents(archive: Path, count: int) -> None:
+    """`count` records, all different, as an archive of 64 nodes has them."""
+    start = datetime(2025, 1, 1, 18)
+    rng = random.Random(1)
+    values = {name: 3000.0 + 100 * i for i, name in enumerate(("copy", "scale", "triad"))}
+    for number in range(count):
+        time_ = start + timedelta(days=number // 640, seconds=number % 640)
+        node = f"n{number % 64:02d}"
+        metrics = [
+            synthetic.metric(name, {"gpu": gpu}, [value * rng.gauss(1, 0.01) for _ in range(100)])
+            for name, value in values.items()
+            for gpu in range(4)
+        ]
+        record = synthetic.record(
+            "bench", node, time_, f"Stream{number // 64 % 10}", "stream", metrics, synthetic.devices(node, 4)
+        )
+        synthetic.write(archive, record, number)
+
+
+def write_perflog(archive: Path, rows: int, nodes: int = 64, first: int = 0) -> None:
+    """One log of `rows` lines: 50 metrics a run with a noise of 1 %, `nodes` runs a night from night `first` on."""
+    path = archive / "bench" / "gpu" / "Plain.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    start = datetime(2025, 1, 1, 18)
+    rng = random.Random(first)
+    fresh = not path.exists()
+    with path.open("a") as stream:
+        if fresh:
+            stream.write(_HEADER + "\n")
+        for number in range(rows):
+            run = number // 50 + first * nodes
+            when = (start + timedelta(days=run // nodes, seconds=run % nodes)).isoformat()
+            stream.write(
+                f"pass|{when}+00:00|bench|gpu|cuda|Plain|f5fa858e|{run}|n{run % nodes:03d}||null|"
+                f"m{number % 50}|{1000 * rng.gauss(1, 0.01):.3f}|GB/s|0|null|null|null\n"
+            )
+
+
+def _timed(archive: Path, store: Path, *command: str) -> tuple[float, float, float]:
+    """Seconds by the clock and of processor, and GiB (largest resident set), of one `tenken` command."""
+    begin = time.monotonic()
+    code = (
+        "import resource, sys; from tenken.cli import main; rc = main(sys.argv[1:]); "
+        "r = resource.getrusage(resource.RUSAGE_SELF); print(r.ru_utime + r.ru_stime, r.ru_maxrss); sys.exit(rc)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *(command or ("ingest",)), "--archive", str(archive), "--store", str(store)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode not in (0, 1, 3):
+        raise RuntimeError(done.stderr)
+    cpu, memory = done.stdout.split()[-2:]
+    return time.monotonic() - begin, float(cpu), int(memory) / 2**20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--documents", type=int, default=20_000)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--nights", type=int, default=200, help="of the gate's fleet; 0: no gate (default: 200)")
+    parser.add_argument("--folder", type=Path, help="where to make the archives (default: a temporary folder)")
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    print("| case | seconds | of processor | per minute | memory GiB |\n|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        folder = Path(name)
+        for title, write, count in (
+            ("documents", write_documents, options.documents),
+            ("perflog rows", write_perflog, options.rows),
+        ):
+            archive = folder / title.split()[0]
+            write(archive, count)
+            for case in (f"{count} {title}", "the same again, nothing new"):
+                seconds, cpu, memory = _timed(archive, folder / f"{title.split()[0]}.duckdb")
+                print(
+                    f"| {case} | {seconds:.1f} | {cpu:.1f} | {count / seconds * 60:,.0f} | {memory:.2f} |", flush=True
+                )
+
+        if options.nights:
+            archive, store = folder / "fleet", folder / "fleet.duckdb"
+            write_perflog(archive, 10_000 * options.nights, 200)
+            _timed(archive, store)
+            gate = ("gate", "--no-ingest", "--max-age", "0", "--output", str(folder / "out"))
+            _row(f"gate over 10000 series x {options.nights} nights", _timed(archive, store, *gate))
+            write_perflog(archive, 10_000, 200, options.nights)
+            _timed(archive, store)
+            _row("gate again with one new night", _timed(archive, store, *gate))
+
+
+def _row(case: str, cost: tuple[float, float, float]) -> None:
+    print(f"| {case} | {cost[0]:.1f} | {cost[1]:.1f} | | {cost[2]:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
