@@ -21,10 +21,11 @@ import numpy as np
 
 from reports.bench import rivals
 from reports.bench.rows import FALSE_AT_MOST, ROWS, SEEDS, SERIES_NIGHTS_A_MONTH, Row, last_night, planted
-from reports.bench.simulate import CHANGE_NIGHT, FAMILIES, NIGHTS, SERIES, histories
+from reports.bench.simulate import CHANGE_NIGHT, FAMILIES, NIGHTS, SERIES, TUNED, histories
 from reports.detect import Settings, detect
 
 UP = np.ones(SERIES, bool)
+_ASKED = {family.name for family in TUNED}  # nothing is asked of the family that is held out: it shows what is beyond
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,8 @@ def table(columns: list[Column]) -> str:
     lines.append("|---|---|" + "---|" * len(columns))
     for name in FAMILIES:
         cells = [str(column.false.get(name, "")) for column in columns]
-        lines.append(f"| false findings a month, {name} | < {FALSE_AT_MOST:g} | " + " | ".join(cells) + " |")
+        asked = f"< {FALSE_AT_MOST:g}" if name in _ASKED else ""
+        lines.append(f"| false findings a month, {name} | {asked} | " + " | ".join(cells) + " |")
     for row in ROWS:
         for nights, target in row.targets.items():
             asked = "" if target is None else f"{target:g}"
@@ -188,7 +190,7 @@ def misses(column: Column) -> list[str]:
     out = [
         f"{name}: {rate} false findings a month"
         for name, rate in column.false.items()
-        if rate.findings / rate.months >= FALSE_AT_MOST
+        if name in _ASKED and rate.findings / rate.months >= FALSE_AT_MOST
     ]
     for row in ROWS:
         for nights, target in row.targets.items():
