@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -76,16 +75,6 @@ std::string column(const char* format, double value) {
 
 std::runtime_error file_error(const std::string& path, const std::string& what) {
     return std::runtime_error("--json '" + path + "': " + what + ": " + std::strerror(errno));
-}
-
-// Read by a signal handler: plain memory that stays valid for the life of the process.
-char unfinished_file[4096];
-volatile std::sig_atomic_t unfinished = 0;
-
-extern "C" void remove_unfinished(int signal_number) {
-    if (unfinished != 0) unlink(unfinished_file);
-    std::signal(signal_number, SIG_DFL);
-    std::raise(signal_number);
 }
 
 }  // namespace
@@ -233,21 +222,15 @@ DocumentFile::DocumentFile(const std::string& path) : path_(path), temporary_(pa
         errno = S_ISDIR(found.st_mode) ? EISDIR : EINVAL;
         throw file_error(path_, "needs the name of an ordinary file");
     }
-    if (temporary_.size() >= sizeof unfinished_file) {
+    if (temporary_.size() > Unfinished::most_bytes) {
         errno = ENAMETOOLONG;
         throw file_error(path_, "cannot write");
     }
     descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (descriptor_ < 0) throw file_error(path_, "cannot write " + temporary_);
-    std::strcpy(unfinished_file, temporary_.c_str());
-    unfinished = 1;
-    for (int number : {SIGTERM, SIGINT, SIGHUP}) {
-        // One that was ignored from outside (nohup) stays ignored.
-        if (std::signal(number, remove_unfinished) == SIG_IGN) std::signal(number, SIG_IGN);
-    }
+    unfinished_.reset(new Unfinished(temporary_));
     if (unlink(path_.c_str()) != 0 && errno != ENOENT) {
         const std::runtime_error error = file_error(path_, "cannot remove the earlier document");
-        unfinished = 0;
         close(descriptor_);
         unlink(temporary_.c_str());
         throw error;
@@ -258,7 +241,6 @@ DocumentFile::~DocumentFile() {
     if (descriptor_ < 0) return;
     close(descriptor_);
     unlink(temporary_.c_str());
-    unfinished = 0;
 }
 
 void DocumentFile::write(const std::string& text) {
@@ -276,10 +258,9 @@ void DocumentFile::write(const std::string& text) {
     if (!closed || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
         const std::runtime_error error = file_error(path_, closed ? "cannot rename" : "cannot close");
         unlink(temporary_.c_str());
-        unfinished = 0;
         throw error;
     }
-    unfinished = 0;
+    unfinished_.reset();
 }
 
 }  // namespace tenken

@@ -1,6 +1,7 @@
 // The result document: what one run of one program says of itself (src/result.schema.json).
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "common/placement.h"
 #include "common/statistics.h"
 #include "common/subject.h"
+#include "common/unfinished.h"
 #include "common/verification.h"
 
 namespace tenken {
@@ -128,6 +130,7 @@ class DocumentFile {
     std::string path_;
     std::string temporary_;
     int descriptor_ = -1;
+    std::unique_ptr<Unfinished> unfinished_;
 };
 
 }  // namespace tenken
