@@ -7,7 +7,7 @@
 namespace file_io {
 
 std::string short_bytes(std::uint64_t bytes) {
-    const char* const units[] = {"Gi", "Mi", "Ki"};
+    const char* const units[] = {"gi", "mi", "ki"};
     for (int i = 0; i < 3; ++i) {
         const std::uint64_t unit = std::uint64_t{1} << (30 - 10 * i);
         if (bytes >= unit && bytes % unit == 0) return std::to_string(bytes / unit) + units[i];
@@ -21,7 +21,7 @@ std::string Candidate::name() const {
 
 Candidate Candidate::of(const std::string& name) {
     const auto wrong = [&] {
-        return std::invalid_argument("'" + name + "' is no METHOD_BLOCK_THREADS such as posix_1Mi_8");
+        return std::invalid_argument("'" + name + "' is no METHOD_BLOCK_THREADS such as posix_1mi_8");
     };
     const std::size_t last = name.rfind('_');
     const std::size_t middle = last == std::string::npos || last == 0 ? last : name.rfind('_', last - 1);
@@ -33,8 +33,8 @@ Candidate Candidate::of(const std::string& name) {
     const std::string threads = name.substr(last + 1);
     candidate.block_bytes = std::strtoull(block.c_str(), &end, 10);
     const std::string unit = end;
-    candidate.block_bytes <<= unit == "Ki" ? 10 : unit == "Mi" ? 20 : unit == "Gi" ? 30 : 0;
-    if (end == block.c_str() || (unit != "" && unit != "Ki" && unit != "Mi" && unit != "Gi")) throw wrong();
+    candidate.block_bytes <<= unit == "ki" ? 10 : unit == "mi" ? 20 : unit == "gi" ? 30 : 0;
+    if (end == block.c_str() || (unit != "" && unit != "ki" && unit != "mi" && unit != "gi")) throw wrong();
     candidate.threads = static_cast<int>(std::strtol(threads.c_str(), &end, 10));
     if (*end != '\0' || candidate.threads < 1 || candidate.threads > 1024) throw wrong();
     if (candidate.block_bytes < 4096 || candidate.block_bytes > (std::uint64_t{1} << 30) ||

@@ -43,6 +43,11 @@ void File::fail(const std::string& what, std::uint64_t offset) const {
                     of_rank());
 }
 
+FileError File::cut_short(std::uint64_t end) const {
+    return FileError(path_ + " is cut short: it ends at offset " + std::to_string(size()) +
+                     ", where bytes up to offset " + std::to_string(end) + " were to be read" + of_rank());
+}
+
 std::uint64_t File::size() const {
     struct stat found;
     if (fstat(descriptor_, &found) != 0) fail("cannot ask for the size of", 0);
@@ -52,10 +57,7 @@ std::uint64_t File::size() const {
 void File::read(Access access, std::uint64_t offset, std::size_t bytes, void* memory) const {
     char* at = static_cast<char*>(memory);
     if (access == Access::mapped) {
-        if (offset + bytes > mapped_) {
-            throw FileError(path_ + " is cut short: it ends at offset " + std::to_string(mapped_) +
-                            ", where offset " + std::to_string(offset + bytes) + " was to be read" + of_rank());
-        }
+        if (offset + bytes > mapped_) throw cut_short(offset + bytes);
         std::memcpy(at, map_ + offset, bytes);
         return;
     }
@@ -65,10 +67,7 @@ void File::read(Access access, std::uint64_t offset, std::size_t bytes, void* me
         const ssize_t count = pread(direct ? direct_ : descriptor_, at, part, static_cast<off_t>(offset));
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) fail(direct ? "cannot read with O_DIRECT" : "cannot read", offset);
-        if (count == 0) {
-            throw FileError(path_ + " is cut short: it ends at offset " + std::to_string(offset) + ", where " +
-                            std::to_string(bytes) + " more bytes were to be read" + of_rank());
-        }
+        if (count == 0) throw cut_short(offset + bytes);
         at += count;
         offset += static_cast<std::uint64_t>(count);
         bytes -= static_cast<std::size_t>(count);

@@ -64,6 +64,9 @@ class File {
 
     static constexpr std::uint64_t direct_alignment = 4096;
 
+    /// What to throw when it has no bytes up to `end`.
+    FileError cut_short(std::uint64_t end) const;
+
   private:
     [[noreturn]] void fail(const std::string& what, std::uint64_t offset) const;
 

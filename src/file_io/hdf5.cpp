@@ -72,6 +72,23 @@ std::vector<std::string> names_or(const char* variable, std::vector<std::string>
     return usual;
 }
 
+/// Closes an identifier at the end of a block: later than the error of the call that used it is asked for, because
+/// every call forgets the error before it.
+class Closing {
+  public:
+    Closing(Hdf5::Id one, int (*close)(Hdf5::Id)) : one_(one), close_(close) {}
+    ~Closing() {
+        if (one_ >= 0) close_(one_);
+    }
+    Closing(const Closing&) = delete;
+    Closing& operator=(const Closing&) = delete;
+    Hdf5::Id get() const { return one_; }
+
+  private:
+    Hdf5::Id one_;
+    int (*close_)(Hdf5::Id);
+};
+
 }  // namespace
 
 std::shared_ptr<const Hdf5> Hdf5::open(std::string& why_not) {
@@ -175,27 +192,25 @@ std::unique_ptr<SnapshotFile> SnapshotFile::create(std::shared_ptr<const Hdf5> l
                                                    Layout layout, std::uint64_t particles, Driver driver) {
     const Hdf5& h = *library;
     std::unique_ptr<SnapshotFile> file(new SnapshotFile(library, path, layout, particles));
-    const Hdf5::Id access = file->access(driver);
-    file->file_ = h.create_file(path.c_str(), truncate, by_default, access);
-    h.close_list(access);
-    h.check(file->file_, "create " + path);
-    const Hdf5::Id creation = h.check(h.create_list(h.dataset_create_class), "make a property list");
-    h.check(h.set_alloc_time(creation, alloc_early), "ask for space");
-    h.check(h.set_fill_time(creation, fill_never), "leave datasets unfilled");
+    const Closing access(file->access(driver), h.close_list);
+    file->file_ = h.check(h.create_file(path.c_str(), truncate, by_default, access.get()), "create " + path);
+    const Closing creation(h.check(h.create_list(h.dataset_create_class), "make a property list"), h.close_list);
+    h.check(h.set_alloc_time(creation.get(), alloc_early), "ask for space");
+    h.check(h.set_fill_time(creation.get(), fill_never), "leave datasets unfilled");
     for (int d = 0; d < datasets; ++d) {
         const Dataset& dataset = datasets_of(layout)[d];
         const Hdf5::Size shape[2] = {particles, dataset.columns};
-        const Hdf5::Id space = h.check(h.create_space(dataset.columns > 1 ? 2 : 1, shape, nullptr), "make a space");
-        file->dataset_[d] = h.create_dataset(file->file_, dataset.name, dataset.is_id ? h.file_id : h.file_float,
-                                             space, by_default, creation, by_default);
-        h.close_space(space);
-        h.check(file->dataset_[d], std::string("create dataset ") + dataset.name + " in " + path);
+        const Closing space(h.check(h.create_space(dataset.columns > 1 ? 2 : 1, shape, nullptr), "make a space"),
+                            h.close_space);
+        file->dataset_[d] =
+            h.check(h.create_dataset(file->file_, dataset.name, dataset.is_id ? h.file_id : h.file_float,
+                                     space.get(), by_default, creation.get(), by_default),
+                    std::string("create dataset ") + dataset.name + " in " + path);
         file->offsets_[d] = h.offset_of(file->dataset_[d]);
         if (file->offsets_[d] == undefined_address) {
             throw FileError(path + ": dataset " + dataset.name + " has no place in the file" + of_rank());
         }
     }
-    h.close_list(creation);
     return file;
 }
 
@@ -203,10 +218,8 @@ std::unique_ptr<SnapshotFile> SnapshotFile::open(std::shared_ptr<const Hdf5> lib
                                                  Layout layout, std::uint64_t particles, Driver driver) {
     const Hdf5& h = *library;
     std::unique_ptr<SnapshotFile> file(new SnapshotFile(library, path, layout, particles));
-    const Hdf5::Id access = file->access(driver);
-    file->file_ = h.open_file(path.c_str(), read_only, access);
-    h.close_list(access);
-    h.check(file->file_, "open " + path);
+    const Closing access(file->access(driver), h.close_list);
+    file->file_ = h.check(h.open_file(path.c_str(), read_only, access.get()), "open " + path);
     for (int d = 0; d < datasets; ++d) {
         const Dataset& dataset = datasets_of(layout)[d];
         file->dataset_[d] = h.check(h.open_dataset(file->file_, dataset.name, by_default),
@@ -292,14 +305,12 @@ void SnapshotFile::selected(bool to_file, const Quartet& arrays) {
                                  {position_mass, 4, 3, 1, 2, 0}};
     const Hdf5& h = *library_;
     for (const Part& part : parts) {
-        const Hdf5::Id memory = columns(part.columns, part.from, part.count);
-        const Hdf5::Id file = columns(datasets_of(layout_)[part.dataset].columns, part.to, part.count);
+        const Closing memory(columns(part.columns, part.from, part.count), h.close_space);
+        const Closing file(columns(datasets_of(layout_)[part.dataset].columns, part.to, part.count), h.close_space);
         char* const data = arrays.at[part.array];
         const int result =
-            to_file ? h.write(dataset_[part.dataset], h.native_float, memory, file, by_default, data)
-                    : h.read(dataset_[part.dataset], h.native_float, memory, file, by_default, data);
-        h.close_space(memory);
-        h.close_space(file);
+            to_file ? h.write(dataset_[part.dataset], h.native_float, memory.get(), file.get(), by_default, data)
+                    : h.read(dataset_[part.dataset], h.native_float, memory.get(), file.get(), by_default, data);
         h.check(result, std::string(to_file ? "write" : "read") + " dataset " +
                             datasets_of(layout_)[part.dataset].name + " of " + path_ + " by selection");
     }

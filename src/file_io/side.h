@@ -24,7 +24,7 @@ struct Candidate {
     std::uint64_t block_bytes = 1 << 20;
     int threads = 1;
 
-    /// "posix_1Mi_8": method, block, threads.
+    /// "posix_1mi_8": method, block, threads.
     std::string name() const;
     /// Reads such a name. @throws std::invalid_argument naming what is allowed
     static Candidate of(const std::string& name);
@@ -34,7 +34,7 @@ struct Candidate {
         return method == other.method && block_bytes == other.block_bytes && threads == other.threads;
     }
 };
-/// "4Ki", "1Mi", "16Mi", "1000".
+/// "4ki", "1mi", "16mi", "1000"; metric ids have no capitals.
 std::string short_bytes(std::uint64_t bytes);
 
 /// A part of a file and the memory (of a side) that it goes to or comes from.

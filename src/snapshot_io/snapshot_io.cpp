@@ -2,6 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <map>
 #include <sstream>
 
@@ -96,6 +99,8 @@ class SnapshotIo : public tenken::Program {
         arguments.flag("cold", cold_, "files to be read are taken out of the page cache before");
         arguments.real("seconds", seconds_, "s", 0, 3600,
                        "timed at most for each number of particles, all ways together; 5 rounds in any case");
+        arguments.text("keep", keep_, "NAME",
+                       "keep the largest snapshot that was read, in the last of the layouts, in --path under this name");
         arguments.flag("cut-file", cut_file_, "for tests: cut the file that is read short");
         if (!gpus_) return;
         arguments.heading("back end cuda");
@@ -115,6 +120,9 @@ class SnapshotIo : public tenken::Program {
         chosen_methods_ = chosen(arguments, "methods", asked_methods_, methods());
         for (const std::string& word : chosen(arguments, "directions", asked_directions_, {"write", "read"})) {
             (word == "write" ? writes_ : reads_) = true;
+        }
+        if (!keep_.empty() && (!reads_ || keep_.find('/') != std::string::npos)) {
+            throw arguments.error("keep", "a name without / where snapshots are read (--directions)");
         }
         std::string why_not;
         library_ = file_io::Hdf5::open(why_not);
@@ -275,6 +283,14 @@ class SnapshotIo : public tenken::Program {
         side.end_timed();
         movers_.clear();
         report(side, ways, parts);
+        if (!keep_.empty() && n == sizes_.back() && run_->document.status() == tenken::Status::ok) keep(sources);
+    }
+
+    void keep(const std::vector<std::unique_ptr<file_io::ScratchFile>>& sources) const {
+        const std::string name = place_.folder + "/" + keep_;
+        if (std::rename(sources.back()->path().c_str(), name.c_str()) != 0) {
+            throw file_io::FileError("cannot keep " + name + ": " + std::strerror(errno));
+        }
     }
 
     std::string source(Layout layout) const { return folder_->file(std::string(name_of(layout)) + ".h5"); }
@@ -515,22 +531,30 @@ class SnapshotIo : public tenken::Program {
             document.add(rate, side.link_limit());
             document.add(around, tenken::Limit::unknown("no figure bounds opening and closing a file"));
         }
-        // The layouts against each other, round by round: what disturbed a round disturbed both.
+        // Round by round: what disturbed a round disturbed both.
+        const auto compare = [&](std::size_t i, std::size_t j, const std::string& name, const std::string& without) {
+            tenken::Metric ratio = metric(side, (ways[i].write ? "write_" : "read_") + name, ways[i]);
+            ratio.unit = "1";
+            ratio.at.erase(std::find_if(ratio.at.begin(), ratio.at.end(),
+                                        [&](const std::pair<std::string, tenken::Json>& coordinate) {
+                                            return coordinate.first == without;
+                                        }));
+            for (std::size_t r = 0; r < std::min(parts[i].size(), parts[j].size()); ++r) {
+                ratio.samples.push_back((parts[j][r].data + parts[j][r].sync) / (parts[i][r].data + parts[i][r].sync));
+            }
+            document.add(ratio, tenken::Limit::unknown("a ratio"));
+        };
         for (std::size_t i = 0; i < ways.size(); ++i) {
             for (std::size_t j = 0; j < ways.size(); ++j) {
-                if (ways[i].layout != Layout::hyperslab || ways[j].layout != Layout::asis ||
-                    ways[i].method != ways[j].method || ways[i].write != ways[j].write) {
-                    continue;
+                if (ways[i].write != ways[j].write) continue;
+                const bool same_layout = ways[i].layout == ways[j].layout;
+                const bool same_method = ways[i].method == ways[j].method;
+                if (same_method && ways[i].layout == Layout::hyperslab && !same_layout) {
+                    compare(i, j, "hyperslab_over_asis", "layout");
                 }
-                tenken::Metric ratio =
-                    metric(side, ways[i].write ? "write_hyperslab_over_asis" : "read_hyperslab_over_asis", ways[i]);
-                ratio.unit = "1";
-                ratio.at.erase(ratio.at.begin());  // the layout
-                for (std::size_t r = 0; r < std::min(parts[i].size(), parts[j].size()); ++r) {
-                    ratio.samples.push_back((parts[j][r].data + parts[j][r].sync) /
-                                            (parts[i][r].data + parts[i][r].sync));
+                if (same_layout && ways[i].method == "gds" && ways[j].method == "posix") {
+                    compare(i, j, "gds_over_posix", "method");
                 }
-                document.add(ratio, tenken::Limit::unknown("a ratio"));
             }
         }
     }
@@ -560,6 +584,7 @@ class SnapshotIo : public tenken::Program {
     bool synced_ = false;
     bool cold_ = false;
     double seconds_ = 5;
+    std::string keep_;
     bool cut_file_ = false;
 
     std::vector<std::uint64_t> sizes_;

@@ -36,6 +36,10 @@ bool is_write(const std::string& situation) {
     return situation.compare(0, 5, "write") == 0;
 }
 
+bool is_cufile(const std::string& method) {
+    return method == "gds" || method.compare(0, 6, "cufile") == 0;
+}
+
 /// How much faster another way must be at the next size before the map changes to it.
 constexpr double tie = 0.02;
 /// What took this many times as long as the best at two sizes, whole blocks and all threads, is not tried again.
@@ -71,7 +75,7 @@ class StorageMapProgram : public tenken::Program {
                        "all, or some of write, write_synced (with fsync), read_cached (from the page cache), read_cold "
                        "(page cache dropped before)");
         arguments.text("candidates", asked_candidates_, "LIST",
-                       "all, few, or ways to try as METHOD_BLOCK_THREADS, such as posix_1Mi_8,direct_16Mi_4");
+                       "all, few, or ways to try as METHOD_BLOCK_THREADS, such as posix_1mi_8,direct_16mi_4");
         arguments.integer("threads", threads_, 0, 1024, "the most threads of a candidate; 0: the CPUs, at most 16");
         arguments.real("seconds", seconds_, "s", 0, 3600,
                        "timed at most for each size and situation, all candidates together; 5 rounds are made in any "
@@ -135,7 +139,12 @@ class StorageMapProgram : public tenken::Program {
             gpus_->prepare(arguments);
             gpus_->require_fit(arguments, "most-bytes", most_, "the data");
         }
-        if (!map_file_.empty()) map_document_.reset(new tenken::DocumentFile(map_file_));
+        if (map_file_.empty()) return;
+        try {
+            map_document_.reset(new tenken::DocumentFile(map_file_, "--map"));
+        } catch (const std::runtime_error& error) {
+            throw tenken::ArgumentError(error.what());
+        }
     }
 
     void measure(tenken::Run& run) override {
@@ -428,6 +437,26 @@ class StorageMapProgram : public tenken::Program {
         document.add(chosen, side.link_limit());
         map_.add({situation, bytes, Candidate::of(preferred_),
                   static_cast<double>(bytes) / medians[best] / 1e9});
+        const auto ratio_of = [&](const std::string& name, double value) {
+            tenken::Metric ratio = metric(side, name, bytes);
+            ratio.unit = "1";
+            ratio.statistic = tenken::Statistic::total;
+            ratio.at.push_back({"situation", tenken::Json(situation)});
+            ratio.samples = {value};
+            document.add(ratio, tenken::Limit::unknown("a ratio"));
+        };
+        // The first way of cuFile is the one of an application that always takes it; the fastest one may differ.
+        std::size_t cufile = tried.size();
+        double fastest_cufile = 0;
+        for (std::size_t i = 0; i < tried.size(); ++i) {
+            if (!is_cufile(tried[i].method)) continue;
+            if (cufile == tried.size()) cufile = i;
+            if (fastest_cufile == 0 || medians[i] < fastest_cufile) fastest_cufile = medians[i];
+        }
+        const auto copies = std::find(tried.begin(), tried.end(), Candidate{"posix", 4096, 1});
+        if (cufile < tried.size() && copies != tried.end()) {
+            ratio_of("copy_over_cufile", fastest_cufile / medians[static_cast<std::size_t>(copies - tried.begin())]);
+        }
         if (use_map_.empty()) return;
         const Seconds& adaptive = seconds.back();
         const std::vector<Seconds> rivals(seconds.begin(), seconds.end() - 1);
@@ -435,12 +464,11 @@ class StorageMapProgram : public tenken::Program {
         by_map.at.push_back({"situation", tenken::Json(situation)});
         by_map.samples = tenken::giga_per_second(static_cast<double>(bytes), adaptive);
         document.add(by_map, side.link_limit());
-        tenken::Metric ratio = metric(side, "adaptive_over_best", bytes);
-        ratio.unit = "1";
-        ratio.statistic = tenken::Statistic::total;
-        ratio.at.push_back({"situation", tenken::Json(situation)});
-        ratio.samples = {file_io::against_best(adaptive, rivals)};
-        document.add(ratio, tenken::Limit::unknown("a ratio"));
+        ratio_of("adaptive_over_best", file_io::against_best(adaptive, rivals));
+        if (cufile < tried.size()) {
+            ratio_of("adaptive_over_cufile",
+                     medians[cufile] / tenken::order_statistics(adaptive, tenken::Direction::lower).median);
+        }
     }
 
     /// Whether page-locked buffers and several threads bring a cached file to the GPU as fast as the slower of

@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "file_io/file.h"
-
 #ifdef FILE_IO_HAVE_CUFILE_H
 #include <cufile.h>
 #endif
@@ -144,11 +142,11 @@ void CuFile::remove_buffer(const void* base) const {
 }
 
 void CuFile::write(void* handle, const void* base, std::size_t bytes, std::uint64_t offset, std::uint64_t at,
-                   const std::string& path) const {
+                   const File& file) const {
     while (bytes > 0) {
         const ssize_t count = call_->write(handle, base, bytes, static_cast<off_t>(offset), static_cast<off_t>(at));
         if (count <= 0) {
-            throw FileError("cuFile cannot write " + path + " at offset " + std::to_string(offset) + ": " +
+            throw FileError("cuFile cannot write " + file.path() + " at offset " + std::to_string(offset) + ": " +
                             reason(count) + of_rank());
         }
         bytes -= static_cast<std::size_t>(count);
@@ -158,17 +156,14 @@ void CuFile::write(void* handle, const void* base, std::size_t bytes, std::uint6
 }
 
 void CuFile::read(void* handle, void* base, std::size_t bytes, std::uint64_t offset, std::uint64_t at,
-                  const std::string& path) const {
+                  const File& file) const {
     while (bytes > 0) {
         const ssize_t count = call_->read(handle, base, bytes, static_cast<off_t>(offset), static_cast<off_t>(at));
         if (count < 0) {
-            throw FileError("cuFile cannot read " + path + " at offset " + std::to_string(offset) + ": " +
+            throw FileError("cuFile cannot read " + file.path() + " at offset " + std::to_string(offset) + ": " +
                             reason(count) + of_rank());
         }
-        if (count == 0) {
-            throw FileError(path + " is cut short: it ends at offset " + std::to_string(offset) + ", where " +
-                            std::to_string(bytes) + " more bytes were to be read" + of_rank());
-        }
+        if (count == 0) throw file.cut_short(offset + bytes);
         bytes -= static_cast<std::size_t>(count);
         offset += static_cast<std::uint64_t>(count);
         at += static_cast<std::uint64_t>(count);
@@ -205,8 +200,8 @@ bool CuFile::add_buffer(const void*, std::size_t) const {
     return false;
 }
 void CuFile::remove_buffer(const void*) const {}
-void CuFile::write(void*, const void*, std::size_t, std::uint64_t, std::uint64_t, const std::string&) const {}
-void CuFile::read(void*, void*, std::size_t, std::uint64_t, std::uint64_t, const std::string&) const {}
+void CuFile::write(void*, const void*, std::size_t, std::uint64_t, std::uint64_t, const File&) const {}
+void CuFile::read(void*, void*, std::size_t, std::uint64_t, std::uint64_t, const File&) const {}
 std::string CuFile::write_async(void*, void*, AsyncWrite&, cudaStream_t) const {
     return "built without cuFile";
 }

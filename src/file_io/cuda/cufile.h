@@ -9,6 +9,8 @@
 #include <memory>
 #include <string>
 
+#include "file_io/file.h"
+
 namespace file_io {
 
 class CuFile {
@@ -33,9 +35,9 @@ class CuFile {
     void remove_buffer(const void* base) const;
     /// All bytes, between `base` + `at` on the GPU and `offset` in the file. @throws FileError
     void write(void* handle, const void* base, std::size_t bytes, std::uint64_t offset, std::uint64_t at,
-               const std::string& path) const;
+               const File& file) const;
     void read(void* handle, void* base, std::size_t bytes, std::uint64_t offset, std::uint64_t at,
-              const std::string& path) const;
+              const File& file) const;
 
     /// A write within a stream; what it points to must live until the stream has passed it.
     struct AsyncWrite {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -26,7 +27,6 @@ namespace file_io {
 namespace {
 
 constexpr const char* flag = "--gds-probe-child";
-constexpr const char* compatibility = "CUFILE_ALLOW_COMPAT_MODE=";
 constexpr double patience_seconds = 30;
 constexpr std::size_t bytes = std::size_t{1} << 20;
 
@@ -34,7 +34,8 @@ constexpr std::size_t bytes = std::size_t{1} << 20;
 std::string try_it(const std::string& path, int gpu) {
     TENKEN_CUDA(cudaSetDevice(gpu));
     std::string why_not;
-    const std::shared_ptr<const CuFile> cufile = CuFile::open(why_not);
+    // Never closed: see is_gds_probe().
+    static const std::shared_ptr<const CuFile> cufile = CuFile::open(why_not);
     if (!cufile) return why_not;
     tenken::cuda::DeviceArray<char> there(bytes);
     tenken::cuda::DeviceArray<char> back(bytes);
@@ -43,8 +44,8 @@ std::string try_it(const std::string& path, int gpu) {
     TENKEN_CUDA(cudaDeviceSynchronize());
     File file(path, File::Mode::create, true);
     void* const handle = cufile->add(file.direct_descriptor(), path);
-    cufile->write(handle, there.data(), bytes, 0, 0, path);
-    cufile->read(handle, back.data(), bytes, 0, 0, path);
+    cufile->write(handle, there.data(), bytes, 0, 0, file);
+    cufile->read(handle, back.data(), bytes, 0, 0, file);
     std::vector<char> host(bytes);
     TENKEN_CUDA(cudaMemcpy(host.data(), back.data(), bytes, cudaMemcpyDeviceToHost));
     cufile->remove(handle);
@@ -56,19 +57,23 @@ std::string try_it(const std::string& path, int gpu) {
 
 }  // namespace
 
-GdsProbe probe_gds(const std::string& path, int gpu) {
+GdsProbe probe_gds(const std::string& path, int gpu, const Settings& settings) {
     GdsProbe probe;
     int ends[2];
     if (pipe(ends) != 0) {
         probe.why_not = std::string("no pipe: ") + std::strerror(errno);
         return probe;
     }
+    std::vector<std::string> set;
+    for (const Setting& one : settings) set.push_back(one.first + "=" + one.second);
     std::vector<char*> environment;
     for (char** entry = environ; *entry != nullptr; ++entry) {
-        if (std::strncmp(*entry, compatibility, std::strlen(compatibility)) != 0) environment.push_back(*entry);
+        const std::string variable = std::string(*entry).substr(0, std::strcspn(*entry, "="));
+        const bool given = std::any_of(settings.begin(), settings.end(),
+                                       [&](const Setting& one) { return one.first == variable; });
+        if (!given) environment.push_back(*entry);
     }
-    std::string forbidden = std::string(compatibility) + "false";
-    environment.push_back(&forbidden[0]);
+    for (std::string& one : set) environment.push_back(&one[0]);
     environment.push_back(nullptr);
     std::string words[] = {"gds-probe", flag, path, std::to_string(gpu)};
     char* arguments[] = {&words[0][0], &words[1][0], &words[2][0], &words[3][0], nullptr};
@@ -106,10 +111,9 @@ GdsProbe probe_gds(const std::string& path, int gpu) {
         probe.why_not.clear();
     } else if (!over) {
         probe.why_not = "the probe did not end within 30 s";
-    } else if (WIFSIGNALED(status)) {
-        probe.why_not = "the probe died of signal " + std::to_string(WTERMSIG(status));
     } else if (probe.why_not.empty()) {
-        probe.why_not = "the probe ended with " + std::to_string(WEXITSTATUS(status));
+        probe.why_not = WIFSIGNALED(status) ? "the probe died of signal " + std::to_string(WTERMSIG(status))
+                                            : "the probe ended with " + std::to_string(WEXITSTATUS(status));
     }
     return probe;
 }
@@ -125,7 +129,7 @@ bool is_gds_probe(int argc, char** argv, int& code) {
     std::fputs(why_not.c_str(), stdout);
     std::fflush(stdout);
     code = why_not.empty() ? 0 : 1;
-    return true;
+    std::_Exit(code);  // a cuFile that has failed may break what ends a process in order
 }
 
 }  // namespace file_io

@@ -25,11 +25,13 @@ namespace file_io {
 
 namespace {
 
-using tenken::cuda::Event;
 using tenken::cuda::PinnedArray;
 using tenken::cuda::Stream;
 
 constexpr int most_slots = 4;
+/// Streams that all threads share. The copies of one stream follow each other without a pause; with a stream for
+/// each thread the copy engine goes from one to the next after every block, which costs some 6 us each.
+constexpr int most_streams = 1;
 constexpr unsigned threads_of_block = 256;
 
 unsigned blocks_for(std::uint64_t items) {
@@ -125,9 +127,26 @@ unsigned tiles_for(std::uint64_t particles) {
         1, std::min<std::uint64_t>((particles + particles_of_block - 1) / particles_of_block, 8192)));
 }
 
-/// What one thread has for itself: a stream and a ring of page-locked buffers.
+/// An event that only says that it is over: cheaper than one that keeps the time.
+class Mark {
+  public:
+    Mark() { TENKEN_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+    ~Mark() { cudaEventDestroy(event_); }
+    Mark(const Mark&) = delete;
+    Mark& operator=(const Mark&) = delete;
+    void record(const Stream& stream) { TENKEN_CUDA(cudaEventRecord(event_, stream.get())); }
+    /// Until it is over; at once where nothing was recorded.
+    void wait() const { TENKEN_CUDA(cudaEventSynchronize(event_)); }
+    cudaEvent_t get() const { return event_; }
+
+  private:
+    cudaEvent_t event_ = nullptr;
+};
+
+/// What one thread has for itself: a ring of page-locked buffers; and the stream that it shares.
 class Lane {
   public:
+    explicit Lane(const Stream& shared) : stream(shared) {}
     /// Makes slots of so many bytes: four, or two of large ones.
     void reserve(std::size_t slot_bytes) {
         const int slots = slots_for(slot_bytes);
@@ -141,9 +160,9 @@ class Lane {
         return ring_->data() + static_cast<std::size_t>(index) * slot_bytes;
     }
 
-    Stream stream;
-    Event free[most_slots];  ///< the copy that used a slot is over
-    Event done;
+    const Stream& stream;
+    Mark free[most_slots];  ///< the copy that used a slot is over
+    Mark done;
     bool active = false;  ///< has enqueued something since the last join
 
   private:
@@ -160,7 +179,10 @@ class GpuSide : public Side {
               gpu_.use();
               tenken::bind_this_thread(near_cpus());
           }) {
-        for (int i = 0; i < threads; ++i) lanes_.emplace_back(new Lane);
+        for (int i = 0; i < std::min(threads, most_streams); ++i) streams_.emplace_back(new Stream);
+        for (int i = 0; i < threads; ++i) {
+            lanes_.emplace_back(new Lane(*streams_[static_cast<std::size_t>(i) % streams_.size()]));
+        }
     }
 
     tenken::Subject subject() const override { return tenken::Subject::gpu(gpu_.index()); }
@@ -358,10 +380,11 @@ class GpuSide : public Side {
     bool near_known_ = false;
     std::vector<int> near_;
     Stream stream_;
-    Event ready_;
+    Mark ready_;
     bool behind_ready_ = false;
     std::map<char*, std::uint64_t> allocations_;
     Workers workers_;
+    std::vector<std::unique_ptr<Stream>> streams_;
     std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
@@ -395,7 +418,7 @@ class PinnedMover : public Mover {
             };
             for (int s = 0; s < slots; ++s) begin(s);
             for (int s = 0; used[s]; s = (s + 1) % slots) {
-                TENKEN_CUDA(cudaEventSynchronize(lane.free[s].get()));
+                lane.free[s].wait();
                 file.write(access_of(candidate_.method, waiting[s].offset), waiting[s].offset, waiting[s].bytes,
                            lane.slot(s, candidate_.block_bytes));
                 begin(s);
@@ -416,7 +439,7 @@ class PinnedMover : public Mover {
             for (std::uint64_t i = next++; i < count; i = next++, s = (s + 1) % slots) {
                 const Segment block = blocks.at(i);
                 char* const slot = lane.slot(s, candidate_.block_bytes);
-                TENKEN_CUDA(cudaEventSynchronize(lane.free[s].get()));
+                lane.free[s].wait();
                 file.read(access_of(candidate_.method, block.offset), block.offset, block.bytes, slot);
                 TENKEN_CUDA(cudaMemcpyAsync(block.memory, slot, block.bytes, cudaMemcpyHostToDevice,
                                             lane.stream.get()));
@@ -453,14 +476,14 @@ class CuFileMover : public Mover {
         each(segments, [&](const Segment& block) {
             char* const base = side_.base_of(block.memory);
             side_.cufile().write(handle_, base, block.bytes, block.offset,
-                                 static_cast<std::uint64_t>(block.memory - base), file.path());
+                                 static_cast<std::uint64_t>(block.memory - base), file);
         });
     }
     void read(File& file, const std::vector<Segment>& segments) override {
         each(segments, [&](const Segment& block) {
             char* const base = side_.base_of(block.memory);
             side_.cufile().read(handle_, base, block.bytes, block.offset,
-                                static_cast<std::uint64_t>(block.memory - base), file.path());
+                                static_cast<std::uint64_t>(block.memory - base), file);
         });
     }
 
@@ -504,18 +527,8 @@ class CudaSides : public GpuSides {
     }
 
     void each(int threads, const std::string& folder, const std::function<void(Side&)>& work) override {
-        // Before its driver is opened: this process may use what the probe may not.
-        setenv("CUFILE_ALLOW_COMPAT_MODE", "true", 0);
         gpus_.each([&](tenken::cuda::Gpu& gpu, tenken::Member&) {
-            std::shared_ptr<const CuFile> cufile = CuFile::open(why_no_cufile_);
-            if (cufile) {
-                const RunFolder probing(folder, "gds");
-                const GdsProbe probe = probe_gds(probing.file("probe"), gpu.index());
-                native_ = probe.works;
-                why_not_native_ = probe.why_not;
-                cufile_version_ = cufile->version();
-                properties_ = cufile->properties();
-            }
+            const std::shared_ptr<const CuFile> cufile = open_cufile(folder, gpu.index());
             GpuSide side(gpu, threads, cufile, native_);
             work(side);
         });
@@ -525,10 +538,13 @@ class CudaSides : public GpuSides {
         gpus_.report(document);
         if (properties_.empty()) {
             document.path("cufile", "none: " + why_no_cufile_);
+            document.path("cufile_probe", "with CUFILE_ALLOW_COMPAT_MODE=false: " + why_not_native_);
             return;
         }
         document.build.libraries.push_back({"cuFile", cufile_version_});
-        document.path("cufile", native_ ? "GPUDirect Storage" : "compatibility mode, no GPUDirect Storage");
+        document.path("cufile", native_   ? "GPUDirect Storage"
+                                : forced_ ? "compatibility mode by CUFILE_FORCE_COMPAT_MODE, no GPUDirect Storage"
+                                          : "compatibility mode, no GPUDirect Storage");
         document.path("cufile_properties", properties_);
         document.path("cufile_probe", native_ ? std::string("works with CUFILE_ALLOW_COMPAT_MODE=false")
                                               : "with CUFILE_ALLOW_COMPAT_MODE=false: " + why_not_native_);
@@ -536,8 +552,38 @@ class CudaSides : public GpuSides {
     }
 
   private:
+    /// Tries in processes apart what works: a cuFile that fails here may take the process with it.
+    std::shared_ptr<const CuFile> open_cufile(const std::string& folder, int gpu) {
+        const RunFolder probing(folder, "gds");
+        const GdsProbe straight = probe_gds(probing.file("probe"), gpu, {{"CUFILE_ALLOW_COMPAT_MODE", "false"}});
+        native_ = straight.works;
+        why_not_native_ = straight.why_not;
+        Settings settings;
+        if (!native_) {
+            settings = {{"CUFILE_ALLOW_COMPAT_MODE", "true"}};
+            GdsProbe bounced = probe_gds(probing.file("probe"), gpu, settings);
+            if (!bounced.works) {
+                // Where the system tells nothing of its devices (containers without udev), cuFile finds out no mode.
+                settings.push_back({"CUFILE_FORCE_COMPAT_MODE", "true"});
+                const std::string first = bounced.why_not;
+                bounced = probe_gds(probing.file("probe"), gpu, settings);
+                forced_ = bounced.works;
+                if (!bounced.works) why_no_cufile_ = first;
+            }
+            if (!bounced.works) return nullptr;
+        }
+        for (const Setting& one : settings) setenv(one.first.c_str(), one.second.c_str(), 1);
+        const std::shared_ptr<const CuFile> cufile = CuFile::open(why_no_cufile_);
+        if (cufile) {
+            cufile_version_ = cufile->version();
+            properties_ = cufile->properties();
+        }
+        return cufile;
+    }
+
     tenken::cuda::Gpus gpus_;
     bool native_ = false;
+    bool forced_ = false;
     std::string why_no_cufile_;
     std::string why_not_native_;
     std::string cufile_version_;
