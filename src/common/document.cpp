@@ -252,12 +252,14 @@ void DocumentFile::write(const std::string& text) {
         if (count < 0) throw file_error(option_, path_, "cannot write");
         done += static_cast<std::size_t>(count);
     }
-    if (fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) throw file_error(option_, path_, "cannot flush");
+    if (fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS)
+        throw file_error(option_, path_, "cannot flush");
     const int closing = descriptor_;
     descriptor_ = -1;
     const bool closed = close(closing) == 0;  // some file systems tell of a full disk only here
     if (!closed || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-        const std::runtime_error error = file_error(option_, path_, closed ? "cannot rename" : "cannot close");
+        const std::runtime_error error =
+            file_error(option_, path_, closed ? "cannot rename" : "cannot close");
         unlink(temporary_.c_str());
         throw error;
     }

@@ -1,5 +1,5 @@
-// What must not stay behind when a run is ended from outside: files and folders that SIGTERM, SIGINT and SIGHUP
-// remove before they end the process.
+// What must not stay behind when a run is ended from outside: files and folders that SIGTERM, SIGINT and
+// SIGHUP remove before they end the process.
 #pragma once
 
 #include <string>

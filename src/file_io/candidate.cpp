@@ -48,7 +48,8 @@ Candidate Candidate::fitted(std::uint64_t bytes) const {
     Candidate fitted = *this;
     const std::uint64_t pages = std::max<std::uint64_t>(1, (bytes + 4095) / 4096);
     fitted.block_bytes = std::min(block_bytes, pages * 4096);
-    const std::uint64_t blocks = std::max<std::uint64_t>(1, (bytes + fitted.block_bytes - 1) / fitted.block_bytes);
+    const std::uint64_t blocks =
+        std::max<std::uint64_t>(1, (bytes + fitted.block_bytes - 1) / fitted.block_bytes);
     fitted.threads = static_cast<int>(std::min<std::uint64_t>(static_cast<std::uint64_t>(threads), blocks));
     return fitted;
 }

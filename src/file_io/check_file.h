@@ -23,7 +23,8 @@ Mismatch compare_file(const File& file, std::uint64_t offset, std::uint64_t word
         const std::uint64_t count = std::min(piece, words - first);
         file.read(Access::buffered, offset + first * sizeof(std::uint32_t),
                   static_cast<std::size_t>(count) * sizeof(std::uint32_t), memory.data());
-        Mismatch part = compare_on_host(memory.data(), count, [&](std::uint64_t i) { return expected(first + i); });
+        Mismatch part =
+            compare_on_host(memory.data(), count, [&](std::uint64_t i) { return expected(first + i); });
         if (part.count > 0) part.first += first;
         all.merge(part);
     }
@@ -32,7 +33,8 @@ Mismatch compare_file(const File& file, std::uint64_t offset, std::uint64_t word
 
 /// A line of the document's verification: how many words differ, and the first of them by name of the file,
 /// offset in it, and rank.
-/// @param offset of the first wrong word's array in the file, @param word of the first wrong word from there on
+/// @param offset of the first wrong word's array in the file, @param word of the first wrong word from there
+/// on
 inline tenken::Check check_of(const Mismatch& mismatch, const std::string& what, const std::string& file,
                               std::uint64_t offset, std::uint64_t word) {
     tenken::Check check;
@@ -40,8 +42,9 @@ inline tenken::Check check_of(const Mismatch& mismatch, const std::string& what,
     check.error = static_cast<double>(mismatch.count);
     check.tolerance = 0;
     if (mismatch.count > 0) {
-        check.detail = file + " at offset " + std::to_string(offset + word * sizeof(std::uint32_t) + mismatch.byte()) +
-                       ": word " + std::to_string(mismatch.first) + " " + mismatch.text() + of_rank();
+        check.detail = file + " at offset " +
+                       std::to_string(offset + word * sizeof(std::uint32_t) + mismatch.byte()) + ": word " +
+                       std::to_string(mismatch.first) + " " + mismatch.text() + of_rank();
     }
     return check;
 }

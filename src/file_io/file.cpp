@@ -39,8 +39,8 @@ File::~File() {
 }
 
 void File::fail(const std::string& what, std::uint64_t offset) const {
-    throw FileError(what + " " + path_ + " at offset " + std::to_string(offset) + ": " + std::strerror(errno) +
-                    of_rank());
+    throw FileError(what + " " + path_ + " at offset " + std::to_string(offset) + ": " +
+                    std::strerror(errno) + of_rank());
 }
 
 FileError File::cut_short(std::uint64_t end) const {
@@ -106,7 +106,8 @@ void File::map(std::uint64_t bytes, bool to_write) {
         bytes = std::min(bytes, size());
     }
     if (bytes == 0) return;
-    void* const map = mmap(nullptr, bytes, to_write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, descriptor_, 0);
+    void* const map =
+        mmap(nullptr, bytes, to_write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, descriptor_, 0);
     if (map == MAP_FAILED) fail("cannot map", 0);
     map_ = static_cast<char*>(map);
     mapped_ = bytes;
@@ -137,7 +138,8 @@ double File::cached_share() const {
     const bool known = mincore(map, bytes, pages.data()) == 0;
     munmap(map, bytes);
     if (!known) fail("cannot ask for the pages of", 0);
-    const auto cached = std::count_if(pages.begin(), pages.end(), [](unsigned char one) { return (one & 1) != 0; });
+    const auto cached =
+        std::count_if(pages.begin(), pages.end(), [](unsigned char one) { return (one & 1) != 0; });
     return static_cast<double>(cached) / static_cast<double>(pages.size());
 }
 

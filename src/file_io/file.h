@@ -48,8 +48,8 @@ class File {
     void read(Access access, std::uint64_t offset, std::size_t bytes, void* memory) const;
     void write(Access access, std::uint64_t offset, std::size_t bytes, const void* memory);
 
-    /// Maps `bytes` from the beginning for Access::mapped; for a file to be written room is taken first, because
-    /// a full file system would otherwise end the process. @throws FileError
+    /// Maps `bytes` from the beginning for Access::mapped; for a file to be written room is taken first,
+    /// because a full file system would otherwise end the process. @throws FileError
     void map(std::uint64_t bytes, bool to_write);
     void unmap();
 

@@ -1,4 +1,5 @@
-// Finding out whether cuFile goes straight from the device to the GPU, by trying it where it may not do otherwise.
+// Finding out whether cuFile goes straight from the device to the GPU, by trying it where it may not do
+// otherwise.
 #pragma once
 
 #include <string>

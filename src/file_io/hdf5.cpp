@@ -72,8 +72,8 @@ std::vector<std::string> names_or(const char* variable, std::vector<std::string>
     return usual;
 }
 
-/// Closes an identifier at the end of a block: later than the error of the call that used it is asked for, because
-/// every call forgets the error before it.
+/// Closes an identifier at the end of a block: later than the error of the call that used it is asked for,
+/// because every call forgets the error before it.
 class Closing {
   public:
     Closing(Hdf5::Id one, int (*close)(Hdf5::Id)) : one_(one), close_(close) {}
@@ -94,10 +94,11 @@ class Closing {
 std::shared_ptr<const Hdf5> Hdf5::open(std::string& why_not) {
     std::string name;
     // Debian calls the library without MPI libhdf5_serial.
-    void* const handle = open_first(
-        names_or("TENKEN_HDF5", {"libhdf5.so", "libhdf5_serial.so", "libhdf5.so.320", "libhdf5.so.310", "libhdf5.so.200",
-                                 "libhdf5.so.103", "libhdf5_serial.so.310", "libhdf5_serial.so.103"}),
-        name, why_not);
+    void* const handle =
+        open_first(names_or("TENKEN_HDF5", {"libhdf5.so", "libhdf5_serial.so", "libhdf5.so.320",
+                                            "libhdf5.so.310", "libhdf5.so.200", "libhdf5.so.103",
+                                            "libhdf5_serial.so.310", "libhdf5_serial.so.103"}),
+                   name, why_not);
     if (handle == nullptr) {
         why_not = "HDF5 cannot be loaded: " + why_not;
         return nullptr;
@@ -125,18 +126,19 @@ std::shared_ptr<const Hdf5> Hdf5::open(std::string& why_not) {
         load(handle, print_errors, "H5Eset_auto2") && load(handle, h.walk_errors_, "H5Ewalk2") &&
         load(handle, h.create_list, "H5Pcreate") && load(handle, h.close_list, "H5Pclose") &&
         load(handle, h.set_sec2, "H5Pset_fapl_sec2") && load(handle, h.set_alignment, "H5Pset_alignment") &&
-        load(handle, h.set_alloc_time, "H5Pset_alloc_time") && load(handle, h.set_fill_time, "H5Pset_fill_time") &&
-        load(handle, h.create_file, "H5Fcreate") && load(handle, h.open_file, "H5Fopen") &&
-        load(handle, h.close_file, "H5Fclose") && load(handle, h.create_space, "H5Screate_simple") &&
-        load(handle, h.select, "H5Sselect_hyperslab") && load(handle, h.extent, "H5Sget_simple_extent_dims") &&
-        load(handle, h.close_space, "H5Sclose") && load(handle, h.create_dataset, "H5Dcreate2") &&
-        load(handle, h.open_dataset, "H5Dopen2") && load(handle, h.space_of, "H5Dget_space") &&
-        load(handle, h.offset_of, "H5Dget_offset") && load(handle, h.close_dataset, "H5Dclose") &&
-        load(handle, h.write, "H5Dwrite") && load(handle, h.read, "H5Dread") &&
-        load(handle, h.file_access_class, "H5P_CLS_FILE_ACCESS_ID_g") &&
+        load(handle, h.set_alloc_time, "H5Pset_alloc_time") &&
+        load(handle, h.set_fill_time, "H5Pset_fill_time") && load(handle, h.create_file, "H5Fcreate") &&
+        load(handle, h.open_file, "H5Fopen") && load(handle, h.close_file, "H5Fclose") &&
+        load(handle, h.create_space, "H5Screate_simple") && load(handle, h.select, "H5Sselect_hyperslab") &&
+        load(handle, h.extent, "H5Sget_simple_extent_dims") && load(handle, h.close_space, "H5Sclose") &&
+        load(handle, h.create_dataset, "H5Dcreate2") && load(handle, h.open_dataset, "H5Dopen2") &&
+        load(handle, h.space_of, "H5Dget_space") && load(handle, h.offset_of, "H5Dget_offset") &&
+        load(handle, h.close_dataset, "H5Dclose") && load(handle, h.write, "H5Dwrite") &&
+        load(handle, h.read, "H5Dread") && load(handle, h.file_access_class, "H5P_CLS_FILE_ACCESS_ID_g") &&
         load(handle, h.dataset_create_class, "H5P_CLS_DATASET_CREATE_ID_g") &&
-        load(handle, h.native_float, "H5T_NATIVE_FLOAT_g") && load(handle, h.native_id, "H5T_NATIVE_UINT64_g") &&
-        load(handle, h.file_float, "H5T_IEEE_F32LE_g") && load(handle, h.file_id, "H5T_STD_U64LE_g");
+        load(handle, h.native_float, "H5T_NATIVE_FLOAT_g") &&
+        load(handle, h.native_id, "H5T_NATIVE_UINT64_g") && load(handle, h.file_float, "H5T_IEEE_F32LE_g") &&
+        load(handle, h.file_id, "H5T_STD_U64LE_g");
     if (!complete) {
         why_not = name + " lacks a function of HDF5 1.10";
         return nullptr;
@@ -146,7 +148,8 @@ std::shared_ptr<const Hdf5> Hdf5::open(std::string& why_not) {
     load(handle, h.write_multi, "H5Dwrite_multi");
     load(handle, h.read_multi, "H5Dread_multi");
     std::string gds_name;
-    void* const gds = open_first(names_or("TENKEN_HDF5_GDS", {"libhdf5_vfd_gds.so"}), gds_name, h.why_no_gds_);
+    void* const gds =
+        open_first(names_or("TENKEN_HDF5_GDS", {"libhdf5_vfd_gds.so"}), gds_name, h.why_no_gds_);
     if (gds != nullptr && !load(gds, h.set_gds, "H5Pset_fapl_gds")) {
         h.why_no_gds_ = gds_name + " has no H5Pset_fapl_gds()";
     }
@@ -188,20 +191,23 @@ Hdf5::Id SnapshotFile::access(Driver driver) const {
     return list;
 }
 
-std::unique_ptr<SnapshotFile> SnapshotFile::create(std::shared_ptr<const Hdf5> library, const std::string& path,
-                                                   Layout layout, std::uint64_t particles, Driver driver) {
+std::unique_ptr<SnapshotFile> SnapshotFile::create(std::shared_ptr<const Hdf5> library,
+                                                   const std::string& path, Layout layout,
+                                                   std::uint64_t particles, Driver driver) {
     const Hdf5& h = *library;
     std::unique_ptr<SnapshotFile> file(new SnapshotFile(library, path, layout, particles));
     const Closing access(file->access(driver), h.close_list);
     file->file_ = h.check(h.create_file(path.c_str(), truncate, by_default, access.get()), "create " + path);
-    const Closing creation(h.check(h.create_list(h.dataset_create_class), "make a property list"), h.close_list);
+    const Closing creation(h.check(h.create_list(h.dataset_create_class), "make a property list"),
+                           h.close_list);
     h.check(h.set_alloc_time(creation.get(), alloc_early), "ask for space");
     h.check(h.set_fill_time(creation.get(), fill_never), "leave datasets unfilled");
     for (int d = 0; d < datasets; ++d) {
         const Dataset& dataset = datasets_of(layout)[d];
         const Hdf5::Size shape[2] = {particles, dataset.columns};
-        const Closing space(h.check(h.create_space(dataset.columns > 1 ? 2 : 1, shape, nullptr), "make a space"),
-                            h.close_space);
+        const Closing space(
+            h.check(h.create_space(dataset.columns > 1 ? 2 : 1, shape, nullptr), "make a space"),
+            h.close_space);
         file->dataset_[d] =
             h.check(h.create_dataset(file->file_, dataset.name, dataset.is_id ? h.file_id : h.file_float,
                                      space.get(), by_default, creation.get(), by_default),
@@ -306,11 +312,13 @@ void SnapshotFile::selected(bool to_file, const Quartet& arrays) {
     const Hdf5& h = *library_;
     for (const Part& part : parts) {
         const Closing memory(columns(part.columns, part.from, part.count), h.close_space);
-        const Closing file(columns(datasets_of(layout_)[part.dataset].columns, part.to, part.count), h.close_space);
+        const Closing file(columns(datasets_of(layout_)[part.dataset].columns, part.to, part.count),
+                           h.close_space);
         char* const data = arrays.at[part.array];
         const int result =
-            to_file ? h.write(dataset_[part.dataset], h.native_float, memory.get(), file.get(), by_default, data)
-                    : h.read(dataset_[part.dataset], h.native_float, memory.get(), file.get(), by_default, data);
+            to_file
+                ? h.write(dataset_[part.dataset], h.native_float, memory.get(), file.get(), by_default, data)
+                : h.read(dataset_[part.dataset], h.native_float, memory.get(), file.get(), by_default, data);
         h.check(result, std::string(to_file ? "write" : "read") + " dataset " +
                             datasets_of(layout_)[part.dataset].name + " of " + path_ + " by selection");
     }

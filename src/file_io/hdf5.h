@@ -1,5 +1,5 @@
-// HDF5, loaded while running: programs start where it is not, and any installation from 1.10 on will do. The few
-// declarations needed are here.
+// HDF5, loaded while running: programs start where it is not, and any installation from 1.10 on will do. The
+// few declarations needed are here.
 #pragma once
 
 #include <cstddef>
@@ -80,8 +80,8 @@ enum class Driver {
     gds      ///< GPUDirect Storage: takes GPU addresses
 };
 
-/// A snapshot in an HDF5 file: four contiguous datasets, space taken when they are created, each at a multiple of
-/// 4096 bytes, so that their bytes can also be reached without HDF5.
+/// A snapshot in an HDF5 file: four contiguous datasets, space taken when they are created, each at a
+/// multiple of 4096 bytes, so that their bytes can also be reached without HDF5.
 class SnapshotFile {
   public:
     /// @throws FileError
@@ -111,7 +111,8 @@ class SnapshotFile {
     void close();
 
   private:
-    SnapshotFile(std::shared_ptr<const Hdf5> library, std::string path, Layout layout, std::uint64_t particles);
+    SnapshotFile(std::shared_ptr<const Hdf5> library, std::string path, Layout layout,
+                 std::uint64_t particles);
     Hdf5::Id access(Driver driver) const;
     void selected(bool to_file, const Quartet& arrays);
     /// Columns [from, from + count) of N x columns.

@@ -86,7 +86,9 @@ class HostSide : public Side {
     }
     void clear(char* memory, std::uint64_t bytes) override { std::memset(memory, 0, bytes); }
     Memory staging(std::uint64_t bytes) override { return allocate(bytes); }
-    void to_host(char* host, const char* memory, std::uint64_t bytes) override { std::memcpy(host, memory, bytes); }
+    void to_host(char* host, const char* memory, std::uint64_t bytes) override {
+        std::memcpy(host, memory, bytes);
+    }
     void from_host(char* memory, const char* host, std::uint64_t bytes) override {
         std::memcpy(memory, host, bytes);
     }
@@ -131,8 +133,10 @@ class HostSide : public Side {
         const int parts = static_cast<int>(
             std::min<std::uint64_t>(static_cast<std::uint64_t>(workers_.most()), items / 65536 + 1));
         workers_.run(parts, [&](int t) {
-            const std::uint64_t begin = items * static_cast<std::uint64_t>(t) / static_cast<std::uint64_t>(parts);
-            const std::uint64_t end = items * static_cast<std::uint64_t>(t + 1) / static_cast<std::uint64_t>(parts);
+            const std::uint64_t begin =
+                items * static_cast<std::uint64_t>(t) / static_cast<std::uint64_t>(parts);
+            const std::uint64_t end =
+                items * static_cast<std::uint64_t>(t + 1) / static_cast<std::uint64_t>(parts);
             for (std::uint64_t i = begin; i < end; ++i) item(i);
         });
     }

@@ -1,5 +1,5 @@
-// A snapshot of an N-body simulation: four arrays as the simulation holds them, and the two layouts in which a
-// file has them.
+// A snapshot of an N-body simulation: four arrays as the simulation holds them, and the two layouts in which
+// a file has them.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ constexpr int datasets = 4;
 /// The datasets of a layout, in the order in which they lie in the file.
 struct Dataset {
     const char* name;
-    unsigned columns;    ///< of a particle
-    bool is_id;          ///< 64-bit numbers, else 32-bit floating point
+    unsigned columns;  ///< of a particle
+    bool is_id;        ///< 64-bit numbers, else 32-bit floating point
     unsigned words() const { return is_id ? 2 * columns : columns; }
 };
 inline const Dataset* datasets_of(Layout layout) {

@@ -36,7 +36,8 @@ std::string unescaped(const std::string& field) {
 
 bool is_above(const std::string& point, const std::string& path) {
     if (point == "/") return true;
-    return path.compare(0, point.size(), point) == 0 && (path.size() == point.size() || path[point.size()] == '/');
+    return path.compare(0, point.size(), point) == 0 &&
+           (path.size() == point.size() || path[point.size()] == '/');
 }
 
 /// Why O_DIRECT does not work in a folder: opening, or the first write, is refused.
@@ -98,7 +99,8 @@ void Place::describe(tenken::Document& document) const {
     document.path("file_system_free_bytes", free_bytes);
     document.path("o_direct", direct_refused ? "refused by " + mount.file_system + ": " + *direct_refused
                                              : std::string("accepted"));
-    if (in_memory()) document.path("note.file_system", "files on " + mount.file_system + " are memory, no storage");
+    if (in_memory())
+        document.path("note.file_system", "files on " + mount.file_system + " are memory, no storage");
 }
 
 Place find_place(const tenken::Arguments& arguments, const std::string& option, const std::string& folder) {
@@ -112,7 +114,8 @@ Place find_place(const tenken::Arguments& arguments, const std::string& option, 
     if (realpath(folder.c_str(), real) == nullptr) throw refuse(std::strerror(errno));
     Place place;
     place.folder = real;
-    const tenken::Optional<Mount> mount = find_mount(tenken::read_text("/proc/self/mountinfo").value_or(""), real);
+    const tenken::Optional<Mount> mount =
+        find_mount(tenken::read_text("/proc/self/mountinfo").value_or(""), real);
     place.mount.file_system = "unknown";
     if (mount) place.mount = *mount;
     struct statvfs space;
@@ -120,8 +123,8 @@ Place find_place(const tenken::Arguments& arguments, const std::string& option, 
     place.block_bytes = space.f_bsize;
     place.total_bytes = std::uint64_t{space.f_blocks} * space.f_frsize;
     place.free_bytes = std::uint64_t{space.f_bavail} * space.f_frsize;
-    const std::string block = "/sys/dev/block/" + std::to_string(major(found.st_dev)) + ":" +
-                              std::to_string(minor(found.st_dev));
+    const std::string block =
+        "/sys/dev/block/" + std::to_string(major(found.st_dev)) + ":" + std::to_string(minor(found.st_dev));
     for (const char* name : {"/device/model", "/../device/model"}) {
         const tenken::Optional<std::string> model = tenken::read_text(block + name);
         if (model && !place.device_model) place.device_model = tenken::trimmed(*model);
@@ -139,8 +142,9 @@ void require_space(const tenken::Arguments& arguments, const std::string& option
                    std::uint64_t bytes, const std::string& what) {
     const std::uint64_t most = place.free_bytes / 20 * 19;
     if (bytes <= most) return;
-    throw arguments.error(option, "a folder with room for " + what + ": needed " + tenken::format_bytes(bytes) +
-                                      ", free " + tenken::format_bytes(place.free_bytes) + " on " +
+    throw arguments.error(option, "a folder with room for " + what + ": needed " +
+                                      tenken::format_bytes(bytes) + ", free " +
+                                      tenken::format_bytes(place.free_bytes) + " on " +
                                       place.mount.file_system + " at " + place.mount.point);
 }
 

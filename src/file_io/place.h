@@ -18,8 +18,8 @@ struct Mount {
     std::string options;      ///< of the mount and of the file system, "rw,noatime,..."
 };
 
-/// The mount that a path lies on: the one with the longest mount point that is above it, the last one of those
-/// that share it. `path` must be absolute and without links.
+/// The mount that a path lies on: the one with the longest mount point that is above it, the last one of
+/// those that share it. `path` must be absolute and without links.
 /// @param mountinfo the text of /proc/self/mountinfo
 tenken::Optional<Mount> find_mount(const std::string& mountinfo, const std::string& path);
 
@@ -29,10 +29,10 @@ struct Place {
     Mount mount;
     std::uint64_t block_bytes = 0;
     std::uint64_t total_bytes = 0;
-    std::uint64_t free_bytes = 0;              ///< for this user
-    tenken::Optional<std::string> device_model;        ///< of a block device that tells it
-    tenken::Optional<std::string> direct_refused;      ///< why O_DIRECT does not work here; absent where it does
-    std::uint64_t direct_alignment = 4096;     ///< of offsets, sizes and memory
+    std::uint64_t free_bytes = 0;                  ///< for this user
+    tenken::Optional<std::string> device_model;    ///< of a block device that tells it
+    tenken::Optional<std::string> direct_refused;  ///< why O_DIRECT does not work here; absent where it does
+    std::uint64_t direct_alignment = 4096;         ///< of offsets, sizes and memory
 
     /// Whether files here are memory: tmpfs and ramfs have no device behind them.
     bool in_memory() const { return mount.file_system == "tmpfs" || mount.file_system == "ramfs"; }

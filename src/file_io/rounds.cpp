@@ -40,9 +40,10 @@ std::vector<std::vector<double>> run_rounds(std::size_t count, const Rounds& rou
         if (round < 3 || rounds.keep <= 0) continue;
         double lowest = median_of(seconds[alive.front()]);
         for (std::size_t i : alive) lowest = std::min(lowest, median_of(seconds[i]));
-        alive.erase(std::remove_if(alive.begin(), alive.end(),
-                                   [&](std::size_t i) { return median_of(seconds[i]) * rounds.keep > lowest; }),
-                    alive.end());
+        alive.erase(
+            std::remove_if(alive.begin(), alive.end(),
+                           [&](std::size_t i) { return median_of(seconds[i]) * rounds.keep > lowest; }),
+            alive.end());
     }
     return seconds;
 }

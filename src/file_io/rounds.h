@@ -1,5 +1,5 @@
-// Comparing ways to do the same thing on a machine that is not quiet: in rounds, each way once a round in random
-// order, so that what disturbs one disturbs all; those far behind drop out.
+// Comparing ways to do the same thing on a machine that is not quiet: in rounds, each way once a round in
+// random order, so that what disturbs one disturbs all; those far behind drop out.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@ namespace file_io {
 
 /// How long to go on.
 struct Rounds {
-    long least = 5;         ///< rounds that are made in any case, besides the first, which only warms up
-    long most = 100;        ///< rounds that are made at most
-    double seconds = 1;     ///< after these no further round begins
+    long least = 5;      ///< rounds that are made in any case, besides the first, which only warms up
+    long most = 100;     ///< rounds that are made at most
+    double seconds = 1;  ///< after these no further round begins
     /// After three rounds those that take longer than 1/keep of the fastest drop out, for good. 0: none does.
     double keep = 0.6;
-    std::uint32_t seed = 1; ///< of the order
+    std::uint32_t seed = 1;  ///< of the order
 };
 
 /// Calls one(i, round) for i in [0, count), round 0 being the warm-up, and keeps the seconds that it returns.

@@ -41,7 +41,8 @@ ScratchFile::~ScratchFile() {
 void ScratchFile::finish() {
     std::unique_ptr<tenken::Unfinished> watched(new tenken::Unfinished(path_));
     if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-        throw std::runtime_error("cannot rename " + temporary_ + " to " + path_ + ": " + std::strerror(errno));
+        throw std::runtime_error("cannot rename " + temporary_ + " to " + path_ + ": " +
+                                 std::strerror(errno));
     }
     finished_ = true;
     watched_ = std::move(watched);

@@ -1,5 +1,5 @@
-// Files of a run: in a folder of its own, removed at its end whatever ends it, and seen under their names only
-// when they are whole.
+// Files of a run: in a folder of its own, removed at its end whatever ends it, and seen under their names
+// only when they are whole.
 #pragma once
 
 #include <memory>
@@ -28,8 +28,8 @@ class RunFolder {
     std::unique_ptr<tenken::Unfinished> watched_;
 };
 
-/// A file that bears another name (NAME.part) until finish() gives it its own; removed when this object goes or a
-/// signal ends the process.
+/// A file that bears another name (NAME.part) until finish() gives it its own; removed when this object goes
+/// or a signal ends the process.
 class ScratchFile {
   public:
     /// The file under the temporary name is the caller's to create.

@@ -126,7 +126,8 @@ class Side {
     virtual tenken::Limit link_limit() const = 0;
     /// GB/s of plain copies from page-locked host memory, and back; 0 on the host.
     virtual double link_rate(bool to_memory) = 0;
-    /// GB/s of reading a cached file by these threads without going on to the memory of this side; 0 on the host.
+    /// GB/s of reading a cached file by these threads without going on to the memory of this side; 0 on the
+    /// host.
     virtual double cached_rate(File& file, std::uint64_t bytes, const Candidate& candidate) = 0;
 };
 
@@ -137,10 +138,11 @@ class GpuSides {
     virtual void options(tenken::Arguments& arguments) = 0;
     virtual void prepare(const tenken::Arguments& arguments) = 0;
     /// @throws ArgumentError when `bytes` on each GPU do not fit; `what` e.g. "two snapshots"
-    virtual void require_fit(const tenken::Arguments& arguments, const std::string& option, std::uint64_t bytes,
-                             const std::string& what) const = 0;
+    virtual void require_fit(const tenken::Arguments& arguments, const std::string& option,
+                             std::uint64_t bytes, const std::string& what) const = 0;
     /// Calls work(side) for one GPU after the other.
-    /// @param threads the most that a candidate has; @param folder where it is tried whether GPUDirect Storage works
+    /// @param threads the most that a candidate has; @param folder where it is tried whether GPUDirect
+    /// Storage works
     virtual void each(int threads, const std::string& folder, const std::function<void(Side&)>& work) = 0;
     /// Devices, health, build, and by which path bytes go (cuFile's properties) into the document.
     virtual void report(tenken::Document& document) = 0;

@@ -25,7 +25,8 @@ StorageMap StorageMap::read(const std::string& path) {
         const auto wrong = [&](const std::string& what) {
             return std::runtime_error(path + ":" + std::to_string(number) + ": " + what);
         };
-        if (number == 1 && line != first_line) throw wrong(std::string("a map begins with '") + first_line + "'");
+        if (number == 1 && line != first_line)
+            throw wrong(std::string("a map begins with '") + first_line + "'");
         if (line.empty() || line[0] == '#') continue;
         std::istringstream words(line);
         Entry entry;
@@ -52,7 +53,8 @@ std::string StorageMap::text(const std::vector<std::string>& head) const {
     for (const std::string& line : head) out << "# " << line << '\n';
     out << "# situation bytes method_block_threads GB/s\n";
     for (const Entry& entry : entries_) {
-        out << entry.situation << ' ' << entry.bytes << ' ' << entry.candidate.name() << ' ' << entry.gbs << '\n';
+        out << entry.situation << ' ' << entry.bytes << ' ' << entry.candidate.name() << ' ' << entry.gbs
+            << '\n';
     }
     return out.str();
 }

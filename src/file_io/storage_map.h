@@ -25,7 +25,8 @@ class StorageMap {
     /// The text of a map. @param head lines that say where it was made, without the leading #
     std::string text(const std::vector<std::string>& head) const;
     const std::vector<Entry>& entries() const { return entries_; }
-    /// The entry of this situation whose size is nearest, by ratio. @throws std::runtime_error when there is none
+    /// The entry of this situation whose size is nearest, by ratio. @throws std::runtime_error when there is
+    /// none
     const Entry& choose(const std::string& situation, std::uint64_t bytes) const;
 
   private:

@@ -12,7 +12,8 @@ std::string Mismatch::text() const {
 
 unsigned Mismatch::byte() const {
     unsigned byte = 0;
-    for (std::uint32_t difference = found ^ expected; (difference & 0xFF) == 0 && byte < 3; difference >>= 8) ++byte;
+    for (std::uint32_t difference = found ^ expected; (difference & 0xFF) == 0 && byte < 3; difference >>= 8)
+        ++byte;
     return byte;  // the hosts of this suite are little-endian
 }
 

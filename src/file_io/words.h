@@ -1,5 +1,5 @@
-// The values that files hold: 32-bit words that differ from neighbour to neighbour and from array to array, so
-// that a block in the wrong place shows, and that host and GPU compute alike.
+// The values that files hold: 32-bit words that differ from neighbour to neighbour and from array to array,
+// so that a block in the wrong place shows, and that host and GPU compute alike.
 #pragma once
 
 #include <cstdint>

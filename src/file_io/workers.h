@@ -22,7 +22,8 @@ class Workers {
     Workers& operator=(const Workers&) = delete;
 
     int most() const { return static_cast<int>(seats_.size()) + 1; }
-    /// Calls work(i) for i in [0, count), each in a thread of its own, the first in the calling one, and waits.
+    /// Calls work(i) for i in [0, count), each in a thread of its own, the first in the calling one, and
+    /// waits.
     /// @throws what the first that failed threw, after all have ended
     void run(int count, const std::function<void(int)>& work);
 

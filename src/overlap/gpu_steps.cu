@@ -14,7 +14,8 @@ namespace {
 
 __global__ void state_kernel(std::uint32_t* state, std::uint64_t words, file_io::Words values) {
     const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
-    for (std::uint64_t i = blockIdx.x * static_cast<std::uint64_t>(blockDim.x) + threadIdx.x; i < words; i += step)
+    for (std::uint64_t i = blockIdx.x * static_cast<std::uint64_t>(blockDim.x) + threadIdx.x; i < words;
+         i += step)
         state[i] = values(i);
 }
 
@@ -48,8 +49,8 @@ class GpuSteps : public Steps {
                                        tenken::cuda::CopyOp{even ? b_.data() : a_.data()}, a_.size());
         }
         const std::uint64_t words = bytes_ / sizeof(std::uint32_t);
-        const unsigned blocks =
-            static_cast<unsigned>(std::max<std::uint64_t>(1, std::min<std::uint64_t>((words + 255) / 256, 1u << 20)));
+        const unsigned blocks = static_cast<unsigned>(
+            std::max<std::uint64_t>(1, std::min<std::uint64_t>((words + 255) / 256, 1u << 20)));
         state_kernel<<<blocks, 256, 0, stream_.get()>>>(state_, words,
                                                         file_io::Words{number, file_io::Words::floats});
         TENKEN_CUDA(cudaGetLastError());

@@ -1,4 +1,5 @@
-// Computing while a snapshot is written: what it costs, by who copies what to where before the next step begins.
+// Computing while a snapshot is written: what it costs, by who copies what to where before the next step
+// begins.
 #include <algorithm>
 #include <sstream>
 #include <thread>
@@ -23,11 +24,12 @@ using file_io::File;
 using file_io::Side;
 using overlap::Steps;
 
-/// none: nothing is written. serial: computing waits for the file. writer: the state is copied to the host, then a
-/// thread writes while computing goes on. spare: the same, with a CPU left to it. buffer: the state is copied
-/// within the GPU, and a thread takes it from there to the file. buffer_cufile: the same by cuFile.
+/// none: nothing is written. serial: computing waits for the file. writer: the state is copied to the host,
+/// then a thread writes while computing goes on. spare: the same, with a CPU left to it. buffer: the state is
+/// copied within the GPU, and a thread takes it from there to the file. buffer_cufile: the same by cuFile.
 const std::vector<std::string>& modes() {
-    static const std::vector<std::string> list = {"none", "serial", "writer", "spare", "buffer", "buffer_cufile"};
+    static const std::vector<std::string> list = {"none",  "serial", "writer",
+                                                  "spare", "buffer", "buffer_cufile"};
     return list;
 }
 
@@ -66,7 +68,8 @@ class Overlap : public tenken::Program {
 
     std::string name() const override { return "overlap"; }
     std::string purpose() const override {
-        return "A loop of time steps that writes its state now and then: the cost of a snapshot, and how much of it "
+        return "A loop of time steps that writes its state now and then: the cost of a snapshot, and how "
+               "much of it "
                "computing hides, by the way it is written.";
     }
     std::int64_t default_repetitions() const override { return 10; }
@@ -74,16 +77,20 @@ class Overlap : public tenken::Program {
     void options(tenken::Arguments& arguments) override {
         std::vector<std::string> backends = {"host"};
         if (gpus_) backends.push_back("cuda");
-        arguments.choice("backend", backend_, backends, "host: computed by the CPUs; cuda: by every GPU in turn");
+        arguments.choice("backend", backend_, backends,
+                         "host: computed by the CPUs; cuda: by every GPU in turn");
         arguments.text("path", path_, "DIR", "the folder to write in");
-        arguments.bytes("bytes", bytes_, 4096, std::uint64_t{1} << 50, "bytes of the state, a multiple of 4096");
+        arguments.bytes("bytes", bytes_, 4096, std::uint64_t{1} << 50,
+                        "bytes of the state, a multiple of 4096");
         arguments.real("step-ms", step_ms_, "ms", 0.1, 60000, "time of a step without writing");
         arguments.integer("steps", steps_, 2, 1000000, "steps of a loop; a repetition is a whole loop");
         arguments.integer("every", every_, 1, 1000000, "write after every so many steps");
-        arguments.text("modes", asked_modes_, "LIST",
-                       "all, or some of none, serial, writer, spare (host), buffer, buffer_cufile (cuda); none and "
-                       "serial always run");
-        arguments.bytes("block-bytes", block_, 4096, std::uint64_t{1} << 30, "block of a write, a multiple of 4096");
+        arguments.text(
+            "modes", asked_modes_, "LIST",
+            "all, or some of none, serial, writer, spare (host), buffer, buffer_cufile (cuda); none and "
+            "serial always run");
+        arguments.bytes("block-bytes", block_, 4096, std::uint64_t{1} << 30,
+                        "block of a write, a multiple of 4096");
         arguments.integer("threads", threads_, 0, 1024, "threads that write; 0: 4 for cuda, 1 for host");
         arguments.flag("synced", synced_, "each snapshot ends with fsync");
         if (!gpus_) return;
@@ -94,24 +101,28 @@ class Overlap : public tenken::Program {
     void prepare(const tenken::Arguments& arguments) override {
         if (bytes_ % 4096 != 0) throw arguments.error("bytes", "a multiple of 4096");
         if (block_ % 4096 != 0) throw arguments.error("block-bytes", "a multiple of 4096");
-        if (every_ >= steps_) throw arguments.error("every", "fewer than --steps: a snapshot has steps behind it");
+        if (every_ >= steps_)
+            throw arguments.error("every", "fewer than --steps: a snapshot has steps behind it");
         std::istringstream in(asked_modes_ == "all" ? "" : asked_modes_);
         std::string word;
         while (std::getline(in, word, ',')) {
             if (std::find(modes().begin(), modes().end(), word) == modes().end()) {
-                throw arguments.error("modes", "all, or some of none,serial,writer,spare,buffer,buffer_cufile");
+                throw arguments.error("modes",
+                                      "all, or some of none,serial,writer,spare,buffer,buffer_cufile");
             }
             chosen_.push_back(word);
         }
         if (asked_modes_ == "all") chosen_ = modes();
         if (threads_ == 0) threads_ = backend_ == "host" ? 1 : std::min<int>(4, cpus());
         place_ = file_io::find_place(arguments, "path", path_);
-        file_io::require_space(arguments, "path", place_, 2 * bytes_, "two states of " + tenken::format_bytes(bytes_));
+        file_io::require_space(arguments, "path", place_, 2 * bytes_,
+                               "two states of " + tenken::format_bytes(bytes_));
         const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
         const std::uint64_t need = (backend_ == "host" ? 4 : 1) * bytes_;
         if (need > available) {
             throw arguments.error("bytes", "what fits into memory: " + tenken::format_bytes(need) +
-                                               " needed on the host, free " + tenken::format_bytes(available));
+                                               " needed on the host, free " +
+                                               tenken::format_bytes(available));
         }
         if (backend_ == "host") return;
         gpus_->prepare(arguments);
@@ -178,8 +189,9 @@ class Overlap : public tenken::Program {
             std::find(list.begin(), list.end(), "spare") != list.end()) {
             copy_on_host_ = side.staging(bytes_);
         }
-        if (std::find_if(list.begin(), list.end(),
-                         [](const std::string& mode) { return mode.compare(0, 6, "buffer") == 0; }) != list.end()) {
+        if (std::find_if(list.begin(), list.end(), [](const std::string& mode) {
+                return mode.compare(0, 6, "buffer") == 0;
+            }) != list.end()) {
             second_ = side.allocate(bytes_);
         }
         host_ = file_io::make_host_side(static_cast<int>(threads_));
@@ -188,8 +200,8 @@ class Overlap : public tenken::Program {
         const std::unique_ptr<file_io::Mover> from_side = side.mover(posix);
         std::unique_ptr<file_io::Mover> by_cufile;
         if (std::find(list.begin(), list.end(), "buffer_cufile") != list.end()) {
-            by_cufile = side.mover(Candidate{cufile_, std::max<std::uint64_t>(block_, 4 << 20),
-                                             static_cast<int>(threads_)});
+            by_cufile = side.mover(
+                Candidate{cufile_, std::max<std::uint64_t>(block_, 4 << 20), static_cast<int>(threads_)});
             run_->document.path("buffer_cufile", cufile_);
         }
         const file_io::RunFolder folder(place_.folder, "overlap");
@@ -274,7 +286,8 @@ class Overlap : public tenken::Program {
             mismatch.first));
     }
 
-    void report(Side& side, const std::vector<std::string>& list, const std::vector<std::vector<double>>& seconds) {
+    void report(Side& side, const std::vector<std::string>& list,
+                const std::vector<std::vector<double>>& seconds) {
         tenken::Document& document = run_->document;
         const double snapshots = static_cast<double>(steps_ / every_);
         const tenken::Limit none = tenken::Limit::unknown("set by --step-ms and the file system");

@@ -9,7 +9,8 @@
 
 namespace overlap {
 
-/// Steps that keep the memory busy for a set time and end with a new state: Words with the step's number as seed.
+/// Steps that keep the memory busy for a set time and end with a new state: Words with the step's number as
+/// seed.
 class Steps {
   public:
     virtual ~Steps() = default;

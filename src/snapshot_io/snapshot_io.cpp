@@ -1,4 +1,5 @@
-// Snapshots of an N-body simulation, written to and read from HDF5 files out of the memory of a GPU or the host.
+// Snapshots of an N-body simulation, written to and read from HDF5 files out of the memory of a GPU or the
+// host.
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,10 +35,11 @@ using file_io::Segment;
 using file_io::Side;
 using file_io::SnapshotFile;
 
-/// The methods, in the order measured; a word of --methods. What is not in a Side's list goes by HDF5's drivers.
+/// The methods, in the order measured; a word of --methods. What is not in a Side's list goes by HDF5's
+/// drivers.
 const std::vector<std::string>& methods() {
     static const std::vector<std::string> list = {
-        "posix",      "direct",      "mapped",      "gds",     "cufile_compat", "cufile_compat_buffered",
+        "posix",     "direct",      "mapped",      "gds",     "cufile_compat", "cufile_compat_buffered",
         "hdf5_sec2", "hdf5_direct", "hdf5_select", "hdf5_gds"};
     return list;
 }
@@ -73,7 +75,8 @@ class SnapshotIo : public tenken::Program {
 
     std::string name() const override { return "snapshot_io"; }
     std::string purpose() const override {
-        return "N-body snapshots to and from HDF5 files, in GB/s (10^9 bytes; 36 bytes a particle) by number of "
+        return "N-body snapshots to and from HDF5 files, in GB/s (10^9 bytes; 36 bytes a particle) by number "
+               "of "
                "particles, layout, method and direction.";
     }
 
@@ -99,8 +102,9 @@ class SnapshotIo : public tenken::Program {
         arguments.flag("cold", cold_, "files to be read are taken out of the page cache before");
         arguments.real("seconds", seconds_, "s", 0, 3600,
                        "timed at most for each number of particles, all ways together; 5 rounds in any case");
-        arguments.text("keep", keep_, "NAME",
-                       "keep the largest snapshot that was read, in the last of the layouts, in --path under this name");
+        arguments.text(
+            "keep", keep_, "NAME",
+            "keep the largest snapshot that was read, in the last of the layouts, in --path under this name");
         arguments.flag("cut-file", cut_file_, "for tests: cut the file that is read short");
         if (!gpus_) return;
         arguments.heading("back end cuda");
@@ -110,7 +114,8 @@ class SnapshotIo : public tenken::Program {
     void prepare(const tenken::Arguments& arguments) override {
         if (most_ < least_) throw arguments.error("most-particles", "at least --least-particles");
         if (block_ % 4096 != 0) throw arguments.error("block-bytes", "a multiple of 4096");
-        for (std::int64_t n = least_; n <= most_; n *= factor_) sizes_.push_back(static_cast<std::uint64_t>(n));
+        for (std::int64_t n = least_; n <= most_; n *= factor_)
+            sizes_.push_back(static_cast<std::uint64_t>(n));
         if (threads_ == 0) {
             threads_ = static_cast<std::int64_t>(std::min<std::size_t>(8, tenken::process_cpus().size()));
         }
@@ -118,7 +123,8 @@ class SnapshotIo : public tenken::Program {
             layouts_.push_back(word == "asis" ? Layout::asis : Layout::hyperslab);
         }
         chosen_methods_ = chosen(arguments, "methods", asked_methods_, methods());
-        for (const std::string& word : chosen(arguments, "directions", asked_directions_, {"write", "read"})) {
+        for (const std::string& word :
+             chosen(arguments, "directions", asked_directions_, {"write", "read"})) {
             (word == "write" ? writes_ : reads_) = true;
         }
         if (!keep_.empty() && (!reads_ || keep_.find('/') != std::string::npos)) {
@@ -129,21 +135,23 @@ class SnapshotIo : public tenken::Program {
         place_ = file_io::find_place(arguments, "path", path_);
         const std::uint64_t bytes = static_cast<std::uint64_t>(most_) * file_io::particle_bytes;
         const std::uint64_t files = layouts_.size() + 1;
-        file_io::require_space(arguments, "path", place_, files * (bytes + (std::uint64_t{1} << 20)),
-                               std::to_string(files) + " snapshots of " + std::to_string(most_) + " particles");
+        file_io::require_space(
+            arguments, "path", place_, files * (bytes + (std::uint64_t{1} << 20)),
+            std::to_string(files) + " snapshots of " + std::to_string(most_) + " particles");
         // The arrays, their packed form, and one dataset on its way through the host.
         const std::uint64_t need = bytes + static_cast<std::uint64_t>(most_) * 28;
         const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
         const std::uint64_t on_host = backend_ == "host" ? need + (std::uint64_t{16} << 20) : bytes;
         if (on_host > available) {
-            throw arguments.error("most-particles", "what fits into memory: " + tenken::format_bytes(on_host) +
-                                                        " needed on the host, free " +
-                                                        tenken::format_bytes(available));
+            throw arguments.error("most-particles",
+                                  "what fits into memory: " + tenken::format_bytes(on_host) +
+                                      " needed on the host, free " + tenken::format_bytes(available));
         }
         if (!library_) throw tenken::Waived(tenken::Waiver::library_missing, why_not);
         if (backend_ == "host") return;
         gpus_->prepare(arguments);
-        gpus_->require_fit(arguments, "most-particles", need, "arrays of " + std::to_string(most_) + " particles");
+        gpus_->require_fit(arguments, "most-particles", need,
+                           "arrays of " + std::to_string(most_) + " particles");
     }
 
     void measure(tenken::Run& run) override {
@@ -156,9 +164,10 @@ class SnapshotIo : public tenken::Program {
         document.path("hdf5_library", library_->file_name());
         document.path("hdf5_multi", library_->has_multi() ? "H5Dwrite_multi and H5Dread_multi"
                                                           : "one dataset after the other");
-        document.path("timed",
-                      "the transfer of the four datasets, packing included; creating, opening and closing the file are "
-                      "in seconds of their own");
+        document.path(
+            "timed",
+            "the transfer of the four datasets, packing included; creating, opening and closing the file are "
+            "in seconds of their own");
         place_.describe(document);
         if (backend_ == "host") {
             measure_on(*file_io::make_host_side(static_cast<int>(threads_)));
@@ -171,7 +180,8 @@ class SnapshotIo : public tenken::Program {
 
   private:
     static std::vector<std::string> chosen(const tenken::Arguments& arguments, const std::string& option,
-                                           const std::string& asked, const std::vector<std::string>& allowed) {
+                                           const std::string& asked,
+                                           const std::vector<std::string>& allowed) {
         std::string list;
         for (const std::string& one : allowed) list += (list.empty() ? "" : ",") + one;
         std::istringstream in(asked == "all" ? list : asked);
@@ -195,17 +205,20 @@ class SnapshotIo : public tenken::Program {
         if (past_cache && place_.direct_refused) {
             return "O_DIRECT is refused by " + place_.mount.file_system + ": " + *place_.direct_refused;
         }
-        if (method == "hdf5_direct" && !library_->has_direct()) return "this HDF5 was built without its direct driver";
+        if (method == "hdf5_direct" && !library_->has_direct())
+            return "this HDF5 was built without its direct driver";
         if (method == "hdf5_gds") {
             if (side.is_host()) return "it takes addresses of a GPU";
-            if (!library_->has_gds()) return "HDF5's GPUDirect Storage driver cannot be loaded: " + library_->why_no_gds();
+            if (!library_->has_gds())
+                return "HDF5's GPUDirect Storage driver cannot be loaded: " + library_->why_no_gds();
         }
         if (by_hdf5(method)) return "";
         const std::vector<std::string> can = side.methods();
         if (std::find(can.begin(), can.end(), method) != can.end()) return "";
         if (side.is_host()) return "it takes addresses of a GPU";
         if (method == "gds") return "cuFile does not go straight to this file system";
-        return std::find(can.begin(), can.end(), "gds") != can.end() ? "cuFile goes straight" : "there is no cuFile";
+        return std::find(can.begin(), can.end(), "gds") != can.end() ? "cuFile goes straight"
+                                                                     : "there is no cuFile";
     }
 
     void measure_on(Side& side) {
@@ -219,7 +232,7 @@ class SnapshotIo : public tenken::Program {
             run_->document.path("left_out." + method, why);
             if (asked_methods_ == "all") continue;
             // Asked for by name: a run without it would not be what was asked.
-            throw tenken::Waived(method == "gds" ? tenken::Waiver::no_gpudirect_storage
+            throw tenken::Waived(method == "gds"         ? tenken::Waiver::no_gpudirect_storage
                                  : place_.direct_refused ? tenken::Waiver::not_supported_by_the_file_system
                                                          : tenken::Waiver::library_missing,
                                  method + ": " + why);
@@ -276,14 +289,16 @@ class SnapshotIo : public tenken::Program {
         cold_most_ = 0;
         side.begin_timed();
         file_io::run_rounds(ways.size(), rounds, [&](std::size_t i, long round) {
-            const Parts one = ways[i].write ? write(side, ways[i], round == 0) : read(side, ways[i], round == 0);
+            const Parts one =
+                ways[i].write ? write(side, ways[i], round == 0) : read(side, ways[i], round == 0);
             if (round > 0) parts[i].push_back(one);
             return one.data + one.sync;
         });
         side.end_timed();
         movers_.clear();
         report(side, ways, parts);
-        if (!keep_.empty() && n == sizes_.back() && run_->document.status() == tenken::Status::ok) keep(sources);
+        if (!keep_.empty() && n == sizes_.back() && run_->document.status() == tenken::Status::ok)
+            keep(sources);
     }
 
     void keep(const std::vector<std::unique_ptr<file_io::ScratchFile>>& sources) const {
@@ -298,7 +313,8 @@ class SnapshotIo : public tenken::Program {
     /// Where the datasets of an open file lie and where they come from, or go to, in memory.
     std::vector<Segment> segments(const SnapshotFile& file, const Quartet& memory) const {
         std::vector<Segment> list;
-        for (int d = 0; d < file_io::datasets; ++d) list.push_back({file.offset(d), file.bytes(d), memory.at[d]});
+        for (int d = 0; d < file_io::datasets; ++d)
+            list.push_back({file.offset(d), file.bytes(d), memory.at[d]});
         return list;
     }
 
@@ -365,7 +381,8 @@ class SnapshotIo : public tenken::Program {
                 select ? file->write_selected(arrays_) : file->write(memory);
             } else {
                 for (int d = 0; d < file_io::datasets; ++d) {
-                    const std::uint64_t bytes = select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
+                    const std::uint64_t bytes =
+                        select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
                     side.to_host(staged.at[d], memory.at[d], bytes);
                 }
                 select ? file->write_selected(staged) : file->write(staged);
@@ -441,7 +458,8 @@ class SnapshotIo : public tenken::Program {
             } else {
                 select ? file->read_selected(staged) : file->read(staged);
                 for (int d = 0; d < file_io::datasets; ++d) {
-                    const std::uint64_t bytes = select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
+                    const std::uint64_t bytes =
+                        select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
                     side.from_host(memory.at[d], staged.at[d], bytes);
                 }
             }
@@ -475,7 +493,8 @@ class SnapshotIo : public tenken::Program {
         const std::uint64_t bytes = file.size();
         for (std::uint64_t at = 0; at < bytes; at += piece.size()) {
             file.read(file_io::Access::buffered, at,
-                      static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - at)), piece.data());
+                      static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - at)),
+                      piece.data());
         }
         return file.cached_share();
     }
@@ -492,8 +511,8 @@ class SnapshotIo : public tenken::Program {
             const std::size_t i = static_cast<std::size_t>(d);
             const file_io::Mismatch mismatch =
                 file_io::compare_file(file, list[i].offset, list[i].bytes / 4, expected);
-            run_->document.add(file_io::check_of(mismatch, what(side, way, datasets_of(way.layout)[d].name), path,
-                                                 list[i].offset, mismatch.first));
+            run_->document.add(file_io::check_of(mismatch, what(side, way, datasets_of(way.layout)[d].name),
+                                                 path, list[i].offset, mismatch.first));
         }
     }
 
@@ -504,8 +523,8 @@ class SnapshotIo : public tenken::Program {
                 side.compare(arrays_.at[a], particles_ * file_io::array_words[a], content_.words(a));
             const file_io::WordAt at = place_of(way.layout, a, mismatch.count > 0 ? mismatch.first : 0);
             run_->document.add(file_io::check_of(mismatch, what(side, way, datasets_of(Layout::asis)[a].name),
-                                                 source(way.layout), list[static_cast<std::size_t>(at.array)].offset,
-                                                 at.word));
+                                                 source(way.layout),
+                                                 list[static_cast<std::size_t>(at.array)].offset, at.word));
         }
     }
 
@@ -532,7 +551,8 @@ class SnapshotIo : public tenken::Program {
             document.add(around, tenken::Limit::unknown("no figure bounds opening and closing a file"));
         }
         // Round by round: what disturbed a round disturbed both.
-        const auto compare = [&](std::size_t i, std::size_t j, const std::string& name, const std::string& without) {
+        const auto compare = [&](std::size_t i, std::size_t j, const std::string& name,
+                                 const std::string& without) {
             tenken::Metric ratio = metric(side, (ways[i].write ? "write_" : "read_") + name, ways[i]);
             ratio.unit = "1";
             ratio.at.erase(std::find_if(ratio.at.begin(), ratio.at.end(),
@@ -540,7 +560,8 @@ class SnapshotIo : public tenken::Program {
                                             return coordinate.first == without;
                                         }));
             for (std::size_t r = 0; r < std::min(parts[i].size(), parts[j].size()); ++r) {
-                ratio.samples.push_back((parts[j][r].data + parts[j][r].sync) / (parts[i][r].data + parts[i][r].sync));
+                ratio.samples.push_back((parts[j][r].data + parts[j][r].sync) /
+                                        (parts[i][r].data + parts[i][r].sync));
             }
             document.add(ratio, tenken::Limit::unknown("a ratio"));
         };

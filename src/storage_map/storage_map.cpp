@@ -1,5 +1,7 @@
-// Which way between memory and a file is the fastest, by direction and size: the table that an application, or
-// the choice by a map that is judged here, can go by.
+// Which way between memory and a file is the fastest, by direction and size: the table that an application,
+// or the choice by a map that is judged here, can go by.
+
+#include "file_io/storage_map.h"
 
 #include <unistd.h>
 
@@ -18,7 +20,6 @@
 #include "file_io/rounds.h"
 #include "file_io/scratch.h"
 #include "file_io/side.h"
-#include "file_io/storage_map.h"
 
 namespace {
 
@@ -42,7 +43,8 @@ bool is_cufile(const std::string& method) {
 
 /// How much faster another way must be at the next size before the map changes to it.
 constexpr double tie = 0.02;
-/// What took this many times as long as the best at two sizes, whole blocks and all threads, is not tried again.
+/// What took this many times as long as the best at two sizes, whole blocks and all threads, is not tried
+/// again.
 constexpr double hopeless = 2.5;
 
 std::vector<std::string> words_of(const std::string& list) {
@@ -59,27 +61,33 @@ class StorageMapProgram : public tenken::Program {
 
     std::string name() const override { return "storage_map"; }
     std::string purpose() const override {
-        return "Files read and written by every method, block size and number of threads over sizes, in GB/s (10^9 "
+        return "Files read and written by every method, block size and number of threads over sizes, in GB/s "
+               "(10^9 "
                "bytes): which way is the fastest where, as a map; and whether choosing by a map pays.";
     }
 
     void options(tenken::Arguments& arguments) override {
         std::vector<std::string> backends = {"host"};
         if (gpus_) backends.push_back("cuda");
-        arguments.choice("backend", backend_, backends, "host: data in host memory; cuda: in that of every GPU in turn");
-        arguments.text("path", path_, "DIR", "the folder to write in, on the file system that is asked about");
+        arguments.choice("backend", backend_, backends,
+                         "host: data in host memory; cuda: in that of every GPU in turn");
+        arguments.text("path", path_, "DIR",
+                       "the folder to write in, on the file system that is asked about");
         arguments.bytes("least-bytes", least_, 4096, std::uint64_t{1} << 50, "the smallest size");
         arguments.bytes("most-bytes", most_, 4096, std::uint64_t{1} << 50, "the largest size");
         arguments.integer("factor", factor_, 2, 1024, "from one size to the next");
-        arguments.text("situations", asked_situations_, "LIST",
-                       "all, or some of write, write_synced (with fsync), read_cached (from the page cache), read_cold "
-                       "(page cache dropped before)");
+        arguments.text(
+            "situations", asked_situations_, "LIST",
+            "all, or some of write, write_synced (with fsync), read_cached (from the page cache), read_cold "
+            "(page cache dropped before)");
         arguments.text("candidates", asked_candidates_, "LIST",
                        "all, few, or ways to try as METHOD_BLOCK_THREADS, such as posix_1mi_8,direct_16mi_4");
-        arguments.integer("threads", threads_, 0, 1024, "the most threads of a candidate; 0: the CPUs, at most 16");
-        arguments.real("seconds", seconds_, "s", 0, 3600,
-                       "timed at most for each size and situation, all candidates together; 5 rounds are made in any "
-                       "case");
+        arguments.integer("threads", threads_, 0, 1024,
+                          "the most threads of a candidate; 0: the CPUs, at most 16");
+        arguments.real(
+            "seconds", seconds_, "s", 0, 3600,
+            "timed at most for each size and situation, all candidates together; 5 rounds are made in any "
+            "case");
         arguments.text("map", map_file_, "FILE", "write the map to FILE");
         arguments.text("use-map", use_map_, "FILE",
                        "judge the choice by this map, of an earlier run, against every candidate");
@@ -100,7 +108,8 @@ class StorageMapProgram : public tenken::Program {
         chosen_situations_ = asked_situations_ == "all" ? situations() : words_of(asked_situations_);
         for (const std::string& one : chosen_situations_) {
             if (std::find(situations().begin(), situations().end(), one) == situations().end()) {
-                throw arguments.error("situations", "all, or some of write,write_synced,read_cached,read_cold");
+                throw arguments.error("situations",
+                                      "all, or some of write,write_synced,read_cached,read_cold");
             }
         }
         if (chosen_situations_.empty()) throw arguments.error("situations", "at least one");
@@ -112,8 +121,8 @@ class StorageMapProgram : public tenken::Program {
                     throw arguments.error("candidates", std::string("all, few, or a list: ") + error.what());
                 }
                 if (given_.back().threads > threads_) {
-                    throw arguments.error("candidates", "ways of at most " + std::to_string(threads_) +
-                                                            " threads (--threads)");
+                    throw arguments.error(
+                        "candidates", "ways of at most " + std::to_string(threads_) + " threads (--threads)");
                 }
             }
             if (given_.empty()) throw arguments.error("candidates", "at least one");
@@ -154,7 +163,9 @@ class StorageMapProgram : public tenken::Program {
         if (gpus_) document.build.backends.push_back("cuda");
         document.path("backend", backend_);
         place_.describe(document);
-        document.path("timed", "from the first byte asked for to the last one moved; opening and closing are not in it");
+        document.path(
+            "timed",
+            "from the first byte asked for to the last one moved; opening and closing are not in it");
         if (backend_ == "host") {
             const std::unique_ptr<Side> side = file_io::make_host_side(static_cast<int>(threads_));
             measure_on(*side);
@@ -164,10 +175,10 @@ class StorageMapProgram : public tenken::Program {
         document.placement = tenken::find_placement();
         if (gpus_ && backend_ != "host") gpus_->report(document);
         if (map_document_ && document.status() == tenken::Status::ok) {
-            map_document_->write(map_.text({"made on " + place_.mount.file_system + " at " + place_.mount.point + " (" +
-                                                place_.mount.source + "), back end " + backend_ + ", " +
-                                                tenken::utc_now(),
-                                            "a way is kept from size to size unless another is 2 % faster"}));
+            map_document_->write(
+                map_.text({"made on " + place_.mount.file_system + " at " + place_.mount.point + " (" +
+                               place_.mount.source + "), back end " + backend_ + ", " + tenken::utc_now(),
+                           "a way is kept from size to size unless another is 2 % faster"}));
         }
         map_document_.reset();
     }
@@ -198,12 +209,13 @@ class StorageMapProgram : public tenken::Program {
                                          "cuFile does not go straight to this file system");
                 }
                 if (one.method == "direct" && place_.direct_refused) {
-                    throw tenken::Waived(tenken::Waiver::not_supported_by_the_file_system,
-                                         "O_DIRECT on " + place_.mount.file_system + ": " + *place_.direct_refused);
+                    throw tenken::Waived(
+                        tenken::Waiver::not_supported_by_the_file_system,
+                        "O_DIRECT on " + place_.mount.file_system + ": " + *place_.direct_refused);
                 }
                 if (!offers(one.method)) {
-                    throw tenken::Waived(tenken::Waiver::library_missing, "there is no method " + one.method + " on " +
-                                                                              side.name() + " here");
+                    throw tenken::Waived(tenken::Waiver::library_missing,
+                                         "there is no method " + one.method + " on " + side.name() + " here");
                 }
                 list.push_back(one);
             }
@@ -295,11 +307,12 @@ class StorageMapProgram : public tenken::Program {
         lowest_cached_ = 1;
         highest_cold_ = 0;
         side.begin_timed();
-        const std::vector<Seconds> seconds = file_io::run_rounds(ways.size(), rounds, [&](std::size_t i, long round) {
-            return is_write(situation)
-                       ? write_once(side, situation, trials[i], writing, bytes, round == 0)
-                       : read_once(side, situation, trials[i], bytes, round == 0);
-        });
+        const std::vector<Seconds> seconds =
+            file_io::run_rounds(ways.size(), rounds, [&](std::size_t i, long round) {
+                return is_write(situation)
+                           ? write_once(side, situation, trials[i], writing, bytes, round == 0)
+                           : read_once(side, situation, trials[i], bytes, round == 0);
+            });
         side.end_timed();
         for (Trial& trial : trials) {
             if (trial.file) trial.mover->detach(*trial.file);
@@ -310,7 +323,8 @@ class StorageMapProgram : public tenken::Program {
 
     void make_file(Side& side, const std::string& path, std::uint64_t bytes) {
         File file(path, File::Mode::create, false);
-        const std::unique_ptr<file_io::Mover> mover = side.mover(Candidate{"posix", 1 << 20, 1}.fitted(bytes));
+        const std::unique_ptr<file_io::Mover> mover =
+            side.mover(Candidate{"posix", 1 << 20, 1}.fitted(bytes));
         mover->write(file, {{0, bytes, memory_.get()}});
         file.sync();
         if (run_->fault == tenken::Fault::element && !spoilt_) file_io::flip_bit(file, bytes / 2);
@@ -321,8 +335,8 @@ class StorageMapProgram : public tenken::Program {
     }
 
     /// A new file each time, as a program that writes results has it: pages and places on the device are new.
-    double write_once(Side& side, const std::string& situation, Trial& trial, const file_io::ScratchFile& scratch,
-                      std::uint64_t bytes, bool verify) {
+    double write_once(Side& side, const std::string& situation, Trial& trial,
+                      const file_io::ScratchFile& scratch, std::uint64_t bytes, bool verify) {
         File file(scratch.path(), File::Mode::create, trial.mover->needs_direct());
         trial.mover->attach(file);
         const double begin = tenken::now_seconds();
@@ -340,7 +354,8 @@ class StorageMapProgram : public tenken::Program {
         return seconds;
     }
 
-    double read_once(Side& side, const std::string& situation, Trial& trial, std::uint64_t bytes, bool verify) {
+    double read_once(Side& side, const std::string& situation, Trial& trial, std::uint64_t bytes,
+                     bool verify) {
         File& file = *trial.file;
         if (situation == "read_cold") {
             highest_cold_ = std::max(highest_cold_, file.drop_cache());
@@ -366,7 +381,8 @@ class StorageMapProgram : public tenken::Program {
         std::vector<char> piece(std::size_t{1} << 20);
         for (std::uint64_t at = 0; at < bytes; at += piece.size()) {
             file.read(file_io::Access::buffered, at,
-                      static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - at)), piece.data());
+                      static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - at)),
+                      piece.data());
         }
         return file.cached_share();
     }
@@ -399,8 +415,9 @@ class StorageMapProgram : public tenken::Program {
         return one;
     }
 
-    void evaluate(Side& side, const std::string& situation, std::uint64_t bytes, const std::vector<Candidate>& tried,
-                  const std::vector<Candidate>& candidates, const std::vector<Seconds>& seconds) {
+    void evaluate(Side& side, const std::string& situation, std::uint64_t bytes,
+                  const std::vector<Candidate>& tried, const std::vector<Candidate>& candidates,
+                  const std::vector<Seconds>& seconds) {
         tenken::Document& document = run_->document;
         std::vector<double> medians;
         for (std::size_t i = 0; i < tried.size(); ++i) {
@@ -415,7 +432,8 @@ class StorageMapProgram : public tenken::Program {
             const auto at = std::find(tried.begin(), tried.end(), one);
             if (at == tried.end()) continue;  // at this size it was another one
             int& behind = behind_[one.name()];
-            behind = medians[static_cast<std::size_t>(at - tried.begin())] > hopeless * lowest ? behind + 1 : 0;
+            behind =
+                medians[static_cast<std::size_t>(at - tried.begin())] > hopeless * lowest ? behind + 1 : 0;
         }
         // What was chosen at the size before is kept while it is as good: as its candidate is at this size.
         std::size_t preferred = tried.size();
@@ -435,8 +453,8 @@ class StorageMapProgram : public tenken::Program {
         chosen.at.push_back({"way", tenken::Json(tried[best].name())});
         chosen.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[best]);
         document.add(chosen, side.link_limit());
-        map_.add({situation, bytes, Candidate::of(preferred_),
-                  static_cast<double>(bytes) / medians[best] / 1e9});
+        map_.add(
+            {situation, bytes, Candidate::of(preferred_), static_cast<double>(bytes) / medians[best] / 1e9});
         const auto ratio_of = [&](const std::string& name, double value) {
             tenken::Metric ratio = metric(side, name, bytes);
             ratio.unit = "1";
@@ -445,7 +463,8 @@ class StorageMapProgram : public tenken::Program {
             ratio.samples = {value};
             document.add(ratio, tenken::Limit::unknown("a ratio"));
         };
-        // The first way of cuFile is the one of an application that always takes it; the fastest one may differ.
+        // The first way of cuFile is the one of an application that always takes it; the fastest one may
+        // differ.
         std::size_t cufile = tried.size();
         double fastest_cufile = 0;
         for (std::size_t i = 0; i < tried.size(); ++i) {
@@ -455,7 +474,8 @@ class StorageMapProgram : public tenken::Program {
         }
         const auto copies = std::find(tried.begin(), tried.end(), Candidate{"posix", 4096, 1});
         if (cufile < tried.size() && copies != tried.end()) {
-            ratio_of("copy_over_cufile", fastest_cufile / medians[static_cast<std::size_t>(copies - tried.begin())]);
+            ratio_of("copy_over_cufile",
+                     fastest_cufile / medians[static_cast<std::size_t>(copies - tried.begin())]);
         }
         if (use_map_.empty()) return;
         const Seconds& adaptive = seconds.back();
@@ -471,8 +491,8 @@ class StorageMapProgram : public tenken::Program {
         }
     }
 
-    /// Whether page-locked buffers and several threads bring a cached file to the GPU as fast as the slower of
-    /// the link and those threads by themselves.
+    /// Whether page-locked buffers and several threads bring a cached file to the GPU as fast as the slower
+    /// of the link and those threads by themselves.
     void against_link(Side& side) {
         if (std::find(chosen_situations_.begin(), chosen_situations_.end(), "read_cached") ==
             chosen_situations_.end()) {
@@ -488,8 +508,8 @@ class StorageMapProgram : public tenken::Program {
         spoilt_ = true;
         make_file(side, scratch.path(), bytes);
         std::vector<Candidate> ways;
-        for (std::uint64_t block : {std::uint64_t{256} << 10, std::uint64_t{512} << 10, std::uint64_t{1} << 20,
-                                    std::uint64_t{2} << 20}) {
+        for (std::uint64_t block : {std::uint64_t{256} << 10, std::uint64_t{512} << 10,
+                                    std::uint64_t{1} << 20, std::uint64_t{2} << 20}) {
             const Candidate one = Candidate{"posix", block, static_cast<int>(threads_)}.fitted(bytes);
             if (std::find(ways.begin(), ways.end(), one) == ways.end()) ways.push_back(one);
         }
@@ -512,7 +532,8 @@ class StorageMapProgram : public tenken::Program {
                 Trial& trial = trials[i / 2];
                 warm(*trial.file, bytes);
                 if (i % 2 == 1) {
-                    return static_cast<double>(bytes) / 1e9 / side.cached_rate(*trial.file, bytes, trial.candidate);
+                    return static_cast<double>(bytes) / 1e9 /
+                           side.cached_rate(*trial.file, bytes, trial.candidate);
                 }
                 return read_once(side, "read_cached", trial, bytes, round == 0);
             });
@@ -527,7 +548,8 @@ class StorageMapProgram : public tenken::Program {
             to_host.at = to_gpu.at;
             to_host.samples = rates(2 * i + 1);
             run_->document.add(to_gpu, side.link_limit());
-            run_->document.add(to_host, tenken::Limit::unknown("the page cache is memory shared with all that runs"));
+            run_->document.add(to_host,
+                               tenken::Limit::unknown("the page cache is memory shared with all that runs"));
             tenken::Metric ratio = metric(side, "pinned_read_over_least", bytes);
             ratio.unit = "1";
             ratio.statistic = tenken::Statistic::total;

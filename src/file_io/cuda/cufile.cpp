@@ -25,7 +25,8 @@ struct CuFile::Functions {
     CUfileError_t (*remove_buffer)(const void*) = nullptr;
     ssize_t (*read)(CUfileHandle_t, void*, size_t, off_t, off_t) = nullptr;
     ssize_t (*write)(CUfileHandle_t, const void*, size_t, off_t, off_t) = nullptr;
-    CUfileError_t (*write_async)(CUfileHandle_t, void*, size_t*, off_t*, off_t*, ssize_t*, CUstream) = nullptr;
+    CUfileError_t (*write_async)(CUfileHandle_t, void*, size_t*, off_t*, off_t*, ssize_t*,
+                                 CUstream) = nullptr;
 };
 
 namespace {
@@ -38,7 +39,8 @@ bool load(void* library, Function& function, const char* name) {
 }
 
 std::string words(CUfileError_t error) {
-    return std::string(cufileop_status_error(error.err)) + " (" + std::to_string(static_cast<int>(error.err)) + ")";
+    return std::string(cufileop_status_error(error.err)) + " (" +
+           std::to_string(static_cast<int>(error.err)) + ")";
 }
 
 /// The reason of a transfer that returned a negative number or too few bytes.
@@ -62,17 +64,20 @@ std::shared_ptr<const CuFile> CuFile::open(std::string& why_not) {
     std::shared_ptr<CuFile> found(new CuFile);
     found->call_.reset(new Functions);
     Functions& f = *found->call_;
-    const bool complete =
-        load(library, f.driver_open, "cuFileDriverOpen") && load(library, f.properties, "cuFileDriverGetProperties") &&
-        load(library, f.add, "cuFileHandleRegister") && load(library, f.remove, "cuFileHandleDeregister") &&
-        load(library, f.add_buffer, "cuFileBufRegister") && load(library, f.remove_buffer, "cuFileBufDeregister") &&
-        load(library, f.read, "cuFileRead") && load(library, f.write, "cuFileWrite");
+    const bool complete = load(library, f.driver_open, "cuFileDriverOpen") &&
+                          load(library, f.properties, "cuFileDriverGetProperties") &&
+                          load(library, f.add, "cuFileHandleRegister") &&
+                          load(library, f.remove, "cuFileHandleDeregister") &&
+                          load(library, f.add_buffer, "cuFileBufRegister") &&
+                          load(library, f.remove_buffer, "cuFileBufDeregister") &&
+                          load(library, f.read, "cuFileRead") && load(library, f.write, "cuFileWrite");
     if (!complete) {
         why_not = name + " is no cuFile: a function is missing";
         return nullptr;
     }
     // Renamed once: the version with two is that of all later libraries.
-    if (!load(library, f.driver_close, "cuFileDriverClose_v2")) load(library, f.driver_close, "cuFileDriverClose");
+    if (!load(library, f.driver_close, "cuFileDriverClose_v2"))
+        load(library, f.driver_close, "cuFileDriverClose");
     load(library, f.version, "cuFileGetVersion");
     load(library, f.write_async, "cuFileWriteAsync");
     const CUfileError_t opened = f.driver_open();
@@ -100,20 +105,23 @@ std::string CuFile::properties() const {
     std::memset(&props, 0, sizeof props);
     const CUfileError_t result = call_->properties(&props);
     if (result.err != CU_FILE_SUCCESS) return "not told: " + words(result);
-    static const char* const systems[] = {"Lustre", "WekaFS", "NFS", "GPFS", "NVMe", "NVMe-oF", "SCSI",
-                                          "ScaleFlux", "NVMesh", "BeeGFS", "", "NVMe by PCI P2PDMA", "ScateFS"};
+    static const char* const systems[] = {"Lustre", "WekaFS",  "NFS",  "GPFS",
+                                          "NVMe",   "NVMe-oF", "SCSI", "ScaleFlux",
+                                          "NVMesh", "BeeGFS",  "",     "NVMe by PCI P2PDMA",
+                                          "ScateFS"};
     std::string supported;
     for (unsigned bit = 0; bit < sizeof systems / sizeof *systems; ++bit) {
         if ((props.nvfs.dstatusflags >> bit & 1) == 0 || *systems[bit] == '\0') continue;
         supported += (supported.empty() ? "" : ", ") + std::string(systems[bit]);
     }
     return "nvidia-fs " + std::to_string(props.nvfs.major_version) + "." +
-           std::to_string(props.nvfs.minor_version) + ", supported: " + (supported.empty() ? "none" : supported) +
-           ", compatibility mode " + ((props.nvfs.dcontrolflags >> 1 & 1) != 0 ? "allowed" : "not allowed") +
-           ", polling " + ((props.nvfs.dcontrolflags & 1) != 0 ? "on" : "off") + ", largest direct I/O " +
+           std::to_string(props.nvfs.minor_version) +
+           ", supported: " + (supported.empty() ? "none" : supported) + ", compatibility mode " +
+           ((props.nvfs.dcontrolflags >> 1 & 1) != 0 ? "allowed" : "not allowed") + ", polling " +
+           ((props.nvfs.dcontrolflags & 1) != 0 ? "on" : "off") + ", largest direct I/O " +
            std::to_string(props.nvfs.max_direct_io_size) + " KiB, device cache " +
-           std::to_string(props.max_device_cache_size) + " KiB (" + std::to_string(props.per_buffer_cache_size) +
-           " KiB a buffer)";
+           std::to_string(props.max_device_cache_size) + " KiB (" +
+           std::to_string(props.per_buffer_cache_size) + " KiB a buffer)";
 }
 
 void* CuFile::add(int descriptor, const std::string& path) const {
@@ -144,10 +152,11 @@ void CuFile::remove_buffer(const void* base) const {
 void CuFile::write(void* handle, const void* base, std::size_t bytes, std::uint64_t offset, std::uint64_t at,
                    const File& file) const {
     while (bytes > 0) {
-        const ssize_t count = call_->write(handle, base, bytes, static_cast<off_t>(offset), static_cast<off_t>(at));
+        const ssize_t count =
+            call_->write(handle, base, bytes, static_cast<off_t>(offset), static_cast<off_t>(at));
         if (count <= 0) {
-            throw FileError("cuFile cannot write " + file.path() + " at offset " + std::to_string(offset) + ": " +
-                            reason(count) + of_rank());
+            throw FileError("cuFile cannot write " + file.path() + " at offset " + std::to_string(offset) +
+                            ": " + reason(count) + of_rank());
         }
         bytes -= static_cast<std::size_t>(count);
         offset += static_cast<std::uint64_t>(count);
@@ -158,10 +167,11 @@ void CuFile::write(void* handle, const void* base, std::size_t bytes, std::uint6
 void CuFile::read(void* handle, void* base, std::size_t bytes, std::uint64_t offset, std::uint64_t at,
                   const File& file) const {
     while (bytes > 0) {
-        const ssize_t count = call_->read(handle, base, bytes, static_cast<off_t>(offset), static_cast<off_t>(at));
+        const ssize_t count =
+            call_->read(handle, base, bytes, static_cast<off_t>(offset), static_cast<off_t>(at));
         if (count < 0) {
-            throw FileError("cuFile cannot read " + file.path() + " at offset " + std::to_string(offset) + ": " +
-                            reason(count) + of_rank());
+            throw FileError("cuFile cannot read " + file.path() + " at offset " + std::to_string(offset) +
+                            ": " + reason(count) + of_rank());
         }
         if (count == 0) throw file.cut_short(offset + bytes);
         bytes -= static_cast<std::size_t>(count);

@@ -83,7 +83,8 @@ GdsProbe probe_gds(const std::string& path, int gpu, const Settings& settings) {
     posix_spawn_file_actions_addclose(&actions, ends[0]);
     posix_spawn_file_actions_addclose(&actions, ends[1]);
     pid_t child = 0;
-    const int failed = posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments, environment.data());
+    const int failed =
+        posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments, environment.data());
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     if (failed != 0) {

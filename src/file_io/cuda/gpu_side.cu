@@ -1,5 +1,5 @@
-// A GPU's memory as a side: blocks go through page-locked memory of the host, read or written by threads while
-// the copy engine moves those before them, or by cuFile.
+// A GPU's memory as a side: blocks go through page-locked memory of the host, read or written by threads
+// while the copy engine moves those before them, or by cuFile.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -29,8 +29,8 @@ using tenken::cuda::PinnedArray;
 using tenken::cuda::Stream;
 
 constexpr int most_slots = 4;
-/// Streams that all threads share. The copies of one stream follow each other without a pause; with a stream for
-/// each thread the copy engine goes from one to the next after every block, which costs some 6 us each.
+/// Streams that all threads share. The copies of one stream follow each other without a pause; with a stream
+/// for each thread the copy engine goes from one to the next after every block, which costs some 6 us each.
 constexpr int most_streams = 1;
 constexpr unsigned threads_of_block = 256;
 
@@ -41,7 +41,8 @@ unsigned blocks_for(std::uint64_t items) {
 
 __global__ void fill_kernel(std::uint32_t* to, std::uint64_t words, Words values) {
     const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
-    for (std::uint64_t i = blockIdx.x * static_cast<std::uint64_t>(blockDim.x) + threadIdx.x; i < words; i += step)
+    for (std::uint64_t i = blockIdx.x * static_cast<std::uint64_t>(blockDim.x) + threadIdx.x; i < words;
+         i += step)
         to[i] = values(i);
 }
 
@@ -65,8 +66,8 @@ constexpr unsigned particles_of_block = 256;
 
 /// float4 and float2, float to N x 3, N x 3, N.
 __global__ void __launch_bounds__(particles_of_block)
-    pack_kernel(const float4* position_mass, const float2* velocity_xy, const float* velocity_z, float* position,
-                float* velocity, float* mass, std::uint64_t particles) {
+    pack_kernel(const float4* position_mass, const float2* velocity_xy, const float* velocity_z,
+                float* position, float* velocity, float* mass, std::uint64_t particles) {
     __shared__ float staged[2][3 * particles_of_block];
     const std::uint64_t tiles = (particles + particles_of_block - 1) / particles_of_block;
     const unsigned t = threadIdx.x;
@@ -155,7 +156,9 @@ class Lane {
             ring_.reset(new PinnedArray<char>(slot_bytes * static_cast<std::size_t>(slots)));
         }
     }
-    static int slots_for(std::size_t slot_bytes) { return slot_bytes > (std::size_t{4} << 20) ? 2 : most_slots; }
+    static int slots_for(std::size_t slot_bytes) {
+        return slot_bytes > (std::size_t{4} << 20) ? 2 : most_slots;
+    }
     char* slot(int index, std::size_t slot_bytes) {
         return ring_->data() + static_cast<std::size_t>(index) * slot_bytes;
     }
@@ -172,10 +175,7 @@ class Lane {
 class GpuSide : public Side {
   public:
     GpuSide(tenken::cuda::Gpu& gpu, int threads, std::shared_ptr<const CuFile> cufile, bool native)
-        : gpu_(gpu),
-          cufile_(std::move(cufile)),
-          native_(native),
-          workers_(threads, [this] {
+        : gpu_(gpu), cufile_(std::move(cufile)), native_(native), workers_(threads, [this] {
               gpu_.use();
               tenken::bind_this_thread(near_cpus());
           }) {
@@ -223,7 +223,8 @@ class GpuSide : public Side {
         tenken::cuda::DeviceArray<Found> found(1);
         Found result = {0, ~0ULL};
         TENKEN_CUDA(cudaMemcpy(found.data(), &result, sizeof result, cudaMemcpyHostToDevice));
-        compare_kernel<<<blocks_for(words), threads_of_block, 0, stream_.get()>>>(at, words, values, found.data());
+        compare_kernel<<<blocks_for(words), threads_of_block, 0, stream_.get()>>>(at, words, values,
+                                                                                  found.data());
         TENKEN_CUDA(cudaGetLastError());
         stream_.synchronize();
         TENKEN_CUDA(cudaMemcpy(&result, found.data(), sizeof result, cudaMemcpyDeviceToHost));
@@ -231,7 +232,8 @@ class GpuSide : public Side {
         mismatch.count = result.count;
         if (result.count == 0) return mismatch;
         mismatch.first = result.first;
-        TENKEN_CUDA(cudaMemcpy(&mismatch.found, at + mismatch.first, sizeof mismatch.found, cudaMemcpyDeviceToHost));
+        TENKEN_CUDA(
+            cudaMemcpy(&mismatch.found, at + mismatch.first, sizeof mismatch.found, cudaMemcpyDeviceToHost));
         mismatch.expected = values(mismatch.first);
         return mismatch;
     }
@@ -269,8 +271,8 @@ class GpuSide : public Side {
         unpack_kernel<<<tiles_for(particles), particles_of_block, 0, stream_.get()>>>(
             reinterpret_cast<const float*>(packed.at[0]), reinterpret_cast<const float*>(packed.at[1]),
             reinterpret_cast<const float*>(packed.at[2]), reinterpret_cast<float4*>(arrays.at[position_mass]),
-            reinterpret_cast<float2*>(arrays.at[velocity_xy]), reinterpret_cast<float*>(arrays.at[velocity_z]),
-            particles);
+            reinterpret_cast<float2*>(arrays.at[velocity_xy]),
+            reinterpret_cast<float*>(arrays.at[velocity_z]), particles);
         TENKEN_CUDA(cudaGetLastError());
     }
     void enter_thread() override { gpu_.use(); }
@@ -294,7 +296,8 @@ class GpuSide : public Side {
         };
         tenken::cuda::warm_up(0.05, stream_, copy);
         const std::vector<double> seconds = tenken::cuda::time_each(20, stream_, copy).device;
-        return static_cast<double>(bytes) / tenken::order_statistics(seconds, tenken::Direction::lower).median / 1e9;
+        return static_cast<double>(bytes) /
+               tenken::order_statistics(seconds, tenken::Direction::lower).median / 1e9;
     }
 
     double cached_rate(File& file, std::uint64_t bytes, const Candidate& candidate) override {
@@ -325,7 +328,8 @@ class GpuSide : public Side {
         workers_.run(candidate.threads, [&](int t) { lane(t).reserve(candidate.block_bytes); });
     }
     static int threads_for(const Candidate& candidate, std::uint64_t blocks) {
-        return static_cast<int>(std::min<std::uint64_t>(blocks, static_cast<std::uint64_t>(candidate.threads)));
+        return static_cast<int>(
+            std::min<std::uint64_t>(blocks, static_cast<std::uint64_t>(candidate.threads)));
     }
     /// A lane's stream goes on behind what pack() has enqueued.
     void follow_pack(Lane& lane) {
@@ -354,7 +358,8 @@ class GpuSide : public Side {
         near_ = tenken::process_cpus();
         const tenken::Optional<int>& node = gpu_.description().numa_node;
         if (!node) return near_;
-        const auto list = tenken::read_text("/sys/devices/system/node/node" + std::to_string(*node) + "/cpulist");
+        const auto list =
+            tenken::read_text("/sys/devices/system/node/node" + std::to_string(*node) + "/cpulist");
         const std::vector<int> there = tenken::parse_cpu_list(list.value_or(""));
         std::vector<int> both;
         for (int cpu : near_) {
@@ -419,8 +424,8 @@ class PinnedMover : public Mover {
             for (int s = 0; s < slots; ++s) begin(s);
             for (int s = 0; used[s]; s = (s + 1) % slots) {
                 lane.free[s].wait();
-                file.write(access_of(candidate_.method, waiting[s].offset), waiting[s].offset, waiting[s].bytes,
-                           lane.slot(s, candidate_.block_bytes));
+                file.write(access_of(candidate_.method, waiting[s].offset), waiting[s].offset,
+                           waiting[s].bytes, lane.slot(s, candidate_.block_bytes));
                 begin(s);
             }
         });
@@ -520,8 +525,9 @@ class CudaSides : public GpuSides {
         for (const std::unique_ptr<tenken::cuda::Gpu>& gpu : gpus_.list()) {
             const std::uint64_t free = gpu->description().memory_free_bytes;
             if (bytes <= free / 10 * 9) continue;
-            throw arguments.error(option, "what fits into memory: " + what + " need " + tenken::format_bytes(bytes) +
-                                              " on gpu" + std::to_string(gpu->index()) + ", free " +
+            throw arguments.error(option, "what fits into memory: " + what + " need " +
+                                              tenken::format_bytes(bytes) + " on gpu" +
+                                              std::to_string(gpu->index()) + ", free " +
                                               tenken::format_bytes(free));
         }
     }
@@ -542,20 +548,23 @@ class CudaSides : public GpuSides {
             return;
         }
         document.build.libraries.push_back({"cuFile", cufile_version_});
-        document.path("cufile", native_   ? "GPUDirect Storage"
-                                : forced_ ? "compatibility mode by CUFILE_FORCE_COMPAT_MODE, no GPUDirect Storage"
-                                          : "compatibility mode, no GPUDirect Storage");
+        document.path("cufile", native_ ? "GPUDirect Storage"
+                                : forced_
+                                    ? "compatibility mode by CUFILE_FORCE_COMPAT_MODE, no GPUDirect Storage"
+                                    : "compatibility mode, no GPUDirect Storage");
         document.path("cufile_properties", properties_);
         document.path("cufile_probe", native_ ? std::string("works with CUFILE_ALLOW_COMPAT_MODE=false")
                                               : "with CUFILE_ALLOW_COMPAT_MODE=false: " + why_not_native_);
-        document.path("nvidia_fs", tenken::read_text("/proc/driver/nvidia-fs/version").value_or("not loaded"));
+        document.path("nvidia_fs",
+                      tenken::read_text("/proc/driver/nvidia-fs/version").value_or("not loaded"));
     }
 
   private:
     /// Tries in processes apart what works: a cuFile that fails here may take the process with it.
     std::shared_ptr<const CuFile> open_cufile(const std::string& folder, int gpu) {
         const RunFolder probing(folder, "gds");
-        const GdsProbe straight = probe_gds(probing.file("probe"), gpu, {{"CUFILE_ALLOW_COMPAT_MODE", "false"}});
+        const GdsProbe straight =
+            probe_gds(probing.file("probe"), gpu, {{"CUFILE_ALLOW_COMPAT_MODE", "false"}});
         native_ = straight.works;
         why_not_native_ = straight.why_not;
         Settings settings;
@@ -563,7 +572,8 @@ class CudaSides : public GpuSides {
             settings = {{"CUFILE_ALLOW_COMPAT_MODE", "true"}};
             GdsProbe bounced = probe_gds(probing.file("probe"), gpu, settings);
             if (!bounced.works) {
-                // Where the system tells nothing of its devices (containers without udev), cuFile finds out no mode.
+                // Where the system tells nothing of its devices (containers without udev), cuFile finds out
+                // no mode.
                 settings.push_back({"CUFILE_FORCE_COMPAT_MODE", "true"});
                 const std::string first = bounced.why_not;
                 bounced = probe_gds(probing.file("probe"), gpu, settings);

@@ -19,12 +19,13 @@
 using file_io::Candidate;
 
 TEST(candidates_have_names_that_read_back) {
-    for (const char* name : {"posix_4ki_1", "direct_16mi_8", "cufile_compat_buffered_1gi_1024", "gds_12ki_3"}) {
+    for (const char* name :
+         {"posix_4ki_1", "direct_16mi_8", "cufile_compat_buffered_1gi_1024", "gds_12ki_3"}) {
         CHECK_EQUAL(Candidate::of(name).name(), name);
     }
     CHECK(Candidate::of("cufile_compat_4mi_2").method == "cufile_compat");
-    for (const char* wrong : {"", "posix", "posix_4ki", "posix_4kb_1", "posix_4ki_0", "posix_4ki_1x", "posix_100_1",
-                              "posix_2048_1", "posix_2gi_1", "_4Ki_1", "posix__1"}) {
+    for (const char* wrong : {"", "posix", "posix_4ki", "posix_4kb_1", "posix_4ki_0", "posix_4ki_1x",
+                              "posix_100_1", "posix_2048_1", "posix_2gi_1", "_4Ki_1", "posix__1"}) {
         CHECK(!unit::thrown<std::invalid_argument>([&] { Candidate::of(wrong); }).empty());
     }
 }
@@ -39,7 +40,8 @@ TEST(a_candidate_is_fitted_to_few_bytes) {
 
 TEST(blocks_cover_every_byte_of_every_segment_once) {
     static char memory[16384];
-    const std::vector<file_io::Segment> segments = {{4096, 10000, memory}, {20480, 0, memory}, {40960, 8192, memory}};
+    const std::vector<file_io::Segment> segments = {
+        {4096, 10000, memory}, {20480, 0, memory}, {40960, 8192, memory}};
     const file_io::Blocks blocks(segments, 4096);
     CHECK(blocks.count() == 5);
     std::uint64_t bytes = 0;
@@ -136,8 +138,9 @@ TEST(the_map_chooses_the_nearest_size) {
     CHECK(unit::thrown<std::runtime_error>([&] { file_io::StorageMap::read(name); }).find(":2: allowed is") !=
           std::string::npos);
     std::ofstream(name) << "write 4096 posix_4ki_1 1\n";
-    CHECK(unit::thrown<std::runtime_error>([&] { file_io::StorageMap::read(name); }).find(":1: a map begins") !=
-          std::string::npos);
+    CHECK(unit::thrown<std::runtime_error>([&] {
+              file_io::StorageMap::read(name);
+          }).find(":1: a map begins") != std::string::npos);
     std::remove(name);
 }
 
@@ -222,7 +225,8 @@ TEST(a_file_goes_past_the_page_cache_with_a_tail_that_is_no_page) {
         CHECK(side->compare(to.get(), bytes / 4, values).count == 0);
         CHECK(file_io::compare_file(file, 0, bytes / 4, values).count == 0);
         // One word more than there is.
-        CHECK(unit::thrown<file_io::FileError>([&] { mover->read(file, {{4096, bytes, to.get()}}); })
-                  .find("is cut short: it ends at offset " + std::to_string(bytes)) != std::string::npos);
+        CHECK(unit::thrown<file_io::FileError>([&] {
+                  mover->read(file, {{4096, bytes, to.get()}});
+              }).find("is cut short: it ends at offset " + std::to_string(bytes)) != std::string::npos);
     }
 }

@@ -54,12 +54,14 @@ extern "C" {
 
 ssize_t pwrite(int descriptor, const void* memory, std::size_t bytes, off_t offset) {
     if (is_full(bytes)) return -1;
-    return next<ssize_t (*)(int, const void*, std::size_t, off_t)>("pwrite")(descriptor, memory, bytes, offset);
+    return next<ssize_t (*)(int, const void*, std::size_t, off_t)>("pwrite")(descriptor, memory, bytes,
+                                                                             offset);
 }
 
 ssize_t pwrite64(int descriptor, const void* memory, std::size_t bytes, off64_t offset) {
     if (is_full(bytes)) return -1;
-    return next<ssize_t (*)(int, const void*, std::size_t, off64_t)>("pwrite64")(descriptor, memory, bytes, offset);
+    return next<ssize_t (*)(int, const void*, std::size_t, off64_t)>("pwrite64")(descriptor, memory, bytes,
+                                                                                 offset);
 }
 
 int open(const char* path, int flags, ...) {
