@@ -40,10 +40,14 @@ std::vector<std::vector<double>> run_rounds(std::size_t count, const Rounds& rou
         if (round < 3 || rounds.keep <= 0) continue;
         double lowest = median_of(seconds[alive.front()]);
         for (std::size_t i : alive) lowest = std::min(lowest, median_of(seconds[i]));
-        alive.erase(
-            std::remove_if(alive.begin(), alive.end(),
-                           [&](std::size_t i) { return median_of(seconds[i]) * rounds.keep > lowest; }),
-            alive.end());
+        alive.erase(std::remove_if(alive.begin(), alive.end(),
+                                   [&](std::size_t i) {
+                                       // By its luckiest round: what disturbs a way only makes it slower.
+                                       return *std::min_element(seconds[i].begin(), seconds[i].end()) *
+                                                  rounds.keep >
+                                              lowest;
+                                   }),
+                    alive.end());
     }
     return seconds;
 }
@@ -57,23 +61,32 @@ std::size_t choose_lowest(const std::vector<double>& medians, std::size_t prefer
 }
 
 double against_best(const std::vector<double>& one, const std::vector<std::vector<double>>& others) {
+    // Those that dropped out have lost, unless all of them did: then the rounds count that all have.
+    std::size_t rounds = one.size();
+    const bool some_left = std::any_of(others.begin(), others.end(), [&](const std::vector<double>& other) {
+        return other.size() >= one.size();
+    });
+    for (const std::vector<double>& other : others) {
+        if (!some_left) rounds = std::min(rounds, other.size());
+    }
+    const auto first = [&](const std::vector<double>& all) {
+        return std::vector<double>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rounds));
+    };
+    const std::vector<double> mine = first(one);
     double sum = 0;
     int halves = 0;
     for (std::size_t from : {std::size_t{0}, std::size_t{1}}) {
-        // Those that dropped out have lost.
-        const std::vector<double>* best = nullptr;
+        std::vector<double> best;
         double lowest = 0;
         for (const std::vector<double>& other : others) {
-            if (other.size() < one.size() || half(other, 1 - from).empty()) continue;
-            const double median = median_of(half(other, 1 - from));
-            if (best == nullptr || median < lowest) {
-                best = &other;
-                lowest = median;
-            }
+            if (other.size() < rounds || half(first(other), 1 - from).empty()) continue;
+            const double median = median_of(half(first(other), 1 - from));
+            if (!best.empty() && median >= lowest) continue;
+            best = first(other);
+            lowest = median;
         }
-        if (best == nullptr || half(one, from).empty()) continue;
-        std::vector<double> same(best->begin(), best->begin() + static_cast<std::ptrdiff_t>(one.size()));
-        sum += median_of(half(same, from)) / median_of(half(one, from));
+        if (best.empty() || half(mine, from).empty()) continue;
+        sum += median_of(half(best, from)) / median_of(half(mine, from));
         ++halves;
     }
     if (halves == 0) throw std::invalid_argument("against_best: nothing to compare with");

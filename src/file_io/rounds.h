@@ -14,7 +14,8 @@ struct Rounds {
     long least = 5;      ///< rounds that are made in any case, besides the first, which only warms up
     long most = 100;     ///< rounds that are made at most
     double seconds = 1;  ///< after these no further round begins
-    /// After three rounds those that take longer than 1/keep of the fastest drop out, for good. 0: none does.
+    /// From three rounds on those whose fastest round took longer than 1/keep of the lowest median drop out,
+    /// for good. 0: none does.
     double keep = 0.6;
     std::uint32_t seed = 1;  ///< of the order
 };
@@ -32,7 +33,8 @@ std::size_t choose_lowest(const std::vector<double>& medians, std::size_t prefer
 /// How one way compares with the best of several, without the luck of the lowest of many medians: the best is
 /// chosen by every other round and compared by the remaining ones, then the other way round, and the mean is
 /// taken. Above 1 the one is the faster.
-/// @param one seconds by round; @param others the same of each rival; rounds that only some have are left out
+/// @param one seconds by round; @param others the same of each rival; those with fewer rounds than the one
+/// count only where all have
 double against_best(const std::vector<double>& one, const std::vector<std::vector<double>>& others);
 
 }  // namespace file_io

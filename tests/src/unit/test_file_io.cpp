@@ -158,8 +158,10 @@ TEST(the_best_is_chosen_by_other_rounds_than_those_it_is_compared_by) {
     CHECK(file_io::against_best(one, {lucky, one}) == 1);
     // One that is faster in every round is.
     CHECK(file_io::against_best(one, {std::vector<double>(8, 0.5), one}) == 0.5);
-    // One that dropped out does not count.
+    // One that dropped out does not count, unless all did.
     CHECK(file_io::against_best(one, {std::vector<double>(3, 0.5), one}) == 1);
+    CHECK(file_io::against_best(one, {std::vector<double>(3, 2), std::vector<double>(4, 3)}) == 2);
+    CHECK(!unit::thrown<std::invalid_argument>([&] { file_io::against_best(one, {}); }).empty());
 }
 
 TEST(rounds_drop_what_is_far_behind_and_keep_the_rest) {
