@@ -63,7 +63,7 @@ std::shared_ptr<DeviceArray<T>> uploaded_reals(const double* from, std::size_t c
 /// Sliced ELL needs no sorting up to this many places an entry.
 constexpr double even_padding = 1.1;
 /// Rows of up to this many entries are sorted into slices (docs/spmv.md has figures).
-constexpr int longest_in_slice = 256;
+constexpr int longest_in_slice = 512;
 /// x is kept in shared memory where this share of the entries is in the columns that there is room for.
 constexpr double worth_keeping = 0.1;
 
@@ -335,64 +335,55 @@ class Multiplier {
                                          static_cast<int>(percent)));
     }
 
-    /// Tiles of so many entries, dealt out to the warps of `blocks` blocks a multiprocessor.
-    struct Flow {
-        int most_entries;
-        int warps;   ///< of a block
-        int blocks;  ///< a multiprocessor
-        int rounds;  ///< tiles that each warp takes of a run of neighbouring ones
-    };
-
-    // What a lane gathers ahead suits rows of some 27 entries: 4, 2 and 1 lanes a row.
+    // What a lane gathers ahead suits rows of some 27 entries: with 1, 2 and 4 lanes a row.
     std::vector<Candidate> flow_candidates(const tenken::DeviceDescription& device, Outcome& outcome) {
         std::vector<Candidate> list;
-        for (const int rounds : {2, 4}) {
-            flow_candidates_of<16, 2, 7>({216, 16, 1, rounds}, device, list);
-            flow_candidates_of<12, 2, 7>({216, 12, 2, rounds}, device, list);
-            flow_candidates_of<16, 3, 7>({216, 16, 1, rounds}, device, list);
-            flow_candidates_of<16, 2, 14>({432, 16, 1, rounds}, device, list);
-            flow_candidates_of<16, 3, 14>({432, 12, 1, rounds}, device, list);
-            flow_candidates_of<8, 2, 27>({864, 8, 1, rounds}, device, list);
+        for (const int rounds : {1, 2}) {
+            flow_candidates_of<8, 27>(864, 1, rounds, device, list);
+            flow_candidates_of<16, 14>(432, 1, rounds, device, list);
+            flow_candidates_of<12, 7>(216, 2, rounds, device, list);
         }
         if (list.empty()) outcome.left_out = "the shared memory does not hold the tiles of several warps";
         return list;
     }
 
-    template <int most_warps, int stages, int ahead>
-    void flow_candidates_of(const Flow& flow, const tenken::DeviceDescription& device,
+    template <int most_warps, int ahead>
+    void flow_candidates_of(int most_entries, int blocks, int rounds, const tenken::DeviceDescription& device,
                             std::vector<Candidate>& list) {
-        flow_candidate<most_warps, stages, ahead, Copying::async, Caching::streaming>(flow, device, list);
-        flow_candidate<most_warps, stages, ahead, Copying::async, Caching::retaining>(flow, device, list);
-        flow_candidate<most_warps, stages, ahead, Copying::bulk, Caching::streaming>(flow, device, list);
-        flow_candidate<most_warps, stages, ahead, Copying::bulk, Caching::retaining>(flow, device, list);
+        flow_candidate<most_warps, ahead, Caching::streaming>(most_entries, blocks, rounds, device, list);
+        flow_candidate<most_warps, ahead, Caching::retaining>(most_entries, blocks, rounds, device, list);
     }
 
-    /// Adds a launch where the shared memory suffices.
-    template <int most_warps, int stages, int ahead, Copying copying, Caching caching>
-    void flow_candidate(const Flow& flow, const tenken::DeviceDescription& device,
+    /// Adds a launch with as many warps as the shared memory has room for, if that is enough of them.
+    /// @param blocks a multiprocessor
+    /// @param rounds tiles that each warp takes of a run of neighbouring ones
+    template <int most_warps, int ahead, Caching caching>
+    void flow_candidate(int most_entries, int blocks, int rounds, const tenken::DeviceDescription& device,
                         std::vector<Candidate>& list) {
-        const FlowTiles& tiles = flow_tiles(flow.most_entries);
-        const auto kernel = csr_flow_kernel<T, most_warps, stages, ahead, copying, caching>;
-        const std::size_t shared =
-            static_cast<std::size_t>(flow.warps * stages * tiles.capacity) * (sizeof(T) + sizeof(int));
-        const SharedMemory memory = shared_memory();
+        constexpr int stages = 2;
+        constexpr int least_warps = 4;
+        const FlowTiles& tiles = flow_tiles(most_entries);
+        const auto kernel = csr_flow_kernel<T, most_warps, stages, ahead, caching>;
+        const std::size_t of_warp =
+            stages * static_cast<std::size_t>(tiles.capacity) * (sizeof(T) + sizeof(int));
         const std::size_t barriers = sizeof(unsigned long long) * most_warps * stages;
-        const std::size_t of_block = shared + barriers;
-        if (of_block > memory.of_block) return;
-        const auto blocks = static_cast<std::size_t>(flow.blocks);
-        if (blocks * (of_block + memory.kept_back) > memory.of_multiprocessor) return;
-        const unsigned grid = static_cast<unsigned>(flow.blocks * device.multiprocessors);
-        const auto threads = static_cast<unsigned>(32 * flow.warps);
-        const int run = flow.warps * flow.rounds;
+        const SharedMemory memory = shared_memory();
+        const std::size_t of_block = std::min(
+            memory.of_block, memory.of_multiprocessor / static_cast<std::size_t>(blocks) - memory.kept_back);
+        const int warps = std::min(most_warps, static_cast<int>((of_block - barriers) / of_warp));
+        if (warps < least_warps) return;
+        const std::size_t shared = static_cast<std::size_t>(warps) * of_warp;
+        const unsigned grid = static_cast<unsigned>(blocks * device.multiprocessors);
+        const auto threads = static_cast<unsigned>(32 * warps);
+        const int run = warps * rounds;
         const CsrView<T> a = view();
         const T* const x = x_->data();
         T* const y = y_.data();
-        const std::string text =
-            std::to_string(flow.most_entries) + " entries a tile, " + std::to_string(flow.blocks) + " x " +
-            std::to_string(flow.warps) + " warps, " + std::to_string(stages) + " tiles a warp, runs of " +
-            std::to_string(run) + ", " + (copying == Copying::bulk ? "bulk copies, " : "") + text_of(caching);
+        const std::string text = std::to_string(most_entries) + " entries a tile, " + std::to_string(blocks) +
+                                 " x " + std::to_string(warps) + " warps, runs of " + std::to_string(run) +
+                                 " tiles, " + text_of(caching);
         list.push_back({text, [=](const Stream& stream) {
-                            divide_l1(kernel, shared, blocks, memory);
+                            divide_l1(kernel, shared, static_cast<std::size_t>(blocks), memory);
                             kernel<<<grid, threads, shared, stream.get()>>>(
                                 tiles.list->data(), tiles.count, run, a, x, y, tiles.partial->data(),
                                 tiles.capacity);
@@ -430,36 +421,36 @@ class Multiplier {
             outcome.left_out = "rows are even: sliced ELL needs no sorting";
             return list;
         }
-        const auto tasks = std::make_shared<Tasks>(make_tasks(matrix(), longest_in_slice));
-        outcome.padding = static_cast<double>(tasks->places) / entries;
-        outcome.traffic_bytes =
-            problem_.sorted_traffic(tasks->places, tasks->list.size(), tasks->rows.size());
-        sorted_candidates_of<false>(tasks, {}, device, list);
+        const Tasks tasks = make_tasks(matrix(), longest_in_slice);
+        outcome.padding = static_cast<double>(tasks.places) / entries;
+        outcome.traffic_bytes = problem_.sorted_traffic(tasks.places, tasks.list.size(), tasks.rows.size());
+        sorted_candidates_of<false>(tasks, BusyColumns(), device, list);
         const auto kept = static_cast<int>(shared_memory().of_block / 6 * 5 / sizeof(T));
         const BusyColumns busy = busiest_columns(matrix(), kept);
-        if (busy.share >= worth_keeping) sorted_candidates_of<true>(tasks, busy.columns, device, list);
+        if (busy.share >= worth_keeping) sorted_candidates_of<true>(tasks, busy, device, list);
         return list;
     }
 
     template <bool keeps>
-    void sorted_candidates_of(const std::shared_ptr<Tasks>& tasks, const std::vector<int>& busy,
+    void sorted_candidates_of(const Tasks& tasks, const BusyColumns& busy,
                               const tenken::DeviceDescription& device, std::vector<Candidate>& list) {
-        const Places<T> places = fill_places<T>(matrix(), *tasks, busy);
+        const Places<T> places = fill_places<T>(matrix(), tasks, busy.columns);
         SortedOnGpu sorted;
-        sorted.tasks = uploaded(tasks->list);
-        sorted.rows = uploaded(tasks->rows);
+        sorted.tasks = uploaded(tasks.list);
+        sorted.rows = uploaded(tasks.rows);
         sorted.columns = uploaded(places.column.data(), places.column.size());
         sorted.values = uploaded(places.value.data(), places.value.size());
-        sorted.busy = uploaded(busy);
-        sorted.partial = std::make_shared<DeviceArray<T>>(static_cast<std::size_t>(tasks->partial_sums) + 1);
-        sorted.add = adder(tasks->split, sorted.partial);
-        sorted.view = {static_cast<int>(tasks->list.size()),
+        sorted.busy = uploaded(busy.columns);
+        sorted.partial = std::make_shared<DeviceArray<T>>(static_cast<std::size_t>(tasks.partial_sums) + 1);
+        sorted.add = adder(tasks.split, sorted.partial);
+        sorted.percent = static_cast<int>(100 * busy.share + 0.5);
+        sorted.view = {static_cast<int>(tasks.list.size()),
                        sorted.tasks->data(),
                        sorted.rows->data(),
                        sorted.columns->data(),
                        sorted.values->data(),
                        sorted.busy->data(),
-                       static_cast<int>(busy.size())};
+                       static_cast<int>(busy.columns.size())};
         sorted_candidate<1024, 4, keeps, Caching::streaming>(sorted, device, list);
         sorted_candidate<1024, 4, keeps, Caching::retaining>(sorted, device, list);
     }
@@ -473,6 +464,7 @@ class Multiplier {
         std::shared_ptr<DeviceArray<T>> partial;
         std::function<void(const Stream&)> add;
         TasksView<T> view;
+        int percent = 0;  ///< of the entries are in busy columns
     };
 
     template <int threads, int unroll, bool keeps, Caching caching>
@@ -485,8 +477,9 @@ class Multiplier {
         const auto grid = static_cast<unsigned>(device.multiprocessors);
         const T* const x = x_->data();
         T* const y = y_.data();
-        const std::string text = "x of " + std::to_string(sorted.view.busy_count) +
-                                 " columns in shared memory, " + text_of(caching);
+        const std::string text = "x of " + std::to_string(sorted.view.busy_count) + " columns (" +
+                                 std::to_string(sorted.percent) + " % of the entries) in shared memory, " +
+                                 text_of(caching);
         list.push_back({text, [=](const Stream& stream) {
                             divide_l1(kernel, shared, 1, memory);
                             kernel<<<grid, threads, shared, stream.get()>>>(sorted.view, x, y,

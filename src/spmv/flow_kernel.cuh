@@ -1,6 +1,7 @@
 // y = A x for a matrix in compressed rows (CSR), as it was given, by warps that never stop reading.
 #pragma once
 
+#include "spmv/copies.cuh"
 #include "spmv/csr_kernels.cuh"
 
 namespace spmv {
@@ -17,119 +18,6 @@ struct Underway {
 __device__ inline int lanes_a_row(int rows) {
     return __clz(rows - 1) - 27;
 }
-
-/// How tiles are copied to shared memory. async: 16 bytes by each lane (cp.async). bulk: each array by one
-/// instruction of the copy engine (cp.async.bulk, from compute capability 9.0 on; async below).
-enum class Copying { async, bulk };
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-#define SPMV_HAS_BULK_COPIES 1
-#else
-#define SPMV_HAS_BULK_COPIES 0
-#endif
-
-/// The copies of one warp, in `stages` places of its own.
-template <int stages, Copying copying, Caching caching>
-class Copies {
-  public:
-    /// @param barriers `stages` of this warp's own in shared memory
-    __device__ explicit Copies(unsigned long long* barriers) {
-#if SPMV_HAS_BULK_COPIES
-        if (copying == Copying::bulk) {
-            barriers_ = static_cast<unsigned>(__cvta_generic_to_shared(barriers));
-            if (threadIdx.x % 32 == 0) {
-                for (unsigned s = 0; s < stages; ++s) {
-                    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers_ + 8 * s)
-                                 : "memory");
-                }
-                asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-            }
-            __syncwarp();
-        }
-#else
-        (void)barriers;
-#endif
-    }
-
-    /// Begins to copy `count` entries to place s; what was there must have been read by all lanes.
-    template <typename T>
-    __device__ void begin(int s, T* values, const T* from_values, int* columns, const int* from_columns,
-                          int count, const Loads<caching>& loads) {
-        const int lane = static_cast<int>(threadIdx.x % 32);
-#if SPMV_HAS_BULK_COPIES
-        if (copying == Copying::bulk) {
-            if (lane == 0) {
-                const unsigned barrier = barriers_ + 8 * static_cast<unsigned>(s);
-                const unsigned bytes = static_cast<unsigned>(count);
-                asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-                             "r"(bytes * static_cast<unsigned>(sizeof(T) + sizeof(int)))
-                             : "memory");
-                if (count > 0) {
-                    copy_bulk(values, from_values, bytes * static_cast<unsigned>(sizeof(T)), barrier, loads);
-                    copy_bulk(columns, from_columns, bytes * static_cast<unsigned>(sizeof(int)), barrier,
-                              loads);
-                }
-            }
-            return;
-        }
-#endif
-        (void)s;
-        stage(values, from_values, columns, from_columns, count, lane, 32, loads);
-    }
-
-    /// Closes what was begun since the last time, be it nothing: to be called once a tile.
-    __device__ void commit() {
-        if (copying == Copying::async || !SPMV_HAS_BULK_COPIES) stage_commit();
-    }
-
-    /// Waits for the copy to place s, behind which `but` others were begun. Once for each copy.
-    template <int but>
-    __device__ void wait(int s) {
-#if SPMV_HAS_BULK_COPIES
-        if (copying == Copying::bulk) {
-            unsigned done = 0;
-            while (done == 0) {
-                asm volatile(
-                    "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
-                    "selp.b32 %0, 1, 0, p;\n}\n"
-                    : "=r"(done)
-                    : "r"(barriers_ + 8 * static_cast<unsigned>(s)), "r"(phases_ >> s & 1u)
-                    : "memory");
-            }
-            phases_ ^= 1u << s;
-            return;
-        }
-#endif
-        (void)s;
-        stage_wait<but>();
-    }
-
-  private:
-#if SPMV_HAS_BULK_COPIES
-    __device__ static void copy_bulk(void* to, const void* from, unsigned bytes, unsigned barrier,
-                                     const Loads<caching>& loads) {
-        const unsigned shared_to = static_cast<unsigned>(__cvta_generic_to_shared(to));
-        if (caching == Caching::retaining) {
-            asm volatile(
-                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
-                "[%1], "
-                "%2, [%3], %4;" ::"r"(shared_to),
-                "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier), "l"(loads.first_out)
-                : "memory");
-        } else {
-            asm volatile(
-                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
-                    "r"(shared_to),
-                "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(barrier)
-                : "memory");
-        }
-    }
-
-    unsigned barriers_ = 0;
-    unsigned phases_ = 0;  ///< of each place, the phase that its barrier is in
-#endif
-};
 
 /// Calls step(Number<0>()), step(Number<1>()) and so on as long as they return true. A loop that the compiler
 /// did not unroll would put all that is indexed by the number into local memory.
@@ -159,7 +47,7 @@ struct Each<to, to> {
 /// @tparam most_warps of a block: fewer may have more registers each
 /// @tparam stages tiles of a warp in shared memory, `capacity` entries each: at least 2
 /// @tparam ahead entries of a lane whose x is gathered before the tile's turn
-template <typename T, int most_warps, int stages, int ahead, Copying copying, Caching caching>
+template <typename T, int most_warps, int stages, int ahead, Caching caching>
 __global__ void __launch_bounds__(32 * most_warps, 1)
     csr_flow_kernel(const Tile* tiles, int count, int run, CsrView<T> a, const T* x, T* y, T* partial,
                     int capacity) {
@@ -170,7 +58,7 @@ __global__ void __launch_bounds__(32 * most_warps, 1)
     unsigned char* const mine = shared + threadIdx.x / 32 * stages * stage_bytes;
     const Loads<caching> loads;
     __shared__ unsigned long long barriers[most_warps * stages];
-    Copies<stages, copying, caching> copies(barriers + threadIdx.x / 32 * stages);
+    Copies<stages, caching> copies(barriers + threadIdx.x / 32 * stages);
 
     int first_of_run = static_cast<int>(blockIdx.x) * run;
     int in_run = static_cast<int>(threadIdx.x / 32);
