@@ -425,7 +425,8 @@ class Multiplier {
         outcome.padding = static_cast<double>(tasks.places) / entries;
         outcome.traffic_bytes = problem_.sorted_traffic(tasks.places, tasks.list.size(), tasks.rows.size());
         sorted_candidates_of<false>(tasks, BusyColumns(), device, list);
-        const auto kept = static_cast<int>(shared_memory().of_block / 6 * 5 / sizeof(T));
+        // Not all of it: without an L1 the other gathers would lose more.
+        const auto kept = static_cast<int>(shared_memory().of_block / 5 * 4 / sizeof(T));
         const BusyColumns busy = busiest_columns(matrix(), kept);
         if (busy.share >= worth_keeping) sorted_candidates_of<true>(tasks, busy, device, list);
         return list;
