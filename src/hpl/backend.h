@@ -32,6 +32,8 @@ class Backend {
     virtual std::unique_ptr<Engine> make(const Layout& layout, Ranks& ranks) = 0;
     /// Watches health while work() runs.
     virtual void watch(const std::function<void()>& work) { work(); }
+    /// x of A x = b as a library finds it in this process alone, for small matrices.
+    virtual std::vector<double> library_solution(const Matrix& matrix) = 0;
     /// Peak of double precision of this process in TFLOP/s, or why it is not told.
     virtual tenken::Limit peak() const = 0;
     /// Devices and health of all ranks, into the document of the one that speaks.

@@ -34,7 +34,8 @@ std::unique_ptr<Blas> Blas::open(std::string& why_not) {
     // Libraries start their threads when they are loaded, on the CPUs that this thread has then.
     tenken::bind_this_thread(tenken::process_cpus());
     const char* const given = std::getenv("TENKEN_BLAS");
-    std::vector<std::string> names = {"libopenblas.so.0", "libflexiblas.so.3", "libmkl_rt.so.2", "liblapack.so.3"};
+    std::vector<std::string> names = {"libopenblas.so.0", "libflexiblas.so.3", "libmkl_rt.so.2",
+                                      "liblapack.so.3"};
     if (given != nullptr && *given != '\0') names = {given};
     for (const std::string& name : names) {
         void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);

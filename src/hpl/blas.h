@@ -1,5 +1,5 @@
-// BLAS and LAPACK of the host, loaded while running: the program starts where there is none, and a site's own library
-// is taken by naming it.
+// BLAS and LAPACK of the host, loaded while running: the program starts where there is none, and a site's own
+// library is taken by naming it.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@ namespace hpl {
 /// Fortran's calling convention, 32-bit integers.
 class Blas {
   public:
-    /// Loads the library named by TENKEN_BLAS, else the first that is found of OpenBLAS, FlexiBLAS, MKL and what the
-    /// system has as LAPACK. Names with the prefix of SciPy's wheels are known too.
+    /// Loads the library named by TENKEN_BLAS, else the first that is found of OpenBLAS, FlexiBLAS, MKL and
+    /// what the system has as LAPACK. Names with the prefix of SciPy's wheels are known too.
     /// @return nothing when none can be had, with the reason in `why_not`
     static std::unique_ptr<Blas> open(std::string& why_not);
     Blas(const Blas&) = delete;

@@ -1,5 +1,5 @@
-// What computes on one process's part of the matrix: the steps of the factorisation as the algorithm (factor.cpp)
-// asks for them, done by a GPU or by the host.
+// What computes on one process's part of the matrix: the steps of the factorisation as the algorithm
+// (factor.cpp) asks for them, done by a GPU or by the host.
 #pragma once
 
 #include <cmath>
@@ -15,8 +15,8 @@
 
 namespace hpl {
 
-/// Two queues of work. What is asked of one lane happens in order; lanes go on beside each other where the engine
-/// can (a GPU), else everything happens at once, which is an order too.
+/// Two queues of work. What is asked of one lane happens in order; lanes go on beside each other where the
+/// engine can (a GPU), else everything happens at once, which is an order too.
 enum class Lane { update, panel };
 
 /// Local columns [begin, end), of this process.
@@ -37,8 +37,8 @@ class Engine {
     /// Writes this process's part of the matrix, with zeros in the padding.
     virtual void generate(const Matrix& matrix) = 0;
 
-    /// Panel lane: copies the columns of `step`, rows from step.begin on, into a slot. Where the rows are on several
-    /// processes, those of others are zero.
+    /// Panel lane: copies the columns of `step`, rows from step.begin on, into a slot. Where the rows are on
+    /// several processes, those of others are zero.
     virtual void load_panel(int slot, const Step& step) = 0;
     /// Panel lane: adds up the slots of a process column, so that one of them has the whole panel.
     virtual void sum_panel(int slot, const Step& step) = 0;
@@ -46,8 +46,8 @@ class Engine {
     virtual void factor_panel(int slot, const Step& step) = 0;
     /// Panel lane: gives panel and permutation of `root` to all.
     virtual void broadcast_panel(int slot, const Step& step, int root) = 0;
-    /// Panel lane: makes ready what the updates need besides (inverses, own rows), and puts the panel's rows of U
-    /// where solve() looks for them.
+    /// Panel lane: makes ready what the updates need besides (inverses, own rows), and puts the panel's rows
+    /// of U where solve() looks for them.
     virtual void ready_panel(int slot, const Step& step) = 0;
     /// For --inject-fault: flips one bit of one element of the panel.
     virtual void spoil_panel(int slot, const Step& step) = 0;
@@ -79,8 +79,8 @@ class Engine {
         (void)spoil;
         return -1;
     }
-    /// The largest |Ax - b|, the largest sum of |a| of a row, and the largest |b| over rows [begin, end), the matrix
-    /// made anew; and the largest |x| of all.
+    /// The largest |Ax - b|, the largest sum of |a| of a row, and the largest |b| over rows [begin, end), the
+    /// matrix made anew; and the largest |x| of all.
     struct Norms {
         double r = 0;
         double a = 0;

@@ -139,7 +139,8 @@ class Factorisation {
         found.ahead = engine_.seconds_between(at.ahead_begin, at.ahead_end);
         if (s + 1 < steps_.size()) {
             const Stamps& next = stamps_[s + 1];
-            if (next.panel_begin >= 0) found.panel = engine_.seconds_between(next.panel_begin, next.panel_end);
+            if (next.panel_begin >= 0)
+                found.panel = engine_.seconds_between(next.panel_begin, next.panel_end);
             if (next.broadcast_end >= 0)
                 found.broadcast = engine_.seconds_between(next.panel_end, next.broadcast_end);
         }
@@ -151,8 +152,8 @@ class Factorisation {
         std::int64_t columns = layout_.local_columns - layout_.columns.below(step.end());
         if (s + 1 < steps_.size() && owns_columns(steps_[s + 1])) columns -= steps_[s + 1].width;
         const std::int64_t rows = layout_.local_rows - layout_.rows.below(step.end());
-        found.update_flops = 2.0 * static_cast<double>(rows) * static_cast<double>(columns) *
-                             static_cast<double>(step.width);
+        found.update_flops =
+            2.0 * static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(step.width);
         return found;
     }
 

@@ -1,4 +1,5 @@
-// LU factorisation with partial pivoting over a grid of processes, right-looking, with a look-ahead of one step.
+// LU factorisation with partial pivoting over a grid of processes, right-looking, with a look-ahead of one
+// step.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,14 @@ struct StepTimes {
     double solve = 0;      ///< update lane: rows of U
     double update = 0;     ///< update lane: the product
     double update_flops = 0;
-    double idle = 0;       ///< update lane: from the end of the step before to the begin of this one
+    double idle = 0;  ///< update lane: from the end of the step before to the begin of this one
 };
 
 struct Factored {
-    double seconds = 0;         ///< barrier to barrier, with the solve
-    double solve_seconds = 0;   ///< the back substitution, a part of it
+    double seconds = 0;        ///< barrier to barrier, with the solve
+    double solve_seconds = 0;  ///< the back substitution, a part of it
     double first_panel = 0;
-    std::int64_t singular = -1; ///< the first column without a pivot
+    std::int64_t singular = -1;  ///< the first column without a pivot
     std::vector<StepTimes> steps;
 };
 

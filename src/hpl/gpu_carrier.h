@@ -24,8 +24,8 @@ class Carrier {
 
 enum class CarrierKind { automatic, nccl, mpi, host };
 
-/// @param p, q the grid. Called by all ranks at once, each with its GPU current.
-/// @param device_buffers whether this MPI takes device pointers
+/// @param p, q the grid of `ranks`, which is made already. Called by all ranks at once, each with its GPU
+/// current.
 /// @throws std::runtime_error when the kind asked for cannot be had
 std::unique_ptr<Carrier> make_carrier(CarrierKind kind, Ranks& ranks, int p, int q);
 

@@ -17,8 +17,9 @@ namespace hpl {
 void library_failed(const char* library, int code, const char* expression, const char* file, int line) {
     const std::string path = file;
     const std::size_t root = path.rfind("/src/");
-    throw std::runtime_error(std::string(library) + ": " + expression + " failed with " + std::to_string(code) + "; " +
-                             (root == std::string::npos ? path : path.substr(root + 1)) + ":" + std::to_string(line));
+    throw std::runtime_error(
+        std::string(library) + ": " + expression + " failed with " + std::to_string(code) + "; " +
+        (root == std::string::npos ? path : path.substr(root + 1)) + ":" + std::to_string(line));
 }
 
 namespace {
@@ -47,7 +48,7 @@ namespace {
 using tenken::cuda::DeviceArray;
 
 constexpr int row_threads = 256;
-constexpr int per_thread = 4;       ///< columns of a row that one thread moves
+constexpr int per_thread = 4;  ///< columns of a row that one thread moves
 constexpr int tile = 32;
 constexpr int smallest_triangle = 32;
 constexpr std::int64_t solve_block = 512;
@@ -74,8 +75,8 @@ __global__ void generate_kernel(double* a, Place place, std::int64_t local_rows,
                                 Matrix matrix) {
     for (std::int64_t i = blockIdx.y; i < local_rows; i += gridDim.y) {
         const std::int64_t row = place.global(place.rows, i);
-        for (std::int64_t j = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; j < place.stride;
-             j += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
+        for (std::int64_t j = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
+             j < place.stride; j += static_cast<std::int64_t>(gridDim.x) * blockDim.x) {
             a[i * place.stride + j] = j < local_columns ? matrix(row, place.global(place.columns, j)) : 0.0;
         }
     }
@@ -96,21 +97,23 @@ __global__ void load_kernel(const double* a, Place place, std::int64_t first_row
     const std::int64_t row = first_row + row0 + threadIdx.x;
     if (row >= local_rows) return;
     const std::int64_t position = place.global(place.rows, row) - begin;
-    for (int c = static_cast<int>(threadIdx.y); c < tile && column0 + c < width; c += static_cast<int>(blockDim.y))
+    for (int c = static_cast<int>(threadIdx.y); c < tile && column0 + c < width;
+         c += static_cast<int>(blockDim.y))
         panel[(column0 + c) * stride + position] = square[threadIdx.x][c];
 }
 
 /// This process's rows of a panel that has all of them.
 __global__ void own_rows_kernel(const double* panel, std::int64_t stride, std::int64_t begin, Place place,
-                                std::int64_t first_row, std::int64_t count, double* own, std::int64_t own_stride) {
+                                std::int64_t first_row, std::int64_t count, double* own,
+                                std::int64_t own_stride) {
     const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
     if (i >= count) return;
     const std::int64_t position = place.global(place.rows, first_row + i) - begin;
     own[blockIdx.y * own_stride + i] = panel[blockIdx.y * stride + position];
 }
 
-/// Row blockIdx.y of `to` is the row that comes to this top place; with several process rows, `to` goes on with the
-/// rows that leave the top, and rows of others are zero.
+/// Row blockIdx.y of `to` is the row that comes to this top place; with several process rows, `to` goes on
+/// with the rows that leave the top, and rows of others are zero.
 __global__ void gather_kernel(const double* a, Place place, std::int64_t begin, Permutation permutation,
                               std::int64_t columns, double* to, std::int64_t to_stride) {
     const std::int64_t i = blockIdx.y;
@@ -138,9 +141,9 @@ __global__ void lower_kernel(double* a, Place place, std::int64_t begin, Permuta
     const std::int64_t target = begin + permutation.low()[i];
     if (!place.has_row(target)) return;
     double* const to = a + place.local_row(target) * place.stride;
-    const double* const from =
-        gathered != nullptr ? gathered + (permutation.width + i) * gathered_stride
-                            : a + place.local_row(begin + permutation.low_source()[i]) * place.stride;
+    const double* const from = gathered != nullptr
+                                   ? gathered + (permutation.width + i) * gathered_stride
+                                   : a + place.local_row(begin + permutation.low_source()[i]) * place.stride;
     const std::int64_t first = blockIdx.x * static_cast<std::int64_t>(blockDim.x) * per_thread + threadIdx.x;
 #pragma unroll
     for (int k = 0; k < per_thread; ++k) {
@@ -174,7 +177,8 @@ __global__ void store_triangle_kernel(const double* panel, std::int64_t panel_st
     const int column0 = static_cast<int>(blockIdx.y) * tile;
     const int row = row0 + static_cast<int>(threadIdx.x);
     for (int c = static_cast<int>(threadIdx.y); c < tile; c += static_cast<int>(blockDim.y))
-        if (row < width && column0 + c < width) square[threadIdx.x][c] = panel[(column0 + c) * panel_stride + row];
+        if (row < width && column0 + c < width)
+            square[threadIdx.x][c] = panel[(column0 + c) * panel_stride + row];
     __syncthreads();
     const int column = column0 + static_cast<int>(threadIdx.x);
     for (int r = static_cast<int>(threadIdx.y); r < tile; r += static_cast<int>(blockDim.y))
@@ -187,8 +191,8 @@ __global__ void flip_kernel(double* value) {
 }
 
 /// b - Ax of a range of rows and the sums of |a|, by blocks of columns: A is made, not read.
-__global__ void norm_kernel(Matrix matrix, const double* x, std::int64_t begin, std::int64_t rows, double* products,
-                            double* sums) {
+__global__ void norm_kernel(Matrix matrix, const double* x, std::int64_t begin, std::int64_t rows,
+                            double* products, double* sums) {
     __shared__ double part[row_threads];
     const std::int64_t row = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
     const std::int64_t first = static_cast<std::int64_t>(blockIdx.y) * norm_columns;
@@ -212,9 +216,10 @@ __global__ void norm_kernel(Matrix matrix, const double* x, std::int64_t begin, 
     }
 }
 
-/// rhs = b - what the unknowns already found contribute; b is column `b` of these rows, or not of this process.
-__global__ void right_hand_side(const double* a, std::int64_t stride, std::int64_t row, std::int64_t b, int count,
-                                const double* found, double* rhs) {
+/// rhs = b - what the unknowns already found contribute; b is column `b` of these rows, or not of this
+/// process.
+__global__ void right_hand_side(const double* a, std::int64_t stride, std::int64_t row, std::int64_t b,
+                                int count, const double* found, double* rhs) {
     const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     if (i < count) rhs[i] = (b >= 0 ? a[(row + i) * stride + b] : 0.0) - found[row + i];
 }
@@ -307,7 +312,7 @@ class GpuEngine : public Engine {
           found_(static_cast<std::size_t>(layout.local_rows + 1)),
           rhs_(static_cast<std::size_t>(solve_block)),
           factoriser_(choices.panel, layout.n, std::min(layout.nb, layout.n), choices.panel_blocks,
-                      panel_.stream.get(), panel_.blas.get()) {
+                      choices.few_rows, panel_.stream.get(), panel_.blas.get()) {
         for (cudaEvent_t& one : marks_) TENKEN_CUDA(cudaEventCreateWithFlags(&one, cudaEventDisableTiming));
     }
 
@@ -323,7 +328,7 @@ class GpuEngine : public Engine {
         const dim3 grid(blocks_for(layout_.stride, row_threads * 8),
                         static_cast<unsigned>(std::min<std::int64_t>(layout_.local_rows, 32768)));
         generate_kernel<<<grid, row_threads, 0, update_.stream.get()>>>(a_.data(), place_, layout_.local_rows,
-                                                                      layout_.local_columns, matrix);
+                                                                        layout_.local_columns, matrix);
         TENKEN_CUDA(cudaGetLastError());
         factoriser_.forget_singular();
         TENKEN_CUDA(cudaDeviceSynchronize());
@@ -334,19 +339,21 @@ class GpuEngine : public Engine {
         cudaStream_t const stream = panel_.stream.get();
         double* const panel = slot_of(slot).data();
         if (!layout_.one_row()) {
-            TENKEN_CUDA(cudaMemsetAsync(panel, 0, static_cast<std::size_t>(shape.doubles()) * sizeof(double), stream));
+            TENKEN_CUDA(cudaMemsetAsync(panel, 0, static_cast<std::size_t>(shape.doubles()) * sizeof(double),
+                                        stream));
         }
         const std::int64_t first = layout_.rows.below(step.begin);
         if (first >= layout_.local_rows) return;
         const dim3 grid(blocks_for(layout_.local_rows - first, tile), blocks_for(step.width, tile));
-        load_kernel<<<grid, dim3(tile, 8), 0, stream>>>(a_.data() + layout_.columns.below(step.begin), place_, first,
-                                                       layout_.local_rows, step.begin, panel, shape.stride,
-                                                       static_cast<int>(step.width));
+        load_kernel<<<grid, dim3(tile, 8), 0, stream>>>(a_.data() + layout_.columns.below(step.begin), place_,
+                                                        first, layout_.local_rows, step.begin, panel,
+                                                        shape.stride, static_cast<int>(step.width));
         TENKEN_CUDA(cudaGetLastError());
     }
 
     void sum_panel(int slot, const Step& step) override {
-        carrier_->sum_in_column(slot_of(slot).data(), static_cast<std::size_t>(PanelShape(layout_, step).doubles()),
+        carrier_->sum_in_column(slot_of(slot).data(),
+                                static_cast<std::size_t>(PanelShape(layout_, step).doubles()),
                                 panel_.stream.get());
     }
 
@@ -371,7 +378,8 @@ class GpuEngine : public Engine {
             const unsigned tiles = blocks_for(step.width, tile);
             store_triangle_kernel<<<dim3(tiles, tiles), dim3(tile, 8), 0, panel_.stream.get()>>>(
                 slot_of(slot).data(), shape.stride, static_cast<int>(step.width),
-                a_.data() + layout_.rows.below(step.begin) * layout_.stride + layout_.columns.below(step.begin),
+                a_.data() + layout_.rows.below(step.begin) * layout_.stride +
+                    layout_.columns.below(step.begin),
                 layout_.stride);
             TENKEN_CUDA(cudaGetLastError());
         }
@@ -380,14 +388,16 @@ class GpuEngine : public Engine {
         const std::int64_t count = layout_.local_rows - first;
         if (count <= 0) return;
         const dim3 grid(blocks_for(count, row_threads), static_cast<unsigned>(step.width));
-        own_rows_kernel<<<grid, row_threads, 0, panel_.stream.get()>>>(
-            slot_of(slot).data(), shape.stride, step.begin, place_, first, count, own_of(slot).data(), aligned(count));
+        own_rows_kernel<<<grid, row_threads, 0, panel_.stream.get()>>>(slot_of(slot).data(), shape.stride,
+                                                                       step.begin, place_, first, count,
+                                                                       own_of(slot).data(), aligned(count));
         TENKEN_CUDA(cudaGetLastError());
     }
 
     void spoil_panel(int slot, const Step& step) override {
         const PanelShape shape(layout_, step);
-        const std::int64_t row = shape.rows > shape.width ? shape.width + (shape.rows - shape.width) / 2 : shape.rows - 1;
+        const std::int64_t row =
+            shape.rows > shape.width ? shape.width + (shape.rows - shape.width) / 2 : shape.rows - 1;
         const std::int64_t column = shape.rows > shape.width ? shape.width / 2 : 0;
         flip_kernel<<<1, 1, 0, panel_.stream.get()>>>(slot_of(slot).data() + column * shape.stride + row);
         TENKEN_CUDA(cudaGetLastError());
@@ -400,11 +410,13 @@ class GpuEngine : public Engine {
         const std::int64_t stride = aligned(columns.size());
         const unsigned across = blocks_for(columns.size(), row_threads * per_thread);
         const bool alone = layout_.one_row();
-        gather_kernel<<<dim3(across, static_cast<unsigned>((alone ? 1 : 2) * step.width)), row_threads, 0, stream>>>(
-            a_.data() + columns.begin, place_, step.begin, order, columns.size(), parts.gathered.data(), stride);
+        gather_kernel<<<dim3(across, static_cast<unsigned>((alone ? 1 : 2) * step.width)), row_threads, 0,
+                        stream>>>(a_.data() + columns.begin, place_, step.begin, order, columns.size(),
+                                  parts.gathered.data(), stride);
         TENKEN_CUDA(cudaGetLastError());
         if (!alone)
-            carrier_->sum_in_column(parts.gathered.data(), static_cast<std::size_t>(2 * step.width * stride), stream);
+            carrier_->sum_in_column(parts.gathered.data(), static_cast<std::size_t>(2 * step.width * stride),
+                                    stream);
         lower_kernel<<<dim3(across, static_cast<unsigned>(step.width)), row_threads, 0, stream>>>(
             a_.data() + columns.begin, place_, step.begin, order, columns.size(),
             alone ? nullptr : parts.gathered.data(), stride);
@@ -426,7 +438,8 @@ class GpuEngine : public Engine {
         const std::int64_t block = triangle_of(step);
         if (block == 0) {
             HPL_CUBLAS(cublasDtrsm(parts.blas.get(), CUBLAS_SIDE_RIGHT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T,
-                                   CUBLAS_DIAG_UNIT, count, static_cast<int>(step.width), &one, l, ldl, w, ldw));
+                                   CUBLAS_DIAG_UNIT, count, static_cast<int>(step.width), &one, l, ldl, w,
+                                   ldw));
             TENKEN_CUDA(cudaMemcpy2DAsync(to.data, static_cast<std::size_t>(to.stride) * sizeof(double), w,
                                           static_cast<std::size_t>(ldw) * sizeof(double),
                                           static_cast<std::size_t>(count) * sizeof(double),
@@ -439,9 +452,9 @@ class GpuEngine : public Engine {
             for (std::int64_t j = 0; j < step.width; j += block) {
                 double* const wj = w + j * ldw;
                 if (j > 0) {
-                    HPL_CUBLAS(cublasDgemm(parts.blas.get(), CUBLAS_OP_N, CUBLAS_OP_T, count, b, static_cast<int>(j),
-                                           &minus_one, to.data, static_cast<int>(to.stride), l + j, ldl, &one, wj,
-                                           ldw));
+                    HPL_CUBLAS(cublasDgemm(parts.blas.get(), CUBLAS_OP_N, CUBLAS_OP_T, count, b,
+                                           static_cast<int>(j), &minus_one, to.data,
+                                           static_cast<int>(to.stride), l + j, ldl, &one, wj, ldw));
                 }
                 HPL_CUBLAS(cublasDgemm(parts.blas.get(), CUBLAS_OP_N, CUBLAS_OP_T, count, b, b, &one, wj, ldw,
                                        x + j * (step.width + 1), ldx, &zero, to.data + j * to.stride,
@@ -450,8 +463,8 @@ class GpuEngine : public Engine {
         }
         if (!layout_.one_row() && layout_.rows.owns(step.begin)) {
             double* const own = a_.data() + layout_.rows.below(step.begin) * layout_.stride + columns.begin;
-            TENKEN_CUDA(cudaMemcpy2DAsync(own, static_cast<std::size_t>(layout_.stride) * sizeof(double), to.data,
-                                          static_cast<std::size_t>(to.stride) * sizeof(double),
+            TENKEN_CUDA(cudaMemcpy2DAsync(own, static_cast<std::size_t>(layout_.stride) * sizeof(double),
+                                          to.data, static_cast<std::size_t>(to.stride) * sizeof(double),
                                           static_cast<std::size_t>(count) * sizeof(double),
                                           static_cast<std::size_t>(step.width), cudaMemcpyDeviceToDevice,
                                           parts.stream.get()));
@@ -468,11 +481,11 @@ class GpuEngine : public Engine {
         const std::int64_t ldl = layout_.one_row() ? shape.stride : aligned(rows);
         const double one = 1;
         const double minus_one = -1;
-        HPL_CUBLAS(cublasDgemm(of(lane).blas.get(), CUBLAS_OP_N, CUBLAS_OP_T, static_cast<int>(columns.size()),
-                               static_cast<int>(rows), static_cast<int>(step.width), &minus_one, u.data,
-                               static_cast<int>(u.stride), l, static_cast<int>(ldl), &one,
-                               a_.data() + first * layout_.stride + columns.begin,
-                               static_cast<int>(layout_.stride)));
+        HPL_CUBLAS(cublasDgemm(
+            of(lane).blas.get(), CUBLAS_OP_N, CUBLAS_OP_T, static_cast<int>(columns.size()),
+            static_cast<int>(rows), static_cast<int>(step.width), &minus_one, u.data,
+            static_cast<int>(u.stride), l, static_cast<int>(ldl), &one,
+            a_.data() + first * layout_.stride + columns.begin, static_cast<int>(layout_.stride)));
     }
 
     void mark(Lane lane, int which) override {
@@ -490,7 +503,8 @@ class GpuEngine : public Engine {
     }
 
     double seconds_between(int earlier, int later) override {
-        return stamps_[static_cast<std::size_t>(later)].seconds_since(stamps_[static_cast<std::size_t>(earlier)]);
+        return stamps_[static_cast<std::size_t>(later)].seconds_since(
+            stamps_[static_cast<std::size_t>(earlier)]);
     }
 
     void forget_stamps() override { used_ = 0; }
@@ -521,8 +535,8 @@ class GpuEngine : public Engine {
             const std::int64_t column = layout_.columns.below(step.begin);
             double* const x = x_.data() + step.begin;
             if (has_rows) {
-                right_hand_side<<<blocks_for(count, 256), 256, 0, stream>>>(a_.data(), layout_.stride, row, b, count,
-                                                                          found_.data(), x);
+                right_hand_side<<<blocks_for(count, 256), 256, 0, stream>>>(a_.data(), layout_.stride, row, b,
+                                                                            count, found_.data(), x);
                 TENKEN_CUDA(cudaGetLastError());
                 if (several) {
                     TENKEN_CUDA(cudaMemcpyAsync(part.data(), x, bytes, cudaMemcpyDeviceToHost, stream));
@@ -532,8 +546,8 @@ class GpuEngine : public Engine {
                 }
                 if (has_columns) {
                     // A lies row by row: cuBLAS sees its transpose, a lower triangle.
-                    HPL_CUBLAS(cublasDtrsv(blas, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT, count,
-                                           a_.data() + row * layout_.stride + column,
+                    HPL_CUBLAS(cublasDtrsv(blas, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT,
+                                           count, a_.data() + row * layout_.stride + column,
                                            static_cast<int>(layout_.stride), x, 1));
                 }
             }
@@ -548,8 +562,9 @@ class GpuEngine : public Engine {
             }
             if (has_columns && row > 0) {
                 const double one = 1;
-                HPL_CUBLAS(cublasDgemv(blas, CUBLAS_OP_T, count, static_cast<int>(row), &one, a_.data() + column,
-                                       static_cast<int>(layout_.stride), x, 1, &one, found_.data(), 1));
+                HPL_CUBLAS(cublasDgemv(blas, CUBLAS_OP_T, count, static_cast<int>(row), &one,
+                                       a_.data() + column, static_cast<int>(layout_.stride), x, 1, &one,
+                                       found_.data(), 1));
             }
         }
         TENKEN_CUDA(cudaStreamSynchronize(stream));
@@ -599,9 +614,8 @@ class GpuEngine : public Engine {
                 static_cast<double>(step.width);
         if (flops <= 0) return {};
         // Any numbers do that are not zero, in what would be L and U.
-        TENKEN_CUDA(cudaMemcpyAsync(slot_of(0).data(), a_.data(),
-                                    std::min(a_.bytes(), slot_of(0).bytes()), cudaMemcpyDeviceToDevice,
-                                    update_.stream.get()));
+        TENKEN_CUDA(cudaMemcpyAsync(slot_of(0).data(), a_.data(), std::min(a_.bytes(), slot_of(0).bytes()),
+                                    cudaMemcpyDeviceToDevice, update_.stream.get()));
         const auto product = [&] { multiply(Lane::update, 0, step, columns); };
         tenken::warm_up(heat_seconds, [&] {
             product();
@@ -631,8 +645,9 @@ class GpuEngine : public Engine {
         HPL_CUSOLVER(cusolverDnSetStream(solver, update_.stream.get()));
         std::size_t on_device = 0;
         std::size_t on_host = 0;
-        HPL_CUSOLVER(cusolverDnXgetrf_bufferSize(solver, parameters, layout_.n, layout_.n, CUDA_R_64F, a_.data(),
-                                                 layout_.stride, CUDA_R_64F, &on_device, &on_host));
+        HPL_CUSOLVER(cusolverDnXgetrf_bufferSize(solver, parameters, layout_.n, layout_.n, CUDA_R_64F,
+                                                 a_.data(), layout_.stride, CUDA_R_64F, &on_device,
+                                                 &on_host));
         std::size_t free_bytes = 0;
         std::size_t all_bytes = 0;
         TENKEN_CUDA(cudaMemGetInfo(&free_bytes, &all_bytes));
@@ -648,8 +663,8 @@ class GpuEngine : public Engine {
                 generate(matrix);
                 const double begin = tenken::now_seconds();
                 HPL_CUSOLVER(cusolverDnXgetrf(solver, parameters, layout_.n, layout_.n, CUDA_R_64F, a_.data(),
-                                              layout_.stride, pivots.data(), CUDA_R_64F, device_work.data(), on_device,
-                                              host_work.data(), on_host, info.data()));
+                                              layout_.stride, pivots.data(), CUDA_R_64F, device_work.data(),
+                                              on_device, host_work.data(), on_host, info.data()));
                 TENKEN_CUDA(cudaStreamSynchronize(update_.stream.get()));
                 seconds.push_back(tenken::now_seconds() - begin);
             }
@@ -663,9 +678,9 @@ class GpuEngine : public Engine {
         document.build.libraries.emplace_back("cuBLAS", cublas_version());
         document.build.libraries.emplace_back("cuSOLVER", cusolver_version());
         document.path("panel", factoriser_.text());
-        document.path("triangle", choices_.triangle > 0
-                                      ? "inverted by blocks of " + std::to_string(choices_.triangle) + " at most"
-                                      : "cublasDtrsm");
+        document.path("triangle", choices_.triangle > 0 ? "inverted by blocks of " +
+                                                              std::to_string(choices_.triangle) + " at most"
+                                                        : "cublasDtrsm");
         document.path("update", "cublasDgemm N T, A row by row");
         document.path("fp64_emulation", "off");
         if (carrier_ != nullptr) document.path("carrier", carrier_->text());
@@ -685,16 +700,19 @@ class GpuEngine : public Engine {
     DeviceArray<double>& own_of(int slot) { return own_[static_cast<std::size_t>(slot)]; }
 
     Permutation permutation(int slot, const Step& step) {
-        return {reinterpret_cast<int*>(slot_of(slot).data() + PanelShape(layout_, step).doubles()), step.width};
+        return {reinterpret_cast<int*>(slot_of(slot).data() + PanelShape(layout_, step).doubles()),
+                step.width};
     }
 
     /// Where the rows of U of these columns are: in A itself, where this process has all rows.
     Rows upper(Lane lane, const Step& step, Range columns) {
-        if (layout_.one_row()) return {a_.data() + step.begin * layout_.stride + columns.begin, layout_.stride};
+        if (layout_.one_row())
+            return {a_.data() + step.begin * layout_.stride + columns.begin, layout_.stride};
         return {of(lane).result.data(), aligned(columns.size())};
     }
 
-    /// The blocks of the triangle that are inverted: as asked, or less so that they divide it; 0 where none does.
+    /// The blocks of the triangle that are inverted: as asked, or less so that they divide it; 0 where none
+    /// does.
     std::int64_t triangle_of(const Step& step) const {
         if (choices_.triangle < smallest_triangle || step.width % smallest_triangle != 0) return 0;
         std::int64_t block = smallest_triangle;
@@ -710,8 +728,8 @@ class GpuEngine : public Engine {
         const double* const l = slot_of(slot).data();
         double* const x = inverse_[static_cast<std::size_t>(slot)].data();
         TENKEN_CUDA(cudaMemsetAsync(x, 0, static_cast<std::size_t>(width * width) * sizeof(double), stream));
-        invert_kernel<<<static_cast<unsigned>(width / smallest_triangle), smallest_triangle, 0, stream>>>(l, stride, x,
-                                                                                                      width);
+        invert_kernel<<<static_cast<unsigned>(width / smallest_triangle), smallest_triangle, 0, stream>>>(
+            l, stride, x, width);
         TENKEN_CUDA(cudaGetLastError());
         const double one = 1;
         const double minus_one = -1;
@@ -722,9 +740,9 @@ class GpuEngine : public Engine {
             const int pairs = static_cast<int>(width / (2 * s));
             const long long l_step = 2 * s * (stride + 1);
             const long long x_step = 2 * s * (width + 1);
-            HPL_CUBLAS(cublasDgemmStridedBatched(blas, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &one, l + s,
-                                                 static_cast<int>(stride), l_step, x, static_cast<int>(width), x_step,
-                                                 &zero, inverse_part_.data(), size, s * s, pairs));
+            HPL_CUBLAS(cublasDgemmStridedBatched(
+                blas, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &one, l + s, static_cast<int>(stride),
+                l_step, x, static_cast<int>(width), x_step, &zero, inverse_part_.data(), size, s * s, pairs));
             HPL_CUBLAS(cublasDgemmStridedBatched(blas, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &minus_one,
                                                  x + s * (width + 1), static_cast<int>(width), x_step,
                                                  inverse_part_.data(), size, s * s, &zero, x + s,
@@ -762,6 +780,32 @@ std::uint64_t gpu_bytes(const Layout& layout) {
                                  3 * layout.n;
     return layout.bytes() + sizeof(double) * static_cast<std::uint64_t>(doubles) + 2 * workspace_bytes +
            (std::uint64_t{256} << 20);  // the libraries' own
+}
+
+std::vector<double> gpu_library_solution(const Matrix& matrix) {
+    const int n = static_cast<int>(matrix.n);
+    const std::size_t rows = static_cast<std::size_t>(n);
+    std::vector<double> all(rows * (rows + 1));  // column after column
+    for (std::int64_t j = 0; j <= n; ++j)
+        for (std::int64_t i = 0; i < n; ++i)
+            all[static_cast<std::size_t>(j) * rows + static_cast<std::size_t>(i)] = matrix(i, j);
+    DeviceArray<double> a(all.size());
+    DeviceArray<int> pivots(rows);
+    DeviceArray<int> info(1);
+    TENKEN_CUDA(cudaMemcpy(a.data(), all.data(), a.bytes(), cudaMemcpyHostToDevice));
+    cusolverDnHandle_t solver = nullptr;
+    HPL_CUSOLVER(cusolverDnCreate(&solver));
+    int size = 0;
+    HPL_CUSOLVER(cusolverDnDgetrf_bufferSize(solver, n, n, a.data(), n, &size));
+    DeviceArray<double> work(static_cast<std::size_t>(size) + 1);
+    HPL_CUSOLVER(cusolverDnDgetrf(solver, n, n, a.data(), n, work.data(), pivots.data(), info.data()));
+    double* const b = a.data() + rows * rows;
+    HPL_CUSOLVER(cusolverDnDgetrs(solver, CUBLAS_OP_N, n, 1, a.data(), n, pivots.data(), b, n, info.data()));
+    TENKEN_CUDA(cudaDeviceSynchronize());
+    cusolverDnDestroy(solver);
+    std::vector<double> x(rows);
+    TENKEN_CUDA(cudaMemcpy(x.data(), b, rows * sizeof(double), cudaMemcpyDeviceToHost));
+    return x;
 }
 
 std::unique_ptr<Engine> make_gpu_engine(const Layout& layout, const GpuChoices& choices, Carrier* carrier) {

@@ -20,9 +20,9 @@ std::string cusolver_version();
 
 }  // namespace hpl
 
-#define HPL_LIBRARY(name, call)                                                       \
-    do {                                                                              \
-        const int hpl_result = static_cast<int>(call);                                \
+#define HPL_LIBRARY(name, call)                                                                \
+    do {                                                                                       \
+        const int hpl_result = static_cast<int>(call);                                         \
         if (hpl_result != 0) hpl::library_failed(name, hpl_result, #call, __FILE__, __LINE__); \
     } while (false)
 #define HPL_CUBLAS(call) HPL_LIBRARY("cuBLAS", call)

@@ -6,13 +6,13 @@ namespace hpl {
 
 namespace {
 
-constexpr int most_base = 32;      ///< columns that one launch of the own kernel eliminates
+constexpr int most_base = 32;  ///< columns that one launch of the own kernel eliminates
 constexpr int panel_threads = 512;
 constexpr unsigned everyone = 0xffffffffu;
 constexpr long long patience_cycles = 20000000000LL;
 
-// Blocks tell each other values in words of 8 bytes that carry the number of the step beside 4 bytes of data: a word
-// arrives whole, so whoever reads the number has the data too, and no fence is needed.
+// Blocks tell each other values in words of 8 bytes that carry the number of the step beside 4 bytes of data:
+// a word arrives whole, so whoever reads the number has the data too, and no fence is needed.
 
 __device__ inline void post(unsigned long long* word, unsigned value, unsigned step) {
     *reinterpret_cast<volatile unsigned long long*>(word) =
@@ -76,10 +76,11 @@ __host__ __device__ inline int mail_words(int blocks) {
     return blocks * mail_of_block + 2 * most_base;  // and the row that is displaced
 }
 
-/// Eliminates `width` columns of a panel of `rows` rows. Every block has `share` consecutive rows, which it alone
-/// reads and writes; all blocks must be on the GPU at the same time. In each step a block finds its largest element
-/// of the column, posts it with the whole row, updates what is left of the step before while the mail is under way,
-/// takes the best candidate of all, and eliminates the next column only, which the next pivot is chosen from.
+/// Eliminates `width` columns of a panel of `rows` rows. Every block has `share` consecutive rows, which it
+/// alone reads and writes; all blocks must be on the GPU at the same time. In each step a block finds its
+/// largest element of the column, posts it with the whole row, updates what is left of the step before while
+/// the mail is under way, takes the best candidate of all, and eliminates the next column only, which the
+/// next pivot is chosen from.
 template <bool in_shared>
 __global__ void __launch_bounds__(panel_threads, 1)
     eliminate(double* panel, std::int64_t stride, int rows, int width, int share, unsigned long long* mail,
@@ -103,7 +104,8 @@ __global__ void __launch_bounds__(panel_threads, 1)
 
     if (in_shared) {
         for (int c = 0; c < width; ++c)
-            for (int r = thread; r < mine; r += panel_threads) s[c * apart + r] = panel[c * stride + first + r];
+            for (int r = thread; r < mine; r += panel_threads)
+                s[c * apart + r] = panel[c * stride + first + r];
         __syncthreads();
     }
 
@@ -160,7 +162,8 @@ __global__ void __launch_bounds__(panel_threads, 1)
             }
             candidate = best_of_warp(candidate);
             if (lane < width) {
-                new_pivot_row[lane] = await_double(box + candidate.block * mail_of_block + 4 + 2 * lane, step);
+                new_pivot_row[lane] =
+                    await_double(box + candidate.block * mail_of_block + 4 + 2 * lane, step);
                 displaced[lane] = await_double(top_box + 2 * lane, step);
             }
             if (lane == 0) winner = candidate;
@@ -170,7 +173,8 @@ __global__ void __launch_bounds__(panel_threads, 1)
         const int row = winner.row;
         if (warp == 0 && lane < width) {
             pivot_row[lane] = new_pivot_row[lane];
-            if (row != j && row >= first && row < first + mine) s[lane * apart + row - first] = displaced[lane];
+            if (row != j && row >= first && row < first + mine)
+                s[lane * apart + row - first] = displaced[lane];
         } else if (warp == 1 && lane < width) {
             if (row != j && j >= first && j < first + mine) s[lane * apart + j - first] = new_pivot_row[lane];
         }
@@ -201,12 +205,13 @@ __global__ void __launch_bounds__(panel_threads, 1)
     if (in_shared) {
         __syncthreads();
         for (int c = 0; c < width; ++c)
-            for (int r = thread; r < mine; r += panel_threads) panel[c * stride + first + r] = s[c * apart + r];
+            for (int r = thread; r < mine; r += panel_threads)
+                panel[c * stride + first + r] = s[c * apart + r];
     }
 }
 
-/// What up to 32 exchanges of rows, one after the other, do together, found by one warp: position base + lane gets
-/// what was at `top`; position `low` (-1: none) gets what was at `low_source`.
+/// What up to 32 exchanges of rows, one after the other, do together, found by one warp: position base + lane
+/// gets what was at `top`; position `low` (-1: none) gets what was at `low_source`.
 struct Exchanges {
     int top;
     int low;
@@ -240,8 +245,8 @@ __device__ inline Exchanges exchanges_of(const int* pivots, int base, int count)
     return own;
 }
 
-/// Exchanges rows base .. base + count - 1 with those that pivots[] names (from `base`), in all columns of the panel
-/// but [base, base + count). One warp a column.
+/// Exchanges rows base .. base + count - 1 with those that pivots[] names (from `base`), in all columns of
+/// the panel but [base, base + count). One warp a column.
 __global__ void exchange_rows(double* panel, std::int64_t stride, const int* pivots, int base, int count,
                               int columns) {
     const Exchanges own = exchanges_of(pivots, 0, count);
@@ -296,7 +301,8 @@ __global__ void identity(int* rows, int count) {
     }
 }
 
-/// cuSOLVER's pivots count from 1 and from the panel's first row; ours from 0 and from the first of their group.
+/// cuSOLVER's pivots count from 1 and from the panel's first row; ours from 0 and from the first of their
+/// group.
 __global__ void adopt_pivots(int* pivots, int width, int group, const int* info, long long* singular,
                              long long first_column) {
     for (int i = static_cast<int>(threadIdx.x); i < width; i += static_cast<int>(blockDim.x))
@@ -329,8 +335,9 @@ int most_shared_bytes() {
 }  // namespace
 
 PanelFactoriser::PanelFactoriser(PanelKind kind, std::int64_t most_rows, std::int64_t most_width, int blocks,
-                                 cudaStream_t stream, cublasHandle_t blas)
+                                 std::int64_t few_rows, cudaStream_t stream, cublasHandle_t blas)
     : kind_(kind),
+      few_rows_(few_rows),
       stream_(stream),
       blas_(blas),
       most_blocks_(blocks > 0 ? std::min(blocks, multiprocessors()) : multiprocessors()),
@@ -343,14 +350,16 @@ PanelFactoriser::PanelFactoriser(PanelKind kind, std::int64_t most_rows, std::in
     identity<<<256, 256, 0, stream_>>>(rows_.data(), static_cast<int>(most_rows));
     TENKEN_CUDA(cudaGetLastError());
     TENKEN_CUDA(cudaMemsetAsync(mail_.data(), 0, mail_.bytes(), stream_));
-    TENKEN_CUDA(cudaFuncSetAttribute(eliminate<true>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_));
+    TENKEN_CUDA(
+        cudaFuncSetAttribute(eliminate<true>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_));
     forget_singular();
-    if (kind_ == PanelKind::library) {
+    if (kind_ == PanelKind::library || kind_ == PanelKind::automatic) {
         HPL_CUSOLVER(cusolverDnCreate(&solver_));
         HPL_CUSOLVER(cusolverDnSetStream(solver_, stream_));
         int size = 0;
-        HPL_CUSOLVER(cusolverDnDgetrf_bufferSize(solver_, static_cast<int>(most_rows), static_cast<int>(most_width),
-                                                 nullptr, static_cast<int>(aligned(most_rows)), &size));
+        HPL_CUSOLVER(cusolverDnDgetrf_bufferSize(solver_, static_cast<int>(most_rows),
+                                                 static_cast<int>(most_width), nullptr,
+                                                 static_cast<int>(aligned(most_rows)), &size));
         work_.reset(new tenken::cuda::DeviceArray<double>(static_cast<std::size_t>(size) + 1));
     }
 }
@@ -361,8 +370,9 @@ PanelFactoriser::~PanelFactoriser() {
 
 int PanelFactoriser::base_width(std::int64_t rows) const {
     int width = most_base;
-    if (kind_ != PanelKind::resident) return width;
-    while (width > 4 && ((rows + most_blocks_ - 1) / most_blocks_ + 1) * width * 8 > shared_bytes_) width /= 2;
+    if (kind_ == PanelKind::streamed) return width;
+    while (width > 4 && ((rows + most_blocks_ - 1) / most_blocks_ + 1) * width * 8 > shared_bytes_)
+        width /= 2;
     return width;
 }
 
@@ -370,14 +380,16 @@ void PanelFactoriser::base(double* panel, std::int64_t rows, std::int64_t begin,
                            std::int64_t stride, std::int64_t first_column) {
     const std::int64_t left = rows - begin;
     double* const at = panel + begin * stride + begin;
-    // Fewer rows than this keep a block's threads idle, and every block more makes the exchange of mail slower.
+    // Fewer rows than this keep a block's threads idle, and every block more makes the exchange of mail
+    // slower.
     constexpr std::int64_t least_share = 256;
     const std::int64_t wanted = std::min<std::int64_t>(most_blocks_, (left + least_share - 1) / least_share);
     const int share = static_cast<int>((left + wanted - 1) / wanted);
     const int blocks = static_cast<int>((left + share - 1) / share);
-    const std::size_t shared = static_cast<std::size_t>(share | 1) * static_cast<std::size_t>(width) * sizeof(double);
+    const std::size_t shared =
+        static_cast<std::size_t>(share | 1) * static_cast<std::size_t>(width) * sizeof(double);
     int* const pivots = pivots_.data() + begin;
-    if (kind_ == PanelKind::resident && shared <= static_cast<std::size_t>(shared_bytes_)) {
+    if (kind_ != PanelKind::streamed && shared <= static_cast<std::size_t>(shared_bytes_)) {
         eliminate<true><<<blocks, panel_threads, shared, stream_>>>(
             at, stride, static_cast<int>(left), static_cast<int>(width), share, mail_.data(), epoch_, pivots,
             singular_.data(), first_column + begin);
@@ -396,8 +408,9 @@ void PanelFactoriser::recurse(double* panel, std::int64_t rows, std::int64_t beg
     if (width <= narrow) {
         base(panel, rows, begin, width, stride, first_column);
         const unsigned blocks = static_cast<unsigned>((whole + 7) / 8);
-        exchange_rows<<<blocks, 256, 0, stream_>>>(panel, stride, pivots_.data() + begin, static_cast<int>(begin),
-                                                   static_cast<int>(width), static_cast<int>(whole));
+        exchange_rows<<<blocks, 256, 0, stream_>>>(panel, stride, pivots_.data() + begin,
+                                                   static_cast<int>(begin), static_cast<int>(width),
+                                                   static_cast<int>(whole));
         TENKEN_CUDA(cudaGetLastError());
         return;
     }
@@ -412,16 +425,17 @@ void PanelFactoriser::recurse(double* panel, std::int64_t rows, std::int64_t beg
                            static_cast<int>(half), static_cast<int>(right), &one, at(begin, begin),
                            static_cast<int>(stride), at(begin, begin + half), static_cast<int>(stride)));
     HPL_CUBLAS(cublasDgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(rows - begin - half),
-                           static_cast<int>(right), static_cast<int>(half), &minus_one, at(begin + half, begin),
-                           static_cast<int>(stride), at(begin, begin + half), static_cast<int>(stride), &one,
-                           at(begin + half, begin + half), static_cast<int>(stride)));
+                           static_cast<int>(right), static_cast<int>(half), &minus_one,
+                           at(begin + half, begin), static_cast<int>(stride), at(begin, begin + half),
+                           static_cast<int>(stride), &one, at(begin + half, begin + half),
+                           static_cast<int>(stride)));
     recurse(panel, rows, begin + half, right, whole, stride, first_column);
 }
 
 void PanelFactoriser::factorise(double* panel, std::int64_t rows, std::int64_t width, std::int64_t stride,
                                 std::int64_t first_column, const Permutation& permutation) {
     int group = most_base;
-    if (kind_ == PanelKind::library) {
+    if (by_library(rows)) {
         HPL_CUSOLVER(cusolverDnDgetrf(solver_, static_cast<int>(rows), static_cast<int>(width), panel,
                                       static_cast<int>(stride), work_->data(), pivots_.data(), info_.data()));
         adopt_pivots<<<1, 256, 0, stream_>>>(pivots_.data(), static_cast<int>(width), group, info_.data(),
@@ -448,9 +462,11 @@ void PanelFactoriser::forget_singular() {
 
 std::string PanelFactoriser::text() const {
     if (kind_ == PanelKind::library) return "cuSOLVER";
-    return std::string("own kernel, rows in ") +
-           (kind_ == PanelKind::resident ? "shared memory" : "memory and its caches") + ", at most " +
-           std::to_string(most_blocks_) + " blocks";
+    std::string text = std::string("own kernel, rows in ") +
+                       (kind_ == PanelKind::streamed ? "memory and its caches" : "shared memory") +
+                       ", at most " + std::to_string(most_blocks_) + " blocks";
+    if (kind_ == PanelKind::automatic) text += "; cuSOLVER below " + std::to_string(few_rows_) + " rows";
+    return text;
 }
 
 }  // namespace hpl

@@ -13,9 +13,10 @@ class HostBackend : public Backend {
 
     void options(tenken::Arguments& arguments) override {
         arguments.heading("options of --backend host");
-        arguments.choice("algorithm", algorithm_, {"auto", "lapack", "blocks"},
-                         "the whole by LAPACK, or the algorithm of the GPUs with panels by LAPACK; auto: LAPACK "
-                         "where there is one process");
+        arguments.choice(
+            "algorithm", algorithm_, {"auto", "lapack", "blocks"},
+            "the whole by LAPACK, or the algorithm of the GPUs with panels by LAPACK; auto: LAPACK "
+            "where there is one process");
     }
 
     void prepare(const tenken::Arguments& arguments, Ranks& ranks) override {
@@ -37,6 +38,14 @@ class HostBackend : public Backend {
     std::int64_t least_width() const override { return 64; }
     std::unique_ptr<Engine> make(const Layout& layout, Ranks& ranks) override {
         return make_host_engine(layout, *blas_, ranks, direct_);
+    }
+    std::vector<double> library_solution(const Matrix& matrix) override {
+        Ranks alone;
+        const std::unique_ptr<Engine> engine =
+            make_host_engine(Layout(matrix.n, matrix.n, 1, 1, 0, 0), *blas_, alone, true);
+        engine->generate(matrix);
+        engine->solve_directly(false);
+        return engine->solution();
     }
     tenken::Limit peak() const override { return tenken::Limit::unknown("a host does not tell its peak"); }
     void report(tenken::Document& document, Ranks&) override {

@@ -21,8 +21,8 @@ struct Order {
     std::vector<int> low_source;  ///< what comes there
 };
 
-/// What the exchanges of rows i and pivots[i], one after the other, do together. @param rows the identity, as it is
-/// left again
+/// What the exchanges of rows i and pivots[i], one after the other, do together. @param rows the identity, as
+/// it is left again
 Order order_of(const std::vector<int>& pivots, std::vector<int>& rows) {
     const int width = static_cast<int>(pivots.size());
     const auto at = [&](int row) -> int& { return rows[static_cast<std::size_t>(row)]; };
@@ -120,7 +120,8 @@ class HostEngine : public Engine {
             const std::int64_t first = layout_.rows.below(step.begin);
             const std::int64_t column = layout_.columns.below(step.begin);
             for (std::int64_t i = 0; i < step.width; ++i)
-                for (std::int64_t j = i; j < step.width; ++j) row(first + i)[column + j] = panel[j * shape.stride + i];
+                for (std::int64_t j = i; j < step.width; ++j)
+                    row(first + i)[column + j] = panel[j * shape.stride + i];
         }
         if (layout_.one_row()) return;
         const std::int64_t first = layout_.rows.below(step.end());
@@ -179,7 +180,8 @@ class HostEngine : public Engine {
         if (!layout_.rows.owns(step.begin)) return;
         const std::int64_t first = layout_.rows.below(step.begin);
         for (std::int64_t i = 0; i < step.width; ++i)
-            std::memcpy(row(first + i) + columns.begin, gathered_.data() + i * ldw, size(count) * sizeof(double));
+            std::memcpy(row(first + i) + columns.begin, gathered_.data() + i * ldw,
+                        size(count) * sizeof(double));
     }
 
     void multiply(Lane, int slot, const Step& step, Range columns) override {
@@ -298,7 +300,8 @@ class HostEngine : public Engine {
         const std::int64_t column0 = layout_.columns.below(width);
         const int rows = static_cast<int>(layout_.local_rows - row0);
         const int columns = static_cast<int>(layout_.local_columns - column0);
-        flops = 2.0 * std::max(0, rows) * static_cast<double>(std::max(0, columns)) * static_cast<double>(width);
+        flops =
+            2.0 * std::max(0, rows) * static_cast<double>(std::max(0, columns)) * static_cast<double>(width);
         if (flops <= 0) return {};
         const int k = static_cast<int>(width);
         const int lda = static_cast<int>(direct_ ? layout_.n : layout_.stride);
@@ -307,7 +310,8 @@ class HostEngine : public Engine {
         const HostArray left(size(std::int64_t{m} * k));
         const HostArray right(size(std::int64_t{n} * k));
         for (HostArray* const one : {const_cast<HostArray*>(&left), const_cast<HostArray*>(&right)})
-            for (std::size_t i = 0; i < one->size(); ++i) (*one)[i] = element(1, static_cast<std::int64_t>(i), 0);
+            for (std::size_t i = 0; i < one->size(); ++i)
+                (*one)[i] = element(1, static_cast<std::int64_t>(i), 0);
         double* const c = a_.data() + (direct_ ? place(row0, column0, lda) : place(column0, row0, lda));
         const double one = 1;
         const double minus_one = -1;
@@ -331,7 +335,9 @@ class HostEngine : public Engine {
 
   private:
     static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-    static std::size_t place(std::int64_t i, std::int64_t j, std::int64_t stride) { return size(j * stride + i); }
+    static std::size_t place(std::int64_t i, std::int64_t j, std::int64_t stride) {
+        return size(j * stride + i);
+    }
     std::size_t slot_size() const { return size(direct_ ? 1 : aligned(layout_.n) * layout_.nb); }
     std::size_t own_size() const {
         return size(direct_ || layout_.one_row() ? 1 : aligned(layout_.local_rows + 1) * layout_.nb);
