@@ -14,6 +14,7 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from checks import xhpl
 from checks.base import RESULT_FILE, TenkenCheck
 from checks.links import FIND_NCCL, NEAR_GPU
+from tenken import verdict
 
 #: Order of the matrix and columns eliminated together, by size of the problem.
 SIZES = {"small": (32768, 1024), "large": (65536, 1024), "full": (98304, 2048)}
@@ -24,7 +25,7 @@ BESIDE_GIB = 8.0
 
 # Finds the BLAS that pip brought, where none is named.
 _FIND_BLAS = """if [ -z "$TENKEN_BLAS" ]; then for python in $(type -ap python3); do
-  TENKEN_BLAS=$("$python" -c 'import scipy_openblas32 as b; print(b.get_lib_dir() + "/" + b.get_library() + ".so")' \\
+  TENKEN_BLAS=$("$python" -c 'import scipy_openblas32 as b; print(f"{b.get_lib_dir()}/lib{b.get_library()}.so")' \\
     2>/dev/null) && break
 done; [ -r "$TENKEN_BLAS" ] && export TENKEN_BLAS || unset TENKEN_BLAS; fi"""
 
@@ -199,7 +200,7 @@ class OtherHpl(HplBase):
         self.prerun_cmds = [
             *self.prerun_cmds,
             "tenken_there() {",
-            f"  command -v {program} >/dev/null && return; echo TENKEN-HPL-MISSING {program}; return 1",
+            f"  command -v {program} >/dev/null && return; echo TENKEN-HPL-MISSING {program}; return 3",
             "}",
         ]
         # a program of one rank may still be linked with MPI, which refuses root
@@ -224,7 +225,14 @@ class OtherHpl(HplBase):
                 made = xhpl.document(xhpl.parse(self.printed(text)), *said, self.hpl_p, self.hpl_q)
             path.write_text(json.dumps(made))
         except xhpl.HplFormatError as error:
-            path.write_text(str(error))  # not a document: the judgement says so and keeps the text
+            path.write_text(str(error))  # not a document; where the job was cut short that is said first
+            if self.exit_status()[1] is None:
+                return (
+                    verdict.failed(f"{self.where()}: {self.command()}: {error}", self.where()),
+                    None,
+                    str(error),
+                    text,
+                )
         return super().judgement()
 
     def printed(self, text: str) -> str:
