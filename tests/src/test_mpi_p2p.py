@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -18,7 +19,7 @@ TESTS = ["latency", "bandwidth", "bidirectional", "message_rate", "allreduce", "
 @pytest.fixture
 def run(run_ranks: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """run(4, "--tests", "latency") on 4 ranks."""
-    return lambda ranks, *arguments, **more: run_ranks("mpi_p2p", ranks, *arguments, **more)
+    return partial(run_ranks, "mpi_p2p")
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
