@@ -260,7 +260,9 @@ class Blas {
     explicit Blas(cudaStream_t stream) : workspace_(workspace_bytes) {
         HPL_CUBLAS(cublasCreate(&handle_));
         HPL_CUBLAS(cublasSetStream(handle_, stream));
+#if CUDART_VERSION >= 11000
         HPL_CUBLAS(cublasSetWorkspace(handle_, workspace_.data(), workspace_bytes));
+#endif
         HPL_CUBLAS(cublasSetMathMode(handle_, CUBLAS_DEFAULT_MATH));  // no emulation of FP64
     }
     ~Blas() { cublasDestroy(handle_); }
@@ -638,6 +640,7 @@ class GpuEngine : public Engine {
             why_not = "cuSOLVER factorises on one GPU";
             return {};
         }
+#if CUDART_VERSION >= 11010
         cusolverDnHandle_t solver = nullptr;
         cusolverDnParams_t parameters = nullptr;
         HPL_CUSOLVER(cusolverDnCreate(&solver));
@@ -672,6 +675,12 @@ class GpuEngine : public Engine {
         cusolverDnDestroyParams(parameters);
         cusolverDnDestroy(solver);
         return seconds;
+#else
+        (void)matrix;
+        (void)repetitions;
+        why_not = "cuSOLVER " + cusolver_version() + " has no cusolverDnXgetrf";
+        return {};
+#endif
     }
 
     void describe(tenken::Document& document) const override {
