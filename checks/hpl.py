@@ -127,6 +127,58 @@ class HplPublished(HplNode):
         self.asked = {**self.asked, **wanted}
 
 
+class Sweep(HplBase):
+    """Random N, NB and grids, ugly ones among them: every residual below 16, every solution that of cuSOLVER alone.
+
+    Metrics: `residual` and `difference` of each case.
+    """
+
+    #: How many problems.
+    cases = variable(int)
+
+    metrics = ["residual", "difference"]
+    tags = {"hpl", "acceptance", "published"}
+
+    @run_after("setup")
+    def ask_for_repetitions(self):
+        # own panels and the library's, both at these sizes
+        wanted = {"backend": "cuda", "repetitions": 1, "few-rows": 600, "sweep": self.cases, "sweep-most-n": 2500}
+        self.arguments = {"warmup-seconds": 0, **wanted}
+        self.asked = {key.replace("-", "_"): value for key, value in wanted.items()}
+
+
+@rfm.simple_test
+class HplSweep(Sweep):
+    """60 random problems on one GPU."""
+
+    descr = "60 random problems on one GPU, each against cuSOLVER's solution"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    gpus = 1
+    cases = 60
+
+
+@rfm.simple_test
+class HplSweepNode(Sweep):
+    """30 random problems and grids on all GPUs of a node. Waived with one GPU."""
+
+    descr = "30 random problems and grids on all GPUs of a node, each against cuSOLVER's solution"
+    valid_systems = ["+cuda +mpi"]
+    valid_prog_environs = ["+cuda +mpi"]
+    subjects = ["ranks"]
+    on_gpus = True
+    uses_mpi = True
+    cores = 0
+    cases = 30
+    env_vars = dict(NEAR_GPU)
+    prerun_cmds = FIND_NCCL.splitlines()
+
+    @run_after("setup")
+    def one_rank_for_each_gpu(self):
+        self.num_tasks = self.num_tasks_per_node = max(2, self.machine.gpus or 2)
+
+
 @rfm.simple_test
 class HplHost(HplBase):
     """The host: dgetrf of OpenBLAS or the site's BLAS on all cores of a node. Waived where there is none."""
