@@ -362,6 +362,12 @@ class Hpl : public tenken::Program {
         const tenken::Limit limit = sweep_ > 0 ? tenken::Limit::unknown("small, one after the other")
                                                : measure_products(document, *engine, one, heat);
 
+        if (sweep_ == 0 &&
+            !engine->direct()) {  // the kernels of large panels, too, before the first repetition
+            engine->generate({static_cast<std::uint64_t>(seed_), one.n, Broken::none});
+            factorise(*engine, ranks_, steps, look_ahead_ == "on", false, std::min(one.n, 2 * one.nb));
+        }
+
         tenken::Metric rate = metric(one, "hpl", "TFLOP/s");
         tenken::Metric residuals = metric(one, "residual", "1");
         residuals.direction = tenken::Direction::lower;
@@ -576,6 +582,14 @@ class Hpl : public tenken::Program {
             phase.samples = {part.second};
             document.add(phase, tenken::Limit::unknown("a part of the whole"));
         }
+        if (ranks_.size() == 1) return;
+        char mine[120];
+        std::snprintf(mine, sizeof mine, "panel %.3f s, broadcast %.3f s, idle %.3f s, update %.3f s", panel,
+                      broadcast, idle, update);
+        const std::vector<std::string> all = ranks_.gather(mine);
+        for (std::size_t rank = 0; rank < all.size(); ++rank)
+            document.path("rank" + std::to_string(rank) + "." + one.grid() + ".n" + std::to_string(one.n),
+                          all[rank]);
     }
 
     Ranks& ranks_;
