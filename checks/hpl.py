@@ -189,7 +189,8 @@ class HplHost(HplBase):
 
     @run_after("setup")
     def set_problem(self):
-        n = {"quick": 4096}.get(self.tenken_mode, 8192 if (self.cores or 1) < 16 else 32768)
+        cores = self.cores or 1
+        n = 4096 if self.tenken_mode == "quick" else 8192 if cores < 16 else 16384 if cores < 64 else 32768
         self.asked = {**self.asked, "backend": "host", "n": str(n), "nb": "256"}
         self.arguments = {"warmup-seconds": 1, **self.asked}
 
