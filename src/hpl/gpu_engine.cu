@@ -662,13 +662,18 @@ class GpuEngine : public Engine {
             std::vector<char> host_work(on_host + 1);
             DeviceArray<std::int64_t> pivots(static_cast<std::size_t>(layout_.n));
             DeviceArray<int> info(1);
+            const auto factorise_first = [&](std::int64_t n) {
+                HPL_CUSOLVER(cusolverDnXgetrf(solver, parameters, n, n, CUDA_R_64F, a_.data(), layout_.stride,
+                                              pivots.data(), CUDA_R_64F, device_work.data(), on_device,
+                                              host_work.data(), on_host, info.data()));
+                TENKEN_CUDA(cudaStreamSynchronize(update_.stream.get()));
+            };
+            generate(matrix);
+            factorise_first(std::min<std::int64_t>(layout_.n, 4096));  // loads its kernels
             for (int i = 0; i < repetitions; ++i) {
                 generate(matrix);
                 const double begin = tenken::now_seconds();
-                HPL_CUSOLVER(cusolverDnXgetrf(solver, parameters, layout_.n, layout_.n, CUDA_R_64F, a_.data(),
-                                              layout_.stride, pivots.data(), CUDA_R_64F, device_work.data(),
-                                              on_device, host_work.data(), on_host, info.data()));
-                TENKEN_CUDA(cudaStreamSynchronize(update_.stream.get()));
+                factorise_first(layout_.n);
                 seconds.push_back(tenken::now_seconds() - begin);
             }
         }
