@@ -39,7 +39,7 @@ using file_io::SnapshotFile;
 /// drivers.
 const std::vector<std::string>& methods() {
     static const std::vector<std::string> list = {
-        "posix",     "direct",      "mapped",      "gds",     "cufile_compat", "cufile_compat_buffered",
+        "posix",     "direct",      "gds",         "cufile_compat", "cufile_compat_buffered",
         "hdf5_sec2", "hdf5_direct", "hdf5_select", "hdf5_gds"};
     return list;
 }
@@ -92,7 +92,7 @@ class SnapshotIo : public tenken::Program {
         arguments.integer("factor", factor_, 2, 1024, "from one number of particles to the next");
         arguments.text("layouts", asked_layouts_, "LIST", "all, or asis, hyperslab");
         arguments.text("methods", asked_methods_, "LIST",
-                       "all that there are, or some of posix, direct, mapped, gds, cufile_compat, "
+                       "all that there are, or some of posix, direct, gds, cufile_compat, "
                        "cufile_compat_buffered, hdf5_sec2, hdf5_direct, hdf5_select, hdf5_gds");
         arguments.text("directions", asked_directions_, "LIST", "all, or write, read");
         arguments.bytes("block-bytes", block_, 4096, std::uint64_t{1} << 30,
