@@ -107,6 +107,7 @@ class Side {
     virtual void clear(char* memory, std::uint64_t bytes) = 0;
     /// Host memory for to_host() and from_host().
     virtual Memory staging(std::uint64_t bytes) = 0;
+    /// Copies, done after wait().
     virtual void to_host(char* host, const char* memory, std::uint64_t bytes) = 0;
     virtual void from_host(char* memory, const char* host, std::uint64_t bytes) = 0;
     /// Whether to_host() is a copy at all: a program may use host memory as it is.

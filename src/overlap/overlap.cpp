@@ -256,6 +256,7 @@ class Overlap : public tenken::Program {
                     steps.copy_state(copy_on_host_.get());
                 } else {
                     side.to_host(copy_on_host_.get(), state_.get(), bytes_);
+                    side.wait();
                 }
                 writer.begin([&] { write(from_host, copy_on_host_.get()); });
                 continue;
@@ -331,7 +332,7 @@ class Overlap : public tenken::Program {
     std::int64_t steps_ = 42;
     std::int64_t every_ = 10;
     std::string asked_modes_ = "all";
-    std::uint64_t block_ = 1 << 20;
+    std::uint64_t block_ = 2 << 20;
     std::int64_t threads_ = 0;
     bool synced_ = false;
 

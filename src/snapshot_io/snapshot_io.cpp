@@ -97,7 +97,8 @@ class SnapshotIo : public tenken::Program {
         arguments.text("directions", asked_directions_, "LIST", "all, or write, read");
         arguments.bytes("block-bytes", block_, 4096, std::uint64_t{1} << 30,
                         "block of the methods that go past HDF5, a multiple of 4096");
-        arguments.integer("threads", threads_, 0, 1024, "threads of those methods; 0: the CPUs, at most 8");
+        arguments.integer("threads", threads_, 0, 1024,
+                          "threads of those methods, one for each MiB at most; 0: the CPUs, at most 8");
         arguments.flag("synced", synced_, "writes end with fsync, and it is timed");
         arguments.flag("cold", cold_, "files to be read are taken out of the page cache before");
         arguments.real("seconds", seconds_, "s", 0, 3600,
@@ -275,7 +276,11 @@ class SnapshotIo : public tenken::Program {
         if (ways.empty()) throw tenken::Waived(tenken::Waiver::library_missing, "no method is left");
         movers_.clear();
         for (const std::string& method : usable) {
-            const Candidate way = Candidate{method, block_, static_cast<int>(threads_)};
+            // A thread that is woken for less than a MiB costs more than it brings.
+            const std::uint64_t mib = n * file_io::particle_bytes >> 20;
+            const int threads =
+                static_cast<int>(std::min<std::uint64_t>(threads_, std::max<std::uint64_t>(1, mib)));
+            const Candidate way = Candidate{method, block_, threads};
             if (!by_hdf5(method)) movers_[method] = side.mover(way);
         }
         std::vector<std::vector<Parts>> parts(ways.size());
@@ -385,6 +390,7 @@ class SnapshotIo : public tenken::Program {
                         select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
                     side.to_host(staged.at[d], memory.at[d], bytes);
                 }
+                side.wait();
                 select ? file->write_selected(staged) : file->write(staged);
             }
             parts.data = lap();
@@ -600,7 +606,7 @@ class SnapshotIo : public tenken::Program {
     std::string asked_layouts_ = "all";
     std::string asked_methods_ = "all";
     std::string asked_directions_ = "all";
-    std::uint64_t block_ = 1 << 20;
+    std::uint64_t block_ = 2 << 20;
     std::int64_t threads_ = 0;
     bool synced_ = false;
     bool cold_ = false;
