@@ -15,6 +15,7 @@
 #include "file_io/rounds.h"
 #include "file_io/scratch.h"
 #include "file_io/side.h"
+#include "file_io/workers.h"
 #include "overlap/steps.h"
 
 namespace {
@@ -146,7 +147,7 @@ class Overlap : public tenken::Program {
     }
 
   private:
-    static int cpus() { return static_cast<int>(tenken::process_cpus().size()); }
+    static int cpus() { return file_io::usable_threads(); }
 
     bool has_cufile(Side& side) {
         for (const std::string& method : side.methods()) {

@@ -22,6 +22,7 @@
 #include "file_io/rounds.h"
 #include "file_io/scratch.h"
 #include "file_io/side.h"
+#include "file_io/workers.h"
 
 namespace {
 
@@ -97,8 +98,9 @@ class SnapshotIo : public tenken::Program {
         arguments.text("directions", asked_directions_, "LIST", "all, or write, read");
         arguments.bytes("block-bytes", block_, 4096, std::uint64_t{1} << 30,
                         "block of the methods that go past HDF5, a multiple of 4096");
-        arguments.integer("threads", threads_, 0, 1024,
-                          "threads of those methods, one for each MiB at most; 0: the CPUs, at most 8");
+        arguments.integer(
+            "threads", threads_, 0, 1024,
+            "threads of those methods, one for each MiB at most; 0: those of OpenMP, at most 8");
         arguments.flag("synced", synced_, "writes end with fsync, and it is timed");
         arguments.flag("cold", cold_, "files to be read are taken out of the page cache before");
         arguments.real("seconds", seconds_, "s", 0, 3600,
@@ -118,7 +120,7 @@ class SnapshotIo : public tenken::Program {
         for (std::int64_t n = least_; n <= most_; n *= factor_)
             sizes_.push_back(static_cast<std::uint64_t>(n));
         if (threads_ == 0) {
-            threads_ = static_cast<std::int64_t>(std::min<std::size_t>(8, tenken::process_cpus().size()));
+            threads_ = std::min(8, file_io::usable_threads());
         }
         for (const std::string& word : chosen(arguments, "layouts", asked_layouts_, {"asis", "hyperslab"})) {
             layouts_.push_back(word == "asis" ? Layout::asis : Layout::hyperslab);

@@ -20,6 +20,7 @@
 #include "file_io/rounds.h"
 #include "file_io/scratch.h"
 #include "file_io/side.h"
+#include "file_io/workers.h"
 
 namespace {
 
@@ -83,7 +84,7 @@ class StorageMapProgram : public tenken::Program {
         arguments.text("candidates", asked_candidates_, "LIST",
                        "all, few, or ways to try as METHOD_BLOCK_THREADS, such as posix_1mi_8,direct_16mi_4");
         arguments.integer("threads", threads_, 0, 1024,
-                          "the most threads of a candidate; 0: the CPUs, at most 16");
+                          "the most threads of a candidate; 0: those of OpenMP, at most 16");
         arguments.real(
             "seconds", seconds_, "s", 0, 3600,
             "timed at most for each size and situation, all candidates together; 5 rounds are made in any "
@@ -103,7 +104,7 @@ class StorageMapProgram : public tenken::Program {
             sizes_.push_back(bytes / 4096 * 4096);
         }
         if (threads_ == 0) {
-            threads_ = static_cast<std::int64_t>(std::min<std::size_t>(16, tenken::process_cpus().size()));
+            threads_ = std::min(16, file_io::usable_threads());
         }
         chosen_situations_ = asked_situations_ == "all" ? situations() : words_of(asked_situations_);
         for (const std::string& one : chosen_situations_) {
