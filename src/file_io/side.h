@@ -85,6 +85,15 @@ class Mover {
     virtual void write(File& file, const std::vector<Segment>& segments) = 0;
     /// After Side::wait() the memory holds everything. @throws FileError, CudaError
     virtual void read(File& file, const std::vector<Segment>& segments) = 0;
+
+    /// Enqueues a write in a stream of its own, behind an event of CUDA; end_write() waits for it.
+    /// @return why it cannot be; empty when it was begun
+    virtual std::string begin_write(File& file, const Segment& segment, void* event) {
+        (void)file, (void)segment, (void)event;
+        return "only cuFile writes within a stream";
+    }
+    /// @throws FileError, CudaError
+    virtual void end_write(File& file) { (void)file; }
 };
 
 /// Memory that frees itself.

@@ -491,6 +491,24 @@ class CuFileMover : public Mover {
         });
     }
 
+    std::string begin_write(File&, const Segment& segment, void* event) override {
+        if (!stream_) stream_.reset(new Stream);
+        TENKEN_CUDA(cudaStreamWaitEvent(stream_->get(), static_cast<cudaEvent_t>(event), 0));
+        char* const base = side_.base_of(segment.memory);
+        asked_ = segment.bytes;
+        begun_ = CuFile::AsyncWrite();
+        begun_.bytes = segment.bytes;
+        begun_.offset = static_cast<off_t>(segment.offset);
+        begun_.at = segment.memory - base;
+        return side_.cufile().write_async(handle_, base, begun_, stream_->get());
+    }
+    void end_write(File& file) override {
+        stream_->synchronize();
+        if (begun_.written == static_cast<ssize_t>(asked_)) return;
+        throw FileError("cuFile wrote " + std::to_string(begun_.written) + " of " + std::to_string(asked_) +
+                        " bytes of " + file.path() + " within a stream" + of_rank());
+    }
+
   private:
     template <typename Move>
     void each(const std::vector<Segment>& segments, const Move& move) {
@@ -505,6 +523,9 @@ class CuFileMover : public Mover {
     GpuSide& side_;
     bool buffered_;
     void* handle_ = nullptr;
+    std::unique_ptr<Stream> stream_;
+    CuFile::AsyncWrite begun_;
+    std::uint64_t asked_ = 0;
 };
 
 std::unique_ptr<Mover> GpuSide::mover(const Candidate& candidate) {
