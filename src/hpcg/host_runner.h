@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
-#include <new>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -17,27 +16,35 @@
 
 namespace hpcg {
 
-/// Zeroed memory whose pages belong to the threads that wrote them first.
+/// Zeroed memory. The pages of large arrays belong to the threads that wrote them first; small ones do without pages
+/// of their own, which take long to come by.
 template <typename T>
 class HostMemory {
   public:
     HostMemory() = default;
-    explicit HostMemory(std::size_t size)
-        : memory_(new tenken::HostArray((size * sizeof(T) + sizeof(double) - 1) / sizeof(double) + 8)), size_(size) {
+    explicit HostMemory(std::size_t size) : size_(size) {
         const auto bytes = static_cast<std::int64_t>(size * sizeof(T));
-        char* const from = reinterpret_cast<char*>(memory_->data());
+        if (bytes < least_pages) {
+            small_ = std::vector<double>((size * sizeof(T) + sizeof(double) - 1) / sizeof(double));
+            return;
+        }
+        pages_.reset(new tenken::HostArray((size * sizeof(T) + sizeof(double) - 1) / sizeof(double)));
+        char* const from = reinterpret_cast<char*>(pages_->data());
         constexpr std::int64_t step = 4096;
 #pragma omp parallel for schedule(static)
         for (std::int64_t at = 0; at < bytes; at += step) {
             std::fill(from + at, from + std::min(at + step, bytes), 0);
         }
     }
-    T* data() { return memory_ ? reinterpret_cast<T*>(memory_->data()) : nullptr; }
-    const T* data() const { return memory_ ? reinterpret_cast<const T*>(memory_->data()) : nullptr; }
+    T* data() { return reinterpret_cast<T*>(pages_ ? pages_->data() : small_.data()); }
+    const T* data() const { return reinterpret_cast<const T*>(pages_ ? pages_->data() : small_.data()); }
     std::size_t size() const { return size_; }
 
   private:
-    std::unique_ptr<tenken::HostArray> memory_;
+    static constexpr std::int64_t least_pages = std::int64_t{1} << 20;
+
+    std::unique_ptr<tenken::HostArray> pages_;
+    std::vector<double> small_;
     std::size_t size_ = 0;
 };
 

@@ -14,6 +14,9 @@
 
 namespace hpcg {
 
+/// More colours than these come of a numbering that follows no pattern.
+constexpr int regular_colours = 10;
+
 /// Rows that one functor counts or places.
 constexpr int rows_of_chunk = 256;
 
@@ -173,26 +176,56 @@ struct MarkRows {
     SPARSE_EVERYWHERE void operator()(int place) const { marks[rows[place]] = 1; }
 };
 
-struct BeginColours {
-    const unsigned char* apart;  ///< may be null
-    sparse::Colour* colours;
-    SPARSE_EVERYWHERE void operator()(int row) const {
-        colours[row] = apart != nullptr && apart[row] != 0 ? sparse::apart_colour : sparse::no_colour;
-    }
-};
-
-/// Whether two rows that are to be kept apart are neighbours: then they cannot share one colour.
-struct FindJoined {
+/// How many coarse points each row is joined to, coarse points left out.
+struct CountJoined {
     Rows rows;
     const unsigned char* apart;
-    int* found;
+    unsigned char* joined;
+    int* facts;  ///< [1]: the most
     SPARSE_EVERYWHERE void operator()(int row) const {
-        if (apart[row] == 0) return;
+        int count = 0;
         const int length = rows.degree(row);
         for (int k = 0; k < length; ++k) {
             const int column = rows.neighbour(row, k);
-            if (column != row && column < rows.rows && apart[column] != 0) *found = 1;
+            if (column < rows.rows && apart[column] != 0) ++count;
         }
+        joined[row] = static_cast<unsigned char>(apart[row] != 0 ? 0 : count);
+        if (apart[row] == 0) sparse::raise_to(facts + 1, count);
+    }
+};
+
+/// Whether two coarse points are neighbours, or two of the rows that are joined to the most of them: then those cannot
+/// share one colour.
+struct FindJoined {
+    Rows rows;
+    const unsigned char* apart;
+    const unsigned char* joined;
+    int most;
+    int* facts;  ///< [0]: coarse points that are neighbours, [2]: the other rows, [3]: how many of those there are
+    SPARSE_EVERYWHERE void operator()(int row) const {
+        const bool coarse = apart[row] != 0;
+        if (!coarse && joined[row] != most) return;
+        if (!coarse) sparse::fetch_add(facts + 3, 1);
+        const int length = rows.degree(row);
+        for (int k = 0; k < length; ++k) {
+            const int column = rows.neighbour(row, k);
+            if (column == row || column >= rows.rows) continue;
+            if (coarse && apart[column] != 0) facts[0] = 1;
+            if (!coarse && joined[column] == most) facts[2] = 1;
+        }
+    }
+};
+
+/// Coarse points apart, the rows joined to `most` of them in the first colour, the others without one.
+struct BeginColours {
+    const unsigned char* apart;   ///< may be null
+    const unsigned char* joined;  ///< may be null
+    int most;
+    sparse::Colour* colours;
+    SPARSE_EVERYWHERE void operator()(int row) const {
+        colours[row] = apart != nullptr && apart[row] != 0        ? sparse::apart_colour
+                       : joined != nullptr && joined[row] == most ? 0
+                                                                  : sparse::no_colour;
     }
 };
 
@@ -225,10 +258,10 @@ struct CountCouplings {
     Rows rows;
     const sparse::Colour* colours;
     int colours_all;
-    int stride;
     int* counts;  ///< by colour of the row, then of the column
     SPARSE_EVERYWHERE void operator()(int sample) const {
-        const int row = sample * stride;
+        const int row = static_cast<int>(sparse::mixed_bits(static_cast<std::uint64_t>(sample)) %
+                                         static_cast<std::uint64_t>(rows.rows));
         const int length = rows.degree(row);
         for (int k = 0; k < length; ++k) {
             const int column = rows.neighbour(row, k);
@@ -401,31 +434,44 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
 
     auto apart = runner.template make<unsigned char>(count);
     auto colours = runner.template make<sparse::Colour>(count);
+    const int chunks = (rows.rows + rows_of_chunk - 1) / rows_of_chunk;
+    auto most_of_chunk = runner.template make<int>(static_cast<std::size_t>(chunks));
+    const auto colour = [&](const BeginColours& begin, int rows_to_colour) {
+        runner.each(rows.rows, begin);
+        sparse::colour_rows(runner, rows, colours.data(), rows_to_colour);
+        runner.each(chunks, MostColour{colours.data(), rows.rows, most_of_chunk.data()});
+        const std::vector<int> most = runner.download(most_of_chunk.data(), static_cast<std::size_t>(chunks));
+        return 1 + *std::max_element(most.begin(), most.end());
+    };
     bool keep_apart = false;
+    std::vector<int> found(4);
+    auto joined = runner.template make<unsigned char>(count);
     if (coarse_rows != nullptr) {
         // Coarse points come last: their residual after the backward sweep is what the coarser level works on, and it
         // is zero in the first colour.
         runner.each(coarse_count, MarkRows{coarse_rows, apart.data()});
-        auto joined = runner.template make<int>(1);
-        runner.each(rows.rows, FindJoined{rows, apart.data(), joined.data()});
-        keep_apart = runner.fetch(joined.data()) == 0;
+        auto facts = runner.template make<int>(4);
+        runner.each(rows.rows, CountJoined{rows, apart.data(), joined.data(), facts.data()});
+        const int most = runner.fetch(facts.data() + 1);
+        runner.each(rows.rows, FindJoined{rows, apart.data(), joined.data(), most, facts.data()});
+        found = runner.download(facts.data(), 4);
+        keep_apart = found[0] == 0;
     }
-    runner.each(rows.rows, BeginColours{keep_apart ? apart.data() : nullptr, colours.data()});
-    sparse::colour_rows(runner, rows, colours.data(), rows.rows - (keep_apart ? coarse_count : 0));
-
-    const int chunks = (rows.rows + rows_of_chunk - 1) / rows_of_chunk;
-    auto most = runner.template make<int>(static_cast<std::size_t>(chunks));
-    runner.each(chunks, MostColour{colours.data(), rows.rows, most.data()});
-    const std::vector<int> mosts = runner.download(most.data(), static_cast<std::size_t>(chunks));
-    int number = 1 + *std::max_element(mosts.begin(), mosts.end());
+    const unsigned char* const kept = keep_apart ? apart.data() : nullptr;
+    const int rows_to_colour = rows.rows - (keep_apart ? coarse_count : 0);
+    int number = colour(BeginColours{kept, nullptr, 0, colours.data()}, rows_to_colour);
+    if (number > regular_colours && keep_apart && found[1] > 0 && found[2] == 0) {
+        // The numbering follows no pattern. What stands opposite the coarse points gets the first colour, as it would in
+        // one that does: far fewer iterations are needed then.
+        number = colour(BeginColours{kept, joined.data(), found[1], colours.data()}, rows_to_colour - found[3]);
+    }
+    if (number > sparse::most_colours - 2) throw std::runtime_error("the matrix needs more than 252 colours");
     if (keep_apart) runner.each(rows.rows, EndColours{colours.data(), number++});
-    if (number > sparse::most_colours) throw std::runtime_error("the matrix needs more than 254 colours");
     constexpr int few_colours = 16;  // more of them come from an irregular graph, where no order is better than another
     if (number <= few_colours) {
         constexpr int samples = 8192;
-        const int stride = std::max(1, rows.rows / samples);
         auto counts = runner.template make<int>(static_cast<std::size_t>(number * number));
-        runner.each(rows.rows / stride, CountCouplings{rows, colours.data(), number, stride, counts.data()});
+        runner.each(samples, CountCouplings{rows, colours.data(), number, counts.data()});
         const auto places = runner.upload(order_colours(runner.download(counts.data(), counts.size()), number));
         runner.each(rows.rows, Recolour{places.data(), colours.data()});
     }

@@ -22,17 +22,43 @@ constexpr Colour no_colour = 255;
 constexpr Colour apart_colour = 254;
 constexpr int most_colours = 254;
 
+/// Neighbours that are looked up at once: on a GPU the chain of loads is what a row waits for.
+constexpr int neighbours_at_once = 9;
+
+/// Fills `others` with the neighbours from `begin` on that are rows themselves; the row itself stands for none.
+template <typename Graph>
+SPARSE_EVERYWHERE inline void load_neighbours(const Graph& graph, int row, int begin, int degree,
+                                              int (&others)[neighbours_at_once]) {
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+    for (int k = 0; k < neighbours_at_once; ++k) {
+        const int other = begin + k < degree ? graph.neighbour(row, begin + k) : row;
+        others[k] = other >= 0 && other < graph.rows ? other : row;
+    }
+}
+
 /// The least colour that no neighbour has.
 template <typename Graph>
 SPARSE_EVERYWHERE inline int first_fit(const Graph& graph, int row, const Colour* colours) {
     const int degree = graph.degree(row);
     for (int base = 0; base < 256; base += 64) {
         unsigned long long taken = 0;
-        for (int k = 0; k < degree; ++k) {
-            const int other = graph.neighbour(row, k);
-            if (other < 0 || other >= graph.rows || other == row) continue;
-            const int colour = colours[other] - base;
-            if (colour >= 0 && colour < 64 && colours[other] < apart_colour) taken |= 1ull << colour;
+        for (int begin = 0; begin < degree; begin += neighbours_at_once) {
+            int others[neighbours_at_once];
+            int found[neighbours_at_once];
+            load_neighbours(graph, row, begin, degree, others);
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+            for (int k = 0; k < neighbours_at_once; ++k) found[k] = colours[others[k]];
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+            for (int k = 0; k < neighbours_at_once; ++k) {
+                const int colour = found[k] - base;
+                if (others[k] != row && found[k] < apart_colour && colour >= 0 && colour < 64) taken |= 1ull << colour;
+            }
         }
         if (taken == ~0ull) continue;
         int colour = 0;
@@ -49,13 +75,13 @@ namespace detail {
 template <typename Graph>
 struct CountWaiting {
     Graph graph;
-    const Colour* colours;  ///< rows that have one already are left out; may be null
+    const Colour* colours;  ///< rows that have one from the start are left out; may be null
     int* waiting;
     int* order;
     int* front_size;
 
     SPARSE_EVERYWHERE bool left_out(int row) const {
-        return colours != nullptr && colours[row] == apart_colour;
+        return colours != nullptr && colours[row] != no_colour;
     }
     SPARSE_EVERYWHERE void operator()(int row) const {
         if (left_out(row)) return;
@@ -87,11 +113,23 @@ struct PeelFront {
         if (colouring) colours[row] = static_cast<Colour>(first_fit(graph, row, colours));
         const int degree = graph.degree(row);
         int* const next = order + front_begins[0] + front_sizes[0];
-        for (int k = 0; k < degree; ++k) {
-            const int other = graph.neighbour(row, k);
-            if (other <= row || other >= graph.rows) continue;
-            if (colouring && colours[other] == apart_colour) continue;
-            if (fetch_add(waiting + other, -1) == 1) next[fetch_add(front_sizes + 1, 1)] = other;
+        for (int begin = 0; begin < degree; begin += neighbours_at_once) {
+            int others[neighbours_at_once];
+            int before[neighbours_at_once];
+            load_neighbours(graph, row, begin, degree, others);
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+            for (int k = 0; k < neighbours_at_once; ++k) {
+                // Rows that are left out wait for nobody: what is counted down for them is never looked at.
+                before[k] = others[k] > row ? fetch_add(waiting + others[k], -1) : 0;
+            }
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+            for (int k = 0; k < neighbours_at_once; ++k) {
+                if (before[k] == 1) next[fetch_add(front_sizes + 1, 1)] = others[k];
+            }
         }
     }
 };
@@ -107,8 +145,8 @@ struct Fronts {
 };
 
 /// Peels the graph; with `colours` each row takes the least colour that its neighbours in earlier fronts left over,
-/// which is what going through the rows one by one would give. Rows that are apart_colour are left out.
-/// @param colours null, or a colour for each row, no_colour or apart_colour at first
+/// which is what going through the rows one by one would give. Rows that have a colour from the start keep it.
+/// @param colours null, or a colour for each row; those to peel are no_colour
 /// @throws std::runtime_error when a row would need more than 254 colours, or the longest chain is beyond 2^20 rows
 template <typename Runner, typename Graph>
 Fronts<Runner> peel(Runner& runner, const Graph& graph, Colour* colours, int rows_to_peel) {
@@ -165,7 +203,7 @@ void colour_rows(std::true_type, Runner&, const Graph& graph, Colour* colours, i
 
 /// Colours greedily by the numbers of the rows. A Runner with one_by_one goes through them in turn; others peel, with
 /// the same outcome.
-/// @param colours of each row, no_colour or apart_colour at first; rows_to_colour are no_colour
+/// @param colours of each row; rows_to_colour of them are no_colour, the others keep theirs
 template <typename Runner, typename Graph>
 void colour_rows(Runner& runner, const Graph& graph, Colour* colours, int rows_to_colour) {
     detail::colour_rows(std::integral_constant<bool, Runner::one_by_one>(), runner, graph, colours, rows_to_colour);
