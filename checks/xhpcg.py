@@ -113,6 +113,10 @@ def parse(text: str) -> Report:
     return Report(lines)
 
 
+def official(seconds: float) -> str:
+    return "yes" if seconds >= 1800 else f"no: 1800 s are official, this took {seconds:g} s"
+
+
 def document(report: Report, node: str, nodes: list[str], command: str, asked: dict[str, Any]) -> dict[str, Any]:
     """A result document of `hpcg` out of a report. Raises HpcgFormatError where a figure is missing."""
     now = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
@@ -167,7 +171,7 @@ def document(report: Report, node: str, nodes: list[str], command: str, asked: d
         "path": {
             "implementation": command,
             "total_seconds": report.seconds,
-            "official_time": "yes" if report.seconds >= 1800 else f"no: 1800 s are official, this took {report.seconds} s",
+            "official_time": official(report.seconds),
         },
         "health": {"available": False, "reason": "HPCG's binaries do not watch the GPUs", "devices": []},
     }  # fmt: skip
@@ -266,7 +270,7 @@ def waived(nodes: list[str], ranks: int, asked: dict[str, Any]) -> dict[str, Any
             "Machine Summary::Threads per processes": "1", "Benchmark Time Summary::Total": "0",
         }
     )  # fmt: skip
-    made = document(empty, nodes[0], nodes, "", asked)
+    made = document(empty, nodes[0], nodes, "xhpcg", asked)
     made.update(
         status="waived", reason="library missing: no HPCG binary (xhpcg and TENKEN_XHPCG are unset)",
         metrics=[], limits={}, verification={"passed": False, "checks": []}, path={},

@@ -85,7 +85,8 @@ Traffic model_traffic(const std::vector<Totals>& totals, double sets, double ite
     const double number = sizeof(double);
     const double vectors = 3 * iterations + sets;
     Traffic traffic;
-    traffic.read = vectors * 4 * rows * number + (iterations + sets) * (totals[0].entries * entry + rows * number);
+    traffic.read =
+        vectors * 4 * rows * number + (iterations + sets) * (totals[0].entries * entry + rows * number);
     traffic.written = vectors * (number + rows * number) + (iterations + sets) * rows * number;
     for (std::size_t level = 0; level < totals.size(); ++level) {
         const double sweep = 2 * totals[level].entries * entry + totals[level].rows * number;
@@ -93,7 +94,8 @@ Traffic model_traffic(const std::vector<Totals>& totals, double sets, double ite
             traffic.read += iterations * sweep;
             traffic.written += iterations * totals[level].rows * number;
         } else {
-            traffic.read += iterations * (2 * sweep + totals[level].entries * entry + totals[level].rows * number);
+            traffic.read +=
+                iterations * (2 * sweep + totals[level].entries * entry + totals[level].rows * number);
             // The model of HPCG counts a written number for each entry of residual and post-smoothing.
             traffic.written += iterations * (totals[level].rows + 2 * totals[level].entries) * number;
         }
@@ -102,8 +104,9 @@ Traffic model_traffic(const std::vector<Totals>& totals, double sets, double ite
 }
 
 bool Outcome::valid() const {
-    return spectrum.plain <= SpectralTest::most_plain && spectrum.preconditioned <= SpectralTest::most_preconditioned &&
-           symmetry.product <= 1 && symmetry.cycle <= 1 && norms.variance < 1e-6 && converged;
+    return spectrum.plain <= SpectralTest::most_plain &&
+           spectrum.preconditioned <= SpectralTest::most_preconditioned && symmetry.product <= 1 &&
+           symmetry.cycle <= 1 && norms.variance < 1e-6 && converged;
 }
 
 }  // namespace hpcg

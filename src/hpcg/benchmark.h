@@ -23,11 +23,12 @@ struct Solution {
     double scaled() const { return norm / first_norm; }
 };
 
-/// Conjugate gradients from x = 0 until the norm of the residual has come down by `tolerance`; with tolerance 0 all
-/// iterations are done and the host never waits for a number in between.
+/// Conjugate gradients from x = 0 until the norm of the residual has come down by `tolerance`; with tolerance
+/// 0 all iterations are done and the host never waits for a number in between.
 Solution conjugate_gradients(Engine& engine, int most_iterations, double tolerance, bool with_multigrid);
 
-/// Multiplies the diagonal so that conjugate gradients must converge within 12 iterations without and 2 with multigrid.
+/// Multiplies the diagonal so that conjugate gradients must converge within 12 iterations without and 2 with
+/// multigrid.
 struct SpectralTest {
     static constexpr int most_plain = 12;
     static constexpr int most_preconditioned = 2;
@@ -81,8 +82,8 @@ struct Outcome {
     SpectralTest spectrum;
     SymmetryTest symmetry;
     NormsTest norms;
-    int iterations = 0;             ///< of each timed set
-    int needed_iterations = 0;      ///< to reach the reference's residual
+    int iterations = 0;         ///< of each timed set
+    int needed_iterations = 0;  ///< to reach the reference's residual
     bool converged = false;
     std::vector<double> set_seconds;
     double total_seconds = 0;
@@ -94,9 +95,7 @@ struct Outcome {
 
     double sets() const { return static_cast<double>(set_seconds.size()); }
     Operations operations() const { return count_operations(totals, sets(), iterations); }
-    double with_convergence() const {
-        return operations().total() * reference_iterations / iterations;
-    }
+    double with_convergence() const { return operations().total() * reference_iterations / iterations; }
     /// Operations over the time of the sets and a tenth of setting up for each.
     double rating() const {
         return with_convergence() / (total_seconds + sets() * (optimise_seconds + setup_seconds) / 10) / 1e9;

@@ -29,12 +29,15 @@ class CudaBackend : public Backend {
 
     void options(tenken::Arguments& arguments) override {
         arguments.heading("back end cuda");
-        arguments.text("gpus", asked_, "LIST",
-                       "GPUs that the ranks of a node take in turn, by CUDA index: all, or a list such as 0,2");
-        arguments.choice("exchange", way_, {"auto", "nccl", "mpi", "host"},
-                         "between GPUs: NCCL, an MPI that takes device pointers, or through the host; auto: NCCL "
-                         "where it is and every rank has a GPU of its own, else the host");
-        arguments.choice("graph", graph_, {"on", "off"}, "whether the multigrid cycle is launched as one CUDA graph");
+        arguments.text(
+            "gpus", asked_, "LIST",
+            "GPUs that the ranks of a node take in turn, by CUDA index: all, or a list such as 0,2");
+        arguments.choice(
+            "exchange", way_, {"auto", "nccl", "mpi", "host"},
+            "between GPUs: NCCL, an MPI that takes device pointers, or through the host; auto: NCCL "
+            "where it is and every rank has a GPU of its own, else the host");
+        arguments.choice("graph", graph_, {"on", "off"},
+                         "whether the multigrid cycle is launched as one CUDA graph");
         arguments.integer("threads", threads_, 64, 256, "threads of a block in passes over the matrix");
         arguments.choice("unroll", unroll_, {"4", "8", "13"}, "entries of a row that a thread loads at once");
         arguments.choice("caching", caching_, {"streaming", "retaining"},
@@ -51,14 +54,16 @@ class CudaBackend : public Backend {
         if (threads_ % 32 != 0) throw arguments.error("threads", "a multiple of 32");
         const auto place = static_cast<std::size_t>(ranks.local_rank());
         nvml_ = tenken::Nvml::open(why_no_nvml_);
-        gpu_.reset(new tenken::cuda::Gpu(
-            tenken::cuda::describe(indices[place % indices.size()], nvml_.get()), nvml_));
+        gpu_.reset(new tenken::cuda::Gpu(tenken::cuda::describe(indices[place % indices.size()], nvml_.get()),
+                                         nvml_));
         gpu_->use();
         sharing_ = (static_cast<std::uint64_t>(ranks.local_size()) + indices.size() - 1) / indices.size();
         ranks_ = &ranks;
     }
 
-    std::uint64_t free_bytes() const override { return gpu_->description().memory_free_bytes / sharing_ / 20 * 19; }
+    std::uint64_t free_bytes() const override {
+        return gpu_->description().memory_free_bytes / sharing_ / 20 * 19;
+    }
     std::string memory() const override { return "gpu" + std::to_string(gpu_->index()); }
     std::uint64_t all_bytes() const override { return gpu_->description().memory_bytes / sharing_; }
     std::uint64_t cache_bytes() const override { return gpu_->description().l2_bytes; }

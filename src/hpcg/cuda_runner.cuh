@@ -26,10 +26,10 @@ using spmv::Caching;
 
 /// How the passes over the matrix are launched.
 struct Tuning {
-    int threads = 256;                   ///< of a block
-    int unroll = 8;                      ///< entries of a row whose loads are under way at once: 4, 8 or 13
+    int threads = 256;  ///< of a block
+    int unroll = 8;     ///< entries of a row whose loads are under way at once: 4, 8 or 13
     Caching caching = Caching::streaming;
-    bool graph = true;                   ///< whether the multigrid cycle is one CUDA graph
+    bool graph = true;  ///< whether the multigrid cycle is one CUDA graph
 };
 
 template <typename Functor>
@@ -52,18 +52,19 @@ template <typename Functor>
 __global__ void __launch_bounds__(256) sum_kernel(int count, Functor functor, double* partial) {
     double mine = 0;
     const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+         i += step) {
         mine += functor(static_cast<int>(i));
     }
     mine = tenken::cuda::block_sum(mine);
     if (threadIdx.x == 0) partial[blockIdx.x] = mine;
 }
 
-/// Adds up what blocks have left, in an order that depends on their number alone: a first pass of several blocks whose
-/// last one to end adds theirs.
+/// Adds up what blocks have left, in an order that depends on their number alone: a first pass of several
+/// blocks whose last one to end adds theirs.
 constexpr int blocks_of_gathering = 64;
-static __global__ void __launch_bounds__(256) gather_sum_kernel(const double* partial, int count, double* of_blocks,
-                                                               unsigned* done, double* to) {
+static __global__ void __launch_bounds__(256)
+    gather_sum_kernel(const double* partial, int count, double* of_blocks, unsigned* done, double* to) {
     double mine = 0;
     for (int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); i < count;
          i += static_cast<int>(gridDim.x * blockDim.x)) {
@@ -88,7 +89,8 @@ template <typename Functor>
 __global__ void __launch_bounds__(256) most_kernel(int count, Functor functor, double* partial) {
     double most = 0;
     const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+         i += step) {
         const double value = functor(static_cast<int>(i));
         if (!(value <= most)) most = value == value ? value : 1e308 * 10;  // not a number counts as infinite
     }
@@ -97,7 +99,8 @@ __global__ void __launch_bounds__(256) most_kernel(int count, Functor functor, d
 
 /// A warp a slice, a thread a row.
 template <typename Op, int unroll, Caching caching>
-__global__ void __launch_bounds__(256) sweep_kernel(Op op, int first, int slices, const int* order, double* partial) {
+__global__ void __launch_bounds__(256)
+    sweep_kernel(Op op, int first, int slices, const int* order, double* partial) {
     constexpr int height = 32;
     const spmv::Loads<caching> loads;
     const int warp = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / height);
@@ -182,8 +185,8 @@ class CudaRunner {
     Array<T> upload(const std::vector<T>& from) {
         Array<T> to = make<T>(from.size(), false);
         if (!from.empty()) {
-            TENKEN_CUDA(cudaMemcpyAsync(to.data(), from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice,
-                                        stream_.get()));
+            TENKEN_CUDA(cudaMemcpyAsync(to.data(), from.data(), from.size() * sizeof(T),
+                                        cudaMemcpyHostToDevice, stream_.get()));
             stream_.synchronize();
         }
         return to;
@@ -192,7 +195,8 @@ class CudaRunner {
     std::vector<T> download(const T* from, std::size_t size) {
         std::vector<T> to(size);
         if (size > 0) {
-            TENKEN_CUDA(cudaMemcpyAsync(to.data(), from, size * sizeof(T), cudaMemcpyDeviceToHost, stream_.get()));
+            TENKEN_CUDA(
+                cudaMemcpyAsync(to.data(), from, size * sizeof(T), cudaMemcpyDeviceToHost, stream_.get()));
             stream_.synchronize();
         }
         return to;
@@ -245,7 +249,8 @@ class CudaRunner {
     template <typename Op>
     void sweep_sum(int first, int slices, const int* order, const Op& op) {
         const int blocks = static_cast<int>(blocks_for(std::int64_t{height} * slices, tuning_.threads));
-        if (partials_ + blocks > most_partials) throw std::runtime_error("too many rows for the sums of one GPU");
+        if (partials_ + blocks > most_partials)
+            throw std::runtime_error("too many rows for the sums of one GPU");
         launch(first, slices, order, op, partial_.data() + partials_);
         partials_ += blocks;
     }
@@ -290,7 +295,9 @@ class CudaRunner {
         TENKEN_CUDA(cudaGraphLaunch(captured.graph_, stream_.get()));
     }
 
-    void exchange(const Halo& halo, const double* send, double* receive) { exchange_.exchange(halo, send, receive); }
+    void exchange(const Halo& halo, const double* send, double* receive) {
+        exchange_.exchange(halo, send, receive);
+    }
     void all_sum(double* number) { exchange_.sum(number); }
 
     void mark(Phase phase) {
@@ -337,8 +344,8 @@ class CudaRunner {
     }
 
     void gather(int count, double* to) {
-        gather_sum_kernel<<<blocks_of_gathering, 256, 0, stream_.get()>>>(partial_.data(), count, of_blocks_.data(),
-                                                                         done_.data(), to);
+        gather_sum_kernel<<<blocks_of_gathering, 256, 0, stream_.get()>>>(
+            partial_.data(), count, of_blocks_.data(), done_.data(), to);
         TENKEN_CUDA(cudaGetLastError());
     }
 

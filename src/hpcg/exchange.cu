@@ -24,7 +24,8 @@ class Alone : public Exchange {
 /// Through page-locked memory of the host and whatever MPI there is.
 class ThroughHost : public Exchange {
   public:
-    ThroughHost(Ranks& ranks, const tenken::cuda::Stream& stream) : ranks_(ranks), stream_(stream), number_(1) {}
+    ThroughHost(Ranks& ranks, const tenken::cuda::Stream& stream)
+        : ranks_(ranks), stream_(stream), number_(1) {}
     std::string name() const override { return "host"; }
     bool capturable() const override { return false; }
 
@@ -39,7 +40,8 @@ class ThroughHost : public Exchange {
         // The copy of the exchange before has been read by now too.
         stream_.synchronize();
         ranks_.exchange(halo, sent_->data(), received_->data());
-        TENKEN_CUDA(cudaMemcpyAsync(receive, received_->data(), bytes, cudaMemcpyHostToDevice, stream_.get()));
+        TENKEN_CUDA(
+            cudaMemcpyAsync(receive, received_->data(), bytes, cudaMemcpyHostToDevice, stream_.get()));
     }
 
     void sum(double* number) override {
@@ -59,7 +61,8 @@ class ThroughHost : public Exchange {
     std::unique_ptr<tenken::cuda::PinnedArray<double>> received_;
 };
 
-/// Messages from and to device memory. Sums go through the host: an MPI that moves device memory need not add in it.
+/// Messages from and to device memory. Sums go through the host: an MPI that moves device memory need not add
+/// in it.
 class DeviceMpi : public ThroughHost {
   public:
     DeviceMpi(Ranks& ranks, const tenken::cuda::Stream& stream)
@@ -95,8 +98,10 @@ class Nccl : public Exchange {
         HPCG_NCCL(group_start());
         for (const Neighbour& neighbour : halo.neighbours) {
             const auto count = static_cast<std::size_t>(neighbour.count);
-            HPCG_NCCL(send(send + neighbour.begin, count, nccl::float64, neighbour.rank, comm_, stream_.get()));
-            HPCG_NCCL(receive(receive + neighbour.begin, count, nccl::float64, neighbour.rank, comm_, stream_.get()));
+            HPCG_NCCL(
+                send(send + neighbour.begin, count, nccl::float64, neighbour.rank, comm_, stream_.get()));
+            HPCG_NCCL(receive(receive + neighbour.begin, count, nccl::float64, neighbour.rank, comm_,
+                              stream_.get()));
         }
         HPCG_NCCL(group_end());
     }
@@ -112,8 +117,8 @@ class Nccl : public Exchange {
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_exchange(const std::string& way, Ranks& ranks, const tenken::cuda::Stream& stream,
-                                        bool own_gpu, std::string& why) {
+std::unique_ptr<Exchange> make_exchange(const std::string& way, Ranks& ranks,
+                                        const tenken::cuda::Stream& stream, bool own_gpu, std::string& why) {
     if (ranks.size() == 1) {
         why = "one rank";
         return std::unique_ptr<Exchange>(new Alone);

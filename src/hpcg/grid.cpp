@@ -25,7 +25,8 @@ void visit_layer(const Box& box, const std::array<int, 3>& to, const Visit& visi
 }
 
 Part make_part(int rank, const std::array<int, 3>& ranks, const std::array<int, 3>& local, int level) {
-    const std::array<int, 3> place = {rank % ranks[0], rank / ranks[0] % ranks[1], rank / ranks[0] / ranks[1]};
+    const std::array<int, 3> place = {rank % ranks[0], rank / ranks[0] % ranks[1],
+                                      rank / ranks[0] / ranks[1]};
     Part part;
     for (std::size_t axis = 0; axis < 3; ++axis) {
         part.box.n[axis] = local[axis] >> level;

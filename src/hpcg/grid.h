@@ -13,7 +13,8 @@ namespace hpcg {
 constexpr int levels = 4;       ///< of the multigrid, the finest included
 constexpr int directions = 27;  ///< (dx + 1) + 3 (dy + 1) + 9 (dz + 1); 13 is the rank itself
 
-/// How many ranks lie along x, y and z: of all ways to cut, the one whose grid has the least surface between ranks.
+/// How many ranks lie along x, y and z: of all ways to cut, the one whose grid has the least surface between
+/// ranks.
 std::array<int, 3> shape_of_ranks(int ranks, const std::array<int, 3>& local);
 
 /// One rank's part of the grid of one level, as kernels use it.
@@ -21,7 +22,8 @@ struct Box {
     int n[3];                    ///< local points along x, y, z
     std::int64_t first[3];       ///< global place of the first one
     std::int64_t all[3];         ///< global points
-    int halo_begin[directions];  ///< where the points of that neighbour begin among the halo; -1 without neighbour
+    int halo_begin[directions];  ///< where the points of that neighbour begin among the halo; -1 without
+                                 ///< neighbour
 
     SPARSE_EVERYWHERE int rows() const { return n[0] * n[1] * n[2]; }
     SPARSE_EVERYWHERE int row(int x, int y, int z) const { return (z * n[1] + y) * n[0] + x; }

@@ -16,8 +16,8 @@
 
 namespace hpcg {
 
-/// Zeroed memory. The pages of large arrays belong to the threads that wrote them first; small ones do without pages
-/// of their own, which take long to come by.
+/// Zeroed memory. The pages of large arrays belong to the threads that wrote them first; small ones do
+/// without pages of their own, which take long to come by.
 template <typename T>
 class HostMemory {
   public:
@@ -159,7 +159,9 @@ class HostRunner {
         work();
     }
 
-    void exchange(const Halo& halo, const double* send, double* receive) { ranks_.exchange(halo, send, receive); }
+    void exchange(const Halo& halo, const double* send, double* receive) {
+        ranks_.exchange(halo, send, receive);
+    }
     void all_sum(double* number) { ranks_.sum(number, 1); }
 
     void mark(Phase phase) {

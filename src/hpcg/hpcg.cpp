@@ -1,4 +1,7 @@
-// HPCG: conjugate gradients with multigrid on a 27-point problem, by the rules of HPCG 3.1, on the host or on GPUs.
+// HPCG: conjugate gradients with multigrid on a 27-point problem, by the rules of HPCG 3.1, on the host or on
+// GPUs.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -6,8 +9,6 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
-
-#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/placement.h"
@@ -40,8 +41,8 @@ constexpr int reference_calls = 3;
 /// What an iteration takes more on a shuffled copy, at most.
 constexpr double most_more_iterations = 0.05;
 
-/// Memory of one row of the finest level, with its share of the coarser ones: the matrix as given and as laid out
-/// (27 entries of 12 bytes each), vectors of both solvers, orders.
+/// Memory of one row of the finest level, with its share of the coarser ones: the matrix as given and as laid
+/// out (27 entries of 12 bytes each), vectors of both solvers, orders.
 constexpr double bytes_of_row = 970;
 /// The same while a shuffled copy is made from the given one.
 constexpr double bytes_of_row_shuffled = 1200;
@@ -80,20 +81,24 @@ class Hpcg : public tenken::Program {
                                           : "npz",
                               shape_[axis], 0, 1000000, "ranks along this axis; 0: chosen");
         }
-        arguments.real("target-seconds", target_seconds_, "s", 0, 36000,
-                       "how long sets of 50 iterations or more are timed, at least one; an official run takes 1800");
-        arguments.choice("shuffled", shuffled_, {"on", "off"},
-                         "solve a copy with rows and columns in random order too, which may take 5 % more iterations");
+        arguments.real(
+            "target-seconds", target_seconds_, "s", 0, 36000,
+            "how long sets of 50 iterations or more are timed, at least one; an official run takes 1800");
+        arguments.choice(
+            "shuffled", shuffled_, {"on", "off"},
+            "solve a copy with rows and columns in random order too, which may take 5 % more iterations");
         arguments.text("hpcg-file", file_, "FILE", "write the report in HPCG's own form to FILE");
         arguments.integer("ranks", wanted_ranks_, 0, 1000000, "ranks that must be there; 0: any number");
         arguments.real("patience-seconds", patience_seconds_, "s", 1, 36000,
                        "how long a rank waits for the others before it ends the run");
         if (cuda_) cuda_->options(arguments);
         arguments.heading("for tests");
-        arguments.choice("break", broken_, {"no", "value", "halo", "colour", "nan"},
-                         "a wrong value in the matrix, wrong values from other ranks, a wrong colour, or not a number "
-                         "in the right-hand side: the tests of validity must fail");
-        arguments.choice("die", die_, {"no", "kill", "stop"}, "what the last rank does to itself while sets are timed");
+        arguments.choice(
+            "break", broken_, {"no", "value", "halo", "colour", "nan"},
+            "a wrong value in the matrix, wrong values from other ranks, a wrong colour, or not a number "
+            "in the right-hand side: the tests of validity must fail");
+        arguments.choice("die", die_, {"no", "kill", "stop"},
+                         "what the last rank does to itself while sets are timed");
     }
 
     void prepare(const tenken::Arguments& arguments) override {
@@ -106,13 +111,14 @@ class Hpcg : public tenken::Program {
         for (std::size_t axis = 0; axis < 3; ++axis) {
             if (local_[axis] == 0) local_[axis] = local_[0];
             if (local_[axis] % 8 != 0 || local_[axis] < 16) {
-                throw arguments.error(names[axis], "a multiple of 8 from 16 on, so that three levels can be halved");
+                throw arguments.error(names[axis],
+                                      "a multiple of 8 from 16 on, so that three levels can be halved");
             }
             outcome_.local[axis] = static_cast<int>(local_[axis]);
         }
         if (degenerate(outcome_.local)) {
-            throw arguments.error("nx", "sides of which none is below an eighth of another: asked " +
-                                            text_of(outcome_.local));
+            throw arguments.error(
+                "nx", "sides of which none is below an eighth of another: asked " + text_of(outcome_.local));
         }
         choose_shape(arguments);
         outcome_.ranks = ranks_.size();
@@ -155,8 +161,9 @@ class Hpcg : public tenken::Program {
         const bool none = shape_[0] == 0 && shape_[1] == 0 && shape_[2] == 0;
         if (!none && given != ranks_.size()) {
             throw arguments.error("npx", "three numbers whose product is the number of ranks, " +
-                                             std::to_string(ranks_.size()) + ": asked " + std::to_string(shape_[0]) +
-                                             " x " + std::to_string(shape_[1]) + " x " + std::to_string(shape_[2]));
+                                             std::to_string(ranks_.size()) + ": asked " +
+                                             std::to_string(shape_[0]) + " x " + std::to_string(shape_[1]) +
+                                             " x " + std::to_string(shape_[2]));
         }
         outcome_.shape = none ? shape_of_ranks(ranks_.size(), outcome_.local)
                               : std::array<int, 3>{static_cast<int>(shape_[0]), static_cast<int>(shape_[1]),
@@ -178,7 +185,8 @@ class Hpcg : public tenken::Program {
     std::vector<double> dot_rates() {
         ranks_.alive("dot product");
         ranks_.barrier();
-        std::vector<double> rates = backend_->dot_rates(static_cast<long>(run_->repetitions), run_->warmup_seconds);
+        std::vector<double> rates =
+            backend_->dot_rates(static_cast<long>(run_->repetitions), run_->warmup_seconds);
         ranks_.sum(rates.data(), static_cast<int>(rates.size()));
         return rates;
     }
@@ -348,7 +356,8 @@ class Hpcg : public tenken::Program {
             return tenken::Limit::unknown("the matrix is smaller than 4 x the last-level cache");
         }
         char basis[160];
-        std::snprintf(basis, sizeof basis, "measured: dot bandwidth in this run over %.3f B a counted operation",
+        std::snprintf(basis, sizeof basis,
+                      "measured: dot bandwidth in this run over %.3f B a counted operation",
                       bytes / operations);
         return tenken::Limit::known(dot_gbs * operations / bytes, "GFLOP/s", basis);
     }
@@ -398,8 +407,8 @@ class Hpcg : public tenken::Program {
         const tenken::Limit none = tenken::Limit::unknown("a time of setting up");
         add_total("setup", 1e3 * outcome_.setup_seconds, none, "ms", tenken::Direction::lower);
         add_total("optimise", 1e3 * outcome_.optimise_seconds, none, "ms", tenken::Direction::lower);
-        add_total("iterations", outcome_.needed_iterations, tenken::Limit::unknown("a count of iterations"), "1",
-                  tenken::Direction::lower);
+        add_total("iterations", outcome_.needed_iterations, tenken::Limit::unknown("a count of iterations"),
+                  "1", tenken::Direction::lower);
         add_total("of_dot", operations.total() / outcome_.total_seconds / 1e9 / (dot_gbs / 4.70),
                   tenken::Limit::unknown("a ratio"), "1");
 
@@ -419,14 +428,15 @@ class Hpcg : public tenken::Program {
         document.path("gbs.cycle", iterations * bytes_.cycle / outcome_.phases.cycle / 1e9);
         document.path("gbs.vectors", iterations * bytes_.vectors / outcome_.phases.vectors / 1e9);
         const bool long_enough = outcome_.total_seconds >= official_seconds;
-        document.path("official_time",
-                      long_enough ? "yes" : "no: an official run takes 1800 s, this one " +
-                                                std::to_string(outcome_.total_seconds) + " s");
+        document.path("official_time", long_enough ? "yes"
+                                                   : "no: an official run takes 1800 s, this one " +
+                                                         std::to_string(outcome_.total_seconds) + " s");
         const double used = bytes_of_row * static_cast<double>(parts_[0].box.rows());
         const double share = used / static_cast<double>(backend_->all_bytes());
-        document.path("official_memory", share >= 0.25 ? "yes"
-                                                       : "no: an official run fills a quarter of the memory, this one " +
-                                                             std::to_string(100 * share) + " %");
+        document.path("official_memory",
+                      share >= 0.25 ? "yes"
+                                    : "no: an official run fills a quarter of the memory, this one " +
+                                          std::to_string(100 * share) + " %");
         if (ranks_.rank() == 0 && !file_.empty()) write_file();
     }
 

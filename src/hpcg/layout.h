@@ -1,5 +1,5 @@
-// The matrix as the optimised solver wants it: rows and columns in the order of their colours, sliced ELL, the lower
-// and the upper part apart.
+// The matrix as the optimised solver wants it: rows and columns in the order of their colours, sliced ELL,
+// the lower and the upper part apart.
 #pragma once
 
 #include <algorithm>
@@ -142,8 +142,8 @@ struct FillSlices {
             const int column = sorting.rows.neighbour(row, k);
             const Side side = sorting.side(row, column);
             if (side == Side::diagonal) continue;
-            const int to = column < sorting.rows.rows ? position_of_row[column]
-                                                      : positions + column - sorting.rows.rows;
+            const int to =
+                column < sorting.rows.rows ? position_of_row[column] : positions + column - sorting.rows.rows;
             const double value = sorting.rows.values[sorting.rows.at(row, k)];
             if (side == Side::lower) {
                 put(lower_columns, lower_values, lower, in_lower++, to, value);
@@ -194,14 +194,15 @@ struct CountJoined {
     }
 };
 
-/// Whether two coarse points are neighbours, or two of the rows that are joined to the most of them: then those cannot
-/// share one colour.
+/// Whether two coarse points are neighbours, or two of the rows that are joined to the most of them: then
+/// those cannot share one colour.
 struct FindJoined {
     Rows rows;
     const unsigned char* apart;
     const unsigned char* joined;
     int most;
-    int* facts;  ///< [0]: coarse points that are neighbours, [2]: the other rows, [3]: how many of those there are
+    int* facts;  ///< [0]: coarse points that are neighbours, [2]: the other rows, [3]: how many of those
+                 ///< there are
     SPARSE_EVERYWHERE void operator()(int row) const {
         const bool coarse = apart[row] != 0;
         if (!coarse && joined[row] != most) return;
@@ -320,13 +321,13 @@ struct Layout {
     using Array = typename Runner::template Array<T>;
 
     int rows = 0;
-    int positions = 0;                ///< rows, each colour filled up to whole slices
+    int positions = 0;  ///< rows, each colour filled up to whole slices
     int halo = 0;
-    std::vector<int> first_slices;    ///< of each colour, and the end
+    std::vector<int> first_slices;  ///< of each colour, and the end
     int clashes = 0;
     std::int64_t lower_places = 0;
     std::int64_t upper_places = 0;
-    std::int64_t coarse_places = 0;   ///< of the upper ones, those that a post-smoothing sweep reads
+    std::int64_t coarse_places = 0;  ///< of the upper ones, those that a post-smoothing sweep reads
     Array<int> position_of_row;
     Array<int> row_of_position;
     Array<std::int64_t> lower_offsets;
@@ -337,7 +338,7 @@ struct Layout {
     Array<double> lower_values;
     Array<double> upper_values;
     Array<double> diagonal;
-    Array<int> interleaved;           ///< slices so that those of neighbouring rows are near each other
+    Array<int> interleaved;  ///< slices so that those of neighbouring rows are near each other
 
     int colours() const { return static_cast<int>(first_slices.size()) - 1; }
     int slices() const { return first_slices.back(); }
@@ -345,8 +346,8 @@ struct Layout {
     Slices upper() const { return {upper_offsets.data(), upper_columns.data(), upper_values.data()}; }
 };
 
-/// Slices in the order in which a product reads them: an equal share of each colour after the other, so that the
-/// vector's elements around one place are read while they are in the cache.
+/// Slices in the order in which a product reads them: an equal share of each colour after the other, so that
+/// the vector's elements around one place are read while they are in the cache.
 inline std::vector<int> interleave(const std::vector<int>& first_slices, int shares) {
     std::vector<int> order;
     order.reserve(static_cast<std::size_t>(first_slices.back()));
@@ -361,14 +362,15 @@ inline std::vector<int> interleave(const std::vector<int>& first_slices, int sha
     return order;
 }
 
-/// An order of the colours in which Gauss-Seidel converges well: the last colour stays the last; the one that is
-/// coupled to it by the most entries comes first; in between, colours that many entries join follow each other in
-/// pairs, and each pair begins with the one of its two that is coupled least to the pair before.
+/// An order of the colours in which Gauss-Seidel converges well: the last colour stays the last; the one that
+/// is coupled to it by the most entries comes first; in between, colours that many entries join follow each
+/// other in pairs, and each pair begins with the one of its two that is coupled least to the pair before.
 /// @param counts entries by two colours, `colours` x `colours`
 /// @return the new place of each colour
 inline std::vector<int> order_colours(const std::vector<int>& counts, int colours) {
     const auto coupling = [&](int a, int b) {
-        return counts[static_cast<std::size_t>(a) * static_cast<std::size_t>(colours) + static_cast<std::size_t>(b)];
+        return counts[static_cast<std::size_t>(a) * static_cast<std::size_t>(colours) +
+                      static_cast<std::size_t>(b)];
     };
     std::vector<int> place(static_cast<std::size_t>(colours), -1);
     const int last = colours - 1;
@@ -447,8 +449,8 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
     std::vector<int> found(4);
     auto joined = runner.template make<unsigned char>(count);
     if (coarse_rows != nullptr) {
-        // Coarse points come last: their residual after the backward sweep is what the coarser level works on, and it
-        // is zero in the first colour.
+        // Coarse points come last: their residual after the backward sweep is what the coarser level works
+        // on, and it is zero in the first colour.
         runner.each(coarse_count, MarkRows{coarse_rows, apart.data()});
         auto facts = runner.template make<int>(4);
         runner.each(rows.rows, CountJoined{rows, apart.data(), joined.data(), facts.data()});
@@ -461,23 +463,27 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
     const int rows_to_colour = rows.rows - (keep_apart ? coarse_count : 0);
     int number = colour(BeginColours{kept, nullptr, 0, colours.data()}, rows_to_colour);
     if (number > regular_colours && keep_apart && found[1] > 0 && found[2] == 0) {
-        // The numbering follows no pattern. What stands opposite the coarse points gets the first colour, as it would in
-        // one that does: far fewer iterations are needed then.
-        number = colour(BeginColours{kept, joined.data(), found[1], colours.data()}, rows_to_colour - found[3]);
+        // The numbering follows no pattern. What stands opposite the coarse points gets the first colour, as
+        // it would in one that does: far fewer iterations are needed then.
+        number =
+            colour(BeginColours{kept, joined.data(), found[1], colours.data()}, rows_to_colour - found[3]);
     }
     if (number > sparse::most_colours - 2) throw std::runtime_error("the matrix needs more than 252 colours");
     if (keep_apart) runner.each(rows.rows, EndColours{colours.data(), number++});
-    constexpr int few_colours = 16;  // more of them come from an irregular graph, where no order is better than another
+    constexpr int few_colours =
+        16;  // more of them come from an irregular graph, where no order is better than another
     if (number <= few_colours) {
         constexpr int samples = 8192;
         auto counts = runner.template make<int>(static_cast<std::size_t>(number * number));
         runner.each(samples, CountCouplings{rows, colours.data(), number, counts.data()});
-        const auto places = runner.upload(order_colours(runner.download(counts.data(), counts.size()), number));
+        const auto places =
+            runner.upload(order_colours(runner.download(counts.data(), counts.size()), number));
         runner.each(rows.rows, Recolour{places.data(), colours.data()});
     }
     if (spoil) runner.each(1, SpoilColour{rows, colours.data()});
 
-    auto next = runner.template make<int>(static_cast<std::size_t>(number) * static_cast<std::size_t>(chunks));
+    auto next =
+        runner.template make<int>(static_cast<std::size_t>(number) * static_cast<std::size_t>(chunks));
     runner.each(chunks, CountColours{colours.data(), rows.rows, chunks, next.data()});
     std::vector<int> places = runner.download(next.data(), next.size());
     int position = 0;
@@ -508,13 +514,13 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
     out.coarse_width = runner.template make<int>(slices);
     auto upper_width = runner.template make<int>(slices);
     auto clashes = runner.template make<int>(1);
-    runner.each(out.positions,
-                CountEntries{sorting, out.row_of_position.data(), height, lower_width.data(),
-                             out.coarse_width.data(), upper_width.data(), clashes.data()});
+    runner.each(out.positions, CountEntries{sorting, out.row_of_position.data(), height, lower_width.data(),
+                                            out.coarse_width.data(), upper_width.data(), clashes.data()});
     out.clashes = runner.fetch(clashes.data());
     const std::vector<int> coarse_widths = runner.download(out.coarse_width.data(), slices);
     out.lower_offsets = offsets_of(runner, runner.download(lower_width.data(), slices), {}, height);
-    out.upper_offsets = offsets_of(runner, runner.download(upper_width.data(), slices), coarse_widths, height);
+    out.upper_offsets =
+        offsets_of(runner, runner.download(upper_width.data(), slices), coarse_widths, height);
     out.lower_places = runner.fetch(out.lower_offsets.data() + slices);
     out.upper_places = runner.fetch(out.upper_offsets.data() + slices);
     for (int width : coarse_widths) out.coarse_places += std::int64_t{width} * height;
@@ -528,7 +534,8 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
                            out.positions, out.lower_offsets.data(), out.lower_columns.data(),
                            out.lower_values.data(), out.upper_offsets.data(), out.coarse_width.data(),
                            out.upper_columns.data(), out.upper_values.data(), out.diagonal.data()});
-    out.interleaved = runner.upload(interleave(out.first_slices, std::max(1, out.slices() / out.colours() / 64)));
+    out.interleaved =
+        runner.upload(interleave(out.first_slices, std::max(1, out.slices() / out.colours() / 64)));
     return out;
 }
 

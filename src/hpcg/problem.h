@@ -19,9 +19,9 @@ struct ProblemLevel {
     Array<double> values;
     Array<unsigned char> lengths;
     Array<double> diagonal;
-    Array<std::int64_t> ids;         ///< on the finest level
+    Array<std::int64_t> ids;  ///< on the finest level
     Array<int> rows_to_send;
-    Array<int> fine_of_coarse;       ///< empty on the coarsest level
+    Array<int> fine_of_coarse;  ///< empty on the coarsest level
     int coarse_rows = 0;
 };
 
@@ -82,8 +82,9 @@ Problem<Runner> shuffled(Runner& runner, const Problem<Runner>& from, std::uint6
         const ProblemLevel<Runner>& old = from.levels[l];
         problem.levels.push_back(make_level(runner, old.rows.rows, old.halo, l == 0));
         ProblemLevel<Runner>& level = problem.levels.back();
-        runner.each(old.rows.rows, ShuffleRows{old.rows, level.rows, old.diagonal.data(), level.diagonal.data(),
-                                               old.ids.data(), level.ids.data(), shuffle_of(l)});
+        runner.each(old.rows.rows,
+                    ShuffleRows{old.rows, level.rows, old.diagonal.data(), level.diagonal.data(),
+                                old.ids.data(), level.ids.data(), shuffle_of(l)});
         level.rows_to_send = runner.template make<int>(static_cast<std::size_t>(old.halo.points));
         runner.each(old.halo.points,
                     ShuffleList{old.rows_to_send.data(), level.rows_to_send.data(), shuffle_of(l)});
@@ -105,8 +106,10 @@ struct RandomOfRow {
     double* to;
     SPARSE_EVERYWHERE void operator()(int i) const {
         const int row = row_of == nullptr ? i : row_of[i];
-        to[i] = row < 0 ? 0
-                        : 1 + sparse::unit_real(sparse::mixed_bits(seed, static_cast<std::uint64_t>(ids[row]), 0));
+        to[i] =
+            row < 0
+                ? 0
+                : 1 + sparse::unit_real(sparse::mixed_bits(seed, static_cast<std::uint64_t>(ids[row]), 0));
     }
 };
 
@@ -125,7 +128,8 @@ struct RightHandSide {
     }
 };
 
-/// HPCG's spectral test: the diagonal and b times 10^6, in the first nine rows of the whole problem times 2 to 10 more.
+/// HPCG's spectral test: the diagonal and b times 10^6, in the first nine rows of the whole problem times 2
+/// to 10 more.
 struct Exaggerate {
     const int* row_of;
     const std::int64_t* ids;
@@ -159,6 +163,20 @@ struct ErrorOfRow {
         if (row_of != nullptr && row_of[i] < 0) return 0;
         const double error = x[i] - 1;
         return error < 0 ? -error : error;
+    }
+};
+
+/// Changes the first entry from `from` on that is not a filled-in place.
+struct SpoilEntry {
+    double* values;
+    std::int64_t from;
+    std::int64_t end;
+    SPARSE_EVERYWHERE void operator()(int) const {
+        for (std::int64_t at = from; at < end; ++at) {
+            if (values[at] == 0) continue;
+            values[at] *= 1 + 1.0 / 4096;
+            return;
+        }
     }
 };
 

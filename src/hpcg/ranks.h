@@ -33,7 +33,8 @@ class Ranks : public tenken::Team {
         (void)numbers;
         (void)count;
     }
-    /// Sends each neighbour its part of `send`, receives its part of `receive`; MPI must be able to reach both.
+    /// Sends each neighbour its part of `send`, receives its part of `receive`; MPI must be able to reach
+    /// both.
     virtual void exchange(const Halo& halo, const double* send, double* receive) {
         (void)halo;
         (void)send;

@@ -58,7 +58,8 @@ std::string report_text(const Outcome& run) {
     lines.count("Threads per processes", run.threads);
     const char* const axes[3] = {"x", "y", "z"};
     lines.section("Global Problem Dimensions");
-    for (std::size_t a = 0; a < 3; ++a) lines.count(std::string("Global n") + axes[a], run.shape[a] * run.local[a]);
+    for (std::size_t a = 0; a < 3; ++a)
+        lines.count(std::string("Global n") + axes[a], run.shape[a] * run.local[a]);
     lines.section("Processor Dimensions");
     for (std::size_t a = 0; a < 3; ++a) lines.count(std::string("np") + axes[a], run.shape[a]);
     lines.section("Local Domain Dimensions");
@@ -140,7 +141,8 @@ std::string report_text(const Outcome& run) {
     lines.put("Total with convergence and optimization phase overhead", run.rating());
     lines.section("User Optimization Overheads");
     lines.put("Optimization phase time (sec)", run.optimise_seconds);
-    lines.put("Optimization phase time vs reference SpMV+MG time", run.optimise_seconds / run.reference_seconds);
+    lines.put("Optimization phase time vs reference SpMV+MG time",
+              run.optimise_seconds / run.reference_seconds);
     if (run.ranks > 1) {
         lines.section("DDOT Timing Variations");
         lines.put("Min DDOT MPI_Allreduce time", run.reduce_least);
@@ -150,8 +152,9 @@ std::string report_text(const Outcome& run) {
     lines.section("Final Summary");
     if (run.valid()) {
         lines.put("HPCG result is VALID with a GFLOP/s rating of", run.rating());
-        lines.put("HPCG 2.4 rating for historical reasons is",
-                  run.with_convergence() / (run.total_seconds + run.sets() * run.optimise_seconds / 10) / 1e9);
+        lines.put(
+            "HPCG 2.4 rating for historical reasons is",
+            run.with_convergence() / (run.total_seconds + run.sets() * run.optimise_seconds / 10) / 1e9);
         if (run.total_seconds < official_seconds) {
             lines.put("Results are valid but execution time (sec) is", run.total_seconds);
             lines.put("Official results execution time (sec) must be at least", official_seconds);

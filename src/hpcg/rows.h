@@ -13,8 +13,8 @@ namespace hpcg {
 
 constexpr int most_entries_of_row = 27;
 
-/// Rows of the matrix; also the graph that orders are found from. Nothing here knows of a grid: any matrix with a
-/// symmetric pattern may stand here. Columns from `rows` on are those of other ranks.
+/// Rows of the matrix; also the graph that orders are found from. Nothing here knows of a grid: any matrix
+/// with a symmetric pattern may stand here. Columns from `rows` on are those of other ranks.
 struct Rows {
     int rows;
     std::int64_t row_stride;   ///< between the same entries of neighbouring rows
@@ -93,8 +93,8 @@ struct GenerateCoarse {
     }
 };
 
-/// A permutation of [0, count) by a seed: four rounds of a Feistel network over the next power of 4, walked on until
-/// the number is below `count`. Every thread can take its own step; no table is needed.
+/// A permutation of [0, count) by a seed: four rounds of a Feistel network over the next power of 4, walked
+/// on until the number is below `count`. Every thread can take its own step; no table is needed.
 struct Shuffle {
     int count;
     int half_bits;
@@ -106,7 +106,8 @@ struct Shuffle {
         return shuffle;
     }
     SPARSE_EVERYWHERE std::uint32_t mixed(std::uint32_t half, int round) const {
-        return static_cast<std::uint32_t>(sparse::mixed_bits(seed, half, static_cast<std::uint64_t>(round)) >> 32);
+        return static_cast<std::uint32_t>(sparse::mixed_bits(seed, half, static_cast<std::uint64_t>(round)) >>
+                                          32);
     }
     SPARSE_EVERYWHERE int operator()(int place) const {
         const std::uint32_t mask = (1u << half_bits) - 1;

@@ -1,4 +1,5 @@
-// Conjugate gradients with multigrid on one Runner: what the solver in the given order and the optimised one share.
+// Conjugate gradients with multigrid on one Runner: what the solver in the given order and the optimised one
+// share.
 #pragma once
 
 #include <cmath>
@@ -15,7 +16,8 @@ namespace hpcg {
 /// Where sums of CG stand among the scalars of a Runner.
 enum Scalar { rz_even, rz_odd, p_ap, r_r, any_sum, scalars };
 
-/// What both orders have in common: the vectors of CG, and everything but the product and the multigrid cycle.
+/// What both orders have in common: the vectors of CG, and everything but the product and the multigrid
+/// cycle.
 template <typename Runner>
 class Solver : public Engine {
   public:
@@ -34,12 +36,14 @@ class Solver : public Engine {
 
     void direction(int k) override {
         runner_.mark(Phase::vectors);
-        runner_.each(elements_, Direction{z(), p_.data(), scalar(rz_of(k)), k == 1 ? nullptr : scalar(rz_of(k - 1))});
+        runner_.each(elements_,
+                     Direction{z(), p_.data(), scalar(rz_of(k)), k == 1 ? nullptr : scalar(rz_of(k - 1))});
     }
 
     void advance(int k) override {
         runner_.mark(Phase::vectors);
-        runner_.sum(elements_, Advance{p_.data(), product_.data(), x_.data(), r_.data(), scalar(rz_of(k)), scalar(p_ap)},
+        runner_.sum(elements_,
+                    Advance{p_.data(), product_.data(), x_.data(), r_.data(), scalar(rz_of(k)), scalar(p_ap)},
                     scalar(r_r));
         all_sum(r_r);
     }
@@ -159,8 +163,8 @@ class Solver : public Engine {
     bool spoil_halo_ = false;
 };
 
-// The solver in the given order, as the reference of HPCG does it: rows in turn, each sweep over the whole matrix.
-// Rows that do not wait for each other are done at once, which changes nothing.
+// The solver in the given order, as the reference of HPCG does it: rows in turn, each sweep over the whole
+// matrix. Rows that do not wait for each other are done at once, which changes nothing.
 
 struct GivenProduct {
     Rows rows;
@@ -227,7 +231,8 @@ class GivenOrder : public Solver<Runner> {
         for (std::size_t l = 0; l < problem.levels.size(); ++l) {
             const ProblemLevel<Runner>& given = problem.levels[l];
             Level level;
-            level.fronts = sparse::peel(runner_, given.rows, static_cast<sparse::Colour*>(nullptr), given.rows.rows);
+            level.fronts =
+                sparse::peel(runner_, given.rows, static_cast<sparse::Colour*>(nullptr), given.rows.rows);
             level.x = this->make(given.rows.rows + given.halo.points);
             if (l > 0) level.r = this->make(given.rows.rows);
             level.product = this->make(given.rows.rows);
@@ -255,8 +260,9 @@ class GivenOrder : public Solver<Runner> {
     void multiply() override {
         runner_.mark(Phase::product);
         halo_of(0, this->p_.data());
-        runner_.sum(this->elements_, GivenProduct{this->problem_.levels[0].rows, this->p_.data(),
-                                                  this->product_.data(), diagonal_.data()},
+        runner_.sum(this->elements_,
+                    GivenProduct{this->problem_.levels[0].rows, this->p_.data(), this->product_.data(),
+                                 diagonal_.data()},
                     this->scalar(p_ap));
         this->all_sum(p_ap);
     }
@@ -321,13 +327,15 @@ class GivenOrder : public Solver<Runner> {
         smooth(l, r);
         if (l + 1 == levels_.size()) return;
         halo_of(l, level.x.data());
-        runner_.sum(given.rows.rows, GivenProduct{given.rows, level.x.data(), level.product.data(), diagonal_of(l)},
+        runner_.sum(given.rows.rows,
+                    GivenProduct{given.rows, level.x.data(), level.product.data(), diagonal_of(l)},
                     this->scalar(any_sum));
         Level& coarse = levels_[l + 1];
-        runner_.each(given.coarse_rows, GivenRestrict{given.fine_of_coarse.data(), r, level.product.data(),
-                                                      coarse.r.data()});
+        runner_.each(given.coarse_rows,
+                     GivenRestrict{given.fine_of_coarse.data(), r, level.product.data(), coarse.r.data()});
         cycle(l + 1, coarse.r.data());
-        runner_.each(given.coarse_rows, GivenProlong{given.fine_of_coarse.data(), coarse.x.data(), level.x.data()});
+        runner_.each(given.coarse_rows,
+                     GivenProlong{given.fine_of_coarse.data(), coarse.x.data(), level.x.data()});
         smooth(l, r);
     }
 
@@ -346,7 +354,8 @@ class Optimised : public Solver<Runner> {
   public:
     /// Lays the problem out anew.
     /// @param spoil_colour for --inject-fault
-    static std::unique_ptr<Optimised> make_from(Runner& runner, const Problem<Runner>& problem, bool spoil_colour) {
+    static std::unique_ptr<Optimised> make_from(Runner& runner, const Problem<Runner>& problem,
+                                                bool spoil_colour) {
         std::vector<Layout<Runner>> layouts;
         for (std::size_t l = 0; l < problem.levels.size(); ++l) {
             const ProblemLevel<Runner>& given = problem.levels[l];
@@ -396,14 +405,16 @@ class Optimised : public Solver<Runner> {
 
     void spoil_value() override {
         Layout<Runner>& layout = levels_[0].layout;
-        runner_.each(1, SpoilDouble{layout.lower_values.data() + layout.lower_places / 2});
+        runner_.each(1, SpoilEntry{layout.lower_values.data(), layout.lower_places / 2, layout.lower_places});
     }
 
     PhaseBytes bytes() const override {
         constexpr double entry = sizeof(double) + sizeof(int);
         constexpr double number = sizeof(double);
         PhaseBytes bytes;
-        const auto positions_of = [](const Layout<Runner>& layout) { return static_cast<double>(layout.positions); };
+        const auto positions_of = [](const Layout<Runner>& layout) {
+            return static_cast<double>(layout.positions);
+        };
         const Layout<Runner>& fine = levels_[0].layout;
         const double all = positions_of(fine);
         // p: z, p, p; then x, x, p, r, r, A p
@@ -415,13 +426,15 @@ class Optimised : public Solver<Runner> {
             const double rows = positions_of(layout);
             const double lower = entry * static_cast<double>(layout.lower_places);
             const double upper = entry * static_cast<double>(layout.upper_places);
-            // Forward: r, diagonal, y written and read by later colours; backward: y, diagonal, x likewise, q.
+            // Forward: r, diagonal, y written and read by later colours; backward: y, diagonal, x likewise,
+            // q.
             bytes.cycle += lower + 4 * number * rows + upper + 4 * number * rows;
             if (l + 1 == levels_.size()) continue;
             const double coarse = static_cast<double>(this->problem_.levels[l].coarse_rows);
             // The lower part of coarse points, q once, what is found, and the correction written.
             bytes.cycle += number * rows + entry * (most_entries_of_row - 1) * coarse + 3 * number * coarse;
-            // Forward: r, diagonal, q, y' written and read, t, the correction; backward: t, diagonal, x twice.
+            // Forward: r, diagonal, q, y' written and read, t, the correction; backward: t, diagonal, x
+            // twice.
             bytes.cycle += number * rows + lower + entry * static_cast<double>(layout.coarse_places) +
                            6 * number * rows + number * coarse + upper + (l == 0 ? 5 : 4) * number * rows;
         }
@@ -460,9 +473,9 @@ class Optimised : public Solver<Runner> {
   private:
     struct Level {
         Layout<Runner> layout;
-        Array<double> r;           ///< on coarser levels
+        Array<double> r;  ///< on coarser levels
         Array<double> x;
-        Array<double> y;           ///< halo behind it
+        Array<double> y;  ///< halo behind it
         Array<double> t;
         Array<double> correction;  ///< zero but in coarse points
         Array<int> fine_positions;
@@ -495,9 +508,9 @@ class Optimised : public Solver<Runner> {
             const ProblemLevel<Runner>& given = problem.levels[l];
             Level& level = levels_[l];
             level.fine_positions = runner_.template make<int>(static_cast<std::size_t>(given.coarse_rows));
-            runner_.each(given.coarse_rows, MapList{given.fine_of_coarse.data(),
-                                                    level.layout.position_of_row.data(),
-                                                    level.fine_positions.data()});
+            runner_.each(given.coarse_rows,
+                         MapList{given.fine_of_coarse.data(), level.layout.position_of_row.data(),
+                                 level.fine_positions.data()});
             // Row k of the coarser level is the k-th coarse point.
             level.coarse_positions = runner_.template make<int>(static_cast<std::size_t>(given.coarse_rows));
             runner_.each(given.coarse_rows, CopyInts{levels_[l + 1].layout.position_of_row.data(),
@@ -522,7 +535,8 @@ class Optimised : public Solver<Runner> {
     void sweep_sum(std::size_t l, const Layout<Runner>& layout, int colour, const Op& op) {
         if (l > 0) return sweep(layout, colour, op);
         const int first = layout.first_slices[static_cast<std::size_t>(colour)];
-        runner_.sweep_sum(first, layout.first_slices[static_cast<std::size_t>(colour) + 1] - first, nullptr, op);
+        runner_.sweep_sum(first, layout.first_slices[static_cast<std::size_t>(colour) + 1] - first, nullptr,
+                          op);
     }
 
     void cycle(std::size_t l, const double* r) {
@@ -549,8 +563,8 @@ class Optimised : public Solver<Runner> {
         Level& coarse = levels_[l + 1];
         const int coarse_rows = this->problem_.levels[l].coarse_rows;
         this->exchange(halo, level.send, level.buffer, x, nullptr, -1, y_of_others);
-        runner_.each(coarse_rows, Restrict{lower, y, level.fine_positions.data(), level.coarse_positions.data(),
-                                           Runner::height, coarse.r.data()});
+        runner_.each(coarse_rows, Restrict{lower, y, level.fine_positions.data(),
+                                           level.coarse_positions.data(), Runner::height, coarse.r.data()});
         cycle(l + 1, coarse.r.data());
         runner_.each(coarse_rows, Prolong{coarse.x.data(), level.fine_positions.data(),
                                           level.coarse_positions.data(), level.correction.data()});
@@ -558,8 +572,9 @@ class Optimised : public Solver<Runner> {
 
         double* const t = level.t.data();
         for (int c = 0; c < last; ++c) {
-            sweep(layout, c, PostForward{lower, upper, layout.coarse_width.data(), level.correction.data(), r,
-                                         diagonal, y, t});
+            sweep(layout, c,
+                  PostForward{lower, upper, layout.coarse_width.data(), level.correction.data(), r, diagonal,
+                              y, t});
         }
         sweep_sum(l, layout, last, PostForwardLast{lower, y, r, diagonal, x});
         for (int c = last; c-- > 0;) sweep_sum(l, layout, c, PostBackward{upper, diagonal, t, r, x});

@@ -1,10 +1,11 @@
-// The passes over the matrix, each said once for the host and for GPUs: which parts of a row are summed up against
-// which vector, and what is made of the sums.
+// The passes over the matrix, each said once for the host and for GPUs: which parts of a row are summed up
+// against which vector, and what is made of the sums.
 //
 // With A = L + D + U in the order of the colours, a symmetric Gauss-Seidel step from zero is
 //     y = (r - L y) / D by ascending colours, then x = y - (U x) / D by descending ones,
-// because D y = r - L y holds already. q = (U x) / D = y - x is kept: the residual r - A x of a row is then (L q) less
-// what other ranks' values give, and the second step, from x + e, needs of U x only what e adds to it:
+// because D y = r - L y holds already. q = (U x) / D = y - x is kept: the residual r - A x of a row is then
+// (L q) less what other ranks' values give, and the second step, from x + e, needs of U x only what e adds to
+// it:
 //     t = (r - L y') / D,  y' = t - q - (U e) / D,  then x' = t - (U x') / D.
 // e is not zero in coarse points only, so U e reads the entries of U whose column is a coarse point.
 #pragma once
@@ -221,7 +222,8 @@ struct FillDoubles {
     SPARSE_EVERYWHERE void operator()(int place) const { to[place] = value; }
 };
 
-// Vectors of CG. `scalars` are numbers where the vectors are; a sum of one step is read by the next one there.
+// Vectors of CG. `scalars` are numbers where the vectors are; a sum of one step is read by the next one
+// there.
 
 /// p = z + beta p with beta = now / before; p = z where before is null.
 struct Direction {

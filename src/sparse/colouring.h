@@ -1,9 +1,9 @@
-// Orders found from the graph of a matrix: rows that wait for each other peeled off front by front, and a greedy
-// colouring that comes out the same with any number of threads, on the host and on a GPU.
+// Orders found from the graph of a matrix: rows that wait for each other peeled off front by front, and a
+// greedy colouring that comes out the same with any number of threads, on the host and on a GPU.
 //
-// A Graph is a value with the members rows, degree(r) and neighbour(r, k); neighbours outside [0, rows) are passed
-// over. A Runner runs functors: Array<T>, each(count, functor), each_counted(number, count, functor), fetch(array,
-// place), clear(array).
+// A Graph is a value with the members rows, degree(r) and neighbour(r, k); neighbours outside [0, rows) are
+// passed over. A Runner runs functors: Array<T>, each(count, functor), each_counted(number, count, functor),
+// fetch(array, place), clear(array).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ constexpr int most_colours = 254;
 /// Neighbours that are looked up at once: on a GPU the chain of loads is what a row waits for.
 constexpr int neighbours_at_once = 9;
 
-/// Fills `others` with the neighbours from `begin` on that are rows themselves; the row itself stands for none.
+/// Fills `others` with the neighbours from `begin` on that are rows themselves; the row itself stands for
+/// none.
 template <typename Graph>
 SPARSE_EVERYWHERE inline void load_neighbours(const Graph& graph, int row, int begin, int degree,
                                               int (&others)[neighbours_at_once]) {
@@ -57,7 +58,8 @@ SPARSE_EVERYWHERE inline int first_fit(const Graph& graph, int row, const Colour
 #endif
             for (int k = 0; k < neighbours_at_once; ++k) {
                 const int colour = found[k] - base;
-                if (others[k] != row && found[k] < apart_colour && colour >= 0 && colour < 64) taken |= 1ull << colour;
+                if (others[k] != row && found[k] < apart_colour && colour >= 0 && colour < 64)
+                    taken |= 1ull << colour;
             }
         }
         if (taken == ~0ull) continue;
@@ -70,8 +72,8 @@ SPARSE_EVERYWHERE inline int first_fit(const Graph& graph, int row, const Colour
 
 namespace detail {
 
-/// Counts the rows that each row waits for: its neighbours with a lower number. Those that wait for none are the
-/// first front.
+/// Counts the rows that each row waits for: its neighbours with a lower number. Those that wait for none are
+/// the first front.
 template <typename Graph>
 struct CountWaiting {
     Graph graph;
@@ -80,9 +82,7 @@ struct CountWaiting {
     int* order;
     int* front_size;
 
-    SPARSE_EVERYWHERE bool left_out(int row) const {
-        return colours != nullptr && colours[row] != no_colour;
-    }
+    SPARSE_EVERYWHERE bool left_out(int row) const { return colours != nullptr && colours[row] != no_colour; }
     SPARSE_EVERYWHERE void operator()(int row) const {
         if (left_out(row)) return;
         int count = 0;
@@ -136,18 +136,20 @@ struct PeelFront {
 
 }  // namespace detail
 
-/// Rows in fronts: a row comes after all of its neighbours with a lower number, and no two rows of a front are
-/// neighbours. Within a front the order may differ from run to run.
+/// Rows in fronts: a row comes after all of its neighbours with a lower number, and no two rows of a front
+/// are neighbours. Within a front the order may differ from run to run.
 template <typename Runner>
 struct Fronts {
     typename Runner::template Array<int> order;
     std::vector<int> begins;  ///< of the fronts in `order`, and the end
 };
 
-/// Peels the graph; with `colours` each row takes the least colour that its neighbours in earlier fronts left over,
-/// which is what going through the rows one by one would give. Rows that have a colour from the start keep it.
+/// Peels the graph; with `colours` each row takes the least colour that its neighbours in earlier fronts left
+/// over, which is what going through the rows one by one would give. Rows that have a colour from the start
+/// keep it.
 /// @param colours null, or a colour for each row; those to peel are no_colour
-/// @throws std::runtime_error when a row would need more than 254 colours, or the longest chain is beyond 2^20 rows
+/// @throws std::runtime_error when a row would need more than 254 colours, or the longest chain is beyond
+/// 2^20 rows
 template <typename Runner, typename Graph>
 Fronts<Runner> peel(Runner& runner, const Graph& graph, Colour* colours, int rows_to_peel) {
     constexpr int batch = 64;
@@ -201,12 +203,13 @@ void colour_rows(std::true_type, Runner&, const Graph& graph, Colour* colours, i
 
 }  // namespace detail
 
-/// Colours greedily by the numbers of the rows. A Runner with one_by_one goes through them in turn; others peel, with
-/// the same outcome.
+/// Colours greedily by the numbers of the rows. A Runner with one_by_one goes through them in turn; others
+/// peel, with the same outcome.
 /// @param colours of each row; rows_to_colour of them are no_colour, the others keep theirs
 template <typename Runner, typename Graph>
 void colour_rows(Runner& runner, const Graph& graph, Colour* colours, int rows_to_colour) {
-    detail::colour_rows(std::integral_constant<bool, Runner::one_by_one>(), runner, graph, colours, rows_to_colour);
+    detail::colour_rows(std::integral_constant<bool, Runner::one_by_one>(), runner, graph, colours,
+                        rows_to_colour);
 }
 
 }  // namespace sparse
