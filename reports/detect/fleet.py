@@ -1,0 +1,116 @@
+"""One campaign: who stands out among siblings that ought to be alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import lgamma, pi, sqrt
+
+import numpy as np
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+
+LEAST_SIBLINGS = 5  # fewer cannot tell who is the outlier
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """`order` has the indices of the outliers, worst first; `enough` is False where nobody was judged."""
+
+    enough: bool
+    order: np.ndarray
+    centre: float
+    scale: float
+    deviation: np.ndarray  # of every sibling from the centre, relative to it; negative is worse
+    limit: float  # relative deviation beyond which a single sibling would stand out
+
+
+def fleet_outliers(
+    values: np.ndarray,
+    higher_is_better: bool,
+    false_chance: float = 0.01,
+    relative_floor: float = 0.01,
+    most: float = 0.3,
+) -> Outliers:
+    """Siblings that are worse than the rest (not those that are better).
+
+    `values` (siblings,) of one metric, NaN where missing.  The generalised ESD test (Rosner 1983) with median
+    and MAD in place of mean and deviation, one-sided, in the logarithm where all values are positive; at
+    most the part `most` of the siblings can be outliers, `false_chance` is that of naming anybody when all
+    are alike. Nobody is named for less than `relative_floor`.  ValueError for anything but a vector.
+    """
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 1:
+        raise ValueError(f"values: {values.ndim} dimensions, expected one value a sibling")
+    there = np.flatnonzero(np.isfinite(values))
+    nobody = np.empty(0, int)
+    if len(there) < LEAST_SIBLINGS:
+        return Outliers(False, nobody, np.nan, np.nan, np.full(len(values), np.nan), np.nan)
+    use_log = bool(np.all(values[there] > 0))
+    centre = float(np.median(values[there]))
+    unit = 1.0 if use_log else max(abs(centre), np.finfo(float).tiny)
+    loss = np.full(len(values), np.nan)
+    loss[there] = np.log(values[there] / centre) if use_log else (values[there] - centre) / unit
+    if higher_is_better:
+        loss = -loss
+
+    remaining = there.tolist()
+    candidates: list[int] = []
+    statistics: list[bool] = []
+    first_scale, first_limit = np.nan, np.nan
+    for step in range(max(1, int(most * len(there)))):
+        sample = loss[remaining]
+        middle = float(np.median(sample))
+        scale = max(_scale(sample), relative_floor / 4)
+        limit = max(_critical(len(sample), false_chance) * scale, relative_floor)
+        if step == 0:
+            first_scale, first_limit = scale, limit
+        worst = int(np.argmax(sample))
+        statistics.append(bool(sample[worst] - middle > limit))
+        candidates.append(remaining.pop(worst))
+        if len(remaining) < LEAST_SIBLINGS - 1:
+            break
+    last = max((index + 1 for index, passed in enumerate(statistics) if passed), default=0)
+    named = np.array(candidates[:last], dtype=int)
+    order = named[np.argsort(-loss[named], kind="stable")] if last else nobody
+    relative = np.expm1(-loss if higher_is_better else loss) if use_log else (-loss if higher_is_better else loss)
+    return Outliers(True, order, centre, first_scale * abs(centre), relative, first_limit)
+
+
+def _scale(sample: np.ndarray) -> float:
+    """MAD as a standard deviation, corrected for small samples (Croux and Rousseeuw 1992)."""
+    n = len(sample)
+    small = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
+    factor = small.get(n, n / (n - 0.8))
+    return factor * 1.4826 * float(np.median(np.abs(sample - np.median(sample))))
+
+
+def _critical(n: int, false_chance: float) -> float:
+    """Deviations that the worst of n alike exceeds with this chance.
+
+    Rosner's bound uses Student's t with n - 2 degrees of freedom for the standard deviation; the MAD is worth
+    about half as many, fitted to 40,000 samples of each n from 5 to 128.
+    """
+    return student_quantile(1 - false_chance / n, 0.48 * (n - 1) + 0.5)
+
+
+@cache
+def student_quantile(probability: float, degrees: float) -> float:
+    """Quantile of Student's t by bisection on its distribution (numerical integration of the density)."""
+    low, high = 0.0, 1e4
+    for _ in range(80):
+        middle = (low + high) / 2
+        if _student_tail(middle, degrees) > 1 - probability:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _student_tail(t: float, degrees: float) -> float:
+    """P(T > t), t >= 0: with x = t tan-substituted, the integral of cos^(degrees-1) over an angle."""
+    angle = np.arctan2(sqrt(degrees), t)  # the tail is the angle from 0 to this one, of sin^(degrees - 1)
+    theta = angle * (_NODES + 1) / 2
+    integral = float(np.sum(_WEIGHTS * np.sin(theta) ** (degrees - 1)) * angle / 2)
+    log_norm = lgamma((degrees + 1) / 2) - lgamma(degrees / 2) - 0.5 * np.log(pi)
+    return float(np.exp(log_norm) * integral)
