@@ -9,6 +9,7 @@
 #include "common/cuda/verify.cuh"
 #include "common/gpu_limit.h"
 #include "common/gpu_selection.h"
+#include "common/program.h"
 #include "hpcg/backend.h"
 #include "hpcg/cuda_runner.cuh"
 #include "hpcg/solver.h"
@@ -36,6 +37,7 @@ class CudaBackend : public Backend {
             "exchange", way_, {"auto", "nccl", "mpi", "host"},
             "between GPUs: NCCL, an MPI that takes device pointers, or through the host; auto: NCCL "
             "where it is and every rank has a GPU of its own, else the host");
+        arguments.choice("share", share_, {"off", "on"}, "whether ranks may share a GPU; off: the run is waived then");
         arguments.choice("graph", graph_, {"on", "off"},
                          "whether the multigrid cycle is launched as one CUDA graph");
         arguments.integer("threads", threads_, 64, 256, "threads of a block in passes over the matrix");
@@ -58,6 +60,11 @@ class CudaBackend : public Backend {
                                          nvml_));
         gpu_->use();
         sharing_ = (static_cast<std::uint64_t>(ranks.local_size()) + indices.size() - 1) / indices.size();
+        if (sharing_ > 1 && share_ == "off") {
+            throw tenken::Waived(tenken::Waiver::needs_two_gpus,
+                                 std::to_string(ranks.local_size()) + " ranks on a node with " +
+                                     std::to_string(indices.size()) + " GPUs");
+        }
         ranks_ = &ranks;
     }
 
@@ -162,10 +169,11 @@ class CudaBackend : public Backend {
 
     std::string asked_ = "all";
     std::string way_ = "auto";
+    std::string share_ = "off";
     std::string graph_ = "on";
-    std::int64_t threads_ = 256;
-    std::string unroll_ = "8";
-    std::string caching_ = "streaming";
+    std::int64_t threads_ = 128;
+    std::string unroll_ = "4";
+    std::string caching_ = "retaining";
     Ranks* ranks_ = nullptr;
     std::uint64_t sharing_ = 1;
     std::string why_no_nvml_;
