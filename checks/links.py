@@ -11,7 +11,7 @@ from tenken.document import Document
 from tenken.verdict import Finding
 
 # Finds the NCCL that PyTorch or pip brought, where no library path has one.
-_FIND_NCCL = """if [ -z "$TENKEN_NCCL" ]; then for python in $(type -ap python3); do
+FIND_NCCL = """if [ -z "$TENKEN_NCCL" ]; then for python in $(type -ap python3); do
   TENKEN_NCCL=$("$python" -c 'import nvidia.nccl as n; print(n.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null) && break
 done; [ -r "$TENKEN_NCCL" ] && export TENKEN_NCCL || unset TENKEN_NCCL; fi"""
 
@@ -206,7 +206,7 @@ class Nccl(TenkenCheck):
     subjects = ["ranks"]
     on_gpus = True
     cores = 0
-    prerun_cmds = _FIND_NCCL.splitlines()
+    prerun_cmds = FIND_NCCL.splitlines()
 
     @run_after("setup")
     def set_sizes(self):

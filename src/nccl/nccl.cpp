@@ -17,7 +17,7 @@
 namespace nccl {
 
 #ifndef TENKEN_HAVE_MPI
-std::unique_ptr<Ranks> make_ranks() {
+std::unique_ptr<Ranks> make_ranks(const std::string&) {
     return std::unique_ptr<Ranks>(new Ranks);
 }
 #endif
@@ -238,7 +238,7 @@ class NcclProgram : public tenken::Program {
 }  // namespace nccl
 
 int main(int argc, char** argv) {
-    const std::unique_ptr<nccl::Ranks> ranks = nccl::make_ranks();
+    const std::unique_ptr<nccl::Ranks> ranks = nccl::make_ranks("nccl");
     nccl::NcclProgram program(*ranks);
     return tenken::run_program(program, argc, argv, *ranks);
 }

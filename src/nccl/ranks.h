@@ -15,6 +15,7 @@ class Ranks : public tenken::Team {
     virtual int processes() const { return 1; }
     /// The place of this process among those of its node.
     virtual int local_process() const { return 0; }
+    virtual int local_processes() const { return 1; }
     virtual std::vector<std::string> nodes() const { return {}; }
     virtual std::string library() const { return ""; }
     /// Rank 0's bytes, in every process.
@@ -24,9 +25,12 @@ class Ranks : public tenken::Team {
     virtual std::vector<double> largest(std::vector<double> mine) { return mine; }
     virtual void barrier() {}
     virtual void alive(const std::string& doing) { (void)doing; }
+    /// Seconds without alive() after which a process gives up.
+    virtual void set_patience(double seconds) { (void)seconds; }
 };
 
 /// Those of MPI when a launcher of MPI has started this process, else this process alone.
-std::unique_ptr<Ranks> make_ranks();
+/// @param program its name, which begins messages
+std::unique_ptr<Ranks> make_ranks(const std::string& program);
 
 }  // namespace nccl

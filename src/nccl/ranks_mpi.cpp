@@ -7,6 +7,8 @@ namespace {
 
 class MpiRanks : public Ranks {
   public:
+    explicit MpiRanks(const std::string& program) : world_(program) {}
+
     void begin() override { world_.begin(); }
     bool speaks() const override { return world_.speaks(); }
     State agree(const State& mine) override { return world_.agree(mine); }
@@ -19,6 +21,7 @@ class MpiRanks : public Ranks {
     int process() const override { return world_.rank(); }
     int processes() const override { return world_.size(); }
     int local_process() const override { return world_.local_rank(); }
+    int local_processes() const override { return world_.local_size(); }
     std::vector<std::string> nodes() const override { return world_.nodes(); }
     std::string library() const override { return tenken::mpi::World::library(); }
     std::string broadcast(const std::string& bytes) override { return world_.broadcast(bytes); }
@@ -26,15 +29,16 @@ class MpiRanks : public Ranks {
     std::vector<double> largest(std::vector<double> mine) override { return world_.largest(std::move(mine)); }
     void barrier() override { world_.barrier(); }
     void alive(const std::string& doing) override { world_.alive(doing); }
+    void set_patience(double seconds) override { world_.set_patience(seconds); }
 
   private:
-    tenken::mpi::World world_{"nccl"};
+    tenken::mpi::World world_;
 };
 
 }  // namespace
 
-std::unique_ptr<Ranks> make_ranks() {
-    return std::unique_ptr<Ranks>(tenken::mpi::launched_rank() >= 0 ? new MpiRanks : new Ranks);
+std::unique_ptr<Ranks> make_ranks(const std::string& program) {
+    return std::unique_ptr<Ranks>(tenken::mpi::launched_rank() >= 0 ? new MpiRanks(program) : new Ranks);
 }
 
 }  // namespace nccl

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -89,6 +90,65 @@ def run(build_dir: Path, tmp_path: Path, schema: jsonschema.Draft202012Validator
         if file.exists():
             text = file.read_text()
             document = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
+            schema.validate(document)
+        return Outcome(done.returncode, done.stdout, done.stderr, document)
+
+    return run_program
+
+
+@pytest.fixture(scope="session")
+def mpi() -> dict[str, str]:
+    """The environment with an MPI: the one that is here, else the wheel's, fetched once into .cache."""
+    if (
+        subprocess.run(
+            ["sh", "-c", ". scripts/mpi.sh; tenken_has_mpi"], cwd=ROOT, env={**os.environ, "TENKEN_NO_MPI": "1"}
+        ).returncode
+        == 0
+    ):
+        return dict(os.environ)
+    venv = ROOT / ".cache" / "tests-mpi"
+    file = venv / "bin" / "tenken-mpi.env"
+    if not file.is_file():
+        (venv / "bin").mkdir(parents=True, exist_ok=True)
+        checked([sys.executable, "-m", "toolchains.mpi", str(venv)])
+    told = subprocess.run(["sh", "-c", f". '{file}'; env -0"], capture_output=True, text=True, check=True).stdout
+    return dict(entry.split("=", 1) for entry in told.split("\0") if "=" in entry)
+
+
+@pytest.fixture(scope="session")
+def mpi_build(mpi: dict[str, str]) -> Path:
+    """The programs built with that MPI and nothing else."""
+    folder = ROOT / ".cache" / "tests-mpi-build"
+    before = dict(os.environ)
+    os.environ.update(mpi)
+    try:
+        configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_MPI=ON", "-DTENKEN_TESTS=OFF")
+        build(folder)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    return folder
+
+
+@pytest.fixture
+def run_ranks(
+    mpi_build: Path, mpi: dict[str, str], tmp_path: Path, schema: jsonschema.Draft202012Validator
+) -> Callable[..., Outcome]:
+    """run_ranks("mpi_p2p", 4, "--tests", "latency") on 4 ranks of this machine."""
+
+    def run_program(program: str, ranks: int, *arguments: str, **more: str) -> Outcome:
+        file = tmp_path / "document.json"
+        file.unlink(missing_ok=True)
+        env = {**mpi, "OMP_NUM_THREADS": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
+        env |= {
+            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            **more,
+        }
+        command = ["mpirun", "-n", str(ranks), str(mpi_build / "bin" / program), "--json", str(file), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+        document = json.loads(file.read_text()) if file.exists() else None
+        if document is not None:
             schema.validate(document)
         return Outcome(done.returncode, done.stdout, done.stderr, document)
 

@@ -94,7 +94,7 @@ def test_metrics_are_those_of_metrics_yaml(run: Callable[..., Outcome]) -> None:
         (("--break", "colour"), "verification: symmetry of the multigrid cycle, departure"),
         (("--break", "nan"), "verification: scaled residuals of all sets, variance: error nan"),
         (("--inject-fault", "element"), "verification: residual b - A x against the one of the iterations"),
-        (("--inject-fault", "sample"), "dot.host"),
+        (("--inject-fault", "sample"), "metric dot.host"),
     ],
 )
 def test_what_is_broken_on_purpose_fails(run: Callable[..., Outcome], how: tuple[str, ...], says: str) -> None:

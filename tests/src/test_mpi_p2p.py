@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
+from functools import partial
 
-import jsonschema
 import pytest
 
-from tests.src.conftest import ROOT, Outcome, build, checked, configure
+from tests.src.conftest import ROOT, Outcome
 
 pytestmark = pytest.mark.build
 
@@ -21,63 +16,10 @@ QUICK = ("--repetitions", "5", "--warmup-seconds", "0", "--most-bytes", "4Ki", "
 TESTS = ["latency", "bandwidth", "bidirectional", "message_rate", "allreduce", "alltoall", "bcast"]
 
 
-@pytest.fixture(scope="session")
-def mpi() -> dict[str, str]:
-    """The environment with an MPI: the one that is here, else the wheel's, fetched once into .cache."""
-    if (
-        subprocess.run(
-            ["sh", "-c", ". scripts/mpi.sh; tenken_has_mpi"], cwd=ROOT, env={**os.environ, "TENKEN_NO_MPI": "1"}
-        ).returncode
-        == 0
-    ):
-        return dict(os.environ)
-    venv = ROOT / ".cache" / "tests-mpi"
-    file = venv / "bin" / "tenken-mpi.env"
-    if not file.is_file():
-        (venv / "bin").mkdir(parents=True, exist_ok=True)
-        checked([sys.executable, "-m", "toolchains.mpi", str(venv)])
-    told = subprocess.run(["sh", "-c", f". '{file}'; env -0"], capture_output=True, text=True, check=True).stdout
-    return dict(entry.split("=", 1) for entry in told.split("\0") if "=" in entry)
-
-
-@pytest.fixture(scope="session")
-def program(mpi: dict[str, str]) -> Iterator[Path]:
-    """mpi_p2p built with that MPI and nothing else."""
-    folder = ROOT / ".cache" / "tests-mpi-build"
-    before = dict(os.environ)
-    os.environ.update(mpi)
-    try:
-        configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_MPI=ON", "-DTENKEN_TESTS=OFF")
-        build(folder)
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-    yield folder / "bin" / "mpi_p2p"
-
-
 @pytest.fixture
-def run(
-    program: Path, mpi: dict[str, str], tmp_path: Path, schema: jsonschema.Draft202012Validator
-) -> Callable[..., Outcome]:
+def run(run_ranks: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """run(4, "--tests", "latency") on 4 ranks."""
-
-    def run_ranks(ranks: int, *arguments: str, **more: str) -> Outcome:
-        file = tmp_path / "document.json"
-        file.unlink(missing_ok=True)
-        env = {**mpi, "OMP_NUM_THREADS": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
-        env |= {
-            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            **more,
-        }
-        command = ["mpirun", "-n", str(ranks), str(program), "--json", str(file), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
-        document = json.loads(file.read_text()) if file.exists() else None
-        if document is not None:
-            schema.validate(document)
-        return Outcome(done.returncode, done.stdout, done.stderr, document)
-
-    return run_ranks
+    return partial(run_ranks, "mpi_p2p")
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])

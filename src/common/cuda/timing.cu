@@ -21,8 +21,12 @@ __global__ void hold(const volatile unsigned* flag, unsigned ticket) {
 
 }  // namespace
 
-Stream::Stream() {
-    TENKEN_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+Stream::Stream(Priority priority) {
+    int least = 0;
+    int greatest = 0;
+    TENKEN_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    TENKEN_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                             priority == Priority::high ? greatest : least));
 }
 
 Stream::~Stream() {

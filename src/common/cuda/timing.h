@@ -16,7 +16,9 @@ namespace cuda {
 /// A stream of the GPU that is current, which does not wait for the legacy default stream.
 class Stream {
   public:
-    Stream();
+    enum class Priority { normal, high };
+    /// @param priority high: its kernels' blocks go before those of other streams
+    explicit Stream(Priority priority = Priority::normal);
     ~Stream();
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;

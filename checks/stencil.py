@@ -1,0 +1,222 @@
+"""A stencil over GPUs, ranks and nodes: how halos travel, what that costs, and how it scales."""
+
+from __future__ import annotations
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from checks.base import TenkenCheck
+from checks.links import FIND_NCCL, MpiBase
+
+# Finds the NVSHMEM that the kit or pip brought, and the libraries that it loads itself.
+_FIND_NVSHMEM = """if [ -z "$TENKEN_NVSHMEM" ]; then for folder in "$NVSHMEM_HOME" "$VIRTUAL_ENV/nvshmem" \\
+  $(for python in $(type -ap python3); do
+    "$python" -c 'import nvidia.nvshmem as n; print(n.__path__[0])' 2>/dev/null; done); do
+  [ -r "$folder/lib/libnvshmem_host.so.3" ] && export TENKEN_NVSHMEM="$folder/lib/libnvshmem_host.so.3" && break
+done; [ -z "$TENKEN_NVSHMEM" ] || export LD_LIBRARY_PATH="${TENKEN_NVSHMEM%/*}:$LD_LIBRARY_PATH"; fi"""
+
+#: Metrics of every exchange.
+_RATES = ["cells", "efficiency", "total", "compute", "pack", "halo_node", "halo_net", "sync", "share"]
+
+
+class StencilBase(TenkenCheck):
+    """27 points in double, blocks of 4 steps, verified on a small grid cut in the same way and on the last step.
+
+    Metrics: `cells` (Gcell/s) and `efficiency` (% of as many times the best slab alone) by exchange, `total` (s, 128
+    steps), phases of a block in ms and `share` of them; `alone`, `fused` and `copy` of each GPU.
+    """
+
+    program = "stencil"
+
+    def slab(self, gpus: int) -> dict[str, int]:
+        """Cells of one slab: as published with 512 planes a node, else what a GPU has room for, at most 17 GB."""
+        if self.tenken_mode == "published":
+            return {"nx": 2048, "ny": 2048, "nz": 512 // gpus}
+        if self.tenken_mode == "quick" or self.machine.gpu_memory_gib < 20:
+            return {"nx": 1024, "ny": 1024, "nz": 128}
+        return {"nx": 2048, "ny": 2048, "nz": 256}
+
+    def ask(self, **more: object) -> None:
+        """What the program is asked for, and what its document must therefore state."""
+        asked = {"points": 27, "precision": "double", "repetitions": 100, "steps": 128, **more}
+        self.asked = {**asked, **self.asked}
+        self.arguments = {**self.asked, "warmup-seconds": 0.5, **self.arguments}
+
+
+@rfm.simple_test
+class Stencil(StencilBase):
+    """One GPU after the other, without neighbours: what a step costs, one and several a pass."""
+
+    descr = "stencil on one GPU"
+    tags = {"stencil", "quick", "acceptance", "nightly", "published"}
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    #: Points of the stencil.
+    points = parameter([27, 7])
+    #: Of the cells.
+    precision = parameter(["double", "single"])
+
+    @run_after("setup")
+    def set_problem(self):
+        side = 1024 if self.machine.gpu_memory_gib >= 32 and self.tenken_mode != "quick" else 512
+        self.ask(
+            backend="cuda", exchange="none", points=self.points, precision=self.precision, nx=side, ny=side, nz=side
+        )
+        self.arguments["gpus"] = "all"
+
+
+@rfm.simple_test
+class StencilGpus(StencilBase):
+    """Weak and strong scaling over the GPUs of a node in one process: halos from GPU to GPU and through the host."""
+
+    descr = "stencil over the GPUs of a node"
+    tags = {"stencil", "quick", "acceptance", "nightly", "published"}
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu", "ranks"]
+    metrics = ["alone", "copy", "gain", *_RATES]
+    cores = 0
+    #: GPUs of the node that take part.
+    num_gpus = parameter([2, 4, 8])
+    #: The same slab for each GPU, or one grid for all.
+    scaling = parameter(["weak", "strong"])
+
+    @run_after("setup")
+    def set_problem(self):
+        here = self.machine.gpus
+        self.skip_if(here is not None and 1 < here < self.num_gpus, f"needs {self.num_gpus} GPUs, a node has {here}")
+        self.gpus = self.num_gpus
+        slab = self.slab(self.num_gpus)
+        self.ask(backend="cuda", exchange="host,p2p", scaling=self.scaling, bt=4, nodes=1, **slab)
+        self.arguments["gpus"] = ",".join(str(i) for i in range(self.num_gpus))
+
+
+@rfm.simple_test
+class StencilWays(StencilBase):
+    """The other ways within one process: NCCL, and managed memory with a grid of 17 GB in all."""
+
+    descr = "stencil over the GPUs of a node by NCCL and by managed memory"
+    tags = {"stencil", "acceptance", "nightly", "published"}
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu", "ranks"]
+    metrics = ["alone", "copy", *_RATES]
+    cores = 0
+    prerun_cmds = FIND_NCCL.splitlines()
+    #: How halos travel.
+    way = parameter(["nccl", "managed"])
+
+    @run_after("setup")
+    def set_problem(self):
+        slab = self.slab(self.gpus or 1)
+        if self.way == "managed":
+            slab["nz"] = max(slab["nz"] // (self.gpus or 1), 32)
+        self.ask(backend="cuda", exchange=self.way, bt=4, nodes=1, **slab)
+        self.arguments["gpus"] = "all"
+
+
+class StencilRanksBase(StencilBase):
+    """A rank for each GPU."""
+
+    subjects = ["ranks"]
+    metrics = _RATES
+    uses_mpi = True
+    on_gpus = True
+    cores = 0
+    env_vars = dict(MpiBase.env_vars)
+    prerun_cmds = _FIND_NVSHMEM.splitlines()
+
+
+@rfm.simple_test
+class StencilRanks(StencilRanksBase):
+    """The ways between processes of a node: MPI with device buffers, CUDA IPC, NVSHMEM."""
+
+    descr = "stencil over the GPUs of a node, a rank for each"
+    tags = {"stencil", "acceptance", "nightly", "published"}
+    valid_systems = ["+cuda +mpi"]
+    valid_prog_environs = ["+cuda +mpi"]
+    #: How halos travel.
+    way = parameter(["mpi", "p2p", "nvshmem"])
+
+    @run_after("setup")
+    def set_problem(self):
+        self.num_tasks = self.num_tasks_per_node = self.gpus or 2
+        self.ask(
+            backend="cuda", exchange=self.way, bt=4, ranks=self.num_tasks, nodes=1, **self.slab(self.num_tasks_per_node)
+        )
+
+
+@rfm.simple_test
+class StencilNodes(StencilRanksBase):
+    """Weak and strong scaling over nodes; within a node halos go from GPU to GPU or through the host (S1 to S7)."""
+
+    descr = "stencil over nodes"
+    tags = {"stencil", "acceptance", "nightly", "published"}
+    valid_systems = ["+cuda +mpi +nodes"]
+    valid_prog_environs = ["+cuda +mpi"]
+    #: How halos travel; the first two in one job, as what one gains over the other is a metric.
+    way = parameter(["host,p2p", "mpi"])
+    #: Nodes; more than two in mode published only.
+    num_nodes = parameter([2, 4, 16, 64])
+    #: The same slab for each GPU, or one grid for all.
+    scaling = parameter(["weak", "strong"])
+
+    @run_after("setup")
+    def set_problem(self):
+        here = self.machine.partition.node.count
+        self.skip_if(here is not None and here < self.num_nodes, f"needs {self.num_nodes} nodes, there are {here}")
+        self.skip_if(
+            self.num_nodes > 2 and self.tenken_mode != "published", "more than two nodes are for --mode published"
+        )
+        self.num_tasks_per_node = self.gpus or 1
+        self.num_tasks = self.num_nodes * self.num_tasks_per_node
+        slab = self.slab(self.num_tasks_per_node)
+        if self.scaling == "strong":
+            slab["nz"] *= self.num_tasks_per_node
+        self.ask(
+            backend="cuda",
+            exchange=self.way,
+            scaling=self.scaling,
+            bt=4,
+            ranks=self.num_tasks,
+            nodes=self.num_nodes,
+            **slab,
+        )
+
+
+@rfm.simple_test
+class StencilHost(StencilBase):
+    """Two slabs in host memory, halos copied, OpenMP on all cores."""
+
+    descr = "stencil on the host"
+    tags = {"stencil", "quick", "acceptance", "nightly"}
+    subjects = ["host", "ranks"]
+    metrics = ["alone", *_RATES]
+
+    @run_after("setup")
+    def set_problem(self):
+        side = 256 if self.tenken_mode != "quick" else 128
+        self.ask(backend="host", exchange="host", parts=2, nx=side, ny=side, nz=side // 2, bt=4)
+
+
+@rfm.simple_test
+class StencilHostRanks(StencilBase):
+    """Four ranks with a slab each in host memory, halos by messages of MPI."""
+
+    descr = "stencil on the host, four MPI ranks"
+    tags = {"stencil", "quick", "acceptance", "nightly"}
+    valid_systems = ["+mpi"]
+    valid_prog_environs = ["+mpi"]
+    subjects = ["ranks"]
+    metrics = _RATES
+    uses_mpi = True
+    num_tasks = 4
+    num_tasks_per_node = 4
+    cores = 0
+    env_vars = dict(MpiBase.env_vars)
+
+    @run_after("setup")
+    def set_problem(self):
+        side = 192 if self.tenken_mode != "quick" else 96
+        self.ask(backend="host", exchange="mpi", nx=side, ny=side, nz=side // 2, bt=4, ranks=4)

@@ -1,0 +1,318 @@
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "common/cuda/memory.h"
+#include "common/cuda/peer.h"
+#include "common/cuda/verify.cuh"
+#include "stencil/gpu_part.h"
+#include "stencil/kernels.cuh"
+
+namespace stencil {
+
+namespace {
+
+using tenken::cuda::CurrentGpu;
+using tenken::cuda::Event;
+using tenken::cuda::Stream;
+
+/// Kernels may read up to so many bytes before and behind the planes, which they do not use.
+constexpr std::size_t back_bytes = 4096;
+
+/// How the kernels are cut: the fastest of those tried on an H200 (docs/stencil.md has the figures).
+struct Cut {
+    int rows;
+    int warps_x;
+    int warps_y;
+};
+constexpr Cut one_step = {4, 2, 2};
+constexpr Cut two_steps = {2, 1, 8};
+/// What a block costs besides its planes, in planes: it reads more than it writes, and its first ones arrive
+/// late.
+constexpr int planes_of_start = 2;
+
+template <typename T>
+__global__ void fill_slab(T* first, T* second, Layout layout, long planes) {
+    const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+    const std::size_t all = layout.plane() * static_cast<std::size_t>(planes);
+    for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < all;
+         i += step) {
+        const auto plane = static_cast<long>(i / layout.plane());
+        const std::size_t in_plane = i % layout.plane();
+        const auto y = static_cast<long>(in_plane / static_cast<std::size_t>(layout.pitch));
+        const auto x = static_cast<long>(in_plane % static_cast<std::size_t>(layout.pitch));
+        const long z = plane - layout.halo + layout.slab.first;
+        const bool own = z >= layout.slab.first && z < layout.slab.first + layout.slab.planes;
+        const bool fixed = x == 0 || x == layout.grid.nx - 1 || y == 0 || y == layout.grid.ny - 1;
+        const bool known = x < layout.grid.nx && (own || fixed);
+        first[i] = second[i] = known ? static_cast<T>(value_at(x, y, z)) : static_cast<T>(nan(""));
+    }
+}
+
+struct Wrong {
+    unsigned long long count;
+    unsigned long long first;
+};
+
+/// Every cell of some planes straight from the formula, against what the step made of it.
+template <typename T, int points>
+__global__ void compare_kernel(const T* __restrict__ from, const T* __restrict__ to, View g,
+                               Coefficients<T> c, int begin, Wrong* wrong) {
+    const int x = 1 + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+    const int y = 1 + static_cast<int>(blockIdx.y);
+    const int z = begin + static_cast<int>(blockIdx.z);
+    if (x >= g.nx - 1) return;
+    const std::size_t cell = static_cast<std::size_t>(z) * g.plane +
+                             static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch) +
+                             static_cast<std::size_t>(x);
+    const T* const here = from + cell;
+    const auto pitch = static_cast<std::ptrdiff_t>(g.pitch);
+    const auto plane = static_cast<std::ptrdiff_t>(g.plane);
+    const T expected =
+        stepped<points>(c, [&](int dz, int dy, int dx) { return here[dz * plane + dy * pitch + dx]; });
+    if (to[cell] == expected) return;  // never true of what is no number
+    atomicAdd(&wrong->count, 1ULL);
+    atomicMin(&wrong->first, static_cast<unsigned long long>(cell));
+}
+
+template <typename T>
+class GpuSlab : public GpuPart {
+  public:
+    GpuSlab(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem, int number,
+            std::size_t capacity, const Memory& memory)
+        : GpuPart(layout, number),
+          gpu_(gpu),
+          problem_(problem),
+          coefficients_(coefficients<T>(problem.points)) {
+        const CurrentGpu current(gpu_.index());
+        const std::size_t bytes = front_bytes + capacity * sizeof(T) + back_bytes;
+        for (std::shared_ptr<void>& array : arrays_) array = memory ? memory(bytes) : on_gpu(bytes);
+        boundary_.reset(new Stream(Stream::Priority::high));
+        interior_.reset(new Stream);
+        ordered_.reset(new Event);
+        view_ = {layout.grid.nx, layout.grid.ny, layout.pitch, layout.plane()};
+    }
+
+    tenken::Subject subject() const override { return tenken::Subject::gpu(gpu_.index()); }
+    tenken::cuda::Gpu& gpu() override { return gpu_; }
+    Stream& stream(Queue queue) override { return queue == Queue::boundary ? *boundary_ : *interior_; }
+    void* allocation(int array) override { return arrays_[array].get(); }
+    void* plane(int array, long z) override {
+        return cells(array) + static_cast<std::size_t>(layout().local(z)) * layout().plane();
+    }
+    std::size_t plane_bytes() const override { return layout().plane() * sizeof(T); }
+
+    void fill() override {
+        const CurrentGpu current(gpu_.index());
+        for (const std::shared_ptr<void>& array : arrays_) {
+            TENKEN_CUDA(cudaMemsetAsync(array.get(), 0, front_bytes, boundary_->get()));
+        }
+        fill_slab<<<4096, 256, 0, boundary_->get()>>>(cells(0), cells(1), layout(), layout().planes());
+        TENKEN_CUDA(cudaGetLastError());
+        boundary_->synchronize();
+    }
+
+    void step(Queue queue, int from, const Range& one, const Range& other, int steps) override {
+        if (one.planes() + other.planes() == 0) return;
+        const CurrentGpu current(gpu_.index());
+        if (problem_.points == 27) {
+            launch<27>(stream(queue), from, {local(one), local(other), 0}, steps);
+        } else {
+            launch<7>(stream(queue), from, {local(one), local(other), 0}, steps);
+        }
+        TENKEN_CUDA(cudaGetLastError());
+    }
+
+    void order(Queue later, Queue earlier) override {
+        const CurrentGpu current(gpu_.index());
+        ordered_->record(stream(earlier));
+        TENKEN_CUDA(cudaStreamWaitEvent(stream(later).get(), ordered_->get(), 0));
+    }
+    void wait(Queue queue) override { stream(queue).synchronize(); }
+
+    void begin_marks(long most) override {
+        const CurrentGpu current(gpu_.index());
+        while (static_cast<long>(marks_.size()) < most + 1) marks_.emplace_back();
+        used_ = 0;
+        mark();
+    }
+    void mark() override {
+        const CurrentGpu current(gpu_.index());
+        marks_[used_++].record(*interior_);
+    }
+    std::vector<double> between_marks() override {
+        const CurrentGpu current(gpu_.index());
+        interior_->synchronize();
+        std::vector<double> seconds;
+        for (std::size_t i = 1; i < used_; ++i) seconds.push_back(marks_[i].seconds_since(marks_[i - 1]));
+        return seconds;
+    }
+
+    tenken::ErrorScan compare_step(int from) override {
+        const CurrentGpu current(gpu_.index());
+        const Slab slab = layout().slab;
+        const long begin = slab.first == 0 ? 1 : slab.first;
+        const long end = slab.end() == layout().grid.nz ? slab.end() - 1 : slab.end();
+        tenken::cuda::DeviceArray<Wrong> wrong(1);
+        Wrong found = {0, ~0ULL};
+        TENKEN_CUDA(
+            cudaMemcpyAsync(wrong.data(), &found, sizeof found, cudaMemcpyHostToDevice, interior_->get()));
+        for (long z = begin; z < end; z += most_blocks) {
+            const long planes = end - z < most_blocks ? end - z : most_blocks;
+            const dim3 blocks(static_cast<unsigned>((layout().grid.nx - 2 + 127) / 128),
+                              static_cast<unsigned>(layout().grid.ny - 2), static_cast<unsigned>(planes));
+            const auto first = static_cast<int>(layout().local(z));
+            if (problem_.points == 27) {
+                compare_kernel<T, 27><<<blocks, 128, 0, interior_->get()>>>(
+                    cells(from), cells(1 - from), view_, coefficients_, first, wrong.data());
+            } else {
+                compare_kernel<T, 7><<<blocks, 128, 0, interior_->get()>>>(
+                    cells(from), cells(1 - from), view_, coefficients_, first, wrong.data());
+            }
+            TENKEN_CUDA(cudaGetLastError());
+        }
+        TENKEN_CUDA(
+            cudaMemcpyAsync(&found, wrong.data(), sizeof found, cudaMemcpyDeviceToHost, interior_->get()));
+        interior_->synchronize();
+        tenken::ErrorScan errors(0);
+        if (found.count > 0) {
+            T value = 0;
+            const auto first = static_cast<std::size_t>(found.first);
+            TENKEN_CUDA(cudaMemcpy(&value, cells(1 - from) + first, sizeof value, cudaMemcpyDefault));
+            // The kernel says that it is wrong; by how much does not matter.
+            errors.compare(first, static_cast<double>(value), std::numeric_limits<double>::infinity());
+        }
+        return errors;
+    }
+
+    void read(int array, const Range& planes, void* to) override {
+        copy_plane_rows(array, planes, to, nullptr);
+    }
+    void write(int array, long z, const void* from) override {
+        copy_plane_rows(array, {z, z + 1}, nullptr, from);
+    }
+
+  private:
+    static constexpr long most_blocks = 60000;  // of a grid's third dimension
+
+    static std::shared_ptr<void> on_gpu(std::size_t bytes) {
+        return std::shared_ptr<void>(tenken::cuda::DeviceMemory::allocate(bytes),
+                                     tenken::cuda::DeviceMemory::free);
+    }
+
+    T* cells(int array) {
+        return reinterpret_cast<T*>(static_cast<unsigned char*>(arrays_[array].get()) + front_bytes);
+    }
+
+    Planes local(const Range& range) const {
+        if (range.planes() == 0) return {0, 0};
+        return {static_cast<int>(layout().local(range.begin)), static_cast<int>(layout().local(range.end))};
+    }
+
+    template <int points>
+    void launch(Stream& stream, int from, Work work, int steps) {
+        const T* const source = cells(from);
+        T* const target = cells(1 - from);
+        if (steps == 1) {
+            constexpr auto kernel = step_kernel<T, points, one_step.rows, one_step.warps_x, one_step.warps_y>;
+            constexpr int width = 32 * one_step.warps_x * Pack<T>::cells;
+            constexpr int height = one_step.rows * one_step.warps_y;
+            const dim3 threads(32 * one_step.warps_x, one_step.warps_y);
+            const dim3 blocks = blocks_of(kernel, threads, 0, view_.pitch, width, view_.ny - 2, height, work);
+            kernel<<<blocks, threads, 0, stream.get()>>>(source, target, view_, coefficients_, work);
+            return;
+        }
+        constexpr auto kernel =
+            two_steps_kernel<T, points, two_steps.rows, two_steps.warps_x, two_steps.warps_y>;
+        typedef Tile<T, two_steps.rows, two_steps.warps_x, two_steps.warps_y> K;
+        constexpr std::size_t shared = (stages + 2) * K::elements * sizeof(T);
+        const dim3 threads(32 * two_steps.warps_x, two_steps.warps_y);
+        const dim3 blocks = blocks_of(kernel, threads, shared, view_.nx - 1 - K::n / 2, K::step_x,
+                                      view_.ny - 2, K::step_y, work);
+        // Planes that never change, or that lie outside of the memory.
+        const Slab slab = layout().slab;
+        const auto low = slab.first == 0 ? static_cast<int>(layout().local(0)) : 0;
+        const auto high = static_cast<int>(slab.end() == layout().grid.nz ? layout().local(slab.end() - 1)
+                                                                          : layout().planes() - 1);
+        kernel<<<blocks, threads, shared, stream.get()>>>(source, target, view_, coefficients_, work, low,
+                                                          high);
+    }
+
+    /// The blocks of a launch, and how many planes each of them does: so many that few are left over when the
+    /// last of them run, and that all of the GPU has work.
+    template <typename Kernel>
+    dim3 blocks_of(Kernel kernel, dim3 threads, std::size_t shared, int cells_x, int width, int cells_y,
+                   int height, Work& work) {
+        const auto up = [](long amount, long each) { return (amount + each - 1) / each; };
+        int fit = 0;
+        TENKEN_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &fit, kernel, static_cast<int>(threads.x * threads.y), shared));
+        const long at_once = static_cast<long>(fit < 1 ? 1 : fit) * gpu_.description().multiprocessors;
+        const long tiles = up(cells_x, width) * up(cells_y, height);
+        const int longest = std::max(work.one.end - work.one.begin, work.other.end - work.other.begin);
+        double least = 0;
+        for (int chunk = std::min(longest, 4); chunk <= longest; ++chunk) {
+            Work tried = work;
+            tried.chunk = chunk;
+            const double rounds = static_cast<double>(up(tiles * tried.chunks(), at_once));
+            const double cost = rounds * (chunk + planes_of_start);
+            if (work.chunk != 0 && cost >= least) continue;
+            least = cost;
+            work.chunk = chunk;
+        }
+        return dim3(static_cast<unsigned>(up(cells_x, width)), static_cast<unsigned>(up(cells_y, height)),
+                    static_cast<unsigned>(work.chunks()));
+    }
+
+    void copy_plane_rows(int array, const Range& planes, void* to, const void* from) {
+        const CurrentGpu current(gpu_.index());
+        const std::size_t row = static_cast<std::size_t>(layout().grid.nx) * sizeof(T);
+        const std::size_t pitch = static_cast<std::size_t>(layout().pitch) * sizeof(T);
+        const std::size_t count =
+            static_cast<std::size_t>(layout().grid.ny) * static_cast<std::size_t>(planes.planes());
+        void* const here = plane(array, planes.begin);
+        cudaStream_t const stream = boundary_->get();
+        if (to != nullptr) {
+            TENKEN_CUDA(cudaMemcpy2DAsync(to, row, here, pitch, row, count, cudaMemcpyDeviceToHost, stream));
+        } else {
+            TENKEN_CUDA(
+                cudaMemcpy2DAsync(here, pitch, from, row, row, count, cudaMemcpyHostToDevice, stream));
+        }
+        boundary_->synchronize();
+    }
+
+    tenken::cuda::Gpu& gpu_;
+    Problem problem_;
+    Coefficients<T> coefficients_;
+    View view_;
+    std::shared_ptr<void> arrays_[2];
+    std::unique_ptr<Stream> boundary_;
+    std::unique_ptr<Stream> interior_;
+    std::unique_ptr<Event> ordered_;
+    std::vector<Event> marks_;
+    std::size_t used_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<GpuPart> make_gpu_part(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem,
+                                       int number, std::size_t capacity, const Memory& memory) {
+    if (problem.element_bytes == sizeof(double)) {
+        return std::unique_ptr<GpuPart>(new GpuSlab<double>(gpu, layout, problem, number, capacity, memory));
+    }
+    return std::unique_ptr<GpuPart>(new GpuSlab<float>(gpu, layout, problem, number, capacity, memory));
+}
+
+int most_steps_a_pass(const Problem&) {
+    return 2;
+}
+
+std::string kernel_text(const Problem& problem) {
+    const Cut cut = problem.together == 1 ? one_step : two_steps;
+    return std::to_string(problem.together) + (problem.together == 1 ? " step" : " steps") + " a pass, " +
+           std::to_string(cut.rows) + " rows a thread, blocks of " + std::to_string(cut.warps_x) + " x " +
+           std::to_string(cut.warps_y) + " warps";
+}
+
+}  // namespace stencil
