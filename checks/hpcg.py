@@ -6,7 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
 from checks.base import TenkenCheck
-from checks.links import _FIND_NCCL, MpiBase
+from checks.links import FIND_NCCL, MpiBase
 from tenken.document import Document
 from tenken.verdict import FAIL, Finding
 
@@ -146,7 +146,7 @@ class HpcgRanksBase(HpcgBase):
     uses_mpi = True
     cores = 0
     env_vars = dict(MpiBase.env_vars)
-    prerun_cmds = _FIND_NCCL.splitlines()
+    prerun_cmds = FIND_NCCL.splitlines()
 
     #: Nodes; each runs a rank for each of its GPUs.
     nodes_asked = variable(int, value=1)

@@ -6,13 +6,15 @@
 
 namespace hpcg {
 
-Solution conjugate_gradients(Engine& engine, int most_iterations, double tolerance, bool with_multigrid) {
+Solution conjugate_gradients(Engine& engine, int most_iterations, double tolerance, bool with_multigrid,
+                             const std::function<void()>& each_time) {
     Solution solution;
     engine.begin();
     solution.first_norm = solution.norm = engine.norm();
     int k = 0;
     while (k < most_iterations && (tolerance <= 0 || solution.norm > tolerance * solution.first_norm)) {
         ++k;
+        if (each_time) each_time();
         engine.precondition(k, with_multigrid);
         engine.direction(k);
         engine.multiply();

@@ -25,7 +25,9 @@ struct Solution {
 
 /// Conjugate gradients from x = 0 until the norm of the residual has come down by `tolerance`; with tolerance
 /// 0 all iterations are done and the host never waits for a number in between.
-Solution conjugate_gradients(Engine& engine, int most_iterations, double tolerance, bool with_multigrid);
+/// @param each_time called in every iteration
+Solution conjugate_gradients(Engine& engine, int most_iterations, double tolerance, bool with_multigrid,
+                             const std::function<void()>& each_time = nullptr);
 
 /// Multiplies the diagonal so that conjugate gradients must converge within 12 iterations without and 2 with
 /// multigrid.

@@ -37,11 +37,15 @@ class CudaBackend : public Backend {
             "exchange", way_, {"auto", "nccl", "mpi", "host"},
             "between GPUs: NCCL, an MPI that takes device pointers, or through the host; auto: NCCL "
             "where it is and every rank has a GPU of its own, else the host");
-        arguments.choice("share", share_, {"off", "on"}, "whether ranks may share a GPU; off: the run is waived then");
+        arguments.choice("share", share_, {"off", "on"},
+                         "whether ranks may share a GPU; off: the run is waived then");
         arguments.choice("graph", graph_, {"on", "off"},
                          "whether the multigrid cycle is launched as one CUDA graph");
+        arguments.choice(
+            "overlap", overlap_, {"on", "off"},
+            "whether a pass may begin before the one before it has ended (compute capability 9.0)");
         arguments.integer("threads", threads_, 64, 256, "threads of a block in passes over the matrix");
-        arguments.choice("unroll", unroll_, {"4", "8", "13"}, "entries of a row that a thread loads at once");
+        arguments.choice("unroll", unroll_, {"3", "4", "6"}, "entries of a row that a thread loads at once");
         arguments.choice("caching", caching_, {"streaming", "retaining"},
                          "loads of the matrix: ld.cs, or by policies that keep the vector in the L2");
     }
@@ -133,6 +137,7 @@ class CudaBackend : public Backend {
         tuning.unroll = std::stoi(unroll_);
         tuning.caching = caching_ == "retaining" ? Caching::retaining : Caching::streaming;
         tuning.graph = graph_ == "on";
+        tuning.overlap = overlap_ == "on";
         runner_.reset(new CudaRunner(tuning, *stream_, *exchange_));
     }
 
@@ -171,6 +176,7 @@ class CudaBackend : public Backend {
     std::string way_ = "auto";
     std::string share_ = "off";
     std::string graph_ = "on";
+    std::string overlap_ = "on";
     std::int64_t threads_ = 128;
     std::string unroll_ = "4";
     std::string caching_ = "retaining";

@@ -26,11 +26,32 @@ using spmv::Caching;
 
 /// How the passes over the matrix are launched.
 struct Tuning {
-    int threads = 256;  ///< of a block
-    int unroll = 8;     ///< entries of a row whose loads are under way at once: 4, 8 or 13
-    Caching caching = Caching::streaming;
+    int threads = 128;  ///< of a block
+    int unroll = 4;     ///< entries of a row whose loads are under way at once: 3, 4 or 6
+    Caching caching = Caching::retaining;
     bool graph = true;  ///< whether the multigrid cycle is one CUDA graph
+    bool overlap =
+        true;  ///< whether a pass begins, with what the one before does not write, before that has ended
 };
+
+/// From compute capability 9.0 on a kernel may be launched before the one before it has ended, and waits
+/// where it needs what that writes.
+#if CUDART_VERSION >= 12030
+#define HPCG_HAS_OVERLAP 1
+#else
+#define HPCG_HAS_OVERLAP 0
+#endif
+
+__device__ inline void let_next_begin() {
+#if HPCG_HAS_OVERLAP && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+__device__ inline void wait_for_last() {
+#if HPCG_HAS_OVERLAP && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    cudaGridDependencySynchronize();
+#endif
+}
 
 template <typename Functor>
 __global__ void __launch_bounds__(256) each_kernel(int count, Functor functor) {
@@ -45,6 +66,20 @@ __global__ void __launch_bounds__(64) each_counted_kernel(const int* count, Func
          i += static_cast<int>(gridDim.x * blockDim.x)) {
         functor(i);
     }
+}
+
+/// Elements of a functor's vectors in pairs, so that a thread loads 16 bytes at once.
+template <typename Functor>
+__global__ void __launch_bounds__(256) each_pair_kernel(int pairs, Functor functor) {
+    const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+    if (i < pairs) functor.pair(i);
+}
+
+template <typename Functor>
+__global__ void __launch_bounds__(256) sum_pair_kernel(int pairs, Functor functor, double* partial) {
+    const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+    const double mine = tenken::cuda::block_sum(i < pairs ? functor.pair(i) : 0);
+    if (threadIdx.x == 0) partial[blockIdx.x] = mine;
 }
 
 /// Each block leaves its part of the sum.
@@ -97,43 +132,66 @@ __global__ void __launch_bounds__(256) most_kernel(int count, Functor functor, d
     partial[blockIdx.x * blockDim.x + threadIdx.x] = most;
 }
 
-/// A warp a slice, a thread a row.
+/// Entries of a row that are under way.
+template <int unroll, Caching caching>
+struct Entries {
+    int column[unroll];
+    double value[unroll];
+
+    __device__ void load(const spmv::Loads<caching>& loads, const Gather& gather, int lane, int from) {
+        constexpr int height = 32;
+#pragma unroll
+        for (int u = 0; u < unroll; ++u) {
+            if (from + u >= gather.width) continue;
+            const int at = (from + u) * height + lane;
+            column[u] = loads.once(gather.columns + at);
+            value[u] = loads.once(gather.values + at);
+        }
+    }
+    __device__ double sum(const spmv::Loads<caching>& loads, const Gather& gather, int from,
+                          double before) const {
+#pragma unroll
+        for (int u = 0; u < unroll; ++u) {
+            if (from + u < gather.width) before += value[u] * loads.again(gather.from + column[u]);
+        }
+        return before;
+    }
+};
+
+/// A warp a slice, a thread a row. The first entries are loaded before the kernel before this one has ended:
+/// the matrix does not change.
 template <typename Op, int unroll, Caching caching>
 __global__ void __launch_bounds__(256)
     sweep_kernel(Op op, int first, int slices, const int* order, double* partial) {
     constexpr int height = 32;
+    let_next_begin();
     const spmv::Loads<caching> loads;
     const int warp = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / height);
     const int lane = static_cast<int>(threadIdx.x % height);
-    double mine = 0;
-    if (warp < slices) {
-        const int slice = order == nullptr ? first + warp : order[warp];
-        double sums[Op::gathers];
+    const bool inside = warp < slices;
+    const int slice = !inside ? 0 : order == nullptr ? first + warp : order[warp];
+    double sums[Op::gathers];
+    Entries<unroll, caching> entries;
+    Gather gather = op.gather(0, slice, height);
+    if (!inside) gather.width = 0;
+    entries.load(loads, gather, lane, 0);
+    wait_for_last();
 #pragma unroll
-        for (int which = 0; which < Op::gathers; ++which) {
-            const Gather gather = op.gather(which, slice, height);
-            const int* const columns = gather.columns + lane;
-            const double* const values = gather.values + lane;
-            double sum = 0;
-            for (int k = 0; k < gather.width; k += unroll) {
-                int column[unroll];
-                double value[unroll];
-#pragma unroll
-                for (int u = 0; u < unroll; ++u) {
-                    if (k + u < gather.width) {
-                        column[u] = loads.once(columns + static_cast<std::int64_t>(k + u) * height);
-                        value[u] = loads.once(values + static_cast<std::int64_t>(k + u) * height);
-                    }
-                }
-#pragma unroll
-                for (int u = 0; u < unroll; ++u) {
-                    if (k + u < gather.width) sum += value[u] * loads.again(gather.from + column[u]);
-                }
-            }
-            sums[which] = sum;
+    for (int which = 0; which < Op::gathers; ++which) {
+        if (which > 0) {
+            gather = op.gather(which, slice, height);
+            if (!inside) gather.width = 0;
+            entries.load(loads, gather, lane, 0);
         }
-        mine = op.finish(slice * height + lane, sums);
+        double sum = entries.sum(loads, gather, 0, 0);
+        for (int k = unroll; k < gather.width; k += unroll) {
+            entries.load(loads, gather, lane, k);
+            sum = entries.sum(loads, gather, k, sum);
+        }
+        sums[which] = sum;
     }
+    double mine = 0;
+    if (inside) mine = op.finish(slice * height + lane, sums);
     if (partial == nullptr) return;
     mine = tenken::cuda::block_sum(mine);
     if (threadIdx.x == 0) partial[blockIdx.x] = mine;
@@ -172,6 +230,7 @@ class CudaRunner {
         int device = 0;
         TENKEN_CUDA(cudaGetDevice(&device));
         TENKEN_CUDA(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device));
+        TENKEN_CUDA(cudaDeviceGetAttribute(&capability_, cudaDevAttrComputeCapabilityMajor, device));
     }
 
     template <typename T>
@@ -231,6 +290,20 @@ class CudaRunner {
         gather(static_cast<int>(blocks), to);
     }
 
+    /// The same as each() and sum() for functors that do two neighbours at once; `count` is even.
+    template <typename Functor>
+    void each_pair(int count, const Functor& functor) {
+        each_pair_kernel<<<blocks_for(count / 2, 256), 256, 0, stream_.get()>>>(count / 2, functor);
+        TENKEN_CUDA(cudaGetLastError());
+    }
+    template <typename Functor>
+    void sum_pair(int count, const Functor& functor, double* to) {
+        const unsigned blocks = blocks_for(count / 2, 256);
+        sum_pair_kernel<<<blocks, 256, 0, stream_.get()>>>(count / 2, functor, partial_.data());
+        TENKEN_CUDA(cudaGetLastError());
+        gather(static_cast<int>(blocks), to);
+    }
+
     template <typename Functor>
     double most(int count, const Functor& functor) {
         const unsigned blocks = 64;
@@ -256,7 +329,7 @@ class CudaRunner {
     }
     void end_sum(double* to) { gather(partials_, to); }
 
-    /// A CUDA graph, made when its work runs for the first time.
+    /// A CUDA graph, made when its work runs for the second time.
     class Captured {
       public:
         Captured() = default;
@@ -269,11 +342,16 @@ class CudaRunner {
       private:
         friend class CudaRunner;
         cudaGraphExec_t graph_ = nullptr;
+        bool ran_ = false;
     };
 
     template <typename Work>
     void captured(Captured& captured, const Work& work) {
         if (!tuning_.graph || !exchange_.capturable()) return work();
+        if (!captured.ran_) {  // libraries connect, and kernels are loaded, outside of graphs
+            captured.ran_ = true;
+            return work();
+        }
         if (captured.graph_ == nullptr) {
             cudaGraph_t graph = nullptr;
             TENKEN_CUDA(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
@@ -353,25 +431,44 @@ class CudaRunner {
     void launch(int first, int slices, const int* order, const Op& op, double* partial) {
         if (slices <= 0) return;
         switch (tuning_.unroll) {
-            case 4:
-                return launch_unrolled<4>(first, slices, order, op, partial);
-            case 8:
-                return launch_unrolled<8>(first, slices, order, op, partial);
+            case 3:
+                return launch_unrolled<3>(first, slices, order, op, partial);
+            case 6:
+                return launch_unrolled<6>(first, slices, order, op, partial);
             default:
-                return launch_unrolled<13>(first, slices, order, op, partial);
+                return launch_unrolled<4>(first, slices, order, op, partial);
         }
     }
     template <int unroll, typename Op>
     void launch_unrolled(int first, int slices, const int* order, const Op& op, double* partial) {
+        if (tuning_.caching == Caching::retaining) {
+            launch_kernel(sweep_kernel<Op, unroll, Caching::retaining>, op, first, slices, order, partial);
+        } else {
+            launch_kernel(sweep_kernel<Op, unroll, Caching::streaming>, op, first, slices, order, partial);
+        }
+    }
+
+    template <typename Op>
+    void launch_kernel(void (*kernel)(Op, int, int, const int*, double*), const Op& op, int first, int slices,
+                       const int* order, double* partial) {
         const unsigned blocks = blocks_for(std::int64_t{height} * slices, tuning_.threads);
         const auto threads = static_cast<unsigned>(tuning_.threads);
-        if (tuning_.caching == Caching::retaining) {
-            sweep_kernel<Op, unroll, Caching::retaining>
-                <<<blocks, threads, 0, stream_.get()>>>(op, first, slices, order, partial);
-        } else {
-            sweep_kernel<Op, unroll, Caching::streaming>
-                <<<blocks, threads, 0, stream_.get()>>>(op, first, slices, order, partial);
+#if HPCG_HAS_OVERLAP
+        if (tuning_.overlap && capability_ >= 9) {
+            cudaLaunchAttribute attribute = {};
+            attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+            attribute.val.programmaticStreamSerializationAllowed = 1;
+            cudaLaunchConfig_t config = {};
+            config.gridDim = dim3(blocks);
+            config.blockDim = dim3(threads);
+            config.stream = stream_.get();
+            config.attrs = &attribute;
+            config.numAttrs = 1;
+            TENKEN_CUDA(cudaLaunchKernelEx(&config, kernel, op, first, slices, order, partial));
+            return;
         }
+#endif
+        kernel<<<blocks, threads, 0, stream_.get()>>>(op, first, slices, order, partial);
         TENKEN_CUDA(cudaGetLastError());
     }
 
@@ -382,6 +479,7 @@ class CudaRunner {
     tenken::cuda::DeviceArray<double> of_blocks_;
     tenken::cuda::DeviceArray<unsigned> done_;
     int multiprocessors_ = 1;
+    int capability_ = 0;
     int partials_ = 0;
     std::vector<std::pair<tenken::cuda::Event, Phase>> events_;
     std::size_t used_ = 0;

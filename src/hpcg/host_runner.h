@@ -115,6 +115,15 @@ class HostRunner {
     }
 
     template <typename Functor>
+    void each_pair(int count, const Functor& functor) {
+        each(count, functor);
+    }
+    template <typename Functor>
+    void sum_pair(int count, const Functor& functor, double* to) {
+        sum(count, functor, to);
+    }
+
+    template <typename Functor>
     double most(int count, const Functor& functor) {
         double found = 0;
         bool bad = false;

@@ -193,6 +193,11 @@ class Hpcg : public tenken::Program {
 
     double longest(double seconds) { return ranks_.largest({seconds}).front(); }
 
+    /// Conjugate gradients with multigrid that tell the others' watch that they go on.
+    Solution solve(Engine& engine, int most_iterations, double tolerance, const std::string& doing) {
+        return conjugate_gradients(engine, most_iterations, tolerance, true, [&] { ranks_.alive(doing); });
+    }
+
     /// HPCG's phases in their order.
     void benchmark() {
         ranks_.alive("problem setup");
@@ -222,7 +227,7 @@ class Hpcg : public tenken::Program {
         ranks_.barrier();
         begin = tenken::now_seconds();
         const Solution needed =
-            conjugate_gradients(*engine, 10 * reference_iterations, outcome_.reference_scaled, true);
+            solve(*engine, 10 * reference_iterations, outcome_.reference_scaled, "iterations needed");
         const double worst = longest(tenken::now_seconds() - begin);
         outcome_.needed_iterations = needed.iterations;
         outcome_.converged = needed.scaled() <= outcome_.reference_scaled;
@@ -250,7 +255,8 @@ class Hpcg : public tenken::Program {
         }
         engine->norm();
         outcome_.reference_seconds = longest(tenken::now_seconds() - begin) / reference_calls;
-        outcome_.reference_scaled = conjugate_gradients(*engine, reference_iterations, 0, true).scaled();
+        outcome_.reference_scaled =
+            solve(*engine, reference_iterations, 0, "reference in the given order").scaled();
         for (const auto& fact : engine->facts()) run_->document.path(fact.first, fact.second);
     }
 
@@ -260,11 +266,12 @@ class Hpcg : public tenken::Program {
         engine.clear_times();
         backend_->begin_timed();
         for (long set = 0; set < sets; ++set) {
-            ranks_.alive("set " + std::to_string(set + 1) + " of " + std::to_string(sets));
+            const std::string doing = "set " + std::to_string(set + 1) + " of " + std::to_string(sets);
+            ranks_.alive(doing);
             if (set == sets / 2) die_here();
             ranks_.barrier();
             const double begin = tenken::now_seconds();
-            last = conjugate_gradients(engine, outcome_.iterations, 0, true);
+            last = solve(engine, outcome_.iterations, 0, doing);
             outcome_.set_seconds.push_back(tenken::now_seconds() - begin);
             scaled.push_back(last.scaled());
             outcome_.phases = engine.times();
@@ -324,7 +331,7 @@ class Hpcg : public tenken::Program {
         backend_->shuffle(20200103);
         std::unique_ptr<Engine> engine = backend_->optimised(false);
         const Solution found =
-            conjugate_gradients(*engine, 10 * reference_iterations, outcome_.reference_scaled, true);
+            solve(*engine, 10 * reference_iterations, outcome_.reference_scaled, "shuffled copy");
         shuffled_iterations_ = found.iterations;
         for (const auto& fact : engine->facts()) run_->document.path("shuffled." + fact.first, fact.second);
         run_->document.path("shuffled.iterations", found.iterations);

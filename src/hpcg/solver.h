@@ -36,15 +36,16 @@ class Solver : public Engine {
 
     void direction(int k) override {
         runner_.mark(Phase::vectors);
-        runner_.each(elements_,
-                     Direction{z(), p_.data(), scalar(rz_of(k)), k == 1 ? nullptr : scalar(rz_of(k - 1))});
+        runner_.each_pair(
+            elements_, Direction{z(), p_.data(), scalar(rz_of(k)), k == 1 ? nullptr : scalar(rz_of(k - 1))});
     }
 
     void advance(int k) override {
         runner_.mark(Phase::vectors);
-        runner_.sum(elements_,
-                    Advance{p_.data(), product_.data(), x_.data(), r_.data(), scalar(rz_of(k)), scalar(p_ap)},
-                    scalar(r_r));
+        runner_.sum_pair(
+            elements_,
+            Advance{p_.data(), product_.data(), x_.data(), r_.data(), scalar(rz_of(k)), scalar(p_ap)},
+            scalar(r_r));
         all_sum(r_r);
     }
 
@@ -166,18 +167,40 @@ class Solver : public Engine {
 // The solver in the given order, as the reference of HPCG does it: rows in turn, each sweep over the whole
 // matrix. Rows that do not wait for each other are done at once, which changes nothing.
 
+/// Entries of a row that are loaded at once.
+constexpr int entries_at_once = 9;
+
+/// The sum of a row's entries times x, the diagonal left out.
+SPARSE_EVERYWHERE inline double sum_beside_diagonal(const Rows& rows, int row, const double* x) {
+    const int length = rows.lengths[row];
+    double sum = 0;
+    for (int begin = 0; begin < length; begin += entries_at_once) {
+        int columns[entries_at_once];
+        double values[entries_at_once];
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+        for (int k = 0; k < entries_at_once; ++k) {
+            const bool there = begin + k < length;
+            columns[k] = there ? rows.columns[rows.at(row, begin + k)] : row;
+            values[k] = there ? rows.values[rows.at(row, begin + k)] : 0;
+        }
+#ifdef __CUDA_ARCH__
+#pragma unroll
+#endif
+        for (int k = 0; k < entries_at_once; ++k) values[k] *= columns[k] == row ? 0 : x[columns[k]];
+        for (int k = 0; k < entries_at_once; ++k) sum += values[k];
+    }
+    return sum;
+}
+
 struct GivenProduct {
     Rows rows;
     const double* x;
     double* out;
     const double* diagonal;  ///< may differ from what stands in `rows`
     SPARSE_EVERYWHERE double operator()(int row) const {
-        double sum = 0;
-        for (int k = 0; k < rows.lengths[row]; ++k) {
-            const std::int64_t at = rows.at(row, k);
-            const int column = rows.columns[at];
-            sum += (column == row ? diagonal[row] : rows.values[at]) * x[column];
-        }
+        const double sum = diagonal[row] * x[row] + sum_beside_diagonal(rows, row, x);
         out[row] = sum;
         return x[row] * sum;
     }
@@ -191,13 +214,7 @@ struct GivenSweep {
     double* x;
     SPARSE_EVERYWHERE void operator()(int place) const {
         const int row = order[place];
-        double sum = r[row];
-        for (int k = 0; k < rows.lengths[row]; ++k) {
-            const std::int64_t at = rows.at(row, k);
-            const int column = rows.columns[at];
-            if (column != row) sum -= rows.values[at] * x[column];
-        }
-        x[row] = sum / diagonal[row];
+        x[row] = (r[row] - sum_beside_diagonal(rows, row, x)) / diagonal[row];
     }
 };
 

@@ -225,6 +225,18 @@ struct FillDoubles {
 // Vectors of CG. `scalars` are numbers where the vectors are; a sum of one step is read by the next one
 // there.
 
+/// Two neighbours of a vector.
+struct alignas(16) Pair {
+    double a;
+    double b;
+};
+SPARSE_EVERYWHERE inline Pair pair_of(const double* vector, int i) {
+    return reinterpret_cast<const Pair*>(vector)[i];
+}
+SPARSE_EVERYWHERE inline void put_pair(double* vector, int i, const Pair& pair) {
+    reinterpret_cast<Pair*>(vector)[i] = pair;
+}
+
 /// p = z + beta p with beta = now / before; p = z where before is null.
 struct Direction {
     const double* z;
@@ -233,6 +245,13 @@ struct Direction {
     const double* before;
     SPARSE_EVERYWHERE void operator()(int i) const {
         p[i] = before == nullptr ? z[i] : z[i] + *now / *before * p[i];
+    }
+    SPARSE_EVERYWHERE void pair(int i) const {
+        const Pair fresh = pair_of(z, i);
+        if (before == nullptr) return put_pair(p, i, fresh);
+        const double beta = *now / *before;
+        const Pair old = pair_of(p, i);
+        put_pair(p, i, {fresh.a + beta * old.a, fresh.b + beta * old.b});
     }
 };
 
@@ -250,6 +269,17 @@ struct Advance {
         const double left = r[i] - alpha * product[i];
         r[i] = left;
         return left * left;
+    }
+    SPARSE_EVERYWHERE double pair(int i) const {
+        const double alpha = *rz / *pap;
+        const Pair way = pair_of(p, i);
+        const Pair change = pair_of(product, i);
+        const Pair before = pair_of(x, i);
+        const Pair rest = pair_of(r, i);
+        put_pair(x, i, {before.a + alpha * way.a, before.b + alpha * way.b});
+        const Pair left = {rest.a - alpha * change.a, rest.b - alpha * change.b};
+        put_pair(r, i, left);
+        return left.a * left.a + left.b * left.b;
     }
 };
 
