@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from checks import xhpcg
 from tests.src.conftest import ROOT, Outcome
-from tests.src.test_mpi_p2p import mpi, program  # noqa: F401 - the build with MPI, made once for both
 
 pytestmark = pytest.mark.build
 
@@ -24,27 +20,9 @@ METRICS = {"dot", "set", "raw", "rating", "spmv", "mg", "setup", "optimise", "it
 
 
 @pytest.fixture
-def ranks(
-    program: Path,  # noqa: F811
-    mpi: dict[str, str],  # noqa: F811
-    tmp_path: Path,
-    schema: jsonschema.Draft202012Validator,
-) -> Callable[..., Outcome]:
+def ranks(run_ranks: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """ranks(4, "--nx", "16") on 4 ranks."""
-
-    def run_ranks(count: int, *arguments: str) -> Outcome:
-        file = tmp_path / "document.json"
-        file.unlink(missing_ok=True)
-        env = {**mpi, "OMP_NUM_THREADS": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
-        env |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        command = ["mpirun", "-n", str(count), str(program.parent / "hpcg"), "--json", str(file), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
-        document = json.loads(file.read_text()) if file.exists() else None
-        if document is not None:
-            schema.validate(document)
-        return Outcome(done.returncode, done.stdout, done.stderr, document)
-
-    return run_ranks
+    return lambda count, *arguments: run_ranks("hpcg", count, *arguments)
 
 
 def values(document: dict[str, Any]) -> dict[str, float]:
