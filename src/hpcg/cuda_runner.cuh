@@ -17,17 +17,15 @@
 #include "common/cuda/timing.h"
 #include "hpcg/engine.h"
 #include "hpcg/exchange.h"
+#include "hpcg/loads.cuh"
 #include "hpcg/sweeps.h"
-#include "spmv/loads.cuh"
 
 namespace hpcg {
-
-using spmv::Caching;
 
 /// How the passes over the matrix are launched.
 struct Tuning {
     int threads = 128;  ///< of a block
-    int unroll = 4;     ///< entries of a row whose loads are under way at once: 3, 4 or 6
+    int unroll = 3;     ///< entries of a row whose loads are under way at once: 3, 4 or 6
     Caching caching = Caching::retaining;
     bool graph = true;  ///< whether the multigrid cycle is one CUDA graph
     bool overlap =
@@ -138,21 +136,20 @@ struct Entries {
     int column[unroll];
     double value[unroll];
 
-    __device__ void load(const spmv::Loads<caching>& loads, const Gather& gather, int lane, int from) {
+    __device__ void load(const Loads<caching>& loads, const Gather& gather, int lane, int from) {
         constexpr int height = 32;
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
             if (from + u >= gather.width) continue;
             const int at = (from + u) * height + lane;
-            column[u] = loads.once(gather.columns + at);
-            value[u] = loads.once(gather.values + at);
+            column[u] = loads.matrix(gather.columns + at);
+            value[u] = loads.matrix(gather.values + at);
         }
     }
-    __device__ double sum(const spmv::Loads<caching>& loads, const Gather& gather, int from,
-                          double before) const {
+    __device__ double sum(const Loads<caching>& loads, const Gather& gather, int from, double before) const {
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
-            if (from + u < gather.width) before += value[u] * loads.again(gather.from + column[u]);
+            if (from + u < gather.width) before += value[u] * loads.vector(gather.from + column[u]);
         }
         return before;
     }
@@ -165,7 +162,7 @@ __global__ void __launch_bounds__(256)
     sweep_kernel(Op op, int first, int slices, const int* order, double* partial) {
     constexpr int height = 32;
     let_next_begin();
-    const spmv::Loads<caching> loads;
+    const Loads<caching> loads;
     const int warp = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / height);
     const int lane = static_cast<int>(threadIdx.x % height);
     const bool inside = warp < slices;
@@ -376,6 +373,11 @@ class CudaRunner {
     void exchange(const Halo& halo, const double* send, double* receive) {
         exchange_.exchange(halo, send, receive);
     }
+    /// The same beside what is enqueued between the two.
+    void begin_exchange(const Halo& halo, const double* send, double* receive) {
+        exchange_.begin(halo, send, receive);
+    }
+    void end_exchange() { exchange_.end(); }
     void all_sum(double* number) { exchange_.sum(number); }
 
     void mark(Phase phase) {

@@ -17,31 +17,55 @@ class Alone : public Exchange {
   public:
     std::string name() const override { return "none"; }
     void exchange(const Halo&, const double*, double*) override {}
+    void begin(const Halo&, const double*, double*) override {}
+    void end() override {}
     void sum(double*) override {}
     bool capturable() const override { return true; }
+};
+
+/// A stream of its own beside the main one.
+class Aside {
+  public:
+    explicit Aside(const tenken::cuda::Stream& main) : main_(main) {}
+    const tenken::cuda::Stream& stream() const { return stream_; }
+    /// What is enqueued here from now on waits for what the main stream has now.
+    void fork() {
+        forked_.record(main_);
+        TENKEN_CUDA(cudaStreamWaitEvent(stream_.get(), forked_.get(), 0));
+    }
+    /// What is enqueued on the main stream from now on waits for what is here.
+    void join() {
+        joined_.record(stream_);
+        TENKEN_CUDA(cudaStreamWaitEvent(main_.get(), joined_.get(), 0));
+    }
+
+  private:
+    const tenken::cuda::Stream& main_;
+    tenken::cuda::Stream stream_;
+    tenken::cuda::Event forked_;
+    tenken::cuda::Event joined_;
 };
 
 /// Through page-locked memory of the host and whatever MPI there is.
 class ThroughHost : public Exchange {
   public:
     ThroughHost(Ranks& ranks, const tenken::cuda::Stream& stream)
-        : ranks_(ranks), stream_(stream), number_(1) {}
+        : ranks_(ranks), stream_(stream), aside_(stream), number_(1) {}
     std::string name() const override { return "host"; }
     bool capturable() const override { return false; }
 
     void exchange(const Halo& halo, const double* send, double* receive) override {
-        const auto points = static_cast<std::size_t>(halo.points);
-        if (!sent_ || sent_->size() < points) {
-            sent_.reset(new tenken::cuda::PinnedArray<double>(points));
-            received_.reset(new tenken::cuda::PinnedArray<double>(points));
-        }
-        const std::size_t bytes = points * sizeof(double);
-        TENKEN_CUDA(cudaMemcpyAsync(sent_->data(), send, bytes, cudaMemcpyDeviceToHost, stream_.get()));
-        // The copy of the exchange before has been read by now too.
-        stream_.synchronize();
-        ranks_.exchange(halo, sent_->data(), received_->data());
-        TENKEN_CUDA(
-            cudaMemcpyAsync(receive, received_->data(), bytes, cudaMemcpyHostToDevice, stream_.get()));
+        move(halo, send, receive, stream_);
+    }
+    void begin(const Halo& halo, const double* send, double* receive) override {
+        aside_.fork();
+        halo_ = &halo;
+        send_ = send;
+        receive_ = receive;
+    }
+    void end() override {
+        move(*halo_, send_, receive_, aside_.stream());
+        aside_.join();
     }
 
     void sum(double* number) override {
@@ -53,35 +77,55 @@ class ThroughHost : public Exchange {
             cudaMemcpyAsync(number, number_.data(), sizeof(double), cudaMemcpyHostToDevice, stream_.get()));
     }
 
-  private:
+  protected:
+    virtual void move(const Halo& halo, const double* send, double* receive,
+                      const tenken::cuda::Stream& stream) {
+        const auto points = static_cast<std::size_t>(halo.points);
+        stream.synchronize();  // the copy of the exchange before may still be reading
+        if (!sent_ || sent_->size() < points) {
+            sent_.reset(new tenken::cuda::PinnedArray<double>(points));
+            received_.reset(new tenken::cuda::PinnedArray<double>(points));
+        }
+        const std::size_t bytes = points * sizeof(double);
+        TENKEN_CUDA(cudaMemcpyAsync(sent_->data(), send, bytes, cudaMemcpyDeviceToHost, stream.get()));
+        stream.synchronize();
+        ranks_.exchange(halo, sent_->data(), received_->data());
+        TENKEN_CUDA(cudaMemcpyAsync(receive, received_->data(), bytes, cudaMemcpyHostToDevice, stream.get()));
+        stream.synchronize();  // one exchange may be on another stream than the next
+    }
+
     Ranks& ranks_;
+
+  private:
     const tenken::cuda::Stream& stream_;
+    Aside aside_;
     tenken::cuda::PinnedArray<double> number_;
     std::unique_ptr<tenken::cuda::PinnedArray<double>> sent_;
     std::unique_ptr<tenken::cuda::PinnedArray<double>> received_;
+    const Halo* halo_ = nullptr;
+    const double* send_ = nullptr;
+    double* receive_ = nullptr;
 };
 
 /// Messages from and to device memory. Sums go through the host: an MPI that moves device memory need not add
 /// in it.
 class DeviceMpi : public ThroughHost {
   public:
-    DeviceMpi(Ranks& ranks, const tenken::cuda::Stream& stream)
-        : ThroughHost(ranks, stream), ranks_(ranks), stream_(stream) {}
+    using ThroughHost::ThroughHost;
     std::string name() const override { return "mpi"; }
-    void exchange(const Halo& halo, const double* send, double* receive) override {
-        stream_.synchronize();
+
+  protected:
+    void move(const Halo& halo, const double* send, double* receive,
+              const tenken::cuda::Stream& stream) override {
+        stream.synchronize();
         ranks_.exchange(halo, send, receive);
     }
-
-  private:
-    Ranks& ranks_;
-    const tenken::cuda::Stream& stream_;
 };
 
 class Nccl : public Exchange {
   public:
     Nccl(std::unique_ptr<nccl::Library> library, Ranks& ranks, const tenken::cuda::Stream& stream)
-        : library_(std::move(library)), stream_(stream) {
+        : library_(std::move(library)), stream_(stream), aside_(stream) {
         nccl::UniqueId id{};
         if (ranks.rank() == 0) HPCG_NCCL(get_unique_id(&id));
         const std::string bytes = ranks.broadcast(std::string(id.bytes, sizeof id.bytes));
@@ -94,24 +138,34 @@ class Nccl : public Exchange {
     std::string name() const override { return "nccl " + library_->version(); }
     bool capturable() const override { return true; }
 
-    void exchange(const Halo& halo, const double* send, double* receive) override {
-        HPCG_NCCL(group_start());
-        for (const Neighbour& neighbour : halo.neighbours) {
-            const auto count = static_cast<std::size_t>(neighbour.count);
-            HPCG_NCCL(
-                send(send + neighbour.begin, count, nccl::float64, neighbour.rank, comm_, stream_.get()));
-            HPCG_NCCL(receive(receive + neighbour.begin, count, nccl::float64, neighbour.rank, comm_,
-                              stream_.get()));
-        }
-        HPCG_NCCL(group_end());
+    void exchange(const Halo& halo, const double* from, double* to) override {
+        move(halo, from, to, stream_);
     }
+    void begin(const Halo& halo, const double* from, double* to) override {
+        aside_.fork();
+        move(halo, from, to, aside_.stream());
+    }
+    void end() override { aside_.join(); }
     void sum(double* number) override {
         HPCG_NCCL(all_reduce(number, number, 1, nccl::float64, nccl::sum, comm_, stream_.get()));
     }
 
   private:
+    void move(const Halo& halo, const double* from, double* to, const tenken::cuda::Stream& stream) {
+        HPCG_NCCL(group_start());
+        for (const Neighbour& neighbour : halo.neighbours) {
+            const auto count = static_cast<std::size_t>(neighbour.count);
+            HPCG_NCCL(
+                send(from + neighbour.begin, count, nccl::float64, neighbour.rank, comm_, stream.get()));
+            HPCG_NCCL(
+                receive(to + neighbour.begin, count, nccl::float64, neighbour.rank, comm_, stream.get()));
+        }
+        HPCG_NCCL(group_end());
+    }
+
     std::unique_ptr<nccl::Library> library_;
     const tenken::cuda::Stream& stream_;
+    Aside aside_;
     nccl::Comm comm_ = nullptr;
 };
 

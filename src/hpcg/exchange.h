@@ -17,6 +17,10 @@ class Exchange {
     virtual ~Exchange() = default;
     virtual std::string name() const = 0;
     virtual void exchange(const Halo& halo, const double* send, double* receive) = 0;
+    /// Exchanges what is in `send` when the stream has come here, beside what is enqueued until end(); what
+    /// is enqueued after that finds it received.
+    virtual void begin(const Halo& halo, const double* send, double* receive) = 0;
+    virtual void end() = 0;
     /// Sums one number over all ranks, in place.
     virtual void sum(double* number) = 0;
     /// Whether it may be part of a CUDA graph.

@@ -17,6 +17,9 @@ namespace hpcg {
 /// More colours than these come of a numbering that follows no pattern.
 constexpr int regular_colours = 10;
 
+/// Slices of one colour that a product takes before it goes on to the next colour.
+constexpr int slices_of_share = 64;
+
 /// Rows that one functor counts or places.
 constexpr int rows_of_chunk = 256;
 
@@ -108,6 +111,22 @@ struct Slices {
     const std::int64_t* offsets;
     const int* columns;
     const double* values;
+};
+
+/// Slices with a column of another rank.
+struct MarkOuter {
+    Rows rows;
+    const int* row_of_position;
+    int height;
+    unsigned char* outer;
+    SPARSE_EVERYWHERE void operator()(int position) const {
+        const int row = row_of_position[position];
+        if (row < 0) return;
+        const int length = rows.degree(row);
+        for (int k = 0; k < length; ++k) {
+            if (rows.neighbour(row, k) >= rows.rows) outer[position / height] = 1;
+        }
+    }
 };
 
 struct FillSlices {
@@ -338,7 +357,9 @@ struct Layout {
     Array<double> lower_values;
     Array<double> upper_values;
     Array<double> diagonal;
-    Array<int> interleaved;  ///< slices so that those of neighbouring rows are near each other
+    int inner_slices = 0;  ///< without columns of other ranks
+    /// These, then the others, each so that slices of neighbouring rows are near each other.
+    Array<int> interleaved;
 
     int colours() const { return static_cast<int>(first_slices.size()) - 1; }
     int slices() const { return first_slices.back(); }
@@ -534,8 +555,19 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
                            out.positions, out.lower_offsets.data(), out.lower_columns.data(),
                            out.lower_values.data(), out.upper_offsets.data(), out.coarse_width.data(),
                            out.upper_columns.data(), out.upper_values.data(), out.diagonal.data()});
-    out.interleaved =
-        runner.upload(interleave(out.first_slices, std::max(1, out.slices() / out.colours() / 64)));
+    std::vector<int> order =
+        interleave(out.first_slices, std::max(1, out.slices() / out.colours() / slices_of_share));
+    out.inner_slices = out.slices();
+    if (halo > 0) {
+        auto outer = runner.template make<unsigned char>(slices);
+        runner.each(out.positions, MarkOuter{rows, out.row_of_position.data(), height, outer.data()});
+        const std::vector<unsigned char> marks = runner.download(outer.data(), slices);
+        const auto end = std::stable_partition(order.begin(), order.end(), [&](int slice) {
+            return marks[static_cast<std::size_t>(slice)] == 0;
+        });
+        out.inner_slices = static_cast<int>(end - order.begin());
+    }
+    out.interleaved = runner.upload(order);
     return out;
 }
 

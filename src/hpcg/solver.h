@@ -141,13 +141,19 @@ class Solver : public Engine {
 
     void copy(const double* from, double* to) { runner_.each(elements_, CopyOf{from, to}); }
 
-    /// Values of other ranks' points, by the positions that are sent.
+    /// Gathers what other ranks need, by the positions that are sent.
     /// @param factor, correction as Pack
+    void pack(const Halo& halo, const Array<int>& positions, Array<double>& buffer, const double* x,
+              const double* correction, double factor) {
+        runner_.each(halo.points, Pack{positions.data(), x, correction, spoil_halo_ ? 1.001 * factor : factor,
+                                       buffer.data()});
+    }
+
+    /// The values of other ranks' points.
     void exchange(const Halo& halo, const Array<int>& positions, Array<double>& buffer, const double* x,
                   const double* correction, double factor, double* to) {
         if (halo.points == 0) return;
-        runner_.each(halo.points, Pack{positions.data(), x, correction, spoil_halo_ ? 1.001 * factor : factor,
-                                       buffer.data()});
+        pack(halo, positions, buffer, x, correction, factor);
         runner_.exchange(halo, buffer.data(), to);
     }
 
@@ -399,12 +405,22 @@ class Optimised : public Solver<Runner> {
     void multiply() override {
         runner_.mark(Phase::product);
         Level& fine = levels_[0];
-        this->exchange(this->problem_.levels[0].halo, fine.send, fine.buffer, this->p_.data(), nullptr, 1,
-                       this->p_.data() + this->elements_);
+        const Halo& halo = this->problem_.levels[0].halo;
+        const Layout<Runner>& layout = fine.layout;
+        const Multiply multiply = {layout.lower(), layout.upper(), layout.diagonal.data(), this->p_.data(),
+                                   this->product_.data()};
+        // Rows that need nothing of other ranks are done while their values come.
+        if (halo.points > 0) {
+            this->pack(halo, fine.send, fine.buffer, this->p_.data(), nullptr, 1);
+            runner_.begin_exchange(halo, fine.buffer.data(), this->p_.data() + this->elements_);
+        }
         runner_.begin_sum();
-        runner_.sweep_sum(0, fine.layout.slices(), fine.layout.interleaved.data(),
-                          Multiply{fine.layout.lower(), fine.layout.upper(), fine.layout.diagonal.data(),
-                                   this->p_.data(), this->product_.data()});
+        runner_.sweep_sum(0, layout.inner_slices, layout.interleaved.data(), multiply);
+        if (halo.points > 0) {
+            runner_.end_exchange();
+            runner_.sweep_sum(0, layout.slices() - layout.inner_slices,
+                              layout.interleaved.data() + layout.inner_slices, multiply);
+        }
         runner_.end_sum(this->scalar(p_ap));
         this->all_sum(p_ap);
     }
