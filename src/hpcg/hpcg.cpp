@@ -359,6 +359,9 @@ class Hpcg : public tenken::Program {
 
     tenken::Limit limit_of(double operations, double bytes, double dot_gbs) const {
         const double matrix = 12 * outcome_.totals[0].entries / ranks_.size();
+        if (backend_->cache_bytes() == 0) {
+            return tenken::Limit::unknown("the machine does not tell its last-level cache");
+        }
         if (matrix < 4 * static_cast<double>(backend_->cache_bytes())) {
             return tenken::Limit::unknown("the matrix is smaller than 4 x the last-level cache");
         }
