@@ -312,7 +312,6 @@ class GpuEngine : public Engine {
           inverse_part_(static_cast<std::size_t>(layout.nb * layout.nb)),
           x_(static_cast<std::size_t>(layout.n)),
           found_(static_cast<std::size_t>(layout.local_rows + 1)),
-          rhs_(static_cast<std::size_t>(solve_block)),
           factoriser_(choices.panel, layout.n, std::min(layout.nb, layout.n), choices.panel_blocks,
                       choices.few_rows, panel_.stream.get(), panel_.blas.get()) {
         for (cudaEvent_t& one : marks_) TENKEN_CUDA(cudaEventCreateWithFlags(&one, cudaEventDisableTiming));
@@ -777,7 +776,6 @@ class GpuEngine : public Engine {
     DeviceArray<double> inverse_part_;
     DeviceArray<double> x_;
     DeviceArray<double> found_;
-    DeviceArray<double> rhs_;
     PanelFactoriser factoriser_;
     cudaEvent_t marks_[marks] = {};
     std::vector<tenken::cuda::Event> stamps_;

@@ -37,7 +37,7 @@ constexpr double epsilon = 1.0 / 9007199254740992.0;  // 2^-53
 constexpr std::int64_t probe_columns = 4096;
 constexpr std::int64_t most_n = 4000000;
 constexpr std::int64_t most_nb = 4096;
-constexpr int products = 20;
+constexpr int products = 10;
 constexpr int library_repetitions = 1;  // as long as ours and longer, on a GPU that is warm from them
 
 /// What is to be solved.
