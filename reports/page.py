@@ -145,7 +145,13 @@ def render(session: Session, catalogue: Mapping[str, Any], written: str = "") ->
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(number=words.number, percent=words.percent, duration=words.duration, size=words.size)
+    environment.filters.update(
+        number=words.number,
+        percent=words.percent,
+        duration=words.duration,
+        size=words.size,
+        revision=words.revision,
+    )
     environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=words.VERDICTS)
     rows = {id(case): _rows(case, catalogue) for case in session.cases}
     pictures = Pictures(MAX_PLOTS)

@@ -11,6 +11,7 @@ import io
 import itertools
 import math
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -166,6 +167,12 @@ def _plain(text: str) -> str:
     return text if len(text) <= 44 else text[:42] + "…"
 
 
+def _two_lines(text: str) -> str:
+    """A label beside a bar: broken at a word where one line would have to be cut."""
+    lines = textwrap.wrap(text, 44, max_lines=2, placeholder=" …", break_on_hyphens=False) or [""]
+    return "\n".join(_plain(line) for line in lines)
+
+
 def _axes(height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, list[Any]]:
     figure, axes = _pyplot().subplots(
         rows, columns, figsize=(WIDTH, height), squeeze=False, layout="constrained", **options
@@ -269,10 +276,12 @@ def _bars(rows: list[Row]) -> tuple[Any, str]:
     )
     subjects = sorted(_unique(_who(r, rows) for r in rows), key=words.natural)
     shade = {s: SERIES[i % len(SERIES)] for i, s in enumerate(subjects)}
+    name = _bar_names(rows)
     for axis, panel in zip(axes, panels, strict=True):
-        _bar_panel(axis, panel, shade, rows)
+        _bar_panel(axis, panel, shade, rows, name)
     handles = [_key("bar", s, shade[s]) for s in subjects] if 1 < len(subjects) <= len(SERIES) else []
-    handles += [_key("whisker", "p5 to p95", COLOURS["ink"])]
+    spread = any(r.p5 is not None and r.p95 is not None and r.p5 < r.p95 for r in rows)
+    handles += [_key("whisker", "p5 to p95", COLOURS["ink"])] if spread else []
     handles += [_key("limit", "physical limit", COLOURS["limit"])] if any(r.limit for r in rows) else []
     handles += (
         [_key("reference", "reference and its bounds", COLOURS["reference"])]
@@ -283,14 +292,25 @@ def _bars(rows: list[Row]) -> tuple[Any, str]:
     return figure, f"{_names(rows)}: value by metric and subject"
 
 
-def _bar_panel(axis: Any, panel: list[Row], shade: dict[str, str], rows: list[Row]) -> None:
+def _bar_names(rows: list[Row]) -> dict[str, str]:
+    """Label of a row -> what tells its bars from the others: without a title and coordinates that all share."""
+    several = len({r.title for r in rows}) > 1
+    differing = {k for r in rows for k in r.at if len({str(s.at.get(k)) for s in rows}) > 1}
+    names = {}
+    for row in rows:
+        at = [words.coordinate(k, v) for k, v in sorted(row.at.items()) if k in differing]
+        names[row.label] = ", ".join(([row.title] if several or not at else []) + at)
+    return names
+
+
+def _bar_panel(axis: Any, panel: list[Row], shade: dict[str, str], rows: list[Row], name: dict[str, str]) -> None:
     y, ticks, labels = 0.0, [], []
     top = max(max(r.value or 0, r.limit or 0, r.reference or 0, r.p95 or 0) for r in panel)
     several = len({_who(r, rows) for r in panel}) > 1
     for label in _unique(r.label for r in panel):
         members = sorted((r for r in panel if r.label == label), key=lambda r: words.natural(_who(r, rows)))
         ticks.append(y + (len(members) - 1) / 2)
-        labels.append(_plain(label))
+        labels.append(_two_lines(name[label]))
         for row in members:
             assert row.value is not None
             axis.barh(y, row.value, height=0.78, color=_colour(row, shade[_who(row, rows)]), alpha=0.88)
@@ -373,7 +393,7 @@ def _strip(rows: list[Row]) -> tuple[Any, str]:
         if references:
             axis.axvline(references[0], color=COLOURS["reference"], linewidth=1.4, linestyle=(0, (5, 3)))
         axis.set_ylim(-0.45, 0.8)
-        axis.set_yticks([0], [_plain(label)])
+        axis.set_yticks([0], [_two_lines(label)])
         axis.tick_params(axis="y", length=0, labelcolor=COLOURS["ink"])
         axis.spines["left"].set_visible(False)
         axis.margins(x=0.06)
@@ -473,14 +493,18 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
     if not keys:
         raise ValueError("no coordinate of the sweep is a number")
     key = max(keys, key=lambda k: len(figures(k)))
+    if len(figures(key)) == 1 and len(rows) <= MAX_BARS:
+        return _bars(rows)  # lines need two places
     rows = [r for r in rows if _numeric(r.at.get(key))]
 
     names = _labels(rows, key)
+    titled = len({r.title for r in rows}) > 1
 
     def path_of(row: Row) -> str:
         rest = ", ".join(words.coordinate(k, v) for k, v in sorted(row.at.items()) if k != key and k not in names)
         several = len({(_who(r, rows)) for r in rows}) > 1
-        return ", ".join(x for x in (row.title, _who(row, rows) if several else "", rest) if x)
+        parts = [x for x in (row.title if titled else "", _who(row, rows) if several else "", rest) if x]
+        return ", ".join(parts or [row.title])
 
     panels = _by_unit(rows)
     figure, axes = _axes(3.5, columns=len(panels[:2]))
@@ -533,7 +557,7 @@ def _labels(rows: Sequence[Row], key: str) -> set[str]:
     found = set()
     for name in _unique(k for r in rows for k in r.at if k != key and not _numeric(r.at[k])):
         places = {(r.at.get(name), float(r.at[key])) for r in rows}
-        if len(places) > 1 and len(places) == len({word for word, _ in places}):
+        if len(places) > 1 and len(places) == len({word for word, _ in places}) == len({at for _, at in places}):
             found.add(name)
     return found
 
@@ -546,7 +570,7 @@ def _numeric(value: Any) -> bool:
 
 
 def _log_axes(axis: Any, key: str, panel: list[Row]) -> None:
-    from matplotlib.ticker import LogLocator
+    from matplotlib.ticker import EngFormatter, LogLocator
 
     in_bytes = key == "bytes" or key.endswith("_bytes")
     x = sorted({float(r.at[key]) for r in panel})
@@ -555,13 +579,16 @@ def _log_axes(axis: Any, key: str, panel: list[Row]) -> None:
         axis.set_xscale("log", base=2 if in_bytes else 10)
     if min(y) > 0 and max(y) / min(y) >= 8:
         axis.set_yscale("log")
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
+        wide = max(y) / min(y) > 1e4
+        axis.yaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=12))
         axis.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
         axis.minorticks_off()
     if in_bytes:
         ticks = x[:: math.ceil(len(x) / 8)]
         axis.set_xticks(ticks, [words.size(t) for t in ticks])
         axis.minorticks_off()
+    elif x[-1] >= 1e5 and axis.get_xscale() == "linear":
+        axis.xaxis.set_major_formatter(EngFormatter(sep="\u202f"))  # 200 M: a factor at the end hides the label
     axis.set_xlabel(key.replace("_", " ") if not in_bytes else "size", loc="right")
     axis.set_ylabel(panel[0].unit)
     axis.grid(True)
@@ -687,7 +714,7 @@ def _phases(rows: list[Row]) -> tuple[Any, str]:
                 va="center",
                 fontsize=9.5,
             )
-        axis.set_yticks(range(len(bars)), [_plain(b) for b in bars])
+        axis.set_yticks(range(len(bars)), [_two_lines(b) for b in bars])
         axis.tick_params(axis="y", length=0, labelcolor=COLOURS["ink"])
         axis.invert_yaxis()
         axis.set_xlim(0, longest * 1.1 or 1)
@@ -700,4 +727,4 @@ def _phases(rows: list[Row]) -> tuple[Any, str]:
 
 def _names(rows: Sequence[Row]) -> str:
     names = _unique(r.title for r in rows)
-    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

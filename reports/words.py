@@ -101,6 +101,11 @@ def duration(seconds: Any) -> str:
     return f"{minutes // 60}\u202fh {minutes % 60:02d}\u202fmin"
 
 
+def revision(text: str) -> str:
+    """A git revision with twelve digits of its hash, which is long enough to find it and fits on a line."""
+    return re.sub(r"^([0-9a-f]{12})[0-9a-f]{28}", r"\1", text)
+
+
 def coordinate(key: str, value: Any) -> str:
     """One coordinate of a sweep: bytes=4096 -> '4 KiB', threads=8 -> 'threads 8', kernel=tile -> 'tile'."""
     if isinstance(value, str) and not re.fullmatch(r"[-+.\d]+", value):

@@ -34,6 +34,12 @@ struct Problem {
         return static_cast<double>(places) * static_cast<double>(real_bytes() + sizeof(int)) +
                sizeof(std::int64_t) * (static_cast<double>(slices) + 1) + vector_bytes();
     }
+    /// The same of tasks (sorted.h): their places, 16 bytes each, and 4 bytes a row of a slice.
+    double sorted_traffic(std::uint64_t places, std::uint64_t tasks, std::uint64_t listed_rows) const {
+        return static_cast<double>(places) * static_cast<double>(real_bytes() + sizeof(int)) +
+               16.0 * static_cast<double>(tasks) + sizeof(int) * static_cast<double>(listed_rows) +
+               vector_bytes();
+    }
 };
 
 /// Sliced ELL is tried up to this many places an entry.

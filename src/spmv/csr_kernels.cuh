@@ -116,9 +116,9 @@ __global__ void __launch_bounds__(threads)
     const Tile tile = tiles[blockIdx.x];
     const int first = tile.first_entry & ~(staging_group - 1);  // copies begin and end at whole groups
     const int count = (tile.last_entry - first + staging_group - 1) & ~(staging_group - 1);
-    stage(values, a.values + first, columns, a.columns + first, count, loads);
-
     const int t = static_cast<int>(threadIdx.x);
+    stage(values, a.values + first, columns, a.columns + first, count, t, threads, loads);
+
     const int rows = tile.last_row - tile.first_row;
     if (tile.last_row < 0) {  // a piece of a long row
         stage_end();

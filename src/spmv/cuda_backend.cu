@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -15,8 +16,11 @@
 #include "sparse/sell.h"
 #include "spmv/backend.h"
 #include "spmv/csr_kernels.cuh"
+#include "spmv/flow_kernel.cuh"
 #include "spmv/partition.h"
 #include "spmv/sell_kernels.cuh"
+#include "spmv/sorted.h"
+#include "spmv/sorted_kernel.cuh"
 #include "spmv/vendor.h"
 
 namespace spmv {
@@ -56,6 +60,13 @@ std::shared_ptr<DeviceArray<T>> uploaded_reals(const double* from, std::size_t c
     return uploaded(reals);
 }
 
+/// Sliced ELL needs no sorting up to this many places an entry.
+constexpr double even_padding = 1.1;
+/// Rows of up to this many entries are sorted into slices (docs/spmv.md has figures).
+constexpr int longest_in_slice = 512;
+/// x is kept in shared memory where this share of the entries is in the columns that there is room for.
+constexpr double worth_keeping = 0.1;
+
 const char* text_of(Caching caching) {
     return caching == Caching::retaining ? "retaining x" : "streaming";
 }
@@ -94,11 +105,19 @@ class Multiplier {
         } else if (variant == "csr_bins") {
             candidates = bins_candidates();
         } else if (variant == "csr_merge") {
-            candidates = {merge_candidate<4, Caching::streaming>(), merge_candidate<5, Caching::streaming>(),
-                          merge_candidate<7, Caching::streaming>(), merge_candidate<4, Caching::retaining>(),
-                          merge_candidate<5, Caching::retaining>(), merge_candidate<7, Caching::retaining>()};
+            for (const bool for_x : {false, true}) {
+                merge_candidates<4>(for_x, candidates);
+                merge_candidates<5>(for_x, candidates);
+                merge_candidates<7>(for_x, candidates);
+            }
         } else if (variant == "csr_tile") {
             candidates = tile_candidates();
+        } else if (variant == "csr_flow") {
+            candidates = flow_candidates(gpu.description(), outcome);
+            if (!outcome.left_out.empty()) return outcome;
+        } else if (variant == "sell_sorted") {
+            candidates = sorted_candidates(gpu.description(), outcome);
+            if (!outcome.left_out.empty()) return outcome;
         } else {
             candidates = sell_candidates(outcome);
             if (!outcome.left_out.empty()) return outcome;
@@ -199,8 +218,16 @@ class Multiplier {
                 }};
     }
 
+    /// @param for_x whether most of the L1 is left to x, with fewer blocks at a time
+    template <int items>
+    void merge_candidates(bool for_x, std::vector<Candidate>& list) {
+        list.push_back(merge_candidate<items, Caching::streaming>(for_x));
+        list.push_back(merge_candidate<items, Caching::retaining>(for_x));
+    }
+
     template <int items, Caching caching>
-    Candidate merge_candidate() {
+    Candidate merge_candidate(bool for_x) {
+        const auto kernel = csr_merge_kernel<T, items, caching>;
         const CsrView<T> a = view();
         const T* const x = x_->data();
         T* const y = y_.data();
@@ -212,10 +239,15 @@ class Multiplier {
         merge_starts_kernel<items><<<blocks_for(std::int64_t{blocks} + 1, 256), 256, 0, stream_.get()>>>(
             a.offsets, a.rows, entries, blocks, starts->data());
         TENKEN_CUDA(cudaGetLastError());
-        return {std::to_string(items) + " items a thread, " + text_of(caching), [=](const Stream& stream) {
-                    csr_merge_kernel<T, items, caching>
-                        <<<static_cast<unsigned>(blocks), merge_threads, 0, stream.get()>>>(
-                            a, entries, starts->data(), x, y, carries->data());
+        constexpr int shared_percent = 29;  // of what could be shared memory: the best on an H200
+        const int carveout = for_x ? shared_percent : static_cast<int>(cudaSharedmemCarveoutDefault);
+        const std::string text = std::to_string(items) + " items a thread, " +
+                                 (for_x ? "most of the L1 for x, " : "") + text_of(caching);
+        return {text, [=](const Stream& stream) {
+                    TENKEN_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                                     carveout));
+                    kernel<<<static_cast<unsigned>(blocks), merge_threads, 0, stream.get()>>>(
+                        a, entries, starts->data(), x, y, carries->data());
                     TENKEN_CUDA(cudaGetLastError());
                     merge_carries_kernel<T><<<blocks_for(blocks, 128), 128, 0, stream.get()>>>(
                         carries->data(), blocks, a.rows, y);
@@ -269,6 +301,193 @@ class Multiplier {
             TENKEN_CUDA(cudaGetLastError());
             add(stream);
         };
+    }
+
+    /// Bytes that a multiprocessor can give to shared memory, and that it keeps for each block of it.
+    struct SharedMemory {
+        std::size_t of_block;
+        std::size_t of_multiprocessor;
+        std::size_t kept_back;
+    };
+    static SharedMemory shared_memory() {
+        int device = 0;
+        int of_block = 0;
+        int of_multiprocessor = 0;
+        TENKEN_CUDA(cudaGetDevice(&device));
+        TENKEN_CUDA(cudaDeviceGetAttribute(&of_block, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+        TENKEN_CUDA(
+            cudaDeviceGetAttribute(&of_multiprocessor, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
+        return {static_cast<std::size_t>(of_block), static_cast<std::size_t>(of_multiprocessor), 1024};
+    }
+
+    /// Lets blocks of a kernel have so much shared memory, and leaves what `blocks` of them do not need to
+    /// the L1.
+    template <typename Kernel>
+    static void divide_l1(Kernel kernel, std::size_t shared, std::size_t blocks, const SharedMemory& memory) {
+        cudaFuncAttributes attributes;
+        TENKEN_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+        const std::size_t needed = blocks * (shared + attributes.sharedSizeBytes + memory.kept_back);
+        const std::size_t all = memory.of_multiprocessor;
+        const std::size_t percent = std::min<std::size_t>(100, (100 * needed + all - 1) / all);
+        TENKEN_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(shared)));
+        TENKEN_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                         static_cast<int>(percent)));
+    }
+
+    // What a lane gathers ahead suits rows of some 27 entries: with 1, 2 and 4 lanes a row.
+    std::vector<Candidate> flow_candidates(const tenken::DeviceDescription& device, Outcome& outcome) {
+        std::vector<Candidate> list;
+        for (const int rounds : {1, 2}) {
+            flow_candidates_of<8, 27>(864, 1, rounds, device, list);
+            flow_candidates_of<16, 14>(432, 1, rounds, device, list);
+            flow_candidates_of<12, 7>(216, 2, rounds, device, list);
+        }
+        if (list.empty()) outcome.left_out = "the shared memory does not hold the tiles of several warps";
+        return list;
+    }
+
+    template <int most_warps, int ahead>
+    void flow_candidates_of(int most_entries, int blocks, int rounds, const tenken::DeviceDescription& device,
+                            std::vector<Candidate>& list) {
+        flow_candidate<most_warps, ahead, Caching::streaming>(most_entries, blocks, rounds, device, list);
+        flow_candidate<most_warps, ahead, Caching::retaining>(most_entries, blocks, rounds, device, list);
+    }
+
+    /// Adds a launch with as many warps as the shared memory has room for, if that is enough of them.
+    /// @param blocks a multiprocessor
+    /// @param rounds tiles that each warp takes of a run of neighbouring ones
+    template <int most_warps, int ahead, Caching caching>
+    void flow_candidate(int most_entries, int blocks, int rounds, const tenken::DeviceDescription& device,
+                        std::vector<Candidate>& list) {
+        constexpr int stages = 2;
+        constexpr int least_warps = 4;
+        const FlowTiles& tiles = flow_tiles(most_entries);
+        const auto kernel = csr_flow_kernel<T, most_warps, stages, ahead, caching>;
+        const std::size_t of_warp =
+            stages * static_cast<std::size_t>(tiles.capacity) * (sizeof(T) + sizeof(int));
+        const std::size_t barriers = sizeof(unsigned long long) * most_warps * stages;
+        const SharedMemory memory = shared_memory();
+        const std::size_t of_block = std::min(
+            memory.of_block, memory.of_multiprocessor / static_cast<std::size_t>(blocks) - memory.kept_back);
+        const int warps = std::min(most_warps, static_cast<int>((of_block - barriers) / of_warp));
+        if (warps < least_warps) return;
+        const std::size_t shared = static_cast<std::size_t>(warps) * of_warp;
+        const unsigned grid = static_cast<unsigned>(blocks * device.multiprocessors);
+        const auto threads = static_cast<unsigned>(32 * warps);
+        const int run = warps * rounds;
+        const CsrView<T> a = view();
+        const T* const x = x_->data();
+        T* const y = y_.data();
+        const std::string text = std::to_string(most_entries) + " entries a tile, " + std::to_string(blocks) +
+                                 " x " + std::to_string(warps) + " warps, runs of " + std::to_string(run) +
+                                 " tiles, " + text_of(caching);
+        list.push_back({text, [=](const Stream& stream) {
+                            divide_l1(kernel, shared, static_cast<std::size_t>(blocks), memory);
+                            kernel<<<grid, threads, shared, stream.get()>>>(
+                                tiles.list->data(), tiles.count, run, a, x, y, tiles.partial->data(),
+                                tiles.capacity);
+                            TENKEN_CUDA(cudaGetLastError());
+                            tiles.add(stream);
+                        }});
+    }
+
+    /// The matrix cut into tiles of at most 32 rows.
+    struct FlowTiles {
+        std::shared_ptr<DeviceArray<Tile>> list;
+        std::shared_ptr<DeviceArray<T>> partial;
+        std::function<void(const Stream&)> add;
+        int count = 0;
+        int capacity = 0;
+    };
+    const FlowTiles& flow_tiles(int most_entries) {
+        FlowTiles& tiles = flow_tiles_[most_entries];
+        if (tiles.list) return tiles;
+        const Tiling tiling = tile_rows(matrix(), 32, most_entries);
+        tiles.list = uploaded(tiling.tiles);
+        tiles.partial = std::make_shared<DeviceArray<T>>(static_cast<std::size_t>(tiling.pieces) + 1);
+        tiles.add = adder(tiling.split, tiles.partial);
+        tiles.count = static_cast<int>(tiling.tiles.size());
+        tiles.capacity = (tiling.largest + 2 * staging_group) / staging_group * staging_group;
+        return tiles;
+    }
+
+    /// With x of the busiest columns in shared memory, and without.
+    std::vector<Candidate> sorted_candidates(const tenken::DeviceDescription& device, Outcome& outcome) {
+        std::vector<Candidate> list;
+        const sparse::Buffer<std::int64_t> offsets = sparse::sell_offsets(matrix(), task_lanes);
+        const auto entries = static_cast<double>(matrix().entries());
+        if (static_cast<double>(offsets[offsets.size() - 1]) <= even_padding * entries) {
+            outcome.left_out = "rows are even: sliced ELL needs no sorting";
+            return list;
+        }
+        const Tasks tasks = make_tasks(matrix(), longest_in_slice);
+        outcome.padding = static_cast<double>(tasks.places) / entries;
+        outcome.traffic_bytes = problem_.sorted_traffic(tasks.places, tasks.list.size(), tasks.rows.size());
+        sorted_candidates_of<false>(tasks, BusyColumns(), device, list);
+        // Not all of it: without an L1 the other gathers would lose more.
+        const auto kept = static_cast<int>(shared_memory().of_block / 5 * 4 / sizeof(T));
+        const BusyColumns busy = busiest_columns(matrix(), kept);
+        if (busy.share >= worth_keeping) sorted_candidates_of<true>(tasks, busy, device, list);
+        return list;
+    }
+
+    template <bool keeps>
+    void sorted_candidates_of(const Tasks& tasks, const BusyColumns& busy,
+                              const tenken::DeviceDescription& device, std::vector<Candidate>& list) {
+        const Places<T> places = fill_places<T>(matrix(), tasks, busy.columns);
+        SortedOnGpu sorted;
+        sorted.tasks = uploaded(tasks.list);
+        sorted.rows = uploaded(tasks.rows);
+        sorted.columns = uploaded(places.column.data(), places.column.size());
+        sorted.values = uploaded(places.value.data(), places.value.size());
+        sorted.busy = uploaded(busy.columns);
+        sorted.partial = std::make_shared<DeviceArray<T>>(static_cast<std::size_t>(tasks.partial_sums) + 1);
+        sorted.add = adder(tasks.split, sorted.partial);
+        sorted.percent = static_cast<int>(100 * busy.share + 0.5);
+        sorted.view = {static_cast<int>(tasks.list.size()),
+                       sorted.tasks->data(),
+                       sorted.rows->data(),
+                       sorted.columns->data(),
+                       sorted.values->data(),
+                       sorted.busy->data(),
+                       static_cast<int>(busy.columns.size())};
+        sorted_candidate<1024, 4, keeps, Caching::streaming>(sorted, device, list);
+        sorted_candidate<1024, 4, keeps, Caching::retaining>(sorted, device, list);
+    }
+
+    struct SortedOnGpu {
+        std::shared_ptr<DeviceArray<Task>> tasks;
+        std::shared_ptr<DeviceArray<int>> rows;
+        std::shared_ptr<DeviceArray<int>> columns;
+        std::shared_ptr<DeviceArray<T>> values;
+        std::shared_ptr<DeviceArray<int>> busy;
+        std::shared_ptr<DeviceArray<T>> partial;
+        std::function<void(const Stream&)> add;
+        TasksView<T> view;
+        int percent = 0;  ///< of the entries are in busy columns
+    };
+
+    template <int threads, int unroll, bool keeps, Caching caching>
+    void sorted_candidate(const SortedOnGpu& sorted, const tenken::DeviceDescription& device,
+                          std::vector<Candidate>& list) {
+        const auto kernel = sorted_kernel<T, threads, 1, unroll, keeps, caching>;
+        const std::size_t shared =
+            keeps ? (static_cast<std::size_t>(sorted.view.busy_count) + 1) * sizeof(T) : 0;
+        const SharedMemory memory = shared_memory();
+        const auto grid = static_cast<unsigned>(device.multiprocessors);
+        const T* const x = x_->data();
+        T* const y = y_.data();
+        const std::string text = "x of " + std::to_string(sorted.view.busy_count) + " columns (" +
+                                 std::to_string(sorted.percent) + " % of the entries) in shared memory, " +
+                                 text_of(caching);
+        list.push_back({text, [=](const Stream& stream) {
+                            divide_l1(kernel, shared, 1, memory);
+                            kernel<<<grid, threads, shared, stream.get()>>>(sorted.view, x, y,
+                                                                            sorted.partial->data());
+                            TENKEN_CUDA(cudaGetLastError());
+                            sorted.add(stream);
+                        }});
     }
 
     /// Slices of 32 rows with a row a thread, and of 64 with two.
@@ -344,6 +563,7 @@ class Multiplier {
     std::shared_ptr<DeviceArray<T>> values_;
     std::shared_ptr<DeviceArray<T>> x_;
     DeviceArray<T> y_;
+    std::map<int, FlowTiles> flow_tiles_;  ///< by entries a tile
 };
 
 struct Ones {
@@ -422,7 +642,8 @@ class CudaFamily : public Family {
     }
 
     std::vector<std::string> variants() const override {
-        std::vector<std::string> list = {"csr_row", "csr_warp", "csr_bins", "csr_merge", "csr_tile", "sell"};
+        std::vector<std::string> list = {"csr_row",  "csr_warp", "csr_bins", "csr_merge",
+                                         "csr_tile", "csr_flow", "sell",     "sell_sorted"};
         for (const std::string& name : vendor_variants()) list.push_back(name);
         return list;
     }

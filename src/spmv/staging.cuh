@@ -32,17 +32,31 @@ __device__ inline void copy_16_bytes(void* to, const void* from, const Loads<cac
 #endif
 }
 
-/// Begins to copy `count` values and columns, a multiple of staging_group, by all threads of a block.
+/// Begins to copy `count` values and columns, a multiple of staging_group; this is thread t of `threads`.
 template <Caching caching, typename T>
 __device__ inline void stage(T* values, const T* from_values, int* columns, const int* from_columns,
-                             int count, const Loads<caching>& loads) {
+                             int count, int t, int threads, const Loads<caching>& loads) {
     constexpr int per_copy = 16 / static_cast<int>(sizeof(T));
-    const int t = static_cast<int>(threadIdx.x);
-    const int threads = static_cast<int>(blockDim.x);
     for (int j = t * per_copy; j < count; j += threads * per_copy) {
         copy_16_bytes(values + j, from_values + j, loads);
     }
     for (int j = t * 4; j < count; j += threads * 4) copy_16_bytes(columns + j, from_columns + j, loads);
+}
+
+/// Closes a group of copies: what this thread began since the last one.
+__device__ inline void stage_commit() {
+#if SPMV_HAS_POLICIES
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+
+/// Waits until all groups but the last `but` that the threads of this warp closed are there for all of them.
+template <int but>
+__device__ inline void stage_wait() {
+#if SPMV_HAS_POLICIES
+    asm volatile("cp.async.wait_group %0;" ::"n"(but) : "memory");
+#endif
+    __syncwarp();
 }
 
 /// Waits until what stage() began is there for all threads of the block.

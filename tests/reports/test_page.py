@@ -282,6 +282,47 @@ def test_rows_without_what_a_kind_needs_are_refused(kind):
         plots.draw([row(plot=kind, samples=[])], "p1")
 
 
+def labels(svg):
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+def test_a_long_label_beside_a_bar_is_broken_not_cut():
+    svg, _ = plots.draw([row(title="cudaMemcpy device to device (tells one card from another)"), row(title="Y")], "p1")
+    assert "from another)" in labels(svg) and not any("…" in text for text in labels(svg))
+
+
+def test_bars_of_one_metric_are_named_by_what_differs():
+    rows = [row(title="SpMV", at={"matrix": "fem_9", "variant": v}) for v in ("csr", "sell")]
+    assert {"csr", "sell"} <= set(labels(plots.draw(rows, "p1")[0]))
+    assert "SpMV" in labels(plots.draw(rows[:1], "p1")[0])
+
+
+def test_a_sweep_over_one_place_is_drawn_as_bars():
+    rows = [row(plot="sweep", at={"nnz": 131096512, "variant": v}, p5=0.9) for v in ("csr", "sell")]
+    svg, caption = plots.draw(rows, "p1")
+    assert {"csr", "sell"} <= set(labels(svg)) and caption == "X: value by metric and subject"
+
+
+def test_lines_of_a_sweep_are_told_apart_by_what_differs():
+    long = "Making ready (conversion, analysis, transfer)"
+    rows = [
+        row(plot="sweep", title=long, at={"nnz": n, "matrix": f"m{n}", "variant": v}, value=float(len(v)))
+        for n in (100_000_000, 200_000_000)
+        for v in ("csr", "sell")
+    ]
+    shown = labels(plots.draw(rows, "p1")[0])
+    assert {"csr", "sell"} <= set(shown) and not any("Making" in text for text in shown)
+    assert any(re.fullmatch(r"\d+\sM", text) for text in shown) and "1e8" not in shown
+
+
+def test_a_value_of_one_sample_stands_alone(tmp_path):
+    once = builder.metric("once", {"gpu": 0}, [7.5])
+    often = builder.metric("often", {"gpu": 0}, [2.5, 3.5, 4.5])
+    markup = build(tmp_path, [builder.record("x", builder.document("stream", [once, often]))])
+    cells = html.document_fromstring(markup).xpath("//table[contains(@class, 'metrics')]//td/text()")
+    assert cells.count("7.500") == 1 and cells.count("3.500") == 2  # of three samples: value and median
+
+
 def arguments(*words):
     parser = argparse.ArgumentParser()
     cli.register(parser.add_subparsers())

@@ -70,6 +70,18 @@ def test_subject_words(subject, text):
     assert words.subject_words(subject) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("0123456789abcdef0123456789abcdef01234567-dirty", "0123456789ab-dirty"),
+        ("v1.2-3-gabcdef0", "v1.2-3-gabcdef0"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_revision(text, short):
+    assert words.revision(text) == short
+
+
 def test_event_reasons_are_words():
     cell = words.health_cell({"reasons": ["hw_thermal_slowdown", "brand_new"]}, ("reasons",), "")
     assert cell == "hardware thermal slow-down, brand new"

@@ -7,6 +7,7 @@
 #include "sparse/sell.h"
 #include "spmv/partition.h"
 #include "spmv/reference.h"
+#include "spmv/sorted.h"
 #include "unit.h"
 
 namespace {
@@ -126,6 +127,94 @@ TEST(tiles_and_bins_take_every_entry_once) {
             CHECK(listed[r] == 1);
         }
     }
+}
+
+TEST(tasks_hold_the_matrix) {
+    for (const std::string& text : specs) {
+        const sparse::Csr matrix = sparse::generate(sparse::parse_spec(text), 3);
+        std::vector<double> x;
+        for (int i = 0; i < matrix.columns; ++i) x.push_back(std::sin(i + 1.0));
+        for (const int longest : {4, 64}) {
+            const spmv::Tasks tasks = spmv::make_tasks(matrix, longest);
+            const spmv::BusyColumns busy = spmv::busiest_columns(matrix, 20);
+            const spmv::Places<double> places = spmv::fill_places<double>(matrix, tasks, busy.columns);
+            std::vector<double> y(static_cast<std::size_t>(matrix.rows));
+            std::vector<double> partial(static_cast<std::size_t>(tasks.partial_sums));
+            std::vector<int> written(y.size());
+            std::uint64_t next = 0;
+            int before = std::numeric_limits<int>::max();
+            for (const spmv::Task& task : tasks.list) {
+                CHECK(task.first == next && task.first % spmv::task_alignment == 0);
+                CHECK(task.places <= before);  // the longest first
+                before = task.places;
+                next += static_cast<std::uint64_t>((task.places + spmv::task_alignment - 1) /
+                                                   spmv::task_alignment * spmv::task_alignment);
+                for (int p = 0; p < task.places; ++p) {
+                    const std::size_t place = task.first + static_cast<std::size_t>(p);
+                    const int column = places.column[place];
+                    const auto kept = static_cast<std::size_t>(-1 - column);
+                    double product = 0;
+                    if (column >= 0) {
+                        product = places.value[place] * x[static_cast<std::size_t>(column)];
+                    } else if (kept < busy.columns.size()) {
+                        product = places.value[place] * x[static_cast<std::size_t>(busy.columns[kept])];
+                    } else {
+                        CHECK(kept == busy.columns.size() && places.value[place] == 0);
+                    }
+                    if (task.slice >= 0 && p % spmv::task_lanes < task.rows) {
+                        const int row =
+                            tasks.rows[static_cast<std::size_t>(task.slice + p % spmv::task_lanes)];
+                        y[static_cast<std::size_t>(row)] += product;
+                    } else if (task.slice < 0 && task.rows >= 0) {
+                        y[static_cast<std::size_t>(task.rows)] += product;
+                    } else if (task.slice < 0) {
+                        partial[static_cast<std::size_t>(-1 - task.rows)] += product;
+                    } else {
+                        CHECK(product == 0);
+                    }
+                }
+                if (task.slice < 0) {
+                    CHECK(task.places <= spmv::longest_piece);
+                    if (task.rows >= 0) ++written[static_cast<std::size_t>(task.rows)];
+                } else {
+                    CHECK(task.rows <= (task.places > 0 ? spmv::task_lanes : spmv::empty_rows_a_task));
+                    for (int i = 0; i < task.rows; ++i) {
+                        ++written[static_cast<std::size_t>(
+                            tasks.rows[static_cast<std::size_t>(task.slice + i)])];
+                    }
+                }
+            }
+            CHECK(next == tasks.places);
+            for (const spmv::SplitRow& row : tasks.split) {
+                ++written[static_cast<std::size_t>(row.row)];
+                for (int p = row.first_piece; p < row.last_piece; ++p) {
+                    y[static_cast<std::size_t>(row.row)] += partial[static_cast<std::size_t>(p)];
+                }
+            }
+            CHECK(std::all_of(written.begin(), written.end(), [](int times) { return times == 1; }));
+            const std::vector<double> right = product(matrix, x);
+            for (std::size_t r = 0; r < y.size(); ++r) CHECK(std::fabs(y[r] - right[r]) < 1e-11);
+        }
+    }
+}
+
+TEST(busy_columns_are_those_with_the_most_entries) {
+    const sparse::Csr matrix = sparse::generate(sparse::parse_spec("rmat:9:16"), 3);
+    std::vector<int> entries(static_cast<std::size_t>(matrix.columns));
+    for (int j = 0; j < matrix.entries(); ++j)
+        ++entries[static_cast<std::size_t>(matrix.column[static_cast<std::size_t>(j)])];
+    const spmv::BusyColumns busy = spmv::busiest_columns(matrix, 40);
+    CHECK(busy.columns.size() == 40 && std::is_sorted(busy.columns.begin(), busy.columns.end()));
+    int inside = 0;
+    int least = matrix.entries();
+    for (const int column : busy.columns) {
+        inside += entries[static_cast<std::size_t>(column)];
+        least = std::min(least, entries[static_cast<std::size_t>(column)]);
+        entries[static_cast<std::size_t>(column)] = 0;
+    }
+    CHECK(*std::max_element(entries.begin(), entries.end()) <= least);
+    CHECK(std::fabs(busy.share * matrix.entries() - inside) < 1e-6);
+    CHECK(spmv::busiest_columns(matrix, 1 << 20).share == 1);
 }
 
 TEST(a_reference_passes_what_is_right_and_nothing_else) {
