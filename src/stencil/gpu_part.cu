@@ -55,25 +55,45 @@ struct Wrong {
     unsigned long long first;
 };
 
-/// Every cell of some planes straight from the formula, against what the step made of it.
+/// A cell after `steps` steps straight from the formula. Planes z <= low or z >= high are fixed.
+template <typename T, int points, int steps>
+struct Formula {
+    static __device__ T at(const T* from, const View& g, const Coefficients<T>& c, int x, int y, int z,
+                           int low, int high) {
+        const bool fixed = x <= 0 || x >= g.nx - 1 || y <= 0 || y >= g.ny - 1 || z <= low || z >= high;
+        if (fixed) return Formula<T, points, 0>::at(from, g, c, x, y, z, low, high);
+        return stepped<points>(c, [&](int dz, int dy, int dx) {
+            return Formula<T, points, steps - 1>::at(from, g, c, x + dx, y + dy, z + dz, low, high);
+        });
+    }
+};
 template <typename T, int points>
+struct Formula<T, points, 0> {
+    static __device__ T at(const T* from, const View& g, const Coefficients<T>&, int x, int y, int z, int,
+                           int) {
+        return from[static_cast<std::size_t>(z) * g.plane +
+                    static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch) +
+                    static_cast<std::size_t>(x)];
+    }
+};
+
+/// One in `every` cells of some planes, beginning elsewhere in each row, against what a pass made of them.
+template <typename T, int points, int steps>
 __global__ void compare_kernel(const T* __restrict__ from, const T* __restrict__ to, View g,
-                               Coefficients<T> c, int begin, Wrong* wrong) {
-    const int x = 1 + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+                               Coefficients<T> c, int begin, int low, int high, int every, Wrong* wrong) {
     const int y = 1 + static_cast<int>(blockIdx.y);
     const int z = begin + static_cast<int>(blockIdx.z);
+    const int x =
+        1 + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * every + (7 * y + 13 * z) % every;
     if (x >= g.nx - 1) return;
-    const std::size_t cell = static_cast<std::size_t>(z) * g.plane +
-                             static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch) +
-                             static_cast<std::size_t>(x);
-    const T* const here = from + cell;
-    const auto pitch = static_cast<std::ptrdiff_t>(g.pitch);
-    const auto plane = static_cast<std::ptrdiff_t>(g.plane);
-    const T expected =
-        stepped<points>(c, [&](int dz, int dy, int dx) { return here[dz * plane + dy * pitch + dx]; });
-    if (to[cell] == expected) return;  // never true of what is no number
+    const T expected = Formula<T, points, steps>::at(from, g, c, x, y, z, low, high);
+    const T found = Formula<T, points, 0>::at(to, g, c, x, y, z, low, high);
+    if (found == expected) return;  // never true of what is no number
     atomicAdd(&wrong->count, 1ULL);
-    atomicMin(&wrong->first, static_cast<unsigned long long>(cell));
+    atomicMin(&wrong->first, static_cast<unsigned long long>(static_cast<std::size_t>(z) * g.plane +
+                                                             static_cast<std::size_t>(y) *
+                                                                 static_cast<std::size_t>(g.pitch) +
+                                                             static_cast<std::size_t>(x)));
 }
 
 template <typename T>
@@ -99,7 +119,7 @@ class GpuSlab : public GpuPart {
     Stream& stream(Queue queue) override { return queue == Queue::boundary ? *boundary_ : *interior_; }
     void* allocation(int array) override { return arrays_[array].get(); }
     void* plane(int array, long z) override {
-        return cells(array) + static_cast<std::size_t>(layout().local(z)) * layout().plane();
+        return cells_of(array) + static_cast<std::size_t>(layout().local(z)) * layout().plane();
     }
     std::size_t plane_bytes() const override { return layout().plane() * sizeof(T); }
 
@@ -108,7 +128,7 @@ class GpuSlab : public GpuPart {
         for (const std::shared_ptr<void>& array : arrays_) {
             TENKEN_CUDA(cudaMemsetAsync(array.get(), 0, front_bytes, boundary_->get()));
         }
-        fill_slab<<<4096, 256, 0, boundary_->get()>>>(cells(0), cells(1), layout(), layout().planes());
+        fill_slab<<<4096, 256, 0, boundary_->get()>>>(cells_of(0), cells_of(1), layout(), layout().planes());
         TENKEN_CUDA(cudaGetLastError());
         boundary_->synchronize();
     }
@@ -149,41 +169,11 @@ class GpuSlab : public GpuPart {
         return seconds;
     }
 
-    tenken::ErrorScan compare_step(int from) override {
+    tenken::ErrorScan compare_pass(int from, int steps) override {
         const CurrentGpu current(gpu_.index());
-        const Slab slab = layout().slab;
-        const long begin = slab.first == 0 ? 1 : slab.first;
-        const long end = slab.end() == layout().grid.nz ? slab.end() - 1 : slab.end();
-        tenken::cuda::DeviceArray<Wrong> wrong(1);
-        Wrong found = {0, ~0ULL};
-        TENKEN_CUDA(
-            cudaMemcpyAsync(wrong.data(), &found, sizeof found, cudaMemcpyHostToDevice, interior_->get()));
-        for (long z = begin; z < end; z += most_blocks) {
-            const long planes = end - z < most_blocks ? end - z : most_blocks;
-            const dim3 blocks(static_cast<unsigned>((layout().grid.nx - 2 + 127) / 128),
-                              static_cast<unsigned>(layout().grid.ny - 2), static_cast<unsigned>(planes));
-            const auto first = static_cast<int>(layout().local(z));
-            if (problem_.points == 27) {
-                compare_kernel<T, 27><<<blocks, 128, 0, interior_->get()>>>(
-                    cells(from), cells(1 - from), view_, coefficients_, first, wrong.data());
-            } else {
-                compare_kernel<T, 7><<<blocks, 128, 0, interior_->get()>>>(
-                    cells(from), cells(1 - from), view_, coefficients_, first, wrong.data());
-            }
-            TENKEN_CUDA(cudaGetLastError());
-        }
-        TENKEN_CUDA(
-            cudaMemcpyAsync(&found, wrong.data(), sizeof found, cudaMemcpyDeviceToHost, interior_->get()));
-        interior_->synchronize();
-        tenken::ErrorScan errors(0);
-        if (found.count > 0) {
-            T value = 0;
-            const auto first = static_cast<std::size_t>(found.first);
-            TENKEN_CUDA(cudaMemcpy(&value, cells(1 - from) + first, sizeof value, cudaMemcpyDefault));
-            // The kernel says that it is wrong; by how much does not matter.
-            errors.compare(first, static_cast<double>(value), std::numeric_limits<double>::infinity());
-        }
-        return errors;
+        const bool all = problem_.points == 27;
+        return steps == 1 ? (all ? compare<27, 1>(from, 1) : compare<7, 1>(from, 1))
+                          : (all ? compare<27, 2>(from, 61) : compare<7, 2>(from, 61));
     }
 
     void read(int array, const Range& planes, void* to) override {
@@ -201,7 +191,7 @@ class GpuSlab : public GpuPart {
                                      tenken::cuda::DeviceMemory::free);
     }
 
-    T* cells(int array) {
+    T* cells_of(int array) {
         return reinterpret_cast<T*>(static_cast<unsigned char*>(arrays_[array].get()) + front_bytes);
     }
 
@@ -210,10 +200,53 @@ class GpuSlab : public GpuPart {
         return {static_cast<int>(layout().local(range.begin)), static_cast<int>(layout().local(range.end))};
     }
 
+    /// Planes of its memory that never change, or that lie at its ends.
+    int lowest() const {
+        const Slab slab = layout().slab;
+        return slab.first == 0 ? static_cast<int>(layout().local(0)) : 0;
+    }
+    int highest() const {
+        const Slab slab = layout().slab;
+        const bool top = slab.end() == layout().grid.nz;
+        return static_cast<int>(top ? layout().local(slab.end() - 1) : layout().planes() - 1);
+    }
+
+    template <int points, int steps>
+    tenken::ErrorScan compare(int from, int every) {
+        const Slab slab = layout().slab;
+        const long begin = slab.first == 0 ? 1 : slab.first;
+        const long end = slab.end() == layout().grid.nz ? slab.end() - 1 : slab.end();
+        tenken::cuda::DeviceArray<Wrong> wrong(1);
+        Wrong found = {0, ~0ULL};
+        cudaStream_t const stream = interior_->get();
+        TENKEN_CUDA(cudaMemcpyAsync(wrong.data(), &found, sizeof found, cudaMemcpyHostToDevice, stream));
+        const auto threads = static_cast<unsigned>(every == 1 ? 128 : 32);
+        const unsigned cells = static_cast<unsigned>((view_.nx - 2 + every - 1) / every);
+        for (long z = begin; z < end; z += most_blocks) {
+            const dim3 blocks((cells + threads - 1) / threads, static_cast<unsigned>(view_.ny - 2),
+                              static_cast<unsigned>(std::min(end - z, most_blocks)));
+            compare_kernel<T, points, steps><<<blocks, threads, 0, stream>>>(
+                cells_of(from), cells_of(1 - from), view_, coefficients_, static_cast<int>(layout().local(z)),
+                lowest(), highest(), every, wrong.data());
+            TENKEN_CUDA(cudaGetLastError());
+        }
+        TENKEN_CUDA(cudaMemcpyAsync(&found, wrong.data(), sizeof found, cudaMemcpyDeviceToHost, stream));
+        interior_->synchronize();
+        tenken::ErrorScan errors(0);
+        if (found.count > 0) {
+            T value = 0;
+            const auto first = static_cast<std::size_t>(found.first);
+            TENKEN_CUDA(cudaMemcpy(&value, cells_of(1 - from) + first, sizeof value, cudaMemcpyDefault));
+            // The kernel says that it is wrong; by how much does not matter.
+            errors.compare(first, static_cast<double>(value), std::numeric_limits<double>::infinity());
+        }
+        return errors;
+    }
+
     template <int points>
     void launch(Stream& stream, int from, Work work, int steps) {
-        const T* const source = cells(from);
-        T* const target = cells(1 - from);
+        const T* const source = cells_of(from);
+        T* const target = cells_of(1 - from);
         if (steps == 1) {
             constexpr auto kernel = step_kernel<T, points, one_step.rows, one_step.warps_x, one_step.warps_y>;
             constexpr int width = 32 * one_step.warps_x * Pack<T>::cells;

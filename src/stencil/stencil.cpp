@@ -401,11 +401,22 @@ class Stencil : public tenken::Program {
         }
         run_->document.add(metric, limit);
         const double rate = tenken::order_statistics(metric.samples, metric.direction).median;
+        if (!exchanging()) compare_alone(plan, parts, solver);
         if (local == 0) {
             run_->document.path("alone_gflops.steps_a_pass=" + std::to_string(together),
                                 rate * flops_of_cell(problem.points));
         }
         return rate;
+    }
+
+    /// Only here where nothing is exchanged: this process alone knows of it.
+    void compare_alone(const Plan& plan, const Parts& parts, Solver& solver) {
+        solver.block(plan.together);
+        solver.wait();
+        const tenken::ErrorScan errors = parts.front()->compare_pass(1 - solver.current(), plan.together);
+        run_->document.add(errors.check(
+            (plan.together == 1 ? "every cell one step" : "one in 61 cells two steps") +
+            std::string(" after those before, bit for bit, alone, ") + parts.front()->subject().text()));
     }
 
     void measure_way(const std::string& name) {
@@ -433,15 +444,23 @@ class Stencil : public tenken::Program {
         time_total(name, plan, solver);
         time_phases(name, plan, solver);
         end_timed();
-        // Large grids have cells that no small one has: the last of all steps is compared everywhere.
-        solver.block(1);
-        solver.wait();
-        tenken::ErrorScan errors(0);
-        for (const std::unique_ptr<Part>& part : parts)
-            errors.merge(part->compare_step(1 - solver.current()));
-        add_check(errors.check("every cell one step after the one before, bit for bit, " + name));
+        compare_passes(name, plan, parts, solver);
         run_->document.path("exchange." + name, exchange->path());
         solver.end();
+    }
+
+    /// Large grids have cells that no small one has: the last pass of each kind is compared there.
+    void compare_passes(const std::string& name, const Plan& plan, const Parts& parts, Solver& solver) {
+        for (int steps = 1; steps <= std::min(plan.together, plan.bt); ++steps) {
+            solver.block(steps);
+            solver.wait();
+            tenken::ErrorScan errors(0);
+            for (const std::unique_ptr<Part>& part : parts) {
+                errors.merge(part->compare_pass(1 - solver.current(), steps));
+            }
+            add_check(errors.check((steps == 1 ? "every cell one step" : "one in 61 cells two steps") +
+                                   std::string(" after those before, bit for bit, ") + name));
+        }
     }
 
     std::unique_ptr<Exchange> make_exchange(const std::string& name) {
