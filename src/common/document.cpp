@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -74,18 +73,8 @@ std::string column(const char* format, double value) {
     return text;
 }
 
-std::runtime_error file_error(const std::string& path, const std::string& what) {
-    return std::runtime_error("--json '" + path + "': " + what + ": " + std::strerror(errno));
-}
-
-// Read by a signal handler: plain memory that stays valid for the life of the process.
-char unfinished_file[4096];
-volatile std::sig_atomic_t unfinished = 0;
-
-extern "C" void remove_unfinished(int signal_number) {
-    if (unfinished != 0) unlink(unfinished_file);
-    std::signal(signal_number, SIG_DFL);
-    std::raise(signal_number);
+std::runtime_error file_error(const std::string& option, const std::string& path, const std::string& what) {
+    return std::runtime_error(option + " '" + path + "': " + what + ": " + std::strerror(errno));
 }
 
 }  // namespace
@@ -227,27 +216,22 @@ std::string Document::table() const {
     return out + program_ + ": " + name_of(status_) + (reason_.empty() ? "" : ": " + reason_) + "\n";
 }
 
-DocumentFile::DocumentFile(const std::string& path) : path_(path), temporary_(path + ".tmp") {
+DocumentFile::DocumentFile(const std::string& path, const std::string& option)
+    : option_(option), path_(path), temporary_(path + ".tmp") {
     struct stat found;
     if (stat(path_.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
         errno = S_ISDIR(found.st_mode) ? EISDIR : EINVAL;
-        throw file_error(path_, "needs the name of an ordinary file");
+        throw file_error(option_, path_, "needs the name of an ordinary file");
     }
-    if (temporary_.size() >= sizeof unfinished_file) {
+    if (temporary_.size() > Unfinished::most_bytes) {
         errno = ENAMETOOLONG;
-        throw file_error(path_, "cannot write");
+        throw file_error(option_, path_, "cannot write");
     }
     descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (descriptor_ < 0) throw file_error(path_, "cannot write " + temporary_);
-    std::strcpy(unfinished_file, temporary_.c_str());
-    unfinished = 1;
-    for (int number : {SIGTERM, SIGINT, SIGHUP}) {
-        // One that was ignored from outside (nohup) stays ignored.
-        if (std::signal(number, remove_unfinished) == SIG_IGN) std::signal(number, SIG_IGN);
-    }
+    if (descriptor_ < 0) throw file_error(option_, path_, "cannot write " + temporary_);
+    unfinished_.reset(new Unfinished(temporary_));
     if (unlink(path_.c_str()) != 0 && errno != ENOENT) {
-        const std::runtime_error error = file_error(path_, "cannot remove the earlier document");
-        unfinished = 0;
+        const std::runtime_error error = file_error(option_, path_, "cannot remove the earlier document");
         close(descriptor_);
         unlink(temporary_.c_str());
         throw error;
@@ -258,7 +242,6 @@ DocumentFile::~DocumentFile() {
     if (descriptor_ < 0) return;
     close(descriptor_);
     unlink(temporary_.c_str());
-    unfinished = 0;
 }
 
 void DocumentFile::write(const std::string& text) {
@@ -266,20 +249,21 @@ void DocumentFile::write(const std::string& text) {
     while (done < text.size()) {
         const ssize_t count = ::write(descriptor_, text.data() + done, text.size() - done);
         if (count < 0 && errno == EINTR) continue;
-        if (count < 0) throw file_error(path_, "cannot write");
+        if (count < 0) throw file_error(option_, path_, "cannot write");
         done += static_cast<std::size_t>(count);
     }
-    if (fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) throw file_error(path_, "cannot flush");
+    if (fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS)
+        throw file_error(option_, path_, "cannot flush");
     const int closing = descriptor_;
     descriptor_ = -1;
     const bool closed = close(closing) == 0;  // some file systems tell of a full disk only here
     if (!closed || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-        const std::runtime_error error = file_error(path_, closed ? "cannot rename" : "cannot close");
+        const std::runtime_error error =
+            file_error(option_, path_, closed ? "cannot rename" : "cannot close");
         unlink(temporary_.c_str());
-        unfinished = 0;
         throw error;
     }
-    unfinished = 0;
+    unfinished_.reset();
 }
 
 }  // namespace tenken

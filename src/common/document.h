@@ -1,6 +1,7 @@
 // The result document: what one run of one program says of itself (src/result.schema.json).
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "common/placement.h"
 #include "common/statistics.h"
 #include "common/subject.h"
+#include "common/unfinished.h"
 #include "common/verification.h"
 
 namespace tenken {
@@ -115,8 +117,9 @@ class DocumentFile {
   public:
     /// Makes sure now that the file can be written, and removes a document of an earlier run, which would
     /// otherwise be taken for this one's after a kill.
-    /// @throws std::runtime_error with path and reason
-    explicit DocumentFile(const std::string& path);
+    /// @param option that gave the path, for messages
+    /// @throws std::runtime_error with option, path and reason
+    explicit DocumentFile(const std::string& path, const std::string& option = "--json");
     ~DocumentFile();
     DocumentFile(const DocumentFile&) = delete;
     DocumentFile& operator=(const DocumentFile&) = delete;
@@ -125,9 +128,11 @@ class DocumentFile {
     void write(const std::string& text);
 
   private:
+    std::string option_;
     std::string path_;
     std::string temporary_;
     int descriptor_ = -1;
+    std::unique_ptr<Unfinished> unfinished_;
 };
 
 }  // namespace tenken

@@ -67,7 +67,9 @@ def _generalise(text: str, script: Path, folder: Path, check: str) -> tuple[str,
     if not match:
         return text, "(build)"
     command = re.sub(r"\{stages\}/\S*/bin/", "bin/", match["command"])
-    return f"{text[: match.start('command')]}{{command}}{text[match.end('command') :]}", command
+    script = f"{text[: match.start('command')]}{{command}}{text[match.end('command') :]}"
+    # the program may run once before, to make what the command uses
+    return re.sub(r"\{stages\}/\S*/bin/", "bin/", script), command
 
 
 def write(name: str) -> None:

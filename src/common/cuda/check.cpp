@@ -2,21 +2,12 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
+#include "common/rank.h"
 
 namespace tenken {
 namespace cuda {
 
 namespace {
-
-/// The rank by the variables that launchers set; empty where there is none.
-std::string rank() {
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"}) {
-        const char* const value = std::getenv(name);
-        if (value != nullptr) return value;
-    }
-    return "";
-}
 
 /// The path within the sources: where they lay when they were compiled says nothing to the reader.
 std::string within_sources(const std::string& file) {
@@ -36,7 +27,7 @@ void fail(cudaError_t code, const char* expression, const char* file, int line) 
                        cudaGetErrorString(code) + "; " + within_sources(file) + ":" + std::to_string(line);
     char host[256] = "";
     if (gethostname(host, sizeof host - 1) == 0) text += ", host " + std::string(host);
-    if (!rank().empty()) text += ", rank " + rank();
+    if (!launcher_rank().empty()) text += ", rank " + launcher_rank();
     int device = 0;
     if (cudaGetDevice(&device) == cudaSuccess) text += ", GPU " + std::to_string(device);
     throw CudaError(code, text);

@@ -1,0 +1,194 @@
+"""Data between memory and files: N-body snapshots in HDF5, the fastest way by size, computing while a file is written.
+
+All write in the stage folder; `-S storage_path=DIR` names a folder on another file system.
+"""
+
+from __future__ import annotations
+
+import reframe as rfm
+from reframe.core.builtins import run_after, run_before, variable
+
+from checks import file_relations
+from checks.base import TenkenCheck, command_line
+from tenken.document import Document
+from tenken.verdict import Finding
+
+# Finds the HDF5 that h5py brought, where no variable names one; without, the program looks on the library path.
+_FIND_HDF5 = """if [ -z "$TENKEN_HDF5" ]; then for python in $(type -ap python3); do
+  TENKEN_HDF5=$("$python" -c 'import glob, h5py; print(glob.glob(h5py.__path__[0] + ".libs/libhdf5-*")[0])' 2>/dev/null)
+  [ -n "$TENKEN_HDF5" ] && break
+done; [ -r "$TENKEN_HDF5" ] && export TENKEN_HDF5 || unset TENKEN_HDF5; fi"""
+
+#: Where a published figure ends, and what a mode measures: the largest snapshot, factor, seconds for each size.
+SNAPSHOTS = {
+    "quick": (1_048_576, 64, 1),
+    "acceptance": (67_108_864, 16, 4),
+    "nightly": (4_194_304, 16, 4),
+    "published": (67_108_864, 4, 10),
+}
+#: The largest size of a map, factor, ways, seconds for each size and situation.
+MAPS = {
+    "quick": ("16Mi", 64, "few", 0.2),
+    "acceptance": ("1Gi", 16, "all", 1),
+    "nightly": ("256Mi", 16, "few", 1),
+    "published": ("4Gi", 4, "all", 4),
+}
+
+
+class FileCheck(TenkenCheck):
+    """Writes files in a folder of its own, which the program removes whatever ends it.
+
+    What a document says of cuFile is held against the promise `gds` of the system file.
+    """
+
+    tags = {"storage", "quick", "acceptance", "nightly", "published"}
+
+    #: The folder to write in, on the file system that is measured; empty: the stage folder.
+    storage_path = variable(str, value="")
+
+    @run_after("setup")
+    def choose_place(self):
+        self.arguments = {"path": self.storage_path or ".", **self.arguments}
+
+    def relations(self, result: Document) -> list[Finding]:
+        return file_relations.claimed_gds(result, "gds" in self.machine.partition.promises)
+
+
+class SnapshotBase(FileCheck):
+    """Snapshots of particles by layout, method and direction.
+
+    Metrics: `write`, `read` in GB/s, `write_around`, `read_around` in ms, and the hyperslab layout against the layout
+    as it is, which must reach 0.9 of it on a GPU. Waived without HDF5.
+    """
+
+    program = "snapshot_io"
+    metrics = ["write", "read"]
+    #: The largest snapshot that a mode may ask for.
+    most_particles = variable(int, value=67_108_864)
+    prerun_cmds = _FIND_HDF5.splitlines()
+
+    @run_after("setup")
+    def set_sizes(self):
+        most, factor, seconds = SNAPSHOTS[self.tenken_mode]
+        most = min(most, self.most_particles)
+        self.arguments = {"most-particles": most, "factor": factor, "seconds": seconds, **self.arguments}
+        self.asked = {"least_particles": 16384, "most_particles": most, **self.asked}
+
+    def relations(self, result: Document) -> list[Finding]:
+        return [*super().relations(result), *file_relations.slow_layouts(result)]
+
+
+@rfm.simple_test
+class SnapshotHost(SnapshotBase):
+    """Snapshots from and to host memory."""
+
+    descr = "N-body snapshots in HDF5, host memory"
+    arguments = {"backend": "host"}
+    asked = {"backend": "host"}
+    # a laptop need not have the 8 GB that the published range takes
+    most_particles = 4_194_304
+
+
+@rfm.simple_test
+class SnapshotCuda(SnapshotBase):
+    """Snapshots from and to the memory of every GPU, by all methods that there are."""
+
+    descr = "N-body snapshots in HDF5, GPU memory"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    arguments = {"backend": "cuda", "gpus": "all"}
+    asked = {"backend": "cuda"}
+
+
+@rfm.simple_test
+class SnapshotGds(SnapshotCuda):
+    """Snapshots by GPUDirect Storage, asked for by name: waived where cuFile does anything else, and that is a FAIL
+    where the system file promises `gds`."""
+
+    descr = "N-body snapshots in HDF5, GPUDirect Storage and nothing else"
+    tags = {"storage", "acceptance", "published"}
+    arguments = {"backend": "cuda", "gpus": "all", "methods": "posix,gds"}
+
+
+class MapBase(FileCheck):
+    """The way that is the fastest, by size and situation: a first run makes a map, a second one judges the choice.
+
+    Metrics: `write`, `write_synced`, `read_cached`, `read_cold` by way, `best_*`, `adaptive` and its ratios. But for
+    mode quick the choice must reach 0.95 of the best single way everywhere.
+    """
+
+    program = "storage_map"
+    metrics = ["adaptive", "adaptive_over_best"]
+
+    @run_after("setup")
+    def set_sizes(self):
+        most, factor, ways, seconds = MAPS[self.tenken_mode]
+        self.arguments = {
+            "most-bytes": most,
+            "factor": factor,
+            "candidates": ways,
+            "seconds": seconds,
+            **self.arguments,
+            "use-map": "storage.map",
+        }
+        self.asked = {"situations": "all", "candidates": ways, **self.asked}
+
+    @run_before("run")
+    def make_the_map_first(self):
+        """Run A, in the same job and before what is judged; without its map run B refuses to begin."""
+        making = {**self.arguments, "use-map": None, "map": "storage.map"}
+        self.prerun_cmds = [*self.prerun_cmds, " ".join([self.executable, *command_line(making)])]
+
+    def relations(self, result: Document) -> list[Finding]:
+        found = [*super().relations(result), *file_relations.slow_reads(result)]
+        return found if self.tenken_mode == "quick" else [*found, *file_relations.bad_choices(result)]
+
+
+@rfm.simple_test
+class StorageMapHost(MapBase):
+    """The map for data in host memory."""
+
+    descr = "the fastest way between host memory and files"
+    arguments = {"backend": "host"}
+    asked = {"backend": "host"}
+
+
+@rfm.simple_test
+class StorageMapCuda(MapBase):
+    """The map for data in the memory of every GPU; a cached file must reach it at 0.8 of the slower half of its way."""
+
+    descr = "the fastest way between GPU memory and files"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    metrics = ["adaptive", "adaptive_over_best", "pinned_read_over_least"]
+    arguments = {"backend": "cuda", "gpus": "all"}
+    asked = {"backend": "cuda"}
+
+
+class OverlapBase(FileCheck):
+    """A loop of time steps that writes its state now and then. Metrics: `loop`, `snapshot_cost`, `hidden`, `gain`."""
+
+    program = "overlap"
+
+
+@rfm.simple_test
+class OverlapHost(OverlapBase):
+    """Steps of the CPUs: serial, with a thread that writes, and with a CPU left to it."""
+
+    descr = "computing while a snapshot is written, host"
+    arguments = {"backend": "host", "bytes": "64Mi", "repetitions": 5}
+    asked = {"backend": "host"}
+
+
+@rfm.simple_test
+class OverlapCuda(OverlapBase):
+    """Steps of a GPU: serial, copied to the host, buffered on the GPU, buffered and by cuFile."""
+
+    descr = "computing while a snapshot is written, GPU"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    arguments = {"backend": "cuda", "gpus": "all", "bytes": "1Gi", "step-ms": 50, "repetitions": 5}
+    asked = {"backend": "cuda"}

@@ -1,0 +1,609 @@
+// A GPU's memory as a side: blocks go through page-locked memory of the host, read or written by threads
+// while the copy engine moves those before them, or by cuFile.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "common/cuda/devices.h"
+#include "common/cuda/gpus.h"
+#include "common/cuda/memory.h"
+#include "common/cuda/timing.h"
+#include "common/link_limit.h"
+#include "common/placement.h"
+#include "common/text_file.h"
+#include "file_io/cuda/cufile.h"
+#include "file_io/gds_probe.h"
+#include "file_io/scratch.h"
+#include "file_io/side.h"
+#include "file_io/workers.h"
+
+namespace file_io {
+
+namespace {
+
+using tenken::cuda::PinnedArray;
+using tenken::cuda::Stream;
+
+constexpr int most_slots = 4;
+/// Streams that all threads share. The copies of one stream follow each other without a pause; with a stream
+/// for each thread the copy engine goes from one to the next after every block, which costs some 6 us each.
+constexpr int most_streams = 1;
+constexpr unsigned threads_of_block = 256;
+
+unsigned blocks_for(std::uint64_t items) {
+    return static_cast<unsigned>(std::max<std::uint64_t>(
+        1, std::min<std::uint64_t>((items + threads_of_block - 1) / threads_of_block, 1u << 20)));
+}
+
+__global__ void fill_kernel(std::uint32_t* to, std::uint64_t words, Words values) {
+    const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
+    for (std::uint64_t i = blockIdx.x * static_cast<std::uint64_t>(blockDim.x) + threadIdx.x; i < words;
+         i += step)
+        to[i] = values(i);
+}
+
+struct Found {
+    unsigned long long count;
+    unsigned long long first;
+};
+
+__global__ void compare_kernel(const std::uint32_t* at, std::uint64_t words, Words values, Found* found) {
+    const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * blockDim.x;
+    for (std::uint64_t i = blockIdx.x * static_cast<std::uint64_t>(blockDim.x) + threadIdx.x; i < words;
+         i += step) {
+        if (at[i] == values(i)) continue;
+        atomicAdd(&found->count, 1ULL);
+        atomicMin(&found->first, static_cast<unsigned long long>(i));
+    }
+}
+
+/// A block packs so many particles by way of shared memory, so that both sides are whole lines.
+constexpr unsigned particles_of_block = 256;
+
+/// float4 and float2, float to N x 3, N x 3, N.
+__global__ void __launch_bounds__(particles_of_block)
+    pack_kernel(const float4* position_mass, const float2* velocity_xy, const float* velocity_z,
+                float* position, float* velocity, float* mass, std::uint64_t particles) {
+    __shared__ float staged[2][3 * particles_of_block];
+    const std::uint64_t tiles = (particles + particles_of_block - 1) / particles_of_block;
+    const unsigned t = threadIdx.x;
+    for (std::uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const std::uint64_t first = tile * particles_of_block;
+        const std::uint64_t i = first + t;
+        if (i < particles) {
+            const float4 p = __ldcs(position_mass + i);
+            const float2 v = __ldcs(velocity_xy + i);
+            staged[0][3 * t] = p.x;
+            staged[0][3 * t + 1] = p.y;
+            staged[0][3 * t + 2] = p.z;
+            staged[1][3 * t] = v.x;
+            staged[1][3 * t + 1] = v.y;
+            staged[1][3 * t + 2] = __ldcs(velocity_z + i);
+            __stcs(mass + i, p.w);
+        }
+        __syncthreads();
+        const unsigned count = static_cast<unsigned>(
+            3 * (particles - first < particles_of_block ? particles - first : particles_of_block));
+        for (unsigned k = t; k < count; k += particles_of_block) {
+            __stcs(position + 3 * first + k, staged[0][k]);
+            __stcs(velocity + 3 * first + k, staged[1][k]);
+        }
+        __syncthreads();
+    }
+}
+
+__global__ void __launch_bounds__(particles_of_block)
+    unpack_kernel(const float* position, const float* velocity, const float* mass, float4* position_mass,
+                  float2* velocity_xy, float* velocity_z, std::uint64_t particles) {
+    __shared__ float staged[2][3 * particles_of_block];
+    const std::uint64_t tiles = (particles + particles_of_block - 1) / particles_of_block;
+    const unsigned t = threadIdx.x;
+    for (std::uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const std::uint64_t first = tile * particles_of_block;
+        const unsigned count = static_cast<unsigned>(
+            3 * (particles - first < particles_of_block ? particles - first : particles_of_block));
+        for (unsigned k = t; k < count; k += particles_of_block) {
+            staged[0][k] = __ldcs(position + 3 * first + k);
+            staged[1][k] = __ldcs(velocity + 3 * first + k);
+        }
+        __syncthreads();
+        const std::uint64_t i = first + t;
+        if (i < particles) {
+            const float4 p =
+                make_float4(staged[0][3 * t], staged[0][3 * t + 1], staged[0][3 * t + 2], __ldcs(mass + i));
+            __stcs(position_mass + i, p);
+            __stcs(velocity_xy + i, make_float2(staged[1][3 * t], staged[1][3 * t + 1]));
+            __stcs(velocity_z + i, staged[1][3 * t + 2]);
+        }
+        __syncthreads();
+    }
+}
+
+unsigned tiles_for(std::uint64_t particles) {
+    return static_cast<unsigned>(std::max<std::uint64_t>(
+        1, std::min<std::uint64_t>((particles + particles_of_block - 1) / particles_of_block, 8192)));
+}
+
+/// An event that only says that it is over: cheaper than one that keeps the time.
+class Mark {
+  public:
+    Mark() { TENKEN_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+    ~Mark() { cudaEventDestroy(event_); }
+    Mark(const Mark&) = delete;
+    Mark& operator=(const Mark&) = delete;
+    void record(const Stream& stream) { TENKEN_CUDA(cudaEventRecord(event_, stream.get())); }
+    /// Until it is over; at once where nothing was recorded.
+    void wait() const { TENKEN_CUDA(cudaEventSynchronize(event_)); }
+    cudaEvent_t get() const { return event_; }
+
+  private:
+    cudaEvent_t event_ = nullptr;
+};
+
+/// What one thread has for itself: a ring of page-locked buffers; and the stream that it shares.
+class Lane {
+  public:
+    explicit Lane(const Stream& shared) : stream(shared) {}
+    /// Makes slots of so many bytes: four, or two of large ones.
+    void reserve(std::size_t slot_bytes) {
+        const int slots = slots_for(slot_bytes);
+        if (!ring_ || ring_->size() < slot_bytes * static_cast<std::size_t>(slots)) {
+            ring_.reset();
+            ring_.reset(new PinnedArray<char>(slot_bytes * static_cast<std::size_t>(slots)));
+        }
+    }
+    static int slots_for(std::size_t slot_bytes) {
+        return slot_bytes > (std::size_t{4} << 20) ? 2 : most_slots;
+    }
+    char* slot(int index, std::size_t slot_bytes) {
+        return ring_->data() + static_cast<std::size_t>(index) * slot_bytes;
+    }
+
+    const Stream& stream;
+    Mark free[most_slots];  ///< the copy that used a slot is over
+    Mark done;
+    bool active = false;  ///< has enqueued something since the last join
+
+  private:
+    std::unique_ptr<PinnedArray<char>> ring_;
+};
+
+class GpuSide : public Side {
+  public:
+    GpuSide(tenken::cuda::Gpu& gpu, int threads, std::shared_ptr<const CuFile> cufile, bool native)
+        : gpu_(gpu), cufile_(std::move(cufile)), native_(native), workers_(threads, [this] {
+              gpu_.use();
+              tenken::bind_this_thread(near_cpus());
+          }) {
+        for (int i = 0; i < std::min(threads, most_streams); ++i) streams_.emplace_back(new Stream);
+        for (int i = 0; i < threads; ++i) {
+            lanes_.emplace_back(new Lane(*streams_[static_cast<std::size_t>(i) % streams_.size()]));
+        }
+    }
+
+    tenken::Subject subject() const override { return tenken::Subject::gpu(gpu_.index()); }
+    std::vector<std::string> methods() const override {
+        std::vector<std::string> list = {"posix", "direct", "mapped"};
+        if (cufile_) {
+            // The name says how the bytes go: what is called gds is nothing else.
+            list.push_back(native_ ? "gds" : "cufile_compat");
+            if (!native_) list.push_back("cufile_compat_buffered");
+        }
+        return list;
+    }
+    std::unique_ptr<Mover> mover(const Candidate& candidate) override;
+
+    Memory allocate(std::uint64_t bytes) override {
+        gpu_.use();
+        const std::shared_ptr<tenken::cuda::DeviceArray<char>> array(
+            new tenken::cuda::DeviceArray<char>((bytes + 4095) / 4096 * 4096));
+        char* const base = array->data();
+        const bool registered = native_ && cufile_->add_buffer(base, array->bytes());
+        const std::shared_ptr<const CuFile> cufile = cufile_;
+        allocations_[base] = array->bytes();
+        return Memory(base, [this, array, registered, cufile](char* data) {
+            if (registered) cufile->remove_buffer(data);
+            allocations_.erase(data);
+        });
+    }
+
+    void fill(char* memory, std::uint64_t words, const Words& values) override {
+        fill_kernel<<<blocks_for(words), threads_of_block, 0, stream_.get()>>>(
+            reinterpret_cast<std::uint32_t*>(memory), words, values);
+        TENKEN_CUDA(cudaGetLastError());
+        stream_.synchronize();
+    }
+
+    Mismatch compare(const char* memory, std::uint64_t words, const Words& values) override {
+        const std::uint32_t* const at = reinterpret_cast<const std::uint32_t*>(memory);
+        tenken::cuda::DeviceArray<Found> found(1);
+        Found result = {0, ~0ULL};
+        TENKEN_CUDA(cudaMemcpy(found.data(), &result, sizeof result, cudaMemcpyHostToDevice));
+        compare_kernel<<<blocks_for(words), threads_of_block, 0, stream_.get()>>>(at, words, values,
+                                                                                  found.data());
+        TENKEN_CUDA(cudaGetLastError());
+        stream_.synchronize();
+        TENKEN_CUDA(cudaMemcpy(&result, found.data(), sizeof result, cudaMemcpyDeviceToHost));
+        Mismatch mismatch;
+        mismatch.count = result.count;
+        if (result.count == 0) return mismatch;
+        mismatch.first = result.first;
+        TENKEN_CUDA(
+            cudaMemcpy(&mismatch.found, at + mismatch.first, sizeof mismatch.found, cudaMemcpyDeviceToHost));
+        mismatch.expected = values(mismatch.first);
+        return mismatch;
+    }
+
+    void clear(char* memory, std::uint64_t bytes) override {
+        TENKEN_CUDA(cudaMemsetAsync(memory, 0, bytes, stream_.get()));
+        stream_.synchronize();
+    }
+    Memory staging(std::uint64_t bytes) override {
+        const std::shared_ptr<PinnedArray<char>> array(new PinnedArray<char>((bytes + 4095) / 4096 * 4096));
+        return Memory(array, array->data());
+    }
+    void to_host(char* host, const char* memory, std::uint64_t bytes) override {
+        TENKEN_CUDA(cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream_.get()));
+        stream_.synchronize();
+    }
+    void from_host(char* memory, const char* host, std::uint64_t bytes) override {
+        TENKEN_CUDA(cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, stream_.get()));
+        stream_.synchronize();
+    }
+    bool is_host() const override { return false; }
+
+    void pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles) override {
+        pack_kernel<<<tiles_for(particles), particles_of_block, 0, stream_.get()>>>(
+            reinterpret_cast<const float4*>(arrays.at[position_mass]),
+            reinterpret_cast<const float2*>(arrays.at[velocity_xy]),
+            reinterpret_cast<const float*>(arrays.at[velocity_z]), reinterpret_cast<float*>(packed.at[0]),
+            reinterpret_cast<float*>(packed.at[1]), reinterpret_cast<float*>(packed.at[2]), particles);
+        TENKEN_CUDA(cudaGetLastError());
+        ready_.record(stream_);
+        behind_ready_ = true;
+    }
+    void unpack(const Quartet& packed, const Quartet& arrays, std::uint64_t particles) override {
+        join();
+        unpack_kernel<<<tiles_for(particles), particles_of_block, 0, stream_.get()>>>(
+            reinterpret_cast<const float*>(packed.at[0]), reinterpret_cast<const float*>(packed.at[1]),
+            reinterpret_cast<const float*>(packed.at[2]), reinterpret_cast<float4*>(arrays.at[position_mass]),
+            reinterpret_cast<float2*>(arrays.at[velocity_xy]),
+            reinterpret_cast<float*>(arrays.at[velocity_z]), particles);
+        TENKEN_CUDA(cudaGetLastError());
+    }
+    void enter_thread() override { gpu_.use(); }
+    void wait() override {
+        join();
+        stream_.synchronize();
+    }
+    void begin_timed() override { gpu_.health().start(); }
+    void end_timed() override { gpu_.health().stop(); }
+    tenken::Limit link_limit() const override { return tenken::host_link_limit(gpu_.description()); }
+
+    double link_rate(bool to_memory) override {
+        const std::size_t bytes = std::size_t{256} << 20;
+        PinnedArray<char> host(bytes);
+        tenken::cuda::DeviceArray<char> device(bytes);
+        std::fill(host.data(), host.data() + bytes, 1);
+        const auto copy = [&](const Stream& stream) {
+            TENKEN_CUDA(cudaMemcpyAsync(to_memory ? device.data() : host.data(),
+                                        to_memory ? host.data() : device.data(), bytes, cudaMemcpyDefault,
+                                        stream.get()));
+        };
+        tenken::cuda::warm_up(0.05, stream_, copy);
+        const std::vector<double> seconds = tenken::cuda::time_each(20, stream_, copy).device;
+        return static_cast<double>(bytes) /
+               tenken::order_statistics(seconds, tenken::Direction::lower).median / 1e9;
+    }
+
+    double cached_rate(File& file, std::uint64_t bytes, const Candidate& candidate) override {
+        prepare_lanes(candidate);
+        const std::vector<Segment> segments = {{0, bytes, nullptr}};
+        const MappedPart mapped(file, segments, false, candidate.method == "mapped");
+        const Blocks blocks(segments, candidate.block_bytes);
+        const int slots = Lane::slots_for(candidate.block_bytes);
+        std::atomic<std::uint64_t> next(0);
+        const double begin = tenken::now_seconds();
+        workers_.run(threads_for(candidate, blocks.count()), [&](int t) {
+            Lane& lane = *lanes_[static_cast<std::size_t>(t)];
+            int slot = 0;
+            for (std::uint64_t i = next++; i < blocks.count(); i = next++, slot = (slot + 1) % slots) {
+                const Segment block = blocks.at(i);
+                file.read(access_of(candidate.method, block.offset), block.offset, block.bytes,
+                          lane.slot(slot, candidate.block_bytes));
+            }
+        });
+        return static_cast<double>(bytes) / (tenken::now_seconds() - begin) / 1e9;
+    }
+
+    // What movers need.
+    Workers& workers() { return workers_; }
+    const CuFile& cufile() const { return *cufile_; }
+    Lane& lane(int index) { return *lanes_[static_cast<std::size_t>(index)]; }
+    void prepare_lanes(const Candidate& candidate) {
+        workers_.run(candidate.threads, [&](int t) { lane(t).reserve(candidate.block_bytes); });
+    }
+    static int threads_for(const Candidate& candidate, std::uint64_t blocks) {
+        return static_cast<int>(
+            std::min<std::uint64_t>(blocks, static_cast<std::uint64_t>(candidate.threads)));
+    }
+    /// A lane's stream goes on behind what pack() has enqueued.
+    void follow_pack(Lane& lane) {
+        if (behind_ready_) TENKEN_CUDA(cudaStreamWaitEvent(lane.stream.get(), ready_.get(), 0));
+    }
+    void pack_is_over() { behind_ready_ = false; }
+    /// For what does not know streams: waits for the packing.
+    void finish_pack() {
+        if (behind_ready_) stream_.synchronize();
+        behind_ready_ = false;
+    }
+    /// The allocation that an address lies in. @throws std::logic_error
+    char* base_of(char* address) const {
+        auto after = allocations_.upper_bound(address);
+        if (after == allocations_.begin()) throw std::logic_error("base_of: not of this GPU");
+        return (--after)->first;
+    }
+
+  private:
+    /// The CPUs beside the GPU, of those that the process may use.
+    const std::vector<int>& near_cpus() {
+        static std::mutex mutex;
+        const std::lock_guard<std::mutex> lock(mutex);
+        if (near_known_) return near_;
+        near_known_ = true;
+        near_ = tenken::process_cpus();
+        const tenken::Optional<int>& node = gpu_.description().numa_node;
+        if (!node) return near_;
+        const auto list =
+            tenken::read_text("/sys/devices/system/node/node" + std::to_string(*node) + "/cpulist");
+        const std::vector<int> there = tenken::parse_cpu_list(list.value_or(""));
+        std::vector<int> both;
+        for (int cpu : near_) {
+            if (std::find(there.begin(), there.end(), cpu) != there.end()) both.push_back(cpu);
+        }
+        // As many as there are threads, or they would wait for each other.
+        if (both.size() >= static_cast<std::size_t>(workers_.most())) near_ = both;
+        return near_;
+    }
+
+    /// The main stream goes on behind what the lanes have enqueued.
+    void join() {
+        for (const std::unique_ptr<Lane>& lane : lanes_) {
+            if (!lane->active) continue;
+            lane->active = false;
+            TENKEN_CUDA(cudaStreamWaitEvent(stream_.get(), lane->done.get(), 0));
+        }
+    }
+
+    tenken::cuda::Gpu& gpu_;
+    std::shared_ptr<const CuFile> cufile_;
+    bool native_;
+    bool near_known_ = false;
+    std::vector<int> near_;
+    Stream stream_;
+    Mark ready_;
+    bool behind_ready_ = false;
+    std::map<char*, std::uint64_t> allocations_;
+    Workers workers_;
+    std::vector<std::unique_ptr<Stream>> streams_;
+    std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+/// Through page-locked memory.
+class PinnedMover : public Mover {
+  public:
+    PinnedMover(const Candidate& candidate, GpuSide& side) : candidate_(candidate), side_(side) {
+        side_.prepare_lanes(candidate_);
+    }
+    bool needs_direct() const override { return candidate_.method == "direct"; }
+
+    void write(File& file, const std::vector<Segment>& segments) override {
+        const MappedPart mapped(file, segments, true, candidate_.method == "mapped");
+        const Blocks blocks(segments, candidate_.block_bytes);
+        const std::uint64_t count = blocks.count();
+        const int slots = Lane::slots_for(candidate_.block_bytes);
+        std::atomic<std::uint64_t> next(0);
+        side_.workers().run(GpuSide::threads_for(candidate_, count), [&](int t) {
+            Lane& lane = side_.lane(t);
+            side_.follow_pack(lane);
+            Segment waiting[most_slots];
+            bool used[most_slots] = {};
+            const auto begin = [&](int s) {
+                const std::uint64_t i = next++;
+                used[s] = i < count;
+                if (!used[s]) return;
+                waiting[s] = blocks.at(i);
+                TENKEN_CUDA(cudaMemcpyAsync(lane.slot(s, candidate_.block_bytes), waiting[s].memory,
+                                            waiting[s].bytes, cudaMemcpyDeviceToHost, lane.stream.get()));
+                lane.free[s].record(lane.stream);
+            };
+            for (int s = 0; s < slots; ++s) begin(s);
+            for (int s = 0; used[s]; s = (s + 1) % slots) {
+                lane.free[s].wait();
+                file.write(access_of(candidate_.method, waiting[s].offset), waiting[s].offset,
+                           waiting[s].bytes, lane.slot(s, candidate_.block_bytes));
+                begin(s);
+            }
+        });
+        side_.pack_is_over();
+    }
+
+    void read(File& file, const std::vector<Segment>& segments) override {
+        const MappedPart mapped(file, segments, false, candidate_.method == "mapped");
+        const Blocks blocks(segments, candidate_.block_bytes);
+        const std::uint64_t count = blocks.count();
+        const int slots = Lane::slots_for(candidate_.block_bytes);
+        std::atomic<std::uint64_t> next(0);
+        side_.workers().run(GpuSide::threads_for(candidate_, count), [&](int t) {
+            Lane& lane = side_.lane(t);
+            int s = 0;
+            for (std::uint64_t i = next++; i < count; i = next++, s = (s + 1) % slots) {
+                const Segment block = blocks.at(i);
+                char* const slot = lane.slot(s, candidate_.block_bytes);
+                lane.free[s].wait();
+                file.read(access_of(candidate_.method, block.offset), block.offset, block.bytes, slot);
+                TENKEN_CUDA(cudaMemcpyAsync(block.memory, slot, block.bytes, cudaMemcpyHostToDevice,
+                                            lane.stream.get()));
+                lane.free[s].record(lane.stream);
+            }
+            lane.done.record(lane.stream);
+            lane.active = true;
+        });
+    }
+
+  private:
+    Candidate candidate_;
+    GpuSide& side_;
+};
+
+/// By cuFile, whichever way it goes.
+class CuFileMover : public Mover {
+  public:
+    CuFileMover(const Candidate& candidate, GpuSide& side)
+        : candidate_(candidate), side_(side), buffered_(candidate.method == "cufile_compat_buffered") {}
+    ~CuFileMover() override {
+        if (handle_ != nullptr) side_.cufile().remove(handle_);
+    }
+    bool needs_direct() const override { return !buffered_; }
+    void attach(File& file) override {
+        handle_ = side_.cufile().add(buffered_ ? file.descriptor() : file.direct_descriptor(), file.path());
+    }
+    void detach(File&) override {
+        if (handle_ != nullptr) side_.cufile().remove(handle_);
+        handle_ = nullptr;
+    }
+    void write(File& file, const std::vector<Segment>& segments) override {
+        side_.finish_pack();
+        each(segments, [&](const Segment& block) {
+            char* const base = side_.base_of(block.memory);
+            side_.cufile().write(handle_, base, block.bytes, block.offset,
+                                 static_cast<std::uint64_t>(block.memory - base), file);
+        });
+    }
+    void read(File& file, const std::vector<Segment>& segments) override {
+        each(segments, [&](const Segment& block) {
+            char* const base = side_.base_of(block.memory);
+            side_.cufile().read(handle_, base, block.bytes, block.offset,
+                                static_cast<std::uint64_t>(block.memory - base), file);
+        });
+    }
+
+  private:
+    template <typename Move>
+    void each(const std::vector<Segment>& segments, const Move& move) {
+        const Blocks blocks(segments, candidate_.block_bytes);
+        std::atomic<std::uint64_t> next(0);
+        side_.workers().run(GpuSide::threads_for(candidate_, blocks.count()), [&](int) {
+            for (std::uint64_t i = next++; i < blocks.count(); i = next++) move(blocks.at(i));
+        });
+    }
+
+    Candidate candidate_;
+    GpuSide& side_;
+    bool buffered_;
+    void* handle_ = nullptr;
+};
+
+std::unique_ptr<Mover> GpuSide::mover(const Candidate& candidate) {
+    gpu_.use();
+    if (candidate.method == "posix" || candidate.method == "direct" || candidate.method == "mapped") {
+        return std::unique_ptr<Mover>(new PinnedMover(candidate, *this));
+    }
+    return std::unique_ptr<Mover>(new CuFileMover(candidate, *this));
+}
+
+class CudaSides : public GpuSides {
+  public:
+    void options(tenken::Arguments& arguments) override { gpus_.options(arguments, false); }
+    void prepare(const tenken::Arguments& arguments) override { gpus_.prepare(arguments); }
+    void require_fit(const tenken::Arguments& arguments, const std::string& option, std::uint64_t bytes,
+                     const std::string& what) const override {
+        for (const std::unique_ptr<tenken::cuda::Gpu>& gpu : gpus_.list()) {
+            const std::uint64_t free = gpu->description().memory_free_bytes;
+            if (bytes <= free / 10 * 9) continue;
+            throw arguments.error(option, "what fits into memory: " + what + " need " +
+                                              tenken::format_bytes(bytes) + " on gpu" +
+                                              std::to_string(gpu->index()) + ", free " +
+                                              tenken::format_bytes(free));
+        }
+    }
+
+    void each(int threads, const std::string& folder, const std::function<void(Side&)>& work) override {
+        gpus_.each([&](tenken::cuda::Gpu& gpu, tenken::Member&) {
+            const std::shared_ptr<const CuFile> cufile = open_cufile(folder, gpu.index());
+            GpuSide side(gpu, threads, cufile, native_);
+            work(side);
+        });
+    }
+
+    void report(tenken::Document& document) override {
+        gpus_.report(document);
+        if (properties_.empty()) {
+            document.path("cufile", "none: " + why_no_cufile_);
+            document.path("cufile_probe", "with CUFILE_ALLOW_COMPAT_MODE=false: " + why_not_native_);
+            return;
+        }
+        document.build.libraries.push_back({"cuFile", cufile_version_});
+        document.path("cufile", native_ ? "GPUDirect Storage"
+                                : forced_
+                                    ? "compatibility mode by CUFILE_FORCE_COMPAT_MODE, no GPUDirect Storage"
+                                    : "compatibility mode, no GPUDirect Storage");
+        document.path("cufile_properties", properties_);
+        document.path("cufile_probe", native_ ? std::string("works with CUFILE_ALLOW_COMPAT_MODE=false")
+                                              : "with CUFILE_ALLOW_COMPAT_MODE=false: " + why_not_native_);
+        document.path("nvidia_fs",
+                      tenken::read_text("/proc/driver/nvidia-fs/version").value_or("not loaded"));
+    }
+
+  private:
+    /// Tries in processes apart what works: a cuFile that fails here may take the process with it.
+    std::shared_ptr<const CuFile> open_cufile(const std::string& folder, int gpu) {
+        const RunFolder probing(folder, "gds");
+        const GdsProbe straight =
+            probe_gds(probing.file("probe"), gpu, {{"CUFILE_ALLOW_COMPAT_MODE", "false"}});
+        native_ = straight.works;
+        why_not_native_ = straight.why_not;
+        Settings settings;
+        if (!native_) {
+            settings = {{"CUFILE_ALLOW_COMPAT_MODE", "true"}};
+            GdsProbe bounced = probe_gds(probing.file("probe"), gpu, settings);
+            if (!bounced.works) {
+                // Where the system tells nothing of its devices (containers without udev), cuFile finds out
+                // no mode.
+                settings.push_back({"CUFILE_FORCE_COMPAT_MODE", "true"});
+                const std::string first = bounced.why_not;
+                bounced = probe_gds(probing.file("probe"), gpu, settings);
+                forced_ = bounced.works;
+                if (!bounced.works) why_no_cufile_ = first;
+            }
+            if (!bounced.works) return nullptr;
+        }
+        for (const Setting& one : settings) setenv(one.first.c_str(), one.second.c_str(), 1);
+        const std::shared_ptr<const CuFile> cufile = CuFile::open(why_no_cufile_);
+        if (cufile) {
+            cufile_version_ = cufile->version();
+            properties_ = cufile->properties();
+        }
+        return cufile;
+    }
+
+    tenken::cuda::Gpus gpus_;
+    bool native_ = false;
+    bool forced_ = false;
+    std::string why_no_cufile_;
+    std::string why_not_native_;
+    std::string cufile_version_;
+    std::string properties_;
+};
+
+}  // namespace
+
+std::unique_ptr<GpuSides> make_gpu_sides() {
+    return std::unique_ptr<GpuSides>(new CudaSides);
+}
+
+}  // namespace file_io

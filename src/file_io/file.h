@@ -1,0 +1,80 @@
+// One open file and the ways to move bytes between it and host memory: through the page cache, past it
+// (O_DIRECT), or as mapped memory. Errors name the file, the offset and the rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace file_io {
+
+/// Something went wrong with a file. The text says what was done, with which file, where in it, why, and on
+/// which rank.
+class FileError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+/// " (rank 3)", or nothing where no launcher has set a rank: the end of a message.
+std::string of_rank();
+
+/// How bytes go between a file and host memory.
+enum class Access {
+    buffered,  ///< read() and write() through the page cache
+    direct,    ///< O_DIRECT: past the page cache, in whole pages
+    mapped     ///< mmap() and a copy
+};
+
+class File {
+  public:
+    enum class Mode { create, modify, read };
+    /// @param with_direct also opens it for Access::direct
+    /// @throws FileError
+    File(const std::string& path, Mode mode, bool with_direct);
+    ~File();
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+
+    const std::string& path() const { return path_; }
+    int descriptor() const { return descriptor_; }
+    /// The one with O_DIRECT; -1 where it was not asked for.
+    int direct_descriptor() const { return direct_; }
+    std::uint64_t size() const;
+
+    /// Moves `bytes` at `offset`, all of them. For Access::direct offset and memory must be multiples of
+    /// direct_alignment; what lies behind the last whole page goes through the page cache.
+    /// @throws FileError: the file ends before; the file system is full, over quota or gives an error
+    void read(Access access, std::uint64_t offset, std::size_t bytes, void* memory) const;
+    void write(Access access, std::uint64_t offset, std::size_t bytes, const void* memory);
+
+    /// Maps `bytes` from the beginning for Access::mapped; for a file to be written room is taken first,
+    /// because a full file system would otherwise end the process. @throws FileError
+    void map(std::uint64_t bytes, bool to_write);
+    void unmap();
+
+    /// Empties it, so that it is written anew. @throws FileError
+    void truncate();
+    /// Waits until the device has everything. @throws FileError
+    void sync();
+    /// The part of the file that is in the page cache, by mincore(); 0 of an empty file.
+    double cached_share() const;
+    /// Writes back and takes the file out of the page cache. @return the part that stayed in it nonetheless
+    double drop_cache();
+
+    static constexpr std::uint64_t direct_alignment = 4096;
+
+    /// What to throw when it has no bytes up to `end`.
+    FileError cut_short(std::uint64_t end) const;
+
+  private:
+    [[noreturn]] void fail(const std::string& what, std::uint64_t offset) const;
+
+    std::string path_;
+    int descriptor_ = -1;
+    int direct_ = -1;
+    char* map_ = nullptr;
+    std::uint64_t mapped_ = 0;
+};
+
+}  // namespace file_io

@@ -1,0 +1,154 @@
+// The two sides of a transfer: memory (of the host, or of a GPU) and a file, and the ways between them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/arguments.h"
+#include "common/document.h"
+#include "common/optional.h"
+#include "common/program.h"
+#include "common/subject.h"
+#include "file_io/file.h"
+#include "file_io/particles.h"
+#include "file_io/words.h"
+
+namespace file_io {
+
+/// One way to move bytes: a method, the size of its blocks, and how many threads work on blocks.
+struct Candidate {
+    std::string method;  ///< "posix", "direct", "mapped", "cufile"
+    std::uint64_t block_bytes = 1 << 20;
+    int threads = 1;
+
+    /// "posix_1mi_8": method, block, threads.
+    std::string name() const;
+    /// Reads such a name. @throws std::invalid_argument naming what is allowed
+    static Candidate of(const std::string& name);
+    /// What is left of it for so many bytes: no block larger than they are, no thread without a block.
+    Candidate fitted(std::uint64_t bytes) const;
+    bool operator==(const Candidate& other) const {
+        return method == other.method && block_bytes == other.block_bytes && threads == other.threads;
+    }
+};
+/// "4ki", "1mi", "16mi", "1000"; metric ids have no capitals.
+std::string short_bytes(std::uint64_t bytes);
+
+/// A part of a file and the memory (of a side) that it goes to or comes from.
+struct Segment {
+    std::uint64_t offset;
+    std::uint64_t bytes;
+    char* memory;
+};
+
+/// Cuts segments into blocks that threads take in turn.
+class Blocks {
+  public:
+    Blocks(const std::vector<Segment>& segments, std::uint64_t block_bytes);
+    std::uint64_t count() const { return starts_.back(); }
+    Segment at(std::uint64_t index) const;
+
+  private:
+    const std::vector<Segment>& segments_;
+    std::uint64_t block_bytes_;
+    std::vector<std::uint64_t> starts_;  ///< the first block of each segment, then how many there are
+};
+
+/// The access by which a method reaches a file at this offset.
+Access access_of(const std::string& method, std::uint64_t offset);
+
+/// Maps what segments need of a file, and unmaps it at the end of the block; does nothing where not wanted.
+class MappedPart {
+  public:
+    MappedPart(File& file, const std::vector<Segment>& segments, bool to_write, bool wanted);
+    ~MappedPart();
+    MappedPart(const MappedPart&) = delete;
+    MappedPart& operator=(const MappedPart&) = delete;
+
+  private:
+    File* file_;
+};
+
+/// Moves between files and the memory of one side by one candidate.
+class Mover {
+  public:
+    virtual ~Mover() = default;
+    /// Whether files must be opened for Access::direct.
+    virtual bool needs_direct() const { return false; }
+    /// What must be done once for an open file, and undone before it is closed.
+    virtual void attach(File& file) { (void)file; }
+    virtual void detach(File& file) { (void)file; }
+    /// Returns when the file system has taken everything. @throws FileError, CudaError
+    virtual void write(File& file, const std::vector<Segment>& segments) = 0;
+    /// After Side::wait() the memory holds everything. @throws FileError, CudaError
+    virtual void read(File& file, const std::vector<Segment>& segments) = 0;
+};
+
+/// Memory that frees itself.
+typedef std::shared_ptr<char> Memory;
+
+/// The memory that data live in: the host's, or a GPU's.
+class Side {
+  public:
+    virtual ~Side() = default;
+    virtual tenken::Subject subject() const = 0;
+    std::string name() const { return subject().text(); }
+    /// Methods that a candidate may have here.
+    virtual std::vector<std::string> methods() const = 0;
+    virtual std::unique_ptr<Mover> mover(const Candidate& candidate) = 0;
+
+    /// Aligned to 4096 bytes at least. @throws std::bad_alloc, CudaError
+    virtual Memory allocate(std::uint64_t bytes) = 0;
+    virtual void fill(char* memory, std::uint64_t words, const Words& values) = 0;
+    virtual Mismatch compare(const char* memory, std::uint64_t words, const Words& values) = 0;
+    virtual void clear(char* memory, std::uint64_t bytes) = 0;
+    /// Host memory for to_host() and from_host().
+    virtual Memory staging(std::uint64_t bytes) = 0;
+    virtual void to_host(char* host, const char* memory, std::uint64_t bytes) = 0;
+    virtual void from_host(char* memory, const char* host, std::uint64_t bytes) = 0;
+    /// Whether to_host() is a copy at all: a program may use host memory as it is.
+    virtual bool is_host() const = 0;
+    /// Arrays into the datasets of the hyperslab layout; the next write() of a mover sees the result.
+    virtual void pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles) = 0;
+    /// The other way, after the read() before it; done after wait().
+    virtual void unpack(const Quartet& packed, const Quartet& arrays, std::uint64_t particles) = 0;
+    /// To be called by any thread but the first before it uses this side.
+    virtual void enter_thread() = 0;
+    /// Until everything begun is over.
+    virtual void wait() = 0;
+    /// What runs between the two is watched for the GPU's health.
+    virtual void begin_timed() = 0;
+    virtual void end_timed() = 0;
+    /// The limit of what crosses between this memory and the host; unknown on the host.
+    virtual tenken::Limit link_limit() const = 0;
+    /// GB/s of plain copies from page-locked host memory, and back; 0 on the host.
+    virtual double link_rate(bool to_memory) = 0;
+    /// GB/s of reading a cached file by these threads without going on to the memory of this side; 0 on the
+    /// host.
+    virtual double cached_rate(File& file, std::uint64_t bytes, const Candidate& candidate) = 0;
+};
+
+/// The GPUs of a run; null in a build without CUDA.
+class GpuSides {
+  public:
+    virtual ~GpuSides() = default;
+    virtual void options(tenken::Arguments& arguments) = 0;
+    virtual void prepare(const tenken::Arguments& arguments) = 0;
+    /// @throws ArgumentError when `bytes` on each GPU do not fit; `what` e.g. "two snapshots"
+    virtual void require_fit(const tenken::Arguments& arguments, const std::string& option,
+                             std::uint64_t bytes, const std::string& what) const = 0;
+    /// Calls work(side) for one GPU after the other.
+    /// @param threads the most that a candidate has; @param folder where it is tried whether GPUDirect
+    /// Storage works
+    virtual void each(int threads, const std::string& folder, const std::function<void(Side&)>& work) = 0;
+    /// Devices, health, build, and by which path bytes go (cuFile's properties) into the document.
+    virtual void report(tenken::Document& document) = 0;
+};
+std::unique_ptr<GpuSides> make_gpu_sides();
+
+std::unique_ptr<Side> make_host_side(int threads);
+
+}  // namespace file_io

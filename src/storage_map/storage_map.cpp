@@ -1,0 +1,603 @@
+// Which way between memory and a file is the fastest, by direction and size: the table that an application,
+// or the choice by a map that is judged here, can go by.
+
+#include "file_io/storage_map.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "common/clock.h"
+#include "common/host.h"
+#include "common/placement.h"
+#include "common/program.h"
+#include "common/statistics.h"
+#include "file_io/check_file.h"
+#include "file_io/gds_probe.h"
+#include "file_io/place.h"
+#include "file_io/rounds.h"
+#include "file_io/scratch.h"
+#include "file_io/side.h"
+
+namespace {
+
+using file_io::Candidate;
+using file_io::File;
+using file_io::Segment;
+using file_io::Side;
+
+/// What is measured, in this order; a word of --situations.
+const std::vector<std::string>& situations() {
+    static const std::vector<std::string> list = {"write", "write_synced", "read_cached", "read_cold"};
+    return list;
+}
+bool is_write(const std::string& situation) {
+    return situation.compare(0, 5, "write") == 0;
+}
+
+bool is_cufile(const std::string& method) {
+    return method == "gds" || method.compare(0, 6, "cufile") == 0;
+}
+
+/// How much faster another way must be at the next size before the map changes to it.
+constexpr double tie = 0.02;
+/// What took this many times as long as the best at two sizes, whole blocks and all threads, is not tried
+/// again.
+constexpr double hopeless = 2.5;
+
+std::vector<std::string> words_of(const std::string& list) {
+    std::vector<std::string> words;
+    std::istringstream in(list);
+    std::string word;
+    while (std::getline(in, word, ',')) words.push_back(word);
+    return words;
+}
+
+class StorageMapProgram : public tenken::Program {
+  public:
+    StorageMapProgram() : gpus_(file_io::make_gpu_sides()) {}
+
+    std::string name() const override { return "storage_map"; }
+    std::string purpose() const override {
+        return "Files read and written by every method, block size and number of threads over sizes, in GB/s "
+               "(10^9 "
+               "bytes): which way is the fastest where, as a map; and whether choosing by a map pays.";
+    }
+
+    void options(tenken::Arguments& arguments) override {
+        std::vector<std::string> backends = {"host"};
+        if (gpus_) backends.push_back("cuda");
+        arguments.choice("backend", backend_, backends,
+                         "host: data in host memory; cuda: in that of every GPU in turn");
+        arguments.text("path", path_, "DIR",
+                       "the folder to write in, on the file system that is asked about");
+        arguments.bytes("least-bytes", least_, 4096, std::uint64_t{1} << 50, "the smallest size");
+        arguments.bytes("most-bytes", most_, 4096, std::uint64_t{1} << 50, "the largest size");
+        arguments.integer("factor", factor_, 2, 1024, "from one size to the next");
+        arguments.text(
+            "situations", asked_situations_, "LIST",
+            "all, or some of write, write_synced (with fsync), read_cached (from the page cache), read_cold "
+            "(page cache dropped before)");
+        arguments.text("candidates", asked_candidates_, "LIST",
+                       "all, few, or ways to try as METHOD_BLOCK_THREADS, such as posix_1mi_8,direct_16mi_4");
+        arguments.integer("threads", threads_, 0, 1024,
+                          "the most threads of a candidate; 0: the CPUs, at most 16");
+        arguments.real(
+            "seconds", seconds_, "s", 0, 3600,
+            "timed at most for each size and situation, all candidates together; 5 rounds are made in any "
+            "case");
+        arguments.text("map", map_file_, "FILE", "write the map to FILE");
+        arguments.text("use-map", use_map_, "FILE",
+                       "judge the choice by this map, of an earlier run, against every candidate");
+        arguments.flag("cut-file", cut_file_, "for tests: cut a file short before it is read");
+        if (!gpus_) return;
+        arguments.heading("back end cuda");
+        gpus_->options(arguments);
+    }
+
+    void prepare(const tenken::Arguments& arguments) override {
+        if (most_ < least_) throw arguments.error("most-bytes", "at least --least-bytes");
+        for (std::uint64_t bytes = least_; bytes <= most_; bytes *= static_cast<std::uint64_t>(factor_)) {
+            sizes_.push_back(bytes / 4096 * 4096);
+        }
+        if (threads_ == 0) {
+            threads_ = static_cast<std::int64_t>(std::min<std::size_t>(16, tenken::process_cpus().size()));
+        }
+        chosen_situations_ = asked_situations_ == "all" ? situations() : words_of(asked_situations_);
+        for (const std::string& one : chosen_situations_) {
+            if (std::find(situations().begin(), situations().end(), one) == situations().end()) {
+                throw arguments.error("situations",
+                                      "all, or some of write,write_synced,read_cached,read_cold");
+            }
+        }
+        if (chosen_situations_.empty()) throw arguments.error("situations", "at least one");
+        if (asked_candidates_ != "all" && asked_candidates_ != "few") {
+            for (const std::string& one : words_of(asked_candidates_)) {
+                try {
+                    given_.push_back(Candidate::of(one));
+                } catch (const std::invalid_argument& error) {
+                    throw arguments.error("candidates", std::string("all, few, or a list: ") + error.what());
+                }
+                if (given_.back().threads > threads_) {
+                    throw arguments.error(
+                        "candidates", "ways of at most " + std::to_string(threads_) + " threads (--threads)");
+                }
+            }
+            if (given_.empty()) throw arguments.error("candidates", "at least one");
+        }
+        if (!use_map_.empty()) {
+            try {
+                used_map_ = file_io::StorageMap::read(use_map_);
+                for (const std::string& one : chosen_situations_) used_map_.choose(one, least_);
+            } catch (const std::runtime_error& error) {
+                throw arguments.error("use-map", std::string("a map of this program: ") + error.what());
+            }
+        }
+        place_ = file_io::find_place(arguments, "path", path_);
+        file_io::require_space(arguments, "path", place_, 2 * most_ + (std::uint64_t{1} << 20),
+                               "two files of " + tenken::format_bytes(most_));
+        if (backend_ == "host") {
+            const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
+            if (most_ > available) {
+                throw arguments.error("most-bytes", "at most " + tenken::format_bytes(available) +
+                                                        ": what is free on the host");
+            }
+        } else {
+            gpus_->prepare(arguments);
+            gpus_->require_fit(arguments, "most-bytes", most_, "the data");
+        }
+        if (map_file_.empty()) return;
+        try {
+            map_document_.reset(new tenken::DocumentFile(map_file_, "--map"));
+        } catch (const std::runtime_error& error) {
+            throw tenken::ArgumentError(error.what());
+        }
+    }
+
+    void measure(tenken::Run& run) override {
+        run_ = &run;
+        tenken::Document& document = run.document;
+        document.build.backends = {"host"};
+        if (gpus_) document.build.backends.push_back("cuda");
+        document.path("backend", backend_);
+        place_.describe(document);
+        document.path(
+            "timed",
+            "from the first byte asked for to the last one moved; opening and closing are not in it");
+        if (backend_ == "host") {
+            const std::unique_ptr<Side> side = file_io::make_host_side(static_cast<int>(threads_));
+            measure_on(*side);
+        } else {
+            gpus_->each(static_cast<int>(threads_), place_.folder, [&](Side& side) { measure_on(side); });
+        }
+        document.placement = tenken::find_placement();
+        if (gpus_ && backend_ != "host") gpus_->report(document);
+        if (map_document_ && document.status() == tenken::Status::ok) {
+            map_document_->write(
+                map_.text({"made on " + place_.mount.file_system + " at " + place_.mount.point + " (" +
+                               place_.mount.source + "), back end " + backend_ + ", " + tenken::utc_now(),
+                           "a way is kept from size to size unless another is 2 % faster"}));
+        }
+        map_document_.reset();
+    }
+
+  private:
+    typedef std::vector<double> Seconds;
+
+    /// One candidate while it is tried at one size.
+    struct Trial {
+        Candidate candidate;
+        std::unique_ptr<file_io::Mover> mover;
+        std::unique_ptr<File> file;
+    };
+
+    std::vector<Candidate> candidates_for(Side& side) {
+        const std::vector<std::string> can = side.methods();
+        const auto offers = [&](const std::string& method) {
+            if (method == "direct" || method == "gds" || method == "cufile_compat") {
+                if (place_.direct_refused) return false;
+            }
+            return std::find(can.begin(), can.end(), method) != can.end();
+        };
+        std::vector<Candidate> list;
+        if (!given_.empty()) {
+            for (const Candidate& one : given_) {
+                if (one.method == "gds" && !offers("gds")) {
+                    throw tenken::Waived(tenken::Waiver::no_gpudirect_storage,
+                                         "cuFile does not go straight to this file system");
+                }
+                if (one.method == "direct" && place_.direct_refused) {
+                    throw tenken::Waived(
+                        tenken::Waiver::not_supported_by_the_file_system,
+                        "O_DIRECT on " + place_.mount.file_system + ": " + *place_.direct_refused);
+                }
+                if (!offers(one.method)) {
+                    throw tenken::Waived(tenken::Waiver::library_missing,
+                                         "there is no method " + one.method + " on " + side.name() + " here");
+                }
+                list.push_back(one);
+            }
+            return list;
+        }
+        const int most = static_cast<int>(threads_);
+        const auto add = [&](const std::string& method, std::uint64_t block, int threads) {
+            const Candidate one = {method, block, std::min(threads, most)};
+            if (offers(method) && std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
+        };
+        const std::uint64_t kib = 1024;
+        const std::uint64_t mib = 1024 * kib;
+        add("posix", 4 * kib, 1);
+        if (asked_candidates_ == "few") {
+            add("posix", mib, 1);
+            add("posix", mib, most);
+            add("direct", 4 * mib, std::min(4, most));
+        } else {
+            for (std::uint64_t block : {256 * kib, mib, 4 * mib}) add("posix", block, 1);
+            for (std::uint64_t block : {256 * kib, mib}) add("posix", block, 4);
+            for (std::uint64_t block : {256 * kib, mib, 4 * mib}) add("posix", block, most);
+            add("mapped", mib, 1);
+            add("mapped", mib, most);
+            for (std::uint64_t block : {mib, 16 * mib}) add("direct", block, 1);
+            add("direct", mib, most);
+            add("direct", 4 * mib, 8);
+            add("direct", 16 * mib, 8);
+        }
+        for (const char* method : {"gds", "cufile_compat", "cufile_compat_buffered"}) {
+            add(method, 4 * mib, 1);
+            add(method, 16 * mib, 1);
+            add(method, 16 * mib, 8);
+        }
+        return list;
+    }
+
+    void measure_on(Side& side) {
+        const std::vector<Candidate> candidates = candidates_for(side);
+        memory_ = side.allocate(most_);
+        for (const std::string& situation : chosen_situations_) {
+            behind_.clear();
+            preferred_.clear();
+            for (std::uint64_t bytes : sizes_) at_size(side, situation, bytes, candidates);
+        }
+        if (!side.is_host()) against_link(side);
+        memory_.reset();
+    }
+
+    /// The candidates that differ at this size and are not known to be hopeless.
+    std::vector<Candidate> different(const std::vector<Candidate>& candidates, std::uint64_t bytes) const {
+        std::vector<Candidate> list;
+        for (const Candidate& one : candidates) {
+            const Candidate fitted = one.fitted(bytes);
+            const auto behind = behind_.find(one.name());
+            if (behind != behind_.end() && behind->second >= 2) continue;
+            if (std::find(list.begin(), list.end(), fitted) == list.end()) list.push_back(fitted);
+        }
+        return list;
+    }
+
+    void at_size(Side& side, const std::string& situation, std::uint64_t bytes,
+                 const std::vector<Candidate>& candidates) {
+        const std::vector<Candidate> tried = different(candidates, bytes);
+        std::vector<Candidate> ways = tried;
+        // The choice by the map is a way of its own, measured beside the others.
+        if (!use_map_.empty()) ways.push_back(used_map_.choose(situation, bytes).candidate.fitted(bytes));
+        const file_io::RunFolder folder(place_.folder, "storage_map");
+        side.fill(memory_.get(), bytes / 4, values_);
+        std::vector<Trial> trials;
+        const std::string read_path = folder.file("read");
+        const file_io::ScratchFile reading(read_path);
+        if (!is_write(situation)) make_file(side, reading.path(), bytes);
+        const file_io::ScratchFile writing(folder.file("written"));
+        for (const Candidate& candidate : ways) {
+            Trial trial;
+            trial.candidate = candidate;
+            trial.mover = side.mover(candidate);
+            if (!is_write(situation)) {
+                trial.file.reset(new File(reading.path(), File::Mode::read, trial.mover->needs_direct()));
+                trial.mover->attach(*trial.file);
+            }
+            trials.push_back(std::move(trial));
+        }
+        file_io::Rounds rounds;
+        rounds.most = run_->repetitions;
+        rounds.least = std::min<long>(5, rounds.most);
+        rounds.seconds = seconds_;
+        rounds.seed = static_cast<std::uint32_t>(bytes / 4096);
+        lowest_cached_ = 1;
+        highest_cold_ = 0;
+        side.begin_timed();
+        const std::vector<Seconds> seconds =
+            file_io::run_rounds(ways.size(), rounds, [&](std::size_t i, long round) {
+                return is_write(situation)
+                           ? write_once(side, situation, trials[i], writing, bytes, round == 0)
+                           : read_once(side, situation, trials[i], bytes, round == 0);
+            });
+        side.end_timed();
+        for (Trial& trial : trials) {
+            if (trial.file) trial.mover->detach(*trial.file);
+        }
+        note_cache(situation, bytes);
+        evaluate(side, situation, bytes, tried, candidates, seconds);
+    }
+
+    void make_file(Side& side, const std::string& path, std::uint64_t bytes) {
+        File file(path, File::Mode::create, false);
+        const std::unique_ptr<file_io::Mover> mover =
+            side.mover(Candidate{"posix", 1 << 20, 1}.fitted(bytes));
+        mover->write(file, {{0, bytes, memory_.get()}});
+        file.sync();
+        if (run_->fault == tenken::Fault::element && !spoilt_) file_io::flip_bit(file, bytes / 2);
+        spoilt_ = true;
+        if (cut_file_ && ftruncate(file.descriptor(), static_cast<off_t>(bytes / 2)) != 0) {
+            throw file_io::FileError("cannot cut " + path);
+        }
+    }
+
+    /// A new file each time, as a program that writes results has it: pages and places on the device are new.
+    double write_once(Side& side, const std::string& situation, Trial& trial,
+                      const file_io::ScratchFile& scratch, std::uint64_t bytes, bool verify) {
+        File file(scratch.path(), File::Mode::create, trial.mover->needs_direct());
+        trial.mover->attach(file);
+        const double begin = tenken::now_seconds();
+        trial.mover->write(file, {{0, bytes, memory_.get()}});
+        if (situation == "write_synced") file.sync();
+        const double seconds = tenken::now_seconds() - begin;
+        trial.mover->detach(file);
+        if (verify) {
+            if (run_->fault == tenken::Fault::element && !spoilt_) file_io::flip_bit(file, bytes / 2);
+            spoilt_ = true;
+            add_check(side, situation, trial.candidate, bytes, scratch.path(),
+                      file_io::compare_file(file, 0, bytes / 4, values_));
+        }
+        unlink(scratch.path().c_str());
+        return seconds;
+    }
+
+    double read_once(Side& side, const std::string& situation, Trial& trial, std::uint64_t bytes,
+                     bool verify) {
+        File& file = *trial.file;
+        if (situation == "read_cold") {
+            highest_cold_ = std::max(highest_cold_, file.drop_cache());
+        } else {
+            lowest_cached_ = std::min(lowest_cached_, warm(file, bytes));
+        }
+        if (verify) side.clear(memory_.get(), bytes);
+        const double begin = tenken::now_seconds();
+        trial.mover->read(file, {{0, bytes, memory_.get()}});
+        side.wait();
+        const double seconds = tenken::now_seconds() - begin;
+        if (verify) {
+            add_check(side, situation, trial.candidate, bytes, file.path(),
+                      side.compare(memory_.get(), bytes / 4, values_));
+        }
+        return seconds;
+    }
+
+    /// Brings a file into the page cache. @return the part of it that is there then
+    static double warm(File& file, std::uint64_t bytes) {
+        const double share = file.cached_share();
+        if (share == 1) return share;
+        std::vector<char> piece(std::size_t{1} << 20);
+        for (std::uint64_t at = 0; at < bytes; at += piece.size()) {
+            file.read(file_io::Access::buffered, at,
+                      static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - at)),
+                      piece.data());
+        }
+        return file.cached_share();
+    }
+
+    /// One line of the verification for each size and situation: its ways together.
+    void add_check(Side& side, const std::string& situation, const Candidate& candidate, std::uint64_t bytes,
+                   const std::string& path, const file_io::Mismatch& mismatch) {
+        run_->document.add(file_io::check_of(mismatch,
+                                             situation + " of " + file_io::short_bytes(bytes) + " by " +
+                                                 candidate.name() + " on " + side.name(),
+                                             path, 0, mismatch.first));
+    }
+
+    void note_cache(const std::string& situation, std::uint64_t bytes) {
+        const std::string size = file_io::short_bytes(bytes);
+        if (situation == "read_cached" && lowest_cached_ < 1) {
+            run_->document.path("not_cached." + size, 1 - lowest_cached_);
+        }
+        if (situation == "read_cold" && highest_cold_ > 0) {
+            run_->document.path("still_cached." + size, highest_cold_);
+        }
+    }
+
+    tenken::Metric metric(Side& side, const std::string& name, std::uint64_t bytes) const {
+        tenken::Metric one;
+        one.name = name;
+        one.subject = side.subject();
+        one.unit = "GB/s";
+        one.at = {{"bytes", tenken::Json(bytes)}};
+        return one;
+    }
+
+    void evaluate(Side& side, const std::string& situation, std::uint64_t bytes,
+                  const std::vector<Candidate>& tried, const std::vector<Candidate>& candidates,
+                  const std::vector<Seconds>& seconds) {
+        tenken::Document& document = run_->document;
+        std::vector<double> medians;
+        for (std::size_t i = 0; i < tried.size(); ++i) {
+            tenken::Metric one = metric(side, situation, bytes);
+            one.at.push_back({"way", tenken::Json(tried[i].name())});
+            one.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[i]);
+            document.add(one, side.link_limit());
+            medians.push_back(tenken::order_statistics(seconds[i], tenken::Direction::lower).median);
+        }
+        const double lowest = *std::min_element(medians.begin(), medians.end());
+        for (const Candidate& one : candidates) {
+            const auto at = std::find(tried.begin(), tried.end(), one);
+            if (at == tried.end()) continue;  // at this size it was another one
+            int& behind = behind_[one.name()];
+            behind =
+                medians[static_cast<std::size_t>(at - tried.begin())] > hopeless * lowest ? behind + 1 : 0;
+        }
+        // What was chosen at the size before is kept while it is as good: as its candidate is at this size.
+        std::size_t preferred = tried.size();
+        for (const Candidate& one : candidates) {
+            if (one.name() != preferred_) continue;
+            const auto at = std::find(tried.begin(), tried.end(), one.fitted(bytes));
+            preferred = static_cast<std::size_t>(at - tried.begin());
+        }
+        const std::size_t best = file_io::choose_lowest(medians, preferred, tie);
+        for (const Candidate& one : candidates) {
+            if (one.fitted(bytes) == tried[best] && (best != preferred || one.name() == preferred_)) {
+                preferred_ = one.name();
+                break;
+            }
+        }
+        tenken::Metric chosen = metric(side, "best_" + situation, bytes);
+        chosen.at.push_back({"way", tenken::Json(tried[best].name())});
+        chosen.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[best]);
+        document.add(chosen, side.link_limit());
+        map_.add(
+            {situation, bytes, Candidate::of(preferred_), static_cast<double>(bytes) / medians[best] / 1e9});
+        const auto ratio_of = [&](const std::string& name, double value) {
+            tenken::Metric ratio = metric(side, name, bytes);
+            ratio.unit = "1";
+            ratio.statistic = tenken::Statistic::total;
+            ratio.at.push_back({"situation", tenken::Json(situation)});
+            ratio.samples = {value};
+            document.add(ratio, tenken::Limit::unknown("a ratio"));
+        };
+        // The first way of cuFile is the one of an application that always takes it; the fastest one may
+        // differ.
+        std::size_t cufile = tried.size();
+        double fastest_cufile = 0;
+        for (std::size_t i = 0; i < tried.size(); ++i) {
+            if (!is_cufile(tried[i].method)) continue;
+            if (cufile == tried.size()) cufile = i;
+            if (fastest_cufile == 0 || medians[i] < fastest_cufile) fastest_cufile = medians[i];
+        }
+        const auto copies = std::find(tried.begin(), tried.end(), Candidate{"posix", 4096, 1});
+        if (cufile < tried.size() && copies != tried.end()) {
+            ratio_of("copy_over_cufile",
+                     fastest_cufile / medians[static_cast<std::size_t>(copies - tried.begin())]);
+        }
+        if (use_map_.empty()) return;
+        const Seconds& adaptive = seconds.back();
+        const std::vector<Seconds> rivals(seconds.begin(), seconds.end() - 1);
+        tenken::Metric by_map = metric(side, "adaptive", bytes);
+        by_map.at.push_back({"situation", tenken::Json(situation)});
+        by_map.samples = tenken::giga_per_second(static_cast<double>(bytes), adaptive);
+        document.add(by_map, side.link_limit());
+        ratio_of("adaptive_over_best", file_io::against_best(adaptive, rivals));
+        if (cufile < tried.size()) {
+            ratio_of("adaptive_over_cufile",
+                     medians[cufile] / tenken::order_statistics(adaptive, tenken::Direction::lower).median);
+        }
+    }
+
+    /// Whether page-locked buffers and several threads bring a cached file to the GPU as fast as the slower
+    /// of the link and those threads by themselves.
+    void against_link(Side& side) {
+        if (std::find(chosen_situations_.begin(), chosen_situations_.end(), "read_cached") ==
+            chosen_situations_.end()) {
+            return;
+        }
+        const std::uint64_t bytes = sizes_.back();
+        const double link = side.link_rate(true);
+        run_->document.path("link_to_memory_gbs." + side.name(), link);
+        run_->document.path("link_from_memory_gbs." + side.name(), side.link_rate(false));
+        const file_io::RunFolder folder(place_.folder, "storage_map");
+        const file_io::ScratchFile scratch(folder.file("read"));
+        side.fill(memory_.get(), bytes / 4, values_);
+        spoilt_ = true;
+        make_file(side, scratch.path(), bytes);
+        std::vector<Candidate> ways;
+        for (std::uint64_t block : {std::uint64_t{256} << 10, std::uint64_t{512} << 10,
+                                    std::uint64_t{1} << 20, std::uint64_t{2} << 20}) {
+            const Candidate one = Candidate{"posix", block, static_cast<int>(threads_)}.fitted(bytes);
+            if (std::find(ways.begin(), ways.end(), one) == ways.end()) ways.push_back(one);
+        }
+        std::vector<Trial> trials;
+        for (const Candidate& way : ways) {
+            Trial trial;
+            trial.candidate = way;
+            trial.mover = side.mover(way);
+            trial.file.reset(new File(scratch.path(), File::Mode::read, false));
+            trials.push_back(std::move(trial));
+        }
+        file_io::Rounds rounds;
+        rounds.least = 7;
+        rounds.most = 50;
+        rounds.seconds = std::max(seconds_, 1.0);
+        rounds.keep = 0;
+        // Even numbers read to the GPU, odd ones to the buffers alone.
+        const std::vector<Seconds> seconds =
+            file_io::run_rounds(2 * ways.size(), rounds, [&](std::size_t i, long round) {
+                Trial& trial = trials[i / 2];
+                warm(*trial.file, bytes);
+                if (i % 2 == 1) {
+                    return static_cast<double>(bytes) / 1e9 /
+                           side.cached_rate(*trial.file, bytes, trial.candidate);
+                }
+                return read_once(side, "read_cached", trial, bytes, round == 0);
+            });
+        for (std::size_t i = 0; i < ways.size(); ++i) {
+            const auto rates = [&](std::size_t which) {
+                return tenken::giga_per_second(static_cast<double>(bytes), seconds[which]);
+            };
+            tenken::Metric to_gpu = metric(side, "pinned_read", bytes);
+            to_gpu.at.push_back({"way", tenken::Json(ways[i].name())});
+            to_gpu.samples = rates(2 * i);
+            tenken::Metric to_host = metric(side, "cached_read", bytes);
+            to_host.at = to_gpu.at;
+            to_host.samples = rates(2 * i + 1);
+            run_->document.add(to_gpu, side.link_limit());
+            run_->document.add(to_host,
+                               tenken::Limit::unknown("the page cache is memory shared with all that runs"));
+            tenken::Metric ratio = metric(side, "pinned_read_over_least", bytes);
+            ratio.unit = "1";
+            ratio.statistic = tenken::Statistic::total;
+            ratio.at = to_gpu.at;
+            const auto median = [](const std::vector<double>& samples) {
+                return tenken::order_statistics(samples, tenken::Direction::higher).median;
+            };
+            ratio.samples = {median(to_gpu.samples) / std::min(link, median(to_host.samples))};
+            run_->document.add(ratio, tenken::Limit::unknown("a ratio"));
+        }
+    }
+
+    std::unique_ptr<file_io::GpuSides> gpus_;
+    std::string backend_ = "host";
+    std::string path_ = ".";
+    std::uint64_t least_ = 4096;
+    std::uint64_t most_ = std::uint64_t{64} << 20;
+    std::int64_t factor_ = 4;
+    std::string asked_situations_ = "all";
+    std::string asked_candidates_ = "all";
+    std::int64_t threads_ = 0;
+    double seconds_ = 1;
+    std::string map_file_;
+    std::string use_map_;
+    bool cut_file_ = false;
+
+    std::vector<std::uint64_t> sizes_;
+    std::vector<std::string> chosen_situations_;
+    std::vector<Candidate> given_;
+    file_io::Place place_;
+    std::unique_ptr<tenken::DocumentFile> map_document_;
+    file_io::StorageMap used_map_;
+    file_io::StorageMap map_;
+    tenken::Run* run_ = nullptr;
+    file_io::Memory memory_;
+    const file_io::Words values_ = {7, file_io::Words::floats};
+    std::map<std::string, int> behind_;  ///< by name of a candidate: at how many sizes in a row
+    std::string preferred_;
+    bool spoilt_ = false;
+    double lowest_cached_ = 1;
+    double highest_cold_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    int code = 0;
+    if (file_io::is_gds_probe(argc, argv, code)) return code;
+    StorageMapProgram program;
+    return tenken::run_program(program, argc, argv);
+}

@@ -1,0 +1,82 @@
+// A disk in trouble, put in front of a program by LD_PRELOAD:
+//   BAD_DISK_ROOM=N        after N bytes written by pwrite() there is no room
+//   BAD_DISK_ERROR=quota   ... and the error is that of a quota, not of a full device
+//   BAD_DISK_NO_DIRECT=1   O_DIRECT is refused, as file systems in memory did before Linux 6.6
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+std::atomic<long long> written(0);
+
+template <typename Function>
+Function next(const char* name) {
+    Function function = nullptr;
+    *reinterpret_cast<void**>(&function) = dlsym(RTLD_NEXT, name);
+    return function;
+}
+
+bool is_full(std::size_t bytes) {
+    const char* const room = std::getenv("BAD_DISK_ROOM");
+    if (room == nullptr) return false;
+    written += static_cast<long long>(bytes);
+    if (written <= std::atoll(room)) return false;
+    const char* const error = std::getenv("BAD_DISK_ERROR");
+    errno = error != nullptr && std::strcmp(error, "quota") == 0 ? EDQUOT : ENOSPC;
+    return true;
+}
+
+bool is_refused(int flags) {
+    if ((flags & O_DIRECT) == 0 || std::getenv("BAD_DISK_NO_DIRECT") == nullptr) return false;
+    errno = EINVAL;
+    return true;
+}
+
+int open_by(const char* name, const char* path, int flags, mode_t mode) {
+    if (is_refused(flags)) return -1;
+    return next<int (*)(const char*, int, ...)>(name)(path, flags, mode);
+}
+
+mode_t mode_of(int flags, va_list list) {
+    return (flags & O_CREAT) != 0 ? static_cast<mode_t>(va_arg(list, int)) : 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+ssize_t pwrite(int descriptor, const void* memory, std::size_t bytes, off_t offset) {
+    if (is_full(bytes)) return -1;
+    return next<ssize_t (*)(int, const void*, std::size_t, off_t)>("pwrite")(descriptor, memory, bytes,
+                                                                             offset);
+}
+
+ssize_t pwrite64(int descriptor, const void* memory, std::size_t bytes, off64_t offset) {
+    if (is_full(bytes)) return -1;
+    return next<ssize_t (*)(int, const void*, std::size_t, off64_t)>("pwrite64")(descriptor, memory, bytes,
+                                                                                 offset);
+}
+
+int open(const char* path, int flags, ...) {
+    va_list list;
+    va_start(list, flags);
+    const mode_t mode = mode_of(flags, list);
+    va_end(list);
+    return open_by("open", path, flags, mode);
+}
+
+int open64(const char* path, int flags, ...) {
+    va_list list;
+    va_start(list, flags);
+    const mode_t mode = mode_of(flags, list);
+    va_end(list);
+    return open_by("open64", path, flags, mode);
+}
+}
