@@ -1,13 +1,15 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 
+#include "common/cuda/launch.h"
 #include "common/cuda/memory.h"
 #include "common/cuda/peer.h"
 #include "common/cuda/verify.cuh"
+#include "stencil/cuts.cuh"
 #include "stencil/gpu_part.h"
-#include "stencil/kernels.cuh"
 
 namespace stencil {
 
@@ -20,17 +22,9 @@ using tenken::cuda::Stream;
 /// Kernels may read up to so many bytes before and behind the planes, which they do not use.
 constexpr std::size_t back_bytes = 4096;
 
-/// How the kernels are cut: the fastest of those tried on an H200 (docs/stencil.md has the figures).
-struct Cut {
-    int rows;
-    int warps_x;
-    int warps_y;
-};
-constexpr Cut one_step = {4, 2, 2};
-constexpr Cut two_steps = {2, 1, 8};
-/// What a block costs besides its planes, in planes: it reads more than it writes, and its first ones arrive
-/// late.
-constexpr int planes_of_start = 2;
+/// Planes of a block, where there are enough for all of the GPU: few enough that blocks come out even.
+constexpr int usual_chunk = 128;
+constexpr int least_chunk = 8;
 
 template <typename T>
 __global__ void fill_slab(T* first, T* second, Layout layout, long planes) {
@@ -100,9 +94,10 @@ template <typename T>
 class GpuSlab : public GpuPart {
   public:
     GpuSlab(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem, int number,
-            std::size_t capacity, const Memory& memory)
+            std::size_t capacity, const Memory& memory, Tuning& tuning)
         : GpuPart(layout, number),
           gpu_(gpu),
+          tuning_(tuning),
           problem_(problem),
           coefficients_(coefficients<T>(problem.points)) {
         const CurrentGpu current(gpu_.index());
@@ -128,20 +123,18 @@ class GpuSlab : public GpuPart {
         for (const std::shared_ptr<void>& array : arrays_) {
             TENKEN_CUDA(cudaMemsetAsync(array.get(), 0, front_bytes, boundary_->get()));
         }
-        fill_slab<<<4096, 256, 0, boundary_->get()>>>(cells_of(0), cells_of(1), layout(), layout().planes());
-        TENKEN_CUDA(cudaGetLastError());
-        boundary_->synchronize();
+        write_formula();
+        const bool alone = layout().halo == 0;
+        if (!alone || tuning_.known(problem_.together)) return;
+        tune();
+        write_formula();
     }
 
     void step(Queue queue, int from, const Range& one, const Range& other, int steps) override {
         if (one.planes() + other.planes() == 0) return;
         const CurrentGpu current(gpu_.index());
-        if (problem_.points == 27) {
-            launch<27>(stream(queue), from, {local(one), local(other), 0}, steps);
-        } else {
-            launch<7>(stream(queue), from, {local(one), local(other), 0}, steps);
-        }
-        TENKEN_CUDA(cudaGetLastError());
+        const std::vector<Cut<T>>& all = cuts_of(steps);
+        launch(all[tuning_.chosen(steps)], stream(queue), from, {local(one), local(other), 0});
     }
 
     void order(Queue later, Queue earlier) override {
@@ -243,59 +236,62 @@ class GpuSlab : public GpuPart {
         return errors;
     }
 
-    template <int points>
-    void launch(Stream& stream, int from, Work work, int steps) {
-        const T* const source = cells_of(from);
-        T* const target = cells_of(1 - from);
-        if (steps == 1) {
-            constexpr auto kernel = step_kernel<T, points, one_step.rows, one_step.warps_x, one_step.warps_y>;
-            constexpr int width = 32 * one_step.warps_x * Pack<T>::cells;
-            constexpr int height = one_step.rows * one_step.warps_y;
-            const dim3 threads(32 * one_step.warps_x, one_step.warps_y);
-            const dim3 blocks = blocks_of(kernel, threads, 0, view_.pitch, width, view_.ny - 2, height, work);
-            kernel<<<blocks, threads, 0, stream.get()>>>(source, target, view_, coefficients_, work);
-            return;
-        }
-        constexpr auto kernel =
-            two_steps_kernel<T, points, two_steps.rows, two_steps.warps_x, two_steps.warps_y>;
-        typedef Tile<T, two_steps.rows, two_steps.warps_x, two_steps.warps_y> K;
-        constexpr std::size_t shared = (stages + 2) * K::elements * sizeof(T);
-        const dim3 threads(32 * two_steps.warps_x, two_steps.warps_y);
-        const dim3 blocks = blocks_of(kernel, threads, shared, view_.nx - 1 - K::n / 2, K::step_x,
-                                      view_.ny - 2, K::step_y, work);
-        // Planes that never change, or that lie outside of the memory.
-        const Slab slab = layout().slab;
-        const auto low = slab.first == 0 ? static_cast<int>(layout().local(0)) : 0;
-        const auto high = static_cast<int>(slab.end() == layout().grid.nz ? layout().local(slab.end() - 1)
-                                                                          : layout().planes() - 1);
-        kernel<<<blocks, threads, shared, stream.get()>>>(source, target, view_, coefficients_, work, low,
-                                                          high);
+    void write_formula() {
+        fill_slab<<<4096, 256, 0, boundary_->get()>>>(cells_of(0), cells_of(1), layout(), layout().planes());
+        TENKEN_CUDA(cudaGetLastError());
+        boundary_->synchronize();
     }
 
-    /// The blocks of a launch, and how many planes each of them does: so many that few are left over when the
-    /// last of them run, and that all of the GPU has work.
-    template <typename Kernel>
-    dim3 blocks_of(Kernel kernel, dim3 threads, std::size_t shared, int cells_x, int width, int cells_y,
-                   int height, Work& work) {
-        const auto up = [](long amount, long each) { return (amount + each - 1) / each; };
-        int fit = 0;
-        TENKEN_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &fit, kernel, static_cast<int>(threads.x * threads.y), shared));
-        const long at_once = static_cast<long>(fit < 1 ? 1 : fit) * gpu_.description().multiprocessors;
-        const long tiles = up(cells_x, width) * up(cells_y, height);
-        const int longest = std::max(work.one.end - work.one.begin, work.other.end - work.other.begin);
-        double least = 0;
-        for (int chunk = std::min(longest, 4); chunk <= longest; ++chunk) {
-            Work tried = work;
-            tried.chunk = chunk;
-            const double rounds = static_cast<double>(up(tiles * tried.chunks(), at_once));
-            const double cost = rounds * (chunk + planes_of_start);
-            if (work.chunk != 0 && cost >= least) continue;
-            least = cost;
-            work.chunk = chunk;
+    const std::vector<Cut<T>>& cuts_of(int steps) const {
+        return problem_.points == 27 ? cuts<T, 27>(steps) : cuts<T, 7>(steps);
+    }
+
+    /// Runs every cut a few times on these very arrays and keeps the fastest, the first of equally good ones.
+    void tune() {
+        const int steps = problem_.together;
+        const std::vector<Cut<T>>& all = cuts_of(steps);
+        const Work work = {{lowest() + 1, highest()}, {0, 0}, 0};
+        std::vector<Event> events(6);
+        std::vector<double> medians;
+        for (const Cut<T>& cut : all) {
+            launch(cut, *interior_, 0, work);
+            for (Event& event : events) {
+                event.record(*interior_);
+                launch(cut, *interior_, 0, work);
+            }
+            interior_->synchronize();
+            std::vector<double> seconds;
+            for (std::size_t i = 1; i < events.size(); ++i) {
+                seconds.push_back(events[i].seconds_since(events[i - 1]));
+            }
+            std::sort(seconds.begin(), seconds.end());
+            medians.push_back(seconds[seconds.size() / 2]);
         }
-        return dim3(static_cast<unsigned>(up(cells_x, width)), static_cast<unsigned>(up(cells_y, height)),
-                    static_cast<unsigned>(work.chunks()));
+        const std::size_t best = tenken::cuda::cheapest(medians, 0.003);
+        std::string text = all[best].text() + "; tried:";
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            char tried[64];
+            std::snprintf(tried, sizeof tried, " %s %.3f ms", all[i].name().c_str(), 1e3 * medians[i]);
+            text += (i == 0 ? "" : ",") + std::string(tried);
+        }
+        tuning_.choose(steps, best, text);
+    }
+
+    void launch(const Cut<T>& cut, Stream& stream, int from, Work work) {
+        const auto up = [](int amount, int each) {
+            return static_cast<unsigned>((amount + each - 1) / each);
+        };
+        // Tiles of two steps begin at a fixed cell and end half a pack inside of it.
+        const int cells = cut.shared == 0 ? view_.pitch : view_.nx - 1 - Pack<T>::cells / 2;
+        const unsigned x = up(cells, cut.width);
+        const unsigned y = up(view_.ny - 2, cut.height);
+        const long enough = 8L * gpu_.description().multiprocessors;
+        work.chunk =
+            std::min(usual_chunk, std::max(work.one.end - work.one.begin, work.other.end - work.other.begin));
+        while (work.chunk > least_chunk && static_cast<long>(x) * y * work.chunks() < enough) work.chunk /= 2;
+        cut.launch(cut, dim3(x, y, static_cast<unsigned>(work.chunks())), stream.get(), cells_of(from),
+                   cells_of(1 - from), view_, coefficients_, work, lowest(), highest());
+        TENKEN_CUDA(cudaGetLastError());
     }
 
     void copy_plane_rows(int array, const Range& planes, void* to, const void* from) {
@@ -316,6 +312,7 @@ class GpuSlab : public GpuPart {
     }
 
     tenken::cuda::Gpu& gpu_;
+    Tuning& tuning_;
     Problem problem_;
     Coefficients<T> coefficients_;
     View view_;
@@ -330,22 +327,18 @@ class GpuSlab : public GpuPart {
 }  // namespace
 
 std::unique_ptr<GpuPart> make_gpu_part(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem,
-                                       int number, std::size_t capacity, const Memory& memory) {
+                                       int number, std::size_t capacity, const Memory& memory,
+                                       Tuning& tuning) {
     if (problem.element_bytes == sizeof(double)) {
-        return std::unique_ptr<GpuPart>(new GpuSlab<double>(gpu, layout, problem, number, capacity, memory));
+        return std::unique_ptr<GpuPart>(
+            new GpuSlab<double>(gpu, layout, problem, number, capacity, memory, tuning));
     }
-    return std::unique_ptr<GpuPart>(new GpuSlab<float>(gpu, layout, problem, number, capacity, memory));
+    return std::unique_ptr<GpuPart>(
+        new GpuSlab<float>(gpu, layout, problem, number, capacity, memory, tuning));
 }
 
 int most_steps_a_pass(const Problem&) {
     return 2;
-}
-
-std::string kernel_text(const Problem& problem) {
-    const Cut cut = problem.together == 1 ? one_step : two_steps;
-    return std::to_string(problem.together) + (problem.together == 1 ? " step" : " steps") + " a pass, " +
-           std::to_string(cut.rows) + " rows a thread, blocks of " + std::to_string(cut.warps_x) + " x " +
-           std::to_string(cut.warps_y) + " warps";
 }
 
 }  // namespace stencil
