@@ -16,6 +16,19 @@ FIND_NCCL = """if [ -z "$TENKEN_NCCL" ]; then for python in $(type -ap python3);
 done; [ -r "$TENKEN_NCCL" ] && export TENKEN_NCCL || unset TENKEN_NCCL; fi"""
 
 
+#: The launcher binds nothing: each rank goes beside its GPU by itself, and more ranks than cores may start.
+NEAR_GPU = {
+    "OMP_NUM_THREADS": 1,
+    "OMP_PROC_BIND": "false",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "SLURM_CPU_BIND": "none",
+    # more ranks than cores are let start on small machines
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+
+
 @rfm.simple_test
 class P2P(TenkenCheck):
     """Copies between all ordered pairs of GPUs of a node, straight and through the host.
@@ -76,16 +89,7 @@ class MpiBase(TenkenCheck):
     #: :default: ``False``
     far_asked = variable(bool, value=False)
 
-    env_vars = {
-        "OMP_NUM_THREADS": 1,
-        "OMP_PROC_BIND": "false",
-        "OMPI_MCA_hwloc_base_binding_policy": "none",
-        "PRTE_MCA_hwloc_default_binding_policy": "none",
-        "SLURM_CPU_BIND": "none",
-        # more ranks than cores are let start on small machines
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-    }
+    env_vars = dict(NEAR_GPU)
 
     @run_after("setup")
     def ask_for_ranks(self):
@@ -223,7 +227,7 @@ class NcclBetweenNodes(Nccl):
     valid_systems = ["+cuda +mpi +nodes"]
     valid_prog_environs = ["+cuda +mpi"]
     uses_mpi = True
-    env_vars = dict(MpiBase.env_vars)
+    env_vars = dict(NEAR_GPU)
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):

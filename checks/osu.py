@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
+from checks import foreign
 from checks.base import RESULT_FILE
 from checks.links import MpiBase
 from tenken.errors import TenkenError
@@ -102,53 +101,23 @@ def parse_all(text: str) -> list[Output]:
 
 def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buffers: str) -> dict[str, Any]:
     """A result document of mpi_p2p out of what the OSU benchmarks printed: one sample a size, their mean."""
-    now = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
-    metrics, limits, checks = [], {}, []
+    metrics, checks = [], []
     for output in outputs:
         name, unit, direction, _ = BENCHMARKS[output.benchmark]
         for point in output.points:
-            ident = f"{name}.ranks{ranks}.buffers={buffers}.bytes={point.bytes}"
-            figures = dict.fromkeys(("value", "best", "median", "p5", "p95"), point.value)
-            metrics.append(
-                {
-                    "id": ident, "name": name, "subject": {"ranks": ranks},
-                    "at": {"buffers": buffers, "bytes": point.bytes}, "unit": unit, "direction": direction,
-                    "statistic": "mean", **figures, "count": 1, "clock": "host", "samples": [point.value],
-                }
-            )  # fmt: skip
-            limits[ident] = {"unknown": "the OSU benchmarks tell none"}
+            at = {"buffers": buffers, "bytes": point.bytes}
+            metrics.append(foreign.metric(name, {"ranks": ranks}, unit, direction, [point.value], "mean", **at))
         verdicts = [p for p in output.points if p.valid is not None]
         wrong = next((p for p in verdicts if not p.valid), None)
         if verdicts:
             check = {"what": f"{output.benchmark} -c, every size", "error": 1.0 if wrong else 0.0, "tolerance": 0.0}
             checks.append({**check, "passed": wrong is None, **({"detail": f"{wrong.bytes} B: Fail"} if wrong else {})})
-    return {
-        "schema": "tenken-result/1",
-        "program": "mpi_p2p",
-        "version": f"OSU Micro-Benchmarks {outputs[0].version}",
-        "command": [output.benchmark for output in outputs],
-        "started": now,
-        "finished": now,
-        "host": {
-            "name": node, "os": "", "kernel": "", "architecture": platform.machine(), "cpu": "", "sockets": None,
-            "cores": None, "logical_cpus": 1, "numa_nodes": None, "memory_bytes": 1, "last_level_cache_bytes": None,
-            "virtual_machine": None,
-        },
-        "build": {"compiler": "the site's", "flags": "", "type": "binary", "backends": ["osu"]},
-        "status": "ok",
-        "reason": "",
-        "parameters": {"implementation": "osu", "buffers": buffers, "ranks": ranks},
-        "placement": {
-            "threads": 1, "allowed_cpus": [], "binding": "none", "places": "", "numa_nodes_of_memory": [],
-            "ranks": ranks, "nodes": nodes,
-        },
-        "devices": [],
-        "metrics": metrics,
-        "limits": limits,
-        "verification": {"passed": bool(checks) and all(c["passed"] for c in checks), "checks": checks},
-        "path": {"implementation": f"OSU Micro-Benchmarks {outputs[0].version}"},
-        "health": {"available": False, "reason": "the OSU benchmarks do not watch the GPUs", "devices": []},
-    }  # fmt: skip
+    version = f"OSU Micro-Benchmarks {outputs[0].version}"
+    command = [output.benchmark for output in outputs]
+    return foreign.document(
+        "mpi_p2p", "osu", version, command, node, nodes, ranks, {"buffers": buffers}, metrics, checks,
+        "the OSU benchmarks tell none",
+    )  # fmt: skip
 
 
 @rfm.simple_test

@@ -37,6 +37,7 @@ std::unique_ptr<Library> Library::open(std::string& why_not) {
                           load(handle, found->group_end, "ncclGroupEnd") &&
                           load(handle, found->all_reduce, "ncclAllReduce") &&
                           load(handle, found->all_gather, "ncclAllGather") &&
+                          load(handle, found->broadcast, "ncclBroadcast") &&
                           load(handle, found->error_string, "ncclGetErrorString") &&
                           load(handle, found->send, "ncclSend") && load(handle, found->receive, "ncclRecv");
     if (complete) return found;

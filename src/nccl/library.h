@@ -39,6 +39,7 @@ class Library {
     int (*group_end)() = nullptr;
     int (*all_reduce)(const void*, void*, std::size_t, int type, int op, Comm, cudaStream_t) = nullptr;
     int (*all_gather)(const void*, void*, std::size_t, int type, Comm, cudaStream_t) = nullptr;
+    int (*broadcast)(const void*, void*, std::size_t, int type, int root, Comm, cudaStream_t) = nullptr;
     int (*send)(const void*, std::size_t, int type, int peer, Comm, cudaStream_t) = nullptr;
     int (*receive)(void*, std::size_t, int type, int peer, Comm, cudaStream_t) = nullptr;
     const char* (*error_string)(int) = nullptr;

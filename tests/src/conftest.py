@@ -108,33 +108,39 @@ def mpi() -> dict[str, str]:
         return dict(os.environ)
     venv = ROOT / ".cache" / "tests-mpi"
     file = venv / "bin" / "tenken-mpi.env"
-    if not file.is_file():
-        (venv / "bin").mkdir(parents=True, exist_ok=True)
-        checked([sys.executable, "-m", "toolchains.mpi", str(venv)])
+    venv.mkdir(parents=True, exist_ok=True)
+    with (venv / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not file.is_file():
+            (venv / "bin").mkdir(exist_ok=True)
+            checked([sys.executable, "-m", "toolchains.mpi", str(venv)])
     told = subprocess.run(["sh", "-c", f". '{file}'; env -0"], capture_output=True, text=True, check=True).stdout
     return dict(entry.split("=", 1) for entry in told.split("\0") if "=" in entry)
 
 
 @pytest.fixture(scope="session")
-def mpi_build(mpi: dict[str, str]) -> Path:
-    """The programs built with that MPI and nothing else."""
+def mpi_build(mpi: dict[str, str]) -> Iterator[Path]:
+    """A build with that MPI and nothing else; the lock keeps parallel workers apart."""
     folder = ROOT / ".cache" / "tests-mpi-build"
+    folder.mkdir(parents=True, exist_ok=True)
     before = dict(os.environ)
-    os.environ.update(mpi)
-    try:
-        configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_MPI=ON", "-DTENKEN_TESTS=OFF")
-        build(folder)
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-    return folder
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.environ.update(mpi)
+        try:
+            configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_MPI=ON", "-DTENKEN_TESTS=OFF")
+            build(folder)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+    yield folder
 
 
 @pytest.fixture
 def run_ranks(
     mpi_build: Path, mpi: dict[str, str], tmp_path: Path, schema: jsonschema.Draft202012Validator
 ) -> Callable[..., Outcome]:
-    """run_ranks("mpi_p2p", 4, "--tests", "latency") on 4 ranks of this machine."""
+    """run_ranks("mpi_p2p", 4, "--tests", "latency") runs a program on 4 ranks."""
 
     def run_program(program: str, ranks: int, *arguments: str, **more: str) -> Outcome:
         file = tmp_path / "document.json"

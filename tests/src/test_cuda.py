@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.build, pytest.mark.slow]
 
 #: What each toolkit compiles: with both, every GPU from P100 and Jetson TX2 to B200.
 ARCHITECTURES = {"12.4": "60;62;70;72;80;90", "13.0": "80;90;100"}
-PROGRAMS = ["memcopy", "stream"]
+PROGRAMS = ["hpl", "memcopy", "stream"]
 QUICK = ("--repetitions", "2", "--warmup-seconds", "0")
 NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); built for CUDA {}"
 
@@ -28,7 +28,7 @@ NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); b
 def cuda(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
     """(version of the toolkit, build folder), kept in .cache/ between sessions."""
     version: str = request.param
-    home = cuda_home.make(version)
+    home = cuda_home.make(version, "cublas,cusolver")
     folder = ROOT / ".cache" / f"tests-src-cuda-{version}"
     configure(
         folder,

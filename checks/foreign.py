@@ -1,0 +1,63 @@
+"""Result documents of programs that are not ours: what a site's or a vendor's binary printed, in the same form."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+
+def metric(name: str, subject: Mapping[str, int], unit: str, direction: str, samples: Sequence[float], statistic: str,
+           **at: Any) -> dict[str, Any]:  # fmt: skip
+    """A metric of the document with one sample, or with several of the same value's worth."""
+    kind, number = next(iter(subject.items()))
+    where = "host" if kind == "host" else f"{kind}{number}"
+    ident = ".".join([name, where, *(f"{key}={at[key]}" for key in sorted(at))])
+    ordered = sorted(samples)
+    if len(set(ordered)) > 1:
+        raise ValueError(f"{ident}: a program that is not ours gives one figure, not {len(ordered)}")
+    figures = dict.fromkeys(("value", "best", "median", "p5", "p95"), ordered[0])
+    return {
+        "id": ident, "name": name, "subject": dict(subject), **({"at": at} if at else {}), "unit": unit,
+        "direction": direction, "statistic": statistic, **figures, "count": len(ordered), "clock": "host",
+        "samples": list(samples),
+    }  # fmt: skip
+
+
+def document(
+    program: str, implementation: str, version: str, command: list[str], node: str, nodes: list[str], ranks: int,
+    parameters: Mapping[str, Any], metrics: list[dict[str, Any]], checks: list[dict[str, Any]], no_limit: str,
+) -> dict[str, Any]:  # fmt: skip
+    """A result document of `program` that says which implementation ran; nothing compared is nothing verified.
+
+    `implementation` is a short name (osu, xhpl), `version` what it calls itself, `no_limit` why no metric has a limit.
+    """
+    now = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+    return {
+        "schema": "tenken-result/1",
+        "program": program,
+        "version": version,
+        "command": command,
+        "started": now,
+        "finished": now,
+        "host": {
+            "name": node, "os": "", "kernel": "", "architecture": platform.machine(), "cpu": "", "sockets": None,
+            "cores": None, "logical_cpus": 1, "numa_nodes": None, "memory_bytes": 1, "last_level_cache_bytes": None,
+            "virtual_machine": None,
+        },
+        "build": {"compiler": "the site's", "flags": "", "type": "binary", "backends": [implementation]},
+        "status": "ok",
+        "reason": "",
+        "parameters": {"implementation": implementation, "ranks": ranks, **parameters},
+        "placement": {
+            "threads": 1, "allowed_cpus": [], "binding": "none", "places": "", "numa_nodes_of_memory": [],
+            "ranks": ranks, "nodes": nodes,
+        },
+        "devices": [],
+        "metrics": metrics,
+        "limits": {m["id"]: {"unknown": no_limit} for m in metrics},
+        "verification": {"passed": bool(checks) and all(c["passed"] for c in checks), "checks": checks},
+        "path": {"implementation": version},
+        "health": {"available": False, "reason": f"{implementation} does not watch the GPUs", "devices": []},
+    }  # fmt: skip
