@@ -393,6 +393,8 @@ inline std::vector<int> order_colours(const std::vector<int>& counts, int colour
         return counts[static_cast<std::size_t>(a) * static_cast<std::size_t>(colours) +
                       static_cast<std::size_t>(b)];
     };
+    // Counts are those of a sample: only a clear difference is one, so that all levels are ordered alike.
+    const auto more = [](int a, int b) { return 4.0 * a > 5.0 * b; };
     std::vector<int> place(static_cast<std::size_t>(colours), -1);
     const int last = colours - 1;
     place.back() = last;
@@ -405,7 +407,7 @@ inline std::vector<int> order_colours(const std::vector<int>& counts, int colour
     const auto free = [&](int colour) { return place[static_cast<std::size_t>(colour)] < 0; };
     int first = -1;
     for (int c = 0; c < last; ++c) {
-        if (first < 0 || coupling(last, c) > coupling(last, first)) first = c;
+        if (first < 0 || more(coupling(last, c), coupling(last, first))) first = c;
     }
     if (first >= 0) put(first);
     while (next < last) {
@@ -413,7 +415,7 @@ inline std::vector<int> order_colours(const std::vector<int>& counts, int colour
         int b = -1;
         for (int c = 0; c < last; ++c) {
             for (int d = c + 1; free(c) && d < last; ++d) {
-                if (free(d) && (a < 0 || coupling(c, d) > coupling(a, b))) {
+                if (free(d) && (a < 0 || more(coupling(c, d), coupling(a, b)))) {
                     a = c;
                     b = d;
                 }
@@ -425,7 +427,7 @@ inline std::vector<int> order_colours(const std::vector<int>& counts, int colour
             }
             break;
         }
-        if (coupling(before, b) < coupling(before, a)) std::swap(a, b);
+        if (more(coupling(before, a), coupling(before, b))) std::swap(a, b);
         put(a);
         put(b);
     }
@@ -491,9 +493,8 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
     }
     if (number > sparse::most_colours - 2) throw std::runtime_error("the matrix needs more than 252 colours");
     if (keep_apart) runner.each(rows.rows, EndColours{colours.data(), number++});
-    constexpr int few_colours =
-        16;  // more of them come from an irregular graph, where no order is better than another
-    if (number <= few_colours) {
+    // More of them come from an irregular graph, where no order is better than another.
+    if (number <= regular_colours) {
         constexpr int samples = 8192;
         auto counts = runner.template make<int>(static_cast<std::size_t>(number * number));
         runner.each(samples, CountCouplings{rows, colours.data(), number, counts.data()});

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from checks import xhpcg
+from checks.hpcg import rating_above_raw
 from tenken import document, verdict
 from tenken.catalogue import program
 from tenken.verdict import Expectation
@@ -78,6 +79,14 @@ def test_a_failed_test_fails_even_where_the_summary_says_valid(section: str) -> 
     found = judged(REPORT.replace(f"{section}::Result=PASSED", f"{section}::Result=FAILED"))
     assert found.verdict == verdict.FAIL
     assert next(what for what, name in xhpcg.TESTS.items() if name == section) in found.message()
+
+
+def test_a_rating_above_what_raw_performance_allows_fails() -> None:
+    assert rating_above_raw(document.validate(made(REPORT), "result.json")) == []
+    (found,) = rating_above_raw(document.validate(made(REPORT.replace("=210", "=231")), "result.json"))
+    assert found.verdict == verdict.FAIL and "rating.ranks2 = 231 GFLOP/s is above what" in found.message
+    fewer = REPORT.replace("=210", "=231").replace("per set=53", "per set=45")
+    assert rating_above_raw(document.validate(made(fewer), "result.json")) == []
 
 
 def test_other_ranks_or_sizes_than_asked_fail() -> None:
