@@ -38,6 +38,8 @@ namespace {
 /// The least ratio of two sides that HPCG allows, of the local grid and of the grid of ranks.
 constexpr double least_ratio = 0.125;
 constexpr int reference_calls = 3;
+/// A GPU with fewer rows is held up by launches on the coarser levels.
+constexpr double least_rows_of_limit = 192.0 * 192 * 192;
 /// What an iteration takes more on a shuffled copy, at most.
 constexpr double most_more_iterations = 0.05;
 
@@ -359,6 +361,10 @@ class Hpcg : public tenken::Program {
 
     tenken::Limit limit_of(double operations, double bytes, double dot_gbs) const {
         const double matrix = 12 * outcome_.totals[0].entries / ranks_.size();
+        const double rows = static_cast<double>(parts_[0].box.rows());
+        if (backend_ == cuda_.get() && rows < least_rows_of_limit) {
+            return tenken::Limit::unknown("fewer than 192^3 points a GPU: bound by launches, not by memory");
+        }
         if (backend_->cache_bytes() == 0) {
             return tenken::Limit::unknown("the machine does not tell its last-level cache");
         }
