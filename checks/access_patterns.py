@@ -67,7 +67,10 @@ class AccessPatternsQuick(AccessPatternsBase):
 
 @rfm.simple_test
 class AccessPatternsSeries(AccessPatternsBase):
-    """The published series: 200 repetitions, ten trials, 4 and 8 GB, the CPU's copy without optimisation."""
+    """The published series: 200 repetitions, 4 and 8 GB, the CPU's copy without optimisation.
+
+    Ten trials in mode `published`, else one.
+    """
 
     descr = "access patterns across host and device memory, as published"
     tags = {"access_patterns", "memory", "published"}
@@ -79,7 +82,7 @@ class AccessPatternsSeries(AccessPatternsBase):
 
     @run_after("setup")
     def set_series(self):
-        self.ask(self.placement, self.array_bytes, 200, 10)
+        self.ask(self.placement, self.array_bytes, 200, self.trials_asked())
         self.arguments = {**self.arguments, "cpu-copy": "unoptimised"}
 
 

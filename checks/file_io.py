@@ -23,7 +23,7 @@ done; [ -r "$TENKEN_HDF5" ] && export TENKEN_HDF5 || unset TENKEN_HDF5; fi"""
 SNAPSHOTS = {
     "quick": (1_048_576, 64, 1),
     "acceptance": (67_108_864, 16, 4),
-    "nightly": (4_194_304, 16, 4),
+    "nightly": (4_194_304, 4, 2),
     "published": (67_108_864, 4, 10),
 }
 #: The largest size of a map, factor, ways, seconds for each size and situation.
@@ -190,5 +190,5 @@ class OverlapCuda(OverlapBase):
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
-    arguments = {"backend": "cuda", "gpus": "all", "bytes": "1Gi", "step-ms": 50, "repetitions": 5}
+    arguments = {"backend": "cuda", "gpus": "all", "bytes": "256Mi", "repetitions": 5}
     asked = {"backend": "cuda"}

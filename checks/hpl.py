@@ -17,9 +17,9 @@ from checks.links import FIND_NCCL, NEAR_GPU
 from tenken import verdict
 
 #: Order of the matrix and columns eliminated together, by size of the problem.
-SIZES = {"small": (32768, 1024), "large": (65536, 1024), "full": (98304, 2048)}
+SIZES = {"small": (32768, 1024), "large": (65536, 2048), "full": (98304, 2048)}
 #: The same for all GPUs of a node, by their number; others take what fits.
-OF_NODE = {2: (131072, 1024), 4: (184320, 1024), 8: (262144, 1024)}
+OF_NODE = {2: (131072, 2048), 4: (188416, 2048), 8: (262144, 2048)}
 #: GiB on the GPU beside the matrix: panels, rows on their way, libraries.
 BESIDE_GIB = 8.0
 
@@ -79,7 +79,7 @@ class Hpl(HplBase):
 
 @rfm.simple_test
 class HplNode(HplBase):
-    """All GPUs of a node together, one MPI rank each: N = 131072 on two, 184320 on four. Waived with one GPU."""
+    """All GPUs of a node together, one MPI rank each: N = 131072 on two, 188416 on four. Waived with one GPU."""
 
     descr = "HPL on all GPUs of a node"
     tags = {"hpl", "acceptance", "nightly", "published"}
@@ -98,7 +98,7 @@ class HplNode(HplBase):
         self.set_size(OF_NODE.get(self.num_tasks))
 
     def set_size(self, known: tuple[int, int] | None):
-        n, nb = known or (0, 1024)
+        n, nb = known or (0, 2048)
         room = self.num_tasks * (0.95 * self.machine.gpu_memory_gib - BESIDE_GIB)
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if 0 < n * n * 8 / 2**30 <= room else {})}
         self.arguments = {**self.arguments, **wanted, "steps": True}
@@ -189,7 +189,8 @@ class HplHost(HplBase):
 
     @run_after("setup")
     def set_problem(self):
-        n = {"quick": 4096}.get(self.tenken_mode, 8192 if (self.cores or 1) < 16 else 32768)
+        cores = self.cores or 1
+        n = 4096 if self.tenken_mode == "quick" else 8192 if cores < 16 else 16384 if cores < 64 else 32768
         self.asked = {**self.asked, "backend": "host", "n": str(n), "nb": "256"}
         self.arguments = {"warmup-seconds": 1, **self.asked}
 

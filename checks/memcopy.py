@@ -12,13 +12,13 @@ class MemcopyBase(TenkenCheck):
     """200 consecutive repetitions, each timed, in one trial or, in mode `published`, ten."""
 
     program = "memcopy"
-    tags = {"memcopy", "memory-bandwidth", "acceptance", "nightly", "published"}
+    tags = {"memcopy", "bandwidth", "acceptance", "nightly", "published"}
     #: Bytes of each of the two arrays: those of the publication.
     array_bytes = parameter([4_000_000_000, 8_000_000_000])
 
     @run_after("setup")
     def set_series(self):
-        trials = 10 if self.tenken_mode == "published" else 1
+        trials = self.trials_asked()
         self.arguments = {**self.arguments, "bytes": self.array_bytes, "repetitions": 200, "trials": trials}
         self.asked = {**self.asked, "bytes": self.array_bytes, "repetitions": 200, "trials": trials}
 

@@ -42,7 +42,10 @@ class Migration(MigrationBase):
 
 @rfm.simple_test
 class MigrationSeries(MigrationBase):
-    """The published series: 100 repetitions a phase, ten trials, 4 and 8 GB, the CPU's copy without optimisation."""
+    """The published series: 100 repetitions a phase, 4 and 8 GB, the CPU's copy without optimisation.
+
+    Ten trials in mode `published`, else one.
+    """
 
     descr = "migration between host and device memory, as published"
     tags = {"migration", "memory", "published"}
@@ -52,7 +55,7 @@ class MigrationSeries(MigrationBase):
 
     @run_after("setup")
     def set_series(self):
-        self.ask(self.array_bytes, 100, 10)
+        self.ask(self.array_bytes, 100, self.trials_asked())
         self.arguments = {**self.arguments, "cpu-copy": "unoptimised"}
 
 

@@ -15,7 +15,7 @@ class StreamBase(TenkenCheck):
     """
 
     program = "stream"
-    tags = {"stream", "memory-bandwidth", "quick", "acceptance", "nightly", "published"}
+    tags = {"stream", "bandwidth", "quick", "acceptance", "nightly", "published"}
 
     @run_after("setup")
     def set_repetitions(self):

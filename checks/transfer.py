@@ -45,7 +45,10 @@ class Transfer(TenkenCheck):
 
 @rfm.simple_test
 class TransferSeries(TenkenCheck):
-    """The published series: 200 repetitions from and to pinned memory, 4 and 8 GB, ten trials."""
+    """The published series: 200 repetitions from and to pinned memory, 4 and 8 GB.
+
+    Ten trials in mode `published`, else one.
+    """
 
     descr = "transfers from and to pinned memory, every repetition"
     program = "transfer"
@@ -59,7 +62,7 @@ class TransferSeries(TenkenCheck):
 
     @run_after("setup")
     def set_series(self):
-        self.asked = {"backend": "cuda", "bytes": self.array_bytes, "repetitions": 200, "trials": 10}
+        self.asked = {"backend": "cuda", "bytes": self.array_bytes, "repetitions": 200, "trials": self.trials_asked()}
         self.arguments = {**self.asked, "gpus": "all", "kinds": "pinned"}
 
 

@@ -510,11 +510,14 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
     figure, axes = _axes(3.5, columns=len(panels[:2]))
     paths = _unique(path_of(r) for r in rows)
     shade = {p: SERIES[i % len(SERIES)] for i, p in enumerate(paths)}
+    # colours come again from the ninth line on: those lines are dotted
+    kinds = {p: "line" if i < len(SERIES) else "dotted" for i, p in enumerate(paths)}
+    style = {p: "solid" if kind == "line" else (0, (1, 2)) for p, kind in kinds.items()}
     for axis, panel in zip(axes, panels[:2], strict=True):
         for path in _unique(path_of(r) for r in panel)[:MAX_LINES]:
             points = sorted(((float(r.at[key]), r) for r in panel if path_of(r) == path), key=lambda p: p[0])
             x, y = [p[0] for p in points], [p[1].value or 0 for p in points]
-            axis.plot(x, y, color=shade[path], marker="o", markersize=3.5, linewidth=1.6)
+            axis.plot(x, y, color=shade[path], marker="o", markersize=3.5, linewidth=1.6, linestyle=style[path])
             if all(r.p5 is not None and r.p95 is not None for _, r in points):
                 axis.fill_between(
                     x,
@@ -540,7 +543,7 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
                 linestyle=(0, (5, 3)),
             )
         _log_axes(axis, key, panel)
-    handles = [_key("line", _plain(p), shade[p]) for p in paths[:MAX_LINES]] if len(paths) > 1 else []
+    handles = [_key(kinds[p], _plain(p), shade[p]) for p in paths[:MAX_LINES]] if len(paths) > 1 else []
     handles += [_key("dashed", "physical limit", COLOURS["limit"])] if any(r.limit for r in rows) else []
     _legend(axes[0], handles, columns=3 if max(map(len, paths)) > 18 else None)
     return (

@@ -60,8 +60,8 @@ std::size_t choose_lowest(const std::vector<double>& medians, std::size_t prefer
         std::find_if(medians.begin(), medians.end(), [&](double m) { return m <= most; }) - medians.begin());
 }
 
-double against_best(const std::vector<double>& one, const std::vector<std::vector<double>>& others) {
-    // Those that dropped out have lost, unless all of them did: then the rounds count that all have.
+std::vector<double> against_best(const std::vector<double>& one,
+                                 const std::vector<std::vector<double>>& others) {
     std::size_t rounds = one.size();
     const bool some_left = std::any_of(others.begin(), others.end(), [&](const std::vector<double>& other) {
         return other.size() >= one.size();
@@ -69,28 +69,23 @@ double against_best(const std::vector<double>& one, const std::vector<std::vecto
     for (const std::vector<double>& other : others) {
         if (!some_left) rounds = std::min(rounds, other.size());
     }
-    const auto first = [&](const std::vector<double>& all) {
-        return std::vector<double>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rounds));
-    };
-    const std::vector<double> mine = first(one);
-    double sum = 0;
-    int halves = 0;
+    if (rounds < 2 || others.empty()) throw std::invalid_argument("against_best: nothing to compare with");
+    std::vector<double> ratios(rounds);
     for (std::size_t from : {std::size_t{0}, std::size_t{1}}) {
-        std::vector<double> best;
+        const std::vector<double>* best = nullptr;
         double lowest = 0;
         for (const std::vector<double>& other : others) {
-            if (other.size() < rounds || half(first(other), 1 - from).empty()) continue;
-            const double median = median_of(half(first(other), 1 - from));
-            if (!best.empty() && median >= lowest) continue;
-            best = first(other);
+            if (other.size() < rounds) continue;
+            const std::vector<double> common(other.begin(),
+                                             other.begin() + static_cast<std::ptrdiff_t>(rounds));
+            const double median = median_of(half(common, 1 - from));
+            if (best != nullptr && median >= lowest) continue;
+            best = &other;
             lowest = median;
         }
-        if (best.empty() || half(mine, from).empty()) continue;
-        sum += median_of(half(best, from)) / median_of(half(mine, from));
-        ++halves;
+        for (std::size_t i = from; i < rounds; i += 2) ratios[i] = (*best)[i] / one[i];
     }
-    if (halves == 0) throw std::invalid_argument("against_best: nothing to compare with");
-    return sum / halves;
+    return ratios;
 }
 
 }  // namespace file_io

@@ -30,11 +30,13 @@ std::vector<std::vector<double>> run_rounds(std::size_t count, const Rounds& rou
 /// @param preferred an index, or the number of medians where none is preferred
 std::size_t choose_lowest(const std::vector<double>& medians, std::size_t preferred, double tie);
 
-/// How one way compares with the best of several, without the luck of the lowest of many medians: the best is
-/// chosen by every other round and compared by the remaining ones, then the other way round, and the mean is
-/// taken. Above 1 the one is the faster.
+/// How one way compares with the best of several, round by round, without the luck of the lowest of many
+/// medians: for odd rounds the best is the one with the lowest median of the even ones, and the other way
+/// round. Above 1 the one is the faster.
 /// @param one seconds by round; @param others the same of each rival; those with fewer rounds than the one
-/// count only where all have
-double against_best(const std::vector<double>& one, const std::vector<std::vector<double>>& others);
+/// have lost and count only where all have
+/// @return a ratio for each round @throws std::invalid_argument when there are not two rounds, or no rival
+std::vector<double> against_best(const std::vector<double>& one,
+                                 const std::vector<std::vector<double>>& others);
 
 }  // namespace file_io

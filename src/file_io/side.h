@@ -85,6 +85,15 @@ class Mover {
     virtual void write(File& file, const std::vector<Segment>& segments) = 0;
     /// After Side::wait() the memory holds everything. @throws FileError, CudaError
     virtual void read(File& file, const std::vector<Segment>& segments) = 0;
+
+    /// Enqueues a write in a stream of its own, behind an event of CUDA; end_write() waits for it.
+    /// @return why it cannot be; empty when it was begun
+    virtual std::string begin_write(File& file, const Segment& segment, void* event) {
+        (void)file, (void)segment, (void)event;
+        return "only cuFile writes within a stream";
+    }
+    /// @throws FileError, CudaError
+    virtual void end_write(File& file) { (void)file; }
 };
 
 /// Memory that frees itself.
@@ -107,6 +116,7 @@ class Side {
     virtual void clear(char* memory, std::uint64_t bytes) = 0;
     /// Host memory for to_host() and from_host().
     virtual Memory staging(std::uint64_t bytes) = 0;
+    /// Copies, done after wait().
     virtual void to_host(char* host, const char* memory, std::uint64_t bytes) = 0;
     virtual void from_host(char* memory, const char* host, std::uint64_t bytes) = 0;
     /// Whether to_host() is a copy at all: a program may use host memory as it is.

@@ -6,6 +6,11 @@
 
 namespace file_io {
 
+int usable_threads() {
+    static const int threads = std::max(1, tenken::find_placement().threads);
+    return threads;
+}
+
 Workers::Workers(int most, const std::function<void()>& begin) {
     tenken::process_cpus();  // asked before a thread is bound
     for (int i = 1; i < most; ++i) seats_.emplace_back(new Seat);

@@ -11,6 +11,10 @@
 
 namespace file_io {
 
+/// How many threads a program may use: as many as OpenMP would (OMP_NUM_THREADS, else the CPUs of the
+/// process).
+int usable_threads();
+
 /// A team of threads, each of which may run on every CPU of the process. Work of fewer wakes only those.
 class Workers {
   public:

@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <array>
+#include <map>
 #include <sstream>
 
 #include "common/cuda/devices.h"
@@ -38,8 +40,10 @@ class CudaBackend : public Backend {
             "one while an update hides it, cuSOLVER for the last --few-rows");
         arguments.integer("few-rows", few_rows_, 0, 1000000,
                           "rows of a panel below which auto takes cuSOLVER");
-        arguments.integer("panel-blocks", panel_blocks_, 0, 1024,
-                          "blocks of the own panel kernel at most; 0: as many as multiprocessors");
+        arguments.integer(
+            "panel-blocks", panel_blocks_, 0, 1024,
+            "multiprocessors that the own panel kernel may take from the update; more where the rows of "
+            "16 columns need them; 0: all");
         arguments.integer("triangle", triangle_, 0, 4096,
                           "columns of the panel's triangle that are inverted at once; 0: cublasDtrsm");
         arguments.choice("carrier", carrier_, {"auto", "nccl", "mpi", "host"},
@@ -81,14 +85,19 @@ class CudaBackend : public Backend {
                                                : PanelKind::library;
         choices.panel_blocks = static_cast<int>(panel_blocks_);
         choices.triangle = triangle_;
-        if (ranks.size() > 1 && !link_) {
+        Carrier* carrier = nullptr;
+        if (ranks.size() > 1) {
+            // Ranks are joined once for each grid.
+            std::unique_ptr<Carrier>& link =
+                links_[{{layout.rows.count, layout.columns.count, ranks.at(0, layout.columns.count - 1)}}];
             const CarrierKind kind = carrier_ == "nccl"   ? CarrierKind::nccl
                                      : carrier_ == "mpi"  ? CarrierKind::mpi
                                      : carrier_ == "host" ? CarrierKind::host
                                                           : CarrierKind::automatic;
-            link_ = make_carrier(kind, ranks, layout.rows.count, layout.columns.count);
+            if (!link) link = make_carrier(kind, ranks, layout.rows.count, layout.columns.count);
+            carrier = link.get();
         }
-        return make_gpu_engine(layout, choices, link_.get());
+        return make_gpu_engine(layout, choices, carrier);
     }
 
     void watch(const std::function<void()>& work) override {
@@ -160,11 +169,11 @@ class CudaBackend : public Backend {
     std::string why_no_nvml_;
     std::unique_ptr<tenken::cuda::Gpu> gpu_;
     std::string panel_ = "auto";
-    std::int64_t few_rows_ = 22000;
+    std::int64_t few_rows_ = 12288;
     std::int64_t panel_blocks_ = 32;
     std::int64_t triangle_ = 256;
     std::string carrier_ = "auto";
-    std::unique_ptr<Carrier> link_;
+    std::map<std::array<int, 3>, std::unique_ptr<Carrier>> links_;
 };
 
 }  // namespace

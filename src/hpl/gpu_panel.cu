@@ -7,6 +7,8 @@ namespace hpl {
 namespace {
 
 constexpr int most_base = 32;  ///< columns that one launch of the own kernel eliminates
+constexpr int least_base =
+    16;  ///< with fewer, launches and passes over the panel cost more than multiprocessors
 constexpr int panel_threads = 512;
 constexpr unsigned everyone = 0xffffffffu;
 constexpr long long patience_cycles = 20000000000LL;
@@ -340,7 +342,8 @@ PanelFactoriser::PanelFactoriser(PanelKind kind, std::int64_t most_rows, std::in
       few_rows_(few_rows),
       stream_(stream),
       blas_(blas),
-      most_blocks_(blocks > 0 ? std::min(blocks, multiprocessors()) : multiprocessors()),
+      few_blocks_(blocks > 0 ? std::min(blocks, multiprocessors()) : multiprocessors()),
+      most_blocks_(multiprocessors()),
       shared_bytes_(most_shared_bytes()),
       pivots_(static_cast<std::size_t>(most_width)),
       rows_(static_cast<std::size_t>(most_rows)),
@@ -368,11 +371,18 @@ PanelFactoriser::~PanelFactoriser() {
     if (solver_ != nullptr) cusolverDnDestroy(solver_);
 }
 
+std::int64_t PanelFactoriser::blocks_of(std::int64_t rows) const {
+    if (kind_ == PanelKind::streamed) return few_blocks_;
+    const std::int64_t share = shared_bytes_ / (least_base * static_cast<int>(sizeof(double))) - 1;
+    return std::max<std::int64_t>(few_blocks_,
+                                  std::min<std::int64_t>(most_blocks_, (rows + share - 1) / share));
+}
+
 int PanelFactoriser::base_width(std::int64_t rows) const {
     int width = most_base;
     if (kind_ == PanelKind::streamed) return width;
-    while (width > 4 && ((rows + most_blocks_ - 1) / most_blocks_ + 1) * width * 8 > shared_bytes_)
-        width /= 2;
+    const std::int64_t blocks = blocks_of(rows);
+    while (width > 4 && ((rows + blocks - 1) / blocks + 1) * width * 8 > shared_bytes_) width /= 2;
     return width;
 }
 
@@ -383,7 +393,8 @@ void PanelFactoriser::base(double* panel, std::int64_t rows, std::int64_t begin,
     // Fewer rows than this keep a block's threads idle, and every block more makes the exchange of mail
     // slower.
     constexpr std::int64_t least_share = 256;
-    const std::int64_t wanted = std::min<std::int64_t>(most_blocks_, (left + least_share - 1) / least_share);
+    const std::int64_t wanted =
+        std::min<std::int64_t>(blocks_of(rows), (left + least_share - 1) / least_share);
     const int share = static_cast<int>((left + wanted - 1) / wanted);
     const int blocks = static_cast<int>((left + share - 1) / share);
     const std::size_t shared =
@@ -464,7 +475,7 @@ std::string PanelFactoriser::text() const {
     if (kind_ == PanelKind::library) return "cuSOLVER";
     std::string text = std::string("own kernel, rows in ") +
                        (kind_ == PanelKind::streamed ? "memory and its caches" : "shared memory") +
-                       ", at most " + std::to_string(most_blocks_) + " blocks";
+                       ", from " + std::to_string(few_blocks_) + " blocks";
     if (kind_ == PanelKind::automatic) text += "; cuSOLVER below " + std::to_string(few_rows_) + " rows";
     return text;
 }

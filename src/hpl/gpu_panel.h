@@ -39,7 +39,8 @@ struct Permutation {
 class PanelFactoriser {
   public:
     /// @param most_rows, most_width of any panel
-    /// @param blocks of the own kernel at most, 0 for all multiprocessors
+    /// @param blocks of the own kernel, more only where the rows of 16 columns need them; 0 for all
+    /// multiprocessors
     /// @param few_rows panels of less rows than this are no longer hidden (PanelKind::automatic)
     PanelFactoriser(PanelKind kind, std::int64_t most_rows, std::int64_t most_width, int blocks,
                     std::int64_t few_rows, cudaStream_t stream, cublasHandle_t blas);
@@ -63,6 +64,8 @@ class PanelFactoriser {
     void base(double* panel, std::int64_t rows, std::int64_t begin, std::int64_t width, std::int64_t stride,
               std::int64_t first_column);
     int base_width(std::int64_t rows) const;
+    /// Blocks for panels of so many rows.
+    std::int64_t blocks_of(std::int64_t rows) const;
 
     bool by_library(std::int64_t rows) const {
         return kind_ == PanelKind::library || (kind_ == PanelKind::automatic && rows < few_rows_);
@@ -73,6 +76,7 @@ class PanelFactoriser {
     cudaStream_t stream_;
     cublasHandle_t blas_;
     cusolverDnHandle_t solver_ = nullptr;
+    int few_blocks_;
     int most_blocks_;
     int shared_bytes_;
     unsigned epoch_ = 0;

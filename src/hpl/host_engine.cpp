@@ -307,9 +307,9 @@ class HostEngine : public Engine {
         const int lda = static_cast<int>(direct_ ? layout_.n : layout_.stride);
         const int m = direct_ ? rows : columns;
         const int n = direct_ ? columns : rows;
-        const HostArray left(size(std::int64_t{m} * k));
-        const HostArray right(size(std::int64_t{n} * k));
-        for (HostArray* const one : {const_cast<HostArray*>(&left), const_cast<HostArray*>(&right)})
+        HostArray left(size(std::int64_t{m} * k));
+        HostArray right(size(std::int64_t{n} * k));
+        for (HostArray* const one : {&left, &right})
             for (std::size_t i = 0; i < one->size(); ++i)
                 (*one)[i] = element(1, static_cast<std::int64_t>(i), 0);
         double* const c = a_.data() + (direct_ ? place(row0, column0, lda) : place(column0, row0, lda));

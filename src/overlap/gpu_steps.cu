@@ -64,6 +64,10 @@ class GpuSteps : public Steps {
         event->record(stream_);
         return [event] { TENKEN_CUDA(cudaEventSynchronize(event->get())); };
     }
+    void* event() override {
+        last_.record(stream_);
+        return last_.get();
+    }
     void wait() override { stream_.synchronize(); }
 
   private:
@@ -84,6 +88,7 @@ class GpuSteps : public Steps {
     tenken::cuda::DeviceArray<double> a_;
     tenken::cuda::DeviceArray<double> b_;
     tenken::cuda::Stream stream_;
+    tenken::cuda::Event last_;
     const tenken::cuda::Launch launch_ = tenken::cuda::copy_launch();
     int passes_ = 1;
 };

@@ -60,6 +60,7 @@ class HostSteps : public Steps {
     std::function<void()> marker() override {
         return [] {};
     }
+    void* event() override { return nullptr; }
     void wait() override {}
 
   private:

@@ -15,6 +15,7 @@
 #include "file_io/rounds.h"
 #include "file_io/scratch.h"
 #include "file_io/side.h"
+#include "file_io/workers.h"
 #include "overlap/steps.h"
 
 namespace {
@@ -28,8 +29,8 @@ using overlap::Steps;
 /// then a thread writes while computing goes on. spare: the same, with a CPU left to it. buffer: the state is
 /// copied within the GPU, and a thread takes it from there to the file. buffer_cufile: the same by cuFile.
 const std::vector<std::string>& modes() {
-    static const std::vector<std::string> list = {"none",  "serial", "writer",
-                                                  "spare", "buffer", "buffer_cufile"};
+    static const std::vector<std::string> list = {"none",   "serial",        "writer",       "spare",
+                                                  "buffer", "buffer_cufile", "buffer_stream"};
     return list;
 }
 
@@ -62,6 +63,30 @@ class Writer {
     std::exception_ptr error_;
 };
 
+/// A file that is being written within a stream.
+class StreamWrite {
+  public:
+    StreamWrite(const std::string& path, file_io::Mover& mover)
+        : file_(path, File::Mode::create, mover.needs_direct()), mover_(mover) {
+        mover_.attach(file_);
+    }
+    ~StreamWrite() { mover_.detach(file_); }
+    StreamWrite(const StreamWrite&) = delete;
+    StreamWrite& operator=(const StreamWrite&) = delete;
+    /// @return why it cannot be; empty when it was begun
+    std::string begin(char* memory, std::uint64_t bytes, void* event) {
+        return mover_.begin_write(file_, {0, bytes, memory}, event);
+    }
+    void finish(bool synced) {
+        mover_.end_write(file_);
+        if (synced) file_.sync();
+    }
+
+  private:
+    File file_;
+    file_io::Mover& mover_;
+};
+
 class Overlap : public tenken::Program {
   public:
     Overlap() : gpus_(file_io::make_gpu_sides()) {}
@@ -85,10 +110,10 @@ class Overlap : public tenken::Program {
         arguments.real("step-ms", step_ms_, "ms", 0.1, 60000, "time of a step without writing");
         arguments.integer("steps", steps_, 2, 1000000, "steps of a loop; a repetition is a whole loop");
         arguments.integer("every", every_, 1, 1000000, "write after every so many steps");
-        arguments.text(
-            "modes", asked_modes_, "LIST",
-            "all, or some of none, serial, writer, spare (host), buffer, buffer_cufile (cuda); none and "
-            "serial always run");
+        arguments.text("modes", asked_modes_, "LIST",
+                       "all, or some of none, serial, writer, spare (host), buffer, buffer_cufile, "
+                       "buffer_stream (cuda); none "
+                       "and serial always run");
         arguments.bytes("block-bytes", block_, 4096, std::uint64_t{1} << 30,
                         "block of a write, a multiple of 4096");
         arguments.integer("threads", threads_, 0, 1024, "threads that write; 0: 4 for cuda, 1 for host");
@@ -107,8 +132,8 @@ class Overlap : public tenken::Program {
         std::string word;
         while (std::getline(in, word, ',')) {
             if (std::find(modes().begin(), modes().end(), word) == modes().end()) {
-                throw arguments.error("modes",
-                                      "all, or some of none,serial,writer,spare,buffer,buffer_cufile");
+                throw arguments.error(
+                    "modes", "all, or some of none,serial,writer,spare,buffer,buffer_cufile,buffer_stream");
             }
             chosen_.push_back(word);
         }
@@ -146,7 +171,7 @@ class Overlap : public tenken::Program {
     }
 
   private:
-    static int cpus() { return static_cast<int>(tenken::process_cpus().size()); }
+    static int cpus() { return file_io::usable_threads(); }
 
     bool has_cufile(Side& side) {
         for (const std::string& method : side.methods()) {
@@ -161,7 +186,8 @@ class Overlap : public tenken::Program {
         if (mode == "spare" && !side.is_host()) return "CPUs do not compute here";
         if (mode == "spare" && cpus() < 2) return "there is one CPU";
         if (mode.compare(0, 6, "buffer") == 0 && side.is_host()) return "there is no GPU to buffer on";
-        if (mode == "buffer_cufile" && !has_cufile(side)) return "there is no cuFile";
+        const bool cufile = mode == "buffer_cufile" || mode == "buffer_stream";
+        if (cufile && !has_cufile(side)) return "there is no cuFile";
         return "";
     }
 
@@ -199,15 +225,23 @@ class Overlap : public tenken::Program {
         const std::unique_ptr<file_io::Mover> from_host = host_->mover(posix);
         const std::unique_ptr<file_io::Mover> from_side = side.mover(posix);
         std::unique_ptr<file_io::Mover> by_cufile;
-        if (std::find(list.begin(), list.end(), "buffer_cufile") != list.end()) {
+        if (!cufile_.empty()) {
             by_cufile = side.mover(
                 Candidate{cufile_, std::max<std::uint64_t>(block_, 4 << 20), static_cast<int>(threads_)});
-            run_->document.path("buffer_cufile", cufile_);
+            run_->document.path("cufile_method", cufile_);
         }
         const file_io::RunFolder folder(place_.folder, "overlap");
         file_ = folder.file("state");
         const file_io::ScratchFile scratch(file_);
         file_ = scratch.path();
+        const auto in_stream = std::find(list.begin(), list.end(), "buffer_stream");
+        if (in_stream != list.end()) {
+            const std::string why = try_stream(*by_cufile);
+            if (!why.empty()) {
+                run_->document.path("left_out.buffer_stream", why);
+                list.erase(in_stream);
+            }
+        }
         file_io::Rounds rounds;
         rounds.least = rounds.most = run_->repetitions;
         rounds.keep = 0;
@@ -236,10 +270,28 @@ class Overlap : public tenken::Program {
         mover.detach(file);
     }
 
+    /// Whether cuFile can write within a stream here. @return why not
+    std::string try_stream(file_io::Mover& mover) {
+        try {
+            StreamWrite write(file_, mover);
+            const std::string why = write.begin(second_.get(), bytes_, all_->event());
+            if (!why.empty()) return why;
+            write.finish(false);
+            return "";
+        } catch (const file_io::FileError& error) {
+            return error.what();
+        }
+    }
+
     double loop(Side& side, const std::string& mode, file_io::Mover& from_host, file_io::Mover& from_side,
                 file_io::Mover* by_cufile) {
         Steps& steps = mode == "spare" ? *fewer_ : *all_;
         Writer writer;
+        std::unique_ptr<StreamWrite> in_stream;
+        const auto finish_stream = [&] {
+            if (in_stream) in_stream->finish(synced_);
+            in_stream.reset();
+        };
         const double begin = tenken::now_seconds();
         for (std::int64_t s = 1; s <= steps_; ++s) {
             steps.step(static_cast<std::uint32_t>(s));
@@ -256,8 +308,17 @@ class Overlap : public tenken::Program {
                     steps.copy_state(copy_on_host_.get());
                 } else {
                     side.to_host(copy_on_host_.get(), state_.get(), bytes_);
+                    side.wait();
                 }
                 writer.begin([&] { write(from_host, copy_on_host_.get()); });
+                continue;
+            }
+            if (mode == "buffer_stream") {
+                finish_stream();
+                steps.copy_state(second_.get());
+                in_stream.reset(new StreamWrite(file_, *by_cufile));
+                const std::string why = in_stream->begin(second_.get(), bytes_, steps.event());
+                if (!why.empty()) throw file_io::FileError("cuFile cannot write within a stream: " + why);
                 continue;
             }
             steps.copy_state(second_.get());
@@ -271,6 +332,7 @@ class Overlap : public tenken::Program {
         }
         steps.wait();
         writer.finish();
+        finish_stream();
         return tenken::now_seconds() - begin;
     }
 
@@ -331,7 +393,7 @@ class Overlap : public tenken::Program {
     std::int64_t steps_ = 42;
     std::int64_t every_ = 10;
     std::string asked_modes_ = "all";
-    std::uint64_t block_ = 1 << 20;
+    std::uint64_t block_ = 2 << 20;
     std::int64_t threads_ = 0;
     bool synced_ = false;
 

@@ -23,6 +23,8 @@ class Steps {
     virtual void copy_state(char* to) = 0;
     /// What waits, in any thread, for all that was begun up to now.
     virtual std::function<void()> marker() = 0;
+    /// The same as an event of CUDA, valid until the next call; null on the host.
+    virtual void* event() = 0;
     /// Until all is over.
     virtual void wait() = 0;
 };

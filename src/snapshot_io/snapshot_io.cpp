@@ -22,6 +22,7 @@
 #include "file_io/rounds.h"
 #include "file_io/scratch.h"
 #include "file_io/side.h"
+#include "file_io/workers.h"
 
 namespace {
 
@@ -39,7 +40,7 @@ using file_io::SnapshotFile;
 /// drivers.
 const std::vector<std::string>& methods() {
     static const std::vector<std::string> list = {
-        "posix",     "direct",      "mapped",      "gds",     "cufile_compat", "cufile_compat_buffered",
+        "posix",     "direct",      "gds",         "cufile_compat", "cufile_compat_buffered",
         "hdf5_sec2", "hdf5_direct", "hdf5_select", "hdf5_gds"};
     return list;
 }
@@ -92,12 +93,14 @@ class SnapshotIo : public tenken::Program {
         arguments.integer("factor", factor_, 2, 1024, "from one number of particles to the next");
         arguments.text("layouts", asked_layouts_, "LIST", "all, or asis, hyperslab");
         arguments.text("methods", asked_methods_, "LIST",
-                       "all that there are, or some of posix, direct, mapped, gds, cufile_compat, "
+                       "all that there are, or some of posix, direct, gds, cufile_compat, "
                        "cufile_compat_buffered, hdf5_sec2, hdf5_direct, hdf5_select, hdf5_gds");
         arguments.text("directions", asked_directions_, "LIST", "all, or write, read");
         arguments.bytes("block-bytes", block_, 4096, std::uint64_t{1} << 30,
                         "block of the methods that go past HDF5, a multiple of 4096");
-        arguments.integer("threads", threads_, 0, 1024, "threads of those methods; 0: the CPUs, at most 8");
+        arguments.integer(
+            "threads", threads_, 0, 1024,
+            "threads of those methods, one for each MiB at most; 0: those of OpenMP, at most 8");
         arguments.flag("synced", synced_, "writes end with fsync, and it is timed");
         arguments.flag("cold", cold_, "files to be read are taken out of the page cache before");
         arguments.real("seconds", seconds_, "s", 0, 3600,
@@ -117,7 +120,7 @@ class SnapshotIo : public tenken::Program {
         for (std::int64_t n = least_; n <= most_; n *= factor_)
             sizes_.push_back(static_cast<std::uint64_t>(n));
         if (threads_ == 0) {
-            threads_ = static_cast<std::int64_t>(std::min<std::size_t>(8, tenken::process_cpus().size()));
+            threads_ = std::min(8, file_io::usable_threads());
         }
         for (const std::string& word : chosen(arguments, "layouts", asked_layouts_, {"asis", "hyperslab"})) {
             layouts_.push_back(word == "asis" ? Layout::asis : Layout::hyperslab);
@@ -275,7 +278,11 @@ class SnapshotIo : public tenken::Program {
         if (ways.empty()) throw tenken::Waived(tenken::Waiver::library_missing, "no method is left");
         movers_.clear();
         for (const std::string& method : usable) {
-            const Candidate way = Candidate{method, block_, static_cast<int>(threads_)};
+            // A thread that is woken for less than a MiB costs more than it brings.
+            const std::uint64_t mib = n * file_io::particle_bytes >> 20;
+            const int threads =
+                static_cast<int>(std::min<std::uint64_t>(threads_, std::max<std::uint64_t>(1, mib)));
+            const Candidate way = Candidate{method, block_, threads};
             if (!by_hdf5(method)) movers_[method] = side.mover(way);
         }
         std::vector<std::vector<Parts>> parts(ways.size());
@@ -385,6 +392,7 @@ class SnapshotIo : public tenken::Program {
                         select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
                     side.to_host(staged.at[d], memory.at[d], bytes);
                 }
+                side.wait();
                 select ? file->write_selected(staged) : file->write(staged);
             }
             parts.data = lap();
@@ -600,7 +608,7 @@ class SnapshotIo : public tenken::Program {
     std::string asked_layouts_ = "all";
     std::string asked_methods_ = "all";
     std::string asked_directions_ = "all";
-    std::uint64_t block_ = 1 << 20;
+    std::uint64_t block_ = 2 << 20;
     std::int64_t threads_ = 0;
     bool synced_ = false;
     bool cold_ = false;

@@ -3,22 +3,24 @@
 
 #include <cstdint>
 
+#include "sparse/portable.h"
+
 namespace sparse {
 
 /// 64 well mixed bits of a place (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
-inline std::uint64_t mixed_bits(std::uint64_t place) {
+SPARSE_EVERYWHERE inline std::uint64_t mixed_bits(std::uint64_t place) {
     std::uint64_t z = place + 0x9e3779b97f4a7c15ULL;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31);
 }
 
-inline std::uint64_t mixed_bits(std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
+SPARSE_EVERYWHERE inline std::uint64_t mixed_bits(std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
     return mixed_bits(mixed_bits(mixed_bits(seed) ^ a) ^ b);
 }
 
 /// Uniform in [0, 1), in steps of 2^-24, so that a float holds it exactly too.
-inline double unit_real(std::uint64_t bits) {
+SPARSE_EVERYWHERE inline double unit_real(std::uint64_t bits) {
     return static_cast<double>(bits >> 40) * (1.0 / 16777216.0);
 }
 

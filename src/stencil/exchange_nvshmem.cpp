@@ -18,9 +18,7 @@ class Session {
         static Session session;
         return session;
     }
-    ~Session() {
-        if (begun_) library_->finalize();
-    }
+    bool begun() const { return begun_; }
 
     const Nvshmem* library() const { return library_.get(); }
     const std::string& why_not() const { return why_not_; }
@@ -135,6 +133,10 @@ class NvshmemExchange : public Exchange {
 };
 
 }  // namespace
+
+bool nvshmem_has_begun() {
+    return Session::get().begun();
+}
 
 std::string why_no_nvshmem() {
     return Session::get().why_not();

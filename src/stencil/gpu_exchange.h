@@ -51,6 +51,7 @@ std::unique_ptr<Exchange> make_managed_exchange();
 std::unique_ptr<Exchange> make_nccl_exchange(const nccl::Library& library, nccl::Ranks& ranks, int parts);
 /// @param heap_bytes what all arrays of a part take together
 std::unique_ptr<Exchange> make_nvshmem_exchange(nccl::Ranks& ranks, std::size_t heap_bytes);
+bool nvshmem_has_begun();
 /// Why NVSHMEM cannot be used here; empty when it can.
 std::string why_no_nvshmem();
 

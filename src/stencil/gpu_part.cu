@@ -1,13 +1,15 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 
+#include "common/cuda/launch.h"
 #include "common/cuda/memory.h"
 #include "common/cuda/peer.h"
 #include "common/cuda/verify.cuh"
+#include "stencil/cuts.cuh"
 #include "stencil/gpu_part.h"
-#include "stencil/kernels.cuh"
 
 namespace stencil {
 
@@ -20,17 +22,9 @@ using tenken::cuda::Stream;
 /// Kernels may read up to so many bytes before and behind the planes, which they do not use.
 constexpr std::size_t back_bytes = 4096;
 
-/// How the kernels are cut: the fastest of those tried on an H200 (docs/stencil.md has the figures).
-struct Cut {
-    int rows;
-    int warps_x;
-    int warps_y;
-};
-constexpr Cut one_step = {4, 2, 2};
-constexpr Cut two_steps = {2, 1, 8};
-/// What a block costs besides its planes, in planes: it reads more than it writes, and its first ones arrive
-/// late.
-constexpr int planes_of_start = 2;
+/// Planes of a block, where there are enough for all of the GPU: few enough that blocks come out even.
+constexpr int usual_chunk = 128;
+constexpr int least_chunk = 8;
 
 template <typename T>
 __global__ void fill_slab(T* first, T* second, Layout layout, long planes) {
@@ -55,34 +49,55 @@ struct Wrong {
     unsigned long long first;
 };
 
-/// Every cell of some planes straight from the formula, against what the step made of it.
+/// A cell after `steps` steps straight from the formula. Planes z <= low or z >= high are fixed.
+template <typename T, int points, int steps>
+struct Formula {
+    static __device__ T at(const T* from, const View& g, const Coefficients<T>& c, int x, int y, int z,
+                           int low, int high) {
+        const bool fixed = x <= 0 || x >= g.nx - 1 || y <= 0 || y >= g.ny - 1 || z <= low || z >= high;
+        if (fixed) return Formula<T, points, 0>::at(from, g, c, x, y, z, low, high);
+        return stepped<points>(c, [&](int dz, int dy, int dx) {
+            return Formula<T, points, steps - 1>::at(from, g, c, x + dx, y + dy, z + dz, low, high);
+        });
+    }
+};
 template <typename T, int points>
+struct Formula<T, points, 0> {
+    static __device__ T at(const T* from, const View& g, const Coefficients<T>&, int x, int y, int z, int,
+                           int) {
+        return from[static_cast<std::size_t>(z) * g.plane +
+                    static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch) +
+                    static_cast<std::size_t>(x)];
+    }
+};
+
+/// One in `every` cells of some planes, beginning elsewhere in each row, against what a pass made of them.
+template <typename T, int points, int steps>
 __global__ void compare_kernel(const T* __restrict__ from, const T* __restrict__ to, View g,
-                               Coefficients<T> c, int begin, Wrong* wrong) {
-    const int x = 1 + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+                               Coefficients<T> c, int begin, int low, int high, int every, Wrong* wrong) {
     const int y = 1 + static_cast<int>(blockIdx.y);
     const int z = begin + static_cast<int>(blockIdx.z);
+    const int x =
+        1 + static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x) * every + (7 * y + 13 * z) % every;
     if (x >= g.nx - 1) return;
-    const std::size_t cell = static_cast<std::size_t>(z) * g.plane +
-                             static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch) +
-                             static_cast<std::size_t>(x);
-    const T* const here = from + cell;
-    const auto pitch = static_cast<std::ptrdiff_t>(g.pitch);
-    const auto plane = static_cast<std::ptrdiff_t>(g.plane);
-    const T expected =
-        stepped<points>(c, [&](int dz, int dy, int dx) { return here[dz * plane + dy * pitch + dx]; });
-    if (to[cell] == expected) return;  // never true of what is no number
+    const T expected = Formula<T, points, steps>::at(from, g, c, x, y, z, low, high);
+    const T found = Formula<T, points, 0>::at(to, g, c, x, y, z, low, high);
+    if (found == expected) return;  // never true of what is no number
     atomicAdd(&wrong->count, 1ULL);
-    atomicMin(&wrong->first, static_cast<unsigned long long>(cell));
+    atomicMin(&wrong->first, static_cast<unsigned long long>(static_cast<std::size_t>(z) * g.plane +
+                                                             static_cast<std::size_t>(y) *
+                                                                 static_cast<std::size_t>(g.pitch) +
+                                                             static_cast<std::size_t>(x)));
 }
 
 template <typename T>
 class GpuSlab : public GpuPart {
   public:
     GpuSlab(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem, int number,
-            std::size_t capacity, const Memory& memory)
+            std::size_t capacity, const Memory& memory, Tuning& tuning)
         : GpuPart(layout, number),
           gpu_(gpu),
+          tuning_(tuning),
           problem_(problem),
           coefficients_(coefficients<T>(problem.points)) {
         const CurrentGpu current(gpu_.index());
@@ -99,7 +114,7 @@ class GpuSlab : public GpuPart {
     Stream& stream(Queue queue) override { return queue == Queue::boundary ? *boundary_ : *interior_; }
     void* allocation(int array) override { return arrays_[array].get(); }
     void* plane(int array, long z) override {
-        return cells(array) + static_cast<std::size_t>(layout().local(z)) * layout().plane();
+        return cells_of(array) + static_cast<std::size_t>(layout().local(z)) * layout().plane();
     }
     std::size_t plane_bytes() const override { return layout().plane() * sizeof(T); }
 
@@ -108,20 +123,18 @@ class GpuSlab : public GpuPart {
         for (const std::shared_ptr<void>& array : arrays_) {
             TENKEN_CUDA(cudaMemsetAsync(array.get(), 0, front_bytes, boundary_->get()));
         }
-        fill_slab<<<4096, 256, 0, boundary_->get()>>>(cells(0), cells(1), layout(), layout().planes());
-        TENKEN_CUDA(cudaGetLastError());
-        boundary_->synchronize();
+        write_formula();
+        const bool alone = layout().halo == 0;
+        if (!alone || tuning_.known(problem_.together)) return;
+        tune();
+        write_formula();
     }
 
     void step(Queue queue, int from, const Range& one, const Range& other, int steps) override {
         if (one.planes() + other.planes() == 0) return;
         const CurrentGpu current(gpu_.index());
-        if (problem_.points == 27) {
-            launch<27>(stream(queue), from, {local(one), local(other), 0}, steps);
-        } else {
-            launch<7>(stream(queue), from, {local(one), local(other), 0}, steps);
-        }
-        TENKEN_CUDA(cudaGetLastError());
+        const std::vector<Cut<T>>& all = cuts_of(steps);
+        launch(all[tuning_.chosen(steps)], stream(queue), from, {local(one), local(other), 0});
     }
 
     void order(Queue later, Queue earlier) override {
@@ -149,41 +162,11 @@ class GpuSlab : public GpuPart {
         return seconds;
     }
 
-    tenken::ErrorScan compare_step(int from) override {
+    tenken::ErrorScan compare_pass(int from, int steps) override {
         const CurrentGpu current(gpu_.index());
-        const Slab slab = layout().slab;
-        const long begin = slab.first == 0 ? 1 : slab.first;
-        const long end = slab.end() == layout().grid.nz ? slab.end() - 1 : slab.end();
-        tenken::cuda::DeviceArray<Wrong> wrong(1);
-        Wrong found = {0, ~0ULL};
-        TENKEN_CUDA(
-            cudaMemcpyAsync(wrong.data(), &found, sizeof found, cudaMemcpyHostToDevice, interior_->get()));
-        for (long z = begin; z < end; z += most_blocks) {
-            const long planes = end - z < most_blocks ? end - z : most_blocks;
-            const dim3 blocks(static_cast<unsigned>((layout().grid.nx - 2 + 127) / 128),
-                              static_cast<unsigned>(layout().grid.ny - 2), static_cast<unsigned>(planes));
-            const auto first = static_cast<int>(layout().local(z));
-            if (problem_.points == 27) {
-                compare_kernel<T, 27><<<blocks, 128, 0, interior_->get()>>>(
-                    cells(from), cells(1 - from), view_, coefficients_, first, wrong.data());
-            } else {
-                compare_kernel<T, 7><<<blocks, 128, 0, interior_->get()>>>(
-                    cells(from), cells(1 - from), view_, coefficients_, first, wrong.data());
-            }
-            TENKEN_CUDA(cudaGetLastError());
-        }
-        TENKEN_CUDA(
-            cudaMemcpyAsync(&found, wrong.data(), sizeof found, cudaMemcpyDeviceToHost, interior_->get()));
-        interior_->synchronize();
-        tenken::ErrorScan errors(0);
-        if (found.count > 0) {
-            T value = 0;
-            const auto first = static_cast<std::size_t>(found.first);
-            TENKEN_CUDA(cudaMemcpy(&value, cells(1 - from) + first, sizeof value, cudaMemcpyDefault));
-            // The kernel says that it is wrong; by how much does not matter.
-            errors.compare(first, static_cast<double>(value), std::numeric_limits<double>::infinity());
-        }
-        return errors;
+        const bool all = problem_.points == 27;
+        return steps == 1 ? (all ? compare<27, 1>(from, 1) : compare<7, 1>(from, 1))
+                          : (all ? compare<27, 2>(from, 61) : compare<7, 2>(from, 61));
     }
 
     void read(int array, const Range& planes, void* to) override {
@@ -201,7 +184,7 @@ class GpuSlab : public GpuPart {
                                      tenken::cuda::DeviceMemory::free);
     }
 
-    T* cells(int array) {
+    T* cells_of(int array) {
         return reinterpret_cast<T*>(static_cast<unsigned char*>(arrays_[array].get()) + front_bytes);
     }
 
@@ -210,59 +193,105 @@ class GpuSlab : public GpuPart {
         return {static_cast<int>(layout().local(range.begin)), static_cast<int>(layout().local(range.end))};
     }
 
-    template <int points>
-    void launch(Stream& stream, int from, Work work, int steps) {
-        const T* const source = cells(from);
-        T* const target = cells(1 - from);
-        if (steps == 1) {
-            constexpr auto kernel = step_kernel<T, points, one_step.rows, one_step.warps_x, one_step.warps_y>;
-            constexpr int width = 32 * one_step.warps_x * Pack<T>::cells;
-            constexpr int height = one_step.rows * one_step.warps_y;
-            const dim3 threads(32 * one_step.warps_x, one_step.warps_y);
-            const dim3 blocks = blocks_of(kernel, threads, 0, view_.pitch, width, view_.ny - 2, height, work);
-            kernel<<<blocks, threads, 0, stream.get()>>>(source, target, view_, coefficients_, work);
-            return;
-        }
-        constexpr auto kernel =
-            two_steps_kernel<T, points, two_steps.rows, two_steps.warps_x, two_steps.warps_y>;
-        typedef Tile<T, two_steps.rows, two_steps.warps_x, two_steps.warps_y> K;
-        constexpr std::size_t shared = (stages + 2) * K::elements * sizeof(T);
-        const dim3 threads(32 * two_steps.warps_x, two_steps.warps_y);
-        const dim3 blocks = blocks_of(kernel, threads, shared, view_.nx - 1 - K::n / 2, K::step_x,
-                                      view_.ny - 2, K::step_y, work);
-        // Planes that never change, or that lie outside of the memory.
+    /// Planes of its memory that never change, or that lie at its ends.
+    int lowest() const {
         const Slab slab = layout().slab;
-        const auto low = slab.first == 0 ? static_cast<int>(layout().local(0)) : 0;
-        const auto high = static_cast<int>(slab.end() == layout().grid.nz ? layout().local(slab.end() - 1)
-                                                                          : layout().planes() - 1);
-        kernel<<<blocks, threads, shared, stream.get()>>>(source, target, view_, coefficients_, work, low,
-                                                          high);
+        return slab.first == 0 ? static_cast<int>(layout().local(0)) : 0;
+    }
+    int highest() const {
+        const Slab slab = layout().slab;
+        const bool top = slab.end() == layout().grid.nz;
+        return static_cast<int>(top ? layout().local(slab.end() - 1) : layout().planes() - 1);
     }
 
-    /// The blocks of a launch, and how many planes each of them does: so many that few are left over when the
-    /// last of them run, and that all of the GPU has work.
-    template <typename Kernel>
-    dim3 blocks_of(Kernel kernel, dim3 threads, std::size_t shared, int cells_x, int width, int cells_y,
-                   int height, Work& work) {
-        const auto up = [](long amount, long each) { return (amount + each - 1) / each; };
-        int fit = 0;
-        TENKEN_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &fit, kernel, static_cast<int>(threads.x * threads.y), shared));
-        const long at_once = static_cast<long>(fit < 1 ? 1 : fit) * gpu_.description().multiprocessors;
-        const long tiles = up(cells_x, width) * up(cells_y, height);
-        const int longest = std::max(work.one.end - work.one.begin, work.other.end - work.other.begin);
-        double least = 0;
-        for (int chunk = std::min(longest, 4); chunk <= longest; ++chunk) {
-            Work tried = work;
-            tried.chunk = chunk;
-            const double rounds = static_cast<double>(up(tiles * tried.chunks(), at_once));
-            const double cost = rounds * (chunk + planes_of_start);
-            if (work.chunk != 0 && cost >= least) continue;
-            least = cost;
-            work.chunk = chunk;
+    template <int points, int steps>
+    tenken::ErrorScan compare(int from, int every) {
+        const Slab slab = layout().slab;
+        const long begin = slab.first == 0 ? 1 : slab.first;
+        const long end = slab.end() == layout().grid.nz ? slab.end() - 1 : slab.end();
+        tenken::cuda::DeviceArray<Wrong> wrong(1);
+        Wrong found = {0, ~0ULL};
+        cudaStream_t const stream = interior_->get();
+        TENKEN_CUDA(cudaMemcpyAsync(wrong.data(), &found, sizeof found, cudaMemcpyHostToDevice, stream));
+        const auto threads = static_cast<unsigned>(every == 1 ? 128 : 32);
+        const unsigned cells = static_cast<unsigned>((view_.nx - 2 + every - 1) / every);
+        for (long z = begin; z < end; z += most_blocks) {
+            const dim3 blocks((cells + threads - 1) / threads, static_cast<unsigned>(view_.ny - 2),
+                              static_cast<unsigned>(std::min(end - z, most_blocks)));
+            compare_kernel<T, points, steps><<<blocks, threads, 0, stream>>>(
+                cells_of(from), cells_of(1 - from), view_, coefficients_, static_cast<int>(layout().local(z)),
+                lowest(), highest(), every, wrong.data());
+            TENKEN_CUDA(cudaGetLastError());
         }
-        return dim3(static_cast<unsigned>(up(cells_x, width)), static_cast<unsigned>(up(cells_y, height)),
-                    static_cast<unsigned>(work.chunks()));
+        TENKEN_CUDA(cudaMemcpyAsync(&found, wrong.data(), sizeof found, cudaMemcpyDeviceToHost, stream));
+        interior_->synchronize();
+        tenken::ErrorScan errors(0);
+        if (found.count > 0) {
+            T value = 0;
+            const auto first = static_cast<std::size_t>(found.first);
+            TENKEN_CUDA(cudaMemcpy(&value, cells_of(1 - from) + first, sizeof value, cudaMemcpyDefault));
+            // The kernel says that it is wrong; by how much does not matter.
+            errors.compare(first, static_cast<double>(value), std::numeric_limits<double>::infinity());
+        }
+        return errors;
+    }
+
+    void write_formula() {
+        fill_slab<<<4096, 256, 0, boundary_->get()>>>(cells_of(0), cells_of(1), layout(), layout().planes());
+        TENKEN_CUDA(cudaGetLastError());
+        boundary_->synchronize();
+    }
+
+    const std::vector<Cut<T>>& cuts_of(int steps) const {
+        return problem_.points == 27 ? cuts<T, 27>(steps) : cuts<T, 7>(steps);
+    }
+
+    /// Runs every cut a few times on these very arrays and keeps the fastest, the first of equally good ones.
+    void tune() {
+        const int steps = problem_.together;
+        const std::vector<Cut<T>>& all = cuts_of(steps);
+        const Work work = {{lowest() + 1, highest()}, {0, 0}, 0};
+        std::vector<Event> events(6);
+        std::vector<double> medians;
+        for (const Cut<T>& cut : all) {
+            launch(cut, *interior_, 0, work);
+            for (Event& event : events) {
+                event.record(*interior_);
+                launch(cut, *interior_, 0, work);
+            }
+            interior_->synchronize();
+            std::vector<double> seconds;
+            for (std::size_t i = 1; i < events.size(); ++i) {
+                seconds.push_back(events[i].seconds_since(events[i - 1]));
+            }
+            std::sort(seconds.begin(), seconds.end());
+            medians.push_back(seconds[seconds.size() / 2]);
+        }
+        const std::size_t best = tenken::cuda::cheapest(medians, 0.003);
+        std::string text = all[best].text() + "; tried:";
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            char tried[64];
+            std::snprintf(tried, sizeof tried, " %s %.3f ms", all[i].name().c_str(), 1e3 * medians[i]);
+            text += (i == 0 ? "" : ",") + std::string(tried);
+        }
+        tuning_.choose(steps, best, text);
+    }
+
+    void launch(const Cut<T>& cut, Stream& stream, int from, Work work) {
+        const auto up = [](int amount, int each) {
+            return static_cast<unsigned>((amount + each - 1) / each);
+        };
+        // Tiles of two steps begin at a fixed cell and end half a pack inside of it.
+        const int cells = cut.shared == 0 ? view_.pitch : view_.nx - 1 - Pack<T>::cells / 2;
+        const unsigned x = up(cells, cut.width);
+        const unsigned y = up(view_.ny - 2, cut.height);
+        const long enough = 8L * gpu_.description().multiprocessors;
+        work.chunk =
+            std::min(usual_chunk, std::max(work.one.end - work.one.begin, work.other.end - work.other.begin));
+        while (work.chunk > least_chunk && static_cast<long>(x) * y * work.chunks() < enough) work.chunk /= 2;
+        cut.launch(cut, dim3(x, y, static_cast<unsigned>(work.chunks())), stream.get(), cells_of(from),
+                   cells_of(1 - from), view_, coefficients_, work, lowest(), highest());
+        TENKEN_CUDA(cudaGetLastError());
     }
 
     void copy_plane_rows(int array, const Range& planes, void* to, const void* from) {
@@ -283,6 +312,7 @@ class GpuSlab : public GpuPart {
     }
 
     tenken::cuda::Gpu& gpu_;
+    Tuning& tuning_;
     Problem problem_;
     Coefficients<T> coefficients_;
     View view_;
@@ -297,22 +327,18 @@ class GpuSlab : public GpuPart {
 }  // namespace
 
 std::unique_ptr<GpuPart> make_gpu_part(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem,
-                                       int number, std::size_t capacity, const Memory& memory) {
+                                       int number, std::size_t capacity, const Memory& memory,
+                                       Tuning& tuning) {
     if (problem.element_bytes == sizeof(double)) {
-        return std::unique_ptr<GpuPart>(new GpuSlab<double>(gpu, layout, problem, number, capacity, memory));
+        return std::unique_ptr<GpuPart>(
+            new GpuSlab<double>(gpu, layout, problem, number, capacity, memory, tuning));
     }
-    return std::unique_ptr<GpuPart>(new GpuSlab<float>(gpu, layout, problem, number, capacity, memory));
+    return std::unique_ptr<GpuPart>(
+        new GpuSlab<float>(gpu, layout, problem, number, capacity, memory, tuning));
 }
 
 int most_steps_a_pass(const Problem&) {
     return 2;
-}
-
-std::string kernel_text(const Problem& problem) {
-    const Cut cut = problem.together == 1 ? one_step : two_steps;
-    return std::to_string(problem.together) + (problem.together == 1 ? " step" : " steps") + " a pass, " +
-           std::to_string(cut.rows) + " rows a thread, blocks of " + std::to_string(cut.warps_x) + " x " +
-           std::to_string(cut.warps_y) + " warps";
 }
 
 }  // namespace stencil

@@ -1,7 +1,10 @@
 // A slab on a GPU, with what only exchanges between GPUs need to know of it.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "common/cuda/gpus.h"
 #include "common/cuda/timing.h"
@@ -21,12 +24,26 @@ class GpuPart : public Part {
     static constexpr std::size_t front_bytes = 4096;
 };
 
+/// Which of the cuts of its kernels is the fastest on one GPU for the problem of this run: found once, on a
+/// slab of full size, by those steps a pass.
+class Tuning {
+  public:
+    bool known(int steps) const { return chosen_.count(steps) > 0; }
+    /// The first one until it is known.
+    std::size_t chosen(int steps) const { return known(steps) ? chosen_.at(steps).first : 0; }
+    void choose(int steps, std::size_t cut, const std::string& text) { chosen_[steps] = {cut, text}; }
+    /// By steps a pass: place in the list, and in words with what all of them took.
+    const std::map<int, std::pair<std::size_t, std::string>>& all() const { return chosen_; }
+
+  private:
+    std::map<int, std::pair<std::size_t, std::string>> chosen_;
+};
+
 /// @param capacity elements to allocate for an array: those of the thickest slab
 std::unique_ptr<GpuPart> make_gpu_part(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem,
-                                       int number, std::size_t capacity, const Memory& memory);
+                                       int number, std::size_t capacity, const Memory& memory,
+                                       Tuning& tuning);
 /// The most steps that one pass can do.
 int most_steps_a_pass(const Problem& problem);
-/// How the kernel is launched, for the document.
-std::string kernel_text(const Problem& problem);
 
 }  // namespace stencil

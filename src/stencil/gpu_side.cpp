@@ -1,6 +1,7 @@
 #include "stencil/gpu_side.h"
 
 #include <algorithm>
+#include <map>
 
 #include "common/cuda/copy.h"
 #include "common/cuda/devices.h"
@@ -92,8 +93,8 @@ class CudaSide : public GpuSide {
     std::unique_ptr<Part> make_part(std::size_t which, const Layout& layout, const Problem& problem,
                                     int number, std::size_t capacity, const Memory& memory) override {
         gpu(which).use();
-        kernel_ = kernel_text(problem);
-        return make_gpu_part(gpu(which), layout, problem, number, capacity, memory);
+        return make_gpu_part(gpu(which), layout, problem, number, capacity, memory,
+                             tunings_[members_[which]]);
     }
 
     std::unique_ptr<Exchange> make_exchange(const std::string& name, nccl::Ranks& ranks, Wires& wires,
@@ -114,10 +115,18 @@ class CudaSide : public GpuSide {
         for (std::size_t i = 0; i < members_.size(); ++i) gpu(i).health().stop();
     }
 
+    bool leave_at_once() const override { return nvshmem_has_begun(); }
+
     void report(tenken::Document& document) override {
         gpus_.report(document);
         if (nccl_) document.build.libraries.emplace_back("NCCL", nccl_->version());
-        document.path("kernel", kernel_);
+        for (const auto& tuned : tunings_) {
+            for (const auto& cut : tuned.second.all()) {
+                document.path("kernel.gpu" + std::to_string(gpus_.list()[tuned.first]->index()) +
+                                  ".steps_a_pass=" + std::to_string(cut.first),
+                              cut.second.second);
+            }
+        }
     }
 
   private:
@@ -141,7 +150,7 @@ class CudaSide : public GpuSide {
     std::vector<std::size_t> members_;  ///< places in the list of GPUs
     std::unique_ptr<nccl::Library> nccl_;
     std::uint64_t part_bytes_ = 0;
-    std::string kernel_;
+    std::map<std::size_t, Tuning> tunings_;  ///< by place in the list of GPUs
 };
 
 }  // namespace

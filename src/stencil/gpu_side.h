@@ -37,6 +37,9 @@ class GpuSide {
     /// What runs between the two is watched for the GPUs' health.
     virtual void begin_timed() = 0;
     virtual void end_timed() = 0;
+    /// Whether a library is in use that does not survive the end of the process in order: NVSHMEM 3.8 dies of
+    /// a segmentation fault in its own clean-up.
+    virtual bool leave_at_once() const = 0;
     /// Writes devices, health and the CUDA part of the build into the document.
     virtual void report(tenken::Document& document) = 0;
 };

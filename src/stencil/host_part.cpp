@@ -76,7 +76,7 @@ class HostPart : public Part {
         return seconds;
     }
 
-    tenken::ErrorScan compare_step(int from) override {
+    tenken::ErrorScan compare_pass(int from, int) override {
         tenken::ErrorScan errors(0);
         const Slab slab = layout().slab;
         const Grid grid = layout().grid;

@@ -72,7 +72,7 @@ template <typename T>
 __device__ inline void store(T* row, int x, int first, int end, const T* cells) {
     constexpr int n = Pack<T>::cells;
     if (x >= first && x + n <= end) {
-        __stcs(reinterpret_cast<typename Pack<T>::type*>(row + x), pack_of(cells));
+        *reinterpret_cast<typename Pack<T>::type*>(row + x) = pack_of(cells);
         return;
     }
 #pragma unroll
@@ -81,11 +81,17 @@ __device__ inline void store(T* row, int x, int first, int end, const T* cells) 
     }
 }
 
+/// Blocks that must fit on a multiprocessor: with 7 points and two rows 24 warps do, if the compiler is told.
+template <int points, int rows>
+constexpr int least_blocks(int warps) {
+    return points == 7 && rows == 2 ? 24 / warps : 1;
+}
+
 /// One step. A thread owns 16 bytes of cells in each of `rows` rows and goes upward through the planes of its
 /// block. Of every plane it adds to the sums of the three planes around, so that it needs only one plane at a
 /// time, and the next one is already on its way. Neighbours in x come from the lanes beside.
-template <typename T, int points, int rows, int warps_x, int warps_y>
-__global__ void __launch_bounds__(32 * warps_x * warps_y)
+template <typename T, int points, int rows, int warps_x, int warps_y, int unrolled>
+__global__ void __launch_bounds__(32 * warps_x * warps_y, least_blocks<points, rows>(warps_x* warps_y))
     step_kernel(const T* __restrict__ from, T* __restrict__ to, View g, Coefficients<T> c, Work work) {
     typedef typename Pack<T>::type V;
     constexpr int n = Pack<T>::cells;
@@ -102,8 +108,8 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y)
     const T* p = from + static_cast<std::size_t>(planes.begin - 1) * g.plane +
                  static_cast<std::size_t>(y - 1) * static_cast<std::size_t>(g.pitch) +
                  static_cast<std::size_t>(x);
-    std::size_t q = static_cast<std::size_t>(planes.begin) * g.plane +
-                    static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch);
+    T* q = to + static_cast<std::size_t>(planes.begin) * g.plane +
+           static_cast<std::size_t>(y) * static_cast<std::size_t>(g.pitch);
     V next[rows + 2];
     T next_edge[rows + 2];
     const auto load = [&] {
@@ -123,7 +129,7 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y)
 #pragma unroll
         for (int e = 0; e < n; ++e) below[r][e] = here[r][e] = 0;
     }
-#pragma unroll 2
+#pragma unroll unrolled
     for (int z = planes.begin - 1; z <= planes.end; ++z) {
         T v[rows + 2][n + 2];
 #pragma unroll
@@ -146,8 +152,8 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y)
                 below[r][e] = add_plane<points, 1>(c, at, below[r][e]);
             }
             if (z > planes.begin && inside) {
-                store(to + q + static_cast<std::size_t>(r) * static_cast<std::size_t>(g.pitch), x, 1,
-                      g.nx - 1, below[r]);
+                store(q + static_cast<std::size_t>(r) * static_cast<std::size_t>(g.pitch), x, 1, g.nx - 1,
+                      below[r]);
             }
         }
         if (z > planes.begin) q += g.plane;

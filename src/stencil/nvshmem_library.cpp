@@ -34,7 +34,6 @@ std::unique_ptr<Nvshmem> Nvshmem::open(std::string& why_not) {
     const bool complete = load(handle, found->get_unique_id, "nvshmemx_get_uniqueid") &&
                           load(handle, found->set_unique_id, "nvshmemx_set_attr_uniqueid_args") &&
                           load(handle, found->init, "nvshmemx_hostlib_init_attr") &&
-                          load(handle, found->finalize, "nvshmemx_hostlib_finalize") &&
                           load(handle, found->get_version, "nvshmemx_vendor_get_version_info") &&
                           load(handle, found->malloc, "nvshmem_malloc") &&
                           load(handle, found->free, "nvshmem_free") &&

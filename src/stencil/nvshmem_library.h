@@ -44,7 +44,6 @@ class Nvshmem {
     int (*get_unique_id)(UniqueId*) = nullptr;
     int (*set_unique_id)(int rank, int ranks, const UniqueId*, InitAttributes*) = nullptr;
     int (*init)(unsigned flags, InitAttributes*) = nullptr;
-    void (*finalize)() = nullptr;
     void (*get_version)(int*, int*, int*) = nullptr;
     void* (*malloc)(std::size_t) = nullptr;
     void (*free)(void*) = nullptr;

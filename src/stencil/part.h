@@ -63,8 +63,9 @@ class Part {
     /// Seconds from mark to mark. Waits.
     virtual std::vector<double> between_marks() = 0;
 
-    /// Whether every cell of its own is, bit for bit, one step from array `from` to the other. Waits.
-    virtual tenken::ErrorScan compare_step(int from) = 0;
+    /// Whether its own cells in the other array are, bit for bit, `steps` steps behind those in array `from`:
+    /// every cell for one step, one in 61 for more, which take as many more operations. Waits.
+    virtual tenken::ErrorScan compare_pass(int from, int steps) = 0;
     /// Copies planes to host memory in the part's precision, rows without padding. Waits.
     virtual void read(int array, const Range& planes, void* cells) = 0;
     /// For tests: writes a plane, as read() gives it. Waits.

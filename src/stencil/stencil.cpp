@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -193,6 +195,9 @@ class Stencil : public tenken::Program {
         }
         report();
     }
+
+    /// Whether the process ends without cleaning up; everything is written then.
+    bool leave_at_once() const { return gpu_ && gpu_->leave_at_once(); }
 
   private:
     static std::string exchange_list() {
@@ -401,11 +406,22 @@ class Stencil : public tenken::Program {
         }
         run_->document.add(metric, limit);
         const double rate = tenken::order_statistics(metric.samples, metric.direction).median;
+        if (!exchanging()) compare_alone(plan, parts, solver);
         if (local == 0) {
             run_->document.path("alone_gflops.steps_a_pass=" + std::to_string(together),
                                 rate * flops_of_cell(problem.points));
         }
         return rate;
+    }
+
+    /// Only here where nothing is exchanged: this process alone knows of it.
+    void compare_alone(const Plan& plan, const Parts& parts, Solver& solver) {
+        solver.block(plan.together);
+        solver.wait();
+        const tenken::ErrorScan errors = parts.front()->compare_pass(1 - solver.current(), plan.together);
+        run_->document.add(errors.check(
+            (plan.together == 1 ? "every cell one step" : "one in 61 cells two steps") +
+            std::string(" after those before, bit for bit, alone, ") + parts.front()->subject().text()));
     }
 
     void measure_way(const std::string& name) {
@@ -433,15 +449,23 @@ class Stencil : public tenken::Program {
         time_total(name, plan, solver);
         time_phases(name, plan, solver);
         end_timed();
-        // Large grids have cells that no small one has: the last of all steps is compared everywhere.
-        solver.block(1);
-        solver.wait();
-        tenken::ErrorScan errors(0);
-        for (const std::unique_ptr<Part>& part : parts)
-            errors.merge(part->compare_step(1 - solver.current()));
-        add_check(errors.check("every cell one step after the one before, bit for bit, " + name));
+        compare_passes(name, plan, parts, solver);
         run_->document.path("exchange." + name, exchange->path());
         solver.end();
+    }
+
+    /// Large grids have cells that no small one has: the last pass of each kind is compared there.
+    void compare_passes(const std::string& name, const Plan& plan, const Parts& parts, Solver& solver) {
+        for (int steps = 1; steps <= std::min(plan.together, plan.bt); ++steps) {
+            solver.block(steps);
+            solver.wait();
+            tenken::ErrorScan errors(0);
+            for (const std::unique_ptr<Part>& part : parts) {
+                errors.merge(part->compare_pass(1 - solver.current(), steps));
+            }
+            add_check(errors.check((steps == 1 ? "every cell one step" : "one in 61 cells two steps") +
+                                   std::string(" after those before, bit for bit, ") + name));
+        }
     }
 
     std::unique_ptr<Exchange> make_exchange(const std::string& name) {
@@ -565,6 +589,7 @@ class Stencil : public tenken::Program {
     void verify(const std::string& name) {
         Plan plan = plan_;
         plan.together = problem_.together;
+        if (!exchanging()) plan.bt = std::max(plan.bt, plan.together);
         const int parts = exchanging() ? plan_.parts : 1;
         plan.parts = parts;
         // As thick as it takes to overlap where the measured slabs do, and with as many planes over.
@@ -702,5 +727,10 @@ int main(int argc, char** argv) {
 #endif
     const std::unique_ptr<nccl::Ranks> ranks = nccl::make_ranks("stencil");
     stencil::Stencil program(*ranks);
-    return tenken::run_program(program, argc, argv, *ranks);
+    const int result = tenken::run_program(program, argc, argv, *ranks);
+    if (program.leave_at_once()) {
+        std::fflush(nullptr);
+        std::_Exit(result);
+    }
+    return result;
 }

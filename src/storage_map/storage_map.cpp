@@ -20,6 +20,7 @@
 #include "file_io/rounds.h"
 #include "file_io/scratch.h"
 #include "file_io/side.h"
+#include "file_io/workers.h"
 
 namespace {
 
@@ -83,7 +84,7 @@ class StorageMapProgram : public tenken::Program {
         arguments.text("candidates", asked_candidates_, "LIST",
                        "all, few, or ways to try as METHOD_BLOCK_THREADS, such as posix_1mi_8,direct_16mi_4");
         arguments.integer("threads", threads_, 0, 1024,
-                          "the most threads of a candidate; 0: the CPUs, at most 16");
+                          "the most threads of a candidate; 0: those of OpenMP, at most 16");
         arguments.real(
             "seconds", seconds_, "s", 0, 3600,
             "timed at most for each size and situation, all candidates together; 5 rounds are made in any "
@@ -103,7 +104,7 @@ class StorageMapProgram : public tenken::Program {
             sizes_.push_back(bytes / 4096 * 4096);
         }
         if (threads_ == 0) {
-            threads_ = static_cast<std::int64_t>(std::min<std::size_t>(16, tenken::process_cpus().size()));
+            threads_ = std::min(16, file_io::usable_threads());
         }
         chosen_situations_ = asked_situations_ == "all" ? situations() : words_of(asked_situations_);
         for (const std::string& one : chosen_situations_) {
@@ -231,18 +232,17 @@ class StorageMapProgram : public tenken::Program {
         add("posix", 4 * kib, 1);
         if (asked_candidates_ == "few") {
             add("posix", mib, 1);
-            add("posix", mib, most);
-            add("direct", 4 * mib, std::min(4, most));
+            add("posix", 2 * mib, 8);
+            add("direct", 4 * mib, 8);
         } else {
             for (std::uint64_t block : {256 * kib, mib, 4 * mib}) add("posix", block, 1);
             for (std::uint64_t block : {256 * kib, mib}) add("posix", block, 4);
-            for (std::uint64_t block : {256 * kib, mib, 4 * mib}) add("posix", block, most);
+            for (std::uint64_t block : {mib, 2 * mib}) add("posix", block, 8);
+            add("posix", 2 * mib, most);
             add("mapped", mib, 1);
-            add("mapped", mib, most);
+            add("mapped", mib, 8);
             for (std::uint64_t block : {mib, 16 * mib}) add("direct", block, 1);
-            add("direct", mib, most);
-            add("direct", 4 * mib, 8);
-            add("direct", 16 * mib, 8);
+            for (std::uint64_t block : {mib, 4 * mib, 16 * mib}) add("direct", block, 8);
         }
         for (const char* method : {"gds", "cufile_compat", "cufile_compat_buffered"}) {
             add(method, 4 * mib, 1);
@@ -254,6 +254,13 @@ class StorageMapProgram : public tenken::Program {
 
     void measure_on(Side& side) {
         const std::vector<Candidate> candidates = candidates_for(side);
+        const std::vector<std::string> can = side.methods();
+        for (const file_io::StorageMap::Entry& entry : used_map_.entries()) {
+            if (std::find(can.begin(), can.end(), entry.candidate.method) != can.end()) continue;
+            throw std::runtime_error("the map " + use_map_ + " chooses " + entry.candidate.name() +
+                                     ", and there is no " + entry.candidate.method + " on " + side.name() +
+                                     " here");
+        }
         memory_ = side.allocate(most_);
         for (const std::string& situation : chosen_situations_) {
             behind_.clear();
@@ -484,7 +491,11 @@ class StorageMapProgram : public tenken::Program {
         by_map.at.push_back({"situation", tenken::Json(situation)});
         by_map.samples = tenken::giga_per_second(static_cast<double>(bytes), adaptive);
         document.add(by_map, side.link_limit());
-        ratio_of("adaptive_over_best", file_io::against_best(adaptive, rivals));
+        tenken::Metric ratio = metric(side, "adaptive_over_best", bytes);
+        ratio.unit = "1";
+        ratio.at.push_back({"situation", tenken::Json(situation)});
+        ratio.samples = file_io::against_best(adaptive, rivals);
+        document.add(ratio, tenken::Limit::unknown("a ratio"));
         if (cufile < tried.size()) {
             ratio_of("adaptive_over_cufile",
                      medians[cufile] / tenken::order_statistics(adaptive, tenken::Direction::lower).median);
@@ -508,9 +519,11 @@ class StorageMapProgram : public tenken::Program {
         spoilt_ = true;
         make_file(side, scratch.path(), bytes);
         std::vector<Candidate> ways;
-        for (std::uint64_t block : {std::uint64_t{256} << 10, std::uint64_t{512} << 10,
-                                    std::uint64_t{1} << 20, std::uint64_t{2} << 20}) {
-            const Candidate one = Candidate{"posix", block, static_cast<int>(threads_)}.fitted(bytes);
+        for (const Candidate& way :
+             {Candidate{"posix", std::uint64_t{1} << 20, 8}, Candidate{"posix", 2 << 20, 8},
+              Candidate{"posix", 4 << 20, 8}, Candidate{"posix", 2 << 20, 16}}) {
+            Candidate one = way.fitted(bytes);
+            one.threads = std::min(one.threads, static_cast<int>(threads_));
             if (std::find(ways.begin(), ways.end(), one) == ways.end()) ways.push_back(one);
         }
         std::vector<Trial> trials;

@@ -89,7 +89,8 @@ def test_a_sweep_compares_every_solution_with_the_library(hpl: Run) -> None:
 
 @pytest.mark.parametrize("grid", ["1x2", "2x1", "2x2", "1x4", "4x1"])
 def test_the_same_matrix_is_solved_on_every_grid(ranks: Run, grid: str) -> None:
-    count = eval(grid.replace("x", "*"))
+    p, q = map(int, grid.split("x"))
+    count = p * q
     outcome = ranks(count, *QUICK, "--grid", grid, "--n", "157", "--nb", "16", "--map", "row")
     assert outcome.code == 0, outcome.stdout + outcome.stderr
     assert outcome.document is not None and outcome.document["placement"]["ranks"] == count
@@ -234,6 +235,19 @@ def test_without_a_blas_the_run_is_waived(hpl: Run, tmp_path: Path) -> None:
     assert outcome.document["reason"].startswith("library missing: no BLAS with LAPACK (TENKEN_BLAS may name one)")
 
 
+def children_of(parent: int) -> list[int]:
+    """Processes whose parent it is, oldest first, by /proc."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # ended meanwhile
+        if int(fields[1]) == parent:
+            found.append(int(folder.name))
+    return sorted(found)
+
+
 def test_the_others_end_when_a_rank_is_killed(mpi_build: Path, mpi: dict[str, str], blas: str, tmp_path: Path) -> None:
     """A rank is killed while all factorise: the launcher or the others' own watch ends the run, with a message."""
     env = {**mpi, "TENKEN_BLAS": blas, "OMP_NUM_THREADS": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
@@ -243,14 +257,13 @@ def test_the_others_end_when_a_rank_is_killed(mpi_build: Path, mpi: dict[str, st
     command += ["--repetitions", "50", "--patience-seconds", "5"]
     run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 30
-    children: list[str] = []
+    children: list[int] = []
     while len(children) < 3 and time.monotonic() < deadline:
         time.sleep(0.2)
-        found = subprocess.run(["ps", "--ppid", str(run.pid), "-o", "pid="], capture_output=True, text=True).stdout
-        children = found.split()
+        children = children_of(run.pid)
     time.sleep(2)
     assert len(children) >= 3 and run.poll() is None
-    os.kill(int(children[-1]), signal.SIGKILL)
+    os.kill(children[-1], signal.SIGKILL)
     said, _ = run.communicate(timeout=60)
     assert run.returncode not in (0, 3)
     assert "signal 9" in said or "Killed" in said or "another rank has died" in said

@@ -41,7 +41,7 @@ def test_a_run_is_whole(run: Run) -> None:
     assert document["path"]["flops_of_cell"] == 53
     (first, second) = document["verification"]["checks"]
     assert first["what"].startswith("7 steps of a small grid") and first["tolerance"] == 0
-    assert second["what"].startswith("every cell one step after the one before")
+    assert second["what"].startswith("every cell one step after those before")
 
 
 @pytest.mark.parametrize("points", ["27", "7"])

@@ -1,5 +1,6 @@
 #include <stdexcept>
 
+#include "common/cuda/block_sum.cuh"
 #include "common/cuda/dot.h"
 #include "common/cuda/sweep.cuh"
 
@@ -7,20 +8,6 @@ namespace tenken {
 namespace cuda {
 
 namespace {
-
-/// The sum over a block, valid in its first thread. Blocks are whole warps.
-__device__ double block_sum(double value) {
-    __shared__ double of_warps[32];
-    for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
-    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        value = threadIdx.x < blockDim.x / 32 ? of_warps[threadIdx.x] : 0;
-        for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
-    }
-    __syncthreads();  // of_warps may be used again
-    return value;
-}
 
 /// The last block to end adds up what the blocks have found, so that one launch does it all.
 template <int pairs_per_thread, Caching caching>

@@ -1,6 +1,7 @@
 // A GPU's memory as a side: blocks go through page-locked memory of the host, read or written by threads
 // while the copy engine moves those before them, or by cuFile.
 #include <cuda_runtime.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -248,11 +249,9 @@ class GpuSide : public Side {
     }
     void to_host(char* host, const char* memory, std::uint64_t bytes) override {
         TENKEN_CUDA(cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream_.get()));
-        stream_.synchronize();
     }
     void from_host(char* memory, const char* host, std::uint64_t bytes) override {
         TENKEN_CUDA(cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, stream_.get()));
-        stream_.synchronize();
     }
     bool is_host() const override { return false; }
 
@@ -492,6 +491,24 @@ class CuFileMover : public Mover {
         });
     }
 
+    std::string begin_write(File&, const Segment& segment, void* event) override {
+        if (!stream_) stream_.reset(new Stream);
+        TENKEN_CUDA(cudaStreamWaitEvent(stream_->get(), static_cast<cudaEvent_t>(event), 0));
+        char* const base = side_.base_of(segment.memory);
+        asked_ = segment.bytes;
+        begun_ = CuFile::AsyncWrite();
+        begun_.bytes = segment.bytes;
+        begun_.offset = static_cast<off_t>(segment.offset);
+        begun_.at = segment.memory - base;
+        return side_.cufile().write_async(handle_, base, begun_, stream_->get());
+    }
+    void end_write(File& file) override {
+        stream_->synchronize();
+        if (begun_.written == static_cast<ssize_t>(asked_)) return;
+        throw FileError("cuFile wrote " + std::to_string(begun_.written) + " of " + std::to_string(asked_) +
+                        " bytes of " + file.path() + " within a stream" + of_rank());
+    }
+
   private:
     template <typename Move>
     void each(const std::vector<Segment>& segments, const Move& move) {
@@ -506,6 +523,9 @@ class CuFileMover : public Mover {
     GpuSide& side_;
     bool buffered_;
     void* handle_ = nullptr;
+    std::unique_ptr<Stream> stream_;
+    CuFile::AsyncWrite begun_;
+    std::uint64_t asked_ = 0;
 };
 
 std::unique_ptr<Mover> GpuSide::mover(const Candidate& candidate) {
@@ -548,10 +568,7 @@ class CudaSides : public GpuSides {
             return;
         }
         document.build.libraries.push_back({"cuFile", cufile_version_});
-        document.path("cufile", native_ ? "GPUDirect Storage"
-                                : forced_
-                                    ? "compatibility mode by CUFILE_FORCE_COMPAT_MODE, no GPUDirect Storage"
-                                    : "compatibility mode, no GPUDirect Storage");
+        document.path("cufile", native_ ? "GPUDirect Storage" : "compatibility mode, no GPUDirect Storage");
         document.path("cufile_properties", properties_);
         document.path("cufile_probe", native_ ? std::string("works with CUFILE_ALLOW_COMPAT_MODE=false")
                                               : "with CUFILE_ALLOW_COMPAT_MODE=false: " + why_not_native_);
@@ -567,22 +584,20 @@ class CudaSides : public GpuSides {
             probe_gds(probing.file("probe"), gpu, {{"CUFILE_ALLOW_COMPAT_MODE", "false"}});
         native_ = straight.works;
         why_not_native_ = straight.why_not;
-        Settings settings;
         if (!native_) {
-            settings = {{"CUFILE_ALLOW_COMPAT_MODE", "true"}};
-            GdsProbe bounced = probe_gds(probing.file("probe"), gpu, settings);
+            const Settings settings = {{"CUFILE_ALLOW_COMPAT_MODE", "true"}};
+            const GdsProbe bounced = probe_gds(probing.file("probe"), gpu, settings);
             if (!bounced.works) {
-                // Where the system tells nothing of its devices (containers without udev), cuFile finds out
-                // no mode.
-                settings.push_back({"CUFILE_FORCE_COMPAT_MODE", "true"});
-                const std::string first = bounced.why_not;
-                bounced = probe_gds(probing.file("probe"), gpu, settings);
-                forced_ = bounced.works;
-                if (!bounced.works) why_no_cufile_ = first;
+                why_no_cufile_ = bounced.why_not;
+                // It asks udev for the device of a file, in any mode, and containers often have no udev.
+                const std::string database = "/run/udev/data";
+                if (access(database.c_str(), R_OK) != 0) {
+                    why_no_cufile_ += "; cuFile asks udev for the device, and there is no " + database;
+                }
+                return nullptr;
             }
-            if (!bounced.works) return nullptr;
+            for (const Setting& one : settings) setenv(one.first.c_str(), one.second.c_str(), 1);
         }
-        for (const Setting& one : settings) setenv(one.first.c_str(), one.second.c_str(), 1);
         const std::shared_ptr<const CuFile> cufile = CuFile::open(why_no_cufile_);
         if (cufile) {
             cufile_version_ = cufile->version();
@@ -593,7 +608,6 @@ class CudaSides : public GpuSides {
 
     tenken::cuda::Gpus gpus_;
     bool native_ = false;
-    bool forced_ = false;
     std::string why_no_cufile_;
     std::string why_not_native_;
     std::string cufile_version_;
