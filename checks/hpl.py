@@ -69,7 +69,8 @@ class Hpl(HplBase):
         n, nb = SIZES[self.size]
         fits = n * n * 8 / 2**30 + BESIDE_GIB <= 0.95 * self.machine.gpu_memory_gib
         if not fits and self.size == "large":
-            self.skip(f"N={n} does not fit into {self.machine.gpu_memory_gib:.0f} GiB; size=full takes what fits")
+            room = f"{self.machine.gpu_memory_gib:.0f} GiB"
+            self.waive(f"not supported by the device: N={n} does not fit into {room}; size=full takes what fits")
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if fits else {})}
         # the library is compared where there is room and time for it
         compare = fits and self.tenken_mode != "quick"
@@ -119,7 +120,7 @@ class HplPublished(HplNode):
     def one_rank_for_each_gpu(self):
         n, p, q = {1: (67200, 2, 1), 2: (96000, 2, 2), 4: (130176, 2, 4), 8: (192000, 2, 8)}[self.nodes_used]
         if self.machine.gpus != 2:
-            self.skip(f"the publication has two GPUs a node, this machine {self.machine.gpus}")
+            self.waive(f"needs two GPUs: the publication has two a node, this machine {self.machine.gpus}")
         self.num_tasks_per_node = 2
         self.num_tasks = 2 * self.nodes_used
         wanted = {"backend": "cuda", "n": str(n), "nb": "384", "grid": f"{p}x{q}"}

@@ -87,7 +87,8 @@ class StencilGpus(StencilBase):
     @run_after("setup")
     def set_problem(self):
         here = self.machine.gpus
-        self.skip_if(here is not None and 1 < here < self.num_gpus, f"needs {self.num_gpus} GPUs, a node has {here}")
+        if here is not None and 1 < here < self.num_gpus:
+            self.waive(f"needs more ranks: {self.num_gpus} GPUs are asked for, a node has {here}")
         self.gpus = self.num_gpus
         slab = self.slab(self.num_gpus)
         self.ask(backend="cuda", exchange="host,p2p", scaling=self.scaling, bt=4, nodes=1, **slab)
@@ -167,10 +168,10 @@ class StencilNodes(StencilRanksBase):
     @run_after("setup")
     def set_problem(self):
         here = self.machine.partition.node.count
-        self.skip_if(here is not None and here < self.num_nodes, f"needs {self.num_nodes} nodes, there are {here}")
-        self.skip_if(
-            self.num_nodes > 2 and self.tenken_mode != "published", "more than two nodes are for --mode published"
-        )
+        if here is not None and here < self.num_nodes:
+            self.waive(f"needs more ranks: {self.num_nodes} nodes are asked for, there are {here}")
+        if self.num_nodes > 2 and self.tenken_mode != "published":
+            self.waive("needs more ranks: more than two nodes are asked for in mode published alone")
         self.num_tasks_per_node = self.gpus or 1
         self.num_tasks = self.num_nodes * self.num_tasks_per_node
         slab = self.slab(self.num_tasks_per_node)

@@ -130,6 +130,16 @@ def failed(message: str, subject: str | None = None) -> Judgement:
     return Judgement(FAIL, (finding,), (finding,), {})
 
 
+def waived(reason: str, subject: str) -> Judgement:
+    """The judgement of what was not run because `subject` cannot do it: a reason of the closed list, a colon, details.
+
+    ValueError for another reason.
+    """
+    if reason.split(":")[0] not in WAIVER_REASONS:
+        raise ValueError(f"{reason!r} is no reason for a waiver; allowed are {', '.join(WAIVER_REASONS)}")
+    return Judgement(WAIVED, (Finding(WAIVED, f"{subject}: {reason}", subject=subject),), (), {})
+
+
 def judge(
     document: Document,
     program: Program,
