@@ -29,17 +29,16 @@ std::unique_ptr<Library> Library::open(std::string& why_not) {
     }
     std::unique_ptr<Library> found(new Library);
     found->handle_ = handle;
-    const bool complete = load(handle, found->get_version, "ncclGetVersion") &&
-                          load(handle, found->get_unique_id, "ncclGetUniqueId") &&
-                          load(handle, found->comm_init_rank, "ncclCommInitRank") &&
-                          load(handle, found->comm_destroy, "ncclCommDestroy") &&
-                          load(handle, found->group_start, "ncclGroupStart") &&
-                          load(handle, found->group_end, "ncclGroupEnd") &&
-                          load(handle, found->all_reduce, "ncclAllReduce") &&
-                          load(handle, found->all_gather, "ncclAllGather") &&
-                          load(handle, found->broadcast, "ncclBroadcast") &&
-                          load(handle, found->error_string, "ncclGetErrorString") &&
-                          load(handle, found->send, "ncclSend") && load(handle, found->receive, "ncclRecv");
+    const bool complete =
+        load(handle, found->get_version, "ncclGetVersion") &&
+        load(handle, found->get_unique_id, "ncclGetUniqueId") &&
+        load(handle, found->comm_init_rank, "ncclCommInitRank") &&
+        load(handle, found->comm_destroy, "ncclCommDestroy") &&
+        load(handle, found->group_start, "ncclGroupStart") &&
+        load(handle, found->group_end, "ncclGroupEnd") && load(handle, found->all_reduce, "ncclAllReduce") &&
+        load(handle, found->all_gather, "ncclAllGather") && load(handle, found->broadcast, "ncclBroadcast") &&
+        load(handle, found->error_string, "ncclGetErrorString") && load(handle, found->send, "ncclSend") &&
+        load(handle, found->receive, "ncclRecv");
     if (complete) return found;
     why_not = name + " is no NCCL from 2.7 on: ncclSend or another function is missing";
     return nullptr;
