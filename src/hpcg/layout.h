@@ -365,7 +365,7 @@ struct Layout {
     double lower_bytes = 0;          ///< values and columns of the places
     double upper_bytes = 0;
     double coarse_bytes = 0;
-    std::int64_t listed_slots = -1;  ///< of all slots those whose columns are listed; -1: all
+    std::int64_t listed_slots = -1;  ///< slots that list their columns; -1: all do
     Array<int> position_of_row;
     Array<int> row_of_position;
     Array<std::int64_t> lower_offsets;

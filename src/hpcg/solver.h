@@ -477,7 +477,6 @@ class Optimised : public Solver<Runner> {
 
     std::vector<std::pair<std::string, std::string>> facts() const override {
         std::string colours;
-        std::string padding;
         double entries = 0;
         double places = 0;
         int clashes = 0;
@@ -487,18 +486,21 @@ class Optimised : public Solver<Runner> {
             colours += (colours.empty() ? "" : ", ") + std::to_string(layout.colours());
             places += static_cast<double>(layout.lower_places + layout.upper_places);
             clashes += layout.clashes;
-            const std::int64_t slots = (layout.lower_places + layout.upper_places) / Runner::height;
-            listed += static_cast<double>(layout.listed_slots < 0 ? slots : layout.listed_slots);
+            listed += static_cast<double>(layout.listed_slots);
         }
         for (const Box& box : this->problem_.boxes) {
             double mine = 1;
             for (int n : box.n) mine *= 3.0 * n - 2;
             entries += mine - box.rows();
         }
-        return {{"colours", colours},
-                {"places_an_entry", std::to_string(places / entries)},
-                {"colour_clashes", std::to_string(clashes)},
-                {"slots_listing_columns", std::to_string(listed * Runner::height / places)}};
+        std::vector<std::pair<std::string, std::string>> facts = {
+            {"colours", colours},
+            {"places_an_entry", std::to_string(places / entries)},
+            {"colour_clashes", std::to_string(clashes)}};
+        if (listed >= 0) {
+            facts.emplace_back("slots_listing_columns", std::to_string(listed * Runner::height / places));
+        }
+        return facts;
     }
 
     const Layout<Runner>& layout(std::size_t level) const { return levels_[level].layout; }
