@@ -57,7 +57,7 @@ def test_one_rank_passes_all_tests_of_validity(run: Callable[..., Outcome], tmp_
 
 
 def test_columns_that_run_and_columns_listed_solve_the_same(run: Callable[..., Outcome]) -> None:
-    """Runs are found where the numbering has a pattern, in the shuffled copy hardly any; bytes are those of each form."""
+    """Runs are found where the numbering has a pattern, in the shuffled copy hardly any."""
     documents = {}
     for columns in ("runs", "listed"):
         outcome = run("hpcg", *QUICK, "--columns", columns, "--shuffled", "on")
