@@ -265,7 +265,7 @@ class StorageMapProgram : public tenken::Program {
         }
         for (const char* method : {"gds", "cufile_compat", "cufile_compat_buffered"}) {
             add(method, 4 * mib, 1);
-            add(method, 16 * mib, 1);
+            if (asked_candidates_ != "few") add(method, 16 * mib, 1);
             add(method, 16 * mib, 8);
         }
         return list;
