@@ -307,10 +307,14 @@ class Duel {
 
     void look(const Times& fresh) {
         std::vector<std::size_t> still;
+        double lowest = bound_;
         for (std::size_t i : open_) {
             const std::vector<double> pairs = pair_ratios(fresh[0], fresh[i]);
-            if (surely_below(pairs, bound_)) missed_ = i;
-            if (median_interval(pairs).low < bound_) still.push_back(i);
+            const Interval interval = median_interval(pairs);
+            if (interval.low < bound_) still.push_back(i);
+            if (interval.median >= lowest || !surely_below(pairs, bound_)) continue;
+            lowest = interval.median;
+            missed_ = i;
         }
         open_ = still;
     }
