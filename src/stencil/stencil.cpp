@@ -331,9 +331,9 @@ class Stencil : public tenken::Program {
 
     /// One slab after the other without neighbours, each in its turn while nobody else computes.
     void measure_alone() {
-        std::vector<int> passes = {1};
+        passes_ = {1};
         if (!on_host() && together_ != 1) {
-            for (int more = 2; more <= gpu_->most_together(problem_); ++more) passes.push_back(more);
+            for (int more = 2; more <= gpu_->most_together(problem_); ++more) passes_.push_back(more);
         }
         double best_rate = 0;
         for (int number = 0; number < plan_.parts; ++number) {
@@ -348,7 +348,7 @@ class Stencil : public tenken::Program {
                     copy_gbs = tenken::order_statistics(copy.samples, copy.direction).median;
                     run_->document.add(copy, tenken::Limit::unknown("it is itself the limit of the stencil"));
                 }
-                for (int together : passes) {
+                for (int together : passes_) {
                     const double rate = measure_one(local, together, copy_gbs);
                     if (together_ == 0 ? rate > best_rate : together == together_)
                         problem_.together = together;
@@ -362,7 +362,7 @@ class Stencil : public tenken::Program {
         problem_.together = std::stoi(ranks_.broadcast(std::to_string(problem_.together)));
         best_alone_ = ranks_.largest({best_rate}).front();
         limit_gcells_ = ranks_.largest({limit_gcells_}).front();
-        run_->document.path("steps_a_pass", problem_.together);
+        run_->document.path("steps_a_pass.alone", problem_.together);
     }
 
     /// @return the median rate in Gcell/s
@@ -425,6 +425,7 @@ class Stencil : public tenken::Program {
     }
 
     void measure_way(const std::string& name) {
+        choose_together(name);
         ranks_.alive("verification, " + name);
         verify(name);
         ranks_.alive("measuring " + name);
@@ -435,15 +436,7 @@ class Stencil : public tenken::Program {
         Parts parts = make_parts(plan, problem_, exchange->memory());
         Solver solver(plan, owners_, parts, exchange.get(), ranks_);
         solver.begin();
-        const double begin = tenken::now_seconds();
-        for (long times = 1;
-             times <= 2 || ranks_.largest({tenken::now_seconds() - begin}).front() < run_->warmup_seconds;
-             ++times) {
-            solver.block(plan.bt);
-            solver.wait();
-            ranks_.alive("warming up " + name);
-            if (times == 2 && die_ != "no") die_here();
-        }
+        warm_up(name, plan, solver, die_ != "no");
         begin_timed();
         time_blocks(name, plan, parts, solver);
         time_total(name, plan, solver);
@@ -452,6 +445,53 @@ class Stencil : public tenken::Program {
         compare_passes(name, plan, parts, solver);
         run_->document.path("exchange." + name, exchange->path());
         solver.end();
+    }
+
+    void warm_up(const std::string& name, const Plan& plan, Solver& solver, bool dies = false) {
+        const double begin = tenken::now_seconds();
+        for (long times = 1;
+             times <= 2 || ranks_.largest({tenken::now_seconds() - begin}).front() < run_->warmup_seconds;
+             ++times) {
+            solver.block(plan.bt);
+            solver.wait();
+            ranks_.alive("warming up " + name);
+            if (times == 2 && dies) die_here();
+        }
+    }
+
+    /// What is fastest on one GPU alone need not be so when all compute: a block takes as long as the slowest
+    /// of them, and kernels near the power cap differ from one moment to the next. So each number of steps a
+    /// pass is tried as it will be measured.
+    void choose_together(const std::string& name) {
+        if (passes_.size() < 2 || together_ != 0) return;
+        constexpr int blocks = 20;
+        std::vector<double> seconds;
+        for (const int together : passes_) {
+            Plan plan = plan_;
+            plan.together = together;
+            plan.spoil = "no";
+            Problem problem = problem_;
+            problem.together = together;
+            const std::unique_ptr<Exchange> exchange = make_exchange(name);
+            Parts parts = make_parts(plan, problem, exchange->memory());
+            Solver solver(plan, owners_, parts, exchange.get(), ranks_);
+            solver.begin();
+            warm_up(name, plan, solver);
+            const double begin = tenken::now_seconds();
+            for (int i = 0; i < blocks; ++i) {
+                solver.block(plan.bt);
+                ranks_.alive("trying " + std::to_string(together) + " steps a pass, " + name);
+            }
+            solver.wait();
+            seconds.push_back(ranks_.largest({tenken::now_seconds() - begin}).front());
+            run_->document.path(
+                "tried." + name + ".steps_a_pass=" + std::to_string(together),
+                tenken::giga_per_second(plan.grid.inner_cells() * plan.bt * blocks, seconds).back());
+            solver.end();
+        }
+        const auto fastest = std::min_element(seconds.begin(), seconds.end());
+        problem_.together = passes_[static_cast<std::size_t>(fastest - seconds.begin())];
+        run_->document.path("steps_a_pass." + name, problem_.together);
     }
 
     /// Large grids have cells that no small one has: the last pass of each kind is compared there.
@@ -708,6 +748,7 @@ class Stencil : public tenken::Program {
     std::vector<std::string> exchanges_;
     Problem problem_;
     Plan plan_;
+    std::vector<int> passes_;  ///< steps a pass that there are kernels for, as asked
     int local_parts_ = 1;
     std::vector<int> owners_;
     tenken::Run* run_ = nullptr;
