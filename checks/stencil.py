@@ -40,8 +40,8 @@ class StencilBase(TenkenCheck):
         """What the program is asked for, and what its document must therefore state."""
         asked = {"points": 27, "precision": "double", "repetitions": 100, "steps": 128, **more}
         self.asked = {**asked, **self.asked}
-        # A GPU at its power cap slows down within a second. An efficiency is a ratio of rates after that; a kernel's own
-        # rate is taken before.
+        # A GPU at its power cap slows down within a second. An efficiency is a ratio of rates after that, a kernel's
+        # own rate is taken before.
         settled = more.get("backend") == "cuda" and more.get("exchange") != "none"
         self.arguments = {**self.asked, "warmup-seconds": 2 if settled else 0.5, **self.arguments}
 

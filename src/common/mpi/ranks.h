@@ -1,13 +1,26 @@
+// Ranks of MPI.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "common/mpi/world.h"
-#include "nccl/ranks.h"
+#include "common/ranks.h"
 
-namespace nccl {
+namespace tenken {
+namespace mpi {
 
-namespace {
-
-class MpiRanks : public Ranks {
+/// @tparam Base tenken::Ranks, or what a program derived from it
+template <typename Base>
+class RanksOf : public Base {
   public:
-    explicit MpiRanks(const std::string& program) : world_(program) {}
+    using State = typename Base::State;
+    using Base::broadcast;
+
+    /// @param program its name, which begins messages
+    explicit RanksOf(const std::string& program) : world_(program) {}
 
     void begin() override { world_.begin(); }
     bool speaks() const override { return world_.speaks(); }
@@ -18,12 +31,12 @@ class MpiRanks : public Ranks {
     }
     void end() override { world_.end(); }
 
-    int process() const override { return world_.rank(); }
-    int processes() const override { return world_.size(); }
-    int local_process() const override { return world_.local_rank(); }
-    int local_processes() const override { return world_.local_size(); }
+    int rank() const override { return world_.rank(); }
+    int size() const override { return world_.size(); }
+    int local_rank() const override { return world_.local_rank(); }
+    int local_size() const override { return world_.local_size(); }
     std::vector<std::string> nodes() const override { return world_.nodes(); }
-    std::string library() const override { return tenken::mpi::World::library(); }
+    std::string library() const override { return World::library(); }
     std::string broadcast(const std::string& bytes) override { return world_.broadcast(bytes); }
     std::vector<std::string> gather(const std::string& mine) override { return world_.gather(mine); }
     std::vector<double> largest(std::vector<double> mine) override { return world_.largest(std::move(mine)); }
@@ -32,13 +45,8 @@ class MpiRanks : public Ranks {
     void set_patience(double seconds) override { world_.set_patience(seconds); }
 
   private:
-    tenken::mpi::World world_;
+    World world_;
 };
 
-}  // namespace
-
-std::unique_ptr<Ranks> make_ranks(const std::string& program) {
-    return std::unique_ptr<Ranks>(tenken::mpi::launched_rank() >= 0 ? new MpiRanks(program) : new Ranks);
-}
-
-}  // namespace nccl
+}  // namespace mpi
+}  // namespace tenken
