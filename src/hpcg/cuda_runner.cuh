@@ -136,7 +136,7 @@ struct Entries {
     int column[unroll];
     double value[unroll];
 
-    __device__ void load(const Loads<caching>& loads, const Gather& gather, int lane, int from) {
+    __device__ void load(const Loads<caching>& loads, const Slices::Gather& gather, int lane, int from) {
         constexpr int height = 32;
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
@@ -146,7 +146,8 @@ struct Entries {
             value[u] = loads.matrix(gather.values + at);
         }
     }
-    __device__ double sum(const Loads<caching>& loads, const Gather& gather, int from, double before) const {
+    __device__ double sum(const Loads<caching>& loads, const Slices::Gather& gather, int from,
+                          double before) const {
 #pragma unroll
         for (int u = 0; u < unroll; ++u) {
             if (from + u < gather.width) before += value[u] * loads.vector(gather.from + column[u]);
@@ -169,7 +170,7 @@ __global__ void __launch_bounds__(256)
     const int slice = !inside ? 0 : order == nullptr ? first + warp : order[warp];
     double sums[Op::gathers];
     Entries<unroll, caching> entries;
-    Gather gather = op.gather(0, slice, height);
+    Slices::Gather gather = op.gather(0, slice, height);
     if (!inside) gather.width = 0;
     entries.load(loads, gather, lane, 0);
     wait_for_last();
@@ -212,6 +213,7 @@ class CudaRunner {
   public:
     template <typename T>
     using Array = GpuMemory<T>;
+    using Matrix = Slices;
     static constexpr int height = 32;
     static constexpr bool one_by_one = false;
     static constexpr bool rows_side_by_side = true;

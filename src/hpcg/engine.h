@@ -28,6 +28,7 @@ struct PhaseBytes {
     double vectors = 0;
     double product = 0;
     double cycle = 0;
+    double matrix = 0;  ///< the finest level's alone, part of `product`
     double total() const { return vectors + product + cycle; }
 };
 

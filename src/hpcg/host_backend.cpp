@@ -14,9 +14,15 @@ class HostBackend : public Backend {
   public:
     std::string name() const override { return "host"; }
 
+    void options(tenken::Arguments& arguments) override {
+        arguments.choice("columns", columns_, {"runs", "listed"},
+                         "host: where the columns of neighbouring rows follow each other, keep the first of "
+                         "them; or list the column of every entry");
+    }
+
     void prepare(const tenken::Arguments&, Ranks& ranks) override {
         local_size_ = static_cast<std::uint64_t>(ranks.local_size());
-        runner_.reset(new HostRunner(ranks));
+        runner_.reset(new HostRunner(ranks, columns_ == "runs"));
     }
 
     std::uint64_t free_bytes() const override { return tenken::available_memory_bytes() / local_size_; }
@@ -56,10 +62,12 @@ class HostBackend : public Backend {
 
     void report(tenken::Document& document, Ranks& ranks) override {
         document.build.backends = {"host"};
+        document.path("columns", columns_);
         if (ranks.size() > 1) document.path("exchange", "mpi, host memory");
     }
 
   private:
+    std::string columns_ = "runs";
     std::uint64_t local_size_ = 1;
     std::unique_ptr<HostRunner> runner_;
     Problem<HostRunner> problem_;

@@ -11,7 +11,9 @@
 #include "common/clock.h"
 #include "common/host_array.h"
 #include "hpcg/engine.h"
+#include "hpcg/lanes.h"
 #include "hpcg/ranks.h"
+#include "hpcg/runs.h"
 #include "hpcg/sweeps.h"
 
 namespace hpcg {
@@ -52,12 +54,16 @@ class HostRunner {
   public:
     template <typename T>
     using Array = HostMemory<T>;
-    /// Rows of a slice: the lanes of the widest vector units.
-    static constexpr int height = 8;
+    using Matrix = RunningSlices;
+    /// Rows of a slice: four registers of the widest vector units. With one the memory was not kept busy.
+    static constexpr int height = 32;
     static constexpr bool one_by_one = true;
     static constexpr bool rows_side_by_side = false;
 
-    explicit HostRunner(Ranks& ranks) : ranks_(ranks) {}
+    /// @param finds_runs whether columns that follow each other are told by the first of them
+    explicit HostRunner(Ranks& ranks, bool finds_runs = true) : ranks_(ranks), finds_runs_(finds_runs) {}
+
+    bool finds_runs() const { return finds_runs_; }
 
     template <typename T>
     Array<T> make(std::size_t size, bool zeroed = true) {
@@ -141,12 +147,17 @@ class HostRunner {
 #pragma omp parallel for schedule(static) if (slices > few / height)
         for (int s = first; s < first + slices; ++s) slice(op, s);
     }
+    template <typename Op>
+    void sweep_listed(const int* list, int slices, const Op& op) {
+#pragma omp parallel for schedule(static) if (slices > few / height)
+        for (int i = 0; i < slices; ++i) slice(op, list[i]);
+    }
 
     void begin_sum() { total_ = 0; }
     /// @param order the slices to take, or null for those from `first` on
     template <typename Op>
     void sweep_sum(int first, int slices, const int* order, const Op& op) {
-        const int of_block = block / height;
+        constexpr int of_block = 16;
         const int blocks = (slices + of_block - 1) / of_block;
         partial_.resize(static_cast<std::size_t>(blocks));
 #pragma omp parallel for schedule(static) if (slices > few / height)
@@ -201,41 +212,75 @@ class HostRunner {
     /// Elements below which one thread is faster than waking the others.
     static constexpr int few = 2048;
     static constexpr int block = 4096;
+    /// Values are asked for when those so many places before are needed: what the processor looks ahead by
+    /// itself ends at the next page.
+    static constexpr int values_ahead = 512;
+    static constexpr int packs = height / lanes;
 
     template <typename Op>
     static double slice(const Op& op, int s) {
-        double sums[Op::gathers][height] = {};
-        for (int which = 0; which < Op::gathers; ++which) {
-            const Gather gather = op.gather(which, s, height);
-            const int* columns = gather.columns;
-            const double* values = gather.values;
-            const double* const from = gather.from;
-            for (int k = 0; k < gather.width; ++k, columns += height, values += height) {
-                // Neighbouring rows often have neighbouring columns; then one load does in the place of
-                // eight.
-                const int first = columns[0];
-                int differences = 0;
-#pragma omp simd reduction(| : differences)
-                for (int l = 0; l < height; ++l) differences |= columns[l] ^ (first + l);
-                if (differences == 0) {
+        double sums[Op::gathers][height];
+        for (int which = 0; which < Op::gathers; ++which) sum_up(op.gather(which, s, height), sums[which]);
+        double parts[height];
 #pragma omp simd
-                    for (int l = 0; l < height; ++l) sums[which][l] += values[l] * from[first + l];
-                } else {
-#pragma omp simd
-                    for (int l = 0; l < height; ++l) sums[which][l] += values[l] * from[columns[l]];
-                }
-            }
-        }
-        double total = 0;
         for (int l = 0; l < height; ++l) {
             double mine[Op::gathers];
             for (int which = 0; which < Op::gathers; ++which) mine[which] = sums[which][l];
-            total += op.finish(s * height + l, mine);
+            parts[l] = op.finish(s * height + l, mine);
         }
+        double total = 0;
+        for (double part : parts) total += part;
         return total;
     }
 
+    static void sum_up(const RunningSlices::Gather& gather, double* sums) {
+        Lanes total[packs];
+        for (Lanes& pack : total) pack = Lanes{};
+        if (gather.firsts == nullptr) {
+            add_listed(gather.columns, gather.values, gather.from, gather.width, total);
+        } else {
+            const int* const firsts = gather.firsts;
+            const double* values = gather.values;
+            for (int k = 0; k < gather.width;) {
+                for (; k < gather.width && firsts[k] >= 0; ++k, values += height) {
+                    const double* const from = gather.from + firsts[k];
+                    for (int pack = 0; pack < packs; ++pack) {
+                        prefetch_for_later(values + values_ahead + pack * lanes);
+                        Lanes value;
+                        Lanes x;
+                        load_lanes(value, values + pack * lanes);
+                        load_lanes(x, from + pack * lanes);
+                        total[pack] += value * x;
+                    }
+                }
+                const int begin = k;
+                while (k < gather.width && firsts[k] < 0) ++k;
+                if (k == begin) break;
+                add_listed(gather.columns + (-1 - std::int64_t{firsts[begin]}) * height, values, gather.from,
+                           k - begin, total);
+                values += (k - begin) * height;
+            }
+        }
+        for (int pack = 0; pack < packs; ++pack) store_lanes(sums + pack * lanes, total[pack]);
+    }
+
+    /// Slots that list their columns.
+    static void add_listed(const int* columns, const double* values, const double* from, int width,
+                           Lanes* total) {
+        for (int k = 0; k < width; ++k) {
+            for (int pack = 0; pack < packs; ++pack, columns += lanes, values += lanes) {
+                prefetch_for_later(values + values_ahead);
+                Lanes value;
+                Lanes x;
+                load_lanes(value, values);
+                gather_lanes(x, from, columns);
+                total[pack] += value * x;
+            }
+        }
+    }
+
     Ranks& ranks_;
+    bool finds_runs_;
     std::vector<double> partial_;
     double total_ = 0;
     double seconds_[phases] = {};

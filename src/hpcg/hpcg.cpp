@@ -93,6 +93,7 @@ class Hpcg : public tenken::Program {
         arguments.integer("ranks", wanted_ranks_, 0, 1000000, "ranks that must be there; 0: any number");
         arguments.real("patience-seconds", patience_seconds_, "s", 1, 36000,
                        "how long a rank waits for the others before it ends the run");
+        host_->options(arguments);
         if (cuda_) cuda_->options(arguments);
         arguments.heading("for tests");
         arguments.choice(
@@ -360,7 +361,6 @@ class Hpcg : public tenken::Program {
     }
 
     tenken::Limit limit_of(double operations, double bytes, double dot_gbs) const {
-        const double matrix = 12 * outcome_.totals[0].entries / ranks_.size();
         const double rows = static_cast<double>(parts_[0].box.rows());
         if (backend_ == cuda_.get() && rows < least_rows_of_limit) {
             return tenken::Limit::unknown("fewer than 192^3 points a GPU: bound by launches, not by memory");
@@ -368,7 +368,7 @@ class Hpcg : public tenken::Program {
         if (backend_->cache_bytes() == 0) {
             return tenken::Limit::unknown("the machine does not tell its last-level cache");
         }
-        if (matrix < 4 * static_cast<double>(backend_->cache_bytes())) {
+        if (bytes_.matrix < 4 * static_cast<double>(backend_->cache_bytes())) {
             return tenken::Limit::unknown("the matrix is smaller than 4 x the last-level cache");
         }
         char basis[160];

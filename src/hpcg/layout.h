@@ -108,9 +108,24 @@ struct CountEntries {
 
 /// One part of the matrix as kernels read it: place k of lane l of slice s is at offsets[s] + k * height + l.
 struct Slices {
+    /// A sum over `width` places of a slice: of value times from[column].
+    struct Gather {
+        const int* columns;
+        const double* values;
+        const double* from;
+        int width;
+    };
+
     const std::int64_t* offsets;
     const int* columns;
     const double* values;
+
+    static Slices of(const std::int64_t* offsets, const int* columns, const double* values, const int*) {
+        return {offsets, columns, values};
+    }
+    SPARSE_EVERYWHERE Gather gather(std::int64_t begin, int width, const double* from, int) const {
+        return {columns + begin, values + begin, from, width};
+    }
 };
 
 /// Slices with a column of another rank.
@@ -347,6 +362,10 @@ struct Layout {
     std::int64_t lower_places = 0;
     std::int64_t upper_places = 0;
     std::int64_t coarse_places = 0;  ///< of the upper ones, those that a post-smoothing sweep reads
+    double lower_bytes = 0;          ///< values and columns of the places
+    double upper_bytes = 0;
+    double coarse_bytes = 0;
+    std::int64_t listed_slots = -1;  ///< slots that list their columns; -1: all do
     Array<int> position_of_row;
     Array<int> row_of_position;
     Array<std::int64_t> lower_offsets;
@@ -354,6 +373,9 @@ struct Layout {
     Array<int> coarse_width;
     Array<int> lower_columns;
     Array<int> upper_columns;
+    /// By slot where columns run, else empty; see runs.h.
+    Array<int> lower_firsts;
+    Array<int> upper_firsts;
     Array<double> lower_values;
     Array<double> upper_values;
     Array<double> diagonal;
@@ -363,8 +385,14 @@ struct Layout {
 
     int colours() const { return static_cast<int>(first_slices.size()) - 1; }
     int slices() const { return first_slices.back(); }
-    Slices lower() const { return {lower_offsets.data(), lower_columns.data(), lower_values.data()}; }
-    Slices upper() const { return {upper_offsets.data(), upper_columns.data(), upper_values.data()}; }
+    typename Runner::Matrix lower() const {
+        return Runner::Matrix::of(lower_offsets.data(), lower_columns.data(), lower_values.data(),
+                                  lower_firsts.data());
+    }
+    typename Runner::Matrix upper() const {
+        return Runner::Matrix::of(upper_offsets.data(), upper_columns.data(), upper_values.data(),
+                                  upper_firsts.data());
+    }
 };
 
 /// Slices in the order in which a product reads them: an equal share of each colour after the other, so that
@@ -443,6 +471,47 @@ typename Runner::template Array<std::int64_t> offsets_of(Runner& runner, const s
         offsets[s + 1] = offsets[s] + width * height;
     }
     return runner.upload(offsets);
+}
+
+/// Fills the slices so that every place has its column.
+template <typename Runner>
+void list_columns(Runner& runner, Layout<Runner>& out, const Sorting& sorting, const double* diagonal) {
+    const int height = Runner::height;
+    const auto slices = static_cast<std::size_t>(out.slices());
+    auto lower_width = runner.template make<int>(slices);
+    out.coarse_width = runner.template make<int>(slices);
+    auto upper_width = runner.template make<int>(slices);
+    auto clashes = runner.template make<int>(1);
+    runner.each(out.positions, CountEntries{sorting, out.row_of_position.data(), height, lower_width.data(),
+                                            out.coarse_width.data(), upper_width.data(), clashes.data()});
+    out.clashes = runner.fetch(clashes.data());
+    const std::vector<int> coarse_widths = runner.download(out.coarse_width.data(), slices);
+    out.lower_offsets = offsets_of(runner, runner.download(lower_width.data(), slices), {}, height);
+    out.upper_offsets =
+        offsets_of(runner, runner.download(upper_width.data(), slices), coarse_widths, height);
+    out.lower_places = runner.fetch(out.lower_offsets.data() + slices);
+    out.upper_places = runner.fetch(out.upper_offsets.data() + slices);
+    for (int width : coarse_widths) out.coarse_places += std::int64_t{width} * height;
+    out.lower_columns = runner.template make<int>(static_cast<std::size_t>(out.lower_places), false);
+    out.lower_values = runner.template make<double>(static_cast<std::size_t>(out.lower_places), false);
+    out.upper_columns = runner.template make<int>(static_cast<std::size_t>(out.upper_places), false);
+    out.upper_values = runner.template make<double>(static_cast<std::size_t>(out.upper_places), false);
+    out.diagonal = runner.template make<double>(static_cast<std::size_t>(out.positions));
+    runner.each(out.positions,
+                FillSlices{sorting, out.row_of_position.data(), out.position_of_row.data(), diagonal, height,
+                           out.positions, out.lower_offsets.data(), out.lower_columns.data(),
+                           out.lower_values.data(), out.upper_offsets.data(), out.coarse_width.data(),
+                           out.upper_columns.data(), out.upper_values.data(), out.diagonal.data()});
+    constexpr double entry = sizeof(double) + sizeof(int);
+    out.lower_bytes = entry * static_cast<double>(out.lower_places);
+    out.coarse_bytes = entry * static_cast<double>(out.coarse_places);
+    out.upper_bytes = entry * static_cast<double>(out.upper_places);
+}
+
+template <typename Runner>
+void fill_matrix(Runner& runner, Layout<Runner>& out, const Sorting& sorting, const double* diagonal,
+                 const Slices*) {
+    list_columns(runner, out, sorting, diagonal);
 }
 
 /// @param coarse_rows rows that the coarser level has too, `coarse_count` of them; null on the coarsest level
@@ -531,35 +600,12 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
                                   out.row_of_position.data()});
 
     const Sorting sorting = {rows, colours.data(), coarse_rows == nullptr ? nullptr : apart.data()};
-    const auto slices = static_cast<std::size_t>(out.slices());
-    auto lower_width = runner.template make<int>(slices);
-    out.coarse_width = runner.template make<int>(slices);
-    auto upper_width = runner.template make<int>(slices);
-    auto clashes = runner.template make<int>(1);
-    runner.each(out.positions, CountEntries{sorting, out.row_of_position.data(), height, lower_width.data(),
-                                            out.coarse_width.data(), upper_width.data(), clashes.data()});
-    out.clashes = runner.fetch(clashes.data());
-    const std::vector<int> coarse_widths = runner.download(out.coarse_width.data(), slices);
-    out.lower_offsets = offsets_of(runner, runner.download(lower_width.data(), slices), {}, height);
-    out.upper_offsets =
-        offsets_of(runner, runner.download(upper_width.data(), slices), coarse_widths, height);
-    out.lower_places = runner.fetch(out.lower_offsets.data() + slices);
-    out.upper_places = runner.fetch(out.upper_offsets.data() + slices);
-    for (int width : coarse_widths) out.coarse_places += std::int64_t{width} * height;
-    out.lower_columns = runner.template make<int>(static_cast<std::size_t>(out.lower_places), false);
-    out.lower_values = runner.template make<double>(static_cast<std::size_t>(out.lower_places), false);
-    out.upper_columns = runner.template make<int>(static_cast<std::size_t>(out.upper_places), false);
-    out.upper_values = runner.template make<double>(static_cast<std::size_t>(out.upper_places), false);
-    out.diagonal = runner.template make<double>(all);
-    runner.each(out.positions,
-                FillSlices{sorting, out.row_of_position.data(), out.position_of_row.data(), diagonal, height,
-                           out.positions, out.lower_offsets.data(), out.lower_columns.data(),
-                           out.lower_values.data(), out.upper_offsets.data(), out.coarse_width.data(),
-                           out.upper_columns.data(), out.upper_values.data(), out.diagonal.data()});
+    fill_matrix(runner, out, sorting, diagonal, static_cast<const typename Runner::Matrix*>(nullptr));
     std::vector<int> order =
         interleave(out.first_slices, std::max(1, out.slices() / out.colours() / slices_of_share));
     out.inner_slices = out.slices();
     if (halo > 0) {
+        const auto slices = static_cast<std::size_t>(out.slices());
         auto outer = runner.template make<unsigned char>(slices);
         runner.each(out.positions, MarkOuter{rows, out.row_of_position.data(), height, outer.data()});
         const std::vector<unsigned char> marks = runner.download(outer.data(), slices);

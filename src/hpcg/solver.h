@@ -373,6 +373,7 @@ class Optimised : public Solver<Runner> {
     using Base::runner_;
     template <typename T>
     using Array = typename Runner::template Array<T>;
+    using Matrix = typename Runner::Matrix;
 
   public:
     /// Lays the problem out anew.
@@ -407,8 +408,8 @@ class Optimised : public Solver<Runner> {
         Level& fine = levels_[0];
         const Halo& halo = this->problem_.levels[0].halo;
         const Layout<Runner>& layout = fine.layout;
-        const Multiply multiply = {layout.lower(), layout.upper(), layout.diagonal.data(), this->p_.data(),
-                                   this->product_.data()};
+        const Multiply<Matrix> multiply = {layout.lower(), layout.upper(), layout.diagonal.data(),
+                                           this->p_.data(), this->product_.data()};
         // Rows that need nothing of other ranks are done while their values come.
         if (halo.points > 0) {
             this->pack(halo, fine.send, fine.buffer, this->p_.data(), nullptr, 1);
@@ -442,7 +443,6 @@ class Optimised : public Solver<Runner> {
     }
 
     PhaseBytes bytes() const override {
-        constexpr double entry = sizeof(double) + sizeof(int);
         constexpr double number = sizeof(double);
         PhaseBytes bytes;
         const auto positions_of = [](const Layout<Runner>& layout) {
@@ -453,47 +453,54 @@ class Optimised : public Solver<Runner> {
         // p: z, p, p; then x, x, p, r, r, A p
         bytes.vectors = 9 * number * all;
         // diagonal, p, A p
-        bytes.product = entry * static_cast<double>(fine.lower_places + fine.upper_places) + 3 * number * all;
+        bytes.matrix = fine.lower_bytes + fine.upper_bytes;
+        bytes.product = bytes.matrix + 3 * number * all;
         for (std::size_t l = 0; l < levels_.size(); ++l) {
             const Layout<Runner>& layout = levels_[l].layout;
             const double rows = positions_of(layout);
-            const double lower = entry * static_cast<double>(layout.lower_places);
-            const double upper = entry * static_cast<double>(layout.upper_places);
+            const double lower = layout.lower_bytes;
+            const double upper = layout.upper_bytes;
             // Forward: r, diagonal, y written and read by later colours; backward: y, diagonal, x likewise,
             // q.
             bytes.cycle += lower + 4 * number * rows + upper + 4 * number * rows;
             if (l + 1 == levels_.size()) continue;
             const double coarse = static_cast<double>(this->problem_.levels[l].coarse_rows);
             // The lower part of coarse points, q once, what is found, and the correction written.
-            bytes.cycle += number * rows + entry * (most_entries_of_row - 1) * coarse + 3 * number * coarse;
+            bytes.cycle += number * rows + levels_[l].restriction.bytes() + 3 * number * coarse;
             // Forward: r, diagonal, q, y' written and read, t, the correction; backward: t, diagonal, x
             // twice.
-            bytes.cycle += number * rows + lower + entry * static_cast<double>(layout.coarse_places) +
-                           6 * number * rows + number * coarse + upper + (l == 0 ? 5 : 4) * number * rows;
+            bytes.cycle += number * rows + lower + layout.coarse_bytes + 6 * number * rows + number * coarse +
+                           upper + (l == 0 ? 5 : 4) * number * rows;
         }
         return bytes;
     }
 
     std::vector<std::pair<std::string, std::string>> facts() const override {
         std::string colours;
-        std::string padding;
         double entries = 0;
         double places = 0;
         int clashes = 0;
+        double listed = 0;
         for (const Level& level : levels_) {
             const Layout<Runner>& layout = level.layout;
             colours += (colours.empty() ? "" : ", ") + std::to_string(layout.colours());
             places += static_cast<double>(layout.lower_places + layout.upper_places);
             clashes += layout.clashes;
+            listed += static_cast<double>(layout.listed_slots);
         }
         for (const Box& box : this->problem_.boxes) {
             double mine = 1;
             for (int n : box.n) mine *= 3.0 * n - 2;
             entries += mine - box.rows();
         }
-        return {{"colours", colours},
-                {"places_an_entry", std::to_string(places / entries)},
-                {"colour_clashes", std::to_string(clashes)}};
+        std::vector<std::pair<std::string, std::string>> facts = {
+            {"colours", colours},
+            {"places_an_entry", std::to_string(places / entries)},
+            {"colour_clashes", std::to_string(clashes)}};
+        if (listed >= 0) {
+            facts.emplace_back("slots_listing_columns", std::to_string(listed * Runner::height / places));
+        }
+        return facts;
     }
 
     const Layout<Runner>& layout(std::size_t level) const { return levels_[level].layout; }
@@ -513,6 +520,7 @@ class Optimised : public Solver<Runner> {
         Array<double> correction;  ///< zero but in coarse points
         Array<int> fine_positions;
         Array<int> coarse_positions;
+        Restriction<Runner> restriction;
         Array<int> send;
         Array<double> buffer;
     };
@@ -548,6 +556,8 @@ class Optimised : public Solver<Runner> {
             level.coarse_positions = runner_.template make<int>(static_cast<std::size_t>(given.coarse_rows));
             runner_.each(given.coarse_rows, CopyInts{levels_[l + 1].layout.position_of_row.data(),
                                                      level.coarse_positions.data()});
+            level.restriction = Restriction<Runner>(runner_, level.layout, level.fine_positions.data(),
+                                                    level.coarse_positions.data(), given.coarse_rows);
         }
         runner_.each(this->elements_, RightHandSide{problem.levels[0].rows, row_of(), this->b_.data()});
         runner_.synchronize();
@@ -575,8 +585,8 @@ class Optimised : public Solver<Runner> {
     void cycle(std::size_t l, const double* r) {
         Level& level = levels_[l];
         const Layout<Runner>& layout = level.layout;
-        const Slices lower = layout.lower();
-        const Slices upper = layout.upper();
+        const Matrix lower = layout.lower();
+        const Matrix upper = layout.upper();
         const double* const diagonal = layout.diagonal.data();
         double* const x = level.x.data();
         double* const y = level.y.data();
@@ -585,19 +595,18 @@ class Optimised : public Solver<Runner> {
         double* const y_of_others = y + layout.positions;
 
         runner_.each(halo.points, FillDoubles{y_of_others, 0});
-        for (int c = 0; c < last; ++c) sweep(layout, c, PreForward{lower, r, diagonal, y});
-        sweep(layout, last, PreForwardLast{lower, r, diagonal, y, x});
+        for (int c = 0; c < last; ++c) sweep(layout, c, PreForward<Matrix>{lower, r, diagonal, y});
+        sweep(layout, last, PreForwardLast<Matrix>{lower, r, diagonal, y, x});
         if (l + 1 == levels_.size()) {
-            for (int c = last; c-- > 0;) sweep(layout, c, PreBackwardAlone{upper, diagonal, y, x});
+            for (int c = last; c-- > 0;) sweep(layout, c, PreBackwardAlone<Matrix>{upper, diagonal, y, x});
             return;
         }
-        for (int c = last; c-- > 0;) sweep(layout, c, PreBackward{upper, diagonal, y, x});
+        for (int c = last; c-- > 0;) sweep(layout, c, PreBackward<Matrix>{upper, diagonal, y, x});
 
         Level& coarse = levels_[l + 1];
         const int coarse_rows = this->problem_.levels[l].coarse_rows;
         this->exchange(halo, level.send, level.buffer, x, nullptr, -1, y_of_others);
-        runner_.each(coarse_rows, Restrict{lower, y, level.fine_positions.data(),
-                                           level.coarse_positions.data(), Runner::height, coarse.r.data()});
+        level.restriction.run(runner_, lower, y, coarse.r.data());
         cycle(l + 1, coarse.r.data());
         runner_.each(coarse_rows, Prolong{coarse.x.data(), level.fine_positions.data(),
                                           level.coarse_positions.data(), level.correction.data()});
@@ -606,11 +615,11 @@ class Optimised : public Solver<Runner> {
         double* const t = level.t.data();
         for (int c = 0; c < last; ++c) {
             sweep(layout, c,
-                  PostForward{lower, upper, layout.coarse_width.data(), level.correction.data(), r, diagonal,
-                              y, t});
+                  PostForward<Matrix>{lower, upper, layout.coarse_width.data(), level.correction.data(), r,
+                                      diagonal, y, t});
         }
-        sweep_sum(l, layout, last, PostForwardLast{lower, y, r, diagonal, x});
-        for (int c = last; c-- > 0;) sweep_sum(l, layout, c, PostBackward{upper, diagonal, t, r, x});
+        sweep_sum(l, layout, last, PostForwardLast<Matrix>{lower, y, r, diagonal, x});
+        for (int c = last; c-- > 0;) sweep_sum(l, layout, c, PostBackward<Matrix>{upper, diagonal, t, r, x});
     }
 
     std::vector<Level> levels_;

@@ -14,27 +14,25 @@
 
 namespace hpcg {
 
-/// A sum over `width` places of a slice: of value times from[column].
-struct Gather {
-    const int* columns;
-    const double* values;
-    const double* from;
-    int width;
-};
+template <typename Matrix>
+using GatherOf = typename Matrix::Gather;
 
-SPARSE_EVERYWHERE inline Gather whole_slice(const Slices& part, const double* from, int slice, int height) {
+/// All places of a slice.
+template <typename Matrix>
+SPARSE_EVERYWHERE GatherOf<Matrix> whole_slice(const Matrix& part, const double* from, int slice,
+                                               int height) {
     const std::int64_t begin = part.offsets[slice];
-    return {part.columns + begin, part.values + begin, from,
-            static_cast<int>((part.offsets[slice + 1] - begin) / height)};
+    return part.gather(begin, static_cast<int>((part.offsets[slice + 1] - begin) / height), from, height);
 }
 
+template <typename Matrix>
 struct PreForward {
     enum { gathers = 1 };
-    Slices lower;
+    Matrix lower;
     const double* r;
     const double* diagonal;
     double* y;
-    SPARSE_EVERYWHERE Gather gather(int, int slice, int height) const {
+    SPARSE_EVERYWHERE GatherOf<Matrix> gather(int, int slice, int height) const {
         return whole_slice(lower, y, slice, height);
     }
     SPARSE_EVERYWHERE double finish(int row, const double* sums) const {
@@ -44,14 +42,15 @@ struct PreForward {
 };
 
 /// The last colour, where U is empty: the backward sweep is done with it too.
+template <typename Matrix>
 struct PreForwardLast {
     enum { gathers = 1 };
-    Slices lower;
+    Matrix lower;
     const double* r;
     const double* diagonal;
     double* y;
     double* x;
-    SPARSE_EVERYWHERE Gather gather(int, int slice, int height) const {
+    SPARSE_EVERYWHERE GatherOf<Matrix> gather(int, int slice, int height) const {
         return whole_slice(lower, y, slice, height);
     }
     SPARSE_EVERYWHERE double finish(int row, const double* sums) const {
@@ -62,13 +61,14 @@ struct PreForwardLast {
 };
 
 /// Leaves x, and q in the place of y.
+template <typename Matrix>
 struct PreBackward {
     enum { gathers = 1 };
-    Slices upper;
+    Matrix upper;
     const double* diagonal;
     double* y;
     double* x;
-    SPARSE_EVERYWHERE Gather gather(int, int slice, int height) const {
+    SPARSE_EVERYWHERE GatherOf<Matrix> gather(int, int slice, int height) const {
         return whole_slice(upper, x, slice, height);
     }
     SPARSE_EVERYWHERE double finish(int row, const double* sums) const {
@@ -80,13 +80,14 @@ struct PreBackward {
 };
 
 /// On the coarsest level, where nothing comes after: x alone, and its part of r x.
+template <typename Matrix>
 struct PreBackwardAlone {
     enum { gathers = 1 };
-    Slices upper;
+    Matrix upper;
     const double* diagonal;
     const double* y;
     double* x;
-    SPARSE_EVERYWHERE Gather gather(int, int slice, int height) const {
+    SPARSE_EVERYWHERE GatherOf<Matrix> gather(int, int slice, int height) const {
         return whole_slice(upper, x, slice, height);
     }
     SPARSE_EVERYWHERE double finish(int row, const double* sums) const {
@@ -96,20 +97,21 @@ struct PreBackwardAlone {
 };
 
 /// Leaves y' in the place of q, and t.
+template <typename Matrix>
 struct PostForward {
     enum { gathers = 2 };
-    Slices lower;
-    Slices upper;
+    Matrix lower;
+    Matrix upper;
     const int* coarse_width;
     const double* correction;  ///< e, zero but in coarse points
     const double* r;
     const double* diagonal;
     double* y;
     double* t;
-    SPARSE_EVERYWHERE Gather gather(int which, int slice, int height) const {
+    SPARSE_EVERYWHERE GatherOf<Matrix> gather(int which, int slice, int height) const {
         if (which == 0) return whole_slice(lower, y, slice, height);
         const std::int64_t begin = upper.offsets[slice];
-        return {upper.columns + begin, upper.values + begin, correction, coarse_width[slice]};
+        return upper.gather(begin, coarse_width[slice], correction, height);
     }
     SPARSE_EVERYWHERE double finish(int row, const double* sums) const {
         const double settled = (r[row] - sums[0]) / diagonal[row];
@@ -120,14 +122,15 @@ struct PostForward {
 };
 
 /// The last colour: U is empty, x' is t.
+template <typename Matrix>
 struct PostForwardLast {
     enum { gathers = 1 };
-    Slices lower;
+    Matrix lower;
     const double* y;
     const double* r;
     const double* diagonal;
     double* x;
-    SPARSE_EVERYWHERE Gather gather(int, int slice, int height) const {
+    SPARSE_EVERYWHERE GatherOf<Matrix> gather(int, int slice, int height) const {
         return whole_slice(lower, y, slice, height);
     }
     SPARSE_EVERYWHERE double finish(int row, const double* sums) const {
@@ -139,14 +142,15 @@ struct PostForwardLast {
 };
 
 /// Gives each row's part of r x'.
+template <typename Matrix>
 struct PostBackward {
     enum { gathers = 1 };
-    Slices upper;
+    Matrix upper;
     const double* diagonal;
     const double* t;
     const double* r;
     double* x;
-    SPARSE_EVERYWHERE Gather gather(int, int slice, int height) const {
+    SPARSE_EVERYWHERE GatherOf<Matrix> gather(int, int slice, int height) const {
         return whole_slice(upper, x, slice, height);
     }
     SPARSE_EVERYWHERE double finish(int row, const double* sums) const {
@@ -157,14 +161,15 @@ struct PostBackward {
 };
 
 /// out = A p, and each row's part of p A p.
+template <typename Matrix>
 struct Multiply {
     enum { gathers = 2 };
-    Slices lower;
-    Slices upper;
+    Matrix lower;
+    Matrix upper;
     const double* diagonal;
     const double* p;
     double* out;
-    SPARSE_EVERYWHERE Gather gather(int which, int slice, int height) const {
+    SPARSE_EVERYWHERE GatherOf<Matrix> gather(int which, int slice, int height) const {
         return whole_slice(which == 0 ? lower : upper, p, slice, height);
     }
     SPARSE_EVERYWHERE double finish(int row, const double* sums) const {
@@ -185,11 +190,52 @@ struct Restrict {
     double* coarse_r;
     SPARSE_EVERYWHERE void operator()(int place) const {
         const int position = fine_positions[place];
-        const Gather row = whole_slice(lower, q, position / height, height);
+        const Slices::Gather row = whole_slice(lower, q, position / height, height);
         std::int64_t at = position % height;
         double sum = 0;
         for (int k = 0; k < row.width; ++k, at += height) sum += row.values[at] * row.from[row.columns[at]];
         coarse_r[coarse_positions[place]] = sum;
+    }
+};
+
+/// Makes the residual of coarse points the right-hand side of the coarser level, a coarse point at a time.
+template <typename Runner, typename Matrix = typename Runner::Matrix>
+class Restriction {
+  public:
+    Restriction() = default;
+    Restriction(Runner&, const Layout<Runner>&, const int* fine_positions, const int* coarse_positions,
+                int coarse_rows)
+        : fine_positions_(fine_positions), coarse_positions_(coarse_positions), coarse_rows_(coarse_rows) {}
+
+    void run(Runner& runner, const Matrix& lower, const double* q, double* coarse_r) const {
+        runner.each(coarse_rows_,
+                    Restrict{lower, q, fine_positions_, coarse_positions_, Runner::height, coarse_r});
+    }
+    /// Of the matrix.
+    double bytes() const {
+        return static_cast<double>(sizeof(double) + sizeof(int)) * (most_entries_of_row - 1) * coarse_rows_;
+    }
+
+  private:
+    const int* fine_positions_ = nullptr;
+    const int* coarse_positions_ = nullptr;
+    int coarse_rows_ = 0;
+};
+
+/// The same by slices: those that hold coarse points.
+template <typename Matrix>
+struct RestrictSlices {
+    enum { gathers = 1 };
+    Matrix lower;
+    const double* q;
+    const int* coarse_of_position;  ///< -1 where there is no coarse point
+    double* coarse_r;
+    SPARSE_EVERYWHERE GatherOf<Matrix> gather(int, int slice, int height) const {
+        return whole_slice(lower, q, slice, height);
+    }
+    SPARSE_EVERYWHERE double finish(int row, const double* sums) const {
+        if (coarse_of_position[row] >= 0) coarse_r[coarse_of_position[row]] = sums[0];
+        return 0;
     }
 };
 

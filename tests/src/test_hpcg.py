@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -55,6 +56,36 @@ def test_one_rank_passes_all_tests_of_validity(run: Callable[..., Outcome], tmp_
     assert read.number("Linear System Information::Number of Nonzero Terms") == 46**3
 
 
+def test_columns_that_run_and_columns_listed_solve_the_same(run: Callable[..., Outcome]) -> None:
+    """Runs are found where the numbering has a pattern, in the shuffled copy hardly any."""
+    documents = {}
+    for columns in ("runs", "listed"):
+        outcome = run("hpcg", *QUICK, "--columns", columns, "--shuffled", "on")
+        assert outcome.code == 0 and outcome.document is not None, outcome.stdout
+        documents[columns] = outcome.document
+        assert outcome.document["path"]["columns"] == columns
+    runs, listed = documents["runs"]["path"], documents["listed"]["path"]
+    assert float(runs["slots_listing_columns"]) < 0.05 and float(runs["shuffled.slots_listing_columns"]) > 0.9
+    assert "slots_listing_columns" not in listed
+    assert runs["bytes_of_iteration.vectors"] == listed["bytes_of_iteration.vectors"]
+    for phase in ("product", "cycle"):
+        assert runs[f"bytes_of_iteration.{phase}"] < 0.8 * listed[f"bytes_of_iteration.{phase}"]
+    assert runs["reference_residual"] == listed["reference_residual"]
+    assert values(documents["runs"])["iterations"] == values(documents["listed"])["iterations"]
+
+
+@pytest.mark.parametrize("columns", ["runs", "listed"])
+def test_the_number_of_threads_changes_no_bit(run: Callable[..., Outcome], columns: str) -> None:
+    errors = set()
+    for threads in ("1", "2", "3"):
+        environment = {**os.environ, "OMP_NUM_THREADS": threads}
+        outcome = run("hpcg", *QUICK, "--nx", "32", "--columns", columns, env=environment)
+        assert outcome.code == 0 and outcome.document is not None, outcome.stdout
+        checks = outcome.document["verification"]["checks"]
+        errors.add((outcome.document["path"]["worst_error"], *(check["error"] for check in checks)))
+    assert len(errors) == 1
+
+
 def test_metrics_are_those_of_metrics_yaml(run: Callable[..., Outcome]) -> None:
     yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
     declared = yaml.load((ROOT / "src" / "hpcg" / "metrics.yaml").read_text())["metrics"]
@@ -100,6 +131,7 @@ def test_an_invalid_run_is_invalid_in_the_report_too(run: Callable[..., Outcome]
         (("--nx", "16", "--npx", "2", "--npy", "1", "--npz", "1"), "--npx '2': allowed is three numbers whose product"),
         (("--nx", "1024"), "--nx '1024': allowed is a grid that fits: asked "),
         (("--backend", "cuda"), "--backend 'cuda': allowed is host"),
+        (("--columns", "some"), "--columns 'some': allowed is runs, listed"),
     ],
 )
 def test_a_wrong_argument_is_named(run: Callable[..., Outcome], arguments: tuple[str, ...], message: str) -> None:

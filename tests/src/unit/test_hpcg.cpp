@@ -11,13 +11,13 @@ namespace {
 
 using namespace hpcg;
 
-/// The host, doing things as a GPU does: fronts in place of rows in turn, rows side by side, slices of 32.
+/// The host, doing things as a GPU does: fronts in place of rows in turn, rows side by side, all columns
+/// listed.
 class LikeGpu : public HostRunner {
   public:
-    static constexpr int height = 8;
     static constexpr bool one_by_one = false;
     static constexpr bool rows_side_by_side = true;
-    explicit LikeGpu(Ranks& ranks) : HostRunner(ranks) {}
+    explicit LikeGpu(Ranks& ranks) : HostRunner(ranks, false) {}
 };
 
 constexpr int side = 16;
@@ -248,6 +248,101 @@ TEST(the_optimised_cycle_is_the_one_of_the_definition) {
         double squares = 0;
         for (double value : z) squares += value * value;
         CHECK(std::fabs(solver->dot(Vector::second, Vector::second) - squares) < 1e-10 * squares);
+    }
+}
+
+namespace {
+
+/// What a part of a slice comes to: row by row, against a vector whose element i is i + 1.
+template <int height>
+std::vector<double> sums_of(const SlotPlan<height>& plan, int first_listed, int position) {
+    const auto size = static_cast<std::size_t>(height);
+    std::vector<int> firsts(static_cast<std::size_t>(plan.width()));
+    std::vector<double> values(firsts.size() * size, std::nan(""));
+    std::vector<int> columns(static_cast<std::size_t>(plan.listed()) * size, -1);
+    plan.write(firsts.data(), values.data(), columns.data(), first_listed, position);
+    std::vector<double> sums(size, 0);
+    for (std::size_t k = 0; k < firsts.size(); ++k) {
+        for (std::size_t lane = 0; lane < size; ++lane) {
+            const int column =
+                firsts[k] >= 0
+                    ? firsts[k] + static_cast<int>(lane)
+                    : columns[static_cast<std::size_t>(-1 - firsts[k] - first_listed) * size + lane];
+            sums[lane] += values[k * size + lane] * (column + 1);
+        }
+    }
+    return sums;
+}
+
+}  // namespace
+
+TEST(columns_that_follow_each_other_share_a_slot) {
+    SlotPlan<4> plan(100);
+    for (int lane = 0; lane < 4; ++lane) plan.add(lane, 10 + lane, 2);
+    for (int lane = 1; lane < 4; ++lane) plan.add(lane, 50 + lane, 3);  // row 0 has none
+    plan.choose();
+    CHECK(plan.runs() == 2 && plan.listed() == 0);
+    CHECK((sums_of(plan, 7, 20) == std::vector<double>{22, 24 + 156, 26 + 159, 28 + 162}));
+}
+
+TEST(columns_that_do_not_are_listed) {
+    SlotPlan<4> plan(100);
+    const int columns[] = {90, 3, 41, 41};
+    for (int lane = 0; lane < 4; ++lane) {
+        plan.add(lane, columns[lane], 1);
+        plan.add(lane, 10 + lane, 2);
+    }
+    plan.add(2, 12, 5);  // named twice
+    plan.add(1, 77, 1);
+    plan.choose();
+    CHECK(plan.runs() == 1 && plan.listed() == 2);
+    CHECK((sums_of(plan, 7, 20) == std::vector<double>{91 + 22, 4 + 24 + 78, 42 + 26 + 65, 42 + 28}));
+}
+
+TEST(a_run_never_leaves_the_vector) {
+    for (const int offset : {-1, 0, 92, 93}) {
+        SlotPlan<8> plan(100);
+        double wanted = 0;
+        for (int lane = 1; lane < 7; ++lane) {
+            plan.add(lane, offset + lane, 1);
+            wanted += offset + lane + 1;
+        }
+        plan.choose();
+        CHECK(plan.runs() == (offset == 0 || offset == 92 ? 1 : 0) && plan.width() == 1);
+        double found = 0;
+        for (double sum : sums_of(plan, 0, 20)) found += sum;
+        CHECK(found == wanted);
+    }
+}
+
+TEST(slots_hold_the_matrix_whatever_its_numbering) {
+    Ranks ranks;
+    HostRunner host(ranks);
+    HostRunner lists(ranks, false);
+    const auto given = small_problem(host);
+    const auto mixed = shuffled(host, given, 3);
+    for (const Problem<HostRunner>* problem : {&given, &mixed}) {
+        const auto runs = Optimised<HostRunner>::make_from(host, *problem, false);
+        const auto listed = Optimised<HostRunner>::make_from(lists, *problem, false);
+        const Layout<HostRunner>& layout = runs->layout(0);
+        CHECK(listed->layout(0).listed_slots < 0);
+        const std::int64_t slots = (layout.lower_places + layout.upper_places) / HostRunner::height;
+        if (problem == &given) CHECK(layout.listed_slots < slots / 20);
+        if (problem == &mixed) CHECK(layout.listed_slots > slots / 2);
+        CHECK(problem == &mixed || runs->bytes().total() < 0.8 * listed->bytes().total());
+        for (auto* solver : {runs.get(), listed.get()}) {
+            solver->fill_random(Vector::first, 5);
+            solver->product_of(Vector::first, Vector::second);
+        }
+        for (std::uint64_t seed = 6; seed < 9; ++seed) {
+            double found[2];
+            for (int which = 0; which < 2; ++which) {
+                auto& solver = which == 0 ? *runs : *listed;
+                solver.fill_random(Vector::third, seed);
+                found[which] = solver.dot(Vector::second, Vector::third);
+            }
+            CHECK(std::fabs(found[0] - found[1]) < 1e-12 * std::fabs(found[1]));
+        }
     }
 }
 
