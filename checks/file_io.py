@@ -19,19 +19,20 @@ _FIND_HDF5 = """if [ -z "$TENKEN_HDF5" ]; then for python in $(type -ap python3)
   [ -n "$TENKEN_HDF5" ] && break
 done; [ -r "$TENKEN_HDF5" ] && export TENKEN_HDF5 || unset TENKEN_HDF5; fi"""
 
-#: Where a published figure ends, and what a mode measures: the largest snapshot, factor, seconds for each size.
+#: Where a published figure ends, and what a mode measures: the largest snapshot, factor, seconds for each size and
+#: seconds for what these leave open.
 SNAPSHOTS = {
-    "quick": (1_048_576, 64, 1),
-    "acceptance": (67_108_864, 16, 4),
-    "nightly": (4_194_304, 4, 2),
-    "published": (67_108_864, 4, 10),
+    "quick": (1_048_576, 64, 1, 0.5),
+    "acceptance": (67_108_864, 16, 4, 8),
+    "nightly": (4_194_304, 4, 2, 3),
+    "published": (67_108_864, 4, 10, 10),
 }
-#: The largest size of a map, factor, ways, seconds for each size and situation.
+#: The largest size of a map, factor, ways, seconds for each size and situation and seconds for what these leave open.
 MAPS = {
-    "quick": ("16Mi", 64, "few", 0.2),
-    "acceptance": ("1Gi", 16, "all", 1),
-    "nightly": ("256Mi", 16, "few", 1),
-    "published": ("4Gi", 4, "all", 4),
+    "quick": ("16Mi", 64, "few", 0.2, 0.5),
+    "acceptance": ("1Gi", 16, "all", 1, 8),
+    "nightly": ("256Mi", 16, "few", 0.5, 5),
+    "published": ("4Gi", 4, "all", 4, 20),
 }
 
 
@@ -69,13 +70,19 @@ class SnapshotBase(FileCheck):
 
     @run_after("setup")
     def set_sizes(self):
-        most, factor, seconds = SNAPSHOTS[self.tenken_mode]
+        most, factor, seconds, decide = SNAPSHOTS[self.tenken_mode]
         most = min(most, self.most_particles)
-        self.arguments = {"most-particles": most, "factor": factor, "seconds": seconds, **self.arguments}
+        self.arguments = {
+            "most-particles": most,
+            "factor": factor,
+            "seconds": seconds,
+            "decide-seconds": decide,
+            **self.arguments,
+        }
         self.asked = {"least_particles": 16384, "most_particles": most, **self.asked}
 
     def relations(self, result: Document) -> list[Finding]:
-        return [*super().relations(result), *file_relations.slow_layouts(result)]
+        return file_relations.decisive([*super().relations(result), *file_relations.slow_layouts(result)])
 
 
 @rfm.simple_test
@@ -83,7 +90,8 @@ class SnapshotHost(SnapshotBase):
     """Snapshots from and to host memory."""
 
     descr = "N-body snapshots in HDF5, host memory"
-    arguments = {"backend": "host"}
+    # the layouts are not held against each other here
+    arguments = {"backend": "host", "decide-seconds": 0}
     asked = {"backend": "host"}
     # a laptop need not have the 8 GB that the published range takes
     most_particles = 4_194_304
@@ -123,12 +131,13 @@ class MapBase(FileCheck):
 
     @run_after("setup")
     def set_sizes(self):
-        most, factor, ways, seconds = MAPS[self.tenken_mode]
+        most, factor, ways, seconds, decide = MAPS[self.tenken_mode]
         self.arguments = {
             "most-bytes": most,
             "factor": factor,
             "candidates": ways,
             "seconds": seconds,
+            "decide-seconds": decide,
             **self.arguments,
             "use-map": "storage.map",
         }
@@ -142,7 +151,9 @@ class MapBase(FileCheck):
 
     def relations(self, result: Document) -> list[Finding]:
         found = [*super().relations(result), *file_relations.slow_reads(result)]
-        return found if self.tenken_mode == "quick" else [*found, *file_relations.bad_choices(result)]
+        if self.tenken_mode != "quick":
+            found += file_relations.bad_choices(result)
+        return file_relations.decisive(found)
 
 
 @rfm.simple_test

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tenken.document import Document, MetricValue
-from tenken.verdict import FAIL, Finding
+from tenken.verdict import FAIL, INVALID, Finding
 
 #: The hyperslab layout, packed by a kernel of the GPU, reaches so much of the layout as it is, by the same method.
 OF_ASIS = 0.90
@@ -18,6 +19,11 @@ OF_ASIS = 0.90
 OF_BEST = 0.95
 #: A cached file reaches the GPU at so much of the slower of the link and the same threads without the GPU.
 OF_SLOWER_HALF = 0.80
+#: The median of the pairs lies beyond either end of the interval that is told with this probability.
+OPEN = 0.005
+#: A failure is proven when it lies beyond the bound with less than this: many ways, sizes and looks have a chance to be
+#: beyond it by luck.
+SURELY = 0.00005
 
 
 def _short(document: Document, metric: MetricValue, text: str, bound: float) -> Finding:
@@ -27,21 +33,45 @@ def _short(document: Document, metric: MetricValue, text: str, bound: float) -> 
     return Finding(FAIL, message, metric.id, where, metric.value, metric.unit, bound, (bound - metric.value) / bound)
 
 
-def surely_at_most(samples: Sequence[float]) -> float:
-    """The upper end of the 95 % confidence interval of the median, by order statistics (normal approximation).
+def interval(samples: Sequence[float], beyond: float) -> tuple[float, float]:
+    """Where the median lies, by signs alone: beyond either end with a probability of at most `beyond` (exact binomial).
 
-    Files share their device with whatever else runs: a median of few rounds below a bound proves nothing by itself.
+    Of so few samples that this cannot be the least and the largest.
     """
     ordered = sorted(samples)
-    rank = math.ceil(len(ordered) / 2 + 1.96 * math.sqrt(len(ordered)) / 2)
-    return ordered[min(rank, len(ordered) - 1)]
+    count = len(ordered)
+    tail, each = 0, 0
+    while 2 * (each + 1) <= count:
+        tail += math.comb(count, each)
+        if tail > beyond * 2**count:
+            break
+        each += 1
+    from_end = max(each, 1) - 1
+    return ordered[from_end], ordered[count - 1 - from_end]
+
+
+def surely_below(samples: Sequence[float], bound: float) -> bool:
+    """Whether the median surely is below a bound. Fewer than fifteen samples never are enough."""
+    return 0.5 ** len(samples) <= SURELY and interval(samples, SURELY)[1] < bound
 
 
 def _behind(document: Document, metric: MetricValue, bound: float, what: str) -> list[Finding]:
-    most = surely_at_most(metric.samples)
-    if metric.value >= bound or most >= bound:
+    """Nothing where the median of the pairs reaches the bound. Else a failure where they prove that the true one does
+    not, and an invalid measurement where their noise leaves it open: that is no proof, but no pass either.
+    """
+    if metric.value >= bound:
         return []
-    return [_short(document, metric, f"{what} (in {metric.count} rounds, surely at most {most:.3g})", bound)]
+    low, high = interval(metric.samples, OPEN)
+    rounds = f"in {metric.count} rounds, with 99 % confidence {low:.3g} to {high:.3g}"
+    if surely_below(metric.samples, bound):
+        return [_short(document, metric, f"{what} ({rounds})", bound)]
+    found = _short(document, metric, f"undecided, the disk is too noisy for so few rounds ({rounds})", bound)
+    return [replace(found, verdict=INVALID)]
+
+
+def decisive(findings: list[Finding]) -> list[Finding]:
+    """What is proven stands, whatever noise has left open beside it."""
+    return [finding for finding in findings if finding.verdict == FAIL] or findings
 
 
 def slow_layouts(document: Document) -> list[Finding]:

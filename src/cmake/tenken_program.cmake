@@ -1,9 +1,9 @@
 # tenken_program(NAME SOURCES ... [CUDA_SOURCES ...] [OPENACC_SOURCES ...] [MPI_SOURCES ...]
-#                [LIBRARIES ...] [USES CUDA] [NEEDS CUDA|MPI ...])
+#                [LIBRARIES ...] [USES CUDA|MPI ...] [NEEDS CUDA|MPI ...])
 #
 # Defines the program NAME, built into bin/ and installed there. The sources of a back end are added only where
 # its option is on (TENKEN_CUDA, TENKEN_OPENACC, TENKEN_MPI); the others then see TENKEN_HAVE_CUDA and so on.
-# USES CUDA is for a program whose GPU part is all in common/cuda: it has no CUDA source of its own.
+# USES is for a program whose part for CUDA or MPI is all in common/: it has no such source of its own.
 # A program that is nothing without a back end says NEEDS and is left out where the option is off.
 function(tenken_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
@@ -30,8 +30,9 @@ function(tenken_program name)
     target_link_libraries(${name} PRIVATE tenken_common_cuda)
     target_compile_definitions(${name} PRIVATE TENKEN_HAVE_CUDA=1)
   endif()
-  if(TENKEN_MPI AND (arg_MPI_SOURCES OR "MPI" IN_LIST arg_NEEDS))
+  if(TENKEN_MPI AND (arg_MPI_SOURCES OR "MPI" IN_LIST arg_NEEDS OR "MPI" IN_LIST arg_USES))
     target_link_libraries(${name} PRIVATE tenken_common_mpi)
+    target_compile_definitions(${name} PRIVATE TENKEN_HAVE_MPI=1)
   endif()
   if(TENKEN_OPENACC AND arg_OPENACC_SOURCES)
     set_source_files_properties(${arg_OPENACC_SOURCES} PROPERTIES COMPILE_OPTIONS "${TENKEN_OPENACC_FLAGS}")

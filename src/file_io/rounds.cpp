@@ -1,9 +1,12 @@
 #include "file_io/rounds.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <numeric>
 #include <random>
 #include <stdexcept>
+#include <utility>
 
 #include "common/clock.h"
 #include "common/statistics.h"
@@ -23,20 +26,131 @@ std::vector<double> half(const std::vector<double>& values, std::size_t from) {
     return part;
 }
 
+/// Pairs of a comparison before it is looked at: the fewest whose least and largest make an interval of 99 %.
+constexpr long fewest_pairs = 8;
+/// Rivals of a way, likely ones first, that further rounds are made of.
+constexpr std::size_t most_rivals = 4;
+
+bool is_look(long round) {
+    long look = fewest_pairs;
+    while (look < round) look += look / 2;
+    return look == round;
+}
+
+/// Brings those of one group together, in the order of the first of each.
+void gather(std::vector<std::size_t>& order, const std::vector<std::size_t>& groups) {
+    std::vector<std::size_t> place(groups.size(), order.size());
+    for (std::size_t i = order.size(); i-- > 0;) place[groups[order[i]]] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t i, std::size_t j) { return place[groups[i]] < place[groups[j]]; });
+}
+
+bool contains(const std::vector<std::size_t>& ways, std::size_t way) {
+    return std::find(ways.begin(), ways.end(), way) != ways.end();
+}
+
+/// The ways in the order of their medians.
+std::vector<std::size_t> by_median(const Times& times, std::vector<std::size_t> ways) {
+    std::sort(ways.begin(), ways.end(),
+              [&](std::size_t i, std::size_t j) { return median_of(times[i]) < median_of(times[j]); });
+    return ways;
+}
+
+/// Of these ways, which have been through the same rounds, the one with the lowest median, and behind it
+/// those that may be faster by more than `tie`, likely ones first; none when there is no such rival.
+std::vector<std::size_t> may_be_faster(const Times& times, const std::vector<std::size_t>& ways, double tie) {
+    const std::vector<std::size_t> ordered = by_median(times, ways);
+    std::vector<std::size_t> on;
+    for (std::size_t i : ordered) {
+        if (i == ordered.front() ||
+            median_interval(pair_ratios(times[ordered.front()], times[i])).low < 1 - tie) {
+            on.push_back(i);
+        }
+    }
+    if (on.size() < 2) on.clear();
+    return on;
+}
+
+/// The ways that did not drop out: those with the most rounds.
+std::vector<std::size_t> survivors(const Times& times) {
+    std::size_t most = 0;
+    for (const std::vector<double>& one : times) most = std::max(most, one.size());
+    std::vector<std::size_t> ways;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        if (times[i].size() == most) ways.push_back(i);
+    }
+    return ways;
+}
+
+/// One more round of each way that dropped out: three bad rounds behind each other can have one cause, which
+/// is gone later. @return those that are now as fast as wanted
+std::vector<std::size_t> second_look(Times& times, const Once& one,
+                                     const std::function<bool(double)>& wanted) {
+    const std::vector<std::size_t> alive = survivors(times);
+    std::vector<std::size_t> back;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        if (contains(alive, i)) continue;
+        const double seconds = one(i, 1);
+        times[i].push_back(seconds);
+        if (wanted(seconds)) back.push_back(i);
+    }
+    return back;
+}
+
 }  // namespace
 
-std::vector<std::vector<double>> run_rounds(std::size_t count, const Rounds& rounds,
-                                            const std::function<double(std::size_t, long)>& one) {
-    std::vector<std::vector<double>> seconds(count);
+Interval median_interval(std::vector<double> samples, double beyond) {
+    Interval interval;
+    interval.median = median_of(samples);
+    std::sort(samples.begin(), samples.end());
+    const std::size_t n = samples.size();
+    // The k-th from each side, k as large as leaves so little of a fair coin's tosses beyond each.
+    const double count = static_cast<double>(n);
+    double part = 0;
+    std::size_t k = 0;
+    while (2 * (k + 1) <= n) {
+        const double tosses = static_cast<double>(k);
+        part += std::exp(std::lgamma(count + 1) - std::lgamma(tosses + 1) - std::lgamma(count - tosses + 1) -
+                         count * std::log(2.0));
+        if (part > beyond) break;
+        ++k;
+    }
+    const std::size_t from_end = std::max<std::size_t>(k, 1) - 1;
+    interval.low = samples[from_end];
+    interval.high = samples[n - 1 - from_end];
+    return interval;
+}
+
+bool surely_below(const std::vector<double>& samples, double bound) {
+    // Fewer samples have no interval of this confidence.
+    return std::pow(0.5, static_cast<double>(samples.size())) <= surely &&
+           median_interval(samples, surely).high < bound;
+}
+
+std::vector<double> pair_ratios(const std::vector<double>& one, const std::vector<double>& other) {
+    std::vector<double> ratios(std::min(one.size(), other.size()));
+    for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] = other[i] / one[i];
+    return ratios;
+}
+
+Times run_rounds(std::size_t count, const Rounds& rounds, const Once& one) {
+    Times seconds(count);
     std::vector<std::size_t> alive(count);
     std::iota(alive.begin(), alive.end(), std::size_t{0});
     std::mt19937 order(rounds.seed);
-    for (std::size_t i : alive) one(i, 0);
+    if (rounds.warm_up) {
+        for (std::size_t i : alive) one(i, 0);
+    }
     const double begin = tenken::now_seconds();
     for (long round = 1; round <= rounds.most; ++round) {
         if (round > rounds.least && tenken::now_seconds() - begin > rounds.seconds) break;
         std::shuffle(alive.begin(), alive.end(), order);
+        if (!rounds.groups.empty()) gather(alive, rounds.groups);
         for (std::size_t i : alive) seconds[i].push_back(one(i, round));
+        if (rounds.retain && is_look(round)) {
+            alive = rounds.retain(seconds, alive);
+            if (alive.empty()) break;
+        }
         if (round < 3 || rounds.keep <= 0) continue;
         double lowest = median_of(seconds[alive.front()]);
         for (std::size_t i : alive) lowest = std::min(lowest, median_of(seconds[i]));
@@ -52,16 +166,270 @@ std::vector<std::vector<double>> run_rounds(std::size_t count, const Rounds& rou
     return seconds;
 }
 
-std::size_t choose_lowest(const std::vector<double>& medians, std::size_t preferred, double tie) {
-    if (medians.empty()) throw std::invalid_argument("choose_lowest: nothing to choose from");
-    const double most = *std::min_element(medians.begin(), medians.end()) * (1 + tie);
-    if (preferred < medians.size() && medians[preferred] <= most) return preferred;
-    return static_cast<std::size_t>(
-        std::find_if(medians.begin(), medians.end(), [&](double m) { return m <= most; }) - medians.begin());
+Finalists find_fastest(Times& times, double tie, const Deciding& limit, const Once& one) {
+    Finalists finalists;
+    const std::vector<std::size_t> alive = survivors(times);
+    const std::size_t leader = by_median(times, alive).front();
+    const double behind = median_of(times[leader]) / Rounds().keep;
+    std::vector<std::size_t> open = may_be_faster(times, alive, tie);
+    open.resize(std::min(open.size(), 1 + most_rivals));
+    const std::vector<std::size_t> back =
+        second_look(times, one, [&](double seconds) { return seconds < behind; });
+    if (open.empty() && back.empty()) {
+        finalists.ways = alive;
+        for (std::size_t way : alive) finalists.times.push_back(times[way]);
+        return finalists;
+    }
+    if (open.empty()) open.push_back(leader);
+    Times& final = finalists.times;
+    for (std::size_t way : open) final.push_back(times[way]);
+    if (!back.empty()) {
+        open.insert(open.end(), back.begin(), back.end());
+        final.assign(open.size(), {});
+    }
+    std::vector<std::size_t> on(open.size());
+    std::iota(on.begin(), on.end(), std::size_t{0});
+    Rounds rounds;
+    rounds.warm_up = false;
+    rounds.least = back.empty() ? 0 : fewest_pairs;
+    rounds.most = std::max(limit.most, rounds.least);
+    rounds.seconds = limit.seconds;
+    rounds.seed = limit.seed;
+    rounds.keep = 0;
+    rounds.retain = [&](const Times&, const std::vector<std::size_t>&) {
+        const std::vector<std::size_t> still = may_be_faster(final, on, tie);
+        if (!still.empty()) on = still;
+        return still;
+    };
+    run_rounds(open.size(), rounds, [&](std::size_t i, long round) {
+        const double seconds = one(open[i], round);
+        times[open[i]].push_back(seconds);
+        final[i].push_back(seconds);
+        return seconds;
+    });
+    // Of those that stayed to the end.
+    Times stayed;
+    for (std::size_t i : on) {
+        finalists.ways.push_back(open[i]);
+        stayed.push_back(final[i]);
+    }
+    finalists.times = stayed;
+    return finalists;
 }
 
-std::vector<double> against_best(const std::vector<double>& one,
-                                 const std::vector<std::vector<double>>& others) {
+std::size_t choose_fastest(const Finalists& finalists, std::size_t preferred, double tie) {
+    const std::vector<std::size_t>& ways = finalists.ways;
+    if (ways.empty()) throw std::invalid_argument("choose_fastest: nothing to choose from");
+    std::vector<Interval> intervals;
+    for (const std::vector<double>& one : finalists.times) intervals.push_back(median_interval(one));
+    double most = intervals.front().median;
+    for (const Interval& one : intervals) most = std::min(most, one.median);
+    most *= 1 + tie;
+    std::size_t best = ways.size();
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+        if (intervals[i].median > most) continue;
+        if (ways[i] == preferred) return preferred;
+        if (best == ways.size() || intervals[i].high < intervals[best].high) best = i;
+    }
+    return ways[best];
+}
+
+namespace {
+
+/// A chosen way and some rivals in rounds of their own.
+class Duel {
+  public:
+    /// @param ways the chosen one first
+    Duel(const std::vector<std::size_t>& ways, double bound) : ways_(ways), bound_(bound) {
+        for (std::size_t i = 1; i < ways.size(); ++i) open_.push_back(i);
+    }
+
+    /// @return the rounds that were made
+    long fight(const Deciding& limit, const Once& one) {
+        Rounds rounds;
+        rounds.warm_up = false;
+        rounds.least = fewest_pairs;
+        rounds.most = std::max(limit.most, fewest_pairs);
+        rounds.seconds = limit.seconds;
+        rounds.seed = limit.seed;
+        rounds.keep = 0;
+        rounds.retain = [&](const Times& fresh, const std::vector<std::size_t>&) {
+            look(fresh);
+            std::vector<std::size_t> on;
+            if (missed_ != 0 || open_.empty()) return on;
+            on = open_;
+            on.push_back(0);
+            return on;
+        };
+        times_ =
+            run_rounds(ways_.size(), rounds, [&](std::size_t i, long round) { return one(ways_[i], round); });
+        if (missed_ == 0) look(times_);  // the limit may lie between two looks
+        return static_cast<long>(times_[0].size());
+    }
+
+    /// What is known now, where it is worse than what was known before.
+    void enter(Judgement& judgement) const {
+        typedef Judgement::Outcome Outcome;
+        std::vector<std::size_t> those = open_;
+        if (missed_ != 0) {
+            those = {missed_};
+        } else if (open_.empty()) {
+            for (std::size_t i = 1; i < ways_.size(); ++i) those.push_back(i);
+        }
+        const auto median = [&](std::size_t i) { return median_interval(ratios(i)).median; };
+        const std::size_t nearest = *std::min_element(
+            those.begin(), those.end(), [&](std::size_t i, std::size_t j) { return median(i) < median(j); });
+        std::vector<double> found = ratios(nearest);
+        if (missed_ == 0 && open_.size() > 1) {
+            Times left;
+            for (std::size_t i : open_) left.push_back(times_[i]);
+            found = against_best(times_[0], left);
+        }
+        judgement.left += missed_ != 0 ? 0 : open_.size();
+        const bool worse = judgement.ratios.empty() ||
+                           median_interval(found).median < median_interval(judgement.ratios).median;
+        const bool known = missed_ == 0 && !surely_below(found, bound_);
+        if (!known) {
+            judgement.outcome = Outcome::missed;
+        } else if (!open_.empty()) {
+            // Rivals that are open say more than those that were held before.
+            if (judgement.outcome == Outcome::undecided && !worse) return;
+            judgement.outcome = Outcome::undecided;
+        } else if (judgement.outcome == Outcome::undecided || !worse) {
+            return;
+        }
+        judgement.ratios = found;
+        judgement.rival = ways_[nearest];
+    }
+
+  private:
+    std::vector<double> ratios(std::size_t i) const { return pair_ratios(times_[0], times_[i]); }
+
+    void look(const Times& fresh) {
+        std::vector<std::size_t> still;
+        double lowest = bound_;
+        for (std::size_t i : open_) {
+            const std::vector<double> pairs = pair_ratios(fresh[0], fresh[i]);
+            const Interval interval = median_interval(pairs);
+            if (interval.low < bound_) still.push_back(i);
+            if (interval.median >= lowest || !surely_below(pairs, bound_)) continue;
+            lowest = interval.median;
+            missed_ = i;
+        }
+        open_ = still;
+    }
+
+    std::vector<std::size_t> ways_;
+    double bound_;
+    std::vector<std::size_t> open_;  ///< positions in ways_ of rivals that are undecided
+    std::size_t missed_ = 0;         ///< position of the one that won; 0: none
+    Times times_;
+};
+
+}  // namespace
+
+Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Deciding& limit,
+                       const Once& one) {
+    Judgement judgement;
+    // What dropped out is slower than one that did not, unless a second look says otherwise.
+    std::vector<std::size_t> rivals = survivors(times);
+    const double of_chosen = median_of(times[chosen]);
+    const std::vector<std::size_t> back =
+        second_look(times, one, [&](double seconds) { return seconds < bound * of_chosen; });
+    rivals.erase(std::remove(rivals.begin(), rivals.end(), chosen), rivals.end());
+    if (rivals.empty()) {
+        for (std::size_t i = 0; i < times.size(); ++i) {
+            if (i != chosen) rivals.push_back(i);
+        }
+    }
+    std::vector<std::pair<double, std::size_t>> suspects;  // by the ratio that the rounds in hand give
+    for (std::size_t i : rivals) {
+        const std::vector<double> ratios = pair_ratios(times[chosen], times[i]);
+        const Interval interval = median_interval(ratios);
+        if (interval.low < bound && !contains(back, i)) suspects.emplace_back(interval.median, i);
+        if (!judgement.ratios.empty() && interval.median >= judgement.interval.median) continue;
+        judgement.outcome = Judgement::Outcome::held;
+        judgement.rival = i;
+        judgement.ratios = ratios;
+        judgement.interval = interval;
+    }
+    for (std::size_t i : back) {
+        if (i != chosen) suspects.emplace_back(times[i].back() / of_chosen, i);
+    }
+    if (suspects.empty()) return judgement;  // all are surely no faster, or there is none
+    std::sort(suspects.begin(), suspects.end());
+    judgement.rivals = suspects.size();
+    judgement.outcome = Judgement::Outcome::held;
+    judgement.ratios.clear();
+    const double end = tenken::now_seconds() + limit.seconds;
+    long rounds_left = limit.most;
+    for (std::size_t from = 0; from < suspects.size(); from += most_rivals) {
+        std::vector<std::size_t> ways = {chosen};
+        for (std::size_t i = from; i < std::min(from + most_rivals, suspects.size()); ++i) {
+            ways.push_back(suspects[i].second);
+        }
+        if (from > 0 && (tenken::now_seconds() > end || rounds_left <= 0)) {
+            // No time is left for these: what is known of them are the rounds in hand.
+            judgement.left += suspects.size() - from;
+            judgement.outcome = Judgement::Outcome::undecided;
+            if (suspects[from].first < bound && suspects[from].first < median_of(judgement.ratios)) {
+                judgement.rival = ways[1];
+                judgement.ratios = pair_ratios(times[chosen], times[ways[1]]);
+            }
+            break;
+        }
+        Deciding rest = limit;
+        rest.seconds = end - tenken::now_seconds();
+        rest.most = rounds_left;
+        Duel duel(ways, bound);
+        rounds_left -= duel.fight(rest, one);
+        duel.enter(judgement);
+        if (judgement.outcome == Judgement::Outcome::missed) break;
+    }
+    judgement.interval = median_interval(judgement.ratios);
+    return judgement;
+}
+
+std::vector<Pair> decide_pairs(Times& times, const std::vector<Pair>& pairs, double bound,
+                               const Deciding& limit, const Once& one) {
+    const auto is_open = [&](const Pair& pair) {
+        const std::vector<double> ratios = pair_ratios(times[pair.one], times[pair.other]);
+        return median_interval(ratios).low < bound && !surely_below(ratios, bound);
+    };
+    std::vector<Pair> open;
+    std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(open), is_open);
+    if (open.empty()) return open;
+    std::vector<std::size_t> ways;
+    Rounds rounds;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+        ways.push_back(open[i].one);
+        ways.push_back(open[i].other);
+        rounds.groups.insert(rounds.groups.end(), 2, i);
+    }
+    rounds.warm_up = false;
+    rounds.least = 0;
+    rounds.most = limit.most;
+    rounds.seconds = limit.seconds;
+    rounds.seed = limit.seed;
+    rounds.keep = 0;
+    rounds.retain = [&](const Times&, const std::vector<std::size_t>& alive) {
+        std::vector<std::size_t> on;
+        for (std::size_t i : alive) {
+            if (is_open(open[i / 2])) on.push_back(i);
+        }
+        return on;
+    };
+    run_rounds(ways.size(), rounds, [&](std::size_t i, long round) {
+        const double seconds = one(ways[i], round);
+        times[ways[i]].push_back(seconds);
+        return seconds;
+    });
+    open.erase(std::remove_if(open.begin(), open.end(), [&](const Pair& pair) { return !is_open(pair); }),
+               open.end());
+    return open;
+}
+
+std::vector<double> against_best(const std::vector<double>& one, const Times& others) {
     std::size_t rounds = one.size();
     const bool some_left = std::any_of(others.begin(), others.end(), [&](const std::vector<double>& other) {
         return other.size() >= one.size();

@@ -1,6 +1,7 @@
 #include "file_io/scratch.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,6 +30,13 @@ RunFolder::~RunFolder() {
         closedir(folder);
     }
     rmdir(path_.c_str());
+}
+
+void RunFolder::settle() const {
+    const int folder = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return;
+    fsync(folder);  // a file system that cannot has nothing to settle
+    close(folder);
 }
 
 ScratchFile::ScratchFile(const std::string& path)

@@ -22,6 +22,9 @@ class RunFolder {
     const std::string& path() const { return path_; }
     /// The path of a file in it.
     std::string file(const std::string& name) const { return path_ + "/" + name; }
+    /// Waits until the device knows what was created and removed here: a journal, and blocks that are given
+    /// back to the device (mount option discard), must not be paid for by the next fsync().
+    void settle() const;
 
   private:
     std::string path_;

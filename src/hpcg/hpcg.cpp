@@ -28,7 +28,7 @@ std::unique_ptr<Backend> make_cuda_backend() {
 }
 #endif
 #ifndef TENKEN_HAVE_MPI
-std::unique_ptr<Ranks> make_ranks() {
+std::unique_ptr<Ranks> launched_ranks() {
     return std::unique_ptr<Ranks>(new Ranks);
 }
 #endif
@@ -492,7 +492,7 @@ class Hpcg : public tenken::Program {
 }  // namespace hpcg
 
 int main(int argc, char** argv) {
-    const std::unique_ptr<hpcg::Ranks> ranks = hpcg::make_ranks();
+    const std::unique_ptr<hpcg::Ranks> ranks = hpcg::launched_ranks();
     hpcg::Hpcg program(*ranks);
     return tenken::run_program(program, argc, argv, *ranks);
 }

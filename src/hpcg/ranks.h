@@ -2,32 +2,15 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "common/team.h"
+#include "common/ranks.h"
 #include "hpcg/grid.h"
 
 namespace hpcg {
 
 /// One process alone; MPI's ranks derive from it.
-class Ranks : public tenken::Team {
+class Ranks : public tenken::Ranks {
   public:
-    virtual int rank() const { return 0; }
-    virtual int size() const { return 1; }
-    /// The place of this process among those of its node.
-    virtual int local_rank() const { return 0; }
-    virtual int local_size() const { return 1; }
-    virtual std::vector<std::string> nodes() const { return {}; }
-    /// What the MPI says of itself; empty without.
-    virtual std::string library() const { return ""; }
-    virtual std::string broadcast(const std::string& bytes) { return bytes; }
-    virtual std::vector<std::string> gather(const std::string& mine) { return {mine}; }
-    virtual std::vector<double> largest(std::vector<double> mine) { return mine; }
-    virtual void barrier() {}
-    virtual void alive(const std::string& doing) { (void)doing; }
-    virtual void set_patience(double seconds) { (void)seconds; }
-
     /// Sums numbers over all ranks, in place; MPI must be able to reach them.
     virtual void sum(double* numbers, int count) {
         (void)numbers;
@@ -43,6 +26,6 @@ class Ranks : public tenken::Team {
 };
 
 /// Those of MPI when a launcher of MPI has started this process, else this process alone.
-std::unique_ptr<Ranks> make_ranks();
+std::unique_ptr<Ranks> launched_ranks();
 
 }  // namespace hpcg

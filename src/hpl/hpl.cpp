@@ -20,7 +20,7 @@
 namespace hpl {
 
 #ifndef TENKEN_HAVE_MPI
-std::unique_ptr<Ranks> make_ranks() {
+std::unique_ptr<Ranks> launched_ranks() {
     return std::unique_ptr<Ranks>(new Ranks);
 }
 #endif
@@ -624,7 +624,7 @@ class Hpl : public tenken::Program {
 }  // namespace hpl
 
 int main(int argc, char** argv) {
-    const std::unique_ptr<hpl::Ranks> ranks = hpl::make_ranks();
+    const std::unique_ptr<hpl::Ranks> ranks = hpl::launched_ranks();
     hpl::Hpl program(*ranks);
     return tenken::run_program(program, argc, argv, *ranks);
 }

@@ -1,26 +1,16 @@
 // The processes that share the matrix: this one alone, or the ranks of MPI in a grid.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "common/team.h"
+#include "common/ranks.h"
 
 namespace hpl {
 
-class Ranks : public tenken::Team {
+class Ranks : public tenken::Ranks {
   public:
-    virtual int rank() const { return 0; }
-    virtual int size() const { return 1; }
-    virtual int local_rank() const { return 0; }
-    virtual int local_size() const { return 1; }
-    virtual std::vector<std::string> nodes() const { return {}; }
-    virtual std::string library() const { return ""; }
-    /// Says that work goes on; silence ends a run whose other ranks have died.
-    virtual void alive(const std::string& doing) { (void)doing; }
-    virtual void set_patience(double seconds) { (void)seconds; }
+    using tenken::Ranks::broadcast;
 
     /// Deals the ranks out over P x Q: to row r % P and column r / P, or row by row.
     virtual void make_grid(int p, int q, bool by_rows) {
@@ -33,7 +23,6 @@ class Ranks : public tenken::Team {
     /// The rank at a place of the grid.
     int at(int row, int column) const { return by_rows_ ? row * q_ + column : column * p_ + row; }
 
-    virtual void barrier() {}
     virtual void broadcast(void* data, std::size_t bytes, int root) {
         (void)data;
         (void)bytes;
@@ -48,10 +37,6 @@ class Ranks : public tenken::Team {
         (void)data;
         (void)count;
     }
-    /// The largest of all ranks', element by element, in every rank.
-    virtual std::vector<double> largest(std::vector<double> mine) { return mine; }
-    virtual std::vector<std::string> gather(const std::string& mine) { return {mine}; }
-    virtual std::string broadcast(const std::string& text) { return text; }
 
   protected:
     void place(int rank, int p, int q, bool by_rows) {
@@ -71,6 +56,6 @@ class Ranks : public tenken::Team {
 };
 
 /// Those of MPI when a launcher of MPI has started this process, else this process alone.
-std::unique_ptr<Ranks> make_ranks();
+std::unique_ptr<Ranks> launched_ranks();
 
 }  // namespace hpl

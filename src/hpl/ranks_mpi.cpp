@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "common/mpi/world.h"
+#include "common/mpi/ranks.h"
 #include "hpl/ranks.h"
 
 namespace hpl {
@@ -10,30 +10,18 @@ namespace {
 /// MPI counts in ints.
 constexpr std::size_t most_bytes = std::size_t{1} << 30;
 
-class MpiRanks : public Ranks {
+class MpiRanks : public tenken::mpi::RanksOf<Ranks> {
   public:
-    void begin() override { world_.begin(); }
-    bool speaks() const override { return world_.speaks(); }
-    State agree(const State& mine) override { return world_.agree(mine); }
-    void abandon(const std::string& what) override { world_.abandon(what); }
-    void set_last_will(std::function<void(const std::string&)> will) override {
-        world_.set_last_will(std::move(will));
-    }
+    using RanksOf::broadcast;
+
+    MpiRanks() : RanksOf("hpl") {}
+
     void end() override {
         for (MPI_Comm* const one : {&row_ranks_, &column_ranks_}) {
             if (*one != MPI_COMM_NULL) MPI_Comm_free(one);
         }
-        world_.end();
+        RanksOf::end();
     }
-
-    int rank() const override { return world_.rank(); }
-    int size() const override { return world_.size(); }
-    int local_rank() const override { return world_.local_rank(); }
-    int local_size() const override { return world_.local_size(); }
-    std::vector<std::string> nodes() const override { return world_.nodes(); }
-    std::string library() const override { return tenken::mpi::World::library(); }
-    void alive(const std::string& doing) override { world_.alive(doing); }
-    void set_patience(double seconds) override { world_.set_patience(seconds); }
 
     void make_grid(int p, int q, bool by_rows) override {
         place(rank(), p, q, by_rows);
@@ -46,8 +34,6 @@ class MpiRanks : public Ranks {
             TENKEN_MPI(MPI_Comm_set_errhandler(one, MPI_ERRORS_RETURN));
     }
 
-    void barrier() override { world_.barrier(); }
-
     void broadcast(void* data, std::size_t bytes, int root) override {
         for (std::size_t at = 0; at < bytes; at += most_bytes) {
             TENKEN_MPI(MPI_Bcast(static_cast<char*>(data) + at,
@@ -59,10 +45,6 @@ class MpiRanks : public Ranks {
     void sum_in_row(double* data, std::size_t count) override { sum(data, count, row_ranks_); }
     void sum_in_column(double* data, std::size_t count) override { sum(data, count, column_ranks_); }
 
-    std::vector<double> largest(std::vector<double> mine) override { return world_.largest(std::move(mine)); }
-    std::vector<std::string> gather(const std::string& mine) override { return world_.gather(mine); }
-    std::string broadcast(const std::string& text) override { return world_.broadcast(text); }
-
   private:
     static void sum(double* data, std::size_t count, MPI_Comm ranks) {
         constexpr std::size_t most = most_bytes / sizeof(double);
@@ -72,14 +54,13 @@ class MpiRanks : public Ranks {
         }
     }
 
-    tenken::mpi::World world_{"hpl"};
     MPI_Comm row_ranks_ = MPI_COMM_NULL;
     MPI_Comm column_ranks_ = MPI_COMM_NULL;
 };
 
 }  // namespace
 
-std::unique_ptr<Ranks> make_ranks() {
+std::unique_ptr<Ranks> launched_ranks() {
     return std::unique_ptr<Ranks>(tenken::mpi::launched_rank() >= 0 ? new MpiRanks : new Ranks);
 }
 

@@ -8,19 +8,13 @@
 
 #include "common/clock.h"
 #include "common/cuda/devices.h"
+#include "common/launched.h"
 #include "common/links.h"
 #include "common/placement.h"
 #include "common/program.h"
-#include "nccl/ranks.h"
 #include "nccl/ring.h"
 
 namespace nccl {
-
-#ifndef TENKEN_HAVE_MPI
-std::unique_ptr<Ranks> make_ranks(const std::string&) {
-    return std::unique_ptr<Ranks>(new Ranks);
-}
-#endif
 
 namespace {
 
@@ -36,7 +30,7 @@ constexpr double least_seconds = 100e-6;
 
 class NcclProgram : public tenken::Program {
   public:
-    explicit NcclProgram(Ranks& ranks) : ranks_(ranks) {}
+    explicit NcclProgram(tenken::Ranks& ranks) : ranks_(ranks) {}
 
     std::string name() const override { return "nccl"; }
     std::string purpose() const override {
@@ -60,13 +54,13 @@ class NcclProgram : public tenken::Program {
         library_ = Library::open(why_not);
         if (!library_) throw tenken::Waived(tenken::Waiver::library_missing, why_not);
         gpus_.prepare(arguments);
-        const bool apart = ranks_.processes() > 1;
+        const bool apart = ranks_.size() > 1;
         if (apart) {
-            members_ = {static_cast<std::size_t>(ranks_.local_process()) % gpus_.size()};
+            members_ = {static_cast<std::size_t>(ranks_.local_rank()) % gpus_.size()};
         } else {
             for (std::size_t i = 0; i < gpus_.size(); ++i) members_.push_back(i);
         }
-        total_ = apart ? ranks_.processes() : static_cast<int>(gpus_.size());
+        total_ = apart ? ranks_.size() : static_cast<int>(gpus_.size());
         if (total_ < 2) {
             throw tenken::Waived(tenken::Waiver::needs_two_gpus, "1 GPU is selected or here");
         }
@@ -85,11 +79,11 @@ class NcclProgram : public tenken::Program {
     void measure(tenken::Run& run) override {
         know_each_other();
         UniqueId id{};
-        if (ranks_.process() == 0) library_->check(library_->get_unique_id(&id), "get_unique_id");
+        if (ranks_.rank() == 0) library_->check(library_->get_unique_id(&id), "get_unique_id");
         const std::string bytes = ranks_.broadcast(std::string(id.bytes, sizeof id.bytes));
         std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
         ranks_.alive("joining NCCL");
-        const int first = ranks_.processes() > 1 ? ranks_.process() : 0;
+        const int first = ranks_.size() > 1 ? ranks_.rank() : 0;
         ring_.reset(new Ring(*library_, gpus_, members_, id, first, total_, most_bytes_));
         const tenken::Limit limit = link_limit();
         double warmup_seconds = run.warmup_seconds;
@@ -109,7 +103,7 @@ class NcclProgram : public tenken::Program {
         document.build.libraries.emplace_back("NCCL", library_->version());
         if (!ranks_.library().empty()) document.build.mpi = ranks_.library();
         document.placement = tenken::find_placement();
-        document.placement.ranks = ranks_.processes();
+        document.placement.ranks = ranks_.size();
         document.placement.nodes = ranks_.nodes();
         document.path("gpus", total_);
         const char* const nvls = std::getenv("NCCL_NVLS_ENABLE");
@@ -149,8 +143,7 @@ class NcclProgram : public tenken::Program {
 
     /// What the links of one GPU can send: known where all GPUs are of this process.
     tenken::Limit link_limit() {
-        if (ranks_.processes() > 1)
-            return tenken::Limit::unknown("what joins the GPUs of all ranks is not told");
+        if (ranks_.size() > 1) return tenken::Limit::unknown("what joins the GPUs of all ranks is not told");
         std::string why_not;
         const std::shared_ptr<const tenken::Nvml> nvml = tenken::Nvml::open(why_not);
         std::vector<tenken::LinkedGpu> linked;
@@ -220,7 +213,7 @@ class NcclProgram : public tenken::Program {
         run.document.add(metric, tenken::Limit::unknown("the least time of a collective is not told"));
     }
 
-    Ranks& ranks_;
+    tenken::Ranks& ranks_;
     tenken::cuda::Gpus gpus_;
     std::string asked_ = "all";
     std::uint64_t least_bytes_ = std::uint64_t{1} << 10;
@@ -238,7 +231,7 @@ class NcclProgram : public tenken::Program {
 }  // namespace nccl
 
 int main(int argc, char** argv) {
-    const std::unique_ptr<nccl::Ranks> ranks = nccl::make_ranks("nccl");
+    const std::unique_ptr<tenken::Ranks> ranks = tenken::launched_ranks("nccl");
     nccl::NcclProgram program(*ranks);
     return tenken::run_program(program, argc, argv, *ranks);
 }

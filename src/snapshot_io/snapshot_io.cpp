@@ -51,6 +51,12 @@ Driver driver_of(const std::string& method) {
     return method == "hdf5_direct" ? Driver::direct : method == "hdf5_gds" ? Driver::gds : Driver::sec2;
 }
 
+/// What the hyperslab layout must reach of the layout as it is; checks/file_relations.py holds it against the
+/// same.
+constexpr double layout_bound = 0.9;
+/// From so many bytes on a written snapshot is settled before the next way's turn.
+constexpr std::uint64_t settled_from = std::uint64_t{1} << 20;
+
 /// One way of writing and reading a snapshot: what run_rounds() compares.
 struct Way {
     Layout layout;
@@ -105,6 +111,9 @@ class SnapshotIo : public tenken::Program {
         arguments.flag("cold", cold_, "files to be read are taken out of the page cache before");
         arguments.real("seconds", seconds_, "s", 0, 3600,
                        "timed at most for each number of particles, all ways together; 5 rounds in any case");
+        arguments.real("decide-seconds", decide_seconds_, "s", 0, 3600,
+                       "further rounds at most for each number of particles: of methods of which it is open "
+                       "whether the hyperslab layout reaches 0.9 of the layout as it is");
         arguments.text(
             "keep", keep_, "NAME",
             "keep the largest snapshot that was read, in the last of the layouts, in --path under this name");
@@ -275,6 +284,17 @@ class SnapshotIo : public tenken::Program {
                 if (reads_) ways.push_back({layout, method, false});
             }
         }
+        std::vector<file_io::Pair> pairs;
+        std::vector<std::size_t> groups(ways.size());
+        for (std::size_t i = 0; i < ways.size(); ++i) {
+            groups[i] = i;
+            for (std::size_t j = 0; j < i; ++j) {
+                if (ways[j].method != ways[i].method || ways[j].write != ways[i].write) continue;
+                const bool packed = ways[i].layout == Layout::hyperslab;
+                pairs.push_back({packed ? i : j, packed ? j : i});
+                groups[i] = j;
+            }
+        }
         if (ways.empty()) throw tenken::Waived(tenken::Waiver::library_missing, "no method is left");
         movers_.clear();
         for (const std::string& method : usable) {
@@ -292,18 +312,28 @@ class SnapshotIo : public tenken::Program {
         rounds.seconds = seconds_;
         rounds.keep = 0;  // all of them are wanted, however slow
         rounds.seed = static_cast<std::uint32_t>(n);
+        rounds.groups = groups;  // the layouts of a method beside each other
         cached_least_ = 1;
         cold_most_ = 0;
         side.begin_timed();
-        file_io::run_rounds(ways.size(), rounds, [&](std::size_t i, long round) {
+        const file_io::Once once = [&](std::size_t i, long round) {
             const Parts one =
                 ways[i].write ? write(side, ways[i], round == 0) : read(side, ways[i], round == 0);
+            // What a write leaves to the device is not to be paid for by the next way.
+            if (ways[i].write && n * file_io::particle_bytes >= settled_from) folder.settle();
             if (round > 0) parts[i].push_back(one);
             return one.data + one.sync;
-        });
+        };
+        file_io::Times times = file_io::run_rounds(ways.size(), rounds, once);
+        file_io::Deciding limit;
+        limit.seconds = decide_seconds_;
+        limit.seed = rounds.seed + 1;
+        const std::vector<file_io::Pair> open =
+            file_io::decide_pairs(times, pairs, layout_bound, limit, once);
         side.end_timed();
         movers_.clear();
         report(side, ways, parts);
+        tell_open(side, ways, times, open);
         if (!keep_.empty() && n == sizes_.back() && run_->document.status() == tenken::Status::ok)
             keep(sources);
     }
@@ -588,6 +618,22 @@ class SnapshotIo : public tenken::Program {
         }
     }
 
+    /// The methods that noise left open, for the reader of the document.
+    void tell_open(Side& side, const std::vector<Way>& ways, const file_io::Times& times,
+                   const std::vector<file_io::Pair>& open) {
+        if (open.empty()) return;
+        std::ostringstream text;
+        text.precision(3);
+        for (const file_io::Pair& pair : open) {
+            const std::vector<double> ratios = file_io::pair_ratios(times[pair.one], times[pair.other]);
+            const file_io::Interval interval = file_io::median_interval(ratios);
+            text << (text.tellp() > 0 ? "; " : "") << (ways[pair.one].write ? "write" : "read") << " by "
+                 << ways[pair.one].method << " " << interval.median << " (" << interval.low << " to "
+                 << interval.high << ") in " << ratios.size() << " pairs";
+        }
+        run_->document.path("layouts_open.n" + std::to_string(particles_) + "." + side.name(), text.str());
+    }
+
     tenken::Metric metric(Side& side, const std::string& name, const Way& way) const {
         tenken::Metric one;
         one.name = name;
@@ -613,6 +659,7 @@ class SnapshotIo : public tenken::Program {
     bool synced_ = false;
     bool cold_ = false;
     double seconds_ = 5;
+    double decide_seconds_ = 5;
     std::string keep_;
     bool cut_file_ = false;
 

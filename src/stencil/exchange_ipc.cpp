@@ -14,7 +14,7 @@ using tenken::cuda::CurrentGpu;
 
 class IpcExchange : public Exchange {
   public:
-    IpcExchange(nccl::Ranks& ranks, Wires& wires)
+    IpcExchange(tenken::Ranks& ranks, Wires& wires)
         : ranks_(ranks), wires_(wires), between_nodes_(make_staged_exchange(wires)) {}
     ~IpcExchange() override { disconnect(); }
 
@@ -105,7 +105,7 @@ class IpcExchange : public Exchange {
         wires_.swap(out, in);
     }
 
-    nccl::Ranks& ranks_;
+    tenken::Ranks& ranks_;
     Wires& wires_;
     std::unique_ptr<Exchange> between_nodes_;
     GpuPart* part_ = nullptr;
@@ -116,7 +116,7 @@ class IpcExchange : public Exchange {
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_ipc_exchange(nccl::Ranks& ranks, Wires& wires) {
+std::unique_ptr<Exchange> make_ipc_exchange(tenken::Ranks& ranks, Wires& wires) {
     return std::unique_ptr<Exchange>(new IpcExchange(ranks, wires));
 }
 

@@ -14,7 +14,7 @@ using tenken::cuda::CurrentGpu;
 
 class NcclExchange : public Exchange {
   public:
-    NcclExchange(const nccl::Library& library, nccl::Ranks& ranks, int all)
+    NcclExchange(const nccl::Library& library, tenken::Ranks& ranks, int all)
         : library_(library), ranks_(ranks), all_(all) {}
     ~NcclExchange() override {
         for (nccl::Comm comm : comms_) library_.comm_destroy(comm);
@@ -24,7 +24,7 @@ class NcclExchange : public Exchange {
         parts_ = &parts;
         if (!comms_.empty()) return;
         nccl::UniqueId id{};
-        if (ranks_.process() == 0) TENKEN_NCCL(get_unique_id(&id));
+        if (ranks_.rank() == 0) TENKEN_NCCL(get_unique_id(&id));
         const std::string bytes = ranks_.broadcast(std::string(id.bytes, sizeof id.bytes));
         std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
         comms_.resize(parts.size());
@@ -55,7 +55,7 @@ class NcclExchange : public Exchange {
 
   private:
     const nccl::Library& library_;
-    nccl::Ranks& ranks_;
+    tenken::Ranks& ranks_;
     int all_;
     Parts* parts_ = nullptr;
     std::vector<nccl::Comm> comms_;
@@ -63,7 +63,7 @@ class NcclExchange : public Exchange {
 
 }  // namespace
 
-std::unique_ptr<Exchange> make_nccl_exchange(const nccl::Library& library, nccl::Ranks& ranks, int parts) {
+std::unique_ptr<Exchange> make_nccl_exchange(const nccl::Library& library, tenken::Ranks& ranks, int parts) {
     return std::unique_ptr<Exchange>(new NcclExchange(library, ranks, parts));
 }
 

@@ -23,7 +23,7 @@ class Session {
     const Nvshmem* library() const { return library_.get(); }
     const std::string& why_not() const { return why_not_; }
 
-    void begin(nccl::Ranks& ranks, std::size_t heap_bytes) {
+    void begin(tenken::Ranks& ranks, std::size_t heap_bytes) {
         if (begun_) return;
         // What a user has set stays.
         setenv("NVSHMEM_SYMMETRIC_SIZE", std::to_string(heap_bytes + (std::size_t{256} << 20)).c_str(), 0);
@@ -33,7 +33,7 @@ class Session {
         setenv("NVSHMEM_DISABLE_NVLS", "1", 0);  // multicast serves collectives, and there are none
         Nvshmem::UniqueId id{};
         id.version = (1 << 16) + static_cast<int>(sizeof id);
-        if (ranks.process() == 0) check(library_->get_unique_id(&id), "nvshmemx_get_uniqueid");
+        if (ranks.rank() == 0) check(library_->get_unique_id(&id), "nvshmemx_get_uniqueid");
         const std::string all = ranks.broadcast(std::string(reinterpret_cast<const char*>(&id), sizeof id));
         all.copy(reinterpret_cast<char*>(&id), sizeof id);
         Nvshmem::InitAttributes attributes{};
@@ -41,7 +41,7 @@ class Session {
         attributes.arguments.version = (1 << 16) + static_cast<int>(sizeof attributes.arguments);
         attributes.arguments.unique_id.version =
             (1 << 16) + static_cast<int>(sizeof attributes.arguments.unique_id);
-        check(library_->set_unique_id(ranks.process(), ranks.processes(), &id, &attributes),
+        check(library_->set_unique_id(ranks.rank(), ranks.size(), &id, &attributes),
               "nvshmemx_set_attr_uniqueid_args");
         check(library_->init(Nvshmem::with_unique_id, &attributes), "nvshmemx_hostlib_init_attr");
         begun_ = true;
@@ -62,7 +62,7 @@ class Session {
 
 class NvshmemExchange : public Exchange {
   public:
-    NvshmemExchange(nccl::Ranks& ranks, std::size_t heap_bytes) : library_(*Session::get().library()) {
+    NvshmemExchange(tenken::Ranks& ranks, std::size_t heap_bytes) : library_(*Session::get().library()) {
         Session::get().begin(ranks, heap_bytes);
         signals_ = std::static_pointer_cast<std::uint64_t>(allocate(4 * sizeof(std::uint64_t)));
         TENKEN_CUDA(cudaMemset(signals_.get(), 0, 4 * sizeof(std::uint64_t)));
@@ -142,7 +142,7 @@ std::string why_no_nvshmem() {
     return Session::get().why_not();
 }
 
-std::unique_ptr<Exchange> make_nvshmem_exchange(nccl::Ranks& ranks, std::size_t heap_bytes) {
+std::unique_ptr<Exchange> make_nvshmem_exchange(tenken::Ranks& ranks, std::size_t heap_bytes) {
     return std::unique_ptr<Exchange>(new NvshmemExchange(ranks, heap_bytes));
 }
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/cuda/timing.h"
+#include "common/ranks.h"
 #include "nccl/library.h"
-#include "nccl/ranks.h"
 #include "stencil/exchange.h"
 #include "stencil/gpu_part.h"
 
@@ -46,11 +46,11 @@ class Pull : public Exchange {
 std::unique_ptr<Exchange> make_staged_exchange(Wires& wires);
 /// @param between what moves halos between nodes
 std::unique_ptr<Exchange> make_peer_exchange();
-std::unique_ptr<Exchange> make_ipc_exchange(nccl::Ranks& ranks, Wires& wires);
+std::unique_ptr<Exchange> make_ipc_exchange(tenken::Ranks& ranks, Wires& wires);
 std::unique_ptr<Exchange> make_managed_exchange();
-std::unique_ptr<Exchange> make_nccl_exchange(const nccl::Library& library, nccl::Ranks& ranks, int parts);
+std::unique_ptr<Exchange> make_nccl_exchange(const nccl::Library& library, tenken::Ranks& ranks, int parts);
 /// @param heap_bytes what all arrays of a part take together
-std::unique_ptr<Exchange> make_nvshmem_exchange(nccl::Ranks& ranks, std::size_t heap_bytes);
+std::unique_ptr<Exchange> make_nvshmem_exchange(tenken::Ranks& ranks, std::size_t heap_bytes);
 bool nvshmem_has_begun();
 /// Why NVSHMEM cannot be used here; empty when it can.
 std::string why_no_nvshmem();

@@ -19,10 +19,10 @@ class CudaSide : public GpuSide {
   public:
     void options(tenken::Arguments& arguments) override { gpus_.options(arguments, false); }
 
-    void prepare(const tenken::Arguments& arguments, const nccl::Ranks& ranks) override {
+    void prepare(const tenken::Arguments& arguments, const tenken::Ranks& ranks) override {
         gpus_.prepare(arguments);
-        if (ranks.processes() > 1) {
-            members_ = {static_cast<std::size_t>(ranks.local_process()) % gpus_.size()};
+        if (ranks.size() > 1) {
+            members_ = {static_cast<std::size_t>(ranks.local_rank()) % gpus_.size()};
         } else {
             for (std::size_t i = 0; i < gpus_.size(); ++i) members_.push_back(i);
         }
@@ -35,10 +35,10 @@ class CudaSide : public GpuSide {
         return all;
     }
 
-    void require(const std::string& exchange, const nccl::Ranks& ranks, std::uint64_t part_bytes) override {
-        if (ranks.local_processes() > static_cast<int>(gpus_.size())) {
+    void require(const std::string& exchange, const tenken::Ranks& ranks, std::uint64_t part_bytes) override {
+        if (ranks.local_size() > static_cast<int>(gpus_.size())) {
             throw tenken::Waived(tenken::Waiver::needs_two_gpus,
-                                 std::to_string(ranks.local_processes()) + " ranks share " +
+                                 std::to_string(ranks.local_size()) + " ranks share " +
                                      std::to_string(gpus_.size()) + " GPU of this node");
         }
         if (exchange == "p2p") require_peers();
@@ -97,11 +97,10 @@ class CudaSide : public GpuSide {
                              tunings_[members_[which]]);
     }
 
-    std::unique_ptr<Exchange> make_exchange(const std::string& name, nccl::Ranks& ranks, Wires& wires,
+    std::unique_ptr<Exchange> make_exchange(const std::string& name, tenken::Ranks& ranks, Wires& wires,
                                             int parts) override {
         gpu(0).use();
-        if (name == "p2p")
-            return ranks.processes() > 1 ? make_ipc_exchange(ranks, wires) : make_peer_exchange();
+        if (name == "p2p") return ranks.size() > 1 ? make_ipc_exchange(ranks, wires) : make_peer_exchange();
         if (name == "nccl") return make_nccl_exchange(*nccl_, ranks, parts);
         if (name == "nvshmem") return make_nvshmem_exchange(ranks, part_bytes_);
         if (name == "managed") return make_managed_exchange();

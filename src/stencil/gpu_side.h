@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/arguments.h"
-#include "nccl/ranks.h"
+#include "common/ranks.h"
 #include "stencil/exchange.h"
 
 namespace stencil {
@@ -17,12 +17,13 @@ class GpuSide {
     virtual void options(tenken::Arguments& arguments) = 0;
     /// Takes the GPUs of this process: all selected ones, or, of several processes, one each, counted round.
     /// @throws as tenken::cuda::device_count() and describe(); ArgumentError
-    virtual void prepare(const tenken::Arguments& arguments, const nccl::Ranks& ranks) = 0;
+    virtual void prepare(const tenken::Arguments& arguments, const tenken::Ranks& ranks) = 0;
     /// The GPUs of this process, a part for each.
     virtual std::vector<tenken::DeviceDescription> descriptions() const = 0;
     /// @param part_bytes what the arrays of a part take together
     /// @throws Waived where this machine lacks what an exchange needs, by its name
-    virtual void require(const std::string& exchange, const nccl::Ranks& ranks, std::uint64_t part_bytes) = 0;
+    virtual void require(const std::string& exchange, const tenken::Ranks& ranks,
+                         std::uint64_t part_bytes) = 0;
     /// GB/s of copies on GPU `which` by its place in descriptions(): what bounds a stencil.
     virtual tenken::Metric measure_copy(std::size_t which, double warmup_seconds) = 0;
     /// The most steps that a pass can do at once for this problem.
@@ -32,8 +33,8 @@ class GpuSide {
                                             int number, std::size_t capacity, const Memory& memory) = 0;
     /// A way of exchanging by its name, of those that require() let pass.
     /// @param parts of all processes
-    virtual std::unique_ptr<Exchange> make_exchange(const std::string& name, nccl::Ranks& ranks, Wires& wires,
-                                                    int parts) = 0;
+    virtual std::unique_ptr<Exchange> make_exchange(const std::string& name, tenken::Ranks& ranks,
+                                                    Wires& wires, int parts) = 0;
     /// What runs between the two is watched for the GPUs' health.
     virtual void begin_timed() = 0;
     virtual void end_timed() = 0;

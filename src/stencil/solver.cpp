@@ -13,7 +13,7 @@ std::vector<int> Plan::passes(int steps) const {
 }
 
 Solver::Solver(const Plan& plan, const std::vector<int>& owners, Parts& parts, Exchange* exchange,
-               nccl::Ranks& ranks)
+               tenken::Ranks& ranks)
     : plan_(plan), parts_(parts), exchange_(exchange), ranks_(ranks) {
     join(owners);
     if (exchange_ != nullptr) exchange_->connect(parts_, links_);
@@ -34,9 +34,9 @@ void Solver::join(const std::vector<int>& owners) {
             link.neighbour = number + (side == 0 ? -1 : 1);
             if (link.neighbour < 0 || link.neighbour >= plan_.parts) continue;
             link.process = owners[static_cast<std::size_t>(link.neighbour)];
-            link.same_process = link.process == ranks_.process();
+            link.same_process = link.process == ranks_.rank();
             link.same_node = nodes.empty() || nodes[static_cast<std::size_t>(link.process)] ==
-                                                  nodes[static_cast<std::size_t>(ranks_.process())];
+                                                  nodes[static_cast<std::size_t>(ranks_.rank())];
             link.receive = side == 0 ? Range{slab.first - bt + missing, slab.first}
                                      : Range{slab.end(), slab.end() + bt - missing};
             link.send = side == 0 ? Range{slab.first, slab.first + bt - missing}

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "nccl/ranks.h"
+#include "common/ranks.h"
 #include "stencil/exchange.h"
 
 namespace stencil {
@@ -40,7 +40,7 @@ class Solver {
   public:
     /// @param owners the process of each part; @param exchange null where there is only one part
     Solver(const Plan& plan, const std::vector<int>& owners, Parts& parts, Exchange* exchange,
-           nccl::Ranks& ranks);
+           tenken::Ranks& ranks);
 
     /// Writes the grid and fetches the first halos.
     void begin();
@@ -67,7 +67,7 @@ class Solver {
     const Plan& plan_;
     Parts& parts_;
     Exchange* exchange_;
-    nccl::Ranks& ranks_;
+    tenken::Ranks& ranks_;
     Links links_;
     int current_ = 0;
     int exchanges_ = 0;

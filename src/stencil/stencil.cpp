@@ -14,6 +14,7 @@
 
 #include "common/clock.h"
 #include "common/host.h"
+#include "common/launched.h"
 #include "common/nvml.h"
 #include "common/placement.h"
 #include "common/program.h"
@@ -24,14 +25,6 @@
 #include "stencil/host_part.h"
 #include "stencil/reference.h"
 #include "stencil/solver.h"
-
-#ifndef TENKEN_HAVE_MPI
-namespace nccl {
-std::unique_ptr<Ranks> make_ranks(const std::string&) {
-    return std::unique_ptr<Ranks>(new Ranks);
-}
-}  // namespace nccl
-#endif
 
 namespace stencil {
 
@@ -46,7 +39,7 @@ namespace {
 const char* const exchange_names[] = {"none", "host", "p2p", "mpi", "nccl", "nvshmem", "managed"};
 
 /// Mean over all processes of what each of them measured.
-std::vector<double> mean(nccl::Ranks& ranks, const std::vector<double>& mine) {
+std::vector<double> mean(tenken::Ranks& ranks, const std::vector<double>& mine) {
     std::ostringstream text;
     text.precision(17);
     for (double value : mine) text << value << " ";
@@ -65,7 +58,7 @@ std::vector<double> mean(nccl::Ranks& ranks, const std::vector<double>& mine) {
 
 class Stencil : public tenken::Program {
   public:
-    explicit Stencil(nccl::Ranks& ranks) : ranks_(ranks), gpu_(make_gpu_side()) {}
+    explicit Stencil(tenken::Ranks& ranks) : ranks_(ranks), gpu_(make_gpu_side()) {}
 
     std::string name() const override { return "stencil"; }
     std::string purpose() const override {
@@ -124,11 +117,11 @@ class Stencil : public tenken::Program {
 
     void prepare(const tenken::Arguments& arguments) override {
         ranks_.set_patience(patience_seconds_);
-        if (asked_ranks_ > 0 && ranks_.processes() != asked_ranks_) {
+        if (asked_ranks_ > 0 && ranks_.size() != asked_ranks_) {
             throw std::runtime_error(
                 "asked for " + std::to_string(asked_ranks_) + " ranks, there are " +
-                std::to_string(ranks_.processes()) +
-                (ranks_.processes() == 1 ? ": the launcher and the MPI do not fit together" : ""));
+                std::to_string(ranks_.size()) +
+                (ranks_.size() == 1 ? ": the launcher and the MPI do not fit together" : ""));
         }
         const std::vector<std::string> nodes = ranks_.nodes();
         const std::size_t count =
@@ -143,14 +136,13 @@ class Stencil : public tenken::Program {
         problem_.element_bytes = precision_ == "double" ? sizeof(double) : sizeof(float);
         if (on_host()) {
             local_parts_ = static_cast<int>(parts_);
-            if (local_parts_ > 1 && ranks_.processes() > 1)
-                throw arguments.error("parts", "1 with several ranks");
+            if (local_parts_ > 1 && ranks_.size() > 1) throw arguments.error("parts", "1 with several ranks");
         } else {
             know_each_other();
             gpu_->prepare(arguments, ranks_);
             local_parts_ = static_cast<int>(gpu_->descriptions().size());
         }
-        plan_.parts = local_parts_ * ranks_.processes();
+        plan_.parts = local_parts_ * ranks_.size();
         plan_.bt = static_cast<int>(bt_);
         plan_.grid = {static_cast<int>(nx_), static_cast<int>(ny_),
                       scaling_ == "weak" ? nz_ * plan_.parts : nz_};
@@ -177,7 +169,7 @@ class Stencil : public tenken::Program {
         tenken::Document& document = run.document;
         document.build.backends = {backend_};
         if (!ranks_.library().empty()) document.build.mpi = ranks_.library();
-        wires_ = make_wires(ranks_.processes() == 1);
+        wires_ = make_wires(ranks_.size() == 1);
         for (int number = 0; number < plan_.parts; ++number) owners_.push_back(number / local_parts_);
         document.path("slabs", plan_.parts);
         document.path("slab_planes", plan_.slab(0).planes);
@@ -236,7 +228,7 @@ class Stencil : public tenken::Program {
             throw tenken::Waived(tenken::Waiver::needs_two_gpus,
                                  "1 GPU is selected or here, nothing is exchanged");
         }
-        const bool one_process = ranks_.processes() == 1;
+        const bool one_process = ranks_.size() == 1;
         if ((name == "mpi" || name == "nvshmem") && one_process) {
             throw tenken::Waived(tenken::Waiver::needs_more_ranks,
                                  name + " wants a rank for each GPU, there is one");
@@ -246,7 +238,7 @@ class Stencil : public tenken::Program {
                 "managed memory is shared by the GPUs of one process: start it without ranks");
         }
 #if defined(TENKEN_HAVE_MPI) && defined(TENKEN_HAVE_CUDA)
-        if (name == "mpi" && ranks_.process() == 0) {
+        if (name == "mpi" && ranks_.rank() == 0) {
             const mpi_p2p::Probe probe = mpi_p2p::probe("messages", "device");
             if (!probe.works) throw tenken::Waived(tenken::Waiver::no_device_buffer_mpi, probe.why_not);
         }
@@ -269,7 +261,7 @@ class Stencil : public tenken::Program {
         };
         if (on_host()) {
             const auto here =
-                static_cast<std::uint64_t>(local_parts_ > 1 ? local_parts_ : ranks_.local_processes());
+                static_cast<std::uint64_t>(local_parts_ > 1 ? local_parts_ : ranks_.local_size());
             const std::uint64_t left = tenken::available_memory_bytes() / 10 * 9;
             if (part * here > left) fail(part * here, left, "the host");
             return;
@@ -301,7 +293,7 @@ class Stencil : public tenken::Program {
     Parts make_parts(const Plan& plan, const Problem& problem, const Memory& memory) {
         Parts parts;
         for (int local = 0; local < local_parts_; ++local) {
-            const int number = ranks_.process() * local_parts_ + local;
+            const int number = ranks_.rank() * local_parts_ + local;
             const auto layout = [&](int part) {
                 return layout_of(plan.grid, plan.slab(part), plan.bt, problem.element_bytes);
             };
@@ -331,16 +323,16 @@ class Stencil : public tenken::Program {
 
     /// One slab after the other without neighbours, each in its turn while nobody else computes.
     void measure_alone() {
-        std::vector<int> passes = {1};
+        passes_ = {1};
         if (!on_host() && together_ != 1) {
-            for (int more = 2; more <= gpu_->most_together(problem_); ++more) passes.push_back(more);
+            for (int more = 2; more <= gpu_->most_together(problem_); ++more) passes_.push_back(more);
         }
         double best_rate = 0;
         for (int number = 0; number < plan_.parts; ++number) {
             ranks_.alive("one slab alone");
             const int local = number % local_parts_;
             const bool again = on_host() && local > 0;  // the parts of a process share its threads
-            if (owners_[static_cast<std::size_t>(number)] == ranks_.process() && !again) {
+            if (owners_[static_cast<std::size_t>(number)] == ranks_.rank() && !again) {
                 double copy_gbs = 0;
                 if (!on_host()) {
                     const tenken::Metric copy =
@@ -348,7 +340,7 @@ class Stencil : public tenken::Program {
                     copy_gbs = tenken::order_statistics(copy.samples, copy.direction).median;
                     run_->document.add(copy, tenken::Limit::unknown("it is itself the limit of the stencil"));
                 }
-                for (int together : passes) {
+                for (int together : passes_) {
                     const double rate = measure_one(local, together, copy_gbs);
                     if (together_ == 0 ? rate > best_rate : together == together_)
                         problem_.together = together;
@@ -362,7 +354,7 @@ class Stencil : public tenken::Program {
         problem_.together = std::stoi(ranks_.broadcast(std::to_string(problem_.together)));
         best_alone_ = ranks_.largest({best_rate}).front();
         limit_gcells_ = ranks_.largest({limit_gcells_}).front();
-        run_->document.path("steps_a_pass", problem_.together);
+        run_->document.path("steps_a_pass.alone", problem_.together);
     }
 
     /// @return the median rate in Gcell/s
@@ -376,7 +368,7 @@ class Stencil : public tenken::Program {
         Parts parts;
         const Layout layout = layout_of(plan.grid, plan.slab(0), 0, problem.element_bytes);
         parts.push_back(make_part(local, layout, problem, 0, layout.elements()));
-        nccl::Ranks nobody;
+        tenken::Ranks nobody;
         Solver solver(plan, {0}, parts, nullptr, nobody);
         solver.begin();
         tenken::warm_up(run_->warmup_seconds, [&] {
@@ -425,6 +417,7 @@ class Stencil : public tenken::Program {
     }
 
     void measure_way(const std::string& name) {
+        choose_together(name);
         ranks_.alive("verification, " + name);
         verify(name);
         ranks_.alive("measuring " + name);
@@ -435,15 +428,7 @@ class Stencil : public tenken::Program {
         Parts parts = make_parts(plan, problem_, exchange->memory());
         Solver solver(plan, owners_, parts, exchange.get(), ranks_);
         solver.begin();
-        const double begin = tenken::now_seconds();
-        for (long times = 1;
-             times <= 2 || ranks_.largest({tenken::now_seconds() - begin}).front() < run_->warmup_seconds;
-             ++times) {
-            solver.block(plan.bt);
-            solver.wait();
-            ranks_.alive("warming up " + name);
-            if (times == 2 && die_ != "no") die_here();
-        }
+        warm_up(name, plan, solver, die_ != "no");
         begin_timed();
         time_blocks(name, plan, parts, solver);
         time_total(name, plan, solver);
@@ -452,6 +437,53 @@ class Stencil : public tenken::Program {
         compare_passes(name, plan, parts, solver);
         run_->document.path("exchange." + name, exchange->path());
         solver.end();
+    }
+
+    void warm_up(const std::string& name, const Plan& plan, Solver& solver, bool dies = false) {
+        const double begin = tenken::now_seconds();
+        for (long times = 1;
+             times <= 2 || ranks_.largest({tenken::now_seconds() - begin}).front() < run_->warmup_seconds;
+             ++times) {
+            solver.block(plan.bt);
+            solver.wait();
+            ranks_.alive("warming up " + name);
+            if (times == 2 && dies) die_here();
+        }
+    }
+
+    /// What is fastest on one GPU alone need not be so when all compute: a block takes as long as the slowest
+    /// of them, and kernels near the power cap differ from one moment to the next. So each number of steps a
+    /// pass is tried as it will be measured.
+    void choose_together(const std::string& name) {
+        if (passes_.size() < 2 || together_ != 0) return;
+        constexpr int blocks = 20;
+        std::vector<double> seconds;
+        for (const int together : passes_) {
+            Plan plan = plan_;
+            plan.together = together;
+            plan.spoil = "no";
+            Problem problem = problem_;
+            problem.together = together;
+            const std::unique_ptr<Exchange> exchange = make_exchange(name);
+            Parts parts = make_parts(plan, problem, exchange->memory());
+            Solver solver(plan, owners_, parts, exchange.get(), ranks_);
+            solver.begin();
+            warm_up(name, plan, solver);
+            const double begin = tenken::now_seconds();
+            for (int i = 0; i < blocks; ++i) {
+                solver.block(plan.bt);
+                ranks_.alive("trying " + std::to_string(together) + " steps a pass, " + name);
+            }
+            solver.wait();
+            seconds.push_back(ranks_.largest({tenken::now_seconds() - begin}).front());
+            run_->document.path(
+                "tried." + name + ".steps_a_pass=" + std::to_string(together),
+                tenken::giga_per_second(plan.grid.inner_cells() * plan.bt * blocks, seconds).back());
+            solver.end();
+        }
+        const auto fastest = std::min_element(seconds.begin(), seconds.end());
+        problem_.together = passes_[static_cast<std::size_t>(fastest - seconds.begin())];
+        run_->document.path("steps_a_pass." + name, problem_.together);
     }
 
     /// Large grids have cells that no small one has: the last pass of each kind is compared there.
@@ -507,7 +539,7 @@ class Stencil : public tenken::Program {
         run_->document.path("gflops." + name, rate * flops_of_cell(problem_.points));
 
         // The parts of one process on the host share its threads.
-        const int units = on_host() ? ranks_.processes() : plan.parts;
+        const int units = on_host() ? ranks_.size() : plan.parts;
         tenken::Metric efficiency = metric_of("efficiency", "%", all());
         efficiency.at = metric.at;
         for (double one : metric.samples) efficiency.samples.push_back(100 * one / (best_alone_ * units));
@@ -615,7 +647,7 @@ class Stencil : public tenken::Program {
             const Layout layout = layout_of(plan.grid, plan.slab(0), plan.bt, sizeof(T));
             parts.push_back(make_part(0, layout, problem_, 0, layout.elements()));
         }
-        nccl::Ranks nobody;
+        tenken::Ranks nobody;
         Solver solver(plan, owners_, parts, exchange.get(), connected ? ranks_ : nobody);
         solver.begin();
         if (plan.spoil == "nan") put_nan<T>(*parts.back(), plan);
@@ -669,7 +701,7 @@ class Stencil : public tenken::Program {
     }
 
     void die_here() const {
-        if (ranks_.process() != ranks_.processes() - 1) return;
+        if (ranks_.rank() != ranks_.size() - 1) return;
         if (die_ == "kill") raise(SIGKILL);
         if (die_ == "stop") raise(SIGSTOP);
         if (die_ == "exception") throw std::runtime_error("ended by --die exception");
@@ -678,12 +710,12 @@ class Stencil : public tenken::Program {
     void report() {
         tenken::Document& document = run_->document;
         document.placement = tenken::find_placement();
-        document.placement.ranks = ranks_.processes();
+        document.placement.ranks = ranks_.size();
         document.placement.nodes = ranks_.nodes();
         if (gpu_ && !on_host()) gpu_->report(document);
     }
 
-    nccl::Ranks& ranks_;
+    tenken::Ranks& ranks_;
     std::unique_ptr<GpuSide> gpu_;
     std::unique_ptr<Wires> wires_;
 
@@ -708,6 +740,7 @@ class Stencil : public tenken::Program {
     std::vector<std::string> exchanges_;
     Problem problem_;
     Plan plan_;
+    std::vector<int> passes_;  ///< steps a pass that there are kernels for, as asked
     int local_parts_ = 1;
     std::vector<int> owners_;
     tenken::Run* run_ = nullptr;
@@ -725,7 +758,7 @@ int main(int argc, char** argv) {
     int code = 0;
     if (mpi_p2p::is_probe(argc, argv, code)) return code;
 #endif
-    const std::unique_ptr<nccl::Ranks> ranks = nccl::make_ranks("stencil");
+    const std::unique_ptr<tenken::Ranks> ranks = tenken::launched_ranks("stencil");
     stencil::Stencil program(*ranks);
     const int result = tenken::run_program(program, argc, argv, *ranks);
     if (program.leave_at_once()) {

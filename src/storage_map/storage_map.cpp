@@ -47,6 +47,12 @@ constexpr double tie = 0.02;
 /// What took this many times as long as the best at two sizes, whole blocks and all threads, is not tried
 /// again.
 constexpr double hopeless = 2.5;
+/// What a choice by a map must reach of the rate of every other way; checks/file_relations.py holds it
+/// against the same.
+constexpr double wanted = 0.95;
+/// From this size on what a write leaves to the device is settled before the next way's turn; with fsync,
+/// which would pay for it, always.
+constexpr std::uint64_t settled_from = std::uint64_t{1} << 20;
 
 std::vector<std::string> words_of(const std::string& list) {
     std::vector<std::string> words;
@@ -89,9 +95,14 @@ class StorageMapProgram : public tenken::Program {
             "seconds", seconds_, "s", 0, 3600,
             "timed at most for each size and situation, all candidates together; 5 rounds are made in any "
             "case");
+        arguments.real("decide-seconds", decide_seconds_, "s", 0, 3600,
+                       "further rounds at most for each size and situation: of ways that may be the fastest "
+                       "(with --map), or that "
+                       "may beat the choice (with --use-map); 8 are made in any case where there are such");
         arguments.text("map", map_file_, "FILE", "write the map to FILE");
         arguments.text("use-map", use_map_, "FILE",
                        "judge the choice by this map, of an earlier run, against every candidate");
+        arguments.flag("spoil-map", spoil_map_, "for tests: write the slowest way of each size into --map");
         arguments.flag("cut-file", cut_file_, "for tests: cut a file short before it is read");
         if (!gpus_) return;
         arguments.heading("back end cuda");
@@ -149,6 +160,7 @@ class StorageMapProgram : public tenken::Program {
             gpus_->prepare(arguments);
             gpus_->require_fit(arguments, "most-bytes", most_, "the data");
         }
+        if (spoil_map_ && map_file_.empty()) throw arguments.error("spoil-map", "a run with --map");
         if (map_file_.empty()) return;
         try {
             map_document_.reset(new tenken::DocumentFile(map_file_, "--map"));
@@ -177,7 +189,8 @@ class StorageMapProgram : public tenken::Program {
         if (gpus_ && backend_ != "host") gpus_->report(document);
         if (map_document_ && document.status() == tenken::Status::ok) {
             map_document_->write(
-                map_.text({"made on " + place_.mount.file_system + " at " + place_.mount.point + " (" +
+                (spoil_map_ ? spoilt_map_ : map_)
+                    .text({"made on " + place_.mount.file_system + " at " + place_.mount.point + " (" +
                                place_.mount.source + "), back end " + backend_ + ", " + tenken::utc_now(),
                            "a way is kept from size to size unless another is 2 % faster"}));
         }
@@ -192,6 +205,12 @@ class StorageMapProgram : public tenken::Program {
         Candidate candidate;
         std::unique_ptr<file_io::Mover> mover;
         std::unique_ptr<File> file;
+    };
+
+    /// What the sizes before have told of a situation.
+    struct Known {
+        std::map<std::string, int> behind;  ///< by name of a candidate: at how many sizes in a row
+        std::string preferred;              ///< the candidate that was chosen at the size before
     };
 
     std::vector<Candidate> candidates_for(Side& side) {
@@ -246,7 +265,7 @@ class StorageMapProgram : public tenken::Program {
         }
         for (const char* method : {"gds", "cufile_compat", "cufile_compat_buffered"}) {
             add(method, 4 * mib, 1);
-            add(method, 16 * mib, 1);
+            if (asked_candidates_ != "few") add(method, 16 * mib, 1);
             add(method, 16 * mib, 8);
         }
         return list;
@@ -262,22 +281,25 @@ class StorageMapProgram : public tenken::Program {
                                      " here");
         }
         memory_ = side.allocate(most_);
-        for (const std::string& situation : chosen_situations_) {
-            behind_.clear();
-            preferred_.clear();
-            for (std::uint64_t bytes : sizes_) at_size(side, situation, bytes, candidates);
+        known_.clear();
+        // Sizes outermost: what large writes leave to the device would otherwise meet the smallest ones.
+        for (std::uint64_t bytes : sizes_) {
+            for (const std::string& situation : chosen_situations_) {
+                at_size(side, situation, bytes, candidates);
+            }
         }
         if (!side.is_host()) against_link(side);
         memory_.reset();
     }
 
     /// The candidates that differ at this size and are not known to be hopeless.
-    std::vector<Candidate> different(const std::vector<Candidate>& candidates, std::uint64_t bytes) const {
+    static std::vector<Candidate> different(const std::vector<Candidate>& candidates, std::uint64_t bytes,
+                                            const std::map<std::string, int>& counts) {
         std::vector<Candidate> list;
         for (const Candidate& one : candidates) {
             const Candidate fitted = one.fitted(bytes);
-            const auto behind = behind_.find(one.name());
-            if (behind != behind_.end() && behind->second >= 2) continue;
+            const auto behind = counts.find(one.name());
+            if (behind != counts.end() && behind->second >= 2) continue;
             if (std::find(list.begin(), list.end(), fitted) == list.end()) list.push_back(fitted);
         }
         return list;
@@ -285,10 +307,14 @@ class StorageMapProgram : public tenken::Program {
 
     void at_size(Side& side, const std::string& situation, std::uint64_t bytes,
                  const std::vector<Candidate>& candidates) {
-        const std::vector<Candidate> tried = different(candidates, bytes);
+        const std::vector<Candidate> tried = different(candidates, bytes, known_[situation].behind);
         std::vector<Candidate> ways = tried;
-        // The choice by the map is a way of its own, measured beside the others.
-        if (!use_map_.empty()) ways.push_back(used_map_.choose(situation, bytes).candidate.fitted(bytes));
+        std::size_t chosen = ways.size();
+        if (!use_map_.empty()) {
+            const Candidate choice = used_map_.choose(situation, bytes).candidate.fitted(bytes);
+            chosen = static_cast<std::size_t>(std::find(ways.begin(), ways.end(), choice) - ways.begin());
+            if (chosen == ways.size()) ways.push_back(choice);
+        }
         const file_io::RunFolder folder(place_.folder, "storage_map");
         side.fill(memory_.get(), bytes / 4, values_);
         std::vector<Trial> trials;
@@ -314,18 +340,32 @@ class StorageMapProgram : public tenken::Program {
         lowest_cached_ = 1;
         highest_cold_ = 0;
         side.begin_timed();
-        const std::vector<Seconds> seconds =
-            file_io::run_rounds(ways.size(), rounds, [&](std::size_t i, long round) {
-                return is_write(situation)
-                           ? write_once(side, situation, trials[i], writing, bytes, round == 0)
-                           : read_once(side, situation, trials[i], bytes, round == 0);
-            });
+        const file_io::Once once = [&](std::size_t i, long round) {
+            if (!is_write(situation)) return read_once(side, situation, trials[i], bytes, round == 0);
+            const double seconds = write_once(side, situation, trials[i], writing, bytes, round == 0);
+            if (bytes >= settled_from || situation == "write_synced") folder.settle();
+            return seconds;
+        };
+        file_io::Times seconds = file_io::run_rounds(ways.size(), rounds, once);
+        file_io::Deciding limit;
+        limit.seconds = decide_seconds_;
+        limit.seed = rounds.seed + 1;
+        file_io::Judgement judgement;
+        file_io::Finalists finalists;
+        if (use_map_.empty()) {
+            finalists = file_io::find_fastest(seconds, tie, limit, once);
+        } else {
+            judgement = file_io::judge_choice(seconds, chosen, wanted, limit, once);
+        }
         side.end_timed();
         for (Trial& trial : trials) {
             if (trial.file) trial.mover->detach(*trial.file);
         }
         note_cache(situation, bytes);
-        evaluate(side, situation, bytes, tried, candidates, seconds);
+        // Times of the choice that is no candidate here do not enter the map, nor the best way.
+        const file_io::Times of_tried(seconds.begin(), seconds.begin() + static_cast<long>(tried.size()));
+        evaluate(side, situation, bytes, tried, candidates, of_tried, finalists);
+        if (!use_map_.empty()) tell(side, situation, bytes, ways, chosen, seconds, judgement);
     }
 
     void make_file(Side& side, const std::string& path, std::uint64_t bytes) {
@@ -424,8 +464,9 @@ class StorageMapProgram : public tenken::Program {
 
     void evaluate(Side& side, const std::string& situation, std::uint64_t bytes,
                   const std::vector<Candidate>& tried, const std::vector<Candidate>& candidates,
-                  const std::vector<Seconds>& seconds) {
+                  const file_io::Times& seconds, const file_io::Finalists& finalists) {
         tenken::Document& document = run_->document;
+        Known& known = known_[situation];
         std::vector<double> medians;
         for (std::size_t i = 0; i < tried.size(); ++i) {
             tenken::Metric one = metric(side, situation, bytes);
@@ -438,21 +479,25 @@ class StorageMapProgram : public tenken::Program {
         for (const Candidate& one : candidates) {
             const auto at = std::find(tried.begin(), tried.end(), one);
             if (at == tried.end()) continue;  // at this size it was another one
-            int& behind = behind_[one.name()];
+            int& behind = known.behind[one.name()];
             behind =
                 medians[static_cast<std::size_t>(at - tried.begin())] > hopeless * lowest ? behind + 1 : 0;
         }
         // What was chosen at the size before is kept while it is as good: as its candidate is at this size.
         std::size_t preferred = tried.size();
         for (const Candidate& one : candidates) {
-            if (one.name() != preferred_) continue;
+            if (one.name() != known.preferred) continue;
             const auto at = std::find(tried.begin(), tried.end(), one.fitted(bytes));
             preferred = static_cast<std::size_t>(at - tried.begin());
         }
-        const std::size_t best = file_io::choose_lowest(medians, preferred, tie);
+        // Run B has no finalists: its best way is the one with the lowest median.
+        const std::size_t best =
+            finalists.ways.empty()
+                ? static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin())
+                : file_io::choose_fastest(finalists, preferred, tie);
         for (const Candidate& one : candidates) {
-            if (one.fitted(bytes) == tried[best] && (best != preferred || one.name() == preferred_)) {
-                preferred_ = one.name();
+            if (one.fitted(bytes) == tried[best] && (best != preferred || one.name() == known.preferred)) {
+                known.preferred = one.name();
                 break;
             }
         }
@@ -460,16 +505,14 @@ class StorageMapProgram : public tenken::Program {
         chosen.at.push_back({"way", tenken::Json(tried[best].name())});
         chosen.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[best]);
         document.add(chosen, side.link_limit());
-        map_.add(
-            {situation, bytes, Candidate::of(preferred_), static_cast<double>(bytes) / medians[best] / 1e9});
-        const auto ratio_of = [&](const std::string& name, double value) {
-            tenken::Metric ratio = metric(side, name, bytes);
-            ratio.unit = "1";
-            ratio.statistic = tenken::Statistic::total;
-            ratio.at.push_back({"situation", tenken::Json(situation)});
-            ratio.samples = {value};
-            document.add(ratio, tenken::Limit::unknown("a ratio"));
-        };
+        map_.add({situation, bytes, Candidate::of(known.preferred),
+                  static_cast<double>(bytes) / medians[best] / 1e9});
+        if (spoil_map_) {
+            const std::size_t slowest =
+                static_cast<std::size_t>(std::max_element(medians.begin(), medians.end()) - medians.begin());
+            spoilt_map_.add(
+                {situation, bytes, tried[slowest], static_cast<double>(bytes) / medians[slowest] / 1e9});
+        }
         // The first way of cuFile is the one of an application that always takes it; the fastest one may
         // differ.
         std::size_t cufile = tried.size();
@@ -481,25 +524,61 @@ class StorageMapProgram : public tenken::Program {
         }
         const auto copies = std::find(tried.begin(), tried.end(), Candidate{"posix", 4096, 1});
         if (cufile < tried.size() && copies != tried.end()) {
-            ratio_of("copy_over_cufile",
-                     fastest_cufile / medians[static_cast<std::size_t>(copies - tried.begin())]);
+            add_ratio(side, "copy_over_cufile", situation, bytes,
+                      fastest_cufile / medians[static_cast<std::size_t>(copies - tried.begin())]);
         }
-        if (use_map_.empty()) return;
-        const Seconds& adaptive = seconds.back();
-        const std::vector<Seconds> rivals(seconds.begin(), seconds.end() - 1);
+        always_cufile_ = cufile < tried.size() ? medians[cufile] : 0;
+    }
+
+    void add_ratio(Side& side, const std::string& name, const std::string& situation, std::uint64_t bytes,
+                   double value) {
+        tenken::Metric ratio = metric(side, name, bytes);
+        ratio.unit = "1";
+        ratio.statistic = tenken::Statistic::total;
+        ratio.at.push_back({"situation", tenken::Json(situation)});
+        ratio.samples = {value};
+        run_->document.add(ratio, tenken::Limit::unknown("a ratio"));
+    }
+
+    /// What the choice by the map gave, and what became of it beside the others.
+    void tell(Side& side, const std::string& situation, std::uint64_t bytes,
+              const std::vector<Candidate>& ways, std::size_t chosen, const file_io::Times& seconds,
+              const file_io::Judgement& judgement) {
+        tenken::Document& document = run_->document;
         tenken::Metric by_map = metric(side, "adaptive", bytes);
         by_map.at.push_back({"situation", tenken::Json(situation)});
-        by_map.samples = tenken::giga_per_second(static_cast<double>(bytes), adaptive);
+        by_map.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[chosen]);
         document.add(by_map, side.link_limit());
         tenken::Metric ratio = metric(side, "adaptive_over_best", bytes);
         ratio.unit = "1";
         ratio.at.push_back({"situation", tenken::Json(situation)});
-        ratio.samples = file_io::against_best(adaptive, rivals);
+        ratio.samples = judgement.ratios;
+        typedef file_io::Judgement::Outcome Outcome;
+        if (judgement.outcome == Outcome::alone) ratio.samples.assign(seconds[chosen].size(), 1.0);
         document.add(ratio, tenken::Limit::unknown("a ratio"));
-        if (cufile < tried.size()) {
-            ratio_of("adaptive_over_cufile",
-                     medians[cufile] / tenken::order_statistics(adaptive, tenken::Direction::lower).median);
+        if (always_cufile_ > 0) {
+            add_ratio(
+                side, "adaptive_over_cufile", situation, bytes,
+                always_cufile_ / tenken::order_statistics(seconds[chosen], tenken::Direction::lower).median);
         }
+        document.path("choice." + situation + "." + file_io::short_bytes(bytes) + "." + side.name(),
+                      ways[chosen].name() + ": " + text_of(judgement, ways));
+    }
+
+    static std::string text_of(const file_io::Judgement& judgement, const std::vector<Candidate>& ways) {
+        typedef file_io::Judgement::Outcome Outcome;
+        if (judgement.outcome == Outcome::alone) return "the only way";
+        std::ostringstream text;
+        text.precision(3);
+        text << (judgement.outcome == Outcome::held     ? "held"
+                 : judgement.outcome == Outcome::missed ? "behind"
+                                                        : "undecided")
+             << ", " << judgement.interval.median << " (" << judgement.interval.low << " to "
+             << judgement.interval.high << ") of " << ways[judgement.rival].name() << " in "
+             << judgement.ratios.size() << (judgement.rivals > 0 ? " pairs" : " rounds");
+        if (judgement.rivals > 0) text << ", " << judgement.rivals << " rivals measured anew";
+        if (judgement.left > 0) text << ", " << judgement.left << " left open";
+        return text.str();
     }
 
     /// Whether page-locked buffers and several threads bring a cached file to the GPU as fast as the slower
@@ -585,8 +664,10 @@ class StorageMapProgram : public tenken::Program {
     std::string asked_candidates_ = "all";
     std::int64_t threads_ = 0;
     double seconds_ = 1;
+    double decide_seconds_ = 5;
     std::string map_file_;
     std::string use_map_;
+    bool spoil_map_ = false;
     bool cut_file_ = false;
 
     std::vector<std::uint64_t> sizes_;
@@ -596,11 +677,12 @@ class StorageMapProgram : public tenken::Program {
     std::unique_ptr<tenken::DocumentFile> map_document_;
     file_io::StorageMap used_map_;
     file_io::StorageMap map_;
+    file_io::StorageMap spoilt_map_;
     tenken::Run* run_ = nullptr;
     file_io::Memory memory_;
     const file_io::Words values_ = {7, file_io::Words::floats};
-    std::map<std::string, int> behind_;  ///< by name of a candidate: at how many sizes in a row
-    std::string preferred_;
+    std::map<std::string, Known> known_;  ///< by situation
+    double always_cufile_ = 0;  ///< median seconds of the first way of cuFile at this size; 0: there is none
     bool spoilt_ = false;
     double lowest_cached_ = 1;
     double highest_cold_ = 0;

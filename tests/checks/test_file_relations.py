@@ -28,31 +28,55 @@ def ratio(name: str, value: float, subject: dict[str, int] | None = None, **at: 
     return metric(name, subject or GPU, [value] * 3, unit="1", at=at)
 
 
-def test_a_median_is_held_against_a_bound_by_its_confidence_interval() -> None:
-    assert file_relations.surely_at_most([1.0, 3.0, 2.0]) == 3.0
-    # ranks 51 and 60 of 100 enclose the median with 95 % confidence
-    assert file_relations.surely_at_most([i / 100 for i in range(100)]) == 0.6
-    noisy = metric("adaptive_over_best", GPU, [0.8, 0.9, 0.94, 0.99, 1.2], unit="1", at={"bytes": 4096})
-    steady = metric("adaptive_over_best", GPU, [0.90] * 5, unit="1", at={"bytes": 65536})
-    (miss,) = file_relations.bad_choices(document_of("storage_map", noisy, steady))
-    assert "bytes 65536" in miss.message and "in 5 rounds, surely at most 0.9" in miss.message
+def pairs(name: str, samples: list[float], subject: dict[str, int] | None = None, **at: Any) -> dict[str, Any]:
+    return metric(name, subject or GPU, samples, unit="1", at=at)
+
+
+def test_an_interval_counts_signs() -> None:
+    hundred = [float(i * 37 % 100) for i in range(100)]
+    # of 100 tosses 36 heads or fewer come in 0.33 %, 37 or fewer in 0.60 %; 30 or fewer in 0.004 %
+    assert file_relations.interval(hundred, 0.005) == (36, 63)
+    assert file_relations.interval(hundred, file_relations.SURELY) == (30, 69)
+    assert file_relations.interval([8.0, 1, 2, 3, 4, 5, 6, 7], 0.005) == (1, 8)
+    assert file_relations.interval([1.0, 3, 2], 0.005) == (1, 3)
+
+
+def test_fifteen_pairs_are_the_fewest_that_prove_a_failure() -> None:
+    assert file_relations.surely_below([0.9] * 15, 0.95) and not file_relations.surely_below([0.9] * 14, 0.95)
+    assert not file_relations.surely_below([0.9] * 15 + [1.0], 0.95), "one of sixteen on the other side"
+
+
+def test_below_the_bound_is_a_failure_where_proven_and_else_invalid_but_never_a_pass() -> None:
+    steady = pairs("adaptive_over_best", [0.90] * 20, bytes=65536)
+    noisy = pairs("adaptive_over_best", [0.5, 0.7, 0.94, 0.99, 1.2] * 6, bytes=4096)
+    few = pairs("adaptive_over_best", [0.70] * 5, bytes=1048576)
+    fine = pairs("adaptive_over_best", [0.5, 0.97, 0.97, 0.99, 1.2] * 6, bytes=16777216)
+    found = file_relations.bad_choices(document_of("storage_map", steady, noisy, few, fine))
+    assert [(f.verdict, f.value) for f in found] == [("FAIL", 0.9), ("INVALID", 0.94), ("INVALID", 0.7)]
+    assert "bytes 65536" in found[0].message and "behind the best single way" in found[0].message
+    assert "in 20 rounds, with 99 % confidence 0.9 to 0.9" in found[0].message
+    assert "undecided, the disk is too noisy for so few rounds (in 30 rounds" in found[1].message
+    assert file_relations.decisive(found) == found[:1] and file_relations.decisive(found[1:]) == found[1:]
+    assert file_relations.decisive([]) == []
 
 
 def test_a_hyperslab_layout_that_stays_behind_on_a_gpu_is_named() -> None:
-    def found(value: float, subject: dict[str, int] | None = None) -> list[verdict.Finding]:
-        one = ratio("write_hyperslab_over_asis", value, subject, method="posix", particles=4194304)
+    def found(samples: list[float], subject: dict[str, int] | None = None) -> list[verdict.Finding]:
+        one = pairs("write_hyperslab_over_asis", samples, subject, method="posix", particles=4194304)
         return file_relations.slow_layouts(document_of("snapshot_io", one))
 
-    assert found(0.91) == [] and found(0.1, {"host": 0}) == []
-    (miss,) = found(0.5)
+    assert found([0.91] * 20) == [] and found([0.1] * 20, {"host": 0}) == []
+    (miss,) = found([0.5] * 20)
     assert miss.verdict == "FAIL" and miss.metric and miss.miss == pytest.approx(4 / 9)
     assert "GPU 0: write_hyperslab_over_asis (method posix, particles 4194304) = 0.5: " in miss.message
-    assert miss.message.endswith("surely at most 0.5); at least 0.9 is wanted")
+    assert miss.message.endswith("with 99 % confidence 0.5 to 0.5); at least 0.9 is wanted")
+    (open_,) = found([0.4, 0.5, 1.9, 0.8, 1.1])
+    assert open_.verdict == "INVALID" and "confidence 0.4 to 1.9" in open_.message
 
 
 def test_a_bad_choice_is_named_for_its_size_and_situation() -> None:
-    good = ratio("adaptive_over_best", 0.96, bytes=4096, situation="write")
-    bad = ratio("adaptive_over_best", 0.90, bytes=4096, situation="read_cold")
+    good = pairs("adaptive_over_best", [0.96] * 20, bytes=4096, situation="write")
+    bad = pairs("adaptive_over_best", [0.90] * 20, bytes=4096, situation="read_cold")
     (miss,) = file_relations.bad_choices(document_of("storage_map", good, bad))
     assert "(bytes 4096, situation read_cold) = 0.9" in miss.message and miss.bound == 0.95
 

@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from checks import file_relations
+from tenken import verdict
 from tenken.catalogue import program as catalogue
+from tenken.document import validate
 from tests.src.conftest import ROOT, Outcome
 
 pytestmark = pytest.mark.build
@@ -114,6 +117,37 @@ def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> N
     ratios = named(judged.document, "adaptive_over_best")
     assert len(ratios) == 8 and all(0 < m["value"] < 100 for m in ratios)
     assert len(named(judged.document, "adaptive")) == 8
+
+
+def findings_of(document: dict[str, Any] | None) -> list[verdict.Finding]:
+    assert document is not None
+    return file_relations.decisive(file_relations.bad_choices(validate(document, "result.json")))
+
+
+@pytest.mark.parametrize("disk", ["quiet", "noisy"])
+def test_a_map_that_points_at_bad_ways_fails_and_a_good_one_does_not(
+    go: Run, build_dir: Path, tmp_path: Path, disk: str
+) -> None:
+    """Cached files: what goes past the cache, or in blocks of 4 KiB, is many times slower."""
+    env = bad_disk(build_dir, delay_us="300") if disk == "noisy" else {}
+    ways = "posix_4ki_1,posix_256ki_1,posix_128ki_1,posix_64ki_1,direct_4ki_1"
+    short = ["--situations", "read_cached", "--candidates", ways, "--least-bytes", "256Ki", "--threads", "1"]
+    rounds = ["--repetitions", "20", "--seconds", "1", "--decide-seconds", "2"]
+    file = tmp_path / "a.map"
+    for spoil in ([], ["--spoil-map"]):
+        assert go("storage_map", *short, *rounds, "--map", str(file), *spoil, env=env).code == 0
+        (entry,) = [line.split()[2] for line in file.read_text().splitlines() if line[0] != "#"]
+        judged = go("storage_map", *short, *rounds, "--use-map", str(file), env=env).document
+        found = findings_of(judged)
+        said = judged["path"]["choice.read_cached.256ki.host"] if judged else ""
+        if not spoil:
+            assert "4ki" not in entry and not [f for f in found if f.verdict == "FAIL"], said
+            continue
+        assert "4ki_1" in entry
+        (finding,) = found
+        assert finding.verdict == "FAIL" and finding.metric and finding.value is not None and finding.value < 0.5
+        assert said.startswith(f"{entry}: behind, "), said
+        assert re.search(r", \d rivals measured anew", said), said
 
 
 def test_a_page_cache_that_could_not_be_dropped_is_told(go: Run) -> None:
@@ -230,6 +264,7 @@ def test_a_sample_that_is_not_finite_fails_the_run(go: Run, program: str) -> Non
         ("storage_map", ["--candidates", "posix_1mb_1"], "--candidates .* 'posix_1mb_1' is no METHOD_BLOCK_THREADS"),
         ("storage_map", ["--candidates", "posix_1mi_99", "--threads", "2"], "--candidates .* at most 2 threads"),
         ("storage_map", ["--use-map", "/nowhere.map"], "--use-map '/nowhere.map': allowed is a map .*: No such file"),
+        ("storage_map", ["--spoil-map"], "--spoil-map .*: allowed is a run with --map"),
         ("storage_map", ["--map", "/nowhere/x.map"], "--map '/nowhere/x.map': cannot write"),
         ("snapshot_io", ["--methods", "hdf4"], "--methods 'hdf4': allowed is all, or different ones of posix,direct,"),
         ("snapshot_io", ["--layouts", "asis,asis"], "--layouts 'asis,asis': allowed is all, or different ones of"),

@@ -123,14 +123,17 @@ def test_a_killed_program_leaves_no_document(build_dir: Path, tmp_path: Path, nu
     file = tmp_path / "document.json"
     file.write_text('{"status": "ok"}')  # of an earlier run: must not be taken for this one's
     command = [str(build_dir / "bin" / "daxpy"), "--repetitions", "100000", "--json", str(file)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     temporary = Path(f"{file}.tmp")
-    deadline = time.monotonic() + 20
-    while file.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.2)
-    process.send_signal(number)
-    out, _ = process.communicate(timeout=20)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            deadline = time.monotonic() + 20
+            while file.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(0.2)
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
     assert process.returncode == -number
     assert out == ""
     assert not file.exists()

@@ -2,8 +2,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <numeric>
+#include <random>
 #include <stdexcept>
 
 #include "file_io/check_file.h"
@@ -144,10 +147,235 @@ TEST(the_map_chooses_the_nearest_size) {
     std::remove(name);
 }
 
+TEST(the_interval_of_a_median_counts_signs) {
+    std::vector<double> samples(100);
+    for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<double>((i * 37) % 100);
+    const file_io::Interval interval = file_io::median_interval(samples);
+    // Of 100 tosses 36 heads or fewer come in 0.33 %, 37 or fewer in 0.60 %: the 37th from each side.
+    CHECK(interval.low == 36 && interval.median == 49.5 && interval.high == 63);
+    // Eight are the fewest whose ends are 99 %; of nine the ends too.
+    CHECK(file_io::median_interval({8, 1, 2, 3, 4, 5, 6, 7}).low == 1);
+    CHECK(file_io::median_interval({9, 8, 1, 2, 3, 4, 5, 6, 7}).high == 9);
+    CHECK(file_io::median_interval({3, 1, 2}).low == 1 && file_io::median_interval({5}).high == 5);
+    CHECK(file_io::median_interval(std::vector<double>(3000, 2)).low == 2);
+    CHECK(!unit::thrown<std::invalid_argument>([] { file_io::median_interval({}); }).empty());
+}
+
 TEST(of_equally_good_ways_the_preferred_one_stays) {
-    CHECK(file_io::choose_lowest({1.00, 0.99, 2}, 3, 0.02) == 0);
-    CHECK(file_io::choose_lowest({1.00, 0.99, 1.005}, 2, 0.02) == 2);
-    CHECK(file_io::choose_lowest({1.00, 0.90, 1.005}, 2, 0.02) == 1);
+    CHECK(file_io::choose_fastest({{4, 5, 6}, {{1.00}, {0.99}, {2}}}, 3, 0.02) == 5);
+    CHECK(file_io::choose_fastest({{4, 5, 6}, {{1.00}, {0.99}, {1.005}}}, 6, 0.02) == 6);
+    CHECK(file_io::choose_fastest({{4, 5, 6}, {{1.00}, {0.90}, {1.005}}}, 6, 0.02) == 5);
+    // A hair slower in the middle, but sure of it.
+    CHECK(file_io::choose_fastest({{0, 1}, {{0.5, 0.99, 3}, {1, 1, 1}}}, 2, 0.02) == 1);
+    CHECK(!unit::thrown<std::invalid_argument>([] { file_io::choose_fastest({}, 0, 0.02); }).empty());
+}
+
+namespace {
+
+/// Ways on a disk that others use too: each takes its time, by itself now and then much longer, and all of
+/// them are slower for a while.
+class NoisyDisk {
+  public:
+    NoisyDisk(const std::vector<double>& times, double noise, double spikes, std::uint32_t seed)
+        : times_(times), noise_(noise), spikes_(spikes), random_(seed) {}
+
+    double operator()(std::size_t way) {
+        ++calls_;
+        std::normal_distribution<double> normal(0, noise_);
+        std::uniform_real_distribution<double> uniform(0, 1);
+        const double drift = 1 + 0.5 * std::sin(calls_ / 40.0);
+        return times_[way] * drift * std::exp(normal(random_)) * (uniform(random_) < spikes_ ? 10 : 1);
+    }
+    long calls() const { return calls_; }
+
+  private:
+    std::vector<double> times_;
+    double noise_;
+    double spikes_;
+    std::mt19937 random_;
+    long calls_ = 0;
+};
+
+/// What became of a choice in a run B, with the rounds that a large file leaves time for.
+file_io::Judgement judged(NoisyDisk& disk, std::size_t ways, std::size_t chosen, long most,
+                          std::uint32_t seed) {
+    const file_io::Once once = [&](std::size_t i, long) { return disk(i); };
+    file_io::Rounds rounds;
+    rounds.most = 5;
+    rounds.seed = seed;
+    file_io::Times times = file_io::run_rounds(ways, rounds, once);
+    file_io::Deciding limit;
+    limit.seconds = 60;
+    limit.most = most;
+    limit.seed = seed + 1;
+    return file_io::judge_choice(times, chosen, 0.95, limit, once);
+}
+
+typedef file_io::Judgement::Outcome Outcome;
+
+}  // namespace
+
+TEST(a_choice_as_good_as_its_rivals_is_never_behind_and_soon_held_on_a_quiet_disk) {
+    const std::vector<double> equal(9, 1.0);
+    for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+        NoisyDisk quiet(equal, 0.02, 0, seed);
+        const file_io::Judgement fine = judged(quiet, equal.size(), seed % 9, 300, seed);
+        CHECK(fine.outcome == Outcome::held && fine.interval.low >= 0.95);
+        CHECK(quiet.calls() < 9 * 6 + 5 * 60);
+        NoisyDisk noisy(equal, 0.4, 0.1, seed);
+        CHECK(judged(noisy, equal.size(), seed % 9, 60, seed).outcome != Outcome::missed);
+    }
+}
+
+TEST(a_choice_that_is_behind_is_found_in_noise_and_never_held) {
+    long missed = 0;
+    for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+        std::vector<double> times(9, 1.0);
+        times[3] = 1.25;  // 0.8 of the best
+        NoisyDisk quiet(times, 0.03, 0, seed);
+        const file_io::Judgement sure = judged(quiet, times.size(), 3, 300, seed);
+        CHECK(sure.outcome == Outcome::missed && sure.interval.high < 0.95);
+        NoisyDisk noisy(times, 0.2, 0.05, seed);
+        const file_io::Judgement found = judged(noisy, times.size(), 3, 300, seed);
+        CHECK(found.outcome != Outcome::held);
+        if (found.outcome == Outcome::missed) ++missed;
+        // One other way alone is faster, and it is the one that is named.
+        std::vector<double> lone(9, 1.3);
+        lone[7] = 1.0;
+        NoisyDisk single(lone, 0.03, 0, seed);
+        const file_io::Judgement named = judged(single, lone.size(), 0, 300, seed);
+        CHECK(named.outcome == Outcome::missed && named.rival == 7);
+    }
+    CHECK(missed >= 190);
+}
+
+TEST(what_the_limit_leaves_open_is_undecided_and_says_how_wide) {
+    const std::vector<double> times = {1.0, 0.95, 1.0};
+    NoisyDisk disk(times, 0.5, 0.1, 5);
+    const file_io::Judgement open = judged(disk, 3, 0, 12, 5);
+    CHECK(open.outcome == Outcome::undecided && open.left >= 1 && open.rivals == 2);
+    CHECK(open.interval.low < 0.95 && open.interval.high > 0.95);
+    CHECK(open.ratios.size() == 12);
+    NoisyDisk alone({1.0}, 0.1, 0, 1);
+    CHECK(judged(alone, 1, 0, 12, 1).outcome == Outcome::alone);
+}
+
+TEST(a_choice_that_dropped_out_by_itself_is_behind) {
+    const std::vector<double> times = {1.0, 3.0, 1.01};
+    NoisyDisk disk(times, 0.02, 0, 3);
+    const file_io::Judgement slow = judged(disk, 3, 1, 100, 3);
+    CHECK(slow.outcome == Outcome::missed && slow.rival != 1 && slow.interval.median < 0.4);
+    // And the only one that did not drop out is held.
+    NoisyDisk other({3.0, 1.0, 4.0}, 0.02, 0, 3);
+    CHECK(judged(other, 3, 1, 100, 3).outcome == Outcome::held);
+}
+
+TEST(the_fastest_is_found_by_more_rounds_than_the_first_five) {
+    long by_five = 0;
+    long by_more = 0;
+    for (std::uint32_t seed = 1; seed <= 200; ++seed) {
+        const std::vector<double> times = {1.15, 1.15, 1.15, 1.0, 1.15, 1.15, 1.15, 1.15};
+        NoisyDisk disk(times, 0.15, 0.05, seed);
+        const file_io::Once once = [&](std::size_t i, long) { return disk(i); };
+        file_io::Rounds rounds;
+        rounds.most = 5;
+        rounds.seed = seed;
+        file_io::Times measured = file_io::run_rounds(times.size(), rounds, once);
+        std::vector<std::size_t> all(times.size());
+        std::iota(all.begin(), all.end(), std::size_t{0});
+        if (file_io::choose_fastest({all, measured}, times.size(), 0.02) == 3) ++by_five;
+        file_io::Deciding limit;
+        limit.seconds = 60;
+        limit.most = 100;
+        const file_io::Finalists finalists = file_io::find_fastest(measured, 0.02, limit, once);
+        if (file_io::choose_fastest(finalists, times.size(), 0.02) == 3) ++by_more;
+    }
+    CHECK(by_more >= 185 && by_five < by_more);
+}
+
+TEST(three_bad_rounds_at_the_beginning_cost_no_way_its_chance) {
+    // The first way is the fastest, but for its first rounds: memory had to be found for its pages, for
+    // instance.
+    const auto disk = [](std::size_t i, std::size_t before) {
+        return i == 0 ? (before < 3 ? 9.0 : 1.0) : 1.5;
+    };
+    file_io::Times times(3);
+    std::vector<std::size_t> calls(3, 0);
+    const file_io::Once once = [&](std::size_t i, long) { return disk(i, calls[i]++); };
+    file_io::Rounds rounds;
+    rounds.warm_up = false;
+    rounds.most = rounds.least = 20;
+    times = file_io::run_rounds(3, rounds, once);
+    CHECK(times[0].size() == 3 && times[1].size() == 20);
+    const file_io::Times before = times;
+    file_io::Deciding limit;
+    const file_io::Finalists finalists = file_io::find_fastest(times, 0.02, limit, once);
+    CHECK(file_io::choose_fastest(finalists, 3, 0.02) == 0);
+    // And it is a rival of another choice.
+    calls.assign(3, 3);
+    times = before;
+    const file_io::Judgement other = file_io::judge_choice(times, 1, 0.95, limit, once);
+    CHECK(other.outcome == Outcome::missed && other.rival == 0);
+    CHECK(times[0].size() == 4);
+    // One that is still behind stays out.
+    times = {{9, 9, 9}, {1.5, 1.5, 1.5, 1.5}};
+    calls.assign(2, 0);
+    CHECK(file_io::find_fastest(times, 0.02, limit, once).ways == std::vector<std::size_t>{1});
+}
+
+TEST(pairs_are_compared_until_their_side_of_the_bound_is_known) {
+    // Pairs (0, 1): 0.97 of each other, (2, 3): 0.8, (4, 5): far above.
+    for (std::uint32_t seed = 1; seed <= 50; ++seed) {
+        NoisyDisk disk({1.03, 1.0, 1.25, 1.0, 1.0, 2.0}, 0.08, 0.02, seed);
+        const file_io::Once once = [&](std::size_t i, long) { return disk(i); };
+        file_io::Rounds rounds;
+        rounds.most = 5;
+        rounds.keep = 0;
+        rounds.groups = std::vector<std::size_t>{0, 0, 1, 1, 2, 2};
+        rounds.seed = seed;
+        file_io::Times times = file_io::run_rounds(6, rounds, once);
+        file_io::Deciding limit;
+        limit.seconds = 60;
+        limit.most = 400;
+        const std::vector<file_io::Pair> open =
+            file_io::decide_pairs(times, {{0, 1}, {2, 3}, {4, 5}}, 0.9, limit, once);
+        CHECK(open.empty());
+        CHECK(file_io::surely_below(file_io::pair_ratios(times[2], times[3]), 0.9));
+        CHECK(file_io::median_interval(file_io::pair_ratios(times[0], times[1])).low >= 0.9);
+        CHECK(times[2].size() >= 15 && times[2].size() == times[3].size());
+        CHECK(times[4].size() < 20);
+    }
+    // What the limit leaves open is named.
+    file_io::Times times(2, std::vector<double>(2, 1.0));
+    times[1][1] = 0.5;
+    file_io::Deciding limit;
+    limit.most = 0;
+    const auto never = [](std::size_t, long) { return 1.0; };
+    CHECK(file_io::decide_pairs(times, {{0, 1}}, 0.9, limit, never).size() == 1);
+}
+
+TEST(members_of_a_group_stand_beside_each_other_in_every_round) {
+    file_io::Rounds rounds;
+    rounds.least = rounds.most = 50;
+    rounds.keep = 0;
+    rounds.groups = std::vector<std::size_t>{0, 1, 0, 1, 2};
+    std::vector<std::size_t> order;
+    file_io::run_rounds(5, rounds, [&](std::size_t i, long round) {
+        if (round > 0) order.push_back(i);
+        return 1.0;
+    });
+    long first_before_third = 0;
+    long group_of_two_last = 0;
+    for (std::size_t at = 0; at < order.size(); at += 5) {
+        std::vector<std::size_t> place(5);
+        for (std::size_t i = 0; i < 5; ++i) place[order[at + i]] = i;
+        CHECK(place[0] + 1 == place[2] || place[2] + 1 == place[0]);
+        CHECK(place[1] + 1 == place[3] || place[3] + 1 == place[1]);
+        if (place[0] < place[2]) ++first_before_third;
+        if (place[4] == 4) ++group_of_two_last;
+    }
+    CHECK(first_before_third > 10 && first_before_third < 40);
+    CHECK(group_of_two_last > 3 && group_of_two_last < 35);
 }
 
 TEST(the_best_is_chosen_by_other_rounds_than_those_it_is_compared_by) {

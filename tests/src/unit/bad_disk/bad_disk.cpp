@@ -2,15 +2,20 @@
 //   BAD_DISK_ROOM=N        after N bytes written by pwrite() there is no room
 //   BAD_DISK_ERROR=quota   ... and the error is that of a quota, not of a full device
 //   BAD_DISK_NO_DIRECT=1   O_DIRECT is refused, as file systems in memory did before Linux 6.6
+//   BAD_DISK_DELAY_US=N    each pread() and pwrite() waits for others first: N microseconds in the mean, some
+//   much longer
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/types.h>
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
+#include <random>
+#include <thread>
 
 namespace {
 
@@ -31,6 +36,14 @@ bool is_full(std::size_t bytes) {
     const char* const error = std::getenv("BAD_DISK_ERROR");
     errno = error != nullptr && std::strcmp(error, "quota") == 0 ? EDQUOT : ENOSPC;
     return true;
+}
+
+void wait_for_others() {
+    static const char* const mean = std::getenv("BAD_DISK_DELAY_US");
+    if (mean == nullptr) return;
+    thread_local std::mt19937 random(std::random_device{}());
+    std::exponential_distribution<double> delay(1 / std::atof(mean));
+    std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(delay(random)));
 }
 
 bool is_refused(int flags) {
@@ -54,14 +67,26 @@ extern "C" {
 
 ssize_t pwrite(int descriptor, const void* memory, std::size_t bytes, off_t offset) {
     if (is_full(bytes)) return -1;
+    wait_for_others();
     return next<ssize_t (*)(int, const void*, std::size_t, off_t)>("pwrite")(descriptor, memory, bytes,
                                                                              offset);
 }
 
 ssize_t pwrite64(int descriptor, const void* memory, std::size_t bytes, off64_t offset) {
     if (is_full(bytes)) return -1;
+    wait_for_others();
     return next<ssize_t (*)(int, const void*, std::size_t, off64_t)>("pwrite64")(descriptor, memory, bytes,
                                                                                  offset);
+}
+
+ssize_t pread(int descriptor, void* memory, std::size_t bytes, off_t offset) {
+    wait_for_others();
+    return next<ssize_t (*)(int, void*, std::size_t, off_t)>("pread")(descriptor, memory, bytes, offset);
+}
+
+ssize_t pread64(int descriptor, void* memory, std::size_t bytes, off64_t offset) {
+    wait_for_others();
+    return next<ssize_t (*)(int, void*, std::size_t, off64_t)>("pread64")(descriptor, memory, bytes, offset);
 }
 
 int open(const char* path, int flags, ...) {
