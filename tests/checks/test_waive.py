@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tenken import verdict
 from tests.support.reframe import reframe
 
@@ -15,24 +17,33 @@ from checks.daxpy import Daxpy
 class NeedsMore(Daxpy):
     @run_after("setup")
     def find_out(self):
-        self.waive("{reason}")
+        self.waive("needs more ranks: 4 GPUs are asked for, a node has 2")
+
+
+@rfm.simple_test
+class IsLate(Daxpy):
+    @run_after("setup")
+    def find_out(self):
+        self.waive("it is late")
 """
 
 
-def run(tmp_path, reason: str):
-    probe = tmp_path / "probe.py"
-    probe.write_text(PROBE.replace("{reason}", reason))
-    return reframe("-r", "--system", "local", "-n", "NeedsMore", folder=tmp_path, checks=str(probe))
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """Both in one run: what costs time is the build that they depend on."""
+    folder = tmp_path_factory.mktemp("waive")
+    probe = folder / "probe.py"
+    probe.write_text(PROBE)
+    return reframe("-r", "--system", "local", "-n", "NeedsMore|IsLate", folder=folder, checks=str(probe))
 
 
-def test_a_waiver_of_set_up_is_archived_and_read_as_one(tmp_path):
-    outcome = run(tmp_path, "needs more ranks: 4 GPUs are asked for, a node has 2")
-    assert outcome.code == 0, outcome.output
+def test_a_waiver_of_set_up_is_archived_and_read_as_one(outcome):
     (record,) = [r for r in outcome.records if r.check == "NeedsMore"]
     assert record.verdict == verdict.WAIVED
     assert outcome.case("NeedsMore")["result"] == "skip"
 
 
-def test_a_reason_that_is_not_on_the_list_is_a_failure(tmp_path):
-    outcome = run(tmp_path, "it is late")
+def test_a_reason_that_is_not_on_the_list_is_a_failure(outcome):
     assert outcome.code != 0 and "is no reason for a waiver" in outcome.output, outcome.output
+    assert outcome.case("IsLate")["result"] == "fail"
+    assert not [r for r in outcome.records if r.check == "IsLate" and r.verdict == verdict.WAIVED]

@@ -189,10 +189,13 @@ class MiniSlurm:
 
     def _start_accounting(self) -> None:
         data, sock = self.dir / "db" / "data", self.dir / "db" / "s"
+        # A server that starts removes the temporary tables it finds: those of another cluster's, in a folder of both.
+        temporary = self.dir / "db" / "tmp"
+        temporary.mkdir(parents=True, exist_ok=True)
         if not (data / "mysql").is_dir():
             self._run(
                 "mariadb-install-db", "--no-defaults", f"--user={getpass.getuser()}", f"--datadir={data}",
-                "--auth-root-authentication-method=normal", "--skip-test-db",
+                "--auth-root-authentication-method=normal", "--skip-test-db", TMPDIR=str(temporary),
             )  # fmt: skip
         with (self.dir / "log" / "mariadbd").open("w") as log:
             subprocess.Popen(
@@ -201,7 +204,8 @@ class MiniSlurm:
                     f"--pid-file={self.dir}/pid/mariadbd", "--skip-networking", "--innodb-buffer-pool-size=64M",
                     "--innodb-lock-wait-timeout=900", "--innodb-log-file-size=64M",
                 ],
-                env=self._env(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env=self._env(TMPDIR=str(temporary)), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
             )  # fmt: skip
         create = ["mariadb", "--no-defaults", "-S", str(sock), "-u", "root", "-e"]
         create.append("create database if not exists slurm_acct_db")

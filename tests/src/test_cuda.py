@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
 import subprocess
@@ -26,20 +27,23 @@ NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); b
 
 @pytest.fixture(scope="module", params=sorted(ARCHITECTURES))
 def cuda(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
-    """(version of the toolkit, build folder), kept in .cache/ between sessions."""
+    """(version of the toolkit, build folder), kept in .cache/ between sessions; a lock keeps parallel workers apart."""
     version: str = request.param
-    home = cuda_home.make(version, "cublas,cusolver")
     folder = ROOT / ".cache" / f"tests-src-cuda-{version}"
-    configure(
-        folder,
-        "-DTENKEN_CUDA=ON",
-        "-DTENKEN_WERROR=ON",
-        f"-DCMAKE_CUDA_ARCHITECTURES={ARCHITECTURES[version]}",
-        f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc",
-        f"-DCUDAToolkit_ROOT={home}",
-        f"-DCMAKE_LIBRARY_PATH={home}/lib64;{home}/lib64/stubs",
-    )
-    build(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        home = cuda_home.make(version, "cublas,cusolver")
+        configure(
+            folder,
+            "-DTENKEN_CUDA=ON",
+            "-DTENKEN_WERROR=ON",
+            f"-DCMAKE_CUDA_ARCHITECTURES={ARCHITECTURES[version]}",
+            f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc",
+            f"-DCUDAToolkit_ROOT={home}",
+            f"-DCMAKE_LIBRARY_PATH={home}/lib64;{home}/lib64/stubs",
+        )
+        build(folder)
     yield version, folder
 
 
