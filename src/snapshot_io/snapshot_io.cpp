@@ -354,6 +354,11 @@ class SnapshotIo : public tenken::Program {
             list.push_back({file.offset(d), file.bytes(d), memory.at[d]});
         return list;
     }
+    /// The same, ids first: they are on their way while the others are packed.
+    static std::vector<Segment> ids_first(std::vector<Segment> list) {
+        std::rotate(list.begin(), list.begin() + file_io::id, list.end());
+        return list;
+    }
 
     /// Host memory for each dataset, or array, of this size.
     Quartet staging(Side& side) {
@@ -410,6 +415,13 @@ class SnapshotIo : public tenken::Program {
         std::unique_ptr<File> plain;
         if (by_hdf5(way.method)) {
             parts.open = lap();
+            const bool through_host = way.method != "hdf5_gds" && !side.is_host();
+            const auto fetch = [&](int d) {
+                const std::uint64_t bytes =
+                    select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
+                side.to_host(staged.at[d], memory.at[d], bytes);
+            };
+            if (through_host) fetch(file_io::id);  // needs no packing
             if (packing) side.pack(arrays_, packed_, particles_);
             if (way.method == "hdf5_gds") {
                 if (packing) side.wait();
@@ -417,11 +429,7 @@ class SnapshotIo : public tenken::Program {
             } else if (side.is_host()) {
                 select ? file->write_selected(arrays_) : file->write(memory);
             } else {
-                for (int d = 0; d < file_io::datasets; ++d) {
-                    const std::uint64_t bytes =
-                        select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
-                    side.to_host(staged.at[d], memory.at[d], bytes);
-                }
+                for (int d = 0; d < file_io::id; ++d) fetch(d);
                 side.wait();
                 select ? file->write_selected(staged) : file->write(staged);
             }
@@ -439,7 +447,7 @@ class SnapshotIo : public tenken::Program {
             mover.attach(*plain);
             parts.open = lap();
             if (packing) side.pack(arrays_, packed_, particles_);
-            mover.write(*plain, list);
+            mover.write(*plain, packing ? ids_first(list) : list);
             parts.data = lap();
             if (synced_) {
                 plain->sync();

@@ -263,6 +263,7 @@ class GpuSide : public Side {
             reinterpret_cast<float*>(packed.at[1]), reinterpret_cast<float*>(packed.at[2]), particles);
         TENKEN_CUDA(cudaGetLastError());
         ready_.record(stream_);
+        for (int d = 0; d < 3; ++d) packed_[d] = base_of(packed.at[d]);
         behind_ready_ = true;
     }
     void unpack(const Quartet& packed, const Quartet& arrays, std::uint64_t particles) override {
@@ -330,16 +331,15 @@ class GpuSide : public Side {
         return static_cast<int>(
             std::min<std::uint64_t>(blocks, static_cast<std::uint64_t>(candidate.threads)));
     }
+    /// Whether pack() has enqueued what this memory will hold.
+    bool is_being_packed(char* memory) const {
+        return behind_ready_ && std::find(packed_, packed_ + 3, base_of(memory)) != packed_ + 3;
+    }
     /// A lane's stream goes on behind what pack() has enqueued.
-    void follow_pack(Lane& lane) {
-        if (behind_ready_) TENKEN_CUDA(cudaStreamWaitEvent(lane.stream.get(), ready_.get(), 0));
-    }
+    void follow_pack(Lane& lane) { TENKEN_CUDA(cudaStreamWaitEvent(lane.stream.get(), ready_.get(), 0)); }
+    /// For what does not know streams: waits for the packing. Any thread may.
+    void wait_for_pack() { TENKEN_CUDA(cudaEventSynchronize(ready_.get())); }
     void pack_is_over() { behind_ready_ = false; }
-    /// For what does not know streams: waits for the packing.
-    void finish_pack() {
-        if (behind_ready_) stream_.synchronize();
-        behind_ready_ = false;
-    }
     /// The allocation that an address lies in. @throws std::logic_error
     char* base_of(char* address) const {
         auto after = allocations_.upper_bound(address);
@@ -386,6 +386,7 @@ class GpuSide : public Side {
     Stream stream_;
     Mark ready_;
     bool behind_ready_ = false;
+    char* packed_[3] = {};  ///< the allocations that pack() writes
     std::map<char*, std::uint64_t> allocations_;
     Workers workers_;
     std::vector<std::unique_ptr<Stream>> streams_;
@@ -408,7 +409,7 @@ class PinnedMover : public Mover {
         std::atomic<std::uint64_t> next(0);
         side_.workers().run(GpuSide::threads_for(candidate_, count), [&](int t) {
             Lane& lane = side_.lane(t);
-            side_.follow_pack(lane);
+            bool follows = false;
             Segment waiting[most_slots];
             bool used[most_slots] = {};
             const auto begin = [&](int s) {
@@ -416,6 +417,10 @@ class PinnedMover : public Mover {
                 used[s] = i < count;
                 if (!used[s]) return;
                 waiting[s] = blocks.at(i);
+                if (!follows && side_.is_being_packed(waiting[s].memory)) {
+                    side_.follow_pack(lane);
+                    follows = true;
+                }
                 TENKEN_CUDA(cudaMemcpyAsync(lane.slot(s, candidate_.block_bytes), waiting[s].memory,
                                             waiting[s].bytes, cudaMemcpyDeviceToHost, lane.stream.get()));
                 lane.free[s].record(lane.stream);
@@ -476,12 +481,13 @@ class CuFileMover : public Mover {
         handle_ = nullptr;
     }
     void write(File& file, const std::vector<Segment>& segments) override {
-        side_.finish_pack();
         each(segments, [&](const Segment& block) {
             char* const base = side_.base_of(block.memory);
+            if (side_.is_being_packed(block.memory)) side_.wait_for_pack();
             side_.cufile().write(handle_, base, block.bytes, block.offset,
                                  static_cast<std::uint64_t>(block.memory - base), file);
         });
+        side_.pack_is_over();
     }
     void read(File& file, const std::vector<Segment>& segments) override {
         each(segments, [&](const Segment& block) {
