@@ -24,7 +24,7 @@ done; [ -r "$TENKEN_HDF5" ] && export TENKEN_HDF5 || unset TENKEN_HDF5; fi"""
 SNAPSHOTS = {
     "quick": (1_048_576, 64, 1, 0.5),
     "acceptance": (67_108_864, 16, 4, 8),
-    "nightly": (4_194_304, 4, 2, 3),
+    "nightly": (4_194_304, 4, 2, 6),
     "published": (67_108_864, 4, 10, 10),
 }
 #: The largest size of a map, factor, ways, seconds for each size and situation and seconds for what these leave open.

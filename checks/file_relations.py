@@ -85,13 +85,27 @@ def slow_layouts(document: Document) -> list[Finding]:
 
 
 def bad_choices(document: Document) -> list[Finding]:
-    """Sizes and situations in which the choice by a map is behind a single way."""
-    return [
-        finding
+    """Sizes and situations in which the choice by a map is behind a single way.
+
+    A choice that is behind because it is itself slower than when the map was made proves no bad map, but a machine that
+    is not the same: invalid.
+    """
+    since = {
+        (metric.place, *sorted(metric.at.items())): metric.value
         for metric in document.metrics
-        if metric.name == "adaptive_over_best"
-        for finding in _behind(document, metric, OF_BEST, "the choice by the map is behind the best single way")
-    ]
+        if metric.name == "adaptive_over_map"
+    }
+    found = []
+    for metric in document.metrics:
+        if metric.name != "adaptive_over_best":
+            continue
+        of_map = since.get((metric.place, *sorted(metric.at.items())), 1.0)
+        for finding in _behind(document, metric, OF_BEST, "the choice by the map is behind the best single way"):
+            if finding.verdict == FAIL and metric.value >= OF_BEST * of_map:
+                changed = f"; it gives {of_map:.3g} of what it gave when the map was made: the machine has changed"
+                finding = replace(finding, verdict=INVALID, message=finding.message + changed)
+            found.append(finding)
+    return found
 
 
 def slow_reads(document: Document) -> list[Finding]:

@@ -399,31 +399,34 @@ std::vector<Pair> decide_pairs(Times& times, const std::vector<Pair>& pairs, dou
     std::vector<Pair> open;
     std::copy_if(pairs.begin(), pairs.end(), std::back_inserter(open), is_open);
     if (open.empty()) return open;
-    std::vector<std::size_t> ways;
-    Rounds rounds;
-    for (std::size_t i = 0; i < open.size(); ++i) {
-        ways.push_back(open[i].one);
-        ways.push_back(open[i].other);
-        rounds.groups.insert(rounds.groups.end(), 2, i);
-    }
-    rounds.warm_up = false;
-    rounds.least = 0;
-    rounds.most = limit.most;
-    rounds.seconds = limit.seconds;
-    rounds.seed = limit.seed;
-    rounds.keep = 0;
-    rounds.retain = [&](const Times&, const std::vector<std::size_t>& alive) {
-        std::vector<std::size_t> on;
-        for (std::size_t i : alive) {
-            if (is_open(open[i / 2])) on.push_back(i);
-        }
-        return on;
+    struct Account {
+        Pair pair;
+        long rounds;
+        double seconds;  ///< spent on it
     };
-    run_rounds(ways.size(), rounds, [&](std::size_t i, long round) {
-        const double seconds = one(ways[i], round);
-        times[ways[i]].push_back(seconds);
-        return seconds;
-    });
+    std::vector<Account> at_work;
+    for (const Pair& pair : open) {
+        if (limit.most > 0) at_work.push_back({pair, 0, 0});
+    }
+    std::mt19937 order(limit.seed);
+    const double begin = tenken::now_seconds();
+    double now = begin;
+    while (!at_work.empty() && now - begin < limit.seconds) {
+        const std::size_t next = static_cast<std::size_t>(
+            std::min_element(at_work.begin(), at_work.end(),
+                             [](const Account& a, const Account& b) { return a.seconds < b.seconds; }) -
+            at_work.begin());
+        Account& account = at_work[next];
+        std::size_t ways[] = {account.pair.one, account.pair.other};
+        std::shuffle(std::begin(ways), std::end(ways), order);
+        ++account.rounds;
+        for (std::size_t way : ways) times[way].push_back(one(way, account.rounds));
+        const double before = now;
+        now = tenken::now_seconds();
+        account.seconds += now - before;
+        if (account.rounds < limit.most && !(is_look(account.rounds) && !is_open(account.pair))) continue;
+        at_work.erase(at_work.begin() + static_cast<std::ptrdiff_t>(next));
+    }
     open.erase(std::remove_if(open.begin(), open.end(), [&](const Pair& pair) { return !is_open(pair); }),
                open.end());
     return open;

@@ -116,7 +116,8 @@ struct Pair {
 };
 /// Makes further rounds of those pairs of which it is not known on which side of the bound the median of the
 /// other's seconds over the one's is, the two of a pair always beside each other, until it is or the limit is
-/// reached.
+/// reached. What is left of the time goes to the pair on which least was spent: slow ones leave quick ones as
+/// much.
 /// @param times of all ways; what is measured is added
 /// @return the pairs that the limit left open
 std::vector<Pair> decide_pairs(Times& times, const std::vector<Pair>& pairs, double bound,

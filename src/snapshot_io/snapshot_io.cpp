@@ -54,8 +54,9 @@ Driver driver_of(const std::string& method) {
 /// What the hyperslab layout must reach of the layout as it is; checks/file_relations.py holds it against the
 /// same.
 constexpr double layout_bound = 0.9;
-/// From so many bytes on a written snapshot is settled before the next way's turn.
-constexpr std::uint64_t settled_from = std::uint64_t{1} << 20;
+/// From so many bytes on a written snapshot is settled before the next way's turn, a thread is woken, and a
+/// block is cut.
+constexpr std::uint64_t worthwhile = std::uint64_t{1} << 20;
 
 /// One way of writing and reading a snapshot: what run_rounds() compares.
 struct Way {
@@ -102,8 +103,10 @@ class SnapshotIo : public tenken::Program {
                        "all that there are, or some of posix, direct, gds, cufile_compat, "
                        "cufile_compat_buffered, hdf5_sec2, hdf5_direct, hdf5_select, hdf5_gds");
         arguments.text("directions", asked_directions_, "LIST", "all, or write, read");
-        arguments.bytes("block-bytes", block_, 4096, std::uint64_t{1} << 30,
-                        "block of the methods that go past HDF5, a multiple of 4096");
+        arguments.bytes(
+            "block-bytes", block_, 4096, std::uint64_t{1} << 30,
+            "largest block of the methods that go past HDF5, a multiple of 4096; down to 1 MiB where "
+            "threads had none else");
         arguments.integer(
             "threads", threads_, 0, 1024,
             "threads of those methods, one for each MiB at most; 0: those of OpenMP, at most 8");
@@ -298,11 +301,11 @@ class SnapshotIo : public tenken::Program {
         if (ways.empty()) throw tenken::Waived(tenken::Waiver::library_missing, "no method is left");
         movers_.clear();
         for (const std::string& method : usable) {
-            // A thread that is woken for less than a MiB costs more than it brings.
-            const std::uint64_t mib = n * file_io::particle_bytes >> 20;
+            // A thread that is woken for less costs more than it brings.
+            const std::uint64_t useful = n * file_io::particle_bytes / worthwhile;
             const int threads =
-                static_cast<int>(std::min<std::uint64_t>(threads_, std::max<std::uint64_t>(1, mib)));
-            const Candidate way = Candidate{method, block_, threads};
+                static_cast<int>(std::min<std::uint64_t>(threads_, std::max<std::uint64_t>(1, useful)));
+            const Candidate way = Candidate{method, block_for(n, threads), threads};
             if (!by_hdf5(method)) movers_[method] = side.mover(way);
         }
         std::vector<std::vector<Parts>> parts(ways.size());
@@ -320,7 +323,7 @@ class SnapshotIo : public tenken::Program {
             const Parts one =
                 ways[i].write ? write(side, ways[i], round == 0) : read(side, ways[i], round == 0);
             // What a write leaves to the device is not to be paid for by the next way.
-            if (ways[i].write && n * file_io::particle_bytes >= settled_from) folder.settle();
+            if (ways[i].write && n * file_io::particle_bytes >= worthwhile) folder.settle();
             if (round > 0) parts[i].push_back(one);
             return one.data + one.sync;
         };
@@ -346,6 +349,17 @@ class SnapshotIo : public tenken::Program {
     }
 
     std::string source(Layout layout) const { return folder_->file(std::string(name_of(layout)) + ".h5"); }
+
+    /// Blocks so small that every thread has one, but of a MiB at least.
+    std::uint64_t block_for(std::uint64_t particles, int threads) const {
+        const std::uint64_t bytes = particles * file_io::particle_bytes;
+        std::uint64_t block = block_;
+        while (bytes / block < static_cast<std::uint64_t>(threads) && block >= 2 * worthwhile &&
+               block % 8192 == 0) {
+            block /= 2;
+        }
+        return block;
+    }
 
     /// Where the datasets of an open file lie and where they come from, or go to, in memory.
     std::vector<Segment> segments(const SnapshotFile& file, const Quartet& memory) const {
@@ -415,21 +429,23 @@ class SnapshotIo : public tenken::Program {
         std::unique_ptr<File> plain;
         if (by_hdf5(way.method)) {
             parts.open = lap();
-            const bool through_host = way.method != "hdf5_gds" && !side.is_host();
-            const auto fetch = [&](int d) {
-                const std::uint64_t bytes =
-                    select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
-                side.to_host(staged.at[d], memory.at[d], bytes);
-            };
-            if (through_host) fetch(file_io::id);  // needs no packing
-            if (packing) side.pack(arrays_, packed_, particles_);
             if (way.method == "hdf5_gds") {
-                if (packing) side.wait();
+                if (packing) {
+                    side.pack(arrays_, packed_, particles_);
+                    side.wait();
+                }
                 file->write(memory);
             } else if (side.is_host()) {
+                if (packing) side.pack(arrays_, packed_, particles_);
                 select ? file->write_selected(arrays_) : file->write(memory);
             } else {
-                for (int d = 0; d < file_io::id; ++d) fetch(d);
+                // The kernel packs into page-locked memory: of the datasets only the ids are left to copy.
+                for (int d = packing ? file_io::id : 0; d < file_io::datasets; ++d) {
+                    const std::uint64_t bytes =
+                        select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
+                    side.to_host(staged.at[d], memory.at[d], bytes);
+                }
+                if (packing) side.pack(arrays_, staged, particles_);
                 side.wait();
                 select ? file->write_selected(staged) : file->write(staged);
             }

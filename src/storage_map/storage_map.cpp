@@ -556,6 +556,14 @@ class StorageMapProgram : public tenken::Program {
         typedef file_io::Judgement::Outcome Outcome;
         if (judgement.outcome == Outcome::alone) ratio.samples.assign(seconds[chosen].size(), 1.0);
         document.add(ratio, tenken::Limit::unknown("a ratio"));
+        const file_io::StorageMap::Entry& entry = used_map_.choose(situation, bytes);
+        if (entry.bytes == bytes && entry.gbs > 0) {
+            tenken::Metric since = metric(side, "adaptive_over_map", bytes);
+            since.unit = "1";
+            since.at = ratio.at;
+            for (double rate : by_map.samples) since.samples.push_back(rate / entry.gbs);
+            document.add(since, tenken::Limit::unknown("a ratio"));
+        }
         if (always_cufile_ > 0) {
             add_ratio(
                 side, "adaptive_over_cufile", situation, bytes,

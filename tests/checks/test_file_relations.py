@@ -81,6 +81,17 @@ def test_a_bad_choice_is_named_for_its_size_and_situation() -> None:
     assert "(bytes 4096, situation read_cold) = 0.9" in miss.message and miss.bound == 0.95
 
 
+@pytest.mark.parametrize(("of_map", "kind"), [(1.3, "FAIL"), (0.9, "FAIL"), (0.6, "INVALID")])
+def test_a_choice_that_is_behind_since_the_machine_has_changed_is_no_bad_choice(of_map: float, kind: str) -> None:
+    at = {"bytes": 4096, "situation": "write"}
+    other = {"bytes": 65536, "situation": "write"}
+    behind = pairs("adaptive_over_best", [0.70] * 20, **at)
+    since = [pairs("adaptive_over_map", [of_map] * 3, **at), pairs("adaptive_over_map", [0.1] * 3, **other)]
+    (finding,) = file_relations.bad_choices(document_of("storage_map", behind, *since))
+    assert finding.verdict == kind
+    assert ("gives 0.6 of what it gave when the map was made" in finding.message) == (kind == "INVALID")
+
+
 def test_the_fastest_read_of_each_gpu_counts() -> None:
     ways = [ratio("pinned_read_over_least", value, way=f"posix_{i}mi_8") for i, value in enumerate((0.4, 0.79, 0.6), 1)]
     (miss,) = file_relations.slow_reads(document_of("storage_map", *ways))

@@ -117,6 +117,8 @@ def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> N
     ratios = named(judged.document, "adaptive_over_best")
     assert len(ratios) == 8 and all(0 < m["value"] < 100 for m in ratios)
     assert len(named(judged.document, "adaptive")) == 8
+    since = named(judged.document, "adaptive_over_map")
+    assert len(since) == 8 and all(m["value"] > 0 for m in since)
 
 
 def findings_of(document: dict[str, Any] | None) -> list[verdict.Finding]:

@@ -263,8 +263,8 @@ class GpuSide : public Side {
             reinterpret_cast<float*>(packed.at[1]), reinterpret_cast<float*>(packed.at[2]), particles);
         TENKEN_CUDA(cudaGetLastError());
         ready_.record(stream_);
-        for (int d = 0; d < 3; ++d) packed_[d] = base_of(packed.at[d]);
-        behind_ready_ = true;
+        packed_ = packed;
+        packed_particles_ = particles;
     }
     void unpack(const Quartet& packed, const Quartet& arrays, std::uint64_t particles) override {
         join();
@@ -279,6 +279,7 @@ class GpuSide : public Side {
     void wait() override {
         join();
         stream_.synchronize();
+        pack_is_over();
     }
     void begin_timed() override { gpu_.health().start(); }
     void end_timed() override { gpu_.health().stop(); }
@@ -332,14 +333,18 @@ class GpuSide : public Side {
             std::min<std::uint64_t>(blocks, static_cast<std::uint64_t>(candidate.threads)));
     }
     /// Whether pack() has enqueued what this memory will hold.
-    bool is_being_packed(char* memory) const {
-        return behind_ready_ && std::find(packed_, packed_ + 3, base_of(memory)) != packed_ + 3;
+    bool is_being_packed(const char* memory) const {
+        for (int d = 0; d < id; ++d) {
+            const std::uint64_t bytes = packed_particles_ * datasets_of(Layout::hyperslab)[d].words() * 4;
+            if (memory >= packed_.at[d] && memory < packed_.at[d] + bytes) return true;
+        }
+        return false;
     }
     /// A lane's stream goes on behind what pack() has enqueued.
     void follow_pack(Lane& lane) { TENKEN_CUDA(cudaStreamWaitEvent(lane.stream.get(), ready_.get(), 0)); }
     /// For what does not know streams: waits for the packing. Any thread may.
     void wait_for_pack() { TENKEN_CUDA(cudaEventSynchronize(ready_.get())); }
-    void pack_is_over() { behind_ready_ = false; }
+    void pack_is_over() { packed_particles_ = 0; }
     /// The allocation that an address lies in. @throws std::logic_error
     char* base_of(char* address) const {
         auto after = allocations_.upper_bound(address);
@@ -385,8 +390,8 @@ class GpuSide : public Side {
     std::vector<int> near_;
     Stream stream_;
     Mark ready_;
-    bool behind_ready_ = false;
-    char* packed_[3] = {};  ///< the allocations that pack() writes
+    Quartet packed_ = {};                 ///< what pack() writes
+    std::uint64_t packed_particles_ = 0;  ///< of that, until it is over
     std::map<char*, std::uint64_t> allocations_;
     Workers workers_;
     std::vector<std::unique_ptr<Stream>> streams_;

@@ -9,6 +9,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "common/clock.h"
 #include "file_io/check_file.h"
 #include "file_io/particles.h"
 #include "file_io/place.h"
@@ -345,6 +346,20 @@ TEST(pairs_are_compared_until_their_side_of_the_bound_is_known) {
         CHECK(times[2].size() >= 15 && times[2].size() == times[3].size());
         CHECK(times[4].size() < 20);
     }
+    // A slow pair leaves a quick one as much time, and so more rounds.
+    file_io::Times slow(4, std::vector<double>(2, 1.0));
+    slow[1][1] = slow[3][1] = 0.5;
+    file_io::Deciding brief;
+    brief.seconds = 0.2;
+    const auto uneven = [&](std::size_t i, long round) {
+        const double until = tenken::now_seconds() + (i < 2 ? 0.005 : 0.0001);
+        while (tenken::now_seconds() < until) {
+        }
+        return i % 2 == 0 || round % 2 == 0 ? 1.0 : 0.5;  // 1 and 0.5 in turn: open for ever
+    };
+    CHECK(file_io::decide_pairs(slow, {{0, 1}, {2, 3}}, 0.9, brief, uneven).size() == 2);
+    CHECK(slow[0].size() >= 5 && slow[2].size() >= 5 * slow[0].size());
+    CHECK(slow[2].size() == slow[3].size() && slow[2].size() <= 2 + 300);
     // What the limit leaves open is named.
     file_io::Times times(2, std::vector<double>(2, 1.0));
     times[1][1] = 0.5;
