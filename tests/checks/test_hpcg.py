@@ -120,6 +120,6 @@ def test_what_is_no_report_is_refused(text: str, says: str) -> None:
 def test_a_machine_without_a_binary_is_waived() -> None:
     asked = {"implementation": "xhpcg", "nx": 256, "ranks": 2}
     read = document.validate(xhpcg.waived(["nid001"], 2, asked), "result.json")
-    expect = Expectation(subjects=("ranks",), ranks=2, metrics=tuple(xhpcg.METRICS), parameters={})
+    expect = Expectation(subjects=("ranks",), ranks=2, metrics=tuple(xhpcg.METRICS), parameters=asked)
     found = verdict.judge(read, program("hpcg"), expect, lambda metric: None, 3)
     assert found.verdict == verdict.WAIVED and "library missing" in found.message()

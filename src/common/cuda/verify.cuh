@@ -23,17 +23,19 @@ inline unsigned verify_blocks(std::size_t elements) {
 
 template <typename Values>
 __global__ void fill_kernel(double* array, std::size_t elements, Values values) {
-    const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
-    for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < elements;
-         i += step) {
-        array[i] = values(i);
-    }
+    const std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x;
+    if (i < elements) array[i] = values(i);
 }
 
 /// Enqueues array[i] = values(i); `values` has a __device__ double operator()(std::size_t) const.
+/// From the first element to the last in one pass: managed memory that is first touched by it lies as a
+/// prefetch lays it. After the looping blocks of a smaller grid copies are 2.5 % slower
+/// (docs/access_patterns.md).
 template <typename Values>
 void fill(double* array, std::size_t elements, const Values& values, const Stream& stream) {
-    fill_kernel<<<verify_blocks(elements), verify_threads, 0, stream.get()>>>(array, elements, values);
+    if (elements == 0) return;
+    const std::size_t blocks = (elements + verify_threads - 1) / verify_threads;
+    fill_kernel<<<static_cast<unsigned>(blocks), verify_threads, 0, stream.get()>>>(array, elements, values);
     TENKEN_CUDA(cudaGetLastError());
 }
 
