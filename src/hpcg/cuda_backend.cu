@@ -35,9 +35,9 @@ class CudaBackend : public Backend {
             "gpus", asked_, "LIST",
             "GPUs that the ranks of a node take in turn, by CUDA index: all, or a list such as 0,2");
         arguments.choice(
-            "exchange", way_, {"auto", "nccl", "mpi", "host"},
-            "between GPUs: NCCL, an MPI that takes device pointers, or through the host; auto: NCCL "
-            "where it is and every rank has a GPU of its own, else the host");
+            "exchange", way_, {"auto", "peer", "nccl", "mpi", "host"},
+            "between GPUs: their own stores (one node), NCCL, an MPI that takes device pointers, or through "
+            "the host; auto: the first of peer, nccl and host that there is");
         arguments.choice("share", share_, {"off", "on"},
                          "whether ranks may share a GPU; off: the run is waived then");
         arguments.choice("graph", graph_, {"on", "off"},
@@ -105,6 +105,7 @@ class CudaBackend : public Backend {
 
     void generate(const std::vector<Part>& parts) override {
         begin();
+        make_runner(parts);
         problem_ = hpcg::generate(*runner_, parts);
     }
     std::unique_ptr<Engine> given_order() override {
@@ -131,10 +132,19 @@ class CudaBackend : public Backend {
 
   private:
     void begin() {
-        if (runner_) return;
+        if (stream_) return;
         gpu_->use();
         stream_.reset(new tenken::cuda::Stream);
-        exchange_ = make_exchange(way_, *ranks_, *stream_, sharing_ == 1, why_);
+    }
+
+    void make_runner(const std::vector<Part>& parts) {
+        if (runner_) return;
+        int most = 0;
+        for (const Part& part : parts) {
+            for (const Neighbour& neighbour : part.halo.neighbours) most = std::max(most, neighbour.count);
+        }
+        most = static_cast<int>(ranks_->largest({static_cast<double>(most)}).front());
+        exchange_ = make_exchange(way_, *ranks_, *stream_, sharing_ == 1, most, why_);
         Tuning tuning;
         tuning.threads = static_cast<int>(threads_);
         tuning.unroll = std::stoi(unroll_);

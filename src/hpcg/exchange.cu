@@ -4,7 +4,9 @@
 
 #include "common/cuda/memory.h"
 #include "common/program.h"
+#include "hpcg/aside.h"
 #include "hpcg/exchange.h"
+#include "hpcg/peer_exchange.h"
 #include "nccl/library.h"
 
 #define HPCG_NCCL(call) library_->check(library_->call, #call)
@@ -21,29 +23,6 @@ class Alone : public Exchange {
     void end() override {}
     void sum(double*) override {}
     bool capturable() const override { return true; }
-};
-
-/// A stream of its own beside the main one.
-class Aside {
-  public:
-    explicit Aside(const tenken::cuda::Stream& main) : main_(main) {}
-    const tenken::cuda::Stream& stream() const { return stream_; }
-    /// What is enqueued here from now on waits for what the main stream has now.
-    void fork() {
-        forked_.record(main_);
-        TENKEN_CUDA(cudaStreamWaitEvent(stream_.get(), forked_.get(), 0));
-    }
-    /// What is enqueued on the main stream from now on waits for what is here.
-    void join() {
-        joined_.record(stream_);
-        TENKEN_CUDA(cudaStreamWaitEvent(main_.get(), joined_.get(), 0));
-    }
-
-  private:
-    const tenken::cuda::Stream& main_;
-    tenken::cuda::Stream stream_;
-    tenken::cuda::Event forked_;
-    tenken::cuda::Event joined_;
 };
 
 /// Through page-locked memory of the host and whatever MPI there is.
@@ -172,26 +151,40 @@ class Nccl : public Exchange {
 }  // namespace
 
 std::unique_ptr<Exchange> make_exchange(const std::string& way, Ranks& ranks,
-                                        const tenken::cuda::Stream& stream, bool own_gpu, std::string& why) {
+                                        const tenken::cuda::Stream& stream, bool own_gpu, int most_points,
+                                        std::string& why) {
     if (ranks.size() == 1) {
         why = "one rank";
         return std::unique_ptr<Exchange>(new Alone);
     }
-    std::string why_not;
-    std::unique_ptr<nccl::Library> library;
-    if (way == "auto" || way == "nccl") {
-        if (own_gpu) library = nccl::Library::open(why_not);
-        if (!own_gpu) why_not = "two ranks share a GPU, which NCCL refuses";
+    // Every rank has a GPU of its own, or none of these ways is tried.
+    const bool all_own = ranks.largest({own_gpu ? 0.0 : 1.0}).front() == 0;
+    const std::string shared = "two ranks share a GPU";
+    const bool any = way == "auto";
+    std::string no_peer = shared;
+    if (any || way == "peer") {
+        std::unique_ptr<Exchange> peer;
+        if (all_own) peer = make_peer_exchange(ranks, stream, most_points, no_peer);
+        if (peer) {
+            why = any ? "each rank has a GPU of its own, and they reach each other's memory" : "asked for";
+            return peer;
+        }
+        if (!any) throw tenken::Waived(tenken::Waiver::no_peer_access, no_peer);
+    }
+    std::string no_nccl = shared + ", which NCCL refuses";
+    if (any || way == "nccl") {
+        std::unique_ptr<nccl::Library> library;
+        if (all_own) library = nccl::Library::open(no_nccl);
         const bool all = ranks.largest({library ? 0.0 : 1.0}).front() == 0;
-        if (!all && library) why_not = "another rank has no NCCL";
-        if (!all) library.reset();
-        if (!library && way == "nccl") throw tenken::Waived(tenken::Waiver::library_missing, why_not);
+        if (!all && library) no_nccl = "another rank has no NCCL";
+        if (all) {
+            why = any ? "NCCL is there and each rank has a GPU of its own; no peer stores: " + no_peer
+                      : "asked for";
+            return std::unique_ptr<Exchange>(new Nccl(std::move(library), ranks, stream));
+        }
+        if (!any) throw tenken::Waived(tenken::Waiver::library_missing, no_nccl);
     }
-    if (library) {
-        why = way == "auto" ? "NCCL is there and each rank has a GPU of its own" : "asked for";
-        return std::unique_ptr<Exchange>(new Nccl(std::move(library), ranks, stream));
-    }
-    why = way == "auto" ? why_not : "asked for";
+    why = any ? "no peer stores: " + no_peer + "; no NCCL: " + no_nccl : "asked for";
     if (way == "mpi") return std::unique_ptr<Exchange>(new DeviceMpi(ranks, stream));
     return std::unique_ptr<Exchange>(new ThroughHost(ranks, stream));
 }

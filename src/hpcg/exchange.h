@@ -1,5 +1,5 @@
-// How numbers get from one GPU to the others: by NCCL, by an MPI that takes device pointers, or through the
-// host.
+// How numbers get from one GPU to the others: by their own stores, by NCCL, by an MPI that takes device
+// pointers, or through the host.
 #pragma once
 
 #include <memory>
@@ -27,12 +27,14 @@ class Exchange {
     virtual bool capturable() const = 0;
 };
 
-/// Ways that can be asked for: "auto" takes NCCL where it is and each rank has a GPU of its own, else the
-/// host.
+/// Ways that can be asked for: "auto" takes peer stores where the ranks are on one node, each with a GPU of
+/// its own that reaches the others' memory, else NCCL where it is, else the host.
 /// @param own_gpu no other rank uses this rank's GPU
+/// @param most_points of one message between two ranks, of any level and rank
 /// @param why says what decided
 /// @throws tenken::Waived when the way asked for is not there
 std::unique_ptr<Exchange> make_exchange(const std::string& way, Ranks& ranks,
-                                        const tenken::cuda::Stream& stream, bool own_gpu, std::string& why);
+                                        const tenken::cuda::Stream& stream, bool own_gpu, int most_points,
+                                        std::string& why);
 
 }  // namespace hpcg
