@@ -144,7 +144,7 @@ class HpcgCudaSmall(HpcgBase):
 
 
 class HpcgRanksBase(HpcgBase):
-    """A rank for each GPU; halo and sums by NCCL where it is found, else through the host; `path.exchange` says."""
+    """A rank for each GPU; halo and sums by peer stores, else NCCL, else through the host; `path.exchange` says."""
 
     valid_systems = ["+cuda +mpi"]
     valid_prog_environs = ["+cuda +mpi"]

@@ -301,10 +301,7 @@ class SnapshotIo : public tenken::Program {
         if (ways.empty()) throw tenken::Waived(tenken::Waiver::library_missing, "no method is left");
         movers_.clear();
         for (const std::string& method : usable) {
-            // A thread that is woken for less costs more than it brings.
-            const std::uint64_t useful = n * file_io::particle_bytes / worthwhile;
-            const int threads =
-                static_cast<int>(std::min<std::uint64_t>(threads_, std::max<std::uint64_t>(1, useful)));
+            const int threads = threads_for(n);
             const Candidate way = Candidate{method, block_for(n, threads), threads};
             if (!by_hdf5(method)) movers_[method] = side.mover(way);
         }
@@ -349,6 +346,12 @@ class SnapshotIo : public tenken::Program {
     }
 
     std::string source(Layout layout) const { return folder_->file(std::string(name_of(layout)) + ".h5"); }
+
+    /// A thread that is woken for less than is worthwhile costs more than it brings.
+    int threads_for(std::uint64_t particles) const {
+        const std::uint64_t useful = particles * file_io::particle_bytes / worthwhile;
+        return static_cast<int>(std::min<std::uint64_t>(threads_, std::max<std::uint64_t>(1, useful)));
+    }
 
     /// Blocks so small that every thread has one, but of a MiB at least.
     std::uint64_t block_for(std::uint64_t particles, int threads) const {
@@ -536,8 +539,15 @@ class SnapshotIo : public tenken::Program {
             File plain(source(way.layout), File::Mode::read, mover.needs_direct());
             mover.attach(plain);
             parts.open = lap();
-            mover.read(plain, list);
-            if (packing) side.unpack(packed_, arrays_, particles_);
+            if (packing && threads_for(particles_) == 1) {
+                // One thread reads the ids, which need no unpacking, while the others are unpacked.
+                mover.read(plain, {list.begin(), list.begin() + file_io::id});
+                side.unpack(packed_, arrays_, particles_);
+                mover.read(plain, {list[file_io::id]});
+            } else {
+                mover.read(plain, list);
+                if (packing) side.unpack(packed_, arrays_, particles_);
+            }
             side.wait();
             parts.data = lap();
             mover.detach(plain);

@@ -262,7 +262,6 @@ class GpuSide : public Side {
             reinterpret_cast<const float*>(arrays.at[velocity_z]), reinterpret_cast<float*>(packed.at[0]),
             reinterpret_cast<float*>(packed.at[1]), reinterpret_cast<float*>(packed.at[2]), particles);
         TENKEN_CUDA(cudaGetLastError());
-        ready_.record(stream_);
         packed_ = packed;
         packed_particles_ = particles;
     }
@@ -340,10 +339,14 @@ class GpuSide : public Side {
         }
         return false;
     }
+    /// To be called by the main thread before any lane follows.
+    void mark_pack() {
+        if (packed_particles_ > 0) ready_.record(stream_);
+    }
     /// A lane's stream goes on behind what pack() has enqueued.
     void follow_pack(Lane& lane) { TENKEN_CUDA(cudaStreamWaitEvent(lane.stream.get(), ready_.get(), 0)); }
     /// For what does not know streams: waits for the packing. Any thread may.
-    void wait_for_pack() { TENKEN_CUDA(cudaEventSynchronize(ready_.get())); }
+    void wait_for_pack() { stream_.synchronize(); }
     void pack_is_over() { packed_particles_ = 0; }
     /// The allocation that an address lies in. @throws std::logic_error
     char* base_of(char* address) const {
@@ -412,6 +415,7 @@ class PinnedMover : public Mover {
         const std::uint64_t count = blocks.count();
         const int slots = Lane::slots_for(candidate_.block_bytes);
         std::atomic<std::uint64_t> next(0);
+        side_.mark_pack();
         side_.workers().run(GpuSide::threads_for(candidate_, count), [&](int t) {
             Lane& lane = side_.lane(t);
             bool follows = false;
