@@ -34,7 +34,7 @@ def build_dir() -> Iterator[Path]:
     """A build with everything that needs no GPU: OpenACC on the host, unit tests, warnings as errors.
 
     Kept in .cache/ between sessions, so that only what changed is compiled again; a lock keeps parallel
-    sessions apart.
+    builds apart. Who comes second finds nothing to build.
     """
     folder = Path(os.environ.get("TENKEN_TEST_BUILD", ROOT / ".cache" / "tests-src-build"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def build_dir() -> Iterator[Path]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_OPENACC=ON", "-DTENKEN_TESTS=ON")
         build(folder)
-        yield folder
+    yield folder
 
 
 def configure(folder: Path, *options: str, source: Path = ROOT / "src") -> None:
