@@ -7,6 +7,8 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.base import TenkenCheck
 from checks.links import FIND_NCCL, MpiBase
+from tenken.document import Document
+from tenken.verdict import INVALID, Finding
 
 # Finds the NVSHMEM that the kit or pip brought, and the libraries that it loads itself.
 _FIND_NVSHMEM = """if [ -z "$TENKEN_NVSHMEM" ]; then for folder in "$NVSHMEM_HOME" "$VIRTUAL_ENV/nvshmem" \\
@@ -17,6 +19,8 @@ done; [ -z "$TENKEN_NVSHMEM" ] || export LD_LIBRARY_PATH="${TENKEN_NVSHMEM%/*}:$
 
 #: Metrics of every exchange.
 RATES = ["cells", "efficiency", "total", "compute", "pack", "halo_node", "halo_net", "sync", "share"]
+#: In percent; clocks under a power cap move a ratio of two medians by 4, caches of more sockets by little more.
+MOST_EFFICIENCY = 110.0
 
 
 class StencilBase(TenkenCheck):
@@ -27,6 +31,9 @@ class StencilBase(TenkenCheck):
     """
 
     program = "stencil"
+
+    def relations(self, result: Document) -> list[Finding]:
+        return [*super().relations(result), *ahead_of_alone(result)]
 
     def slab(self, gpus: int) -> dict[str, int]:
         """Cells of one slab: as published with 512 planes a node, else what a GPU has room for, at most 17 GB."""
@@ -44,6 +51,24 @@ class StencilBase(TenkenCheck):
         # own rate is taken before.
         settled = more.get("backend") == "cuda" and more.get("exchange") != "none"
         self.arguments = {**self.asked, "warmup-seconds": 2 if settled else 0.5, **self.arguments}
+
+
+def ahead_of_alone(document: Document) -> list[Finding]:
+    """Slabs that are together far faster than one alone allows: what ran beside the one alone was not the stencil."""
+    return [
+        Finding(
+            INVALID,
+            f"{document.node}: {metric.id} = {metric.value:.4g} %: together slabs cannot be so much faster than one "
+            f"alone (at most {MOST_EFFICIENCY:g} %): the one alone was disturbed, run it on a quiet node",
+            metric=metric.id,
+            subject=document.node,
+            value=metric.value,
+            unit="%",
+            bound=MOST_EFFICIENCY,
+        )
+        for metric in document.metrics
+        if metric.name == "efficiency" and metric.value > MOST_EFFICIENCY
+    ]
 
 
 @rfm.simple_test

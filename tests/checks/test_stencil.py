@@ -141,3 +141,12 @@ def test_published_times_bind_where_they_were_measured() -> None:
         assert found.judged[ident].verdict == verdict.FAIL
     elsewhere = judge(spoiled(raw, lambda d: change(d, ident, 100)))
     assert elsewhere.judged[ident].verdict == verdict.PASS
+
+
+@pytest.mark.parametrize(("factor", "said"), [(1.0, False), (1.05, False), (3.7, True)])
+def test_slabs_that_are_far_ahead_of_one_alone_are_no_measurement(factor: float, said: bool) -> None:
+    raw = captured("stencil-two-gpus")
+    change(raw, "efficiency.ranks2.exchange=p2p", factor)
+    found = stencil.ahead_of_alone(document.validate(raw, "result.json"))
+    assert [(f.verdict, f.metric) for f in found] == [("INVALID", "efficiency.ranks2.exchange=p2p")] * said
+    assert not said or "the one alone was disturbed" in found[0].message
