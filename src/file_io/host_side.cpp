@@ -10,6 +10,7 @@
 
 #include "common/host_array.h"
 #include "file_io/gds_probe.h"
+#include "file_io/kvikio.h"
 #include "file_io/side.h"
 #include "file_io/workers.h"
 
@@ -62,8 +63,15 @@ class HostSide : public Side {
     explicit HostSide(int threads) : workers_(threads, [] {}) {}
 
     tenken::Subject subject() const override { return tenken::Subject::host(); }
-    std::vector<std::string> methods() const override { return {"posix", "direct", "mapped"}; }
+    std::vector<std::string> methods() const override {
+        std::vector<std::string> list = {"posix", "direct", "mapped"};
+        if (Kvikio::here().library) list.push_back("kvikio");
+        return list;
+    }
     std::unique_ptr<Mover> mover(const Candidate& candidate) override {
+        if (candidate.method == "kvikio") {
+            return make_kvikio_mover(candidate, [](const char*) { return false; }, [] {});
+        }
         return std::unique_ptr<Mover>(new HostMover(candidate, workers_));
     }
 

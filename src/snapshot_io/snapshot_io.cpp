@@ -17,6 +17,7 @@
 #include "file_io/check_file.h"
 #include "file_io/gds_probe.h"
 #include "file_io/hdf5.h"
+#include "file_io/kvikio.h"
 #include "file_io/particles.h"
 #include "file_io/place.h"
 #include "file_io/rounds.h"
@@ -40,8 +41,8 @@ using file_io::SnapshotFile;
 /// drivers.
 const std::vector<std::string>& methods() {
     static const std::vector<std::string> list = {
-        "posix",     "direct",      "gds",         "cufile_compat", "cufile_compat_buffered",
-        "hdf5_sec2", "hdf5_direct", "hdf5_select", "hdf5_gds"};
+        "posix",  "direct",    "gds",         "cufile_compat", "cufile_compat_buffered",
+        "kvikio", "hdf5_sec2", "hdf5_direct", "hdf5_select",   "hdf5_gds"};
     return list;
 }
 bool by_hdf5(const std::string& method) {
@@ -101,7 +102,7 @@ class SnapshotIo : public tenken::Program {
         arguments.text("layouts", asked_layouts_, "LIST", "all, or asis, hyperslab");
         arguments.text("methods", asked_methods_, "LIST",
                        "all that there are, or some of posix, direct, gds, cufile_compat, "
-                       "cufile_compat_buffered, hdf5_sec2, hdf5_direct, hdf5_select, hdf5_gds");
+                       "cufile_compat_buffered, kvikio, hdf5_sec2, hdf5_direct, hdf5_select, hdf5_gds");
         arguments.text("directions", asked_directions_, "LIST", "all, or write, read");
         arguments.bytes(
             "block-bytes", block_, 4096, std::uint64_t{1} << 30,
@@ -183,6 +184,7 @@ class SnapshotIo : public tenken::Program {
             "timed",
             "the transfer of the four datasets, packing included; creating, opening and closing the file are "
             "in seconds of their own");
+        if (file_io::Kvikio::here().library) document.path("kvikio", file_io::Kvikio::here().library->way());
         place_.describe(document);
         if (backend_ == "host") {
             measure_on(*file_io::make_host_side(static_cast<int>(threads_)));
@@ -228,6 +230,7 @@ class SnapshotIo : public tenken::Program {
                 return "HDF5's GPUDirect Storage driver cannot be loaded: " + library_->why_no_gds();
         }
         if (by_hdf5(method)) return "";
+        if (method == "kvikio") return file_io::Kvikio::here().why_not;
         const std::vector<std::string> can = side.methods();
         if (std::find(can.begin(), can.end(), method) != can.end()) return "";
         if (side.is_host()) return "it takes addresses of a GPU";

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import h5py
 import jsonschema
 import pytest
 
 from tests.src.conftest import ROOT, build, checked, configure
-from toolchains import cuda_home
+from toolchains import cuda_home, kvikio
 
 pytestmark = [pytest.mark.build, pytest.mark.slow]
 
@@ -33,7 +35,9 @@ def cuda(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        home = cuda_home.make(version, "cublas,cusolver")
+        home = cuda_home.make(version, "cublas,cusolver,cufile")
+        # one of them with KvikIO, the other without
+        more = [f"-DTENKEN_KVIKIO={kvikio.make('12', ROOT / '.cache' / 'kvikio')}"] if version == "12.4" else []
         configure(
             folder,
             "-DTENKEN_CUDA=ON",
@@ -42,6 +46,7 @@ def cuda(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
             f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc",
             f"-DCUDAToolkit_ROOT={home}",
             f"-DCMAKE_LIBRARY_PATH={home}/lib64;{home}/lib64/stubs",
+            *more,
         )
         build(folder)
     yield version, folder
@@ -104,3 +109,58 @@ def test_the_architectures_follow_from_the_compiler(cuda: tuple[str, Path], tmp_
 def test_a_missing_compiler_is_named(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="there is no nvcc on PATH or in CUDA_HOME/bin"):
         configure(tmp_path, "-DTENKEN_CUDA=ON", "-DCMAKE_CUDA_COMPILER=", "-DCMAKE_FIND_USE_CMAKE_ENVIRONMENT_PATH=OFF")
+
+
+@pytest.fixture(scope="module")
+def driver_double(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a machine whose driver has no GPU, with the HDF5 of h5py."""
+    folder = tmp_path_factory.mktemp("driver")
+    source = ROOT / "tests" / "support" / "driver_double.c"
+    checked(["gcc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(folder / "libcuda.so.1"), str(source)])
+    return {**os.environ, **hdf5(), "LD_LIBRARY_PATH": str(folder)}
+
+
+def hdf5() -> dict[str, str]:
+    (library,) = Path(h5py.__file__).parents[1].glob("h5py.libs/libhdf5-*")
+    return {"TENKEN_HDF5": str(library)}
+
+
+def snapshot(cuda: tuple[str, Path], folder: Path, env: dict[str, str], *more: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and document of snapshots of host memory by KvikIO, and by POSIX beside it."""
+    file = folder / "document.json"
+    sizes = ["--least-particles", "1000", "--most-particles", "250000", "--factor", "250", "--threads", "3"]
+    brief = ["--repetitions", "3", "--seconds", "0", "--decide-seconds", "0", "--block-bytes", "64Ki"]
+    command = [str(cuda[1] / "bin" / "snapshot_io"), "--path", str(folder), "--json", str(file), *sizes, *brief, *more]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+    return done.returncode, json.loads(file.read_text())
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a driver")
+def test_kvikio_moves_snapshots_where_the_build_was_given_it(
+    cuda: tuple[str, Path], tmp_path: Path, driver_double: dict[str, str]
+) -> None:
+    by_name = ("--methods", "posix,kvikio")
+    code, document = snapshot(cuda, tmp_path, driver_double, *by_name)
+    if cuda[0] != "12.4":
+        assert (code, document["status"]) == (3, "waived")
+        assert document["reason"] == "library missing: kvikio: built without KvikIO (CMake option TENKEN_KVIKIO)"
+        return
+    assert code == 0 and document["verification"]["passed"], document["reason"]
+    assert document["path"]["kvikio"] == "KvikIO 26.10.0, by copies of its own (its compatibility mode)"
+    by_kvikio = [m["at"] | {"name": m["name"]} for m in document["metrics"] if m["at"].get("method") == "kvikio"]
+    ways = {(at["name"], at["layout"]) for at in by_kvikio if "layout" in at}
+    assert {(name, layout) for name in ("write", "read") for layout in ("asis", "hyperslab")} <= ways
+    spoilt = ("--methods", "kvikio", "--directions", "read", "--inject-fault", "element")
+    code, document = snapshot(cuda, tmp_path, driver_double, *spoilt)
+    assert code == 1 and "by kvikio" in document["reason"]
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a driver")
+def test_kvikio_without_a_driver_is_left_out_with_its_reason(cuda: tuple[str, Path], tmp_path: Path) -> None:
+    code, document = snapshot(cuda, tmp_path, {**os.environ, **hdf5()})
+    assert code == 0
+    expected = {"12.4": "libcuda.so.1: cannot open shared object file", "13.0": "built without KvikIO"}[cuda[0]]
+    assert expected in document["path"]["left_out.kvikio"]
+    nowhere = {**os.environ, **hdf5(), "TENKEN_KVIKIO": "/nowhere/libtenken_kvikio.so"}
+    code, document = snapshot(cuda, tmp_path, nowhere, "--methods", "kvikio")
+    assert code == 3 and "/nowhere/libtenken_kvikio.so: cannot open shared object file" in document["reason"]

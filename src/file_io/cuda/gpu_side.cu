@@ -18,6 +18,7 @@
 #include "common/text_file.h"
 #include "file_io/cuda/cufile.h"
 #include "file_io/gds_probe.h"
+#include "file_io/kvikio.h"
 #include "file_io/scratch.h"
 #include "file_io/side.h"
 #include "file_io/workers.h"
@@ -194,6 +195,7 @@ class GpuSide : public Side {
             list.push_back(native_ ? "gds" : "cufile_compat");
             if (!native_) list.push_back("cufile_compat_buffered");
         }
+        if (Kvikio::here().library) list.push_back("kvikio");
         return list;
     }
     std::unique_ptr<Mover> mover(const Candidate& candidate) override;
@@ -547,6 +549,14 @@ std::unique_ptr<Mover> GpuSide::mover(const Candidate& candidate) {
     gpu_.use();
     if (candidate.method == "posix" || candidate.method == "direct" || candidate.method == "mapped") {
         return std::unique_ptr<Mover>(new PinnedMover(candidate, *this));
+    }
+    if (candidate.method == "kvikio") {
+        return make_kvikio_mover(
+            candidate, [this](const char* memory) { return is_being_packed(memory); },
+            [this] {
+                wait_for_pack();
+                pack_is_over();
+            });
     }
     return std::unique_ptr<Mover>(new CuFileMover(candidate, *this));
 }

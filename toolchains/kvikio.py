@@ -1,0 +1,60 @@
+"""KvikIO and what it is linked to, from wheels: ``python -m toolchains.kvikio 12 FOLDER`` prints the CMake option.
+
+The wheels hold headers, libraries and CMake's own files; CMake 4.0 or newer reads these. A
+finished folder is used again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import platform
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolchains import wheels
+from toolchains.wheels import Target, ToolchainError
+
+LOCK = Path(__file__).with_name("kvikio.lock")
+#: Major versions of CUDA that there are wheels for.
+CUDA_MAJORS = ("12", "13")
+
+
+def make(cuda: str, folder: Path) -> str:
+    """Unpack KvikIO for CUDA ``cuda`` into ``folder``; returns what CMake's option TENKEN_KVIKIO wants.
+
+    Raises ToolchainError.
+    """
+    if cuda not in CUDA_MAJORS:
+        raise ToolchainError(f"CUDA {cuda} has no KvikIO here; allowed: {', '.join(CUDA_MAJORS)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    done = folder / f".cuda-{cuda}"
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.is_file():
+            target = Target(platform.machine(), f"3.{max(11, sys.version_info.minor)}")
+            pins = wheels.select(wheels.read_lock(LOCK), [f"libkvikio-cu{cuda}", "rapids-logger"], target)
+            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                for wheel in wheels.fetch(pins, target, Path(scratch)):
+                    wheels.unpack(wheel, folder)
+            done.touch()
+    return f"{folder / 'libkvikio'};{folder / 'rapids_logger'}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m toolchains.kvikio", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("cuda", help=f"major version of CUDA: {', '.join(CUDA_MAJORS)}")
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args(arguments)
+    try:
+        print(f"-DTENKEN_KVIKIO={make(given.cuda, given.folder.resolve())}")
+    except (ToolchainError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
