@@ -1,9 +1,11 @@
 #include "common/program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <new>
+#include <thread>
 
 #include "common/version.h"
 
@@ -126,7 +128,10 @@ int run_program(Program& program, int argc, char** argv, Team& team) {
     try {
         arguments.parse(argc, argv);
     } catch (const ArgumentError& wrong) {
-        return team.speaks() ? bad_argument(name, wrong.what()) : exit_bad_arguments;
+        if (team.speaks()) return bad_argument(name, wrong.what());
+        // A launcher ends all as soon as one has ended so, and what the others were about to say is lost.
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        return exit_bad_arguments;
     }
     if (help || show_version) {
         const std::string text = help ? arguments.help() : name + " " + version() + "\n";
