@@ -23,7 +23,7 @@ CUDA_MAJORS = ("12", "13")
 
 
 def make(cuda: str, folder: Path) -> str:
-    """Unpack KvikIO for CUDA ``cuda`` into ``folder``; returns what CMake's option TENKEN_KVIKIO wants.
+    """Unpack KvikIO for CUDA ``cuda`` into ``folder``; returns what CMake's option TENKEN_KVIKIO_ROOT wants.
 
     Raises ToolchainError.
     """
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     given = parser.parse_args(arguments)
     try:
-        print(f"-DTENKEN_KVIKIO={make(given.cuda, given.folder.resolve())}")
+        print(f"-DTENKEN_KVIKIO_ROOT={make(given.cuda, given.folder.resolve())}")
     except (ToolchainError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

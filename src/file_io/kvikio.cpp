@@ -93,7 +93,7 @@ std::shared_ptr<const Kvikio> Kvikio::open(std::string& why_not) {
     const bool named = given != nullptr && *given != '\0';
     const std::string name = named ? given : beside_program();
     if (!named && access(name.c_str(), R_OK) != 0) {
-        why_not = "built without KvikIO (CMake option TENKEN_KVIKIO)";
+        why_not = "built without KvikIO (CMake option TENKEN_KVIKIO_ROOT)";
         return nullptr;
     }
     void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);

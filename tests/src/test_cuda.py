@@ -37,7 +37,7 @@ def cuda(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         home = cuda_home.make(version, "cublas,cusolver,cufile")
         # one of them with KvikIO, the other without
-        more = [f"-DTENKEN_KVIKIO={kvikio.make('12', ROOT / '.cache' / 'kvikio')}"] if version == "12.4" else []
+        more = [f"-DTENKEN_KVIKIO_ROOT={kvikio.make('12', ROOT / '.cache' / 'kvikio')}"] if version == "12.4" else []
         configure(
             folder,
             "-DTENKEN_CUDA=ON",
@@ -143,7 +143,7 @@ def test_kvikio_moves_snapshots_where_the_build_was_given_it(
     code, document = snapshot(cuda, tmp_path, driver_double, *by_name)
     if cuda[0] != "12.4":
         assert (code, document["status"]) == (3, "waived")
-        assert document["reason"] == "library missing: kvikio: built without KvikIO (CMake option TENKEN_KVIKIO)"
+        assert document["reason"] == "library missing: kvikio: built without KvikIO (CMake option TENKEN_KVIKIO_ROOT)"
         return
     assert code == 0 and document["verification"]["passed"], document["reason"]
     assert document["path"]["kvikio"] == "KvikIO 26.10.0, by copies of its own (its compatibility mode)"
