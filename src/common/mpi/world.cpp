@@ -31,9 +31,14 @@ void fail(int code, const char* expression, const char* file, int line) {
     char text[MPI_MAX_ERROR_STRING + 1] = "";
     int length = 0;
     MPI_Error_string(code, text, &length);
+    int kind = MPI_ERR_UNKNOWN;
+    MPI_Error_class(code, &kind);
+    // What transports return of a peer that is gone; the launcher may hear of it later than they do.
+    const bool by_another = kind == MPI_ERR_INTERN || kind == MPI_ERR_OTHER || kind == MPI_ERR_UNKNOWN;
     const std::string path = file;
     const std::size_t root = path.rfind("/src/");
-    throw MpiError(std::string(expression) + " failed: " + text + "; " +
+    throw MpiError(std::string(expression) + " failed: " + text +
+                   (by_another ? "; perhaps another rank has died; " : "; ") +
                    (root == std::string::npos ? path : path.substr(root + 1)) + ":" + std::to_string(line));
 }
 
