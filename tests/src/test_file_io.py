@@ -106,8 +106,10 @@ def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> N
         best = named(outcome.document, f"best_{situation}")
         assert [m["at"]["bytes"] for m in best] == [4096, 262144]
         for one in best:
-            rivals = [m["median"] for m in ways if m["at"]["bytes"] == one["at"]["bytes"]]
-            assert one["median"] >= max(rivals) / 1.021, "2 % decide for the way of the size before"
+            rivals = {m["at"]["way"]: m["median"] for m in ways if m["at"]["bytes"] == one["at"]["bytes"]}
+            assert one["median"] == rivals[one["at"]["way"]]
+            # Pairs of a round decide, not medians of so few rounds; the slowest ways are many times slower.
+            assert one["median"] >= max(rivals.values()) / 1.5
     lines = file.read_text().splitlines()
     assert lines[0] == "# tenken storage map 1"
     entries = [line.split() for line in lines if not line.startswith("#")]
