@@ -76,15 +76,6 @@ def schema() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(json.loads(text))
 
 
-def told_of_a_death(said: str) -> bool:
-    """Whether a job's output tells that a rank was killed.
-
-    Who notices first speaks: the launcher names the signal, a rank whose transport lost its peer the call of
-    MPI that failed, the watch of a rank that waits for it the silence.
-    """
-    return any(words in said for words in ("signal 9", "Killed", "another rank has died"))
-
-
 @pytest.fixture
 def run(build_dir: Path, tmp_path: Path, schema: jsonschema.Draft202012Validator) -> Callable[..., Outcome]:
     """run("stream", "--repetitions", "3") runs a program with --json; its document must fit the schema."""

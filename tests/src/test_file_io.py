@@ -99,7 +99,8 @@ def test_a_run_on_the_host_is_whole(go: Run, program: str) -> None:
 
 def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> None:
     file = tmp_path / "a.map"
-    outcome = go("storage_map", "--map", str(file), "--threads", "2")
+    # Without further rounds, which only likely ways go through, the medians in the document are what decides.
+    outcome = go("storage_map", "--map", str(file), "--threads", "2", "--decide-seconds", "0")
     for situation in ("write", "write_synced", "read_cached", "read_cold"):
         ways = named(outcome.document, situation)
         assert {m["at"]["bytes"] for m in ways} == {4096, 262144}
@@ -108,8 +109,7 @@ def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> N
         for one in best:
             rivals = {m["at"]["way"]: m["median"] for m in ways if m["at"]["bytes"] == one["at"]["bytes"]}
             assert one["median"] == rivals[one["at"]["way"]]
-            # Pairs of a round decide, not medians of so few rounds; the slowest ways are many times slower.
-            assert one["median"] >= max(rivals.values()) / 1.5
+            assert one["median"] >= max(rivals.values()) / 1.021, "2 % decide for the way of the size before"
     lines = file.read_text().splitlines()
     assert lines[0] == "# tenken storage map 1"
     entries = [line.split() for line in lines if not line.startswith("#")]

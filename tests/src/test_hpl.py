@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.src.conftest import ROOT, Outcome, told_of_a_death
+from tests.src.conftest import ROOT, Outcome
 
 pytestmark = pytest.mark.build
 
@@ -248,22 +249,73 @@ def children_of(parent: int) -> list[int]:
     return sorted(found)
 
 
-def test_the_others_end_when_a_rank_is_killed(mpi_build: Path, mpi: dict[str, str], blas: str, tmp_path: Path) -> None:
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(mpi_build: Path, mpi: dict[str, str], blas: str) -> Start:
+    """Three ranks that factorise for a long time, all of them alive and at work."""
+
+    def begin(*arguments: str, **more: str) -> subprocess.Popen[str]:
+        env = {**mpi, "TENKEN_BLAS": blas, "OMP_NUM_THREADS": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+        env |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
+        env |= {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1", **more}
+        command = ["mpirun", "-n", "3", str(mpi_build / "bin" / "hpl"), *QUICK, "--n", "3000", "--nb", "8"]
+        command += ["--repetitions", "50", "--patience-seconds", "5", *arguments]
+        run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        deadline = time.monotonic() + 30
+        while len(children_of(run.pid)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        time.sleep(2)
+        assert len(children_of(run.pid)) >= 3 and run.poll() is None
+        return run
+
+    return begin
+
+
+@pytest.fixture
+def breakable(mpi: dict[str, str], tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A file that breaks rank 0's transport as soon as it exists, and the environment for it."""
+    double, file = tmp_path / "libtransport_double.so", tmp_path / "break"
+    source = ROOT / "tests" / "support" / "transport_double.c"
+    subprocess.run(
+        ["mpicc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(double), str(source)], env=mpi, check=True
+    )
+    return file, {"LD_PRELOAD": str(double), "TENKEN_DOUBLE_BREAK": str(file)}
+
+
+def test_the_others_end_when_a_rank_is_killed(start: Start) -> None:
     """A rank is killed while all factorise: the launcher or the others' own watch ends the run, with a message."""
-    env = {**mpi, "TENKEN_BLAS": blas, "OMP_NUM_THREADS": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-    env |= {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
-    env |= {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
-    command = ["mpirun", "-n", "3", str(mpi_build / "bin" / "hpl"), *QUICK, "--n", "3000", "--nb", "8"]
-    command += ["--repetitions", "50", "--patience-seconds", "5"]
-    run = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    deadline = time.monotonic() + 30
-    children: list[int] = []
-    while len(children) < 3 and time.monotonic() < deadline:
-        time.sleep(0.2)
-        children = children_of(run.pid)
-    time.sleep(2)
-    assert len(children) >= 3 and run.poll() is None
-    os.kill(children[-1], signal.SIGKILL)
+    run = start()
+    os.kill(children_of(run.pid)[-1], signal.SIGKILL)
     said, _ = run.communicate(timeout=60)
     assert run.returncode not in (0, 3)
-    assert told_of_a_death(said)
+    assert "signal 9" in said or "Killed" in said or "another rank has died" in said
+
+
+def test_a_transport_that_loses_its_peer_first_leaves_the_launcher_to_name_it(
+    start: Start, breakable: tuple[Path, dict[str, str]]
+) -> None:
+    file, env = breakable
+    run = start(**env)
+    # Stopped first: rank 0 finds that the rank is lost before the launcher can.
+    os.kill(children_of(run.pid)[-1], signal.SIGSTOP)
+    file.touch()
+    time.sleep(0.5)
+    os.kill(children_of(run.pid)[-1], signal.SIGKILL)
+    said, _ = run.communicate(timeout=60)
+    assert run.returncode not in (0, 3)
+    assert "signal 9" in said or "Killed" in said
+
+
+def test_a_transport_that_fails_says_what_may_be_the_cause(
+    start: Start, breakable: tuple[Path, dict[str, str]], tmp_path: Path
+) -> None:
+    file, env = breakable
+    document = tmp_path / "document.json"
+    run = start("--json", str(document), **env)
+    file.touch()
+    said, _ = run.communicate(timeout=60)
+    assert run.returncode not in (0, 3)
+    for told in (said, json.loads(document.read_text())["reason"]):
+        assert "MPI_Bcast" in told and "internal error; perhaps another rank has died; src/hpl/" in told

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tests.src.conftest import ROOT, Outcome, told_of_a_death
+from tests.src.conftest import ROOT, Outcome
 
 pytestmark = pytest.mark.build
 
@@ -103,7 +103,7 @@ def test_the_others_end_when_a_rank_dies(run: Callable[..., Outcome], how: str) 
     if how == "exception":
         assert "mpi_p2p: rank 2 on " in said and "ended by --die exception" in said
     elif how == "kill":
-        assert told_of_a_death(said)
+        assert "signal 9" in said or "Killed" in said
     else:
         assert "nothing has moved for 2 s in: bandwidth" in said
         assert outcome.document is not None and "another rank has died or hangs" in outcome.document["reason"]

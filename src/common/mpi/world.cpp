@@ -22,7 +22,8 @@ std::string node_name() {
     return name;
 }
 
-/// How long a failed rank leaves the one that speaks to fail too and write its document.
+/// How long a failed rank leaves others that know more: the one that speaks, to fail too and write its
+/// document; the launcher, to say which rank a signal ended.
 constexpr unsigned grace_seconds = 2;
 
 }  // namespace
@@ -33,12 +34,14 @@ void fail(int code, const char* expression, const char* file, int line) {
     MPI_Error_string(code, text, &length);
     int kind = MPI_ERR_UNKNOWN;
     MPI_Error_class(code, &kind);
-    // What transports return of a peer that is gone; the launcher may hear of it later than they do.
-    const bool by_another = kind == MPI_ERR_INTERN || kind == MPI_ERR_OTHER || kind == MPI_ERR_UNKNOWN;
+    // What transports return of a peer that is gone. They can know it before the launcher, who alone can say
+    // which rank it was, and who would only report the end of this one if it came first.
+    const bool peer_lost = kind == MPI_ERR_INTERN || kind == MPI_ERR_OTHER || kind == MPI_ERR_UNKNOWN;
+    if (peer_lost) sleep(grace_seconds);
     const std::string path = file;
     const std::size_t root = path.rfind("/src/");
     throw MpiError(std::string(expression) + " failed: " + text +
-                   (by_another ? "; perhaps another rank has died; " : "; ") +
+                   (peer_lost ? "; perhaps another rank has died; " : "; ") +
                    (root == std::string::npos ? path : path.substr(root + 1)) + ":" + std::to_string(line));
 }
 
