@@ -72,6 +72,15 @@ class MappedPart {
     File* file_;
 };
 
+/// A snapshot's arrays, and memory for its datasets in the hyperslab layout.
+struct Packing {
+    Quartet arrays;
+    Quartet packed;  ///< the ids are where the arrays have them
+    std::uint64_t particles;
+};
+
+class Side;
+
 /// Moves between files and the memory of one side by one candidate.
 class Mover {
   public:
@@ -86,6 +95,17 @@ class Mover {
     /// After Side::wait() the memory holds everything. @throws FileError, CudaError
     virtual void read(File& file, const std::vector<Segment>& segments) = 0;
 
+    /// To be said before write_packed() or read_packed(), outside of what is timed, and before attach().
+    virtual void expect_packing() {}
+    /// Packs the arrays and writes the four datasets, `segments` in the order of the layout. The ids, which
+    /// need no packing, go first. @throws FileError, CudaError
+    virtual void write_packed(Side& side, File& file, const Packing& packing,
+                              const std::vector<Segment>& segments);
+    /// Reads the four datasets and unpacks them; after Side::wait(), which must follow, the arrays hold
+    /// everything. @throws FileError, CudaError
+    virtual void read_packed(Side& side, File& file, const Packing& packing,
+                             const std::vector<Segment>& segments);
+
     /// Enqueues a write in a stream of its own, behind an event of CUDA; end_write() waits for it.
     /// @return why it cannot be; empty when it was begun
     virtual std::string begin_write(File& file, const Segment& segment, void* event) {
@@ -95,6 +115,9 @@ class Mover {
     /// @throws FileError, CudaError
     virtual void end_write(File& file) { (void)file; }
 };
+
+/// The segments of a packed snapshot, ids first: they are on their way while the others are packed.
+std::vector<Segment> ids_first(std::vector<Segment> segments);
 
 /// Memory that frees itself.
 typedef std::shared_ptr<char> Memory;

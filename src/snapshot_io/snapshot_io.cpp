@@ -374,11 +374,6 @@ class SnapshotIo : public tenken::Program {
             list.push_back({file.offset(d), file.bytes(d), memory.at[d]});
         return list;
     }
-    /// The same, ids first: they are on their way while the others are packed.
-    static std::vector<Segment> ids_first(std::vector<Segment> list) {
-        std::rotate(list.begin(), list.begin() + file_io::id, list.end());
-        return list;
-    }
 
     /// Host memory for each dataset, or array, of this size.
     Quartet staging(Side& side) {
@@ -419,6 +414,8 @@ class SnapshotIo : public tenken::Program {
         const bool select = way.method == "hdf5_select";
         Quartet staged = arrays_;
         if (by_hdf5(way.method) && way.method != "hdf5_gds" && !side.is_host()) staged = staging(side);
+        const bool packing = way.layout == Layout::hyperslab && !select;
+        if (packing && !by_hdf5(way.method)) movers_.at(way.method)->expect_packing();
         Parts parts;
         double now = tenken::now_seconds();
         const auto lap = [&now] {
@@ -429,7 +426,6 @@ class SnapshotIo : public tenken::Program {
         std::unique_ptr<SnapshotFile> file =
             SnapshotFile::create(library_, scratch.path(), way.layout, particles_,
                                  by_hdf5(way.method) ? driver_of(way.method) : Driver::sec2);
-        const bool packing = way.layout == Layout::hyperslab && !select;
         const Quartet& memory = packing ? packed_ : arrays_;
         const std::vector<Segment> list = segments(*file, memory);
         std::unique_ptr<File> plain;
@@ -468,8 +464,8 @@ class SnapshotIo : public tenken::Program {
             plain.reset(new File(scratch.path(), File::Mode::modify, mover.needs_direct()));
             mover.attach(*plain);
             parts.open = lap();
-            if (packing) side.pack(arrays_, packed_, particles_);
-            mover.write(*plain, packing ? ids_first(list) : list);
+            packing ? mover.write_packed(side, *plain, {arrays_, packed_, particles_}, list)
+                    : mover.write(*plain, list);
             parts.data = lap();
             if (synced_) {
                 plain->sync();
@@ -504,6 +500,8 @@ class SnapshotIo : public tenken::Program {
                 side.clear(packed_.at[d], particles_ * datasets_of(Layout::hyperslab)[d].words() * 4);
             }
         }
+        const bool packing = way.layout == Layout::hyperslab && !select;
+        if (packing && !by_hdf5(way.method)) movers_.at(way.method)->expect_packing();
         Parts parts;
         double now = tenken::now_seconds();
         const auto lap = [&now] {
@@ -514,7 +512,6 @@ class SnapshotIo : public tenken::Program {
         std::unique_ptr<SnapshotFile> file =
             SnapshotFile::open(library_, source(way.layout), way.layout, particles_,
                                by_hdf5(way.method) ? driver_of(way.method) : Driver::sec2);
-        const bool packing = way.layout == Layout::hyperslab && !select;
         const Quartet& memory = packing ? packed_ : arrays_;
         const std::vector<Segment> list = segments(*file, memory);
         if (by_hdf5(way.method)) {
@@ -542,15 +539,8 @@ class SnapshotIo : public tenken::Program {
             File plain(source(way.layout), File::Mode::read, mover.needs_direct());
             mover.attach(plain);
             parts.open = lap();
-            if (packing && threads_for(particles_) == 1) {
-                // One thread reads the ids, which need no unpacking, while the others are unpacked.
-                mover.read(plain, {list.begin(), list.begin() + file_io::id});
-                side.unpack(packed_, arrays_, particles_);
-                mover.read(plain, {list[file_io::id]});
-            } else {
-                mover.read(plain, list);
-                if (packing) side.unpack(packed_, arrays_, particles_);
-            }
+            packing ? mover.read_packed(side, plain, {arrays_, packed_, particles_}, list)
+                    : mover.read(plain, list);
             side.wait();
             parts.data = lap();
             mover.detach(plain);

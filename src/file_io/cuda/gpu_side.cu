@@ -19,6 +19,7 @@
 #include "file_io/cuda/cufile.h"
 #include "file_io/gds_probe.h"
 #include "file_io/kvikio.h"
+#include "file_io/ready_thread.h"
 #include "file_io/scratch.h"
 #include "file_io/side.h"
 #include "file_io/workers.h"
@@ -177,10 +178,11 @@ class Lane {
 class GpuSide : public Side {
   public:
     GpuSide(tenken::cuda::Gpu& gpu, int threads, std::shared_ptr<const CuFile> cufile, bool native)
-        : gpu_(gpu), cufile_(std::move(cufile)), native_(native), workers_(threads, [this] {
-              gpu_.use();
-              tenken::bind_this_thread(near_cpus());
-          }) {
+        : gpu_(gpu),
+          cufile_(std::move(cufile)),
+          native_(native),
+          workers_(threads, begin_thread()),
+          launcher_(begin_thread()) {
         for (int i = 0; i < std::min(threads, most_streams); ++i) streams_.emplace_back(new Stream);
         for (int i = 0; i < threads; ++i) {
             lanes_.emplace_back(new Lane(*streams_[static_cast<std::size_t>(i) % streams_.size()]));
@@ -258,12 +260,20 @@ class GpuSide : public Side {
     bool is_host() const override { return false; }
 
     void pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles) override {
+        will_pack(packed, particles);
+        launch_pack(arrays, packed, particles);
+    }
+    /// The kernel alone. Any thread may.
+    void launch_pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles) {
         pack_kernel<<<tiles_for(particles), particles_of_block, 0, stream_.get()>>>(
             reinterpret_cast<const float4*>(arrays.at[position_mass]),
             reinterpret_cast<const float2*>(arrays.at[velocity_xy]),
             reinterpret_cast<const float*>(arrays.at[velocity_z]), reinterpret_cast<float*>(packed.at[0]),
             reinterpret_cast<float*>(packed.at[1]), reinterpret_cast<float*>(packed.at[2]), particles);
         TENKEN_CUDA(cudaGetLastError());
+    }
+    /// What is_being_packed() goes by. By the main thread, before others ask.
+    void will_pack(const Quartet& packed, std::uint64_t particles) {
         packed_ = packed;
         packed_particles_ = particles;
     }
@@ -333,7 +343,13 @@ class GpuSide : public Side {
         return static_cast<int>(
             std::min<std::uint64_t>(blocks, static_cast<std::uint64_t>(candidate.threads)));
     }
-    /// Whether pack() has enqueued what this memory will hold.
+    /// Launches kernels for a mover whose threads have else to do.
+    ReadyThread& launcher() { return launcher_; }
+    /// Whether a CPU is left for that thread beside so many others.
+    static bool has_cpu_beside(int threads) {
+        return tenken::process_cpus().size() > static_cast<std::size_t>(threads);
+    }
+    /// Whether what this memory will hold is being packed, or about to be.
     bool is_being_packed(const char* memory) const {
         for (int d = 0; d < id; ++d) {
             const std::uint64_t bytes = packed_particles_ * datasets_of(Layout::hyperslab)[d].words() * 4;
@@ -358,6 +374,12 @@ class GpuSide : public Side {
     }
 
   private:
+    std::function<void()> begin_thread() {
+        return [this] {
+            gpu_.use();
+            tenken::bind_this_thread(near_cpus());
+        };
+    }
     /// The CPUs beside the GPU, of those that the process may use.
     const std::vector<int>& near_cpus() {
         static std::mutex mutex;
@@ -399,6 +421,7 @@ class GpuSide : public Side {
     std::uint64_t packed_particles_ = 0;  ///< of that, until it is over
     std::map<char*, std::uint64_t> allocations_;
     Workers workers_;
+    ReadyThread launcher_;
     std::vector<std::unique_ptr<Stream>> streams_;
     std::vector<std::unique_ptr<Lane>> lanes_;
 };
@@ -470,9 +493,78 @@ class PinnedMover : public Mover {
         });
     }
 
+    void write_packed(Side& side, File& file, const Packing& packing,
+                      const std::vector<Segment>& segments) override {
+        if (!has_slot_for_each(segments)) return Mover::write_packed(side, file, packing, segments);
+        // The kernel packs into the slots: nothing is left to copy but the ids, which it does not delay.
+        Lane& lane = side_.lane(0);
+        const Segment& ids = segments[id];
+        TENKEN_CUDA(
+            cudaMemcpyAsync(slot(id), ids.memory, ids.bytes, cudaMemcpyDeviceToHost, lane.stream.get()));
+        lane.free[id].record(lane.stream);
+        side_.launch_pack(packing.arrays, slots(), packing.particles);
+        lane.free[id].wait();
+        const auto put = [&](int d) {
+            file.write(access_of(candidate_.method, segments[d].offset), segments[d].offset,
+                       segments[d].bytes, slot(d));
+        };
+        put(id);
+        side_.wait_for_pack();
+        for (int d = 0; d < id; ++d) put(d);
+    }
+
+    void read_packed(Side& side, File& file, const Packing& packing,
+                     const std::vector<Segment>& segments) override {
+        if (candidate_.threads > 1) return Mover::read_packed(side, file, packing, segments);
+        // One thread reads the ids, which need no unpacking, while the others are unpacked.
+        const Segment& ids = segments[id];
+        if (!has_slot_for_each(segments)) {
+            read(file, {segments.begin(), segments.begin() + id});
+            side_.unpack(packing.packed, packing.arrays, packing.particles);
+            return read(file, {ids});
+        }
+        // The kernel unpacks from the slots: nothing is left to copy but the ids.
+        Lane& lane = side_.lane(0);
+        const auto take = [&](int d) {
+            lane.free[d].wait();
+            file.read(access_of(candidate_.method, segments[d].offset), segments[d].offset, segments[d].bytes,
+                      slot(d));
+        };
+        for (int d = 0; d < id; ++d) take(d);
+        side_.unpack(slots(), packing.arrays, packing.particles);
+        take(id);
+        TENKEN_CUDA(
+            cudaMemcpyAsync(ids.memory, slot(id), ids.bytes, cudaMemcpyHostToDevice, lane.stream.get()));
+        lane.free[id].record(lane.stream);
+        lane.done.record(lane.stream);
+        lane.active = true;
+    }
+
   private:
+    /// Whether one thread has a slot for each dataset as a whole.
+    bool has_slot_for_each(const std::vector<Segment>& segments) const {
+        if (candidate_.threads > 1 || candidate_.method == "mapped") return false;
+        if (Lane::slots_for(candidate_.block_bytes) < datasets) return false;
+        for (const Segment& segment : segments) {
+            if (segment.bytes > candidate_.block_bytes) return false;
+        }
+        return true;
+    }
+    char* slot(int d) { return side_.lane(0).slot(d, candidate_.block_bytes); }
+    Quartet slots() {
+        Quartet quartet;
+        for (int d = 0; d < datasets; ++d) quartet.at[d] = slot(d);
+        return quartet;
+    }
+
     Candidate candidate_;
     GpuSide& side_;
+};
+
+/// Nothing that a thread does outlives what it refers to, also when an error leaves the block.
+struct Settled {
+    const ReadyThread& thread;
+    ~Settled() { thread.settle(); }
 };
 
 /// By cuFile, whichever way it goes.
@@ -481,31 +573,60 @@ class CuFileMover : public Mover {
     CuFileMover(const Candidate& candidate, GpuSide& side)
         : candidate_(candidate), side_(side), buffered_(candidate.method == "cufile_compat_buffered") {}
     ~CuFileMover() override {
+        side_.launcher().disarm();
         if (handle_ != nullptr) side_.cufile().remove(handle_);
+    }
+    void expect_packing() override {
+        if (GpuSide::has_cpu_beside(candidate_.threads)) side_.launcher().arm();
     }
     bool needs_direct() const override { return !buffered_; }
     void attach(File& file) override {
         handle_ = side_.cufile().add(buffered_ ? file.descriptor() : file.direct_descriptor(), file.path());
     }
     void detach(File&) override {
+        side_.launcher().disarm();
         if (handle_ != nullptr) side_.cufile().remove(handle_);
         handle_ = nullptr;
     }
     void write(File& file, const std::vector<Segment>& segments) override {
-        each(segments, [&](const Segment& block) {
-            char* const base = side_.base_of(block.memory);
-            if (side_.is_being_packed(block.memory)) side_.wait_for_pack();
-            side_.cufile().write(handle_, base, block.bytes, block.offset,
-                                 static_cast<std::uint64_t>(block.memory - base), file);
+        each(segments, [&](std::uint64_t, const Segment& block) {
+            if (side_.is_being_packed(block.memory)) {
+                side_.launcher().wait();
+                side_.wait_for_pack();
+            }
+            put(block, file);
         });
         side_.pack_is_over();
     }
     void read(File& file, const std::vector<Segment>& segments) override {
-        each(segments, [&](const Segment& block) {
-            char* const base = side_.base_of(block.memory);
-            side_.cufile().read(handle_, base, block.bytes, block.offset,
-                                static_cast<std::uint64_t>(block.memory - base), file);
+        each(segments, [&](std::uint64_t, const Segment& block) { take(block, file); });
+    }
+
+    // cuFile knows no stream that a copy of the ids and a kernel could share, and launching costs as much as
+    // a tenth of a small copy: another thread launches.
+    void write_packed(Side&, File& file, const Packing& packing,
+                      const std::vector<Segment>& segments) override {
+        side_.will_pack(packing.packed, packing.particles);
+        const Settled settled{side_.launcher()};
+        side_.launcher().start(
+            [this, &packing] { side_.launch_pack(packing.arrays, packing.packed, packing.particles); });
+        write(file, ids_first(segments));
+    }
+    void read_packed(Side&, File& file, const Packing& packing,
+                     const std::vector<Segment>& segments) override {
+        const std::vector<Segment> others(segments.begin(), segments.begin() + id);
+        const std::uint64_t packed = Blocks(others, candidate_.block_bytes).count();
+        std::atomic<std::uint64_t> left(packed);
+        const Settled settled{side_.launcher()};
+        // They lie in front of the ids; whoever reads the last of them lets it be unpacked.
+        each(segments, [&](std::uint64_t i, const Segment& block) {
+            take(block, file);
+            if (i < packed && --left == 0) {
+                side_.launcher().start(
+                    [this, &packing] { side_.unpack(packing.packed, packing.arrays, packing.particles); });
+            }
         });
+        side_.launcher().wait();
     }
 
     std::string begin_write(File&, const Segment& segment, void* event) override {
@@ -527,12 +648,24 @@ class CuFileMover : public Mover {
     }
 
   private:
+    void put(const Segment& block, const File& file) const {
+        char* const base = side_.base_of(block.memory);
+        side_.cufile().write(handle_, base, block.bytes, block.offset,
+                             static_cast<std::uint64_t>(block.memory - base), file);
+    }
+    void take(const Segment& block, const File& file) const {
+        char* const base = side_.base_of(block.memory);
+        side_.cufile().read(handle_, base, block.bytes, block.offset,
+                            static_cast<std::uint64_t>(block.memory - base), file);
+    }
+
+    /// Calls move(i, block) for each block by the candidate's threads.
     template <typename Move>
     void each(const std::vector<Segment>& segments, const Move& move) {
         const Blocks blocks(segments, candidate_.block_bytes);
         std::atomic<std::uint64_t> next(0);
         side_.workers().run(GpuSide::threads_for(candidate_, blocks.count()), [&](int) {
-            for (std::uint64_t i = next++; i < blocks.count(); i = next++) move(blocks.at(i));
+            for (std::uint64_t i = next++; i < blocks.count(); i = next++) move(i, blocks.at(i));
         });
     }
 

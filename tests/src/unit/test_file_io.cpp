@@ -8,11 +8,13 @@
 #include <numeric>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 #include "common/clock.h"
 #include "file_io/check_file.h"
 #include "file_io/particles.h"
 #include "file_io/place.h"
+#include "file_io/ready_thread.h"
 #include "file_io/rounds.h"
 #include "file_io/scratch.h"
 #include "file_io/side.h"
@@ -437,6 +439,41 @@ TEST(workers_do_each_part_once_and_pass_on_what_one_throws) {
                 "two");
     workers.run(2, [&](int i) { ++done[static_cast<std::size_t>(i)]; });
     CHECK(done[0] == 101 && done[1] == 101 && done[3] == 100);
+}
+
+TEST(a_ready_thread_does_what_it_is_given_and_hands_on_what_fails) {
+    int begun = 0;
+    file_io::ReadyThread ready([&] { ++begun; });
+    const std::thread::id here = std::this_thread::get_id();
+    std::thread::id there;
+    int done = 0;
+    const auto work = [&] {
+        there = std::this_thread::get_id();
+        ++done;
+    };
+    ready.wait();  // nothing is there
+    ready.start(work);
+    CHECK(done == 1 && there == here && begun == 0);
+    for (int repetition = 0; repetition < 100; ++repetition) {
+        ready.arm();
+        ready.start(work);
+        ready.wait();
+        ready.start(work);
+        ready.disarm();  // waits too
+    }
+    CHECK(done == 201);
+    CHECK(there != here && begun == 1);
+    ready.arm();
+    for (int repetition = 0; repetition < 2; ++repetition) {
+        ready.start([] { throw std::runtime_error("no GPU"); });
+        CHECK_EQUAL(unit::thrown<std::runtime_error>([&] { ready.wait(); }), "no GPU");
+        CHECK_EQUAL(unit::thrown<std::runtime_error>([&] { ready.wait(); }), "no GPU");
+        ready.settle();
+        ready.disarm();
+    }
+    ready.start(work);
+    ready.wait();
+    CHECK(done == 202);
 }
 
 TEST(a_run_folder_takes_everything_with_it) {
