@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 
+#include "common/copy_gpu.h"
 #include "common/cuda/devices.h"
 #include "common/cuda/gpus.h"
 #include "common/cuda/memory.h"
@@ -17,6 +18,7 @@
 #include "common/placement.h"
 #include "common/text_file.h"
 #include "file_io/cuda/cufile.h"
+#include "file_io/cuda/staging.h"
 #include "file_io/gds_probe.h"
 #include "file_io/kvikio.h"
 #include "file_io/ready_thread.h"
@@ -156,7 +158,7 @@ class Lane {
         const int slots = slots_for(slot_bytes);
         if (!ring_ || ring_->size() < slot_bytes * static_cast<std::size_t>(slots)) {
             ring_.reset();
-            ring_.reset(new PinnedArray<char>(slot_bytes * static_cast<std::size_t>(slots)));
+            ring_.reset(new Staging(slot_bytes * static_cast<std::size_t>(slots)));
         }
     }
     static int slots_for(std::size_t slot_bytes) {
@@ -172,7 +174,7 @@ class Lane {
     bool active = false;  ///< has enqueued something since the last join
 
   private:
-    std::unique_ptr<PinnedArray<char>> ring_;
+    std::unique_ptr<Staging> ring_;
 };
 
 class GpuSide : public Side {
@@ -248,8 +250,8 @@ class GpuSide : public Side {
         stream_.synchronize();
     }
     Memory staging(std::uint64_t bytes) override {
-        const std::shared_ptr<PinnedArray<char>> array(new PinnedArray<char>((bytes + 4095) / 4096 * 4096));
-        return Memory(array, array->data());
+        const std::shared_ptr<Staging> staged(new Staging(bytes));
+        return Memory(staged, staged->data());
     }
     void to_host(char* host, const char* memory, std::uint64_t bytes) override {
         TENKEN_CUDA(cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream_.get()));
@@ -720,6 +722,8 @@ class CudaSides : public GpuSides {
 
     void report(tenken::Document& document) override {
         gpus_.report(document);
+        tenken::describe_pages(document);
+        document.path("staging", Staging::describe());
         if (properties_.empty()) {
             document.path("cufile", "none: " + why_no_cufile_);
             document.path("cufile_probe", "with CUFILE_ALLOW_COMPAT_MODE=false: " + why_not_native_);
