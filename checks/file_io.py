@@ -31,7 +31,7 @@ SNAPSHOTS = {
 MAPS = {
     "quick": ("16Mi", 64, "few", 0.2, 0.5),
     "acceptance": ("1Gi", 16, "all", 1, 8),
-    "nightly": ("256Mi", 16, "few", 0.5, 5),
+    "nightly": ("256Mi", 16, "few", 0.5, 8),
     "published": ("4Gi", 4, "all", 4, 20),
 }
 

@@ -252,6 +252,7 @@ class StorageMapProgram : public tenken::Program {
         if (asked_candidates_ == "few") {
             add("posix", mib, 1);
             add("posix", 2 * mib, 8);
+            add("direct", mib, 1);  // a single disk is busy with one large request
             add("direct", 4 * mib, 8);
         } else {
             for (std::uint64_t block : {256 * kib, mib, 4 * mib}) add("posix", block, 1);
