@@ -24,12 +24,13 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 #: Overrides the mirror, for a machine whose apt knows none of Debian's (Ubuntu) or that has to use another.
 MIRROR_VARIABLE = "TENKEN_DEBIAN_MIRROR"
 
-DEBIAN_ARCH = {"x86_64": "amd64", "aarch64": "arm64"}
+#: By what uname calls a machine; sources are of none.
+DEBIAN_ARCH = {"x86_64": "amd64", "aarch64": "arm64", "source": "source"}
 
 
 @dataclass(frozen=True)
 class DebianPin:
-    """One line of debian.lock."""
+    """One line of debian.lock. Of a source package (arch ``source``) the hash is that of the upstream archive."""
 
     suite: str
     component: str
@@ -40,7 +41,7 @@ class DebianPin:
 
 
 def read_debian_lock(path: Path, package: str, arch: str) -> DebianPin:
-    """The pin of ``package`` for ``arch`` (x86_64, aarch64). Raises ToolchainError when there is none."""
+    """The pin of ``package`` for ``arch`` (x86_64, aarch64, source). Raises ToolchainError when there is none."""
     for line in path.read_text().splitlines():
         fields = line.split()
         if line.startswith("#") or not fields:
@@ -111,6 +112,26 @@ def fetch_package(pin: DebianPin, directory: Path) -> Path:
     return found[-1]
 
 
+def fetch_source(pin: DebianPin, directory: Path) -> Path:
+    """Download the upstream archive of the source package ``pin`` into ``directory``; returns its path.
+
+    Raises ToolchainError, also when it is not the locked one: what upstream made does not change with revisions.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    options = _private_apt(pin, directory / "apt")
+    _apt(["apt-get", *options, "update"], f"no source list of {pin.suite} from {mirror()}")
+    _apt(
+        ["apt-get", *options, "source", "--download-only", "--only-source", f"{pin.package}={pin.version}"],
+        f"cannot fetch the source of {pin.package} {pin.version}",
+        cwd=directory,
+    )
+    shutil.rmtree(directory / "apt", ignore_errors=True)
+    found = [path for path in directory.glob(f"{pin.package}_*.orig.tar.*") if _sha256(path) == pin.sha256]
+    if not found:
+        raise ToolchainError(f"{mirror()} {pin.suite} has another source of {pin.package} {pin.version} than locked")
+    return found[0]
+
+
 def unpack_package(deb: Path, directory: Path) -> None:
     """Unpack the files of a .deb (an ar archive that holds data.tar.xz or .gz) below ``directory``.
 
@@ -137,8 +158,9 @@ def _private_apt(pin: DebianPin, state: Path) -> list[str]:
     for folder in ("lists/partial", "cache/archives/partial", "sources"):
         (state / folder).mkdir(parents=True, exist_ok=True)
     signed = f"Signed-By: {KEYRING}\n" if KEYRING.exists() else ""
+    kind = "deb-src" if pin.arch == "source" else "deb"
     (state / "sources" / "tenken.sources").write_text(
-        f"Types: deb\nURIs: {mirror()}\nSuites: {pin.suite}\nComponents: {pin.component}\n{signed}"
+        f"Types: {kind}\nURIs: {mirror()}\nSuites: {pin.suite}\nComponents: {pin.component}\n{signed}"
     )
     settings = {
         "Dir::State::Lists": state / "lists",
@@ -149,8 +171,7 @@ def _private_apt(pin: DebianPin, state: Path) -> list[str]:
         "Dir::Etc::preferences": "/dev/null",
         "Dir::Etc::preferencesparts": "/dev/null",
         "APT::Sandbox::User": "root",
-        "APT::Architecture": pin.arch,
-        "APT::Architectures": pin.arch,
+        **({} if pin.arch == "source" else {"APT::Architecture": pin.arch, "APT::Architectures": pin.arch}),
         "APT::Default-Release": "",
         "APT::Update::Post-Invoke-Success": "",
         "Acquire::Languages": "none",

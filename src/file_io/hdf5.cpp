@@ -126,6 +126,7 @@ std::shared_ptr<const Hdf5> Hdf5::open(std::string& why_not) {
         load(handle, print_errors, "H5Eset_auto2") && load(handle, h.walk_errors_, "H5Ewalk2") &&
         load(handle, h.create_list, "H5Pcreate") && load(handle, h.close_list, "H5Pclose") &&
         load(handle, h.set_sec2, "H5Pset_fapl_sec2") && load(handle, h.set_alignment, "H5Pset_alignment") &&
+        load(handle, h.set_sieve_bytes, "H5Pset_sieve_buf_size") && load(handle, h.flush, "H5Dflush") &&
         load(handle, h.set_alloc_time, "H5Pset_alloc_time") &&
         load(handle, h.set_fill_time, "H5Pset_fill_time") && load(handle, h.create_file, "H5Fcreate") &&
         load(handle, h.open_file, "H5Fopen") && load(handle, h.close_file, "H5Fclose") &&
@@ -178,7 +179,7 @@ std::uint64_t SnapshotFile::bytes(int dataset) const {
     return particles_ * datasets_of(layout_)[dataset].words() * sizeof(std::uint32_t);
 }
 
-Hdf5::Id SnapshotFile::access(Driver driver) const {
+Hdf5::Id SnapshotFile::access(Driver driver, Pieces pieces) const {
     const Hdf5& h = *library_;
     const Hdf5::Id list = h.check(h.create_list(h.file_access_class), "make a property list");
     int result = 0;
@@ -186,6 +187,8 @@ Hdf5::Id SnapshotFile::access(Driver driver) const {
     if (driver == Driver::direct) result = h.set_direct(list, 4096, 4096, copy_buffer);
     if (driver == Driver::gds) result = h.set_gds(list, 4096, 4096, copy_buffer);
     h.check(result, "choose its driver");
+    // What is no larger than its buffer it would keep until the file is closed.
+    if (pieces == Pieces::datasets) h.check(h.set_sieve_bytes(list, 0), "write datasets at once");
     // Datasets begin on a page; what is smaller than one, HDF5's own data, stays together.
     h.check(h.set_alignment(list, 4096, File::direct_alignment), "align datasets");
     return list;
@@ -193,10 +196,10 @@ Hdf5::Id SnapshotFile::access(Driver driver) const {
 
 std::unique_ptr<SnapshotFile> SnapshotFile::create(std::shared_ptr<const Hdf5> library,
                                                    const std::string& path, Layout layout,
-                                                   std::uint64_t particles, Driver driver) {
+                                                   std::uint64_t particles, Driver driver, Pieces pieces) {
     const Hdf5& h = *library;
     std::unique_ptr<SnapshotFile> file(new SnapshotFile(library, path, layout, particles));
-    const Closing access(file->access(driver), h.close_list);
+    const Closing access(file->access(driver, pieces), h.close_list);
     file->file_ = h.check(h.create_file(path.c_str(), truncate, by_default, access.get()), "create " + path);
     const Closing creation(h.check(h.create_list(h.dataset_create_class), "make a property list"),
                            h.close_list);
@@ -221,10 +224,11 @@ std::unique_ptr<SnapshotFile> SnapshotFile::create(std::shared_ptr<const Hdf5> l
 }
 
 std::unique_ptr<SnapshotFile> SnapshotFile::open(std::shared_ptr<const Hdf5> library, const std::string& path,
-                                                 Layout layout, std::uint64_t particles, Driver driver) {
+                                                 Layout layout, std::uint64_t particles, Driver driver,
+                                                 Pieces pieces) {
     const Hdf5& h = *library;
     std::unique_ptr<SnapshotFile> file(new SnapshotFile(library, path, layout, particles));
-    const Closing access(file->access(driver), h.close_list);
+    const Closing access(file->access(driver, pieces), h.close_list);
     file->file_ = h.check(h.open_file(path.c_str(), read_only, access.get()), "open " + path);
     for (int d = 0; d < datasets; ++d) {
         const Dataset& dataset = datasets_of(layout)[d];
@@ -322,10 +326,11 @@ void SnapshotFile::selected(bool to_file, const Quartet& arrays) {
         h.check(result, std::string(to_file ? "write" : "read") + " dataset " +
                             datasets_of(layout_)[part.dataset].name + " of " + path_ + " by selection");
     }
-    if (to_file) {
-        write_one(3, arrays.at[id]);
-    } else {
-        read_one(3, arrays.at[id]);
+    if (!to_file) return read_one(id, arrays.at[id]);
+    write_one(id, arrays.at[id]);
+    for (int d = 0; d < datasets; ++d) {
+        h.check(h.flush(dataset_[d]),
+                std::string("flush dataset ") + datasets_of(layout_)[d].name + " of " + path_);
     }
 }
 

@@ -39,6 +39,7 @@ class Hdf5 {
     int (*set_direct)(Id, std::size_t, std::size_t, std::size_t) = nullptr;
     int (*set_gds)(Id, std::size_t, std::size_t, std::size_t) = nullptr;
     int (*set_alignment)(Id, Size, Size) = nullptr;
+    int (*set_sieve_bytes)(Id, std::size_t) = nullptr;
     int (*set_alloc_time)(Id, int) = nullptr;
     int (*set_fill_time)(Id, int) = nullptr;
     Id (*create_file)(const char*, unsigned, Id, Id) = nullptr;
@@ -55,6 +56,7 @@ class Hdf5 {
     int (*close_dataset)(Id) = nullptr;
     int (*write)(Id, Id, Id, Id, Id, const void*) = nullptr;
     int (*read)(Id, Id, Id, Id, Id, void*) = nullptr;
+    int (*flush)(Id) = nullptr;
     int (*write_multi)(std::size_t, Id*, Id*, Id*, Id*, Id, const void**) = nullptr;
     int (*read_multi)(std::size_t, Id*, Id*, Id*, Id*, Id, void**) = nullptr;
 
@@ -80,16 +82,24 @@ enum class Driver {
     gds      ///< GPUDirect Storage: takes GPU addresses
 };
 
+/// How bytes are given to HDF5 and taken from it.
+enum class Pieces {
+    datasets,   ///< each as a whole, which HDF5 hands on at once
+    selections  ///< gathered by HDF5 in a buffer of its own, 64 KiB for each dataset
+};
+
 /// A snapshot in an HDF5 file: four contiguous datasets, space taken when they are created, each at a
 /// multiple of 4096 bytes, so that their bytes can also be reached without HDF5.
 class SnapshotFile {
   public:
     /// @throws FileError
     static std::unique_ptr<SnapshotFile> create(std::shared_ptr<const Hdf5> library, const std::string& path,
-                                                Layout layout, std::uint64_t particles, Driver driver);
+                                                Layout layout, std::uint64_t particles, Driver driver,
+                                                Pieces pieces = Pieces::datasets);
     /// @throws FileError, also when a dataset is missing or has another shape
     static std::unique_ptr<SnapshotFile> open(std::shared_ptr<const Hdf5> library, const std::string& path,
-                                              Layout layout, std::uint64_t particles, Driver driver);
+                                              Layout layout, std::uint64_t particles, Driver driver,
+                                              Pieces pieces = Pieces::datasets);
     ~SnapshotFile();
     SnapshotFile(const SnapshotFile&) = delete;
     SnapshotFile& operator=(const SnapshotFile&) = delete;
@@ -104,16 +114,17 @@ class SnapshotFile {
     /// One dataset.
     void write_one(int dataset, const char* memory);
     void read_one(int dataset, char* memory);
-    /// The hyperslab layout from and to arrays as the simulation holds them, by selections in memory.
+    /// The hyperslab layout from and to arrays as the simulation holds them, by selections in memory; the
+    /// file system has what was written.
     void write_selected(const Quartet& arrays);
     void read_selected(const Quartet& arrays);
-    /// Writes what HDF5 still holds. @throws FileError
+    /// Writes what HDF5 still holds of its own. @throws FileError
     void close();
 
   private:
     SnapshotFile(std::shared_ptr<const Hdf5> library, std::string path, Layout layout,
                  std::uint64_t particles);
-    Hdf5::Id access(Driver driver) const;
+    Hdf5::Id access(Driver driver, Pieces pieces) const;
     void selected(bool to_file, const Quartet& arrays);
     /// Columns [from, from + count) of N x columns.
     Hdf5::Id columns(unsigned columns, unsigned from, unsigned count) const;

@@ -32,6 +32,7 @@ using file_io::Driver;
 using file_io::File;
 using file_io::Layout;
 using file_io::Memory;
+using file_io::Pieces;
 using file_io::Quartet;
 using file_io::Segment;
 using file_io::Side;
@@ -425,7 +426,8 @@ class SnapshotIo : public tenken::Program {
         };
         std::unique_ptr<SnapshotFile> file =
             SnapshotFile::create(library_, scratch.path(), way.layout, particles_,
-                                 by_hdf5(way.method) ? driver_of(way.method) : Driver::sec2);
+                                 by_hdf5(way.method) ? driver_of(way.method) : Driver::sec2,
+                                 select ? Pieces::selections : Pieces::datasets);
         const Quartet& memory = packing ? packed_ : arrays_;
         const std::vector<Segment> list = segments(*file, memory);
         std::unique_ptr<File> plain;
@@ -511,7 +513,8 @@ class SnapshotIo : public tenken::Program {
         };
         std::unique_ptr<SnapshotFile> file =
             SnapshotFile::open(library_, source(way.layout), way.layout, particles_,
-                               by_hdf5(way.method) ? driver_of(way.method) : Driver::sec2);
+                               by_hdf5(way.method) ? driver_of(way.method) : Driver::sec2,
+                               select ? Pieces::selections : Pieces::datasets);
         const Quartet& memory = packing ? packed_ : arrays_;
         const std::vector<Segment> list = segments(*file, memory);
         if (by_hdf5(way.method)) {

@@ -20,6 +20,7 @@ from tenken import verdict
 from tenken.catalogue import program as catalogue
 from tenken.document import validate
 from tests.src.conftest import ROOT, Outcome
+from toolchains import hdf5
 
 pytestmark = pytest.mark.build
 
@@ -68,6 +69,12 @@ def go(run: Run, place: Path, environment: dict[str, str]) -> Run:
         return outcome
 
     return short
+
+
+@pytest.fixture(scope="session")
+def direct_hdf5() -> dict[str, str]:
+    """The environment with an HDF5 that has its direct driver, as a site's often has; built once."""
+    return {"TENKEN_HDF5": str(hdf5.make(ROOT / ".cache" / "hdf5"))}
 
 
 def bad_disk(build_dir: Path, **settings: str) -> dict[str, str]:
@@ -152,6 +159,13 @@ def test_a_map_that_points_at_bad_ways_fails_and_a_good_one_does_not(
         assert finding.verdict == "FAIL" and finding.metric and finding.value is not None and finding.value < 0.5
         assert said.startswith(f"{entry}: behind, "), said
         assert re.search(r", \d rivals measured anew", said), said
+
+
+def test_few_ways_have_a_direct_stream_of_one_and_of_more_threads(go: Run) -> None:
+    size = ("--least-bytes", "8Mi", "--most-bytes", "8Mi", "--decide-seconds", "0")
+    document = go("storage_map", *size, "--situations", "read_cold", "--candidates", "few", "--threads", "2").document
+    ways = {metric["at"]["way"] for metric in named(document, "read_cold")}
+    assert {"posix_4ki_1", "posix_1mi_1", "posix_2mi_2", "direct_1mi_1", "direct_4mi_2"} <= ways
 
 
 def test_a_page_cache_that_could_not_be_dropped_is_told(go: Run) -> None:
@@ -340,6 +354,44 @@ def test_gpudirect_storage_that_is_asked_for_is_never_replaced(go: Run) -> None:
     assert outcome.document["reason"] == "no GPUDirect Storage: gds: it takes addresses of a GPU"
     outcome = go("storage_map", "--candidates", "gds_1mi_1")
     assert outcome.code == 3 and "no GPUDirect Storage" in outcome.stdout
+
+
+def test_hdf5_writes_and_reads_past_the_page_cache(go: Run, build_dir: Path, direct_hdf5: dict[str, str]) -> None:
+    outcome = go("snapshot_io", "--methods", "hdf5_direct,hdf5_sec2", env=direct_hdf5)
+    assert outcome.code == 0 and outcome.document is not None, outcome.stdout + outcome.stderr
+    assert not any(key.startswith("left_out.hdf5_direct") for key in outcome.document["path"])
+    for name in ("write", "read"):
+        found = {
+            (m["at"]["layout"], m["at"]["particles"])
+            for m in named(outcome.document, name)
+            if m["at"]["method"] == "hdf5_direct"
+        }
+        assert found == {(layout, n) for layout in ("asis", "hyperslab") for n in (1001, 20020)}
+    checked = [check for check in outcome.document["verification"]["checks"] if "by hdf5_direct" in check["what"]]
+    assert len(checked) == 2 * 2 * 2 * 4 and all(check["passed"] for check in checked)
+
+    outcome = go("snapshot_io", "--methods", "hdf5_direct", "--inject-fault", "element", env=direct_hdf5)
+    assert outcome.code == 1 and outcome.document is not None and not outcome.document["verification"]["passed"]
+    assert re.search(r"\.h5 at offset \d+: word \d+ is ", outcome.document["reason"])
+
+    refusing = {**direct_hdf5, **bad_disk(build_dir, no_direct="1")}
+    outcome = go("snapshot_io", "--methods", "hdf5_direct", env=refusing)
+    assert outcome.code == 3 and outcome.document is not None
+    assert outcome.document["reason"].startswith("not supported by the file system: ")
+
+
+@pytest.mark.parametrize("method", ["hdf5_sec2", "hdf5_direct", "hdf5_select"])
+def test_what_hdf5_holds_back_is_not_taken_for_written(
+    go: Run, build_dir: Path, direct_hdf5: dict[str, str], method: str
+) -> None:
+    """By itself it keeps 64 KiB of a dataset until the file is closed, which is not in the time of the transfer."""
+    slow = {**bad_disk(build_dir, delay_us="5000"), **(direct_hdf5 if method == "hdf5_direct" else {})}
+    document = go("snapshot_io", "--methods", method, "--most-particles", "1001", env=slow).document
+    rates = [metric for metric in named(document, "write") if metric["at"]["method"] == method]
+    assert rates
+    for metric in rates:
+        seconds = 1001 * 36 / metric["median"] / 1e9
+        assert seconds > 0.002, f"four writes of 5 ms in the mean took {seconds * 1e3} ms in {metric['id']}"
 
 
 def test_without_hdf5_the_run_is_waived(go: Run) -> None:

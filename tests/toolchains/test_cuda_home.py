@@ -1,5 +1,7 @@
 """Components, finished and half-made homes of toolchains.cuda_home, without network."""
 
+import dataclasses
+import hashlib
 import io
 import json
 import tarfile
@@ -89,6 +91,24 @@ def test_unknown_version() -> None:
 def test_the_mirror_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(debian.MIRROR_VARIABLE, "http://mirror.example/debian")
     assert debian.mirror() == "http://mirror.example/debian"
+
+
+def test_a_source_that_is_not_the_locked_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pin = debian.read_debian_lock(cuda_home.HERE / "debian.lock", "hdf5", "source")
+    asked: list[str] = []
+
+    def apt(command: list[str], what: str, cwd: Path | None = None) -> None:
+        asked.extend(command)
+        if cwd is not None:
+            (cwd / "hdf5_1.10.8.orig.tar.gz").write_bytes(b"another")
+
+    monkeypatch.setenv(debian.MIRROR_VARIABLE, "http://mirror.example/debian")
+    monkeypatch.setattr(debian, "_apt", apt)
+    with pytest.raises(ToolchainError, match=r"has another source of hdf5 .* than locked"):
+        debian.fetch_source(pin, tmp_path)
+    assert f"hdf5={pin.version}" in asked and "source" in asked
+    other = dataclasses.replace(pin, sha256=hashlib.sha256(b"another").hexdigest())
+    assert debian.fetch_source(other, tmp_path).name == "hdf5_1.10.8.orig.tar.gz"
 
 
 def test_a_deb_is_unpacked_without_dpkg(tmp_path: Path) -> None:
