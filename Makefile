@@ -9,7 +9,7 @@ RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test lint venv lock kit clean help
+.PHONY: run test architectures bench lint mutants venv lock kit clean help
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -37,8 +37,17 @@ test: $(VENV)/.stamp-dev ## linters and all tests (Debian packages for some: nee
 	@sh scripts/need.sh $(PYTHON) build
 	@. $(VENV)/bin/activate && sh scripts/test.sh
 
+architectures: $(VENV)/.stamp-dev ## compile the CUDA programs for every GPU that is supported (tests take two)
+	@. $(VENV)/bin/activate && TENKEN_TEST_CUDA_ARCHITECTURES=all pytest tests/programs/test_cuda.py
+
+bench: $(VENV)/.stamp-dev ## what the gate finds and what it costs, by long Monte Carlo runs (docs/statistics.md)
+	@. $(VENV)/bin/activate && python -m tools.bench
+
 lint: $(VENV)/.stamp-dev ## ruff, mypy, clang-format
 	@. $(VENV)/bin/activate && sh scripts/lint.sh
+
+mutants: $(VENV)/.stamp-dev ## ONLY='stream-*': make small mistakes in a copy of the sources; the tests must notice each
+	@. $(VENV)/bin/activate && python -m tools.mutants $(foreach pattern,$(ONLY),--only '$(pattern)')
 
 lock: $(VENV)/.stamp-dev ## resolve the pinned dependencies anew
 	. $(VENV)/bin/activate && sh scripts/lock.sh

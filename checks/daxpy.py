@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reframe as rfm
 
-from checks.base import TenkenCheck
+from tenken.reframe.base import TenkenCheck
 
 
 @rfm.simple_test

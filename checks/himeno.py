@@ -5,7 +5,7 @@ from __future__ import annotations
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from checks.base import TenkenCheck
+from tenken.reframe.base import TenkenCheck
 
 #: Each kind of memory with those that it is compared with in the same run.
 MEMORIES = {"explicit": "explicit", "managed": "explicit,managed", "sam": "explicit,managed,sam"}

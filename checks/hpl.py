@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-from pathlib import Path
-
 import reframe as rfm
-from reframe.core.backends import getlauncher
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_after, variable
 
-from checks import xhpl
-from checks.base import RESULT_FILE, TenkenCheck
-from checks.links import FIND_NCCL, NEAR_GPU
-from tenken import verdict
+from tenken.parsers import hpl as xhpl
+from tenken.reframe.hpl import HplBase, OtherHpl
+from tenken.reframe.links import FIND_NCCL, NEAR_GPU
 
 #: Order of the matrix and columns eliminated together, by size of the problem.
 SIZES = {"small": (32768, 1024), "large": (65536, 2048), "full": (98304, 2048)}
@@ -28,23 +21,6 @@ _FIND_BLAS = """if [ -z "$TENKEN_BLAS" ]; then for python in $(type -ap python3)
   TENKEN_BLAS=$("$python" -c 'import scipy_openblas32 as b; print(f"{b.get_lib_dir()}/lib{b.get_library()}.so")' \\
     2>/dev/null) && break
 done; [ -r "$TENKEN_BLAS" ] && export TENKEN_BLAS || unset TENKEN_BLAS; fi"""
-
-
-class HplBase(TenkenCheck):
-    """TFLOP/s of A x = b by HPL's rules, residual below 16, held against DGEMM with K = NB in the same job.
-
-    Metrics: `hpl`, `residual`, `dgemm`, `phase`; `library` and `over_library` where the library is timed too.
-    """
-
-    program = "hpl"
-    tags = {"hpl", "quick", "acceptance", "nightly", "published"}
-    #: A job of its own program is long: the matrix, five seconds of heat, three runs.
-    time_limit = "60m"
-
-    @run_after("setup")
-    def ask_for_repetitions(self):
-        self.arguments = {"repetitions": 3, "warmup-seconds": 5, **self.arguments}
-        self.asked = {"repetitions": self.arguments["repetitions"], **self.asked}
 
 
 @rfm.simple_test
@@ -72,19 +48,20 @@ class Hpl(HplBase):
             room = f"{self.machine.gpu_memory_gib:.0f} GiB"
             self.waive(f"not supported by the device: N={n} does not fit into {room}; size=full takes what fits")
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if fits else {})}
-        # the library is compared where there is room and time for it
+        # the library is compared, and joules are counted, where there is room and time for it
         compare = fits and self.tenken_mode != "quick"
+        self.arguments = {**self.arguments, "energy-seconds": None if self.tenken_mode == "quick" else 2.5}
         self.arguments = {**self.arguments, **wanted, "gpus": "0", "compare-library": compare, "steps": True}
         self.asked = {**self.asked, **wanted}
 
 
 @rfm.simple_test
 class HplNode(HplBase):
-    """All GPUs of a node together, one MPI rank each: N = 131072 on two, 188416 on four. Waived with one GPU."""
+    """All GPUs of a node together, one MPI rank each: N = 131072 on two, 188416 on four."""
 
     descr = "HPL on all GPUs of a node"
     tags = {"hpl", "acceptance", "nightly", "published"}
-    valid_systems = ["+cuda +mpi"]
+    valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
     subjects = ["ranks"]
     on_gpus = True
@@ -95,14 +72,14 @@ class HplNode(HplBase):
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
-        self.num_tasks = self.num_tasks_per_node = max(2, self.machine.gpus or 2)
+        self.num_tasks = self.num_tasks_per_node = self.machine.gpus or 2
         self.set_size(OF_NODE.get(self.num_tasks))
 
     def set_size(self, known: tuple[int, int] | None):
         n, nb = known or (0, 2048)
         room = self.num_tasks * (0.95 * self.machine.gpu_memory_gib - BESIDE_GIB)
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if 0 < n * n * 8 / 2**30 <= room else {})}
-        self.arguments = {**self.arguments, **wanted, "steps": True}
+        self.arguments = {**self.arguments, **wanted, "steps": True, "energy-seconds": 2.5}
         self.asked = {**self.asked, **wanted}
 
 
@@ -112,7 +89,7 @@ class HplPublished(HplNode):
 
     descr = "HPL on the GPUs of one and more nodes, sizes of the publications"
     tags = {"hpl", "published"}
-    valid_systems = ["+cuda +mpi +nodes"]
+    valid_systems = ["+cuda +mpi +nodes +gpus2"]
     #: Nodes -> N, NB, P, Q of the publication (Reedbush-H, two GPUs a node).
     nodes_used = parameter([1, 2, 4, 8])
 
@@ -162,10 +139,10 @@ class HplSweep(Sweep):
 
 @rfm.simple_test
 class HplSweepNode(Sweep):
-    """30 random problems and grids on all GPUs of a node. Waived with one GPU."""
+    """30 random problems and grids on all GPUs of a node."""
 
     descr = "30 random problems and grids on all GPUs of a node, each against cuSOLVER's solution"
-    valid_systems = ["+cuda +mpi"]
+    valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
     subjects = ["ranks"]
     on_gpus = True
@@ -177,7 +154,7 @@ class HplSweepNode(Sweep):
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
-        self.num_tasks = self.num_tasks_per_node = max(2, self.machine.gpus or 2)
+        self.num_tasks = self.num_tasks_per_node = self.machine.gpus or 2
 
 
 @rfm.simple_test
@@ -194,106 +171,6 @@ class HplHost(HplBase):
         n = 4096 if self.tenken_mode == "quick" else 8192 if cores < 16 else 16384 if cores < 64 else 32768
         self.asked = {**self.asked, "backend": "host", "n": str(n), "nb": "256"}
         self.arguments = {"warmup-seconds": 1, **self.asked}
-
-
-class OtherHpl(HplBase):
-    """Another implementation in the place of ours. The document is made out of what it prints.
-
-    Metrics: `hpl`, `residual`. Waived where the program is not found.
-    """
-
-    subjects = ["ranks"]
-    metrics = ["hpl", "residual"]
-    cores = 0
-
-    #: The command that starts it, e.g. `xhpl` or `apptainer run --nv /apps/hpc-benchmarks.sif ./hpl.sh --dat HPL.dat`.
-    #: Empty: that of the variable, from the environment or the system file; else the default's name on PATH.
-    hpl_command = variable(str, value="")
-
-    #: Order of the matrix, block, and grid; ranks are P x Q.
-    hpl_n = variable(int, value=0)
-    hpl_nb = variable(int, value=0)
-    hpl_p = variable(int, value=1)
-    hpl_q = variable(int, value=1)
-
-    #: The short name of the implementation, its usual command, the variable that names another, input and output file.
-    implementation = variable(str)
-    usual_command = variable(str)
-    named_by = variable(str)
-    input_file = variable(str)
-    output_file = variable(str, type(None), value=None)
-
-    @run_after("setup")
-    def ask_for_repetitions(self):
-        """One run: that is what they print."""
-        self.num_tasks = self.hpl_p * self.hpl_q
-        self.uses_mpi = self.num_tasks > 1
-        self.asked = {"implementation": self.implementation, "ranks": self.num_tasks, "n": self.n, "nb": self.nb}
-        self.arguments = {}
-
-    @property
-    def n(self) -> int:
-        return self.hpl_n or {"quick": 2000}.get(self.tenken_mode, 8000)
-
-    @property
-    def nb(self) -> int:
-        return self.hpl_nb or 192
-
-    def command(self) -> str:
-        named = self.machine.system.values(os.environ).get(self.named_by) or os.environ.get(self.named_by)
-        return self.hpl_command or named or self.usual_command
-
-    def problem(self) -> str:
-        return xhpl.dat(self.n, self.nb, self.hpl_p, self.hpl_q)
-
-    @run_before("run")
-    def set_other_command(self):
-        """Found or not is said by a line of its own; ReFrame's own launcher starts the ranks."""
-        program = self.command().split()[0]
-        Path(self.stagedir, self.input_file).write_text(self.problem())
-        self.prerun_cmds = [
-            *self.prerun_cmds,
-            "tenken_there() {",
-            f"  command -v {program} >/dev/null && return; echo TENKEN-HPL-MISSING {program}; return 3",
-            "}",
-        ]
-        # a program of one rank may still be linked with MPI, which refuses root
-        self.env_vars |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
-        launch = self.job.launcher.run_command(self.job) if self.uses_mpi else ""
-        self.executable, self.executable_opts = f"tenken_there && {launch} {self.command()}".replace("  ", " "), []
-        self.job.launcher = getlauncher("local")()
-
-    def judgement(self):
-        """Writes the document that the program cannot write, then judges it as any other."""
-        text = self.output_text()
-        missing = re.search(r"^TENKEN-HPL-MISSING (\S+)$", text, re.M)
-        nodes = self.nodes() or ["unknown"]
-        path = Path(self.stagedir) / RESULT_FILE
-        said = (self.implementation, [self.command()], nodes[0], nodes, self.num_tasks, self.n, self.nb)
-        try:
-            if missing:
-                made = xhpl.document(xhpl.Output("none", ()), *said, self.hpl_p, self.hpl_q)
-                made.update(status="waived", reason=f"library missing: no {missing[1]} ({self.named_by} may name one)")
-            else:
-                made = xhpl.document(xhpl.parse(self.printed(text)), *said, self.hpl_p, self.hpl_q)
-            path.write_text(json.dumps(made))
-        except xhpl.HplFormatError as error:
-            path.write_text(str(error))  # not a document; where the job was cut short that is said first
-            if self.exit_status()[1] is None:
-                return (
-                    verdict.failed(f"{self.where()}: {self.command()}: {error}", self.where()),
-                    None,
-                    str(error),
-                    text,
-                )
-        return super().judgement()
-
-    def printed(self, text: str) -> str:
-        if self.output_file is None:
-            return text
-        path = Path(self.stagedir) / self.output_file
-        return path.read_text(errors="replace") if path.is_file() else ""
 
 
 @rfm.simple_test

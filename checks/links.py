@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 import reframe as rfm
-from reframe.core.builtins import run_after, variable
+from reframe.core.builtins import run_after
 
-from checks import relations
-from checks.base import TenkenCheck
-from tenken.document import Document
-from tenken.verdict import Finding
-
-# Finds the NCCL that PyTorch or pip brought, where no library path has one.
-FIND_NCCL = """if [ -z "$TENKEN_NCCL" ]; then for python in $(type -ap python3); do
-  TENKEN_NCCL=$("$python" -c 'import nvidia.nccl as n; print(n.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null) && break
-done; [ -r "$TENKEN_NCCL" ] && export TENKEN_NCCL || unset TENKEN_NCCL; fi"""
-
-
-#: The launcher binds nothing: each rank goes beside its GPU by itself, and more ranks than cores may start.
-NEAR_GPU = {
-    "OMP_NUM_THREADS": 1,
-    "OMP_PROC_BIND": "false",
-    "OMPI_MCA_hwloc_base_binding_policy": "none",
-    "PRTE_MCA_hwloc_default_binding_policy": "none",
-    "SLURM_CPU_BIND": "none",
-    # more ranks than cores are let start on small machines
-    "OMPI_MCA_rmaps_base_oversubscribe": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-}
+from tenken.reframe.base import TenkenCheck
+from tenken.reframe.links import FIND_NCCL, NEAR_GPU, MpiBase
 
 
 @rfm.simple_test
@@ -34,13 +14,13 @@ class P2P(TenkenCheck):
     """Copies between all ordered pairs of GPUs of a node, straight and through the host.
 
     Metrics per pair: `peer`, `memcpy_peer`, `read`, `write`, `both_ways`, `driver_staged`, `host_staged` in GB/s and
-    `latency` in us; per GPU `all_to_one`, `one_to_all`; by size `*_by_size` and `*_time`. Waived with one GPU.
+    `latency` in us; per GPU `all_to_one`, `one_to_all`; by size `*_by_size` and `*_time`.
     """
 
     descr = "copies between the GPUs of a node"
     program = "p2p"
     tags = {"links", "p2p", "quick", "acceptance", "nightly", "published"}
-    valid_systems = ["+cuda"]
+    valid_systems = ["+cuda +gpus2"]
     valid_prog_environs = ["+cuda"]
     subjects = ["pair"]
 
@@ -60,47 +40,6 @@ class P2P(TenkenCheck):
         }
         self.asked = {**self.asked, "transfers": "all", "repetitions": 100}
 
-    def relations(self, result: Document) -> list[Finding]:
-        promised = "peer" in self.machine.partition.promises
-        links = self.machine.partition.node.pair_links
-        return [
-            *relations.asymmetric(result),
-            *relations.outliers(result),
-            *relations.slow_copies(result, promised),
-            *relations.inactive_links(result, links.count if links and "NVLink" in links.kind else None, promised),
-        ]
-
-
-class MpiBase(TenkenCheck):
-    """Messages between ranks: `latency`, `bandwidth`, `bidirectional`, `message_rate`, `allreduce`, `alltoall`,
-    `bcast` by size and by the memory of the buffers.
-
-    The launcher binds nothing: each rank goes to the CPUs beside its GPU by itself, and what is far is INVALID.
-    """
-
-    program = "mpi_p2p"
-    subjects = ["ranks"]
-    uses_mpi = True
-    # ranks share the node's cores as they like; nothing is promised of them
-    cores = 0
-
-    #: Ranks may sit far from their GPU or network card.
-    #:
-    #: :default: ``False``
-    far_asked = variable(bool, value=False)
-
-    env_vars = dict(NEAR_GPU)
-
-    @run_after("setup")
-    def ask_for_ranks(self):
-        self.arguments = {"ranks": self.num_tasks, "warmup-seconds": 0.2, **self.arguments}
-        if self.far_asked:
-            self.arguments["stay"] = True
-        self.asked = {**self.asked, "ranks": self.num_tasks, "repetitions": 100}
-
-    def relations(self, result: Document) -> list[Finding]:
-        return relations.of_ranks(result, "device_mpi" in self.machine.partition.promises, self.far_asked)
-
 
 @rfm.simple_test
 class MpiHost(MpiBase):
@@ -109,7 +48,7 @@ class MpiHost(MpiBase):
     descr = "messages between four MPI ranks of a node, host buffers"
     tags = {"links", "mpi", "quick", "acceptance", "nightly"}
     valid_systems = ["+mpi"]
-    valid_prog_environs = ["+mpi"]
+    valid_prog_environs = ["+host_mpi"]
     num_tasks = 4
     num_tasks_per_node = 4
 
@@ -132,12 +71,12 @@ class MpiDevice(MpiBase):
     """Two ranks of one node with a GPU each: device buffers, beside a peer copy in the same job.
 
     Metric besides: `peer_copy`. Device buffers below 60 % of it are "not GPUDirect", a FAIL where the system file
-    promises `device_mpi`. Waived where the MPI takes no device pointer, or with one GPU.
+    promises `device_mpi`. Waived where the MPI takes no device pointer.
     """
 
     descr = "messages between two GPUs of a node by MPI, device buffers"
     tags = {"links", "mpi", "quick", "acceptance", "nightly", "published"}
-    valid_systems = ["+cuda +mpi"]
+    valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
     num_tasks = 2
     num_tasks_per_node = 2
@@ -163,7 +102,7 @@ class MpiMixed(MpiBase):
 
     descr = "messages between two GPUs of a node by MPI, host, device and managed buffers mixed"
     tags = {"links", "mpi", "acceptance", "published"}
-    valid_systems = ["+cuda +mpi"]
+    valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
     num_tasks = 2
     num_tasks_per_node = 2
@@ -177,6 +116,31 @@ class MpiMixed(MpiBase):
         "window-bytes": "16Mi",
         "warmup-seconds": 0.1,
     }
+
+
+@rfm.simple_test
+class MpiHostBetweenNodes(MpiBase):
+    """Two nodes with a rank each and buffers in host memory: the network and the MPI, without any GPU."""
+
+    descr = "messages between two nodes by MPI, host buffers"
+    tags = {"links", "mpi", "quick", "acceptance", "nightly"}
+    valid_systems = ["+mpi +nodes"]
+    valid_prog_environs = ["+host_mpi"]
+    num_tasks = 2
+    num_tasks_per_node = 1
+    asked = {"nodes": 2, "buffers": "host"}
+
+    @run_after("setup")
+    def set_sizes(self):
+        quick = self.tenken_mode == "quick"
+        self.arguments = {
+            "nodes": 2,
+            "buffers": "host",
+            "max-bytes": "64Ki" if quick else "4Mi",
+            "factor": 64 if quick else 4,
+            "window-bytes": "16Mi",
+            **self.arguments,
+        }
 
 
 @rfm.simple_test
@@ -198,14 +162,14 @@ class MpiBetweenNodes(MpiBase):
 class Nccl(TenkenCheck):
     """NCCL between all GPUs of a node in one process: bus bandwidth and time of three collectives by size.
 
-    Metrics: `all_reduce`, `all_gather`, `sendrecv` in GB/s, `*_time` in us. Waived without NCCL or with one GPU.
+    Metrics: `all_reduce`, `all_gather`, `sendrecv` in GB/s, `*_time` in us. Waived without NCCL.
     NCCL is found by the library path, in the variable TENKEN_NCCL, or in a Python that has it.
     """
 
     descr = "NCCL between the GPUs of a node"
     program = "nccl"
     tags = {"links", "nccl", "acceptance", "nightly"}
-    valid_systems = ["+cuda"]
+    valid_systems = ["+cuda +gpus2"]
     valid_prog_environs = ["+cuda"]
     subjects = ["ranks"]
     on_gpus = True

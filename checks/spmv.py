@@ -5,8 +5,8 @@ from __future__ import annotations
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.base import TenkenCheck
-from checks.matrices import default_folder
+from tenken.reframe.base import TenkenCheck
+from tenken.reframe.matrices import default_folder
 
 #: What a mode measures on a GPU: beyond 4 x the L2 of any card to date, so that each has a memory limit.
 GPU_MATRICES = {

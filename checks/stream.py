@@ -5,7 +5,7 @@ from __future__ import annotations
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from checks.base import TenkenCheck
+from tenken.reframe.base import TenkenCheck
 
 
 class StreamBase(TenkenCheck):
@@ -37,7 +37,8 @@ class StreamHost(StreamBase):
 class StreamCuda(StreamBase):
     """STREAM in the memory of every GPU of a node: one after the other, or all at the same time.
 
-    Metric besides the five: `memcpy`, cudaMemcpy on the same arrays in the same job, which tells cards apart.
+    Metrics besides the five: `memcpy`, cudaMemcpy on the same arrays in the same job, which tells cards apart; `power`
+    and `per_watt` of all five together, but in quick mode.
     """
 
     descr = "STREAM, GPU memory, all GPUs of a node"
@@ -47,12 +48,14 @@ class StreamCuda(StreamBase):
     #: Whether the GPUs are measured one by one or all at once: together they share power and cooling.
     gpus_at = parameter(["one_by_one", "at_once"])
 
+    @run_after("init")
+    def need_two_gpus_at_once(self):
+        if self.gpus_at == "at_once":
+            self.valid_systems = ["+cuda +gpus2"]
+
     @run_after("setup")
     def choose_gpus(self):
-        """4 GiB arrays where three of them fit into half of the memory; else the program's own default.
-
-        All at once is waived by the program where there is one GPU: it needs two.
-        """
+        """4 GiB arrays where three of them fit into half of the memory; else the program's own default."""
         size = "4Gi" if self.machine.gpu_memory_gib >= 24 else None
         self.arguments = {
             **self.arguments,
@@ -60,6 +63,7 @@ class StreamCuda(StreamBase):
             "gpus": "all",
             "array-bytes": size,
             "at-once": self.gpus_at == "at_once",
+            "energy-seconds": None if self.tenken_mode == "quick" else 2.5,
         }
         self.asked = {**self.asked, "backend": "cuda", "at_once": self.gpus_at == "at_once"}
 
@@ -70,6 +74,6 @@ class StreamOpenACC(StreamBase):
 
     descr = "STREAM, OpenACC"
     valid_systems = ["+cuda"]
-    valid_prog_environs = ["+openacc"]
+    valid_prog_environs = ["+one_openacc"]
     arguments = {"backend": "openacc"}
     asked = {"backend": "openacc"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from checks.base import TenkenCheck
+from tenken.reframe.base import TenkenCheck
 
 #: Bytes of an array, repetitions, bytes of the sweep's end, by mode.
 SIZES = {

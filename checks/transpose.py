@@ -5,7 +5,7 @@ from __future__ import annotations
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from checks.base import TenkenCheck
+from tenken.reframe.base import TenkenCheck
 
 #: Kinds of memory that are measured beside each other; malloc memory by itself, since a GPU may not reach it.
 MEMORIES = {"cuda": "pageable,pinned,zero_copy,managed", "sam": "pageable,sam"}

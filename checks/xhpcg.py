@@ -1,180 +1,20 @@
-"""The vendor's or the site's HPCG in the place of `hpcg`: the same check, their binary, a parser of its report.
-
-The report is the file HPCG-Benchmark_3.1_<date>.txt that HPCG 3.1 (src/ReportResults.cpp and src/OutputFile.cpp) and
-NVIDIA's HPCG write: lines `Section::Key=value`. Older versions write YAML and are refused by name.
-"""
+"""The vendor's or the site's HPCG in the place of `hpcg`: the same check, their binary, a parser of its report."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import platform
-import re
-from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import reframe as rfm
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from checks.base import RESULT_FILE
-from checks.hpcg import SECONDS, HpcgBase
-from checks.links import MpiBase
-from tenken.errors import TenkenError
-
-VALID = "Final Summary::HPCG result is VALID with a GFLOP/s rating of"
-SYMMETRY = "Departure from Symmetry |x'Ay-y'Ax|/(2*||x||*||A||*||y||)/epsilon"
-
-#: Metric -> key of the report, factor to the metric's unit, unit, direction.
-METRICS: dict[str, tuple[str, float, str, str]] = {
-    "raw": ("GFLOP/s Summary::Raw Total", 1, "GFLOP/s", "higher"),
-    "rating": (VALID, 1, "GFLOP/s", "higher"),
-    "spmv": ("GFLOP/s Summary::Raw SpMV", 1, "GFLOP/s", "higher"),
-    "mg": ("GFLOP/s Summary::Raw MG", 1, "GFLOP/s", "higher"),
-    "setup": ("Setup Information::Setup Time", 1e3, "ms", "lower"),
-    "optimise": ("Benchmark Time Summary::Optimization phase", 1e3, "ms", "lower"),
-    "iterations": ("Iteration Count Information::Optimized CG iterations per set", 1, "1", "lower"),
-}
-
-#: What HPCG verified -> the section whose Result says so.
-TESTS = {
-    "spectral convergence": "Spectral Convergence Tests",
-    "symmetry of matrix and multigrid": SYMMETRY,
-    "iterations to the reference's residual": "Iteration Count Information",
-    "variance of norms": "Reproducibility Information",
-}
-
-
-class HpcgFormatError(TenkenError):
-    """The text is no report of HPCG."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """The lines of one report by full key."""
-
-    lines: dict[str, str]
-
-    def text(self, key: str) -> str:
-        """The value of a key. Raises HpcgFormatError where it is missing."""
-        if key not in self.lines:
-            raise HpcgFormatError(f"the report has no line '{key}=': it is cut short or of another version")
-        return self.lines[key]
-
-    def number(self, key: str) -> float:
-        """A finite number that is not negative. Raises HpcgFormatError."""
-        word = self.text(key)
-        try:
-            value = float(word)
-        except ValueError:
-            raise HpcgFormatError(f"{key}={word}: not a number") from None
-        if not math.isfinite(value) or value < 0:
-            raise HpcgFormatError(f"{key}={word}: allowed are finite numbers from 0 on")
-        return value
-
-    @property
-    def valid(self) -> bool:
-        return VALID in self.lines
-
-    @property
-    def ranks(self) -> int:
-        return int(self.number("Machine Summary::Distributed Processes"))
-
-    @property
-    def local(self) -> tuple[int, int, int]:
-        """Points of each rank."""
-        x, y, z = (int(self.number(f"Local Domain Dimensions::n{axis}")) for axis in "xyz")
-        return x, y, z
-
-    @property
-    def seconds(self) -> float:
-        return self.number("Benchmark Time Summary::Total")
-
-
-def parse(text: str) -> Report:
-    """Read the lines of a report; whatever else is printed around them is passed over. Raises HpcgFormatError."""
-    if re.search(r"^HPCG-Benchmark version: ", text, re.M) or re.search(r"^Final Summary: *$", text, re.M):
-        raise HpcgFormatError("a report in YAML, as of HPCG before 3.1; needed are lines Section::Key=value")
-    lines: dict[str, str] = {}
-    for line in text.splitlines():
-        key, equals, value = line.strip().partition("=")
-        # the symmetry section carries no '=' in its name, numbers none in their text
-        if equals and (("::" in key) or key in ("HPCG-Benchmark", "version", "Final Summary")):
-            lines[key] = value.strip()
-    if "version" not in lines or not any(key.startswith("Final Summary::") for key in lines):
-        begin = (text.strip().splitlines() or [""])[0]
-        raise HpcgFormatError(f"no report of HPCG, or one cut short before its Final Summary; it begins {begin!r}")
-    if not lines["version"].startswith("3."):
-        raise HpcgFormatError(f"a report of version {lines['version']}; allowed is 3.1")
-    return Report(lines)
-
-
-def official(seconds: float) -> str:
-    return "yes" if seconds >= 1800 else f"no: 1800 s are official, this took {seconds:g} s"
-
-
-def document(report: Report, node: str, nodes: list[str], command: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """A result document of `hpcg` out of a report. Raises HpcgFormatError where a figure is missing."""
-    now = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
-    checks = []
-    for what, section in TESTS.items():
-        passed = report.text(f"{section}::Result") == "PASSED"
-        checks.append({"what": what, "error": 0.0 if passed else 1.0, "tolerance": 0.0, "passed": passed})
-    checks.append(
-        {"what": "HPCG's own verdict", "error": float(not report.valid), "tolerance": 0.0, "passed": report.valid}
-    )
-    good = all(check["passed"] for check in checks)
-    wrong = next((str(check["what"]) for check in checks if not check["passed"]), "")
-    metrics, limits = [], {}
-    for name, (key, factor, unit, direction) in METRICS.items():
-        if name == "rating" and not report.valid:
-            continue
-        value = report.number(key) * factor
-        ident = f"{name}.ranks{report.ranks}"
-        figures = dict.fromkeys(("value", "best", "median", "p5", "p95"), value)
-        metrics.append(
-            {
-                "id": ident, "name": name, "subject": {"ranks": report.ranks}, "unit": unit, "direction": direction,
-                "statistic": "total", **figures, "count": 1, "clock": "host", "samples": [value],
-            }
-        )  # fmt: skip
-        limits[ident] = {"unknown": "HPCG measures no bandwidth to hold it against"}
-    sides = report.local
-    return {
-        "schema": "tenken-result/1",
-        "program": "hpcg",
-        "version": f"HPCG {report.lines['version']}",
-        "command": command.split(),
-        "started": now,
-        "finished": now,
-        "host": {
-            "name": node, "os": "", "kernel": "", "architecture": platform.machine(), "cpu": "", "sockets": None,
-            "cores": None, "logical_cpus": 1, "numa_nodes": None, "memory_bytes": 1, "last_level_cache_bytes": None,
-            "virtual_machine": None,
-        },
-        "build": {"compiler": "the site's", "flags": "", "type": "binary", "backends": ["xhpcg"]},
-        "status": "ok" if good else "failed",
-        "reason": "" if good else f"verification: {wrong}",
-        "parameters": {**asked, "ranks": report.ranks, "nx": sides[0], "ny": sides[1], "nz": sides[2]},
-        "placement": {
-            "threads": int(report.number("Machine Summary::Threads per processes")), "allowed_cpus": [],
-            "binding": "none", "places": "", "numa_nodes_of_memory": [], "ranks": report.ranks, "nodes": nodes,
-        },
-        "devices": [],
-        "metrics": metrics,
-        "limits": limits,
-        "verification": {"passed": good, "checks": checks},
-        "path": {
-            "implementation": command,
-            "total_seconds": report.seconds,
-            "official_time": official(report.seconds),
-        },
-        "health": {"available": False, "reason": "HPCG's binaries do not watch the GPUs", "devices": []},
-    }  # fmt: skip
+from tenken.parsers.hpcg import METRICS, HpcgFormatError, document, parse, waived
+from tenken.reframe.base import RESULT_FILE
+from tenken.reframe.hpcg import SECONDS, HpcgBase
+from tenken.reframe.links import MpiBase
 
 
 @rfm.simple_test
@@ -189,11 +29,12 @@ class HpcgBinary(HpcgBase):
     descr = "the vendor's or the site's HPCG"
     tags = {"hpcg", "xhpcg", "acceptance", "published"}
     valid_systems = ["+mpi"]
-    valid_prog_environs = ["+mpi"]
+    valid_prog_environs = ["+host_mpi"]
     subjects = ["ranks"]
     metrics = list(METRICS)
     uses_mpi = True
     cores = 0
+    outputs = [RESULT_FILE, "HPCG-Benchmark*.txt"]
     env_vars = dict(MpiBase.env_vars)
     time_limit = "1h"
 
@@ -249,30 +90,12 @@ class HpcgBinary(HpcgBase):
         nodes = self.nodes() or ["unknown"]
         try:
             if "TENKEN-XHPCG-MISSING" in text.splitlines():
-                path.write_text(json.dumps(waived(nodes, self.num_tasks, self.asked)))
+                made = waived(nodes, self.num_tasks, self.asked)
             else:
                 _, _, printed = text.partition("TENKEN-XHPCG-REPORT")
                 made = document(parse(printed), nodes[0], nodes, self.command, {"implementation": "xhpcg"})
-                path.write_text(json.dumps(made))
+            made["token"] = self.told().token
+            path.write_text(json.dumps(made))
         except HpcgFormatError as error:
             path.write_text(str(error))  # not a document: the judgement says so and keeps the text
         return super().judgement()
-
-
-def waived(nodes: list[str], ranks: int, asked: dict[str, Any]) -> dict[str, Any]:
-    """The document of a machine where no binary is named."""
-    empty = Report(
-        {
-            **{key: "0" for key, _, _, _ in METRICS.values()},
-            **{f"{section}::Result": "PASSED" for section in TESTS.values()},
-            **{f"Local Domain Dimensions::n{axis}": str(asked["nx"]) for axis in "xyz"},
-            "version": "none", "Machine Summary::Distributed Processes": str(ranks),
-            "Machine Summary::Threads per processes": "1", "Benchmark Time Summary::Total": "0",
-        }
-    )  # fmt: skip
-    made = document(empty, nodes[0], nodes, "xhpcg", asked)
-    made.update(
-        status="waived", reason="library missing: no HPCG binary (xhpcg and TENKEN_XHPCG are unset)",
-        metrics=[], limits={}, verification={"passed": False, "checks": []}, path={},
-    )  # fmt: skip
-    return made

@@ -1,6 +1,10 @@
 """What ReFrame reads: `RFM_CONFIG_PATH=config`, set by the virtual environment of this checkout."""
 
-import config.launchers  # noqa: F401 -- registers them
-from config.assemble import site_configuration as _assemble
+import tenken.reframe.build
+import tenken.reframe.launchers
+import tenken.reframe.logs
+from tenken.reframe.configuration import site_configuration as _assemble
 
+tenken.reframe.logs.register()
+tenken.reframe.build.register()
 site_configuration = _assemble()

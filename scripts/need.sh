@@ -20,8 +20,15 @@ venv)
     fi ;;
 build)
     need "${CXX:-g++}" g++
-    need flock util-linux ;;
+    need flock util-linux
+    # those of the virtual environment will do
+    [ -x .venv/bin/cmake ] || need cmake cmake
+    [ -x .venv/bin/ninja ] || need make make ;;
 esac
-[ -z "$missing" ] && exit 0
+if [ -z "$missing" ]; then
+    # a path that ReFrame cannot run from is refused before anything is made
+    ! command -v "$python" >/dev/null 2>&1 || exec "$python" -I tenken/paths.py
+    exit 0
+fi
 printf 'tenken: this machine lacks%s\n(on Debian and Ubuntu: apt-get install PACKAGE)\n' "$missing" >&2
 exit 2

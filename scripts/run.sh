@@ -16,7 +16,14 @@ tenken systems describe "$system" || exit
 tenken checks --system "$system" --mode "$mode" --save || exit
 echo "+ reframe -c checks -r --system $system --mode $mode $*"
 # past TENKEN_LIMIT reframe is ended: it cancels its jobs, and what ran is reported
-${TENKEN_LIMIT:+timeout -k 5m "$TENKEN_LIMIT"} reframe -c checks -r --system "$system" --mode "$mode" "$@"
+${TENKEN_LIMIT:+timeout -k 5m "$TENKEN_LIMIT"} reframe -c checks -r --system "$system" --mode "$mode" "$@" &
+child=$!
+trap 'kill -TERM $child 2>/dev/null' TERM INT HUP
+wait $child
 ran=$?
+while kill -0 $child 2>/dev/null; do
+    wait $child
+    ran=$?
+done
 tenken report --session "$TENKEN_SESSION" || exit
 exit $ran

@@ -11,8 +11,12 @@ class CatalogueError(TenkenError):
     """A metrics.yaml is malformed."""
 
 
-class DocumentError(TenkenError):
-    """A result document is missing, truncated, not JSON or not of the schema."""
+class ResultError(TenkenError):
+    """A result is missing, truncated, not JSON or not of the schema."""
+
+
+class RecordError(TenkenError):
+    """A record is truncated, not JSON, of an unknown version or misshapen."""
 
 
 class ArchiveError(TenkenError):

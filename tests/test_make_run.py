@@ -42,11 +42,12 @@ def test_make_run_ends_with_verdicts_and_a_page(clone):
     begun = time.monotonic()
     done = make(clone, "run")
     output = done.stdout + done.stderr
-    # a shared machine may void a measurement: that is a verdict too, never a failure of the suite
+    # a shared machine may void a measurement, one that hides its memory channels has no limit to hold STREAM against:
+    # those are verdicts too, never a failure of the suite
     assert done.returncode in (0, 1, 2), output
     assert not re.search(r"^FAIL ", output, re.M), output  # of the table of verdicts: ReFrame says FAIL of INVALID too
-    assert re.search(r"^(PASS|INVALID) +StreamHost ", output, re.M), output
-    assert re.search(r"^(PASS|INVALID) +Daxpy ", output, re.M), output
+    assert re.search(r"^(PASS|RECORDED|INVALID) +StreamHost ", output, re.M), output
+    assert re.search(r"^(PASS|RECORDED|INVALID) +Daxpy ", output, re.M), output
     page = Path(re.search(r"^Page: (\S+)$", output, re.M)[1])
     text = page.read_text()
     assert "StreamHost" in text and "Triad" in text

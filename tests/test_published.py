@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from systems import loader
-from tenken.catalogue import load_catalogue
+from tenken.machines import loader
+from tenken.model.catalogue import load_catalogue
 
 #: The rows of the five publications that the suite reproduces (docs/architecture.md has the sources).
 ROWS = {

@@ -33,6 +33,8 @@ done
 [ -n "$python" ] ||
     fail "this kit is for Python $KIT_PYTHON, found:${seen:- none}; set PYTHON, or make one with KIT_PYTHON=3.N"
 
+"$python" -I "$root/tenken/paths.py" || exit 1
+
 "$python" - "$kit" <<'CHECK' || fail "the kit is damaged: copy it again"
 import hashlib, pathlib, sys
 kit = pathlib.Path(sys.argv[1])

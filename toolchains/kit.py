@@ -37,6 +37,9 @@ LEFT_OUT = frozenset({"polars", "polars-runtime-32"})
 #: Beside Tenken's dependencies, out of kit.lock.
 TOOLS = ("setuptools", "pip")
 
+#: Of the extra `build`, what every kit holds: without it nothing runs on a machine that has no cmake.
+BUILDERS = ("cmake", "ninja")
+
 #: CUDA release that a kit for drivers of that major version brings a compiler of.
 CUDA_RELEASE = {"12": "12.4", "13": "13.0"}
 
@@ -87,11 +90,12 @@ def _switch(environment: dict[str, str], name: str) -> bool:
 def roots(settings: Settings) -> list[str]:
     """Names of the distributions in pyproject.toml that the kit starts from."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    requirements = list(project["dependencies"])
+    build = project["optional-dependencies"]["build"]
+    requirements = [*project["dependencies"], *(one for one in build if _distribution(one) in BUILDERS)]
     if settings.reports:
         requirements += project["optional-dependencies"]["reports"]
     if settings.nvcc:
-        requirements += project["optional-dependencies"]["build"]
+        requirements += build
     return [_distribution(requirement) for requirement in requirements]
 
 

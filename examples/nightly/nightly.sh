@@ -1,12 +1,13 @@
 #!/bin/sh
-# nightly.sh SYSTEM [REFRAME OPTIONS]: one night on a machine: run, report, post. For cron, scrontab and systemd.
+# nightly.sh SYSTEM [REFRAME OPTIONS]: one night on a machine: run, report, gate, post. For cron, scrontab and systemd.
 #
 #   TENKEN_LIMIT   the hard limit of a night (default 6h); then jobs are cancelled, and the page shows what there is
-#   TENKEN_POST    a command that is given the page, the log and the exit status (see post-mail.sh)
+#   TENKEN_POST    a command that is given the page, the log and exit status of the night, then the folder and the exit
+#                  status of the gate (see post-mail.sh)
 #   TENKEN_MODE    default nightly
 #
 # Two nights never overlap: the second ends with 75 and leaves the first alone. Exit status otherwise: the run's, or
-# the report's where that is worse.
+# the report's where that is worse; if that is 0, the gate's (1 something got worse, 3 incomplete).
 set -u
 system=${1:?"usage: nightly.sh SYSTEM [REFRAME OPTIONS]"}
 shift
@@ -18,11 +19,19 @@ for name in $(env | sed -n 's/^\(SLURM_[A-Z0-9_]*\)=.*/\1/p'); do
     [ "$name" = SLURM_CONF ] || unset "$name"
 done
 
-mkdir -p output/nightly
+mkdir -p output/nightly output/gate
 lock=output/nightly/$system.lock
 exec 9>>"$lock"
 if ! flock -n 9; then
-    echo "nightly: the last night of $system still runs ($(cat "$lock")); this one is left out" >&2
+    holder=$(sed -n 's/^process \([0-9]*\) on .*/\1/p' "$lock")
+    here=$(hostname)
+    if grep -q " on $here since" "$lock" && ! kill -0 "$holder" 2>/dev/null; then
+        # the script was killed, ReFrame goes on: it holds the lock until it has ended
+        echo "nightly: process $holder of the last night of $system is gone, but the ReFrame that it started still" \
+            "runs; this one is left out (pgrep -af reframe; tenken jobs)" >&2
+    else
+        echo "nightly: the last night of $system still runs ($(cat "$lock")); this one is left out" >&2
+    fi
     exit 75
 fi
 : >"$lock"
@@ -32,10 +41,27 @@ TENKEN_SESSION=$(date -u +%Y%m%dT%H%M%SZ)-$(od -An -N3 -tx1 /dev/urandom | tr -d
 TENKEN_LIMIT=${TENKEN_LIMIT:-6h}
 export TENKEN_SESSION TENKEN_LIMIT
 log=output/nightly/$TENKEN_SESSION.log
-sh scripts/run.sh "$system" "${TENKEN_MODE:-nightly}" "$@" >"$log" 2>&1
+# what a killed night left in the queue would measure beside this one
+tenken jobs --cancel >"$log" 2>&1
+sh scripts/run.sh "$system" "${TENKEN_MODE:-nightly}" "$@" >>"$log" 2>&1 &
+child=$!
+# ReFrame cancels its jobs, what ran is reported, and this script ends with it
+trap 'kill -TERM $child 2>/dev/null' TERM INT HUP
+wait $child
 status=$?
+while kill -0 $child 2>/dev/null; do
+    wait $child
+    status=$?
+done
+# what got worse against the nights before, also after a night that failed: the archive has what there is
+gate=output/gate/$system
+tenken gate --system "$system" --output "$gate" >"$gate.log" 2>&1
+gated=$?
+cat "$gate.log" >>"$log"
 [ $status = 0 ] || tail -n 40 "$log"
+[ $gated = 0 ] || cat "$gate.log"
 if [ -n "${TENKEN_POST:-}" ]; then
-    $TENKEN_POST "output/pages/$TENKEN_SESSION.html" "$log" "$status" || echo "nightly: $TENKEN_POST failed with $?" >&2
+    $TENKEN_POST "output/pages/$TENKEN_SESSION.html" "$log" "$status" "$gate" "$gated" 9>&- || echo "nightly: $TENKEN_POST failed with $?" >&2
 fi
-exit $status
+[ $status = 0 ] || exit $status
+exit $gated

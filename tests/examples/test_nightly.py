@@ -22,6 +22,10 @@ wait $pid
 exit ${CODE:-0}
 """
 TENKEN = """#!/bin/sh
+if [ "$1" = gate ]; then
+    mkdir -p "$5"; echo "# Tenken gate: of $3" > "$5/summary.md"; echo page > "$5/nightly.html"
+    echo "Gate: verdict"; exit ${GATE:-0}
+fi
 [ "$1" = report ] || exit 0
 mkdir -p output/pages; echo page > output/pages/$3.html; echo "Tenken: verdicts"; echo "Page: output/pages/$3.html"
 """
@@ -59,10 +63,43 @@ def test_a_night_runs_reports_and_posts(night):
     process = night(TENKEN_POST="post")
     output, _ = process.communicate(timeout=30)
     assert (process.returncode, output) == (0, "")
-    page, logged, status = (night.folder / "posted").read_text().split()
+    page, logged, status, gate, gated = (night.folder / "posted").read_text().split()
     assert (night.folder / page).read_text() == "page\n"
     assert "Tenken: verdicts" in (night.folder / logged).read_text()
-    assert status == "0"
+    assert (status, gate, gated) == ("0", "output/gate/minislurm", "0")
+    assert "Gate: verdict" in (night.folder / logged).read_text()
+
+
+@pytest.mark.parametrize(("code", "gate", "status"), [("0", "1", 1), ("0", "3", 3), ("1", "0", 1), ("2", "3", 2)])
+def test_a_night_ends_with_what_the_gate_says(night, code, gate, status):
+    process = night(CODE=code, GATE=gate)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert ("Gate: verdict" in output) == (gate != "0" or code != "0")
+
+
+@pytest.mark.parametrize(
+    ("code", "gate", "subject"),
+    [
+        ("0", "0", None),
+        ("0", "1", "Tenken: something got worse; the night ended with 0"),
+        ("0", "3", "Tenken: the gate could not judge all (status 3); the night ended with 0"),
+        ("1", "0", "Tenken: nothing got worse; the night ended with 1"),
+    ],
+)
+def test_what_arrives_in_the_mailbox(night, code, gate, subject):
+    mail = night.folder / ".venv" / "bin" / "mail"
+    mail.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > mailed; cat > body\n')
+    mail.chmod(0o755)
+    post = str(night.folder / "examples" / "nightly" / "post-mail.sh")
+    night(CODE=code, GATE=gate, TENKEN_POST=post, TENKEN_MAILTO="ops@site").communicate(timeout=30)
+    mailed = night.folder / "mailed"
+    assert mailed.exists() == (subject is not None)
+    if subject is not None:
+        arguments = mailed.read_text().splitlines()
+        assert arguments[:2] == ["-s", subject] and arguments[-1] == "ops@site"
+        assert all((night.folder / one).is_file() for one in arguments[3:-1:2])
+        assert "# Tenken gate: of minislurm" in (night.folder / "body").read_text()
 
 
 def test_a_failed_night_says_so_where_cron_mails_it(night):
@@ -95,6 +132,41 @@ def test_a_night_ends_at_its_hard_limit_and_reports_what_there_is(night):
     assert process.returncode != 0
     assert "jobs cancelled" in log(night.folder)
     assert "Tenken: verdicts" in log(night.folder)
+
+
+def test_sigterm_reaches_reframe_and_the_night_says_so(night):
+    """ReFrame and its jobs went on, and the lock named a process that was gone."""
+    process = night(SLEEP="60")
+    until = time.time() + 20
+    while "reframe -c checks" not in (log(night.folder) if list(night.folder.rglob("*.log")) else ""):
+        assert time.time() < until
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode != 0
+    assert "jobs cancelled" in log(night.folder) and "Tenken: verdicts" in log(night.folder)
+    again = night()
+    again.communicate(timeout=30)
+    assert again.returncode == 0
+
+
+def test_a_night_whose_script_was_killed_is_told_by_the_next(night):
+    process = night(SLEEP="8")
+    until = time.time() + 20
+    while not list(night.folder.rglob("output/nightly/*.log")):
+        assert time.time() < until
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.kill()
+    process.wait()
+    said = subprocess.run(
+        [str(night.folder / "examples" / "nightly" / "nightly.sh"), "minislurm"],
+        env={"PATH": os.environ["PATH"], "HOME": str(night.folder)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert said.returncode == 75
+    assert f"process {process.pid} of the last night of minislurm is gone, but the ReFrame" in said.stderr
+    process.communicate(timeout=30)
 
 
 def test_what_slurm_told_the_night_does_not_reach_its_jobs(night):

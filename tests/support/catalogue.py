@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenken.catalogue import Metric, Program
+from tenken.model.catalogue import Metric, Program
 
 
 def make_metric(name: str, **changes: Any) -> Metric:

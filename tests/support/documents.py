@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenken.document import quantile
+from tenken.model.numbers import quantile
 
 
 def metric(

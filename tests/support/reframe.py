@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tenken import archive
+from tenken.archive import records as archive
 from tenken.paths import ROOT
 
 

@@ -1,0 +1,26 @@
+#!/bin/sh
+# debian.sh PACKAGE...: installs Debian packages that some tests need, where root may. Does nothing where all are there
+# already; otherwise exits with 1 and says what root would have to type.
+missing=""
+for package in "$@"; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing="$missing $package"
+done
+[ -z "$missing" ] && exit 0
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "needs root once, for: apt-get install --no-install-recommends$missing" >&2
+    exit 1
+fi
+# two tests may install at once; nobody else's installation is disturbed either
+exec 9>"${TMPDIR:-/tmp}/tenken-debian.lock"
+flock 9
+# no service is to start: the tests run daemons of their own, and a policy that was there before stays
+policy=/usr/sbin/policy-rc.d
+if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' >$policy
+    chmod +x $policy
+    trap 'rm -f $policy' EXIT
+fi
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086
+install() { apt-get install -y -q --no-install-recommends -o DPkg::Lock::Timeout=300 $missing; }
+install >/dev/null 2>&1 || { apt-get update -q >/dev/null && install; }

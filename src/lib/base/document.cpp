@@ -1,0 +1,269 @@
+#include "lib/base/document.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+#include "lib/base/clock.h"
+#include "lib/base/host.h"
+#include "lib/base/version.h"
+
+namespace tenken {
+
+namespace {
+
+const char* name_of(Status status) {
+    switch (status) {
+        case Status::ok:
+            return "ok";
+        case Status::failed:
+            return "failed";
+        case Status::waived:
+            return "waived";
+    }
+    return "failed";
+}
+
+const char* name_of(Statistic statistic) {
+    switch (statistic) {
+        case Statistic::median:
+            return "median";
+        case Statistic::best:
+            return "best";
+        case Statistic::p5:
+            return "p5";
+        case Statistic::p95:
+            return "p95";
+        case Statistic::mean:
+            return "mean";
+        case Statistic::total:
+            return "total";
+    }
+    return "median";
+}
+
+double pick(const Statistics& statistics, Statistic statistic) {
+    switch (statistic) {
+        case Statistic::median:
+            return statistics.median;
+        case Statistic::best:
+            return statistics.best;
+        case Statistic::p5:
+            return statistics.p5;
+        case Statistic::p95:
+            return statistics.p95;
+        case Statistic::mean:
+            return statistics.mean;
+        case Statistic::total:
+            return statistics.mean;  // of one sample
+    }
+    return statistics.median;
+}
+
+std::string column(const char* format, double value) {
+    char text[64];
+    std::snprintf(text, sizeof text, format, value);
+    return text;
+}
+
+std::runtime_error file_error(const std::string& option, const std::string& path, const std::string& what) {
+    return std::runtime_error(option + " '" + path + "': " + what + ": " + std::strerror(errno));
+}
+
+}  // namespace
+
+Limit Limit::known(double value, const std::string& unit, const std::string& basis) {
+    Limit limit;
+    limit.json_ = Json::object().set("value", value).set("unit", unit).set("basis", basis);
+    limit.text_ = column("%.6g", value);
+    return limit;
+}
+
+Limit Limit::unknown(const std::string& reason) {
+    Limit limit;
+    limit.json_ = Json::object().set("unknown", reason);
+    limit.text_ = "unknown";
+    return limit;
+}
+
+std::string Metric::id() const {
+    std::string id = name + "." + subject.text();
+    std::vector<std::pair<std::string, std::string>> coordinates;
+    for (const auto& coordinate : at) {
+        std::string value = coordinate.second.dump();
+        value.erase(std::remove_if(value.begin(), value.end(), [](char c) { return c == '"' || c == '\n'; }),
+                    value.end());
+        coordinates.emplace_back(coordinate.first, value);
+    }
+    std::sort(coordinates.begin(), coordinates.end());
+    for (const auto& coordinate : coordinates) id += "." + coordinate.first + "=" + coordinate.second;
+    return id;
+}
+
+Document::Document(std::string program, int argc, char** argv)
+    : program_(std::move(program)), command_(argv, argv + argc), started_(utc_now()) {}
+
+void Document::add(const Metric& measured, const Limit& limit) {
+    Metric metric = measured;
+    if (damage_next_ && !metric.samples.empty()) metric.samples[0] = std::nan("");
+    damage_next_ = false;
+    const std::string id = metric.id();
+    if (metric.samples.empty()) return fail("metric " + id + " has no samples");
+    if (std::find(ids_.begin(), ids_.end(), id) != ids_.end()) return fail("metric " + id + " came twice");
+    for (std::size_t i = 0; i < metric.samples.size(); ++i) {
+        if (!std::isfinite(metric.samples[i])) {
+            return fail("metric " + id + " is not finite in sample " + std::to_string(i));
+        }
+    }
+    const Statistics statistics = order_statistics(metric.samples, metric.direction);
+    const double value = pick(statistics, metric.statistic);
+    Json json = Json::object();
+    json.set("id", id).set("name", metric.name).set("subject", metric.subject.json());
+    if (!metric.at.empty()) {
+        Json at = Json::object();
+        for (const auto& coordinate : metric.at) at.set(coordinate.first, coordinate.second);
+        json.set("at", at);
+    }
+    json.set("unit", metric.unit);
+    json.set("direction", metric.direction == Direction::higher ? "higher" : "lower");
+    json.set("statistic", name_of(metric.statistic)).set("value", value);
+    json.set("best", statistics.best).set("median", statistics.median);
+    json.set("p5", statistics.p5).set("p95", statistics.p95).set("count", statistics.count);
+    json.set("clock", metric.clock).set("samples", metric.samples);
+    metrics_.push(json);
+    limits_.set(id, limit.json());
+    ids_.push_back(id);
+
+    char row[320];
+    std::snprintf(row, sizeof row, "%-32s %12.6g %-8s %12.6g %12.6g %12.6g %12.6g %7zu  %s", id.c_str(),
+                  value, metric.unit.c_str(), statistics.best, statistics.median, statistics.p5,
+                  statistics.p95, statistics.count, limit.text().c_str());
+    rows_.push_back(row);
+}
+
+void Document::add(const Check& check) {
+    checks_.push_back(check);
+    if (check.passed()) return;
+    std::string reason = "verification: " + check.what + ": error " + column("%.3g", check.error) +
+                         " above the tolerance " + column("%.3g", check.tolerance);
+    if (!check.detail.empty()) reason += " (" + check.detail + ")";
+    fail(reason);
+}
+
+void Document::fail(const std::string& reason) {
+    if (status_ == Status::failed) return;
+    status_ = Status::failed;
+    reason_ = reason;
+}
+
+void Document::waive(const std::string& reason) {
+    if (status_ != Status::ok) return;
+    status_ = Status::waived;
+    reason_ = reason;
+}
+
+Json Document::json() const {
+    Json build_json = Json::object();
+    build_json.set("compiler", compiler()).set("flags", compiler_flags()).set("type", build_type());
+    build_json.set("backends", build.backends).set("cuda_compiler", build.cuda_compiler);
+    build_json.set("cuda_architectures", build.cuda_architectures).set("mpi", build.mpi);
+    Json libraries = Json::object();
+    for (const auto& library : build.libraries) libraries.set(library.first, library.second);
+    build_json.set("libraries", libraries);
+
+    Json devices_json = Json::array();
+    for (const DeviceDescription& device : devices) devices_json.push(device.json());
+    for (const Json& device : more_devices) devices_json.push(device);
+
+    Json checks = Json::array();
+    bool passed = !checks_.empty();  // nothing compared is nothing verified
+    for (const Check& check : checks_) {
+        checks.push(check.json());
+        passed = passed && check.passed();
+    }
+
+    Json json = Json::object();
+    json.set("schema", "tenken-result/1").set("program", program_).set("version", version());
+    json.set("token", token).set("command", command_).set("started", started_).set("finished", utc_now());
+    json.set("host", describe_host().json()).set("build", build_json);
+    json.set("status", name_of(status_)).set("reason", reason_);
+    json.set("parameters", parameters).set("placement", placement.json()).set("devices", devices_json);
+    json.set("metrics", metrics_).set("limits", limits_);
+    json.set("verification", Json::object().set("passed", passed).set("checks", checks));
+    return json.set("path", path_).set("health", health.json());
+}
+
+std::string Document::table() const {
+    std::string out;
+    if (!rows_.empty()) {
+        char head[320];
+        std::snprintf(head, sizeof head, "%-32s %12s %-8s %12s %12s %12s %12s %7s  %s\n", "metric", "value",
+                      "unit", "best", "median", "p5", "p95", "count", "limit");
+        out += head;
+    }
+    for (const std::string& row : rows_) out += row + "\n";
+    for (const Check& check : checks_) {
+        if (!check.passed())
+            out += "wrong: " + check.what + (check.detail.empty() ? "" : ": " + check.detail) + "\n";
+    }
+    return out + program_ + ": " + name_of(status_) + (reason_.empty() ? "" : ": " + reason_) + "\n";
+}
+
+DocumentFile::DocumentFile(const std::string& path, const std::string& option)
+    : option_(option), path_(path), temporary_(path + ".tmp") {
+    struct stat found;
+    if (stat(path_.c_str(), &found) == 0 && !S_ISREG(found.st_mode)) {
+        errno = S_ISDIR(found.st_mode) ? EISDIR : EINVAL;
+        throw file_error(option_, path_, "needs the name of an ordinary file");
+    }
+    if (temporary_.size() > Unfinished::max_bytes) {
+        errno = ENAMETOOLONG;
+        throw file_error(option_, path_, "cannot write");
+    }
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor_ < 0) throw file_error(option_, path_, "cannot write " + temporary_);
+    unfinished_.reset(new Unfinished(temporary_));
+    if (unlink(path_.c_str()) != 0 && errno != ENOENT) {
+        const std::runtime_error error = file_error(option_, path_, "cannot remove the earlier document");
+        close(descriptor_);
+        unlink(temporary_.c_str());
+        throw error;
+    }
+}
+
+DocumentFile::~DocumentFile() {
+    if (descriptor_ < 0) return;
+    close(descriptor_);
+    unlink(temporary_.c_str());
+}
+
+void DocumentFile::write(const std::string& text) {
+    std::size_t done = 0;
+    while (done < text.size()) {
+        const ssize_t count = ::write(descriptor_, text.data() + done, text.size() - done);
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) throw file_error(option_, path_, "cannot write");
+        done += static_cast<std::size_t>(count);
+    }
+    if (fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS)
+        throw file_error(option_, path_, "cannot flush");
+    const int closing = descriptor_;
+    descriptor_ = -1;
+    const bool closed = close(closing) == 0;  // some file systems tell of a full disk only here
+    if (!closed || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+        const std::runtime_error error =
+            file_error(option_, path_, closed ? "cannot rename" : "cannot close");
+        unlink(temporary_.c_str());
+        throw error;
+    }
+    unfinished_.reset();
+}
+
+}  // namespace tenken

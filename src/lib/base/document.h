@@ -1,0 +1,140 @@
+// The result document: what one run of one program says of itself (tenken/model/result.schema.json).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/device.h"
+#include "lib/base/json.h"
+#include "lib/base/placement.h"
+#include "lib/base/statistics.h"
+#include "lib/base/subject.h"
+#include "lib/base/unfinished.h"
+#include "lib/base/verification.h"
+
+namespace tenken {
+
+/// The physical limit that a metric is held against, or why none is known.
+class Limit {
+  public:
+    /// @param unit the metric's; @param basis e.g. "attribute: memory clock x bus width"
+    static Limit known(double value, const std::string& unit, const std::string& basis);
+    static Limit unknown(const std::string& reason);
+    const Json& json() const { return json_; }
+    /// For the table: the value, or "unknown".
+    std::string text() const { return text_; }
+
+  private:
+    Json json_;
+    std::string text_;
+};
+
+/// Which statistic of the samples is the value of a metric.
+enum class Statistic { median, best, p5, p95, mean, total };
+
+/// One measured quantity with all of its samples.
+struct Metric {
+    std::string name;  ///< as in the program's metrics.yaml
+    Subject subject = Subject::host();
+    std::string unit;  ///< "GB/s", "us", ...
+    Direction direction = Direction::higher;
+    std::vector<double> samples;  ///< in the order measured, in `unit`
+    Statistic statistic = Statistic::median;
+    std::string clock = "host";  ///< "host", "device" or "host and device"
+    /// Coordinates within a sweep, unit in the key: {"bytes", 4096}.
+    std::vector<std::pair<std::string, Json>> at = {};
+
+    /// name.subject[.key=value...], keys in alphabetical order.
+    std::string id() const;
+};
+
+/// How the program was built.
+struct Build {
+    std::vector<std::string> backends;
+    Optional<std::string> cuda_compiler;
+    Optional<std::string> cuda_architectures;
+    Optional<std::string> mpi;
+    std::vector<std::pair<std::string, std::string>> libraries;  ///< name, version
+};
+
+enum class Status { ok, failed, waived };
+
+/// Collects the parts and writes them. Whatever goes wrong is kept by fail(), so that a failed run
+/// still leaves a complete document.
+class Document {
+  public:
+    Document(std::string program, int argc, char** argv);
+
+    /// What the request that this run answers calls itself; null where the run was not requested.
+    Optional<std::string> token;
+    Json parameters = Json::object();
+    Build build;
+    Placement placement;
+    std::vector<DeviceDescription> devices;
+    std::vector<Json> more_devices;  ///< as other processes have described them
+    Health health;
+
+    /// Adds a metric and the limit it is held against. A metric with a sample that is not finite is not
+    /// written and fails the run; so does one without samples or with an id used before.
+    void add(const Metric& metric, const Limit& limit);
+    /// Adds one comparison; the run fails when it did not pass.
+    void add(const Check& check);
+    /// How the bytes really went: path("stores", "streaming").
+    void path(const std::string& key, Json value) { path_.set(key, std::move(value)); }
+    /// Makes the run failed; the first reason is the one that is reported.
+    void fail(const std::string& reason);
+    void waive(const std::string& reason);
+    /// For --inject-fault sample: the first sample of the next metric becomes not a number.
+    void damage_next_metric() { damage_next_ = true; }
+
+    Status status() const { return status_; }
+    const std::string& reason() const { return reason_; }
+    bool checked() const { return !checks_.empty(); }
+
+    /// The whole document, `finished` being now.
+    Json json() const;
+    /// What a person reads: one line a metric, and a line for each comparison that did not pass.
+    std::string table() const;
+
+  private:
+    std::string program_;
+    std::vector<std::string> command_;
+    std::string started_;
+    bool damage_next_ = false;
+    Status status_ = Status::ok;
+    std::string reason_;
+    Json metrics_ = Json::array();
+    Json limits_ = Json::object();
+    std::vector<std::string> ids_;
+    std::vector<std::string> rows_;
+    std::vector<Check> checks_;
+    Json path_ = Json::object();
+};
+
+/// A document file that appears whole or not at all: written beside its place (FILE.tmp), flushed to the
+/// disk, then renamed. SIGTERM, SIGINT and SIGHUP remove the unfinished file before they end the process.
+class DocumentFile {
+  public:
+    /// Makes sure now that the file can be written, and removes a document of an earlier run, which would
+    /// otherwise be taken for this one's after a kill.
+    /// @param option that gave the path, for messages
+    /// @throws std::runtime_error with option, path and reason
+    explicit DocumentFile(const std::string& path, const std::string& option = "--json");
+    ~DocumentFile();
+    DocumentFile(const DocumentFile&) = delete;
+    DocumentFile& operator=(const DocumentFile&) = delete;
+
+    /// @throws std::runtime_error with path and reason (a full disk, say); then there is no document
+    void write(const std::string& text);
+
+  private:
+    std::string option_;
+    std::string path_;
+    std::string temporary_;
+    int descriptor_ = -1;
+    std::unique_ptr<Unfinished> unfinished_;
+};
+
+}  // namespace tenken

@@ -1,0 +1,204 @@
+#include "lib/base/energy.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "lib/base/clock.h"
+#include "lib/base/placement.h"
+#include "lib/base/text_file.h"
+
+namespace tenken {
+
+namespace {
+
+/// Power and clock are read beside the counter, which is asked much more often.
+constexpr int counter_readings_per_power = 8;
+
+constexpr double microunits = 1e-6;
+
+std::string line_in(const std::string& file) {
+    return trimmed(read_text(file).value_or(""));
+}
+
+}  // namespace
+
+void EnergyReading::describe(Document& document, const std::string& key) const {
+    document.path(key + ".source", source);
+    document.path(key + ".watts", watts);
+    document.path(key + ".joules", joules);
+    document.path(key + ".seconds", seconds);
+    document.path(key + ".duration", duration);
+    document.path(key + ".repeatability", repeatability);
+    document.path(key + ".uncertainty", uncertainty());
+    if (sm_clock_mhz) document.path(key + ".sm_clock_mhz", *sm_clock_mhz);
+    if (temperature_c) document.path(key + ".temperature_c", *temperature_c);
+}
+
+Optional<EnergyReading> energy_of_counter(const std::vector<EnergySample>& samples) {
+    std::size_t first = 0;
+    std::size_t last = 0;
+    for (std::size_t i = 1; i < samples.size(); ++i) {
+        if (samples[i].value == samples[i - 1].value) continue;
+        if (first == 0) first = i;
+        last = i;
+    }
+    if (first == 0 || last == first) return {};
+    EnergyReading reading;
+    reading.seconds = samples[last].seconds - samples[first].seconds;
+    reading.watts = (samples[last].value - samples[first].value) / reading.seconds;
+    // A step may have come any time since the reading before it.
+    const double unseen = (samples[first].seconds - samples[first - 1].seconds) +
+                          (samples[last].seconds - samples[last - 1].seconds);
+    reading.repeatability = unseen / reading.seconds;
+    return reading;
+}
+
+Optional<EnergyReading> energy_of_power(const std::vector<EnergySample>& samples) {
+    if (samples.size() < 2) return {};
+    EnergyReading reading;
+    reading.seconds = samples.back().seconds - samples.front().seconds;
+    if (!(reading.seconds > 0)) return {};
+    double joules = 0;
+    for (std::size_t i = 1; i < samples.size(); ++i) {
+        joules +=
+            0.5 * (samples[i].value + samples[i - 1].value) * (samples[i].seconds - samples[i - 1].seconds);
+    }
+    reading.watts = joules / reading.seconds;
+    reading.repeatability = 1.0 / static_cast<double>(samples.size());
+    return reading;
+}
+
+EnergyMeter::EnergyMeter(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id,
+                         double interval_seconds)
+    : nvml_(std::move(nvml)), interval_seconds_(interval_seconds) {
+    process_cpus();  // found here, not in the watching thread, where asking would start OpenMP threads
+    std::string why_not;
+    if (nvml_) device_ = nvml_->find(pci_bus_id, why_not);
+}
+
+EnergyMeter::~EnergyMeter() {
+    stop();
+}
+
+void EnergyMeter::start() {
+    if (device_ == nullptr || thread_.joinable()) return;
+    counter_.clear();
+    power_.clear();
+    clock_sum_ = 0;
+    clocks_ = 0;
+    temperature_ = {};
+    running_ = true;
+    begin_ = now_seconds();
+    const int caller_cpu = sched_getcpu();
+    thread_ = std::thread([this, caller_cpu] { watch(caller_cpu); });
+}
+
+void EnergyMeter::watch(int avoid_cpu) {
+    std::vector<int> cpus = process_cpus();
+    cpus.erase(std::remove(cpus.begin(), cpus.end(), avoid_cpu), cpus.end());
+    bind_this_thread(cpus);
+    const bool counts = static_cast<bool>(nvml_->energy_joules(device_));
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (long reading = 0; running_; ++reading) {
+        lock.unlock();
+        if (counts) {
+            const Optional<double> joules = nvml_->energy_joules(device_);
+            if (joules) counter_.push_back({now_seconds(), *joules});
+        }
+        if (!counts || reading % counter_readings_per_power == 0) {
+            const Optional<double> watts = nvml_->power_watts(device_);
+            if (watts) power_.push_back({now_seconds(), *watts});
+            const HealthSample sample = nvml_->read(device_, false);
+            if (sample.sm_clock_mhz) {
+                clock_sum_ += *sample.sm_clock_mhz;
+                ++clocks_;
+            }
+            if (sample.temperature_c && (!temperature_ || *sample.temperature_c > *temperature_))
+                temperature_ = sample.temperature_c;
+        }
+        lock.lock();
+        ended_.wait_for(lock, std::chrono::duration<double>(interval_seconds_), [this] { return !running_; });
+    }
+}
+
+Optional<EnergyReading> EnergyMeter::stop() {
+    if (!thread_.joinable()) return {};
+    const double duration = now_seconds() - begin_;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        running_ = false;
+    }
+    ended_.notify_all();
+    thread_.join();
+    Optional<EnergyReading> found = energy_of_counter(counter_);
+    std::string source = "NVML total energy counter";
+    if (!found) {
+        found = energy_of_power(power_);
+        source = "NVML power readings, integrated";
+    }
+    if (!found) return {};
+    EnergyReading reading = *found;
+    reading.source = source;
+    reading.duration = duration;
+    reading.joules = reading.watts * duration;
+    if (clocks_ > 0) reading.sm_clock_mhz = clock_sum_ / clocks_;
+    reading.temperature_c = temperature_;
+    return reading;
+}
+
+HostEnergy::HostEnergy(const std::string& root) {
+    const std::string powercap = root + "/sys/class/powercap";
+    // Packages are intel-rapl:N; what is below them (cores, memory) is named intel-rapl:N:M.
+    for (int package : numbered_entries(powercap, "intel-rapl:")) {
+        const std::string folder = powercap + "/intel-rapl:" + std::to_string(package);
+        Counter counter;
+        counter.file = folder + "/energy_uj";
+        const Optional<std::uint64_t> value = read_number(counter.file);  // often readable by root alone
+        const Optional<std::uint64_t> range = read_number(folder + "/max_energy_range_uj");
+        if (!value || !range) continue;
+        counter.last = microunits * static_cast<double>(*value);
+        counter.range = microunits * static_cast<double>(*range);
+        source_ += (source_.empty() ? "RAPL " : " + ") + line_in(folder + "/name");
+        counters_.push_back(counter);
+    }
+    if (!counters_.empty()) return;
+    const std::string hwmon = root + "/sys/class/hwmon";
+    for (int sensor : numbered_entries(hwmon, "hwmon")) {
+        const std::string device = hwmon + "/hwmon" + std::to_string(sensor) + "/device/";
+        // The module's sensor would count the GPU as well, and the CPU's only a part of the socket.
+        const std::string text = line_in(device + "power1_oem_info");
+        const std::string file = device + "power1_average";
+        if (text.compare(0, 18, "Grace Power Socket") != 0 || !read_number(file)) continue;
+        source_ += (source_.empty() ? "hwmon " : " + ") + text;
+        power_files_.push_back(file);
+    }
+}
+
+Optional<double> HostEnergy::joules() {
+    if (counters_.empty()) return {};
+    double sum = 0;
+    for (Counter& counter : counters_) {
+        const Optional<std::uint64_t> value = read_number(counter.file);
+        if (!value) return {};
+        const double now = microunits * static_cast<double>(*value);
+        counter.total += now >= counter.last ? now - counter.last : now + counter.range - counter.last;
+        counter.last = now;
+        sum += counter.total;
+    }
+    return sum;
+}
+
+Optional<double> HostEnergy::watts() const {
+    if (power_files_.empty()) return {};
+    double sum = 0;
+    for (const std::string& file : power_files_) {
+        const Optional<std::uint64_t> value = read_number(file);
+        if (!value) return {};
+        sum += microunits * static_cast<double>(*value);
+    }
+    return sum;
+}
+
+}  // namespace tenken

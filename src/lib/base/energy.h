@@ -1,0 +1,108 @@
+// What a GPU, or a host, consumes while something runs (docs/energy.md).
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/document.h"
+#include "lib/base/nvml.h"
+#include "lib/base/optional.h"
+
+namespace tenken {
+
+/// One reading of a sensor: a counter of joules, or watts of the moment.
+struct EnergySample {
+    double seconds;  ///< of now_seconds(), when the value was there
+    double value;
+};
+
+/// The energy of one pass. No value here is corrected or scaled.
+struct EnergyReading {
+    std::string source;   ///< "NVML total energy counter", "NVML power readings, integrated", "RAPL", ...
+    double watts = 0;     ///< mean over `seconds`
+    double joules = 0;    ///< watts x the duration of the pass
+    double seconds = 0;   ///< between the two steps of the counter (or the readings) that watts come from
+    double duration = 0;  ///< of the pass
+    double repeatability = 0;        ///< relative, by the counter's step and the readings' distance
+    Optional<double> sm_clock_mhz;   ///< mean of the readings
+    Optional<double> temperature_c;  ///< highest
+
+    /// Relative, with the gain of the sensor that nothing here can check.
+    double uncertainty() const { return repeatability + sensor_gain; }
+    /// Writes it into the path of a document, each figure by a key that begins with `key`.
+    void describe(Document& document, const std::string& key) const;
+
+    /// NVML promises +-5 % of its power readings, and the counter is the same sensor.
+    static constexpr double sensor_gain = 0.05;
+};
+
+/// Mean watts from a counter of joules that moves in steps: from its first step to its last, because between
+/// steps it says nothing. @param samples at least two steps apart
+/// @return nothing when there were fewer than two steps
+Optional<EnergyReading> energy_of_counter(const std::vector<EnergySample>& samples);
+
+/// Mean watts by the trapezoidal rule. @return nothing for fewer than two readings
+Optional<EnergyReading> energy_of_power(const std::vector<EnergySample>& samples);
+
+/// Reads the energy counter of one GPU, or its power where it has none, in a thread of its own between
+/// start() and stop(). Give it at least two seconds. Without NVML stop() gives nothing.
+class EnergyMeter {
+  public:
+    /// @param nvml may be null @param interval_seconds between the end of a reading and the next
+    EnergyMeter(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id,
+                double interval_seconds = 0.002);
+    ~EnergyMeter();
+    EnergyMeter(const EnergyMeter&) = delete;
+    EnergyMeter& operator=(const EnergyMeter&) = delete;
+
+    void start();
+    /// @return nothing when no sensor can be read, or the pass was shorter than two of its steps
+    Optional<EnergyReading> stop();
+
+  private:
+    void watch(int avoid_cpu);
+
+    std::shared_ptr<const Nvml> nvml_;
+    Nvml::Device device_ = nullptr;
+    double interval_seconds_;
+    std::thread thread_;
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    bool running_ = false;
+    double begin_ = 0;
+    std::vector<EnergySample> counter_;
+    std::vector<EnergySample> power_;
+    double clock_sum_ = 0;
+    int clocks_ = 0;
+    Optional<double> temperature_;
+};
+
+/// The host's sensors: RAPL's packages (powercap), or the module's or socket's power of Grace (hwmon).
+/// @param root put in front of every path, so that tests can give a tree of their own
+class HostEnergy {
+  public:
+    explicit HostEnergy(const std::string& root = "");
+    /// "RAPL package-0 + package-1"; empty where nothing can be read.
+    const std::string& source() const { return source_; }
+    /// Joules of RAPL's counters since an arbitrary moment, wrapped counters unrolled. Absent without RAPL.
+    Optional<double> joules();
+    /// Watts of hwmon's sensors. Absent without.
+    Optional<double> watts() const;
+
+  private:
+    struct Counter {
+        std::string file;
+        double range = 0;  ///< joules after which it begins again
+        double last = 0;
+        double total = 0;
+    };
+    std::vector<Counter> counters_;
+    std::vector<std::string> power_files_;
+    std::string source_;
+};
+
+}  // namespace tenken

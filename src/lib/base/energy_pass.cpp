@@ -1,0 +1,63 @@
+#include "lib/base/energy_pass.h"
+
+#include <cstdlib>
+#include <vector>
+
+#include "lib/base/clock.h"
+
+namespace tenken {
+
+EnergyFound measure_energy(EnergyMeter& meter, Ranks& ranks, double min_seconds, const EnergyPass& pass) {
+    meter.start();
+    const double begin = now_seconds();
+    int runs = 0;
+    double running = 0;
+    for (bool enough = false; !enough; ++runs) {
+        running += pass.run();
+        enough = -ranks.largest({-(now_seconds() - begin)}).front() >= min_seconds;
+    }
+    EnergyFound found;
+    found.reading = meter.stop();
+    found.seconds = running / runs;
+    return found;
+}
+
+void add_energy(Document& document, Ranks& ranks, const EnergyPass& pass, const EnergyFound& found,
+                const Metric& made) {
+    const std::vector<std::string> all = ranks.gather(found.reading ? Json(found.reading->watts).dump() : "");
+    if (!ranks.speaks()) return;
+    Metric first = made;
+    first.name = "power";
+    const std::string where = first.id().substr(first.name.size() + 1);
+    double watts = 0;
+    for (const std::string& one : all) {
+        if (one.empty()) {
+            document.path("energy_left_out." + where, "the sensor of a GPU could not be read");
+            return;
+        }
+        watts += std::atof(one.c_str());
+    }
+    found.reading->describe(document, "energy." + where);
+    // A pass has what lies between two runs in it: power is the pass's, time the run's.
+    const struct {
+        const char* name;
+        std::string unit;
+        double value;
+        Direction direction;
+    } figures[] = {
+        {"power", "W", watts, Direction::lower},
+        {"per_watt", pass.per_watt_unit, pass.amount / found.seconds / watts / 1e9, Direction::higher},
+        {"energy", "J", watts * found.seconds, Direction::lower}};
+    for (const auto& figure : figures) {
+        if (figure.name == std::string("energy") && !pass.solves) continue;
+        Metric metric = made;
+        metric.name = figure.name;
+        metric.unit = figure.unit;
+        metric.direction = figure.direction;
+        metric.statistic = Statistic::total;
+        metric.samples = {figure.value};
+        document.add(metric, Limit::unknown("no data sheet has it"));
+    }
+}
+
+}  // namespace tenken

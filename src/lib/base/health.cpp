@@ -1,0 +1,134 @@
+#include "lib/base/health.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "lib/base/clock.h"
+#include "lib/base/placement.h"
+
+namespace tenken {
+
+namespace {
+
+/// A link does not come and go within a second, and asking for all of them is most of a reading.
+constexpr std::int64_t readings_per_look_at_links = 20;
+
+template <typename T>
+void lower(Optional<T>& worst, const Optional<T>& reading) {
+    if (reading && (!worst || *reading < *worst)) worst = reading;
+}
+
+template <typename T>
+void higher(Optional<T>& worst, const Optional<T>& reading) {
+    if (reading && (!worst || *reading > *worst)) worst = reading;
+}
+
+}  // namespace
+
+void fold_worst(HealthSample& worst, const HealthSample& reading, bool first) {
+    if (first) {
+        worst = reading;
+        return;
+    }
+    lower(worst.sm_clock_mhz, reading.sm_clock_mhz);
+    lower(worst.memory_clock_mhz, reading.memory_clock_mhz);
+    lower(worst.nvlinks_active, reading.nvlinks_active);
+    lower(worst.utilization_percent, reading.utilization_percent);
+    higher(worst.power_w, reading.power_w);
+    higher(worst.temperature_c, reading.temperature_c);
+    higher(worst.memory_temperature_c, reading.memory_temperature_c);
+    higher(worst.ecc_corrected, reading.ecc_corrected);
+    higher(worst.ecc_uncorrected, reading.ecc_uncorrected);
+    higher(worst.remapped_rows_correctable, reading.remapped_rows_correctable);
+    higher(worst.remapped_rows_uncorrectable, reading.remapped_rows_uncorrectable);
+    higher(worst.remapping_pending, reading.remapping_pending);
+    // An idle link trains down, so a low reading says nothing and the highest tells what the link can do.
+    higher(worst.pcie_generation, reading.pcie_generation);
+    higher(worst.pcie_width, reading.pcie_width);
+    higher(worst.other_processes, reading.other_processes);
+    higher(worst.memory_used_bytes, reading.memory_used_bytes);
+    for (const std::string& reason : reading.reasons) {
+        if (std::find(worst.reasons.begin(), worst.reasons.end(), reason) == worst.reasons.end()) {
+            worst.reasons.push_back(reason);
+        }
+    }
+}
+
+HealthMonitor::HealthMonitor(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id, int index,
+                             double interval_seconds)
+    : nvml_(std::move(nvml)), interval_seconds_(interval_seconds) {
+    process_cpus();  // found here, not in the watching thread, where asking would start OpenMP threads
+    health_.index = index;
+    if (!nvml_) {
+        why_not_ = std::string("no NVML");
+        return;
+    }
+    std::string why_not;
+    device_ = nvml_->find(pci_bus_id, why_not);
+    if (device_ == nullptr) {
+        why_not_ = why_not;
+        return;
+    }
+    xid_watch_.reset(new Nvml::XidWatch(*nvml_, device_));
+    health_.before = nvml_->read(device_);
+}
+
+HealthMonitor::~HealthMonitor() {
+    stop();
+}
+
+void HealthMonitor::start() {
+    if (device_ == nullptr || thread_.joinable()) return;
+    running_ = true;
+    const int caller_cpu = sched_getcpu();
+    thread_ = std::thread([this, caller_cpu] { watch(caller_cpu); });
+}
+
+void HealthMonitor::stop() {
+    if (!thread_.joinable()) return;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        running_ = false;
+    }
+    ended_.notify_all();
+    thread_.join();
+}
+
+void HealthMonitor::watch(int avoid_cpu) {
+    std::vector<int> cpus = process_cpus();
+    cpus.erase(std::remove(cpus.begin(), cpus.end(), avoid_cpu), cpus.end());
+    bind_this_thread(cpus);
+    std::unique_lock<std::mutex> lock(mutex_);
+    do {  // once at least, however short the timed part
+        lock.unlock();
+        const double begin = now_seconds();
+        const bool with_links = health_.samples % readings_per_look_at_links == 0;
+        fold_worst(health_.worst, nvml_->read(device_, with_links), health_.samples == 0);
+        fetch_xids();
+        ++health_.samples;
+        seconds_reading_ += now_seconds() - begin;
+        lock.lock();
+        ended_.wait_for(lock, std::chrono::duration<double>(interval_seconds_), [this] { return !running_; });
+    } while (running_);
+}
+
+void HealthMonitor::fetch_xids() {
+    for (int xid : xid_watch_->fetch()) xids_.push_back(xid);
+}
+
+DeviceHealth HealthMonitor::finish() {
+    stop();
+    if (device_ == nullptr) return health_;
+    health_.after = nvml_->read(device_);
+    fetch_xids();
+    if (xid_watch_->readable()) health_.xids = xids_;
+    return health_;
+}
+
+double HealthMonitor::reading_seconds() const {
+    return health_.samples == 0 ? 0 : seconds_reading_ / static_cast<double>(health_.samples);
+}
+
+}  // namespace tenken

@@ -1,0 +1,11 @@
+// The scalar product of two arrays of the host, at the bandwidth of its memory.
+#pragma once
+
+#include "lib/base/host_array.h"
+
+namespace tenken {
+
+/// The sum of a[i] b[i] by all OpenMP threads, each its share; both arrays have the same size.
+double dot_on_host(const HostArray& a, const HostArray& b);
+
+}  // namespace tenken

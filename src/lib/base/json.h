@@ -1,0 +1,80 @@
+// A small JSON writer: correct escaping, shortest round-trip numbers, nothing that is not finite.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/optional.h"
+
+namespace tenken {
+
+/// Thrown where a number that JSON cannot hold (inf, nan) would be written.
+class NotFinite : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+/// A JSON value. Objects keep the order in which keys were set.
+class Json {
+  public:
+    Json() = default;  // null
+    Json(std::nullptr_t) {}
+    Json(bool value) : type_(Type::boolean), boolean_(value) {}
+    Json(int value) : Json(static_cast<std::int64_t>(value)) {}
+    Json(unsigned value) : Json(static_cast<std::uint64_t>(value)) {}
+    Json(long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+    Json(long long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+    Json(unsigned long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+    Json(unsigned long long value) : type_(Type::text_as_is), text_(std::to_string(value)) {}
+    /// @throws NotFinite for inf and nan
+    Json(double value);
+    Json(const char* value) : type_(Type::string), text_(value) {}
+    Json(std::string value) : type_(Type::string), text_(std::move(value)) {}
+    template <typename T>
+    Json(const std::vector<T>& values) : type_(Type::array) {
+        for (const T& value : values) push(Json(value));
+    }
+    template <typename T>
+    Json(const Optional<T>& value) {
+        if (value) *this = Json(*value);
+    }
+
+    static Json object();
+    static Json array();
+    /// Text that is JSON already: what another process has dumped.
+    static Json verbatim(std::string text);
+
+    /// Sets a key of an object; a key set before is replaced in place.
+    /// @throws std::logic_error when this is not an object
+    Json& set(const std::string& key, Json value);
+    /// Appends to an array. @throws std::logic_error when this is not an array
+    Json& push(Json value);
+    bool empty() const { return keys_.empty() && values_.empty(); }
+
+    /// The text: arrays of numbers and empty containers on one line, everything else indented by two.
+    std::string dump() const;
+
+  private:
+    enum class Type { null, boolean, text_as_is, string, array, object };
+
+    void write(std::string& out, int depth) const;
+    bool is_container() const { return type_ == Type::array || type_ == Type::object; }
+
+    Type type_ = Type::null;
+    bool boolean_ = false;
+    std::string text_;
+    std::vector<std::string> keys_;
+    std::vector<Json> values_;
+};
+
+/// The shortest decimal text that reads back as exactly this double. @throws NotFinite
+std::string shortest(double value);
+
+/// A JSON string literal, quotes included; bytes that are not UTF-8 become U+FFFD.
+std::string quoted(const std::string& text);
+
+}  // namespace tenken

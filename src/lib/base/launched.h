@@ -1,0 +1,24 @@
+// Whether a program was started alone or as ranks of MPI; builds with and without MPI.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/base/ranks.h"
+#ifdef TENKEN_HAVE_MPI
+#include "lib/mpi/ranks.h"
+#endif
+
+namespace tenken {
+
+/// The ranks of MPI when a launcher of MPI has started this process, else this process alone.
+/// @param program its name, which begins messages
+inline std::unique_ptr<Ranks> launched_ranks(const std::string& program) {
+#ifdef TENKEN_HAVE_MPI
+    if (mpi::launched_rank() >= 0) return std::unique_ptr<Ranks>(new mpi::RanksOf<Ranks>(program));
+#endif
+    (void)program;
+    return std::unique_ptr<Ranks>(new Ranks);
+}
+
+}  // namespace tenken

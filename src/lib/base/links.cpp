@@ -1,0 +1,143 @@
+#include "lib/base/links.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace tenken {
+
+namespace {
+
+constexpr const char* gbs = "GB/s";
+
+/// GB/s between a GPU and the host in one direction; nothing where PCIe is not how they are joined.
+Optional<double> host_gbs(const DeviceDescription& device) {
+    // Such a GPU sits on a chip-to-chip link; its PCIe figures describe something else.
+    if (device.pageable_uses_host_page_tables || device.integrated) return {};
+    if (!device.pcie_generation_max || !device.pcie_width_max) return {};
+    const double rate = pcie_gbs(*device.pcie_generation_max, *device.pcie_width_max);
+    if (rate <= 0) return {};
+    return rate;
+}
+
+Limit through_pcie(const DeviceDescription& from, const DeviceDescription& to, int directions) {
+    const Optional<double> out = host_gbs(from);
+    const Optional<double> in = host_gbs(to);
+    if (!out || !in) return Limit::unknown("the GPUs do not tell their PCIe generation and width");
+    return Limit::known(
+        directions * std::min(*out, *in), gbs,
+        std::string("driver: the narrower PCIe of the two") + (directions == 2 ? ", both ways" : ""));
+}
+
+std::string format(const char* pattern, int count, double rate) {
+    char text[96];
+    std::snprintf(text, sizeof text, pattern, count, rate);
+    return text;
+}
+
+}  // namespace
+
+std::string LinkedGpu::inactive() const {
+    std::string text;
+    for (const NvLink& link : links) {
+        if (!link.active) text += (text.empty() ? "" : ", ") + std::to_string(link.index);
+    }
+    return text;
+}
+
+std::string PairLink::text() const {
+    switch (kind) {
+        case Kind::nvlink:
+            return std::to_string(count) + " x NVLink";
+        case Kind::nvswitch:
+            return std::to_string(count) + " x NVLink through a switch";
+        case Kind::pcie:
+            return "PCIe";
+        case Kind::unknown:
+            break;
+    }
+    return "not known";
+}
+
+PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to) {
+    PairLink found;
+    found.link_gbs = from.description.nvlink_gbs_per_link;
+    const auto to_switch = [](const LinkedGpu& gpu) {
+        return static_cast<int>(std::count_if(gpu.links.begin(), gpu.links.end(), [](const NvLink& link) {
+            return link.active && link.end != NvLink::End::gpu;
+        }));
+    };
+    const std::string other = to.description.pci_bus_id.value_or("");
+    const auto direct =
+        static_cast<int>(std::count_if(from.links.begin(), from.links.end(), [&](const NvLink& link) {
+            return link.active && link.remote_pci_bus_id && same_pci_device(*link.remote_pci_bus_id, other);
+        }));
+    if (direct > 0) {
+        found.kind = PairLink::Kind::nvlink;
+        found.count = direct;
+        return found;
+    }
+    found.count = std::min(to_switch(from), to_switch(to));
+    if (found.count > 0) {
+        found.kind = PairLink::Kind::nvswitch;
+    } else if (from.description.pcie_generation_max) {
+        found.kind = PairLink::Kind::pcie;
+    }
+    return found;
+}
+
+Limit pair_limit(const LinkedGpu& from, const LinkedGpu& to, int directions) {
+    const PairLink link = pair_link(from, to);
+    if (link.kind == PairLink::Kind::unknown)
+        return Limit::unknown("the driver does not tell what joins them");
+    if (link.kind == PairLink::Kind::pcie) return through_pcie(from.description, to.description, directions);
+    if (!link.link_gbs) return Limit::unknown("the driver does not tell the rate of an NVLink");
+    return Limit::known(directions * link.count * *link.link_gbs, gbs,
+                        format("driver: %d active NVLinks at %.4g GB/s", link.count, *link.link_gbs) +
+                            (directions == 2 ? ", both ways" : ""));
+}
+
+Limit staged_limit(const DeviceDescription& from, const DeviceDescription& to) {
+    return through_pcie(from, to, 1);
+}
+
+Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& others) {
+    int direct = 0;
+    int shared = 0;
+    for (const LinkedGpu* other : others) {
+        const PairLink link = pair_link(one, *other);
+        if (link.kind == PairLink::Kind::unknown) {
+            return Limit::unknown("the driver does not tell what joins them");
+        }
+        if (link.kind == PairLink::Kind::nvlink) direct += link.count;
+        // All of them share the links to the switch, each of the others is bounded by its own.
+        if (link.kind == PairLink::Kind::nvswitch) shared += link.count;
+    }
+    const Optional<double> rate = one.description.nvlink_gbs_per_link;
+    const auto own = static_cast<int>(
+        std::count_if(one.links.begin(), one.links.end(), [](const NvLink& link) { return link.active; }));
+    const int count = std::min(direct + shared, own);
+    if (count > 0) {
+        if (!rate) return Limit::unknown("the driver does not tell the rate of an NVLink");
+        return Limit::known(count * *rate, gbs,
+                            format("driver: %d active NVLinks at %.4g GB/s", count, *rate));
+    }
+    return through_pcie(one.description, one.description, 1);
+}
+
+double pcie_gbs(int generation, int width) {
+    constexpr double gigatransfers[] = {0, 2.5, 5, 8, 16, 32, 64};
+    if (generation < 1 || generation > 6 || width < 1) return 0;
+    // Bits that are payload; from 6 on bytes of a flit of 256.
+    const double code = generation <= 2 ? 8.0 / 10 : generation <= 5 ? 128.0 / 130 : 242.0 / 256;
+    return gigatransfers[generation] * code * width / 8;
+}
+
+bool same_pci_device(const std::string& one, const std::string& other) {
+    unsigned a[3];
+    unsigned b[3];
+    if (std::sscanf(one.c_str(), "%x:%x:%x", &a[0], &a[1], &a[2]) != 3) return false;
+    if (std::sscanf(other.c_str(), "%x:%x:%x", &b[0], &b[1], &b[2]) != 3) return false;
+    return std::equal(a, a + 3, b);
+}
+
+}  // namespace tenken

@@ -1,0 +1,37 @@
+#include "lib/cuda/check.h"
+
+#include <unistd.h>
+
+#include "lib/base/rank.h"
+
+namespace tenken {
+namespace cuda {
+
+namespace {
+
+/// The path within the sources: where they lay when they were compiled says nothing to the reader.
+std::string within_sources(const std::string& file) {
+    const std::size_t root = file.rfind("/src/");
+    return root == std::string::npos ? file : file.substr(root + 1);
+}
+
+}  // namespace
+
+std::string version_text(int version) {
+    return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+void fail(cudaError_t code, const char* expression, const char* file, int line) {
+    cudaGetLastError();  // a kernel launch that failed must not be reported again by the next call
+    std::string text = std::string(expression) + " failed: " + cudaGetErrorName(code) + ": " +
+                       cudaGetErrorString(code) + "; " + within_sources(file) + ":" + std::to_string(line);
+    char host[256] = "";
+    if (gethostname(host, sizeof host - 1) == 0) text += ", host " + std::string(host);
+    if (!launcher_rank().empty()) text += ", rank " + launcher_rank();
+    int device = 0;
+    if (cudaGetDevice(&device) == cudaSuccess) text += ", GPU " + std::to_string(device);
+    throw CudaError(code, text);
+}
+
+}  // namespace cuda
+}  // namespace tenken

@@ -1,0 +1,108 @@
+#include <stdexcept>
+
+#include "lib/cuda/block_sum.cuh"
+#include "lib/cuda/dot.h"
+#include "lib/cuda/sweep.cuh"
+
+namespace tenken {
+namespace cuda {
+
+namespace {
+
+/// The last block to end adds up what the blocks have found, so that one launch does it all.
+template <int pairs_per_thread, Caching caching>
+__global__ void __launch_bounds__(1024) dot_kernel(const double* a, const double* b, std::size_t elements,
+                                                   double* partial, unsigned* blocks_done, double* sum) {
+    const std::size_t pairs = elements / 2;
+    const std::size_t tile = static_cast<std::size_t>(blockDim.x) * pairs_per_thread;
+    double sums[pairs_per_thread] = {};
+    for (std::size_t base = blockIdx.x * tile; base < pairs; base += gridDim.x * tile) {
+        const std::size_t first = base + threadIdx.x;
+        if (base + tile <= pairs) {
+            double2 x[pairs_per_thread];  // all loads are under way before the first is used
+            double2 y[pairs_per_thread];
+#pragma unroll
+            for (int j = 0; j < pairs_per_thread; ++j) {
+                x[j] = load_pair<caching>(a, first + static_cast<std::size_t>(j) * blockDim.x);
+                y[j] = load_pair<caching>(b, first + static_cast<std::size_t>(j) * blockDim.x);
+            }
+#pragma unroll
+            for (int j = 0; j < pairs_per_thread; ++j) sums[j] += x[j].x * y[j].x + x[j].y * y[j].y;
+        } else {
+            for (std::size_t p = first; p < pairs; p += blockDim.x) {
+                const double2 x = load_pair<caching>(a, p);
+                const double2 y = load_pair<caching>(b, p);
+                sums[0] += x.x * y.x + x.y * y.y;
+            }
+        }
+    }
+    if (elements % 2 != 0 && blockIdx.x == 0 && threadIdx.x == 0)
+        sums[0] += a[elements - 1] * b[elements - 1];
+    double mine = 0;
+#pragma unroll
+    for (int j = 0; j < pairs_per_thread; ++j) mine += sums[j];
+    mine = block_sum(mine);
+
+    __shared__ bool last;
+    if (threadIdx.x == 0) {
+        partial[blockIdx.x] = mine;
+        __threadfence();
+        last = atomicInc(blocks_done, gridDim.x - 1) == gridDim.x - 1;  // and back to 0 for the next launch
+    }
+    __syncthreads();
+    if (!last) return;
+    __threadfence();
+    double total = 0;
+    for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) {
+        total += *static_cast<const volatile double*>(partial + i);
+    }
+    total = block_sum(total);
+    if (threadIdx.x == 0) *sum = total;
+}
+
+template <int pairs_per_thread>
+void launch_dot(const Launch& launch, const Stream& stream, const double* a, const double* b,
+                std::size_t elements, double* partial, unsigned* blocks_done, double* sum) {
+    const unsigned grid = launch.grid(elements);
+    const unsigned threads = static_cast<unsigned>(launch.threads);
+    if (launch.caching == Caching::streaming) {
+        dot_kernel<pairs_per_thread, Caching::streaming>
+            <<<grid, threads, 0, stream.get()>>>(a, b, elements, partial, blocks_done, sum);
+    } else {
+        dot_kernel<pairs_per_thread, Caching::normal>
+            <<<grid, threads, 0, stream.get()>>>(a, b, elements, partial, blocks_done, sum);
+    }
+    TENKEN_CUDA(cudaGetLastError());
+}
+
+}  // namespace
+
+constexpr int Dot::max_blocks;
+
+Dot::Dot() : partial_(max_blocks), sum_(1), blocks_done_(1), fetched_(1) {
+    TENKEN_CUDA(cudaMemset(blocks_done_.data(), 0, blocks_done_.bytes()));
+    *fetched_.data() = 0;
+}
+
+void Dot::enqueue(const double* a, const double* b, std::size_t elements, const Launch& launch,
+                  const Stream& stream) {
+    if (launch.blocks < 1 || launch.blocks > max_blocks)
+        throw std::logic_error("Dot: a grid that does not loop");
+    double* const partial = partial_.data();
+    switch (launch.pairs_per_thread) {
+        case 1:
+            return launch_dot<1>(launch, stream, a, b, elements, partial, blocks_done_.data(), sum_.data());
+        case 2:
+            return launch_dot<2>(launch, stream, a, b, elements, partial, blocks_done_.data(), sum_.data());
+        default:
+            return launch_dot<4>(launch, stream, a, b, elements, partial, blocks_done_.data(), sum_.data());
+    }
+}
+
+void Dot::enqueue_fetch(const Stream& stream) {
+    TENKEN_CUDA(
+        cudaMemcpyAsync(fetched_.data(), sum_.data(), sizeof(double), cudaMemcpyDeviceToHost, stream.get()));
+}
+
+}  // namespace cuda
+}  // namespace tenken

@@ -1,0 +1,137 @@
+// Timing work on a GPU: by events on the device and by the host clock, both for the same repetition.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/cuda/check.h"
+
+namespace tenken {
+namespace cuda {
+
+/// A stream of the GPU that is current, which does not wait for the legacy default stream.
+class Stream {
+  public:
+    enum class Priority { normal, high };
+    /// @param priority high: its kernels' blocks go before those of other streams
+    explicit Stream(Priority priority = Priority::normal);
+    ~Stream();
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+    cudaStream_t get() const { return stream_; }
+    /// Waits for everything enqueued so far. @throws CudaError, also for what failed in between
+    void synchronize() const;
+
+  private:
+    cudaStream_t stream_ = nullptr;
+};
+
+class Event {
+  public:
+    Event();
+    ~Event();
+    Event(Event&& other) noexcept : event_(other.event_) { other.event_ = nullptr; }
+    Event(const Event&) = delete;
+    Event& operator=(const Event&) = delete;
+    void record(const Stream& stream);
+    /// Device seconds from `earlier` to this one; both must be over.
+    double seconds_since(const Event& earlier) const;
+    cudaEvent_t get() const { return event_; }
+
+  private:
+    cudaEvent_t event_ = nullptr;
+};
+
+/// Holds a stream while work is enqueued: a kernel spins on a flag in mapped host memory until the gate is
+/// opened. Without it, what the host needs to enqueue the next call is part of any time below about 100 us.
+/// What is enqueued behind a closed gate must not make the host wait (pageable copies do), and its kernels
+/// must have run before, because loading a kernel may wait for the GPU. The gate opens by itself after some
+/// seconds, so that a mistake does not hang the GPU.
+class Gate {
+  public:
+    Gate();
+    ~Gate();
+    Gate(const Gate&) = delete;
+    Gate& operator=(const Gate&) = delete;
+    void close(const Stream& stream);
+    void open();
+
+  private:
+    unsigned* flag_ = nullptr;
+    unsigned* flag_on_device_ = nullptr;
+    unsigned ticket_ = 0;
+};
+
+/// Opens a gate at the end of a block, whatever happens in it.
+class GateOpener {
+  public:
+    explicit GateOpener(Gate& gate) : gate_(gate) {}
+    ~GateOpener() { gate_.open(); }
+    GateOpener(const GateOpener&) = delete;
+    GateOpener& operator=(const GateOpener&) = delete;
+
+  private:
+    Gate& gate_;
+};
+
+/// Seconds of each repetition, in the order measured: by events on the device (start to stop), and by the
+/// host clock (gate opened, or enqueued where there is no gate, until the host knows that it is over).
+struct Times {
+    std::vector<double> device;
+    std::vector<double> host;
+};
+
+/// Runs launch(stream) until `seconds` of wall time have passed, and at least twice: the very function that
+/// is timed afterwards. @return how often it ran
+template <typename Launch>
+long warm_up(double seconds, const Stream& stream, Launch&& launch) {
+    return tenken::warm_up(seconds, [&] {
+        launch(stream);
+        stream.synchronize();
+    });
+}
+
+enum class Gating { gated, open };
+
+/// Times each of `repetitions` calls of launch(stream), which enqueues the work of one repetition.
+/// @param gating Gating::open for work that makes the host wait
+template <typename Launch>
+Times time_each(long repetitions, const Stream& stream, Launch&& launch, Gating gating = Gating::gated) {
+    Times times;
+    times.device.reserve(static_cast<std::size_t>(repetitions));
+    times.host.reserve(static_cast<std::size_t>(repetitions));
+    Gate gate;
+    Event start;
+    Event stop;
+    for (long i = 0; i < repetitions; ++i) {
+        double begin = 0;
+        if (gating == Gating::gated) {
+            const GateOpener opener(gate);
+            gate.close(stream);
+            start.record(stream);
+            launch(stream);
+            stop.record(stream);
+            begin = now_seconds();
+        } else {
+            begin = now_seconds();
+            start.record(stream);
+            launch(stream);
+            stop.record(stream);
+        }
+        stream.synchronize();
+        times.host.push_back(now_seconds() - begin);
+        times.device.push_back(stop.seconds_since(start));
+    }
+    return times;
+}
+
+/// Makes sure that this program holds code for the GPU that is current.
+/// @throws std::runtime_error naming the GPU, its compute capability and the architectures that were built
+void require_code(const std::string& compute_capability, const std::string& name);
+
+}  // namespace cuda
+}  // namespace tenken

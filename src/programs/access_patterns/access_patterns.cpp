@@ -1,0 +1,176 @@
+// Copies from host or device memory to host or device memory by the CPU or the GPU: the eight patterns that
+// one address space for both processors makes possible, every repetition kept, with the ramp that migration
+// draws.
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "lib/base/copy_program.h"
+#include "lib/base/ramp.h"
+
+#ifndef TENKEN_HAVE_CUDA
+std::unique_ptr<tenken::CopyGpus> tenken::make_copy_gpus() {
+    return nullptr;
+}
+#endif
+
+namespace {
+
+using tenken::MemorySpace;
+using tenken::Processor;
+
+struct Pattern {
+    int number;
+    const char* metric;
+    MemorySpace source;
+    MemorySpace destination;
+    Processor by;
+};
+// The groups of the publication are (1), (2)(3), (4), (5)-(7) and (8).
+constexpr Pattern patterns[] = {
+    {1, "host_by_cpu", MemorySpace::host, MemorySpace::host, Processor::cpu},
+    {2, "remote_by_cpu", MemorySpace::host, MemorySpace::device, Processor::cpu},
+    {3, "remote_by_cpu", MemorySpace::device, MemorySpace::host, Processor::cpu},
+    {4, "device_by_cpu", MemorySpace::device, MemorySpace::device, Processor::cpu},
+    {5, "remote_by_gpu", MemorySpace::host, MemorySpace::host, Processor::gpu},
+    {6, "remote_by_gpu", MemorySpace::host, MemorySpace::device, Processor::gpu},
+    {7, "remote_by_gpu", MemorySpace::device, MemorySpace::host, Processor::gpu},
+    {8, "device_by_gpu", MemorySpace::device, MemorySpace::device, Processor::gpu}};
+
+class AccessPatterns : public tenken::CopyProgram {
+  public:
+    std::string name() const override { return "access_patterns"; }
+    std::string purpose() const override {
+        return "Copies from {host, device} to {host, device} memory by {CPU, GPU}, in GB/s (10^9 bytes, read "
+               "+ "
+               "written), every repetition kept in order.";
+    }
+    std::int64_t default_repetitions() const override { return 200; }
+
+  protected:
+    void more_options(tenken::Arguments& arguments) override {
+        arguments.text(
+            "patterns", asked_, "LIST",
+            "which patterns: all that the placement allows, or a list of numbers. 1: host to host by "
+            "the CPU; 2: host to device by the CPU; 3: device to host by the CPU; 4: device to device "
+            "by the CPU; 5 to 8: the same by the GPU");
+    }
+
+    void more_prepare(const tenken::Arguments& arguments) override {
+        const auto possible = [&](const Pattern& pattern) {
+            if (on_host()) return pattern.number == 1;
+            const bool cpu_on_device = pattern.by == Processor::cpu && pattern.number != 1;
+            return !(method() == tenken::Method::explicit_memory && cpu_on_device);
+        };
+        std::string allowed;
+        for (const Pattern& pattern : patterns) {
+            if (possible(pattern)) allowed += (allowed.empty() ? "" : ",") + std::to_string(pattern.number);
+        }
+        std::istringstream words(asked_ == "all" ? allowed : asked_);
+        std::string word;
+        while (std::getline(words, word, ',')) {
+            const auto found = std::find_if(std::begin(patterns), std::end(patterns), [&](const Pattern& p) {
+                return std::to_string(p.number) == word && possible(p);
+            });
+            const bool twice = found != std::end(patterns) &&
+                               std::find(chosen_.begin(), chosen_.end(), found) != chosen_.end();
+            if (found == std::end(patterns) || twice) chosen_.clear();
+            if (found == std::end(patterns) || twice) break;
+            chosen_.push_back(found);
+        }
+        if (chosen_.empty()) {
+            throw arguments.error("patterns",
+                                  "all, or different ones of " + allowed + " with this placement");
+        }
+    }
+
+    void measure_on(tenken::CopyGpu* gpu, tenken::Run& run) override {
+        double device_rate = 0;
+        if (gpu != nullptr) {
+            tenken::Metric metric = start("device_copy", gpu);
+            metric.clock = "device";
+            metric.samples = rates(device_copy(*gpu, run));
+            device_rate = tenken::order_statistics(metric.samples, metric.direction).median;
+            run.document.add(metric, device_limit(*gpu));
+        }
+        for (const Pattern* pattern : chosen_) {
+            Ramps ramps;
+            for (long number = 1; number <= trials(); ++number) {
+                ramps.push_back(run_pattern(*pattern, number, gpu, run));
+            }
+            if (pattern->by == Processor::gpu) report_ramps(*pattern, ramps, device_rate, *gpu, run.document);
+        }
+    }
+
+  private:
+    typedef std::vector<tenken::Ramp> Ramps;
+
+    static tenken::Metric start(const std::string& name, const tenken::CopyGpu* gpu) {
+        tenken::Metric metric;
+        metric.name = name;
+        metric.unit = "GB/s";
+        if (gpu != nullptr) metric.subject = tenken::Subject::gpu(gpu->description().index);
+        return metric;
+    }
+
+    tenken::Ramp run_pattern(const Pattern& pattern, long number, tenken::CopyGpu* gpu, tenken::Run& run) {
+        const tenken::Fault fault =
+            pattern.number == chosen_.front()->number && number == 1 ? run.fault : tenken::Fault::none;
+        tenken::CopyTrial one = trial(number, fault);
+        one.source = pattern.source;
+        one.destination = pattern.destination;
+        one.phases = {{pattern.by, static_cast<long>(run.repetitions)}};
+        one.what = "pattern " + std::to_string(pattern.number) + ", trial " + std::to_string(number);
+        const tenken::CopySeries series = tenken::run_copy_trial(one, gpu);
+
+        tenken::Metric metric = start(pattern.metric, gpu);
+        if (pattern.by == Processor::gpu) metric.clock = "device";
+        metric.samples = rates(series.seconds.front());
+        metric.at = at({{"pattern", tenken::Json(pattern.number)}}, number);
+        run.document.add(metric,
+                         pattern.by == Processor::gpu
+                             ? device_limit(*gpu)
+                             : tenken::Limit::unknown("no figure bounds what the CPU reads and writes here"));
+        const std::string key = metric.subject.text() + ".pattern=" + std::to_string(pattern.number) +
+                                ".trial=" + std::to_string(number);
+        note(key, series, run.document);
+        return tenken::find_ramp(metric.samples);
+    }
+
+    /// One sample a trial: where the plateau began, the rates before and on it.
+    void report_ramps(const Pattern& pattern, const Ramps& ramps, double device_rate,
+                      const tenken::CopyGpu& gpu, tenken::Document& document) const {
+        tenken::Metric repetition = start("ramp", &gpu);
+        tenken::Metric before = start("before", &gpu);
+        tenken::Metric plateau = start("plateau", &gpu);
+        tenken::Metric relative = start("relative", &gpu);
+        for (tenken::Metric* metric : {&repetition, &before, &plateau, &relative}) {
+            metric->clock = "device";
+            metric->at = {{"pattern", tenken::Json(pattern.number)}};
+        }
+        repetition.unit = relative.unit = "1";
+        repetition.direction = tenken::Direction::lower;
+        for (const tenken::Ramp& ramp : ramps) {
+            repetition.samples.push_back(static_cast<double>(ramp.repetition));
+            before.samples.push_back(ramp.before);
+            plateau.samples.push_back(ramp.plateau);
+            relative.samples.push_back(ramp.plateau / device_rate);
+        }
+        document.add(repetition, tenken::Limit::unknown("a count of repetitions"));
+        document.add(before, device_limit(gpu));
+        document.add(plateau, device_limit(gpu));
+        if (pattern.number != 8) return;
+        document.add(relative, tenken::Limit::known(1, "1", "measured: device_copy in this run"));
+    }
+
+    std::string asked_ = "all";
+    std::vector<const Pattern*> chosen_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    AccessPatterns program;
+    return tenken::run_program(program, argc, argv);
+}

@@ -1,0 +1,64 @@
+// The problem's grid: how ranks share it, and what they exchange at their sides.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/sparse/portable.h"
+
+namespace hpcg {
+
+constexpr int levels = 4;       ///< of the multigrid, the finest included
+constexpr int directions = 27;  ///< (dx + 1) + 3 (dy + 1) + 9 (dz + 1); 13 is the rank itself
+
+/// How many ranks lie along x, y and z: of all ways to cut, the one whose grid has the least surface between
+/// ranks.
+std::array<int, 3> shape_of_ranks(int ranks, const std::array<int, 3>& local);
+
+/// One rank's part of the grid of one level, as kernels use it.
+struct Box {
+    int n[3];                    ///< local points along x, y, z
+    std::int64_t first[3];       ///< global place of the first one
+    std::int64_t all[3];         ///< global points
+    int halo_begin[directions];  ///< where the points of that neighbour begin among the halo; -1 without
+                                 ///< neighbour
+
+    SPARSE_EVERYWHERE int rows() const { return n[0] * n[1] * n[2]; }
+    SPARSE_EVERYWHERE int row(int x, int y, int z) const { return (z * n[1] + y) * n[0] + x; }
+    SPARSE_EVERYWHERE std::int64_t id(int x, int y, int z) const {
+        return ((first[2] + z) * all[1] + first[1] + y) * all[0] + first[0] + x;
+    }
+};
+
+/// What one rank sends to and receives from another, which are equally many points.
+struct Neighbour {
+    int rank;
+    int begin;  ///< in the halo, and in the list of what is sent
+    int count;
+};
+
+struct Halo {
+    std::vector<Neighbour> neighbours;  ///< in the order of their directions
+    std::vector<int> rows_to_send;      ///< by neighbour
+    int points = 0;                     ///< received, and sent
+};
+
+/// The part of one level of rank `rank`.
+struct Part {
+    Box box;
+    Halo halo;
+};
+
+/// @param local points of each rank at the finest level, divisible by 8
+std::vector<Part> make_parts(int rank, const std::array<int, 3>& ranks, const std::array<int, 3>& local);
+
+/// Rows and entries of the whole grid of a level.
+struct Totals {
+    double rows;
+    double entries;
+};
+Totals totals_of(const Box& box);
+
+}  // namespace hpcg

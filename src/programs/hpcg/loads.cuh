@@ -1,0 +1,38 @@
+// Loads of the passes over the matrix.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "programs/spmv/loads.cuh"
+
+namespace hpcg {
+
+using spmv::Caching;
+
+/// As spmv::Loads for the matrix. Vectors are loaded so that no load is moved before the point where a kernel
+/// that has begun early waits for the one before it: what is read there may still be written.
+template <Caching caching>
+struct Loads {
+    spmv::Loads<caching> loads;
+
+    template <typename T>
+    __device__ T matrix(const T* from) const {
+        return loads.once(from);
+    }
+
+    __device__ double vector(const double* from) const {
+#if SPMV_HAS_POLICIES
+        if (caching == Caching::retaining) {
+            double value;
+            asm volatile("ld.global.L2::cache_hint.f64 %0, [%1], %2;"
+                         : "=d"(value)
+                         : "l"(__cvta_generic_to_global(from)), "l"(loads.last_out)
+                         : "memory");
+            return value;
+        }
+#endif
+        return *from;
+    }
+};
+
+}  // namespace hpcg

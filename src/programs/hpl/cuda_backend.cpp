@@ -1,0 +1,123 @@
+#include <array>
+#include <map>
+
+#include "lib/lu/rank_gpu.h"
+#include "programs/hpl/backend.h"
+#include "programs/hpl/gpu_engine.h"
+
+namespace hpl {
+
+using lu::CommunicatorKind;
+using lu::make_communicator;
+
+namespace {
+
+/// Operations of FP64 a cycle and multiprocessor, tensor cores included, by compute capability (CUDA C++
+/// Programming Guide, arithmetic throughput; NVIDIA's architecture white papers); 0 where not known here.
+int operations_per_cycle(const std::string& capability) {
+    if (capability == "6.0") return 64;
+    if (capability == "7.0") return 64;
+    if (capability == "8.0") return 128;
+    if (capability == "9.0") return 256;
+    return 0;
+}
+
+class CudaBackend : public Backend {
+  public:
+    std::string name() const override { return "cuda"; }
+
+    void options(tenken::Arguments& arguments) override {
+        arguments.heading("options of --backend cuda");
+        gpu_.options(arguments);
+        arguments.choice(
+            "panel", panel_, {"auto", "resident", "streamed", "library"},
+            "panels by the own kernel with rows in shared memory or not, or by cuSOLVER; auto: the own "
+            "one while an update hides it, cuSOLVER for the last --few-rows");
+        arguments.integer("few-rows", few_rows_, 0, 1000000,
+                          "rows of a panel below which auto takes cuSOLVER");
+        arguments.integer(
+            "panel-blocks", panel_blocks_, 0, 1024,
+            "multiprocessors that the own panel kernel may take from the update; more where the rows of "
+            "16 columns need them; 0: all");
+        arguments.integer("triangle", triangle_, 0, 4096,
+                          "columns of the panel's triangle that are inverted at once; 0: cublasDtrsm");
+        arguments.choice("communicator", communicator_, {"auto", "nccl", "mpi", "host"},
+                         "how panels get to other GPUs: NCCL, MPI with device pointers, or through the host");
+        arguments.former_name("carrier", "communicator");
+    }
+
+    void prepare(const tenken::Arguments& arguments, Ranks& ranks) override {
+        gpu_.prepare(arguments, ranks);
+    }
+
+    tenken::Subject subject() const override { return tenken::Subject::gpu(gpu().index()); }
+    std::uint64_t free_bytes() const override { return gpu().description().memory_free_bytes; }
+    std::uint64_t needed_bytes(const Layout& layout) const override { return gpu_bytes(layout); }
+    std::vector<std::int64_t> blocks_to_try() const override { return {512, 1024, 2048}; }
+    std::int64_t min_width() const override { return 128; }
+
+    std::unique_ptr<Engine> make(const Layout& layout, Ranks& ranks) override {
+        GpuChoices choices;
+        choices.few_rows = few_rows_;
+        choices.panel = panel_ == "auto"       ? PanelKind::automatic
+                        : panel_ == "resident" ? PanelKind::resident
+                        : panel_ == "streamed" ? PanelKind::streamed
+                                               : PanelKind::library;
+        choices.panel_blocks = static_cast<int>(panel_blocks_);
+        choices.triangle = triangle_;
+        Communicator* communicator = nullptr;
+        if (ranks.size() > 1) {
+            // Ranks are joined once for each grid.
+            std::unique_ptr<Communicator>& link =
+                links_[{{layout.rows.count, layout.columns.count, ranks.at(0, layout.columns.count - 1)}}];
+            const CommunicatorKind kind = communicator_ == "nccl"   ? CommunicatorKind::nccl
+                                          : communicator_ == "mpi"  ? CommunicatorKind::mpi
+                                          : communicator_ == "host" ? CommunicatorKind::host
+                                                                    : CommunicatorKind::automatic;
+            if (!link) link = make_communicator(kind, ranks, layout.rows.count, layout.columns.count);
+            communicator = link.get();
+        }
+        return make_gpu_engine(layout, choices, communicator);
+    }
+
+    void watch(const std::function<void()>& work) override { gpu_.watch(work); }
+    tenken::EnergyMeter* energy() override { return &gpu_.gpu().energy(); }
+
+    std::vector<double> library_solution(const Matrix& matrix) override {
+        return gpu_library_solution(matrix);
+    }
+
+    tenken::Limit peak() const override {
+        const tenken::DeviceDescription& device = gpu().description();
+        const int operations = operations_per_cycle(device.compute_capability);
+        if (operations == 0)
+            return tenken::Limit::unknown("operations of FP64 a cycle are not known for compute capability " +
+                                          device.compute_capability);
+        if (!device.sm_clock_max_mhz) return tenken::Limit::unknown("the device does not tell its clock");
+        return tenken::Limit::known(
+            *device.sm_clock_max_mhz * 1e6 * device.multiprocessors * operations / 1e12, "TFLOP/s",
+            "attribute: multiprocessors x highest clock x " + std::to_string(operations) +
+                " FP64 operations a cycle");
+    }
+
+    void report(tenken::Document& document, Ranks& ranks) override { gpu_.report(document, ranks); }
+
+  private:
+    const tenken::cuda::Gpu& gpu() const { return gpu_.gpu(); }
+
+    lu::RankGpu gpu_;
+    std::string panel_ = "auto";
+    std::int64_t few_rows_ = 12288;
+    std::int64_t panel_blocks_ = 32;
+    std::int64_t triangle_ = 256;
+    std::string communicator_ = "auto";
+    std::map<std::array<int, 3>, std::unique_ptr<Communicator>> links_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend() {
+    return std::unique_ptr<Backend>(new CudaBackend);
+}
+
+}  // namespace hpl

@@ -1,0 +1,644 @@
+// HPL: a dense system A x = b by LU factorisation with partial pivoting in double precision, counted and
+// checked by the benchmark's rules.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <random>
+#include <set>
+
+#include "lib/base/clock.h"
+#include "lib/base/energy_pass.h"
+#include "lib/base/placement.h"
+#include "lib/base/program.h"
+#include "lib/base/text_file.h"
+#include "programs/hpl/backend.h"
+#include "programs/hpl/dat.h"
+
+namespace hpl {
+
+using lu::Factored;
+using lu::factorise;
+using lu::StepTimes;
+
+namespace {
+
+/// Above it HPL calls a residual wrong.
+constexpr double max_residual = 16;
+/// How far a solution of --sweep may lie from the library's, relative to its largest element: far above what
+/// the condition of a random matrix of that size makes of rounding, far below any mistake.
+constexpr double max_difference = 1e-6;
+constexpr double epsilon = 1.0 / 9007199254740992.0;  // 2^-53
+/// Columns that --nb auto eliminates with each candidate: a multiple of all.
+constexpr std::int64_t probe_columns = 4096;
+constexpr std::int64_t max_n = 4000000;
+constexpr std::int64_t max_nb = 4096;
+constexpr int products = 10;
+constexpr int library_repetitions = 1;  // as long as ours and longer, on a GPU that is warm from them
+
+/// What is to be solved.
+struct Case {
+    std::int64_t n;
+    std::int64_t nb;
+    int p;
+    int q;
+    bool by_rows;
+    std::string grid() const { return std::to_string(p) + "x" + std::to_string(q); }
+    std::string key() const {
+        return "N " + std::to_string(n) + ", NB " + std::to_string(nb) + ", " + grid();
+    }
+};
+
+/// Operations that count, whatever the algorithm does: (2/3) N^3 + (3/2) N^2.
+double operations(double n) {
+    return 2.0 / 3.0 * n * n * n + 1.5 * n * n;
+}
+
+/// The norms of a run, over all ranks, and what follows from them.
+struct Residual {
+    Engine::Norms norms;
+    double scaled;
+};
+
+class Hpl : public tenken::Program {
+  public:
+    explicit Hpl(Ranks& ranks) : ranks_(ranks) {
+        backends_.push_back(make_host_backend());
+#ifdef HPL_HAVE_CUDA
+        backends_.push_back(make_cuda_backend());
+#endif
+        backend_name_ = backends_.back()->name();
+    }
+
+    std::string name() const override { return "hpl"; }
+    std::string purpose() const override {
+        return "A dense system A x = b by LU with partial pivoting in double precision, in TFLOP/s by HPL's "
+               "rules, "
+               "verified "
+               "by its scaled residual.";
+    }
+    std::int64_t default_repetitions() const override { return 3; }
+
+    void options(tenken::Arguments& arguments) override {
+        std::vector<std::string> names;
+        for (const auto& backend : backends_) names.push_back(backend->name());
+        arguments.choice("backend", backend_name_, names, "what factorises");
+        arguments.text("n", n_text_, "N", "order of A; auto: what fills --fill of the memory");
+        arguments.text("nb", nb_text_, "NB",
+                       "columns that are eliminated together; auto: what a short probe finds the fastest");
+        arguments.text("grid", grid_text_, "PxQ", "processes by rows and columns; auto: 1 x all");
+        arguments.choice("map", map_, {"column", "row"},
+                         "ranks go into the grid column by column or row by row");
+        arguments.real("fill", fill_, "", 0.01, 0.98, "part of the free memory that --n auto fills");
+        arguments.integer("seed", seed_, 0, std::int64_t{1} << 40, "of the matrix");
+        arguments.choice("look-ahead", look_ahead_, {"on", "off"},
+                         "the next panel is factorised beside the update, or after it");
+        arguments.integer("taper", taper_, 0, 1000,
+                          "steps are halved while less than so many widths of the matrix remain; 0: never");
+        arguments.flag("compare-library", compare_library_, "also times the library's own factorisation");
+        arguments.flag("steps", show_steps_,
+                       "prints a line for every step: what took how long, what was hidden");
+        arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
+                       "how long the pass for energy is at least; 0: none");
+        arguments.real("patience-seconds", patience_, "s", 1, 36000,
+                       "silence after which ranks give up waiting for others");
+        for (const auto& backend : backends_) backend->options(arguments);
+        arguments.heading("several problems");
+        arguments.text(
+            "dat", dat_file_, "FILE",
+            "an HPL.dat: its N, NB, grids and threshold, every combination; --n, --nb and --grid do not "
+            "count then");
+        arguments.integer(
+            "sweep", sweep_, 0, 10000,
+            "so many random N, NB and grids in place of --n, --nb and --grid, each also compared with "
+            "the solution of a library");
+        arguments.integer("sweep-max-n", sweep_max_n_, 8, 20000, "the largest N of --sweep");
+        arguments.former_name("sweep-most-n", "sweep-max-n");
+    }
+
+    std::vector<tenken::FaultKind> faults() const override {
+        return {{"matrix-nan", "one element of the matrix is not a number", "break-matrix", "nan"},
+                {"matrix-zero-column", "one column of the matrix is zero", "break-matrix", "zero-column"}};
+    }
+
+    void prepare(const tenken::Arguments& arguments) override {
+        for (const auto& backend : backends_) {
+            if (backend->name() == backend_name_) backend_ = backend.get();
+        }
+        if (!dat_file_.empty()) {
+            read_dat(arguments);
+        } else {
+            Case one = {0, 0, 1, ranks_.size(), map_ == "row"};
+            read_grid(arguments, one);
+            if (nb_text_ != "auto") one.nb = whole_number(arguments, "nb", nb_text_, max_nb);
+            if (n_text_ != "auto") one.n = whole_number(arguments, "n", n_text_, max_n);
+            cases_.push_back(one);
+        }
+        ranks_.set_patience(patience_);
+        backend_->prepare(arguments, ranks_);
+        if (sweep_ > 0) draw_cases();
+        for (Case& one : cases_) fit(arguments, one);
+    }
+
+    void measure(tenken::Run& run) override {
+        tenken::Document& document = run.document;
+        matrix_broken_ = injected_fault() == "matrix-nan"           ? Broken::not_a_number
+                         : injected_fault() == "matrix-zero-column" ? Broken::zero_column
+                                                                    : Broken::none;
+        double heat = run.warmup_seconds;
+        open_output();
+        for (Case& one : cases_) {
+            make_grid(one);
+            if (one.nb == 0) choose_block(document, one);
+            solve_case(run, one, heat);
+            heat = std::min(heat, 0.5);
+        }
+        print("%s\n", std::string(80, '=').c_str());
+        close_output();
+        for (const auto& backend : backends_) document.build.backends.push_back(backend->name());
+        if (!ranks_.library().empty()) document.build.mpi = ranks_.library();
+        document.placement = tenken::find_placement();
+        document.placement.ranks = ranks_.size();
+        document.placement.nodes = ranks_.nodes();
+        document.path("backend", backend_name_);
+        backend_->report(document, ranks_);
+    }
+
+  private:
+    static std::int64_t whole_number(const tenken::Arguments& arguments, const std::string& option,
+                                     const std::string& text, std::int64_t maximum) {
+        const bool digits =
+            !text.empty() && text.size() < 12 && text.find_first_not_of("0123456789") == std::string::npos;
+        const std::int64_t value = digits ? std::stoll(text) : 0;
+        if (value < 1 || value > maximum)
+            throw arguments.error(option, "auto, or a whole number from 1 to " + std::to_string(maximum));
+        return value;
+    }
+
+    void read_grid(const tenken::Arguments& arguments, Case& one) const {
+        if (grid_text_ == "auto") return;
+        int p = 0;
+        int q = 0;
+        char rest = 0;
+        if (std::sscanf(grid_text_.c_str(), "%6dx%6d%c", &p, &q, &rest) != 2 || p < 1 || q < 1)
+            throw arguments.error("grid", "auto, or PxQ such as 2x4");
+        if (static_cast<std::int64_t>(p) * q != ranks_.size())
+            throw arguments.error(
+                "grid", "P x Q equal to the number of ranks, which is " + std::to_string(ranks_.size()));
+        one.p = p;
+        one.q = q;
+    }
+
+    void read_dat(const tenken::Arguments& arguments) {
+        const tenken::Optional<std::string> text = tenken::read_text(dat_file_);
+        if (!text) throw arguments.error("dat", "a file that can be read");
+        try {
+            dat_ = parse_dat(*text, dat_file_.substr(dat_file_.rfind('/') + 1));
+        } catch (const DatError& wrong) {
+            throw arguments.error("dat", wrong.what());
+        }
+        threshold_ = dat_.threshold;
+        for (std::size_t g = 0; g < dat_.p.size(); ++g) {
+            if (static_cast<std::int64_t>(dat_.p[g]) * dat_.q[g] != ranks_.size())
+                throw arguments.error("dat", "grids of as many processes as there are ranks, " +
+                                                 std::to_string(ranks_.size()) + "; line 11 and 12 have " +
+                                                 std::to_string(dat_.p[g]) + "x" + std::to_string(dat_.q[g]));
+            for (std::int64_t n : dat_.n)
+                for (std::int64_t nb : dat_.nb) cases_.push_back({n, nb, dat_.p[g], dat_.q[g], dat_.by_rows});
+        }
+        for (std::size_t i = 0; i < cases_.size(); ++i)
+            for (std::size_t j = 0; j < i; ++j)
+                if (cases_[i].key() == cases_[j].key())
+                    throw arguments.error("dat", "each combination once; twice there is " + cases_[i].key());
+    }
+
+    /// Random problems, ugly ones among them: the same in every process.
+    void draw_cases() {
+        std::mt19937_64 draw(static_cast<std::uint64_t>(seed_));
+        const auto up_to = [&](std::int64_t maximum) {
+            return 1 + static_cast<std::int64_t>(draw() % static_cast<std::uint64_t>(maximum));
+        };
+        std::vector<int> divisors;
+        for (int p = 1; p <= ranks_.size(); ++p)
+            if (ranks_.size() % p == 0) divisors.push_back(p);
+        std::set<std::string> seen;
+        cases_.clear();
+        for (std::int64_t tries = 0;
+             static_cast<std::int64_t>(cases_.size()) < sweep_ && tries < 100 * sweep_; ++tries) {
+            const std::int64_t kind = up_to(6);
+            std::int64_t nb = kind <= 3 ? 32 * up_to(16) : up_to(300);
+            std::int64_t n = kind == 1 ? up_to(8) : up_to(sweep_max_n_);
+            if (kind == 2)
+                n = std::max<std::int64_t>(1, nb * up_to(4) - 2 + up_to(3));  // beside a border of blocks
+            n = std::min(n, sweep_max_n_);
+            const int p = divisors[draw() % divisors.size()];
+            const Case one = {n, nb, p, ranks_.size() / p, draw() % 2 == 0};
+            if (seen.insert(one.key()).second) cases_.push_back(one);
+        }
+    }
+
+    void make_grid(const Case& one) const { ranks_.make_grid(one.p, one.q, one.by_rows); }
+
+    Layout layout_of(const Case& one, std::int64_t n, std::int64_t nb) const {
+        return Layout(n, nb, one.p, one.q, ranks_.row(), ranks_.column());
+    }
+
+    std::int64_t widest_block(const Case& one) const {
+        const std::vector<std::int64_t> tried = backend_->blocks_to_try();
+        return one.nb > 0 ? one.nb : *std::max_element(tried.begin(), tried.end());
+    }
+
+    bool fits(const Case& one, std::int64_t n, double part) const {
+        const double needed =
+            static_cast<double>(backend_->needed_bytes(layout_of(one, n, widest_block(one))));
+        const bool here = needed <= part * static_cast<double>(backend_->free_bytes());
+        return ranks_.largest({here ? 0.0 : 1.0}).front() == 0;
+    }
+
+    /// Chooses N, or makes sure that it fits, before anything is allocated.
+    void fit(const tenken::Arguments& arguments, Case& one) const {
+        make_grid(one);
+        if (one.n == 0) {
+            const std::int64_t grain = one.nb > 0 ? one.nb : 128;
+            std::int64_t low = 0;
+            std::int64_t high = max_n / grain;
+            while (low < high) {
+                const std::int64_t middle = (low + high + 1) / 2;
+                if (fits(one, middle * grain, fill_)) {
+                    low = middle;
+                } else {
+                    high = middle - 1;
+                }
+            }
+            if (low == 0)
+                throw arguments.error("fill", "what holds at least one block of " + std::to_string(grain));
+            one.n = low * grain;
+            return;
+        }
+        if (fits(one, one.n, 0.98)) return;
+        const std::uint64_t asked = backend_->needed_bytes(layout_of(one, one.n, widest_block(one)));
+        throw arguments.error(dat_file_.empty() ? "n" : "dat",
+                              "what fits into memory: asked " + tenken::format_bytes(asked) + ", free " +
+                                  tenken::format_bytes(backend_->free_bytes()) + " (of this rank)");
+    }
+
+    Matrix matrix_of(const Case& one) const {
+        return {static_cast<std::uint64_t>(seed_), one.n, matrix_broken_};
+    }
+
+    std::vector<Step> steps_of(std::int64_t n, std::int64_t nb) const {
+        return plan_steps(n, nb, taper_, backend_->min_width());
+    }
+
+    /// Eliminates the first columns with each candidate, and keeps the fastest.
+    void choose_block(tenken::Document& document, Case& one) {
+        double best = 0;
+        for (std::int64_t nb : backend_->blocks_to_try()) {
+            Case tried = one;
+            tried.nb = nb;
+            const std::unique_ptr<Engine> engine = backend_->make(layout_of(tried, tried.n, nb), ranks_);
+            const std::int64_t columns = std::min(probe_columns, tried.n);
+            const std::vector<Step> steps = steps_of(tried.n, nb);
+            double rate = 0;
+            for (int i = 0; i < 2; ++i) {  // the first time warms up
+                engine->generate(matrix_of(tried));
+                const Factored done = factorise(*engine, ranks_, steps, look_ahead_ == "on", false, columns);
+                const double left = static_cast<double>(tried.n - columns);
+                rate = (operations(static_cast<double>(tried.n)) - operations(left)) / done.seconds / 1e12;
+            }
+            rate = -ranks_.largest({-rate}).front();
+            document.path("probed_tflops.nb" + std::to_string(nb), rate);
+            ranks_.alive("probing NB = " + std::to_string(nb));
+            if (rate > best) {
+                best = rate;
+                one.nb = nb;
+            }
+        }
+    }
+
+    Residual residual_of(Engine& engine, const Case& one) {
+        const std::int64_t share = (one.n + ranks_.size() - 1) / ranks_.size();
+        const std::int64_t begin = std::min(one.n, share * ranks_.rank());
+        const std::int64_t end = std::min(one.n, begin + share);
+        const Engine::Norms mine = engine.norms(matrix_of(one), begin, end);
+        std::vector<double> all = {mine.r, mine.a, mine.b, mine.x};
+        for (double& value : all) {
+            if (!std::isfinite(value))
+                value = std::numeric_limits<double>::infinity();  // MPI_MAX may drop a NaN
+        }
+        all = ranks_.largest(all);
+        Residual found;
+        found.norms.r = all[0];
+        found.norms.a = all[1];
+        found.norms.b = all[2];
+        found.norms.x = all[3];
+        found.scaled = all[0] / (epsilon * (all[1] * all[3] + all[2]) * static_cast<double>(one.n));
+        return found;
+    }
+
+    tenken::Metric metric(const Case& one, const std::string& name, const std::string& unit) const {
+        tenken::Metric made;
+        made.name = name;
+        made.unit = unit;
+        made.subject = ranks_.size() > 1 ? tenken::Subject::ranks(ranks_.size()) : backend_->subject();
+        made.at = {
+            {"grid", tenken::Json(one.grid())}, {"n", tenken::Json(one.n)}, {"nb", tenken::Json(one.nb)}};
+        return made;
+    }
+
+    /// TFLOP/s of all ranks together from the seconds of each.
+    std::vector<double> rates(double flops, std::vector<double> seconds) {
+        seconds = ranks_.largest(seconds);
+        for (double& one : seconds) one = flops / one / 1e12;
+        return seconds;
+    }
+
+    void solve_case(tenken::Run& run, const Case& one, double heat) {
+        tenken::Document& document = run.document;
+        if (sweep_ == 0) load_kernels(one);
+        const std::unique_ptr<Engine> engine = backend_->make(layout_of(one, one.n, one.nb), ranks_);
+        const Matrix matrix = matrix_of(one);
+        const std::vector<Step> steps = steps_of(one.n, one.nb);
+        const tenken::Limit limit = sweep_ > 0 ? tenken::Limit::unknown("small, one after the other")
+                                               : measure_products(document, *engine, one, heat);
+
+        if (sweep_ == 0 &&
+            !engine->direct()) {  // the kernels of large panels, too, before the first repetition
+            engine->generate({static_cast<std::uint64_t>(seed_), one.n, Broken::none});
+            factorise(*engine, ranks_, steps, look_ahead_ == "on", false, std::min(one.n, 2 * one.nb));
+        }
+
+        tenken::Metric rate = metric(one, "hpl", "TFLOP/s");
+        tenken::Metric residuals = metric(one, "residual", "1");
+        residuals.direction = tenken::Direction::lower;
+        Factored last;
+        for (std::int64_t i = 0; i < run.repetitions; ++i) {
+            ranks_.alive("making the matrix");
+            engine->generate(matrix);
+            const bool spoil = run.fault == tenken::Fault::element && i == 0;
+            backend_->watch([&] { last = solve_once(*engine, steps, spoil); });
+            const double seconds = ranks_.largest({last.seconds}).front();
+            if (last.singular >= 0) {
+                document.fail("the matrix is singular: no pivot in column " + std::to_string(last.singular));
+                return;
+            }
+            const Residual found = residual_of(*engine, one);
+            rate.samples.push_back(operations(static_cast<double>(one.n)) / seconds / 1e12);
+            residuals.samples.push_back(found.scaled);
+            check(document, one, found, i);
+            print_result(one, seconds, found);
+        }
+        if (sweep_ > 0) compare_solution(document, *engine, one);
+        rate.clock = "host";
+        document.add(rate, limit);
+        if (std::isfinite(residuals.samples.front()))
+            document.add(residuals, tenken::Limit::unknown("a residual has no limit but its threshold"));
+        if (sweep_ == 0) report_phases(document, one, last);
+        if (sweep_ == 0 && energy_seconds_ > 0 && run.fault == tenken::Fault::none &&
+            backend_->energy() != nullptr) {
+            tenken::EnergyPass pass;
+            pass.amount = operations(static_cast<double>(one.n));
+            pass.per_watt_unit = "GFLOP/s/W";
+            pass.run = [&] {
+                engine->generate(matrix);
+                return ranks_.largest({solve_once(*engine, steps, false).seconds}).front();
+            };
+            const tenken::EnergyFound found =
+                tenken::measure_energy(*backend_->energy(), ranks_, energy_seconds_, pass);
+            tenken::add_energy(document, ranks_, pass, found, metric(one, "energy", "J"));
+        }
+        if (compare_library_) measure_library(document, *engine, one, rate);
+        engine->describe(document);
+    }
+
+    /// Kernels are loaded when they are first used, which takes milliseconds each: a small problem uses most
+    /// of them.
+    void load_kernels(const Case& one) {
+        Case small = one;
+        small.n = std::min(one.n, 3 * one.nb);
+        const std::unique_ptr<Engine> engine = backend_->make(layout_of(small, small.n, small.nb), ranks_);
+        engine->generate({static_cast<std::uint64_t>(seed_), small.n, Broken::none});
+        solve_once(*engine, steps_of(small.n, small.nb), false);
+    }
+
+    Factored solve_once(Engine& engine, const std::vector<Step>& steps, bool spoil) {
+        if (!engine.direct())
+            return factorise(engine, ranks_, steps, look_ahead_ == "on", spoil, engine.layout().n);
+        Factored done;
+        const double begin = tenken::now_seconds();
+        done.singular = engine.solve_directly(spoil);
+        done.seconds = tenken::now_seconds() - begin;
+        return done;
+    }
+
+    tenken::Limit measure_products(tenken::Document& document, Engine& engine, const Case& one, double heat) {
+        ranks_.alive("warming up");
+        engine.generate(matrix_of(one));
+        double flops = 0;
+        std::vector<double> seconds;
+        backend_->watch([&] { seconds = engine.time_products(heat, products, flops); });
+        seconds.resize(products, 0);  // a rank may have nothing to multiply
+        double total = 0;
+        for (const std::string& text : ranks_.gather(tenken::Json(flops).dump()))
+            total += std::atof(text.c_str());
+        total = ranks_.largest({total}).front();
+        if (total <= 0) return tenken::Limit::unknown("nothing is multiplied: N is not above NB");
+        tenken::Metric product = metric(one, "dgemm", "TFLOP/s");
+        product.clock = backend_name_ == "cuda" ? "device" : "host";
+        product.samples = rates(total, seconds);
+        const double median = tenken::order_statistics(product.samples, tenken::Direction::higher).median;
+        document.add(product, ranks_.size() > 1 ? tenken::Limit::unknown("the peak of all ranks is not told")
+                                                : backend_->peak());
+        if (engine.direct()) return tenken::Limit::unknown("LAPACK chooses blocks of its own, not NB");
+        return tenken::Limit::known(median, "TFLOP/s", "measured: DGEMM with K = NB in this run");
+    }
+
+    void measure_library(tenken::Document& document, Engine& engine, const Case& one,
+                         const tenken::Metric& own) {
+        std::string why_not;
+        const std::vector<double> seconds = engine.time_library(matrix_of(one), library_repetitions, why_not);
+        if (seconds.empty()) {
+            document.path("library_left_out", why_not);
+            return;
+        }
+        tenken::Metric library = metric(one, "library", "TFLOP/s");
+        const double n = static_cast<double>(one.n);
+        library.samples = rates(2.0 / 3.0 * n * n * n, seconds);
+        document.add(library, tenken::Limit::unknown("held against our own"));
+        tenken::Metric ratio = metric(one, "over_library", "1");
+        ratio.statistic = tenken::Statistic::total;
+        ratio.samples = {tenken::order_statistics(own.samples, tenken::Direction::higher).median /
+                         tenken::order_statistics(library.samples, tenken::Direction::higher).median};
+        document.add(ratio, tenken::Limit::unknown("a ratio"));
+    }
+
+    void check(tenken::Document& document, const Case& one, const Residual& found,
+               std::int64_t repetition) const {
+        tenken::Check made;
+        made.what = one.key() + ", repetition " + std::to_string(repetition + 1) +
+                    ": ||Ax-b|| / (eps (||A|| ||x|| + ||b||) N), A made anew";
+        made.error = found.scaled;
+        made.tolerance = threshold_;
+        char text[200];
+        std::snprintf(text, sizeof text, "||Ax-b|| %.6e, ||A|| %.6e, ||x|| %.6e, ||b|| %.6e", found.norms.r,
+                      found.norms.a, found.norms.x, found.norms.b);
+        made.detail = text;
+        document.add(made);
+    }
+
+    /// The largest difference from what the library finds alone, from the same matrix.
+    void compare_solution(tenken::Document& document, Engine& engine, const Case& one) {
+        const std::vector<double> x = engine.solution();
+        double largest = 0;
+        double apart = 0;
+        if (ranks_.speaks()) {
+            const std::vector<double> expected = backend_->library_solution(matrix_of(one));
+            for (std::size_t i = 0; i < x.size(); ++i) {
+                largest = Engine::Norms::larger(largest, expected[i]);
+                apart = Engine::Norms::larger(apart, x[i] - expected[i]);
+            }
+        }
+        tenken::Metric difference = metric(one, "difference", "1");
+        difference.direction = tenken::Direction::lower;
+        difference.statistic = tenken::Statistic::total;
+        difference.samples = {apart / largest};
+        tenken::Check made;
+        made.what = one.key() + ": solution, largest difference from the library's, relative";
+        made.error = ranks_.speaks() ? apart / largest : 0;
+        made.tolerance = max_difference;
+        document.add(made);
+        if (ranks_.speaks()) {
+            document.add(difference, tenken::Limit::unknown("a difference"));
+            print("     difference from the library's solution       = %18.8e ...... %s\n", made.error,
+                  made.passed() ? "PASSED" : "FAILED");
+        }
+    }
+
+    void open_output() {
+        if (!ranks_.speaks() || dat_file_.empty()) return;
+        if (dat_.output == Dat::Output::error) output_ = stderr;
+        if (dat_.output != Dat::Output::file) return;
+        output_ = std::fopen(dat_.output_file.c_str(), "w");
+        if (output_ == nullptr) throw std::runtime_error(dat_.output_file + ": cannot be written");
+    }
+
+    void close_output() {
+        if (output_ != stdout && output_ != stderr) std::fclose(output_);
+        output_ = stdout;
+    }
+
+    template <typename... Values>
+    void print(const char* format, Values... values) const {
+        if (!ranks_.speaks()) return;
+        std::fprintf(output_, format, values...);
+        std::fflush(output_);
+    }
+
+    /// As HPL prints it, for the tools that read it.
+    void print_result(const Case& one, double seconds, const Residual& found) {
+        if (!printed_) {
+            print(
+                "%s\nT/V                N    NB     P     Q               Time                 Gflops\n%s\n",
+                std::string(80, '=').c_str(), std::string(80, '-').c_str());
+            printed_ = true;
+        }
+        print("W%c%d0R2R%-5d%10lld %5lld %5d %5d %18.2f %19.4e\n", one.by_rows ? 'R' : 'C',
+              look_ahead_ == "on" ? 1 : 0, 32, static_cast<long long>(one.n), static_cast<long long>(one.nb),
+              one.p, one.q, seconds, operations(static_cast<double>(one.n)) / seconds / 1e9);
+        print("||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)= %18.8e ...... %s\n", found.scaled,
+              found.scaled <= threshold_ ? "PASSED" : "FAILED");
+    }
+
+    void report_phases(tenken::Document& document, const Case& one, const Factored& done) {
+        if (done.steps.empty()) return;
+        double panel = done.first_panel;
+        double broadcast = 0;
+        double ahead = 0;
+        double swap = 0;
+        double solve = 0;
+        double update = 0;
+        double idle = 0;
+        if (show_steps_ && ranks_.speaks())
+            std::printf("%9s %6s %9s %9s %9s %9s %9s %9s %9s %9s\n", "column", "width", "ahead_ms",
+                        "panel_ms", "bcast_ms", "idle_ms", "swap_ms", "solve_ms", "update_ms", "TFLOP/s");
+        for (const StepTimes& step : done.steps) {
+            panel += step.panel;
+            broadcast += step.broadcast;
+            ahead += step.ahead;
+            swap += step.swap;
+            solve += step.solve;
+            update += step.update;
+            idle += step.idle;
+            if (show_steps_ && ranks_.speaks()) {
+                std::printf("%9lld %6lld %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.2f\n",
+                            static_cast<long long>(step.step.begin), static_cast<long long>(step.step.width),
+                            1e3 * step.ahead, 1e3 * step.panel, 1e3 * step.broadcast, 1e3 * step.idle,
+                            1e3 * step.swap, 1e3 * step.solve, 1e3 * step.update,
+                            step.update > 0 ? step.update_flops / step.update / 1e12 : 0.0);
+            }
+        }
+        const std::pair<const char*, double> parts[] = {{"panel", panel},
+                                                        {"broadcast", broadcast},
+                                                        {"ahead", ahead},
+                                                        {"swap", swap},
+                                                        {"solve", solve},
+                                                        {"update", update},
+                                                        {"exposed", idle + done.first_panel},
+                                                        {"back_substitution", done.solve_seconds}};
+        for (const auto& part : parts) {
+            tenken::Metric phase = metric(one, "phase", "s");
+            phase.at.emplace_back("part", tenken::Json(std::string(part.first)));
+            phase.direction = tenken::Direction::lower;
+            phase.statistic = tenken::Statistic::total;
+            phase.clock = backend_name_ == "cuda" ? "device" : "host";
+            phase.samples = {part.second};
+            document.add(phase, tenken::Limit::unknown("a part of the whole"));
+        }
+        if (ranks_.size() == 1) return;
+        char mine[120];
+        std::snprintf(mine, sizeof mine, "panel %.3f s, broadcast %.3f s, idle %.3f s, update %.3f s", panel,
+                      broadcast, idle, update);
+        const std::vector<std::string> all = ranks_.gather(mine);
+        for (std::size_t rank = 0; rank < all.size(); ++rank)
+            document.path("rank" + std::to_string(rank) + "." + one.grid() + ".n" + std::to_string(one.n),
+                          all[rank]);
+    }
+
+    Ranks& ranks_;
+    std::vector<std::unique_ptr<Backend>> backends_;
+    Backend* backend_ = nullptr;
+    std::string backend_name_;
+    std::string n_text_ = "auto";
+    std::string nb_text_ = "auto";
+    std::string grid_text_ = "auto";
+    std::string map_ = "column";
+    double fill_ = 0.9;
+    std::int64_t seed_ = 1;
+    std::string look_ahead_ = "on";
+    std::int64_t taper_ = 16;
+    bool compare_library_ = false;
+    bool show_steps_ = false;
+    double energy_seconds_ = 0;
+    double patience_ = 300;
+    Broken matrix_broken_ = Broken::none;
+    std::vector<Case> cases_;
+    bool printed_ = false;
+    std::FILE* output_ = stdout;
+    std::string dat_file_;
+    Dat dat_;
+    double threshold_ = max_residual;
+    std::int64_t sweep_ = 0;
+    std::int64_t sweep_max_n_ = 3000;
+};
+
+}  // namespace
+
+}  // namespace hpl
+
+int main(int argc, char** argv) {
+    const std::unique_ptr<lu::Ranks> ranks = lu::launched_ranks("hpl");
+    hpl::Hpl program(*ranks);
+    return tenken::run_program(program, argc, argv, *ranks);
+}

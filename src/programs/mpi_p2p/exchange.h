@@ -1,0 +1,94 @@
+// The exchanges between ranks that are timed: ping-pong, windows of messages one way and both ways, and the
+// collectives. Each counts as the OSU Micro-Benchmarks count (docs/mpi_p2p.md).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/base/program.h"
+#include "lib/mpi/buffer.h"
+#include "lib/mpi/rank_gpus.h"
+#include "lib/mpi/world.h"
+
+namespace mpi_p2p {
+
+/// How much is in flight and how often it is done.
+struct Plan {
+    long repetitions = 100;
+    double warmup_seconds = 0.1;
+    int window = 64;
+    std::size_t window_bytes = std::size_t{1} << 30;
+
+    /// Messages of that size in a window: as many as asked for, unless they exceed window_bytes together.
+    int messages(std::size_t bytes) const;
+    /// Bytes of a buffer that holds a window of messages of each size up to `maximum`.
+    std::size_t buffer_bytes(std::size_t maximum) const;
+};
+
+/// Bytes from one message of a window to the next.
+std::size_t stride(std::size_t bytes);
+
+/// What one exchange of one size came to, in rank 0.
+struct Outcome {
+    std::vector<double> seconds;  ///< of one operation, one entry a repetition
+    tenken::Check check;          ///< over all ranks
+};
+
+/// Runs exchanges between all ranks; every rank makes the same calls.
+class Exchange {
+  public:
+    /// @param gpu may be null
+    Exchange(tenken::mpi::World& world, const Plan& plan, Buffer& send, Buffer& receive, RankGpus* gpu)
+        : world_(world), plan_(plan), send_(send), receive_(receive), gpu_(gpu) {}
+
+    /// Rank 0 and `partner` return a message to each other: the time of one way.
+    Outcome latency(std::size_t bytes, int partner);
+    /// A window of messages from rank 0 to `partner`, then one small answer: the time of a window.
+    Outcome bandwidth(std::size_t bytes, int partner);
+    /// A window in each direction at once: the time of both.
+    Outcome bidirectional(std::size_t bytes, int partner);
+    /// A window from each rank of the lower half to its partner in the upper half: the time of the slowest.
+    Outcome message_rate(std::size_t bytes);
+    /// The time of the slowest rank, of one operation behind another.
+    Outcome allreduce(std::size_t bytes);
+    /// `bytes` from each rank to each.
+    Outcome alltoall(std::size_t bytes);
+    /// From rank 0.
+    Outcome broadcast(std::size_t bytes);
+
+    /// For --inject-fault element: what the next exchange receives is damaged in one rank.
+    void spoil_next() { spoil_ = true; }
+
+  private:
+    /// A message that this rank must have received: where, how long, and what is in it.
+    struct Expected {
+        std::size_t offset;
+        std::size_t bytes;
+        Values values;
+    };
+    struct Work {
+        std::string name;
+        std::size_t bytes;
+        bool part = true;            ///< whether this rank does anything
+        bool slowest = false;        ///< whether the slowest rank counts, else rank 0
+        std::vector<Expected> send;  ///< filled before
+        std::vector<Expected> receive;
+        std::function<void()> once;
+    };
+    Outcome run(const Work& work);
+    double repeat(const Work& work, long times);
+    void fill(const Work& work, int pattern);
+    Outcome windows(const std::string& name, std::size_t bytes, int to, int from, bool acknowledged,
+                    bool slowest);
+    Values values(int rank, int slot, int pattern = 0) const;
+
+    tenken::mpi::World& world_;
+    const Plan& plan_;
+    Buffer& send_;
+    Buffer& receive_;
+    RankGpus* gpu_;
+    bool spoil_ = false;
+};
+
+}  // namespace mpi_p2p

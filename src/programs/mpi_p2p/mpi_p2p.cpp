@@ -1,0 +1,513 @@
+// Messages between MPI ranks, from and to host, device and managed memory: latency, bandwidth one way and
+// both ways, message rate, and three collectives, over all sizes; and which way the bytes of GPUs took.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <sstream>
+
+#include "lib/base/host.h"
+#include "lib/base/nvml.h"
+#include "lib/base/placement.h"
+#include "lib/base/program.h"
+#include "lib/mpi/probe.h"
+#include "lib/mpi/rank_gpus.h"
+#include "lib/mpi/world.h"
+#include "programs/mpi_p2p/binding.h"
+#include "programs/mpi_p2p/exchange.h"
+
+namespace mpi_p2p {
+
+#ifndef TENKEN_HAVE_CUDA
+std::unique_ptr<RankGpus> make_rank_gpus() {
+    return nullptr;
+}
+#endif
+
+namespace {
+
+/// Below this part of a peer copy in the same job the bytes went through the host, whatever the MPI is
+/// called.
+constexpr double direct_fraction = 0.60;
+
+const char* const test_names[] = {"latency",   "bandwidth", "bidirectional", "message_rate",
+                                  "allreduce", "alltoall",  "bcast"};
+
+/// Memory of the lower half of the ranks, and of the upper half.
+struct BufferPair {
+    Kind lower;
+    Kind upper;
+
+    bool same() const { return lower == upper; }
+    /// From one GPU's memory to another's.
+    bool direct() const { return lower == Kind::device && upper == Kind::device; }
+    bool needs_gpu() const { return lower != Kind::host || upper != Kind::host; }
+    std::string text() const {
+        return same() ? text_of(lower) : std::string(text_of(lower)) + "-" + text_of(upper);
+    }
+};
+
+bool parse_kind(const std::string& word, Kind& kind) {
+    for (Kind one : {Kind::host, Kind::device, Kind::managed}) {
+        if (word != text_of(one)) continue;
+        kind = one;
+        return true;
+    }
+    return false;
+}
+
+std::vector<std::string> split(const std::string& text) {
+    std::vector<std::string> parts;
+    std::istringstream words(text);
+    for (std::string word; std::getline(words, word, ',');) parts.push_back(word);
+    return parts;
+}
+
+class MpiP2p : public tenken::Program {
+  public:
+    explicit MpiP2p(tenken::mpi::World& world) : world_(world), gpu_(make_rank_gpus()) {}
+
+    std::string name() const override { return "mpi_p2p"; }
+    std::string purpose() const override {
+        return "Messages between MPI ranks: latency, bandwidth, message rate and collectives over all sizes, "
+               "from "
+               "and to host, device and managed memory.";
+    }
+
+    void options(tenken::Arguments& arguments) override {
+        arguments.integer(
+            "ranks", ranks_, 0, 1 << 20,
+            "how many ranks there must be (a launcher that does not fit the MPI starts single ones); "
+            "0: any");
+        arguments.integer("nodes", nodes_, 0, 1 << 20, "on how many nodes the ranks must run; 0: any");
+        arguments.text("tests", tests_text_, "LIST", "which: all, or some of " + tests_list());
+        arguments.text(
+            "buffers", buffers_text_, "LIST",
+            "memory of the messages: host, device or managed, or two of them such as host-device for "
+            "the lower and the upper half of the ranks");
+        arguments.integer("partner", partner_, -1, 1 << 20,
+                          "the rank that rank 0 exchanges with; -1: the first of the upper half");
+        arguments.bytes("min-bytes", min_bytes_, 1, std::uint64_t{1} << 30, "the smallest message");
+        arguments.bytes("max-bytes", max_bytes_, 1, std::uint64_t{1} << 30, "the largest message");
+        arguments.bytes("max-collective-bytes", max_collective_bytes_, 8, std::uint64_t{1} << 30,
+                        "the largest message of a collective, whole multiples of 8");
+        arguments.former_name("least-bytes", "min-bytes");
+        arguments.former_name("most-bytes", "max-bytes");
+        arguments.former_name("most-collective-bytes", "max-collective-bytes");
+        arguments.integer("factor", factor_, 2, 1024, "from one size to the next");
+        arguments.integer("window", window_, 1, 4096, "messages in flight for bandwidth and message rate");
+        arguments.bytes("window-bytes", window_bytes_, 1, std::uint64_t{1} << 36,
+                        "at most so many bytes in flight: fewer messages where they are larger");
+        arguments.real("patience-seconds", patience_seconds_, "s", 1, 3600,
+                       "give up when nothing has moved for so long");
+        arguments.flag("stay", stay_,
+                       "run on the CPUs that the launcher chose, even if they are far from the rank's GPU");
+        if (gpu_) {
+            arguments.heading("GPUs");
+            gpu_->options(arguments);
+        }
+    }
+
+    std::vector<tenken::FaultKind> faults() const override { return tenken::rank_faults(true); }
+
+    void prepare(const tenken::Arguments& arguments) override {
+        world_.set_patience(patience_seconds_);
+        parse_lists(arguments);
+        const std::string asked = std::to_string(ranks_);
+        if (ranks_ > 0 && world_.size() != ranks_) {
+            throw std::runtime_error(
+                "asked for " + asked + " ranks, MPI_Comm_size is " + std::to_string(world_.size()) +
+                (world_.size() == 1 ? ": the launcher and the MPI do not fit together" : ""));
+        }
+        if (nodes_ > 0 && world_.node_count() != nodes_) {
+            throw std::runtime_error("asked for " + std::to_string(nodes_) + " nodes, the ranks run on " +
+                                     std::to_string(world_.node_count()));
+        }
+        if (world_.size() < 2) {
+            throw tenken::Waived(tenken::Waiver::needs_more_ranks,
+                                 "MPI_Comm_size is 1; start two ranks or more with the launcher of the MPI");
+        }
+        if (partner_ >= world_.size() || partner_ == 0) {
+            throw arguments.error("partner",
+                                  "-1, or 1 to " + std::to_string(world_.size() - 1) + " with these ranks");
+        }
+        if (partner_ < 0) partner_ = world_.size() / 2;
+        max_bytes_ = std::max(max_bytes_, min_bytes_);
+        plan_.window = static_cast<int>(window_);
+        plan_.window_bytes = window_bytes_;
+        buffer_bytes_ = plan_.buffer_bytes(max_bytes_);
+        if (collectives()) {
+            const std::uint64_t blocks = max_collective_bytes_ * static_cast<std::uint64_t>(world_.size());
+            buffer_bytes_ = std::max<std::size_t>(buffer_bytes_, blocks);
+        }
+        know_each_other();  // all ranks speak: what only one of them may find wrong comes after it
+        require_memory(arguments);
+        if (any_gpu()) prepare_gpu(arguments);
+    }
+
+    void measure(tenken::Run& run) override {
+        run_ = &run;
+        plan_.repetitions = static_cast<long>(run.repetitions);
+        plan_.warmup_seconds = run.warmup_seconds;
+        fault_ = run.fault == tenken::Fault::element;
+        describe_binding();
+        for (const BufferPair& pair : pairs_) {
+            if (!pair.needs_gpu()) measure_pair(pair);
+        }
+        std::string why_not;
+        if (any_gpu()) {
+            why_not = find_support();
+            if (why_not.empty()) {
+                // a copy of a few MiB scatters too much to be measured where nothing is compared with it
+                if (std::any_of(pairs_.begin(), pairs_.end(),
+                                [](const BufferPair& pair) { return pair.direct(); }))
+                    compare_with_peer_copy();
+                for (const BufferPair& pair : pairs_) {
+                    if (pair.needs_gpu()) measure_pair(pair);
+                }
+                name_path();
+            }
+        }
+        report();
+        if (!why_not.empty()) throw tenken::Waived(tenken::Waiver::no_device_buffer_mpi, why_not);
+    }
+
+  private:
+    static std::string tests_list() {
+        std::string text;
+        for (const char* name : test_names) text += (text.empty() ? "" : ",") + std::string(name);
+        return text;
+    }
+
+    void parse_lists(const tenken::Arguments& arguments) {
+        tests_ = split(tests_text_ == "all" ? tests_list() : tests_text_);
+        for (const std::string& test : tests_) {
+            const bool known =
+                std::find(std::begin(test_names), std::end(test_names), test) != std::end(test_names);
+            if (!known || std::count(tests_.begin(), tests_.end(), test) > 1) {
+                throw arguments.error("tests", "all, or different ones of " + tests_list());
+            }
+        }
+        if (tests_.empty()) throw arguments.error("tests", "all, or different ones of " + tests_list());
+        const std::string allowed =
+            "a list of host, device, managed and pairs of them such as host-device, no two the same";
+        for (const std::string& word : split(buffers_text_)) {
+            const std::size_t dash = word.find('-');
+            BufferPair pair{};
+            const bool good =
+                parse_kind(word.substr(0, dash), pair.lower) &&
+                parse_kind(dash == std::string::npos ? word : word.substr(dash + 1), pair.upper);
+            const bool twice = std::any_of(pairs_.begin(), pairs_.end(), [&](const BufferPair& other) {
+                return other.lower == pair.lower && other.upper == pair.upper;
+            });
+            if (!good || twice) throw arguments.error("buffers", allowed);
+            if (pair.needs_gpu() && !gpu_) {
+                throw arguments.error("buffers",
+                                      "host in this build, which has no CUDA (TENKEN_CUDA is OFF)");
+            }
+            pairs_.push_back(pair);
+        }
+        if (pairs_.empty()) throw arguments.error("buffers", allowed);
+    }
+
+    bool wanted(const std::string& test) const {
+        return std::find(tests_.begin(), tests_.end(), test) != tests_.end();
+    }
+    bool collectives() const { return wanted("allreduce") || wanted("alltoall") || wanted("bcast"); }
+    bool any_gpu() const {
+        return std::any_of(pairs_.begin(), pairs_.end(),
+                           [](const BufferPair& pair) { return pair.needs_gpu(); });
+    }
+    Kind kind_of(const BufferPair& pair) const {
+        return world_.rank() < world_.size() / 2 ? pair.lower : pair.upper;
+    }
+
+    void require_memory(const tenken::Arguments& arguments) const {
+        const auto ranks = static_cast<std::uint64_t>(world_.local_size());
+        const std::uint64_t maximum = tenken::available_memory_bytes() / 2 / ranks;
+        if (2 * buffer_bytes_ <= maximum) return;
+        throw arguments.error("window-bytes", "what fits with this --max-bytes: asked " +
+                                                  tenken::format_bytes(2 * buffer_bytes_) +
+                                                  " for two buffers a rank, free " +
+                                                  tenken::format_bytes(maximum) + " for each of " +
+                                                  std::to_string(ranks) + " ranks");
+    }
+
+    /// The other ranks' processes are not strangers on the GPU.
+    void know_each_other() {
+        std::vector<int> pids;
+        std::istringstream all(world_.broadcast([&] {
+            std::string text;
+            for (const std::string& pid : world_.gather(std::to_string(getpid()))) text += pid + "\n";
+            return text;
+        }()));
+        for (int pid = 0; all >> pid;) pids.push_back(pid);
+        tenken::set_processes_of_run(pids);
+    }
+
+    void prepare_gpu(const tenken::Arguments& arguments) {
+        gpu_->prepare(arguments, world_.local_rank());
+        const std::uint64_t left = gpu_->description().memory_free_bytes;
+        if (2 * buffer_bytes_ > left / 10 * 9) {
+            throw arguments.error("window-bytes", "what fits with this --max-bytes: asked " +
+                                                      tenken::format_bytes(2 * buffer_bytes_) +
+                                                      " for two buffers, free " + tenken::format_bytes(left) +
+                                                      " on gpu" + std::to_string(gpu_->index()));
+        }
+        gpu_ready_ = true;
+        if (!stay_ && gpu_->description().numa_node) bind_to_numa_node(*gpu_->description().numa_node);
+    }
+
+    void describe_binding() {
+        tenken::Optional<int> gpu;
+        tenken::Optional<int> node;
+        std::string address;
+        if (gpu_ready_) {
+            gpu = gpu_->index();
+            node = gpu_->description().numa_node;
+            address = gpu_->description().pci_bus_id.value_or("");
+        }
+        const Binding binding = find_binding(gpu, node);
+        const std::vector<std::string> lines = world_.gather(binding.text());
+        const std::vector<std::string> far = world_.gather(binding.far());
+        for (std::size_t rank = 0; rank < lines.size(); ++rank) {
+            run_->document.path("rank" + std::to_string(rank), lines[rank]);
+            if (!far[rank].empty()) run_->document.path("far.rank" + std::to_string(rank), far[rank]);
+        }
+        partner_address_ = world_.broadcast(address, static_cast<int>(partner_));
+        same_node_ = world_.nodes()[0] == world_.nodes()[static_cast<std::size_t>(partner_)];
+        if (gpu_ready_ && same_node_ && world_.broadcast(address) == partner_address_) {
+            throw tenken::Waived(tenken::Waiver::needs_two_gpus,
+                                 "ranks 0 and " + std::to_string(partner_) + " have the same GPU");
+        }
+    }
+
+    /// Whether the MPI takes device pointers, the same in all ranks. @return why not, empty when it does
+    std::string find_support() {
+        std::string why_not;
+        std::string without_collectives;
+        world_.alive("trying device pointers in a process apart");
+        if (world_.rank() == 0) {
+            for (Kind kind : {Kind::device, Kind::managed}) {
+                const bool used = std::any_of(pairs_.begin(), pairs_.end(), [&](const BufferPair& pair) {
+                    return pair.lower == kind || pair.upper == kind;
+                });
+                if (!used) continue;
+                const Probe messages = probe("messages", text_of(kind));
+                if (!messages.works && why_not.empty()) why_not = messages.why_not;
+                if (!messages.works || !collectives()) continue;
+                const Probe reductions = probe("collectives", text_of(kind));
+                if (!reductions.works) without_collectives = reductions.why_not;
+            }
+            run_->document.path("mpi_says_cuda", cuda_support());
+            run_->document.path("device_collectives",
+                                without_collectives.empty() ? "yes" : "no: " + without_collectives);
+            if (!why_not.empty()) {
+                why_not += "; " + tenken::mpi::World::library() + " says of CUDA: " + cuda_support();
+            }
+        }
+        world_.alive("measuring");
+        device_collectives_ = world_.broadcast(without_collectives).empty();
+        return world_.broadcast(why_not);
+    }
+
+    /// What the two GPUs do without MPI, in rank 0, while the others wait.
+    void compare_with_peer_copy() {
+        world_.alive("peer copy");
+        if (world_.rank() == 0 && same_node_ && !partner_address_.empty()) {
+            constexpr long repetitions = 100;
+            const std::vector<double> samples =
+                gpu_->peer_copy(partner_address_, std::max<std::size_t>(max_bytes_, 1 << 20), repetitions);
+            if (!samples.empty()) {
+                tenken::Metric metric;
+                metric.name = "peer_copy";
+                metric.subject = tenken::Subject::ranks(world_.size());
+                metric.unit = "GB/s";
+                metric.samples = samples;
+                metric.clock = "device";
+                run_->document.add(metric, gpu_->limit(partner_address_, 1));
+                peer_copy_ = tenken::order_statistics(samples, tenken::Direction::higher).median;
+            }
+        }
+        world_.barrier();
+    }
+
+    std::unique_ptr<Buffer> make_buffer(Kind kind) {
+        return kind == Kind::host ? make_host_buffer(buffer_bytes_) : gpu_->buffer(kind, buffer_bytes_);
+    }
+
+    void measure_pair(const BufferPair& pair) {
+        const Kind kind = kind_of(pair);
+        const std::unique_ptr<Buffer> send = make_buffer(kind);
+        const std::unique_ptr<Buffer> receive = make_buffer(kind);
+        Exchange exchange(world_, plan_, *send, *receive,
+                          pair.needs_gpu() && gpu_ready_ ? gpu_.get() : nullptr);
+        const int partner = static_cast<int>(partner_);
+        for (const char* test : test_names) {
+            if (!wanted(test)) continue;
+            const std::string name = test;
+            const bool collective = name == "allreduce" || name == "alltoall" || name == "bcast";
+            // Without a GPU-aware reduction the MPI would read the buffers by the CPU.
+            if (collective && (!pair.same() || (pair.needs_gpu() && !device_collectives_))) continue;
+            for (std::uint64_t bytes : sizes(collective)) {
+                if (fault_) exchange.spoil_next();
+                fault_ = false;
+                if (name != "latency" && world_.rank() == world_.size() - 1) {
+                    tenken::end_this_rank(injected_fault());
+                }
+                const Outcome outcome = name == "latency"         ? exchange.latency(bytes, partner)
+                                        : name == "bandwidth"     ? exchange.bandwidth(bytes, partner)
+                                        : name == "bidirectional" ? exchange.bidirectional(bytes, partner)
+                                        : name == "message_rate"  ? exchange.message_rate(bytes)
+                                        : name == "allreduce"     ? exchange.allreduce(bytes)
+                                        : name == "alltoall"      ? exchange.alltoall(bytes)
+                                                                  : exchange.broadcast(bytes);
+                if (world_.rank() == 0) add(name, pair, bytes, outcome);
+                plan_.warmup_seconds = std::min(plan_.warmup_seconds, 0.01);
+            }
+        }
+    }
+
+    std::vector<std::uint64_t> sizes(bool collective) const {
+        std::vector<std::uint64_t> list;
+        const std::uint64_t maximum = collective ? std::min(max_collective_bytes_, max_bytes_) : max_bytes_;
+        for (std::uint64_t bytes = min_bytes_; bytes <= maximum;
+             bytes *= static_cast<std::uint64_t>(factor_)) {
+            if (!collective || bytes % sizeof(double) == 0) list.push_back(bytes);
+        }
+        // The largest one asked for is measured whatever the factor.
+        if (!collective && (list.empty() || list.back() != maximum)) list.push_back(maximum);
+        return list;
+    }
+
+    void add(const std::string& name, const BufferPair& pair, std::uint64_t bytes, const Outcome& outcome) {
+        tenken::Metric metric;
+        metric.name = name;
+        metric.subject = tenken::Subject::ranks(world_.size());
+        metric.at = {{"buffers", tenken::Json(pair.text())}, {"bytes", tenken::Json(bytes)}};
+        const double messages = plan_.messages(bytes);
+        const bool both = name == "bidirectional";
+        tenken::Limit limit = tenken::Limit::unknown("the least time of a message is not told");
+        if (name == "bandwidth" || both) {
+            metric.unit = "GB/s";
+            metric.samples = tenken::giga_per_second((both ? 2 : 1) * messages * static_cast<double>(bytes),
+                                                     outcome.seconds);
+            const bool joined = pair.direct() && same_node_;
+            limit = joined ? gpu_->limit(partner_address_, both ? 2 : 1)
+                           : tenken::Limit::unknown("what joins the ranks is not told");
+            if (joined && !both)
+                direct_gbs_ = std::max(
+                    direct_gbs_, tenken::order_statistics(metric.samples, tenken::Direction::higher).median);
+        } else if (name == "message_rate") {
+            metric.unit = "messages/s";
+            for (double seconds : outcome.seconds) {
+                metric.samples.push_back(messages * (world_.size() / 2) / seconds);
+            }
+            limit = tenken::Limit::unknown("the most messages of a network card are not told");
+        } else {
+            metric.unit = "us";
+            metric.direction = tenken::Direction::lower;
+            for (double seconds : outcome.seconds) metric.samples.push_back(seconds * 1e6);
+        }
+        run_->document.add(metric, limit);
+        checks_.push_back(outcome.check);
+        checks_.back().what = pair.text() + " buffers, " + outcome.check.what;
+    }
+
+    /// Says how the bytes of the GPUs went, by what they reached.
+    void name_path() {
+        if (world_.rank() != 0) return;
+        if (!same_node_) {
+            run_->document.path("gpu_path", "between nodes");
+        } else if (peer_copy_ > 0 && direct_gbs_ > 0) {
+            const bool direct = direct_gbs_ >= direct_fraction * peer_copy_;
+            run_->document.path("gpu_path", direct ? "GPUDirect" : "not GPUDirect");
+            run_->document.path("of_peer_copy", direct_gbs_ / peer_copy_);
+        } else {
+            run_->document.path("gpu_path", "not known: no peer copy to compare with");
+        }
+    }
+
+    void report() {
+        tenken::Document& document = run_->document;
+        document.build.backends = {"mpi"};
+        document.build.mpi = tenken::mpi::World::library();
+        document.placement = tenken::find_placement();
+        document.placement.ranks = world_.size();
+        document.placement.nodes = world_.nodes();
+        document.path("nodes", world_.node_count());
+        document.path("partner", static_cast<int>(partner_));
+        for (const tenken::Check& check : checks_) document.add(check);
+        if (gpu_ready_) report_gpus();
+    }
+
+    /// Every GPU of rank 0's node once: the document's devices are those of one node.
+    void report_gpus() {
+        gpu_->describe_build(run_->document.build);
+        std::string why_not;
+        const std::string health = gpu_->health(why_not);
+        const auto devices = world_.gather(gpu_->description().json().dump());
+        const auto healths = world_.gather(health);
+        const auto reasons = world_.gather(why_not);
+        const auto indices = world_.gather(std::to_string(gpu_->index()));
+        if (world_.rank() != 0) return;
+        run_->document.health.available = true;
+        run_->document.health.reason.clear();
+        std::vector<std::string> seen;
+        for (std::size_t rank = 0; rank < devices.size(); ++rank) {
+            const bool again = std::count(seen.begin(), seen.end(), indices[rank]) > 0;
+            if (world_.nodes()[rank] != world_.nodes()[0] || again) continue;
+            seen.push_back(indices[rank]);
+            run_->document.more_devices.push_back(tenken::Json::verbatim(devices[rank]));
+            if (healths[rank].empty()) {
+                run_->document.health.available = false;
+                run_->document.health.reason = reasons[rank];
+            } else {
+                run_->document.health.more_devices.push_back(tenken::Json::verbatim(healths[rank]));
+            }
+        }
+    }
+
+    tenken::mpi::World& world_;
+    std::unique_ptr<RankGpus> gpu_;
+    bool gpu_ready_ = false;
+
+    std::int64_t ranks_ = 0;
+    std::int64_t nodes_ = 0;
+    std::string tests_text_ = "all";
+    std::string buffers_text_ = "host";
+    std::int64_t partner_ = -1;
+    std::uint64_t min_bytes_ = 1;
+    std::uint64_t max_bytes_ = std::uint64_t{4} << 20;
+    std::uint64_t max_collective_bytes_ = std::uint64_t{1} << 20;
+    std::int64_t factor_ = 4;
+    std::int64_t window_ = 64;
+    std::uint64_t window_bytes_ = std::uint64_t{64} << 20;
+    double patience_seconds_ = 120;
+    bool stay_ = false;
+
+    std::vector<std::string> tests_;
+    std::vector<BufferPair> pairs_;
+    Plan plan_;
+    std::size_t buffer_bytes_ = 0;
+    tenken::Run* run_ = nullptr;
+    bool fault_ = false;
+    bool same_node_ = true;
+    bool device_collectives_ = true;
+    std::string partner_address_;
+    double peer_copy_ = 0;
+    double direct_gbs_ = 0;
+    std::vector<tenken::Check> checks_;
+};
+
+}  // namespace
+
+}  // namespace mpi_p2p
+
+int main(int argc, char** argv) {
+    int code = 0;
+    if (mpi_p2p::is_probe(argc, argv, code)) return code;
+    tenken::mpi::World world("mpi_p2p");
+    mpi_p2p::MpiP2p program(world);
+    return tenken::run_program(program, argc, argv, world);
+}

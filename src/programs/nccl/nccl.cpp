@@ -1,0 +1,239 @@
+// Collectives of NCCL between GPUs, of one process or of one MPI rank each: bus bandwidth and time by size.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <sstream>
+
+#include "lib/base/clock.h"
+#include "lib/base/launched.h"
+#include "lib/base/links.h"
+#include "lib/base/placement.h"
+#include "lib/base/program.h"
+#include "lib/cuda/devices.h"
+#include "programs/nccl/ring.h"
+
+namespace nccl {
+
+namespace {
+
+struct Named {
+    const char* name;
+    Operation operation;
+};
+constexpr Named operations[] = {{"all_reduce", Operation::all_reduce},
+                                {"all_gather", Operation::all_gather},
+                                {"sendrecv", Operation::sendrecv}};
+/// A repetition lasts at least so long.
+constexpr double min_seconds = 100e-6;
+
+class NcclProgram : public tenken::Program {
+  public:
+    explicit NcclProgram(tenken::Ranks& ranks) : ranks_(ranks) {}
+
+    std::string name() const override { return "nccl"; }
+    std::string purpose() const override {
+        return "NCCL between GPUs, all of one process or one of each MPI rank: bus bandwidth in GB/s and "
+               "time in "
+               "us of all_reduce, all_gather and sendrecv (a ring).";
+    }
+
+    void options(tenken::Arguments& arguments) override {
+        gpus_.options(arguments, false);
+        arguments.text("operations", asked_, "LIST", "which: all, or some of all_reduce,all_gather,sendrecv");
+        arguments.bytes("min-bytes", min_bytes_, 1024, std::uint64_t{1} << 40, "the smallest size");
+        arguments.bytes("max-bytes", max_bytes_, 1024, std::uint64_t{1} << 40,
+                        "the largest size: of what a GPU sends, of all_gather what it receives");
+        arguments.former_name("least-bytes", "min-bytes");
+        arguments.former_name("most-bytes", "max-bytes");
+        arguments.integer("factor", factor_, 2, 1 << 20, "from one size to the next");
+    }
+
+    void prepare(const tenken::Arguments& arguments) override {
+        choose(arguments);
+        std::string why_not;
+        library_ = Library::open(why_not);
+        if (!library_) throw tenken::Waived(tenken::Waiver::library_missing, why_not);
+        gpus_.prepare(arguments);
+        const bool apart = ranks_.size() > 1;
+        if (apart) {
+            members_ = {static_cast<std::size_t>(ranks_.local_rank()) % gpus_.size()};
+        } else {
+            for (std::size_t i = 0; i < gpus_.size(); ++i) members_.push_back(i);
+        }
+        total_ = apart ? ranks_.size() : static_cast<int>(gpus_.size());
+        if (total_ < 2) {
+            throw tenken::Waived(tenken::Waiver::needs_two_gpus, "1 GPU is selected or here");
+        }
+        for (std::size_t place : members_) {
+            const tenken::DeviceDescription& device = gpus_.list()[place]->description();
+            const std::uint64_t maximum = device.memory_free_bytes / 10 * 9 / 2;
+            if (max_bytes_ <= maximum) continue;
+            throw arguments.error("max-bytes", "at most " + tenken::format_bytes(maximum) + ": asked " +
+                                                   tenken::format_bytes(2 * max_bytes_) +
+                                                   " for two arrays, free " +
+                                                   tenken::format_bytes(device.memory_free_bytes) +
+                                                   " on gpu" + std::to_string(device.index));
+        }
+    }
+
+    void measure(tenken::Run& run) override {
+        know_each_other();
+        UniqueId id{};
+        if (ranks_.rank() == 0) library_->check(library_->get_unique_id(&id), "get_unique_id");
+        const std::string bytes = ranks_.broadcast(std::string(id.bytes, sizeof id.bytes));
+        std::memcpy(id.bytes, bytes.data(), sizeof id.bytes);
+        ranks_.alive("joining NCCL");
+        const int first = ranks_.size() > 1 ? ranks_.rank() : 0;
+        ring_.reset(new Ring(*library_, gpus_, members_, id, first, total_, max_bytes_));
+        const tenken::Limit limit = link_limit();
+        double warmup_seconds = run.warmup_seconds;
+        bool fault = run.fault == tenken::Fault::element;
+        for (const Named& one : operations) {
+            if (!wanted(one.name)) continue;
+            for (std::uint64_t size = min_bytes_; size <= max_bytes_;
+                 size *= static_cast<std::uint64_t>(factor_)) {
+                const std::uint64_t whole = sizeof(double) * static_cast<std::uint64_t>(total_);
+                measure_one(run, one, size / whole * whole, warmup_seconds, fault, limit);
+                warmup_seconds = std::min(warmup_seconds, 0.05);
+                fault = false;
+            }
+        }
+        tenken::Document& document = run.document;
+        document.build.backends = {"nccl"};
+        document.build.libraries.emplace_back("NCCL", library_->version());
+        if (!ranks_.library().empty()) document.build.mpi = ranks_.library();
+        document.placement = tenken::find_placement();
+        document.placement.ranks = ranks_.size();
+        document.placement.nodes = ranks_.nodes();
+        document.path("gpus", total_);
+        const char* const nvls = std::getenv("NCCL_NVLS_ENABLE");
+        document.path("nvlink_multicast", nvls == nullptr            ? "as NCCL chooses"
+                                          : std::string(nvls) == "0" ? "off"
+                                                                     : nvls);
+        gpus_.report(document);
+        ring_.reset();
+    }
+
+  private:
+    void choose(const tenken::Arguments& arguments) {
+        const std::string all = "all_reduce,all_gather,sendrecv";
+        std::istringstream words(asked_ == "all" ? all : asked_);
+        for (std::string word; std::getline(words, word, ',');) {
+            const bool known = std::any_of(std::begin(operations), std::end(operations),
+                                           [&](const Named& one) { return word == one.name; });
+            if (!known || wanted(word))
+                throw arguments.error("operations", "all, or different ones of " + all);
+            wanted_.push_back(word);
+        }
+        if (wanted_.empty()) throw arguments.error("operations", "all, or different ones of " + all);
+    }
+
+    bool wanted(const std::string& name) const {
+        return std::find(wanted_.begin(), wanted_.end(), name) != wanted_.end();
+    }
+
+    void know_each_other() {
+        std::string text;
+        for (const std::string& pid : ranks_.gather(std::to_string(getpid()))) text += pid + "\n";
+        std::istringstream all(ranks_.broadcast(text));
+        std::vector<int> pids;
+        for (int pid = 0; all >> pid;) pids.push_back(pid);
+        tenken::set_processes_of_run(pids);
+    }
+
+    /// What the links of one GPU can send: known where all GPUs are of this process.
+    tenken::Limit link_limit() {
+        if (ranks_.size() > 1) return tenken::Limit::unknown("what joins the GPUs of all ranks is not told");
+        std::string why_not;
+        const std::shared_ptr<const tenken::Nvml> nvml = tenken::Nvml::open(why_not);
+        std::vector<tenken::LinkedGpu> linked;
+        for (const auto& gpu : gpus_.list()) {
+            tenken::LinkedGpu one;
+            one.description = gpu->description();
+            const std::string address = one.description.pci_bus_id.value_or("");
+            const tenken::Nvml::Device device = nvml ? nvml->find(address, why_not) : nullptr;
+            if (device != nullptr) one.links = nvml->links(device);
+            linked.push_back(one);
+        }
+        std::vector<const tenken::LinkedGpu*> others;
+        for (std::size_t i = 1; i < linked.size(); ++i) others.push_back(&linked[i]);
+        return tenken::fan_limit(linked.front(), others);
+    }
+
+    void measure_one(tenken::Run& run, const Named& one, std::uint64_t bytes, double warmup_seconds,
+                     bool fault, const tenken::Limit& limit) {
+        const std::string doing = std::string(one.name) + ", " + tenken::format_bytes(bytes);
+        ranks_.alive(doing);
+        ring_->prepare(one.operation, bytes, 0);
+        ranks_.barrier();
+        // All processes must do the same number of times, so the slowest says when it was enough.
+        double total = 0;
+        double each = 0;
+        for (long times = 1; each == 0 || total < warmup_seconds; times = std::min(2 * times, 64L)) {
+            const double begin = tenken::now_seconds();
+            ring_->run(one.operation, bytes, times);
+            const double seconds = ranks_.largest({tenken::now_seconds() - begin}).front();
+            each = std::max(seconds / static_cast<double>(times), 1e-9);
+            total += seconds;
+        }
+        const long times = std::max(1L, std::min(100L, static_cast<long>(std::ceil(min_seconds / each))));
+        ring_->prepare(one.operation, bytes, 1);
+        ranks_.barrier();
+        std::vector<double> seconds;
+        {
+            std::vector<std::unique_ptr<tenken::cuda::TimedPart>> watched;
+            for (std::size_t place : members_)
+                watched.emplace_back(new tenken::cuda::TimedPart(*gpus_.list()[place]));
+            for (std::int64_t i = 0; i < run.repetitions; ++i) {
+                const double begin = tenken::now_seconds();
+                ring_->run(one.operation, bytes, times);
+                seconds.push_back((tenken::now_seconds() - begin) / static_cast<double>(times));
+                ranks_.alive(doing);
+            }
+        }
+        seconds = ranks_.largest(seconds);
+        if (fault) ring_->flip_bit();
+        tenken::Check check = ring_->compare(one.operation, bytes, 1).check(doing + ", every element, exact");
+        check.error = ranks_.largest({std::isfinite(check.error) ? check.error : 1e300}).front();
+        run.document.add(check);
+
+        tenken::Metric metric;
+        metric.subject = tenken::Subject::ranks(total_);
+        metric.at = {{"bytes", tenken::Json(bytes)}};
+        metric.name = one.name;
+        metric.unit = "GB/s";
+        metric.samples =
+            tenken::giga_per_second(static_cast<double>(bytes) * bus_factor(one.operation, total_), seconds);
+        run.document.add(metric, limit);
+        metric.name += "_time";
+        metric.unit = "us";
+        metric.direction = tenken::Direction::lower;
+        metric.samples.clear();
+        for (double value : seconds) metric.samples.push_back(value * 1e6);
+        run.document.add(metric, tenken::Limit::unknown("the least time of a collective is not told"));
+    }
+
+    tenken::Ranks& ranks_;
+    tenken::cuda::Gpus gpus_;
+    std::string asked_ = "all";
+    std::uint64_t min_bytes_ = std::uint64_t{1} << 10;
+    std::uint64_t max_bytes_ = std::uint64_t{1} << 30;
+    std::int64_t factor_ = 4;
+    std::vector<std::string> wanted_;
+    std::unique_ptr<Library> library_;
+    std::vector<std::size_t> members_;  ///< places in the list of GPUs
+    int total_ = 0;
+    std::unique_ptr<Ring> ring_;
+};
+
+}  // namespace
+
+}  // namespace nccl
+
+int main(int argc, char** argv) {
+    const std::unique_ptr<tenken::Ranks> ranks = tenken::launched_ranks("nccl");
+    nccl::NcclProgram program(*ranks);
+    return tenken::run_program(program, argc, argv, *ranks);
+}

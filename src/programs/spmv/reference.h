@@ -1,0 +1,28 @@
+// What a product must be: every row summed in twice the precision, with the error that its own length allows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/base/verification.h"
+#include "programs/spmv/backend.h"
+
+namespace spmv {
+
+/// y = A x of a problem, to about 2^-100, rounded to double; and by row the largest error that a sum of its
+/// products may have in the problem's precision, in whatever order it is taken.
+class Reference {
+  public:
+    explicit Reference(const Problem& problem);
+
+    /// Every element of y against its own bound; the error is |y - expected| / bound, the tolerance 1.
+    tenken::Check check(const std::vector<double>& y, const std::string& what) const;
+    /// The row whose result is largest.
+    std::size_t largest_row() const;
+
+  private:
+    std::vector<double> y_;
+    std::vector<double> bound_;
+};
+
+}  // namespace spmv

@@ -1,0 +1,153 @@
+// STREAM in OpenACC: on the device that the OpenACC runtime has chosen, or on the host where it has none.
+#include <openacc.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "lib/base/host.h"
+#include "lib/base/host_array.h"
+#include "lib/base/placement.h"
+#include "programs/stream/backend.h"
+
+namespace stream {
+
+namespace {
+
+bool on_host() {
+    const acc_device_t type = acc_get_device_type();
+    return type == acc_device_host || acc_get_num_devices(type) == 0;
+}
+
+/// Calls part(begin, end) with all elements for a device. On the host, where gcc runs a region in the one
+/// thread that meets it, with its share in every OpenMP thread: else all but one core would stand idle.
+template <typename Part>
+void in_parts(std::size_t elements, const Part& part) {
+    if (on_host()) {
+        tenken::in_shares(elements, part);
+    } else {
+        part(std::size_t{0}, elements);
+    }
+}
+
+class OpenAccBackend : public HostTimedBackend {
+  public:
+    ~OpenAccBackend() override {
+        for (tenken::HostArray& array : arrays_) acc_delete(array.data(), array.bytes());
+    }
+
+    Capacity capacity() const override {
+        Capacity capacity;
+        // OpenACC tells no cache size of a device; 1 GiB is far above any.
+        if (on_host()) capacity.cache_bytes = tenken::describe_host().last_level_cache_bytes;
+        capacity.min_default_bytes = on_host() ? std::uint64_t{64} << 20 : std::uint64_t{1} << 30;
+        capacity.free_bytes = tenken::available_memory_bytes();  // the host holds a copy of each array
+        return capacity;
+    }
+
+    tenken::Subject subject() const override {
+        return on_host() ? tenken::Subject::host()
+                         : tenken::Subject::gpu(acc_get_device_num(acc_get_device_type()));
+    }
+
+    tenken::Limit limit(Kernel) const override {
+        return tenken::Limit::unknown("OpenACC does not tell the memory clock");
+    }
+
+    void allocate(std::size_t elements) override {
+        for (std::size_t i = 0; i < 3; ++i) arrays_.emplace_back(elements);
+        double* a = at(Array::a).data();
+        double* b = at(Array::b).data();
+        double* c = at(Array::c).data();
+#pragma acc enter data create(a[0 : elements], b[0 : elements], c[0 : elements])
+        in_parts(elements, [=](std::size_t begin, std::size_t end) {
+#pragma acc parallel loop present(a[0 : elements], b[0 : elements], c[0 : elements])
+            for (std::size_t i = begin; i < end; ++i) {
+                a[i] =
+                    1.0 + static_cast<double>(i % period) / 1024.0;  // start(i), spelled out for the device
+                b[i] = 0;
+                c[i] = 0;
+            }
+        });
+    }
+
+    const double* read(Array array, std::size_t first, std::size_t count, double*) override {
+        double* data = at(array).data();
+        (void)count;  // used by OpenACC only
+#pragma acc update self(data[first : count])
+        return data + first;
+    }
+
+    void write(Array array, std::size_t index, double value) override {
+        double* data = at(array).data();
+        data[index] = value;
+#pragma acc update device(data[index : 1])
+    }
+
+    void describe(tenken::Document& document) const override {
+        for (const tenken::HostArray& array : arrays_) {
+            if (!on_host()) break;
+            for (int node : tenken::numa_nodes_of(array.data(), array.bytes())) {
+                document.placement.numa_nodes_of_memory.insert(node);
+            }
+        }
+        document.path("openacc_device", on_host() ? "host" : "device");
+    }
+
+  protected:
+    double run(Kernel kernel, double scalar) override {
+        double* const a = at(Array::a).data();
+        double* const b = at(Array::b).data();
+        double* const c = at(Array::c).data();
+        const std::size_t n = at(Array::a).size();
+        double sum = 0;
+        in_parts(n, [&](std::size_t begin, std::size_t end) {
+            const double mine = part(kernel, scalar, a, b, c, n, begin, end);
+#pragma omp atomic
+            sum += mine;
+        });
+        return sum;
+    }
+
+  private:
+    /// One kernel over [begin, end) of arrays of n; returns the dot product of that part, 0 for the other
+    /// kernels.
+    static double part(Kernel kernel, double scalar, double* a, double* b, double* c, std::size_t n,
+                       std::size_t begin, std::size_t end) {
+        double sum = 0;
+        switch (kernel) {
+            case Kernel::copy:
+#pragma acc parallel loop present(a[0 : n], c[0 : n])
+                for (std::size_t i = begin; i < end; ++i) c[i] = a[i];
+                break;
+            case Kernel::scale:
+#pragma acc parallel loop present(b[0 : n], c[0 : n])
+                for (std::size_t i = begin; i < end; ++i) b[i] = scalar * c[i];
+                break;
+            case Kernel::add:
+#pragma acc parallel loop present(a[0 : n], b[0 : n], c[0 : n])
+                for (std::size_t i = begin; i < end; ++i) c[i] = a[i] + b[i];
+                break;
+            case Kernel::triad:
+#pragma acc parallel loop present(a[0 : n], b[0 : n], c[0 : n])
+                for (std::size_t i = begin; i < end; ++i) a[i] = b[i] + scalar * c[i];
+                break;
+            case Kernel::dot:
+#pragma acc parallel loop present(a[0 : n], b[0 : n]) reduction(+ : sum)
+                for (std::size_t i = begin; i < end; ++i) sum += a[i] * b[i];
+                break;
+        }
+        return sum;
+    }
+
+    tenken::HostArray& at(Array array) { return arrays_[static_cast<std::size_t>(array)]; }
+
+    std::vector<tenken::HostArray> arrays_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_openacc_backend() {
+    return std::unique_ptr<Backend>(new OpenAccBackend);
+}
+
+}  // namespace stream

@@ -1,0 +1,288 @@
+// STREAM: sustainable memory bandwidth by copy, scale, add, triad and dot.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/base/energy_pass.h"
+#include "lib/base/parallel_for_devices.h"
+#include "lib/base/program.h"
+#include "programs/stream/backend.h"
+
+namespace stream {
+
+namespace {
+
+struct KernelFacts {
+    const char* name;
+    double arrays;  ///< moved per repetition as STREAM counts: each operand once, no write allocate
+};
+constexpr KernelFacts facts[kernel_count] = {{"copy", 2}, {"scale", 2}, {"add", 3}, {"triad", 3}, {"dot", 2}};
+
+/// With s = scalar a cycle turns a into (2 s + s^2) a. This s makes that 1 - 2^-10: every cycle leaves a
+/// trace far above the tolerance, so none can be skipped unseen, and 700000 of them still do not underflow.
+const double scalar = std::sqrt(2.0 - 1.0 / 1024.0) - 1.0;
+
+/// What the arrays hold after some cycles, as factors of the start values: the same recurrence on one
+/// element.
+struct Expected {
+    double a = 1;
+    double b = 0;
+    double c = 0;
+
+    void cycle() {
+        c = a;
+        b = scalar * c;
+        c = a + b;
+        a = b + scalar * c;
+    }
+};
+
+/// The sum of start(i)^2 over all elements, from whole periods and the rest.
+double sum_of_squares(std::size_t elements) {
+    double whole = 0;
+    double rest = 0;
+    for (std::size_t i = 0; i < period; ++i) {
+        whole += start(i) * start(i);  // exact: multiples of 2^-20 below 2^12
+        if (i < elements % period) rest += start(i) * start(i);
+    }
+    return whole * static_cast<double>(elements / period) + rest;
+}
+
+/// What was measured on one place.
+struct Outcome {
+    long warm = 0;
+    std::vector<Cycle> cycles;
+    tenken::Optional<std::vector<double>> memcpy_seconds;
+    std::vector<tenken::Check> checks;
+    tenken::Optional<tenken::EnergyFound> energy;  ///< of whole cycles
+};
+
+class Stream : public tenken::Program {
+  public:
+    Stream() : families_(families()), backend_name_(families_.front()->name()) {}
+
+    std::string name() const override { return "stream"; }
+    std::string purpose() const override {
+        return "Memory bandwidth by copy (c = a), scale (b = s c), add (c = a + b), triad (a = b + s c) and "
+               "dot (a . b) in double precision, in GB/s (10^9 bytes), counted as STREAM counts.";
+    }
+
+    void options(tenken::Arguments& arguments) override {
+        arguments.choice("backend", backend_name_, names(), "what runs the kernels");
+        arguments.bytes(
+            "array-bytes", array_bytes_, 8, std::uint64_t{1} << 50,
+            "bytes of each of the three arrays, rounded down to whole elements of 8; at least 4 x "
+            "the last-level cache, and the three together at most 9/10 of the free memory",
+            "host: the larger of 4 x the last-level cache and 64 MiB; GPU: of 20 x the L2 and 1 GiB");
+        arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
+                       "how long the pass for energy is at least, 2 for a figure; 0: none");
+        for (const std::unique_ptr<Family>& family : families_) family->options(arguments);
+    }
+
+    void prepare(const tenken::Arguments& arguments) override {
+        for (const std::unique_ptr<Family>& family : families_) {
+            if (family->name() == backend_name_) family_ = family.get();
+        }
+        places_ = family_->places(arguments);
+        if (!arguments.given("array-bytes")) {
+            array_bytes_ = 0;
+            for (const std::unique_ptr<Backend>& place : places_) {
+                const Capacity capacity = place->capacity();
+                const std::uint64_t cache = capacity.cache_bytes.value_or(0);
+                // Where the cache is not known, an array that is above all but the largest.
+                const std::uint64_t one =
+                    cache > 0 ? capacity.default_caches * cache : std::uint64_t{512} << 20;
+                array_bytes_ = std::max({array_bytes_, one, capacity.min_default_bytes});
+            }
+        }
+        for (const std::unique_ptr<Backend>& place : places_) require_fit(arguments, *place);
+        elements_ = array_bytes_ / sizeof(double);
+        array_bytes_ = elements_ * sizeof(double);
+    }
+
+    void measure(tenken::Run& run) override {
+        std::vector<Outcome> outcomes(places_.size());
+        tenken::parallel_for_devices(
+            static_cast<int>(places_.size()), family_->at_once(), [&](tenken::DeviceWorker& worker) {
+                const auto i = static_cast<std::size_t>(worker.index());
+                const bool last = i + 1 == places_.size();  // a fault there is seen only if all are looked at
+                measure_place(*places_[i], worker, run, last ? run.fault : tenken::Fault::none, outcomes[i]);
+            });
+
+        tenken::Document& document = run.document;
+        document.build.backends = names();
+        document.placement = tenken::find_placement();
+        document.path("backend", backend_name_);
+        family_->describe(document);
+        for (std::size_t i = 0; i < places_.size(); ++i) {
+            places_[i]->describe(document);
+            report_place(*places_[i], outcomes[i], document);
+        }
+        for (const Outcome& outcome : outcomes) {
+            for (const tenken::Check& check : outcome.checks) document.add(check);
+        }
+    }
+
+  private:
+    std::vector<std::string> names() const {
+        std::vector<std::string> list;
+        for (const std::unique_ptr<Family>& family : families_) list.push_back(family->name());
+        return list;
+    }
+
+    void require_fit(const tenken::Arguments& arguments, const Backend& place) const {
+        const Capacity capacity = place.capacity();
+        const std::uint64_t cache = capacity.cache_bytes.value_or(0);
+        const std::uint64_t maximum = capacity.free_bytes / 10 * 9 / 3;
+        if (array_bytes_ < 4 * cache) {
+            throw arguments.error("array-bytes", "at least " + tenken::format_bytes(4 * cache) +
+                                                     ", 4 x the last-level cache of " +
+                                                     tenken::format_bytes(cache));
+        }
+        if (array_bytes_ > maximum) {
+            const std::string total = tenken::format_bytes(3 * array_bytes_);
+            throw arguments.error("array-bytes", "at most " + tenken::format_bytes(maximum) +
+                                                     " each: asked " + total + " for three arrays, free " +
+                                                     tenken::format_bytes(capacity.free_bytes) + on(place));
+        }
+    }
+
+    /// " on gpu1": nothing for the host, which needs no telling.
+    static std::string on(const Backend& place) {
+        const std::string text = place.subject().text();
+        return text == "host" ? "" : " on " + text;
+    }
+
+    void measure_place(Backend& place, tenken::DeviceWorker& worker, const tenken::Run& run,
+                       tenken::Fault fault, Outcome& outcome) const {
+        place.allocate(elements_);
+        worker.synchronize();
+        outcome.warm = tenken::warm_up(run.warmup_seconds, [&] { place.cycle(scalar); });
+        outcome.cycles.resize(static_cast<std::size_t>(run.repetitions));
+        worker.synchronize();
+        place.begin_timed();
+        for (Cycle& cycle : outcome.cycles) cycle = place.cycle(scalar);
+        place.end_timed();
+        worker.synchronize();
+        verify(place, fault, outcome);
+        worker.synchronize();
+        place.begin_timed();
+        outcome.memcpy_seconds = place.memcpy_seconds(static_cast<long>(run.repetitions));
+        place.end_timed();
+        if (outcome.memcpy_seconds) {
+            const Expected expected = expected_after(outcome.warm + static_cast<long>(run.repetitions));
+            outcome.checks.push_back(
+                place.compare(Array::c, elements_, expected.a, tolerance(outcome))
+                    .check("array c after memcpy, every element, relative error" + on(place)));
+        }
+        worker.synchronize();
+        if (energy_seconds_ == 0 || place.energy() == nullptr) return;
+        tenken::EnergyPass pass = cycle_pass();
+        pass.run = [&] {
+            const double begin = tenken::now_seconds();
+            place.cycle(scalar);
+            return tenken::now_seconds() - begin;
+        };
+        tenken::Ranks nobody;
+        outcome.energy = tenken::measure_energy(*place.energy(), nobody, energy_seconds_, pass);
+    }
+
+    /// All five kernels, bytes counted as STREAM counts.
+    tenken::EnergyPass cycle_pass() const {
+        tenken::EnergyPass pass;
+        for (const KernelFacts& kernel : facts)
+            pass.amount += kernel.arrays * static_cast<double>(array_bytes_);
+        pass.per_watt_unit = "GB/s/W";
+        pass.solves = false;
+        return pass;
+    }
+
+    void report_place(const Backend& place, const Outcome& outcome, tenken::Document& document) const {
+        const std::string where = place.subject().text();
+        tenken::Metric metric;
+        metric.subject = place.subject();
+        metric.unit = "GB/s";
+        metric.clock = place.clock();
+        for (std::size_t k = 0; k < kernel_count; ++k) {
+            std::vector<double> seconds;
+            std::vector<double> host_seconds;
+            for (const Cycle& cycle : outcome.cycles) {
+                seconds.push_back(cycle.seconds[k]);
+                if (cycle.host_seconds) host_seconds.push_back((*cycle.host_seconds)[k]);
+            }
+            const double bytes = facts[k].arrays * static_cast<double>(array_bytes_);
+            metric.name = facts[k].name;
+            metric.samples = tenken::giga_per_second(bytes, seconds);
+            document.add(metric, place.limit(static_cast<Kernel>(k)));
+            if (host_seconds.empty()) continue;
+            const auto by_host = tenken::order_statistics(tenken::giga_per_second(bytes, host_seconds),
+                                                          tenken::Direction::higher);
+            document.path("host_clock_gbs." + std::string(facts[k].name) + "." + where, by_host.median);
+        }
+        if (outcome.energy) {
+            tenken::Metric made;
+            made.subject = place.subject();
+            tenken::Ranks nobody;
+            tenken::add_energy(document, nobody, cycle_pass(), *outcome.energy, made);
+        }
+        if (!outcome.memcpy_seconds) return;
+        metric.name = "memcpy";
+        metric.samples =
+            tenken::giga_per_second(2.0 * static_cast<double>(array_bytes_), *outcome.memcpy_seconds);
+        document.add(metric, place.limit(Kernel::copy));
+    }
+
+    /// Per cycle and side at most three roundings of epsilon / 2 (fewer where multiply and add are fused).
+    static double tolerance(const Outcome& outcome) {
+        const double cycles = static_cast<double>(outcome.warm) + static_cast<double>(outcome.cycles.size());
+        return 4 * std::numeric_limits<double>::epsilon() * (cycles + 1);
+    }
+
+    static Expected expected_after(long cycles) {
+        Expected expected;
+        for (long i = 0; i < cycles; ++i) expected.cycle();
+        return expected;
+    }
+
+    void verify(Backend& place, tenken::Fault fault, Outcome& outcome) const {
+        if (fault == tenken::Fault::element) {
+            double scratch = 0;
+            const std::size_t victim = elements_ / 2;
+            place.write(Array::a, victim,
+                        tenken::with_flipped_bit(*place.read(Array::a, victim, 1, &scratch)));
+        }
+        const double limit = tolerance(outcome);
+        Expected expected = expected_after(outcome.warm);
+        // n additions one after the other lose at most n epsilon / 2 of a sum of positive terms.
+        const double dot_tolerance =
+            2 * limit + std::numeric_limits<double>::epsilon() * static_cast<double>(elements_);
+        const double squares = sum_of_squares(elements_);
+        tenken::ErrorScan dots(dot_tolerance);
+        for (std::size_t i = 0; i < outcome.cycles.size(); ++i) {
+            expected.cycle();
+            dots.compare(i, outcome.cycles[i].dot, expected.a * expected.b * squares);
+        }
+        const std::string what = ", every element, relative error" + on(place);
+        outcome.checks = {place.compare(Array::a, elements_, expected.a, limit).check("array a" + what),
+                          place.compare(Array::b, elements_, expected.b, limit).check("array b" + what),
+                          place.compare(Array::c, elements_, expected.c, limit).check("array c" + what),
+                          dots.check("dot of every timed repetition, relative error" + on(place))};
+    }
+
+    std::vector<std::unique_ptr<Family>> families_;
+    std::string backend_name_;
+    std::uint64_t array_bytes_ = 0;
+    double energy_seconds_ = 0;
+    std::size_t elements_ = 0;
+    Family* family_ = nullptr;
+    std::vector<std::unique_ptr<Backend>> places_;
+};
+
+}  // namespace
+
+}  // namespace stream
+
+int main(int argc, char** argv) {
+    stream::Stream program;
+    return tenken::run_program(program, argc, argv);
+}

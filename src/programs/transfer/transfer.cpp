@@ -1,0 +1,180 @@
+// Transfers between host and device memory: host to device, device to host, both at once, within the device;
+// by copy engines and by kernels; from pinned, pageable, write-combined and managed memory; by size.
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "lib/base/clock.h"
+#include "lib/base/copy_values.h"
+#include "lib/base/host.h"
+#include "lib/base/placement.h"
+#include "programs/transfer/transfers.h"
+
+namespace transfer {
+
+#ifndef TENKEN_HAVE_CUDA
+std::unique_ptr<GpuTransfers> make_gpu_transfers() {
+    return nullptr;
+}
+#endif
+
+namespace {
+
+/// In the order measured; a word of --kinds. Each gives the metrics that begin with it or, for a direction,
+/// stand in metrics.yaml under it.
+const std::vector<std::string>& kinds() {
+    static const std::vector<std::string> list = {"pinned",   "both",    "dtod", "sm",      "write_combined",
+                                                  "pageable", "managed", "numa", "latency", "sweep"};
+    return list;
+}
+
+class Transfer : public tenken::Program {
+  public:
+    Transfer() : gpu_(make_gpu_transfers()) {}
+
+    std::string name() const override { return "transfer"; }
+    std::string purpose() const override {
+        return "Transfers between host and device memory in GB/s (10^9 bytes, each byte once) by cudaMemcpy "
+               "and by "
+               "kernels, from every kind of host memory, and their latency in us.";
+    }
+
+    void options(tenken::Arguments& arguments) override {
+        std::vector<std::string> backends = {"host"};
+        if (gpu_) backends.push_back("cuda");
+        arguments.choice(
+            "backend", backend_, backends,
+            "host: memcpy within host memory by one thread, by size; cuda: with every GPU in turn");
+        arguments.bytes(
+            "bytes", bytes_, 4096, std::uint64_t{1} << 50,
+            "bytes of one array of a series, rounded down to whole elements of 8; what is slow (kernels "
+            "over the link, pageable, managed) takes a quarter of it, and a fifth of the repetitions");
+        arguments.bytes("sweep-max-bytes", sweep_max_, 1024, std::uint64_t{1} << 50,
+                        "the largest size of the sweep, which begins at 1 KiB and goes on by factors of 4");
+        arguments.former_name("sweep-most-bytes", "sweep-max-bytes");
+        arguments.integer("trials", trials_, 1, 1000,
+                          "how often the series from and to pinned memory are done anew, arrays included");
+        arguments.text("kinds", asked_, "LIST",
+                       "which kinds: all, or some of " + joined(kinds()) + " (host back end: sweep alone)");
+        if (!gpu_) return;
+        arguments.heading("back end cuda");
+        gpu_->options(arguments);
+    }
+
+    void prepare(const tenken::Arguments& arguments) override {
+        const std::vector<std::string> allowed = on_host() ? std::vector<std::string>{"sweep"} : kinds();
+        std::istringstream words(asked_ == "all" ? joined(allowed) : asked_);
+        std::string word;
+        bool good = true;
+        while (std::getline(words, word, ',')) {
+            good = good && std::find(allowed.begin(), allowed.end(), word) != allowed.end() &&
+                   std::find(chosen_.begin(), chosen_.end(), word) == chosen_.end();
+            chosen_.push_back(word);
+        }
+        if (!good || chosen_.empty()) {
+            throw arguments.error(
+                "kinds", "all, or different ones of " + joined(allowed) + " with --backend " + backend_);
+        }
+        plan_.elements = bytes_ / sizeof(double);
+        bytes_ = plan_.elements * sizeof(double);
+        plan_.maximum = sweep_max_ / sizeof(double);
+        plan_.trials = static_cast<long>(trials_);
+        const std::uint64_t available = tenken::available_memory_bytes();
+        const std::uint64_t maximum = available / 10 * 9 / 2;
+        if (std::max(bytes_, sweep_max_) > maximum) {
+            const bool series = bytes_ >= sweep_max_;
+            throw arguments.error(series ? "bytes" : "sweep-max-bytes",
+                                  "at most " + tenken::format_bytes(maximum) + ": asked " +
+                                      tenken::format_bytes(2 * std::max(bytes_, sweep_max_)) +
+                                      " for two arrays, free " + tenken::format_bytes(available) +
+                                      " on the host");
+        }
+        if (on_host()) return;
+        gpu_->prepare(arguments);
+        gpu_->require_fit(arguments, plan_);
+    }
+
+    void measure(tenken::Run& run) override {
+        plan_.repetitions = static_cast<long>(run.repetitions);
+        plan_.warmup_seconds = run.warmup_seconds;
+        tenken::Document& document = run.document;
+        document.build.backends = {"host"};
+        if (gpu_) document.build.backends.push_back("cuda");
+        document.path("backend", backend_);
+        for (std::size_t i = 0; i < chosen_.size(); ++i) {
+            plan_.fault = i == 0 ? run.fault : tenken::Fault::none;
+            const std::vector<Series> all =
+                on_host() ? host_sweep() : gpu_->measure(chosen_[i], plan_, document);
+            for (const Series& series : all) {
+                document.add(series.metric, series.limit);
+                for (const tenken::Check& check : series.checks) document.add(check);
+            }
+        }
+        document.placement = tenken::find_placement();
+        if (!on_host()) gpu_->describe(document);
+    }
+
+  private:
+    bool on_host() const { return backend_ == "host"; }
+
+    static std::string joined(const std::vector<std::string>& words) {
+        std::string text;
+        for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+        return text;
+    }
+
+    /// memcpy() by one thread: what a driver does to stage pageable memory.
+    std::vector<Series> host_sweep() const {
+        std::vector<Series> all;
+        for (std::size_t n = 1024 / sizeof(double); n <= plan_.maximum; n *= 4) {
+            const tenken::Buffer from = tenken::allocate_pageable(n);
+            const tenken::Buffer to = tenken::allocate_pageable(n);
+            tenken::fill_on_host(from.get(), n, 1);
+            tenken::fill_on_host(to.get(), n, 0);
+            // Many small copies in one sample: a clock cannot see one.
+            const long inner = static_cast<long>(std::max<std::size_t>(1, (std::size_t{1} << 17) / n));
+            const auto copy = [&] {
+                for (long i = 0; i < inner; ++i) {
+                    std::memcpy(to.get(), from.get(), n * sizeof(double));
+                    asm volatile("" : : "r"(to.get()) : "memory");  // each of them is wanted
+                }
+            };
+            Series series;
+            series.metric.name = "host_sweep";
+            series.metric.unit = "GB/s";
+            series.metric.at = {{"bytes", tenken::Json(static_cast<std::uint64_t>(n * sizeof(double)))}};
+            tenken::warm_up(0, copy);
+            tenken::fill_on_host(from.get(), n, 2);
+            const std::vector<double> seconds = tenken::time_each(plan_.repetitions, copy);
+            const double moved = static_cast<double>(inner) * static_cast<double>(n * sizeof(double));
+            series.metric.samples = tenken::giga_per_second(moved, seconds);
+            series.limit = tenken::Limit::unknown("small sizes stay within the caches");
+            if (plan_.fault == tenken::Fault::element && all.empty()) {
+                to.get()[n / 2] = tenken::with_flipped_bit(to.get()[n / 2]);
+            }
+            series.checks.push_back(
+                tenken::compare_on_host(to.get(), n, 2)
+                    .check("memcpy of " + std::to_string(n * sizeof(double)) + " B, every element, exact"));
+            all.push_back(series);
+        }
+        return all;
+    }
+
+    std::unique_ptr<GpuTransfers> gpu_;
+    std::string backend_ = "host";
+    std::uint64_t bytes_ = 1000000000;
+    std::uint64_t sweep_max_ = std::uint64_t{64} << 20;
+    std::int64_t trials_ = 1;
+    std::string asked_ = "all";
+    std::vector<std::string> chosen_;
+    Plan plan_;
+};
+
+}  // namespace
+
+}  // namespace transfer
+
+int main(int argc, char** argv) {
+    transfer::Transfer program;
+    return tenken::run_program(program, argc, argv);
+}

@@ -1,0 +1,130 @@
+"""The archive: every run's record with its document and samples, append-only.
+
+A record is one JSON file, `<archive>/<system>/<partition>/<date>/<check>/<time>-<session>-<random>.json`. It is
+written beside its final name, synced and renamed, so a kill, a full disk or two runs at once can lose at most the
+record being written and damage none. Names that begin with `.tmp-` are such leftovers and are never read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tenken.errors import ArchiveError, RecordError
+from tenken.model.record import Record, parse
+
+SESSIONS = ".sessions"
+_TEMPORARY = ".tmp-"
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A file in the archive that is no record, and why."""
+
+    path: Path
+    reason: str
+
+
+def new_session() -> str:
+    """A name for one run of the suite: UTC time and a random part, so that two runs at once differ."""
+    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+
+
+def safe_name(text: str) -> str:
+    """`text` as a file name: letters, digits and ._=+- stay, runs of anything else become one underscore."""
+    return re.sub(r"[^A-Za-z0-9._=+-]+", "_", text).strip("_.")[:120] or "unnamed"
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write `path` so that it is there whole or not at all. Raises ArchiveError, and leaves nothing behind."""
+    temporary = path.parent / f"{_TEMPORARY}{path.name[:80]}.{os.getpid()}.{secrets.token_hex(4)}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.rename(temporary, path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise ArchiveError(f"{path.parent}: cannot write to the archive: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write(record: Record, archive: Path) -> Path:
+    """Archive one record and return its path. Raises ArchiveError naming the folder when it cannot be written."""
+    time = datetime.fromisoformat(record.time.replace("Z", "+00:00"))
+    folder = archive.joinpath(
+        safe_name(record.system), safe_name(record.partition), f"{time:%Y-%m-%d}", safe_name(record.check)
+    )
+    path = folder / f"{time:%H%M%S}-{safe_name(record.session)}-{secrets.token_hex(4)}.json"
+    write_file(path, record.text())
+    return path
+
+
+def check_writable(archive: Path) -> None:
+    """Raise ArchiveError unless a small file can be written and renamed in `archive`: asked before a run starts."""
+    probe = archive / SESSIONS / f".probe-{secrets.token_hex(4)}"
+    try:
+        write_file(probe, "x" * 65536)
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Record:
+    """One record. Raises ArchiveError saying what is wrong with the file."""
+    try:
+        return parse(path.read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArchiveError(f"{path}: {' '.join(str(error).split())}") from error
+    except RecordError as error:
+        raise ArchiveError(f"{path}: {error}") from None
+
+
+def paths(archive: Path, system: str | None = None) -> Iterator[Path]:
+    """Paths of all records, oldest date first within a partition; temporary files and the sessions are left out."""
+    for path in sorted(archive.glob(f"{safe_name(system) if system else '*'}/*/*/*/*.json")):
+        if not path.name.startswith(".") and SESSIONS not in path.parts:
+            yield path
+
+
+def records(
+    archive: Path, session: str | None = None, system: str | None = None, damaged: list[Damaged] | None = None
+) -> Iterator[Record]:
+    """All records, of one session or system if asked. Files that are none are appended to `damaged` and skipped."""
+    part = f"-{safe_name(session)}-" if session else ""
+    for path in paths(archive, system):
+        if part not in path.name:
+            continue
+        try:
+            record = read(path)
+        except ArchiveError as error:
+            if damaged is not None:
+                damaged.append(Damaged(path, str(error)))
+            continue
+        if session is None or record.session == session:
+            yield record
+
+
+def session_folder(archive: Path, session: str) -> Path:
+    """Where a session keeps its plan and ReFrame's run report."""
+    return archive / SESSIONS / safe_name(session)
+
+
+def last_session(archive: Path) -> str | None:
+    """The session that began last, None when there is none. Sessions are named by their time."""
+    names = {p.name for p in (archive / SESSIONS).glob("*") if p.is_dir()}
+    return max(names, default=None)

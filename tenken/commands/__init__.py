@@ -1,0 +1,1 @@
+"""Commands that bring several parts together; each part registers its own besides."""

@@ -1,0 +1,61 @@
+"""`tenken gate`: verdicts from history. Exit status 0 nothing got worse, 1 a regression, 3 incomplete or invalid."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from tenken.history.gate import judge
+from tenken.history.ingest import NoArchive, add_archive
+from tenken.history.store import StoreError
+from tenken.paths import ROOT
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `gate` to the `tenken` command."""
+    parser = subparsers.add_parser(
+        "gate",
+        help="say what got worse since the nights before, and why",
+        description="Brings the archive into the store, judges every series against its own history, and writes "
+        "findings.json, junit.xml, summary.md, tenken.prom and nightly.html. Exit status: 0 nothing got worse, "
+        "1 a regression that nobody has acknowledged, 3 incomplete or invalid.",
+    )
+    add_archive(parser)
+    parser.add_argument("--system", help="judge this system only (default: all that have history)")
+    parser.add_argument(
+        "--night", type=date.fromisoformat, metavar="DATE", help="judge as of that night (default: last)"
+    )
+    parser.add_argument(
+        "--max-age", type=int, default=2, metavar="DAYS",
+        help="a last night older than this is incomplete (default: 2; 0: any age; no effect with --night)",
+    )  # fmt: skip
+    parser.add_argument("--no-ingest", action="store_true", help="judge what is in the store already")
+    parser.add_argument(
+        "--acknowledged", type=Path, metavar="FILE", help="accepted shifts (default: reports/acknowledged.yaml)"
+    )
+    parser.add_argument("--output", type=Path, metavar="DIR", help="where to write (default: output/gate)")
+    parser.add_argument("--absolute-floor", type=float, default=0.0, metavar="X", help=argparse.SUPPRESS)
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `tenken gate`; returns its exit status. What keeps it from judging is 3, never 0."""
+    from tenken.report import notices  # it draws, and takes its time to load
+
+    try:
+        gate = judge(arguments)
+    except (NoArchive, StoreError) as error:
+        print(f"tenken gate: INCOMPLETE: {error}", file=sys.stderr)
+        return 3
+    target = arguments.output or ROOT / "output" / "gate"
+    print(notices.text(gate))
+    try:
+        notices.write_all(gate, target)
+        print(f"\nPage: {target / 'nightly.html'}")
+    except OSError as error:
+        print(f"tenken gate: cannot write to {target}: {error.strerror}", file=sys.stderr)
+        return gate.exit_code or 3
+    return gate.exit_code

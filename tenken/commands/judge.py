@@ -1,0 +1,148 @@
+"""`tenken judge FILE...`: archived records or bare results judged anew, without ReFrame and without a GPU."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from tenken.errors import RecordError, ResultError, TenkenError
+from tenken.judge import anew, judging
+from tenken.machines import loader
+from tenken.machines.errors import SystemFileError, UnknownSystemError
+from tenken.machines.facts import facts
+from tenken.model import record as records
+from tenken.model import result as results
+from tenken.model.judgement import Judgement
+from tenken.model.machine import Machine
+from tenken.model.record import Record
+from tenken.model.verdicts import EXIT_CODES, worst
+from tenken.reframe import joblines
+
+JOB_KEYS = ("state", "exit_code", "nodes", "output")
+
+
+class JudgeError(TenkenError):
+    """A command line that cannot be followed: one line that says what is allowed."""
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `judge` to the `tenken` command."""
+    parser = subparsers.add_parser(
+        "judge",
+        help="judge archived records or bare results anew",
+        description="Judges each FILE (a record of the archive, or a result that a program wrote) as the suite would. "
+        "Exit status, the worst of all files: 0 PASS, 1 FAIL, 2 usage, 3 INVALID, 4 WAIVED, 5 RECORDED. A bare result "
+        "has no request, and is at most RECORDED.",
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument(
+        "--system",
+        metavar="NAME[:PARTITION[+ENVIRON]]",
+        help="the machine (default: the record's own; a bare result is held against no machine)",
+    )
+    parser.add_argument("--check", metavar="NAME", help="the check whose result this is, where the file does not say")
+    parser.add_argument(
+        "--job",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"what the file does not say of its job: {', '.join(JOB_KEYS)} (nodes with commas; output is a file)",
+    )
+    parser.add_argument("--json", action="store_true", help="the judgements as JSON, one object a file")
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The exit status of the worst verdict."""
+    said = _job(arguments.job)
+    found = []
+    for file in arguments.files:
+        judgement = judge_file(file, arguments.system, said, arguments.check)
+        found.append(judgement.verdict)
+        if arguments.json:
+            print(json.dumps({"file": str(file), **judgement.as_json()}))
+        else:
+            print("\n".join(_lines(file, judgement)))
+    return EXIT_CODES[worst(found)]
+
+
+def _lines(file: Path, judgement: Judgement) -> list[str]:
+    held = sum(j.criterion is not None for j in judgement.judged.values())
+    values = f" ({held} of {len(judgement.judged)} values had a criterion)" if judgement.judged else ""
+    return [f"{judgement.verdict} {file}{values}", *(f"  {f.verdict}: {f.message}" for f in judgement.findings)]
+
+
+def _job(parts: list[str]) -> dict[str, str]:
+    found = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if key not in JOB_KEYS or not equals:
+            raise JudgeError(f"--job {part!r}: expected KEY=VALUE; allowed keys: {', '.join(JOB_KEYS)}")
+        found[key] = value
+    if "exit_code" in found and not found["exit_code"].lstrip("-").isdigit():
+        raise JudgeError(f"--job exit_code={found['exit_code']!r}: expected an integer")
+    return found
+
+
+def judge_file(file: Path, system: str | None, said: dict[str, str], check: str | None = None) -> Judgement:
+    """The judgement of one file. JudgeError where it cannot be opened; what is in it is judged, whatever it is."""
+    if not file.exists():
+        raise JudgeError(f"{file}: no such file")
+    try:
+        text = results.read_text(file)
+        if '"record":"tenken-record/' in text[:100].replace(" ", ""):
+            record = records.parse(text, file)
+            return anew.of_record(record, machine_of(system, record), _facts(said, record))
+        result = results.parse(text, file.name)
+    except (ResultError, RecordError) as error:
+        return judging.failed(f"{file.name}: {error}".replace(f"{file.name}: {file.name}: ", f"{file.name}: "))
+    machine = Machine() if system is None else machine_of(system, None)
+    assert machine is not None
+    return anew.of_result(result, None, machine, _facts(said, None))
+
+
+def _facts(said: dict[str, str], record: Record | None) -> anew.JobFacts:
+    """What the file says of its job, and what the command line says in its place."""
+    job = anew.JobFacts() if record is None else anew.JobFacts(record.job.state, record.job.exit_code, record.nodes)
+    code = int(said["exit_code"]) if "exit_code" in said else job.exit_code
+    if "output" in said:
+        try:
+            code = joblines.end_status(Path(said["output"]).read_text(encoding="utf-8", errors="replace"))
+        except OSError as error:
+            raise JudgeError(f"--job output={said['output']}: {error.strerror}") from None
+        if code is None:
+            return anew.JobFacts("CANCELLED (no end mark in its output)", None, job.nodes)
+    nodes = tuple(said["nodes"].split(",")) if "nodes" in said else job.nodes
+    return anew.JobFacts(said.get("state", job.state), code, nodes)
+
+
+def machine_of(system: str | None, record: Record | None) -> Machine | None:
+    """The machine by name, else the record's own; None where its file is not here: then the record's own limits hold.
+
+    Raises JudgeError for a system that was asked for and is not there.
+    """
+    name, _, place = (system or (record.system if record else "")).partition(":")
+    partition, _, environ = place.partition("+")
+    if system is None and name == loader.LOCAL:
+        return None
+    try:
+        found = loader.load(name).expand(os.environ, strict=False)
+    except (SystemFileError, UnknownSystemError) as error:
+        if system is None:
+            return None
+        raise JudgeError(str(error)) from None
+    partition = partition or (record.partition if record else next(iter(found.partitions)))
+    if partition not in found.partitions:
+        if system is None:
+            return None
+        raise JudgeError(f"system {name!r} has no partition {partition!r}; allowed: {', '.join(found.partitions)}")
+    described = found.partitions[partition]
+    environ = environ or (record.environ if record else described.environments[0])
+    if environ not in found.environments:
+        if system is None:
+            return None
+        raise JudgeError(f"system {name!r} has no environment {environ!r}; allowed: {', '.join(found.environments)}")
+    return facts(found, described, found.environments[environ])

@@ -1,0 +1,167 @@
+"""Known level shifts: a committed file of who accepts which one, and why. They stay silent until they move again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+from tenken.errors import TenkenError
+from tenken.history.causes import Finding
+from tenken.history.nights import History
+from tenken.paths import REPORTS
+
+FILE = REPORTS / "acknowledged.yaml"
+#: A shift that lies this near an acknowledged night is that shift.
+_NEAR = timedelta(days=3)
+#: An outlier or a level that came to lie this far beyond what was accepted has moved again.
+_AGAIN = 0.02
+
+
+class AcknowledgedError(TenkenError):
+    """The file of acknowledged shifts is wrong: file, line, what, allowed values."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One accepted shift; what is None is not asked for."""
+
+    system: str
+    reason: str
+    owner: str
+    night: date | None = None
+    kind: str | None = None
+    size: float | None = None
+    until: date | None = None
+    node: str | None = None
+    gpu: str | None = None
+    check: str | None = None
+    metric: str | None = None
+
+    def covers(self, history: History, finding: Finding) -> bool:
+        """Whether a finding is this shift, and did not move on since."""
+        if self.until is not None and history.nights[-1] > self.until:
+            return False
+        if self.system != history.system or (self.kind and self.kind != finding.kind):
+            return False
+        if self.night is not None and abs(self.night - history.nights[finding.night]) > _NEAR:
+            return False
+        if self.size is not None and abs(finding.size) > abs(self.size) + _AGAIN:
+            return False
+        named = {"node": self.node, "gpu": self.gpu, "check": self.check, "metric": self.metric}
+        return all(
+            value is None or all(getattr(history.series[row], key) == value for row in finding.rows)
+            for key, value in named.items()
+        )
+
+
+@dataclass(frozen=True)
+class Retired:
+    """What need not run any more: a node, GPU, check or metric that a person took out of the inventory."""
+
+    system: str
+    reason: str
+    owner: str
+    node: str | None = None
+    gpu: str | None = None
+    check: str | None = None
+    metric: str | None = None
+
+    def covers(self, history: History, row: int) -> bool:
+        """Whether a series is retired."""
+        named = {"node": self.node, "gpu": self.gpu, "check": self.check, "metric": self.metric}
+        series = history.series[row]
+        return self.system == history.system and all(
+            value is None or getattr(series, key) == value for key, value in named.items()
+        )
+
+
+def read(path: Path = FILE) -> list[Entry]:
+    """Accepted shifts of the file, none where there is no file. Raises AcknowledgedError."""
+    return read_all(path)[0]
+
+
+def read_all(path: Path = FILE) -> tuple[list[Entry], list[Retired]]:
+    """Accepted shifts and what was retired, none where there is no file. Raises AcknowledgedError."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        raw = YAML(typ="rt", pure=True).load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return [], []
+    except (OSError, YAMLError) as error:
+        raise AcknowledgedError(f"{path}: {' '.join(str(error).split())}") from error
+    lists: Any = raw if isinstance(raw, dict) else {}
+    if raw and (not lists or set(raw) - {"acknowledged", "retired"}):
+        raise AcknowledgedError(f"{path}: must hold lists, allowed: `acknowledged`, `retired`")
+    out: dict[str, list[Any]] = {"acknowledged": [], "retired": []}
+    for name, make in (("acknowledged", _entry), ("retired", _retired)):
+        entries: Any = lists.get(name) or []
+        if not isinstance(entries, list):
+            raise AcknowledgedError(f"{path}: `{name}` must be a list")
+        place: Any = entries  # ruamel's list, which knows the lines of its items
+        out[name] = [make(one, f"{path}:{place.lc.item(i)[0] + 1}") for i, one in enumerate(entries)]
+    return out["acknowledged"], out["retired"]
+
+
+def _retired(raw: Any, where: str) -> Retired:
+    _checked(raw, where, [f.name for f in fields(Retired)])
+    if not any(raw.get(key) for key in ("node", "gpu", "check", "metric")):
+        raise AcknowledgedError(f"{where}: needs node, gpu, check or metric, else it would retire the whole system")
+    return Retired(**{key: str(value) for key, value in raw.items() if value is not None})
+
+
+def _checked(raw: Any, where: str, allowed: list[str]) -> None:
+    if not isinstance(raw, dict):
+        raise AcknowledgedError(f"{where}: not a mapping")
+    for key in raw:
+        if key not in allowed:
+            raise AcknowledgedError(f"{where}: unknown key {key!r}; allowed: {', '.join(allowed)}")
+    for key in ("system", "reason", "owner"):
+        if not str(raw.get(key) or "").strip():
+            raise AcknowledgedError(f"{where}: {key} is missing")
+
+
+def _entry(raw: Any, where: str) -> Entry:
+    allowed = [f.name for f in fields(Entry)]
+    _checked(raw, where, allowed)
+    for key in ("night", "until"):
+        if raw.get(key) is not None and not isinstance(raw[key], date):
+            raise AcknowledgedError(f"{where}: {key} is {raw[key]!r}; allowed: a date like 2026-11-21")
+    night = raw.get("night")
+    if night is None and raw.get("size") is None:
+        raise AcknowledgedError(
+            f"{where}: needs `night` (a shift) or `size` (an outlier), else it would hide all to come"
+        )
+    size = raw.get("size")
+    if size is not None and not (isinstance(size, (int, float)) and -1 < size < 10):
+        raise AcknowledgedError(f"{where}: size is {size!r}; allowed: a relative change like -0.05")
+    text = {k: str(raw[k]) for k in allowed if k not in ("night", "size", "until") and raw.get(k) is not None}
+    return Entry(**text, night=night, until=raw.get("until"), size=None if size is None else float(size))
+
+
+def apply(entries: Sequence[Entry], history: History, findings: Sequence[Finding]) -> None:
+    """Mark the findings that somebody has accepted."""
+    for finding in findings:
+        entry = next((e for e in entries if e.covers(history, finding)), None)
+        if entry is not None:
+            finding.acknowledged = f"{entry.reason} ({entry.owner})"
+
+
+def snippet(history: History, finding: Finding) -> str:
+    """What to put into the file to accept a finding."""
+    first = history.series[finding.rows[0]]
+    lines = [f"system: {history.system}", f"kind: {finding.kind}"]
+    if finding.kind == "outlier":
+        lines.append(f"size: {finding.size:.3f}")
+    else:
+        lines += [f"night: {history.nights[finding.night]}", f"size: {finding.size:.3f}"]
+    for key in ("node", "gpu", "check", "metric"):
+        values = {getattr(history.series[row], key) for row in finding.rows}
+        if len(values) == 1 and getattr(first, key):
+            lines.append(f"{key}: {getattr(first, key)}")
+    lines += ["reason: ...", "owner: ..."]
+    return "  - " + "\n    ".join(lines)

@@ -1,0 +1,357 @@
+"""From events of single series to findings: one cause, one alert, and what changed beside it.
+
+Pure functions over arrays; docs/gate.md says in words what each does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+import numpy as np
+
+from tenken.history.detect import Event, Findings, Group, Settings, fleet_outliers, group_events
+from tenken.history.nights import History, Series
+from tenken.history.record_parser import FINGERPRINT
+from tenken.history.siblings import Together
+
+#: A fingerprint that changed within so many nights of a shift coincides with it: a shift is dated to a night or two.
+NEAR = 2
+#: ... and explains it if so much of what moved saw the change, and so much of what saw it moved.
+COVERED, MOVED = 0.8, 0.5
+#: So many regressions of one series within so many nights, come and gone, are flapping.
+FLAPS, FLAP_NIGHTS = 2, 30
+#: An event of one sibling is that of all of them if it began within so many nights, or so many later (it takes longer
+#: to be seen on one), and is no larger than this factor.
+SAME, LATER, TWICE = 3, 12, 2.0
+#: A sibling is an outlier if it was on so many of the last nights that it ran.
+OUTLIER_NIGHTS, OUTLIER_OF = 2, 3
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A field of the environment that changed on the night of a shift: from what, to what, on which nodes."""
+
+    field: str
+    before: str
+    after: str
+    nodes: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        nodes = f"all of {len(self.nodes)} nodes" if len(self.nodes) > 3 else ", ".join(self.nodes)
+        return f"{self.field} {self.before or 'unknown'} → {self.after or 'unknown'} on {nodes}"
+
+
+@dataclass
+class Finding:
+    """One cause with its members. Sizes are relative changes of the value: -0.05 is 5 % less.
+
+    `kind` is step, drift, flapping or outlier; `what` names the thing at fault; nights are columns of the history.
+    """
+
+    kind: str
+    label: str
+    what: str
+    worse: bool
+    night: int
+    found: int
+    size: float
+    low: float
+    high: float
+    evidence: float
+    p_value: float
+    rows: list[int]
+    of: int
+    causes: list[Cause] = field(default_factory=list)
+    times: int = 1
+    recovered: int | None = None
+    acknowledged: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def alarming(self) -> bool:
+        """Whether it counts for the verdict: for the worse, still there and not acknowledged."""
+        return self.worse and self.recovered is None and not self.acknowledged
+
+
+def findings(history: History, found: Findings, settings: Settings, together: Sequence[Together] = ()) -> list[Finding]:
+    """All findings, open ones first, then improvements and what recovered; outliers of the last night included.
+
+    Every event is a member of one finding: what the detector opened has moved a level, and is told.  Changes of
+    siblings, `together`, take in the events of their members, so that one cause is told once.
+    """
+    events = [e for e in found.events if not _flapping(e, found.events, len(history.nights))]
+    flaps = [e for e in found.events if _flapping(e, found.events, len(history.nights))]
+    out, taken = _together(history, together, events)
+    events = [e for e in events if id(e) not in taken]
+    out += [_shift(history, group) for group in group_events(events, labels(history))]
+    out = _merged(out) + _flapping_findings(history, flaps)
+    for outlier in outliers(history):
+        standing = next((f for f in out if f.worse and f.recovered is None and _same_thing(history, f, outlier)), None)
+        if standing is None:
+            out.append(outlier)
+        elif standing.of <= len(standing.rows) * 4 or len(standing.rows) == 1:
+            standing.notes.append(f"now {100 * outlier.size:+.1f} % from its siblings")
+    order = {True: 0, False: 1}
+    return sorted(out, key=lambda f: (order[f.recovered is None], order[f.worse], -len(f.rows), f.size))
+
+
+def _same_thing(history: History, finding: Finding, outlier: Finding) -> bool:
+    """Whether an outlier is what a finding told already: the same series, or others of its program on its node."""
+    if set(outlier.rows) & set(finding.rows):
+        return True
+    here = {(history.series[r].node, history.series[r].gpu, history.series[r].program) for r in finding.rows}
+    there = {(history.series[r].node, history.series[r].gpu, history.series[r].program) for r in outlier.rows}
+    return finding.label not in ("fleet", "partition", "measure") and there <= here
+
+
+def _together(
+    history: History, together: Sequence[Together], events: Sequence[Event]
+) -> tuple[list[Finding], set[int]]:
+    """Findings of siblings, and the events (by id) that are theirs."""
+    out: list[Finding] = []
+    taken: set[int] = set()
+    told: set[tuple[int, bool, int]] = set()
+    # a half that lost all of it explains more than the whole that lost half of it
+    for one in sorted(together, key=lambda t: (-abs(t.event.size) * len(t.rows) ** 0.5, t.event.change_night)):
+        near = range(one.event.change_night - LATER, one.event.change_night + LATER + 1)
+        if any((row, one.event.worse, night) in told for row in one.rows for night in near):
+            continue  # some of those that are told already
+        told |= {(row, one.event.worse, one.event.change_night) for row in one.rows}
+        rows = set(one.rows)
+        taken |= {
+            id(e)
+            for e in events
+            if e.series in rows
+            and e.worse == one.event.worse
+            and -SAME <= e.change_night - one.event.change_night <= LATER
+            and abs(e.size) <= TWICE * abs(one.event.size)
+        }
+        of = sum(s.siblings == history.series[one.rows[0]].siblings for s in history.series)
+        members = tuple(replace(one.event, series=row) for row in one.rows)
+        out.append(_shift(history, Group("measure", "", one.event.change_night, one.event.worse, members, of)))
+    return out, taken
+
+
+def labels(history: History) -> dict[str, list[str | None]]:
+    """What each series belongs to, from the widest to the narrowest."""
+    series = history.series
+    return {
+        "partition": [s.partition for s in series],
+        "measure": [f"{s.partition} {s.measure}" for s in series],
+        "node": [s.node or None for s in series],
+        "program": [f"{s.node} {s.program}" if s.node and s.program else None for s in series],
+        "gpu": [f"{s.node} {s.gpu}" if s.gpu else None for s in series],
+        "peer": [f"{s.node} {s.peer}" if s.peer else None for s in series],
+    }
+
+
+def describe(history: History, label: str, rows: Sequence[int]) -> str:
+    """The thing at fault in words, for the label of a group with these members."""
+    first = history.series[rows[0]]
+    if label == "fleet":
+        return f"all of {history.system}"
+    if label == "partition":
+        return f"partition {first.partition}"
+    if label == "measure":
+        return f"{first.measure} on partition {first.partition}"
+    if label in ("node", "program"):
+        return f"node {first.node}"
+    return _place(first)
+
+
+def _place(series: Series) -> str:
+    if series.kind == "pair":
+        return f"link {series.place} of node {series.node}"
+    if series.gpu:
+        uuid = f" ({series.gpu})" if series.gpu.startswith("GPU-") else ""
+        return f"{series.place} of node {series.node}{uuid}"
+    return f"node {series.node}" if series.node else series.measure
+
+
+def _shift(history: History, group: Group) -> Finding:
+    rows = sorted({e.series for e in group.events})
+    middle = sorted(group.events, key=lambda e: e.size)[len(group.events) // 2]
+    recovered = [e.recovered_night for e in group.events]
+    one = Finding(
+        kind=Counter(e.kind for e in group.events).most_common(1)[0][0],
+        label=group.label,
+        what=describe(history, group.label, rows),
+        worse=group.worse,
+        night=group.change_night,
+        found=min(e.found_night for e in group.events),
+        size=float(middle.size),
+        low=float(middle.low),
+        high=float(middle.high),
+        evidence=float(max(e.evidence for e in group.events)),
+        p_value=float(min(e.p_value for e in group.events)),
+        rows=rows,
+        of=group.of,
+        # a cause is over when most of what it moved is back
+        recovered=max(r for r in recovered if r is not None)
+        if sum(r is not None for r in recovered) * 2 > len(recovered)
+        else None,
+    )
+    one.causes = causes(history, rows, one.night)
+    return one
+
+
+def _merged(found: list[Finding]) -> list[Finding]:
+    """Moves of one thing in one direction, none of which recovered, are one finding: a drift is found in steps."""
+    out: list[Finding] = []
+    for one in sorted(found, key=lambda f: f.night):
+        same = [f for f in out if f.rows == one.rows and f.worse == one.worse and f.recovered is None]
+        if not same or one.recovered is not None or one.causes:
+            out.append(one)
+            continue
+        first = same[0]
+        first.times += 1
+        first.kind = "drift"
+        first.low, first.high = ((1 + a) * (1 + b) - 1 for a, b in ((first.low, one.low), (first.high, one.high)))
+        first.size = (1 + first.size) * (1 + one.size) - 1
+        first.evidence = max(first.evidence, one.evidence)
+        first.p_value = min(first.p_value, one.p_value)
+    return out
+
+
+def _flapping(event: Event, events: Sequence[Event], nights: int) -> bool:
+    """Whether an event is one of several of its series that came and went lately."""
+    if not event.worse or event.change_night < nights - FLAP_NIGHTS:
+        return False
+    same = [e for e in events if e.series == event.series and e.worse and e.change_night >= nights - FLAP_NIGHTS]
+    gone = [e for e in same if e.recovered_night is not None]
+    return len(same) >= FLAPS and len(gone) >= len(same) - 1 and bool(gone)
+
+
+def _flapping_findings(history: History, events: Sequence[Event]) -> list[Finding]:
+    """Flapping things: series of one program on one node that come and go are one finding."""
+    by_node: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for event in events:
+        series = history.series[event.series]
+        by_node[series.node or series.gpu, series.program].append(event)
+    out = []
+    for members in by_node.values():
+        rows = sorted({e.series for e in members})
+        worst = min(members, key=lambda e: -abs(e.size))
+        places = {(history.series[r].place if history.series[r].gpu else "", history.series[r].gpu) for r in rows}
+        label = "gpu" if len(places) == 1 and next(iter(places))[1] else "node"
+        out.append(
+            Finding(
+                "flapping", label, describe(history, label, rows), True, min(e.change_night for e in members),
+                min(e.found_night for e in members), float(worst.size), float(worst.low), float(worst.high),
+                float(max(e.evidence for e in members)), float(min(e.p_value for e in members)), rows, len(rows),
+                times=max(Counter(e.series for e in members).values()),
+            )
+        )  # fmt: skip
+    return out
+
+
+# ---- attribution -----------------------------------------------------------------------------------------
+
+
+def causes(history: History, rows: Sequence[int], night: int) -> list[Cause]:
+    """Fields of the environment that changed with a shift of these series, and that explain it.
+
+    A field explains the shift if nearly all of what moved saw the same change within NEAR nights, and at least half
+    of the siblings that saw it moved: a kernel that changed everywhere does not explain one slow GPU.
+    """
+    changed = {row: changes(history, row, night) for row in rows}
+    kinds = {history.series[row].siblings for row in rows}
+    moved = set(rows)
+    out = []
+    counts: Counter[tuple[str, str, str]] = Counter(c for found in changed.values() for c in found)
+    for change, count in sorted(counts.items()):
+        if count < COVERED * len(rows):
+            continue
+        saw = [
+            row
+            for row, series in enumerate(history.series)
+            if series.siblings in kinds and change in (changed.get(row) or changes(history, row, night))
+        ]
+        if len([row for row in saw if row in moved]) >= MOVED * len(saw):
+            nodes = sorted({history.series[row].node for row in rows if change in changed[row]})
+            out.append(Cause(*change, tuple(nodes)))
+    return sorted(out, key=lambda c: FINGERPRINT.index(c.field))
+
+
+def changes(history: History, row: int, night: int) -> set[tuple[str, str, str]]:
+    """(field, before, after) of what changed beside a series within NEAR nights of `night`."""
+    ran = np.flatnonzero(history.fingerprints[row] >= 0)
+    before, after = ran[ran < night - NEAR], ran[(ran >= night - NEAR) & (ran <= night + NEAR)]
+    numbers = [*history.fingerprints[row, before[-1:]], *history.fingerprints[row, after]]
+    found = set()
+    for old, new in itertools.pairwise(numbers):
+        if old == new:
+            continue
+        was, now = history.environments[int(old)], history.environments[int(new)]
+        found |= {(f, a, b) for f, a, b in zip(FINGERPRINT, was, now, strict=True) if a != b and a and b}
+    return found
+
+
+# ---- fleet -----------------------------------------------------------------------------------------------
+
+
+def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
+    """Nodes and GPUs behind their siblings in the last campaign, worst first; one finding a node or GPU.
+
+    `false_chance` is shared out over all groups of siblings. Being an outlier once is none: it must have been on
+    OUTLIER_NIGHTS of the last OUTLIER_OF nights.
+    """
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for row, series in enumerate(history.series):
+        groups[series.siblings].append(row)
+    judged = [rows for rows in groups.values() if len(rows) > 1]
+    last = len(history.nights)
+    named: Counter[int] = Counter()
+    latest: dict[int, tuple[float, float]] = {}
+    for night in range(max(0, last - OUTLIER_OF), last):
+        for rows in judged:
+            better = history.series[rows[0]].direction == "higher"
+            answer = fleet_outliers(history.values[rows, night], better, false_chance / len(judged))
+            for index in answer.order:
+                named[rows[index]] += 1
+                latest[rows[index]] = (float(answer.deviation[index]), float(answer.limit))
+    slow = [r for r, count in named.items() if count >= OUTLIER_NIGHTS and not np.isnan(history.values[r, last - 1])]
+    by_place: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for row in slow:
+        series = history.series[row]
+        by_place[(series.node, series.gpu)].append(row)
+    out = []
+    for rows in _whole_nodes(history, by_place):
+        worst = max(rows, key=lambda r: abs(latest[r][0]))
+        size, limit = latest[worst]
+        # fleet_outliers says negative for worse whatever the direction; a finding speaks of the value
+        size = -abs(size) if history.series[worst].direction == "higher" else abs(size)
+        same = len({history.series[r].gpu for r in rows}) > 1
+        what = f"node {history.series[worst].node}" if same else _place(history.series[worst])
+        out.append(
+            Finding(
+                "outlier", "node" if same else "gpu", what, True, last - 1, last - 1, size, -limit, limit, 0.0,
+                false_chance / len(judged), sorted(rows), len(groups[history.series[worst].siblings]),
+            )
+        )  # fmt: skip
+    return sorted(out, key=lambda f: -abs(f.size))
+
+
+def _whole_nodes(history: History, by_place: dict[tuple[str, str], list[int]]) -> list[list[int]]:
+    """Places, but those of one node together if they are most of its GPUs."""
+    nodes: dict[str, list[list[int]]] = defaultdict(list)
+    for (node, _), rows in by_place.items():
+        nodes[node].append(rows)
+    out = []
+    for node, places in nodes.items():
+        of = len({s.gpu for s in history.series if s.node == node and s.gpu})
+        if len(places) > 1 and len(places) > of / 2:
+            out.append([row for rows in places for row in rows])
+        else:
+            out += places
+    return out
+
+
+def shown_night(history: History, night: int) -> date:
+    """The date of a column; the last one for a number beyond it."""
+    return history.nights[min(max(night, 0), len(history.nights) - 1)]

@@ -1,0 +1,680 @@
+"""From histories to findings: each series is watched value by value, against its own past and the fleet's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import numpy as np
+
+from tenken.history.detect.excursions import Excursions
+from tenken.history.detect.settings import Settings
+from tenken.history.detect.windows import KEPT, LASTED, SLOW, SLOW_KEPT, SLOW_ONES, STRIDE, WINDOWS, distances, lasted
+
+_LEAST_MEMORY = 0.1  # autocorrelation that may be chance; at twice it, it counts in full
+_MOST_MEMORY = 0.9
+_CLIPPED = 0.973  # deviation of a normal variable that is drawn in to 2.5 (of which the square is its variance)
+_SPREAD_FROM = 20  # values on which a window's own spread rests at first, so that it moves slowly
+_SPREAD_CLIP = 3.0
+_SPREAD_AT_LEAST = 0.85
+_RECENT = 5  # values that tell where a drift has come to
+_LEFT = 0.15  # a drift began when the level had gone this part of its way
+_FORECAST = 3  # values whose mean a level is to foretell
+_SLOW_LAG = SLOW_KEPT - 10  # ... and of the slow windows by this many strides: a drift takes long
+_LAG = 6  # values by which noise is known later than level
+_IN_LEARNING = 6.0  # distance at which a level that is being learned moves on
+_QUIET = 4  # values by which loudness is known later, so that a change does not pass for it
+_QUICK = 1 / 8  # weight of the newest value in it
+_LOUDER = 1.5  # by so much louder than usual: distances are told in the deviation of late
+_SPIKE = 4.0  # a value so far from the level is a spike
+
+
+class State(Enum):
+    """Of a series on its last night."""
+
+    LEARNING = "learning"  # too few values
+    STEADY = "steady"
+    SPIKE = "spike"  # this night is beyond the ordinary, alone so far: no finding
+    REGRESSED = "regressed"  # a finding is open
+    IMPROVED = "improved"  # better than the level it was learned at
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change of level of one series."""
+
+    series: int
+    kind: str  # step | drift
+    worse: bool
+    change_night: int  # first night of the new behaviour, as best told
+    found_night: int
+    size: float  # level now / level before - 1: -0.05 is a bandwidth that fell by 5 %
+    low: float  # 95 % interval of the size
+    high: float
+    evidence: float  # nats
+    p_value: float  # chance of so much evidence on one night of one series without any change
+    recovered_night: int | None = None
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What a series does when nothing is wrong; one entry a series, in cost."""
+
+    level: np.ndarray
+    deviation: np.ndarray
+    memory: np.ndarray  # autocorrelation from value to value, 0 where it cannot be told from none
+    values: np.ndarray  # number of values it rests on
+    remembered: np.ndarray  # ... that the level is worth
+    #: distance at which a window speaks, and its spread, shape (series, windows)
+    limit: np.ndarray
+    spread: np.ndarray
+    smallest: np.ndarray  # least change that is told
+
+    def take(self, rows: np.ndarray) -> Noise:
+        """The same for some of the series."""
+        return Noise(
+            self.level[rows], self.deviation[rows], self.memory[rows], self.values[rows],
+            self.remembered[rows], self.limit[rows],
+            self.spread[rows], self.smallest[rows],
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is known after the last night; arrays have one entry a series."""
+
+    events: tuple[Event, ...]  # in the order in which they were found
+    state: tuple[State, ...]
+    level: np.ndarray  # ordinary value now
+    band: tuple[np.ndarray, np.ndarray]  # values between which 95 % of ordinary nights lie, about
+    memory: np.ndarray  # autocorrelation from value to value that was found
+    evidence: np.ndarray  # nats for a change for the worse that is under way
+    p_value: np.ndarray
+    nights: np.ndarray  # number of values that level and noise rest on, 0 while learning
+    judged: int  # series that were judged on the last night
+    noise: Noise = field(repr=False)  # for `power`
+
+    def open_events(self) -> tuple[Event, ...]:
+        """Regressions that have not recovered."""
+        return tuple(event for event in self.events if event.worse and event.recovered_night is None)
+
+
+def detect(
+    values: np.ndarray,
+    higher_is_better: np.ndarray,
+    settings: Settings | None = None,
+    first_night: int = 0,
+    alone_among: int | None = None,
+    errors: np.ndarray | None = None,
+) -> Findings:
+    """Judge every series on every night, as it would have been judged that night.
+
+    `values` has shape (series, nights), in any unit, NaN where there is no valid value; `higher_is_better` (series,)
+    is the direction; `errors`, if given, is the relative standard error of each value from within its own night.
+    `first_night` is the number of the first column.  For `alone_among` see `Detector`.  ValueError where shapes
+    disagree.
+    """
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 2:
+        raise ValueError(f"values: {values.ndim} dimensions, expected (series, nights)")
+    if errors is not None and np.shape(errors) != values.shape:
+        raise ValueError(f"errors: shape {np.shape(errors)}, expected that of the values, {values.shape}")
+    detector = Detector(higher_is_better, settings, first_night, alone_among)
+    if len(values) != detector.series:
+        raise ValueError(f"values: {len(values)} series, but {detector.series} directions")
+    for night in range(values.shape[1]):
+        detector.advance(values[:, night], None if errors is None else errors[:, night])
+    return detector.findings()
+
+
+class Detector:
+    """The same, a night at a time: keep it (it pickles) and only the new night need be judged.
+
+    `alone_among=n` takes the fleet to have n series, whatever the number given: what a bench of many independent
+    histories needs.
+    """
+
+    def __init__(
+        self,
+        higher_is_better: np.ndarray,
+        settings: Settings | None = None,
+        first_night: int = 0,
+        alone_among: int | None = None,
+    ) -> None:
+        higher = np.asarray(higher_is_better)
+        if higher.ndim != 1 or higher.dtype != bool:
+            raise ValueError("higher_is_better: expected a vector of booleans, one a series")
+        self.settings = settings or Settings()
+        count = self.series = len(higher)
+        self.night = first_night  # the next one
+        self._alone_among = alone_among
+        self._sign = np.where(higher, -1.0, 1.0)
+        self._learned = np.full((count, self.settings.least_baseline), np.nan)  # the first values
+        self._number = np.zeros(count, int)  # values so far
+        self._linear = np.zeros(count, bool)  # judged by difference, not by ratio
+        self._reference = np.full(count, np.nan)
+        ways = len(self.settings.level_weights)
+        #: level, deviation, product of neighbouring deviations and error of forecast, for each way to follow the level
+        self._tracks = np.full((ways, count), np.nan)
+        self._track_levels = np.zeros((ways, count, KEPT))
+        self._track_deviation = np.full((ways, count), np.nan)
+        self._track_product = np.zeros((ways, count))
+        self._track_error = np.ones((ways, count))
+        self._choice = np.zeros(count, int)  # the way that is used: the next four are its
+        self._level = np.full(count, np.nan)
+        self._anchor = np.zeros(count)  # values that the level rests on
+        self._since = np.zeros(count, int)  # values since the level moved
+        self._deviation = np.full(count, np.nan)
+        self._product = np.zeros(count)  # of neighbouring deviations, for the memory
+        self._memory = np.zeros(count)
+        self._error = np.zeros(count)  # ordinary standard error within a night
+        shape = (count, KEPT)
+        self._kept = np.zeros(shape)
+        self._levels = np.zeros(shape)
+        self._slow = np.zeros((count, SLOW_KEPT))
+        self._slow_nights = np.zeros((count, SLOW_KEPT), int)
+        self._slow_wanders = np.ones((count, SLOW_KEPT), bool)  # whether the slowest way was not the best
+        self._slow_spread = np.ones((SLOW_KEPT, 2, count, len(SLOW_ONES)))
+        self._nights = np.full(shape, -1)
+        self._spread = np.ones((2, count, len(WINDOWS)))
+        #: deviation, memory and spread as they were some values ago: a change under way must not hide itself
+        self._past_deviation = np.full((count, _LAG), np.nan)
+        self._past_memory = np.zeros((count, _LAG))
+        self._past_spread = np.ones((_LAG, 2, count, len(WINDOWS)))
+        self._excursions = tuple(Excursions(count, self.settings) for _ in range(2))
+        self._distance = np.zeros(count)  # largest tonight for the worse, as a part of its limit
+        self._judged = 0
+        self._events: list[Event] = []
+        self._last_event = np.full(count, -1)
+        self._open = np.full(count, -1)  # index of the open regression
+        #: what a level was left for: of the last event of each series
+        self._former = np.full(count, np.nan)
+        self._former_anchor = np.zeros(count)
+        self._back = np.zeros(count)  # evidence for the former level
+        self._back_nights = np.zeros(count, int)
+        self._peaks: dict[int, tuple] = {}  # excursions as which they would count, by series
+        self._spiked = np.zeros(count, bool)
+        #: squared differences of neighbours: of late, ordinarily, and how loud the series was _QUIET values ago
+        self._quick = np.ones(count)
+        self._usual = np.ones(count)
+        self._loud = np.ones((count, _QUIET))
+
+    # -- one night
+
+    def advance(self, values: np.ndarray, errors: np.ndarray | None = None) -> list[Event]:
+        """Judge one more night, shape (series,); returns the events found on it."""
+        values = np.asarray(values, dtype=float)
+        there = np.isfinite(values)
+        known = there & (self._number >= self.settings.least_baseline)
+        self._learn_first(values, there & ~known)
+        found = self._judge(values, known, errors) if known.any() else []
+        self._number += there
+        fresh = np.flatnonzero(there & (self._number == self.settings.least_baseline))
+        if len(fresh):
+            self._begin(fresh)
+        self.night += 1
+        return found
+
+    def _learn_first(self, values: np.ndarray, rows: np.ndarray) -> None:
+        at = np.flatnonzero(rows)
+        self._learned[at, self._number[at]] = values[at]
+        self._nights[at, :-1] = self._nights[at, 1:]
+        self._nights[at, -1] = self.night
+
+    def _begin(self, rows: np.ndarray) -> None:
+        """Choose how series that have values enough are judged, and place level and noise."""
+        first = self._learned[rows]
+        self._linear[rows] = ~(first.min(axis=1) > 0)
+        typical = np.median(np.abs(first), axis=1)
+        middle = np.median(first, axis=1)
+        self._reference[rows] = np.where(self._linear[rows], np.where(typical > 0, typical, 1.0), middle)
+        cost = self._costs(first.T, rows).T
+        level = np.median(cost, axis=1)
+        floor = self._floor(rows)
+        rough = np.maximum(1.4826 * np.median(np.abs(cost - level[:, None]), axis=1), floor)[:, None]
+        drawn = np.clip(cost - level[:, None], -3 * rough, 3 * rough)
+        level = level + drawn.mean(axis=1)
+        drawn = np.clip(cost - level[:, None], -3 * rough, 3 * rough)
+        self._level[rows] = level
+        self._deviation[rows] = np.maximum(np.sqrt((drawn**2).sum(axis=1) / (drawn.shape[1] - 1)), floor)
+        self._product[rows] = (drawn[:, 1:] * drawn[:, :-1]).mean(axis=1)
+        self._anchor[rows] = cost.shape[1]
+        self._since[rows] = cost.shape[1]
+        self._kept[rows] = cost[:, -KEPT:]
+        self._tracks[:, rows] = level
+        self._track_levels[:, rows] = level[:, None]
+        self._track_deviation[:, rows] = self._deviation[rows]
+        self._track_product[:, rows] = self._product[rows]
+        self._track_error[:, rows] = self._deviation[rows] ** 2 / 2
+        self._levels[rows] = level[:, None]
+        self._slow[rows] = level[:, None]
+        self._slow_nights[rows] = self.night
+        self._remember(rows)
+        self._past_deviation[rows] = self._deviation[rows, None]
+        self._past_memory[rows] = self._memory[rows, None]
+        half = np.clip(np.diff(cost, axis=1), -4 * rough, 4 * rough) ** 2 / 2
+        self._usual[rows] = self._quick[rows] = np.maximum(half.mean(axis=1), floor**2)
+
+    def _costs(self, values: np.ndarray, rows: np.ndarray | slice) -> np.ndarray:
+        """Logarithm of the value, or its difference to the reference, such that more is worse."""
+        reference, linear = self._reference[rows], self._linear[rows]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(np.maximum(values, 1e-6 * np.abs(reference)))
+            return self._sign[rows] * np.where(linear, values / reference, ratio)
+
+    def _floor(self, rows: np.ndarray | slice) -> np.ndarray:
+        absolute = self.settings.absolute_floor / np.abs(self._reference[rows])
+        return np.maximum(self.settings.relative_floor, absolute)
+
+    def _remember(self, rows: np.ndarray) -> None:
+        """The memory of series, taken as 0 unless it stands out, corrected for its bias (Kendall 1954)."""
+        number = np.minimum(np.maximum(self._number[rows], 20), 2 / self.settings.noise_weight)
+        memory = self._product[rows] / np.maximum(self._deviation[rows] ** 2, np.finfo(float).tiny)
+        memory = memory + (1 + 3 * memory) / number
+        stands_out = np.clip((memory - _LEAST_MEMORY) / _LEAST_MEMORY, 0, 1)
+        self._memory[rows] = np.clip(memory * stands_out, 0, _MOST_MEMORY)
+
+    # -- judging
+
+    def _judge(self, values: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> list[Event]:
+        settings = self.settings
+        cost = self._costs(np.where(known, values, 1.0), slice(None))
+        cost = self._weighed(cost, known, errors)
+        rows = np.flatnonzero(known)
+        for kept, new in (
+            (self._kept, cost),
+            (self._levels, self._level),
+            (self._nights, np.full(len(cost), self.night)),
+        ):
+            kept[rows, :-1] = kept[rows, 1:]
+            kept[rows, -1] = new[rows]
+        self._track_levels[:, rows, :-1] = self._track_levels[:, rows, 1:]
+        self._track_levels[:, rows, -1] = self._tracks[:, rows]
+        self._since[rows] += 1
+        self._spiked = known & (cost - self._level > _SPIKE * self._deviation)
+
+        away = distances(
+            self._kept, self._levels, self._remembered(), self._anchor + 1, self._since, self._past_deviation[:, 0],
+            self._past_memory[:, 0], self._slow, self._tracks[-1],
+        )  # fmt: skip
+        judged = known & (self._number >= settings.judged_from)
+        self._judged = int(np.count_nonzero(judged))
+        among = self._alone_among or self.series
+        ratio, best, limits = [], [], []
+        for side, (distance, shift) in enumerate(((away.worse, away.shift_worse), (away.better, -away.shift_better))):
+            excursions = self._excursions[side]
+            spread = self._past_spread[0, side].copy()
+            spread[:, SLOW_ONES] = self._slow_spread[_SLOW_LAG, side]
+            plain = distance / np.sqrt(np.maximum(spread, _SPREAD_AT_LEAST)) / self._loud[:, :1]
+            tellable = shift >= settings.smallest
+            # where the level wanders, a slow change is what it does
+            tellable[:, SLOW_ONES] = (shift[:, SLOW_ONES] >= settings.smallest_slow) & ~self._slow_wanders[
+                :, _SLOW_LAG, None
+            ]
+            limit = self._limits(side, among, shift)
+            part = np.where(tellable, plain / limit, 0.0)
+            excursions.advance(np.where(np.isfinite(plain), plain, 0), shift, known, tellable)
+            self._widen(side, distance, known)
+            limits.append(limit)
+            ratio.append(part.max(axis=1))
+            best.append(part.argmax(axis=1))
+        self._distance = np.where(known, ratio[0], self._distance)
+        found = self._recoveries(rows, cost)
+        worse = ratio[0] >= ratio[1]
+        loudest = np.maximum(ratio[0], ratio[1])
+        plain = self._plain(judged)
+        for row in np.flatnonzero(judged & ((loudest > 1) | plain)):
+            side = 0 if worse[row] else 1
+            found.append(
+                self._open_event(
+                    int(row),
+                    side,
+                    int(best[side][row]),
+                    float(loudest[row]),
+                    float(limits[side][row, best[side][row]]),
+                    bool(plain[row]),
+                )
+            )
+        young = np.flatnonzero(known & ~judged & (np.maximum(away.worse, away.better).max(axis=1) > _IN_LEARNING))
+        for row in young:
+            window = int(np.maximum(away.worse[row], away.better[row]).argmax())
+            self._move(int(row), WINDOWS[window][1])
+        self._follow(rows, cost)
+        return [event for event in found if event is not None]
+
+    def _plain(self, judged: np.ndarray) -> np.ndarray:
+        """Series with a change that is plain to see and has lasted."""
+        worse, better = lasted(self._kept, self._since)
+        return judged & (np.maximum(worse, -better) >= self.settings.plain)
+
+    def _weighed(self, cost: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
+        """Costs of nights that rest on fewer samples than usual, drawn in to the level by what that adds of noise."""
+        if errors is None:
+            return cost
+        error = np.where(known & np.isfinite(errors), errors, self._error)
+        new = np.where(self._error > 0, self._error, error)
+        extra = np.maximum(error**2 - new**2, 0)
+        factor = np.sqrt(self._deviation**2 / (self._deviation**2 + extra))
+        self._error = np.where(known, new + (error - new) * self.settings.noise_weight, self._error)
+        return np.where(known, self._level + (cost - self._level) * factor, cost)
+
+    def _limits(self, side: int, among: int, shift: np.ndarray) -> np.ndarray:
+        """Distance at which each window of each series speaks.
+
+        Beyond the threshold and the series' own habits; and where the change, `shift` (series, windows), is one to
+        which the fleet strays and comes back from, beyond its distance too.
+        """
+        settings = self.settings
+        excursions = self._excursions[side]
+        number = np.maximum(self._number, settings.least_baseline)[:, None]
+        young = 1 + settings.youth / np.minimum(number, 2 / settings.noise_weight)
+        young = young * (1 + (settings.young_fleet / max(excursions.nights, settings.young_fleet)) ** 2)
+        own = np.maximum(settings.threshold * young, settings.habit * excursions.habit())
+        own[:, SLOW_ONES] *= settings.slow
+        distance, change = excursions.thresholds(among)
+        return np.where(shift >= change, own, np.maximum(own, distance * young))
+
+    def _widen(self, side: int, distance: np.ndarray, known: np.ndarray) -> None:
+        """Follow the spread that the windows of a series really have."""
+        there = known[:, None] & np.isfinite(distance)
+        square = np.clip(np.where(there, distance, 0), -_SPREAD_CLIP, _SPREAD_CLIP) ** 2
+        number = np.minimum(np.maximum(self._number, _SPREAD_FROM), 1 / self.settings.noise_weight)[:, None]
+        self._spread[side] = np.where(
+            there, self._spread[side] + (square - self._spread[side]) / number, self._spread[side]
+        )
+
+    def _follow(self, rows: np.ndarray, cost: np.ndarray) -> None:
+        """Let a value teach level, noise and memory; far ones are drawn in."""
+        settings = self.settings
+        self._anchor[rows] += 1
+        weight = np.maximum(1 / np.maximum(self._number[rows], 1), settings.noise_weight)
+        settled = self._since[rows] > 3
+        own = self._kept[rows]
+        for way, fastest in enumerate(settings.level_weights):
+            level, deviation = self._tracks[way, rows], self._track_deviation[way, rows]
+            reach = settings.clip * deviation
+            drawn = np.clip(own[:, -1] - level, -reach, reach)
+            before = np.clip(own[:, -2] - self._track_levels[way, rows, -2], -reach, reach)
+            square = np.where(settled, drawn**2 / _CLIPPED**2, deviation**2)
+            variance = deviation**2 + weight * (square - deviation**2)
+            self._track_deviation[way, rows] = np.maximum(np.sqrt(variance), self._floor(rows))
+            product = np.where(settled, drawn * before, self._track_product[way, rows])
+            self._track_product[way, rows] += weight * (product - self._track_product[way, rows])
+            error = own[:, -_FORECAST:].mean(axis=1) - self._track_levels[way, rows, -_FORECAST - 1]
+            error = np.where(self._since[rows] > _FORECAST, np.clip(error, -reach, reach) ** 2, np.nan)
+            old = self._track_error[way, rows]
+            self._track_error[way, rows] = np.where(np.isnan(error), old, old + weight * (error - old))
+            self._tracks[way, rows] = level + drawn * np.maximum(1 / self._anchor[rows], fastest)
+        self._track_levels[:, rows, -1] = self._tracks[:, rows]
+        reach = 4 * np.sqrt(self._usual[rows])
+        half = np.clip(own[:, -1] - own[:, -2], -reach, reach) ** 2 / 2
+        self._quick[rows] += _QUICK * (half - self._quick[rows])
+        self._usual[rows] = np.maximum(self._usual[rows] + weight * (half - self._usual[rows]), self._floor(rows) ** 2)
+        louder = np.sqrt(self._quick[rows] / self._usual[rows])
+        self._loud[rows, :-1] = self._loud[rows, 1:]
+        self._loud[rows, -1] = np.where(louder > _LOUDER, louder, 1.0)
+        self._choose(rows)
+        self._remember(rows)
+        due = rows[self._number[rows] % STRIDE == 0]
+        self._slow[due, :-1] = self._slow[due, 1:]
+        self._slow[due, -1] = self._tracks[0, due]
+        self._slow_nights[due, :-1] = self._slow_nights[due, 1:]
+        self._slow_nights[due, -1] = self.night
+        self._slow_wanders[due, :-1] = self._slow_wanders[due, 1:]
+        self._slow_wanders[due, -1] = self._choice[due] > 0
+        self._slow_spread[:-1, :, due] = self._slow_spread[1:, :, due]
+        self._slow_spread[-1, :, due] = self._spread[:, due][:, :, SLOW_ONES].transpose(1, 0, 2)
+        for past, now in ((self._past_deviation, self._deviation), (self._past_memory, self._memory)):
+            past[rows, :-1] = past[rows, 1:]
+            past[rows, -1] = now[rows]
+        self._past_spread[:-1, :, rows] = self._past_spread[1:, :, rows]
+        self._past_spread[-1, :, rows] = self._spread[:, rows].transpose(1, 0, 2)
+
+    def _choose(self, rows: np.ndarray) -> None:
+        """Take the way of following the level that foretells best."""
+        handicap = self.settings.better_by ** np.arange(len(self._tracks))
+        choice = (self._track_error[:, rows] / handicap[:, None]).argmin(axis=0)
+        self._choice[rows] = choice
+        self._level[rows] = self._tracks[choice, rows]
+        self._levels[rows] = self._track_levels[choice, rows]
+        self._deviation[rows] = self._track_deviation[choice, rows]
+        self._product[rows] = self._track_product[choice, rows]
+
+    def _remembered(self) -> np.ndarray:
+        """Number of values that an exponentially weighted level is worth."""
+        return 2 / np.array(self.settings.level_weights)[self._choice] - 1
+
+    # -- events
+
+    def _open_event(self, row: int, side: int, window: int, loudness: float, limit: float, plain: bool) -> Event | None:
+        """Take note of a change and of the level after it."""
+        if plain:
+            side = 0 if np.median(self._kept[row, -LASTED:]) > np.median(self._kept[row, -2 * LASTED : -LASTED]) else 1
+        slow = not plain and WINDOWS[window][0] == "slow"
+        length = LASTED if plain else WINDOWS[window][1]
+        if slow:
+            length, former, began = self._drifted(row, length)
+        else:
+            length = self._beginning(row, length)
+            former, began = self._levels[row, KEPT - length - 1], int(self._nights[row, KEPT - length])
+        worse = side == 0
+        distance = max(loudness, 1.0) * limit
+        anchor = self._anchor[row] - length
+        shift = float(np.median(self._kept[row, KEPT - length :])) - former
+        if (shift if worse else -shift) < max(self.settings.smallest, self._floor(slice(row, row + 1))[0]):
+            return None  # a few loud values among ordinary ones
+        kind = "drift" if slow else self._kind(row, length)
+        self._move(row, length)
+        self._former[row], self._former_anchor[row] = former, max(anchor, 1)
+        self._back[row], self._back_nights[row] = 0.0, 0
+        earlier = self._peaks.pop(row, None)
+        self._peaks[row] = (self._excursions[0].take_out(row), self._excursions[1].take_out(row))
+        nats = 0.5 * distance**2
+        event = Event(
+            series=row,
+            kind=kind,
+            worse=worse,
+            change_night=began,
+            found_night=self.night,
+            size=0.0,
+            low=0.0,
+            high=0.0,
+            evidence=float(nats),
+            p_value=float(np.exp(-nats)),
+        )
+        event = self._sized(event)
+        self._last_event[row] = len(self._events)
+        self._events.append(event)
+        was = self._open[row]
+        if worse:
+            self._open[row] = len(self._events) - 1
+        elif was >= 0 and abs(np.log1p(event.size)) >= self.settings.taken_back * abs(np.log1p(self._events[was].size)):
+            self._recover(row, event.change_night)
+            self._was_excursion(row, was, earlier)
+        return event
+
+    def _drifted(self, row: int, length: int) -> tuple[int, float, int]:
+        """(values of the new level, level before, night on which it was left) of a drift."""
+        at = SLOW_KEPT - (length + SLOW[length]) // STRIDE
+        former = float(self._slow[row, at])
+        total = float(np.median(self._kept[row, KEPT - _RECENT :])) - former
+        part = (self._slow[row, at:] - former) / total if total else np.zeros(SLOW_KEPT - at)
+        near = np.flatnonzero(part < _LEFT)
+        began = int(self._slow_nights[row, at + (int(near[-1]) if len(near) else 0)])
+        return _RECENT, former, began
+
+    def _beginning(self, row: int, length: int) -> int:
+        """Number of newest values that fit a new level best: where the likelihood of a step is greatest."""
+        own = self._kept[row] - self._levels[row, KEPT - length - 1]
+        longest = int(min(self._since[row], KEPT - 2, self._anchor[row] - 2))
+        best, most = length, -np.inf
+        reach = self.settings.clip * self._deviation[row]
+        target = np.median(own[KEPT - length :])
+        for count in range(2, max(longest, 2) + 1):
+            window = own[KEPT - count :]
+            gain = np.clip(window**2, 0, (np.abs(target) + reach) ** 2) - (window - target) ** 2
+            total = float(gain.sum())
+            if total > most:
+                best, most = count, total
+        return best
+
+    def _kind(self, row: int, length: int) -> str:
+        """A drift if a slope from before the beginning fits the newest values better than a step."""
+        count = int(min(self._since[row], KEPT - 1))
+        if count < 8:
+            return "step"
+        own = self._kept[row, KEPT - count :] - self._levels[row, KEPT - count]
+        x = np.arange(count) - count / 2
+        step = own.copy()
+        step[: count - length] -= np.mean(own[: count - length]) if count > length else 0
+        step[count - length :] -= np.mean(own[count - length :])
+        slope = float((own * (x - x.mean())).sum() / ((x - x.mean()) ** 2).sum())
+        line = own - own.mean() - slope * (x - x.mean())
+        return "drift" if (line**2).sum() < (step**2).sum() else "step"
+
+    def _move(self, row: int, length: int) -> None:
+        """The level is from now on that of the newest `length` values."""
+        own = self._kept[row, KEPT - length :]
+        self._deviation[row] = self._past_deviation[row, 0]
+        self._past_deviation[row] = self._deviation[row]
+        self._past_memory[row] = self._past_memory[row, 0]
+        self._product[row] = self._past_memory[row, 0] * self._deviation[row] ** 2
+        self._track_deviation[self._choice[row], row] = self._deviation[row]
+        self._track_product[self._choice[row], row] = self._product[row]
+        self._spread[:, row] = self._past_spread[0, :, row]
+        self._past_spread[:, :, row] = self._spread[:, row]
+        self._level[row] = np.median(own) if length > 2 else own.mean()
+        self._anchor[row] = length - 1  # the last of them is counted when it teaches the level
+        self._since[row] = length
+        self._place(row, length)
+
+    def _place(self, row: int, length: int) -> None:
+        """All ways of following the level have it where it was placed, for the newest `length` values."""
+        self._levels[row, KEPT - length :] = self._level[row]
+        self._tracks[:, row] = self._level[row]
+        self._track_levels[:, row, KEPT - length :] = self._level[row]
+        self._slow[row] = self._level[row]
+        self._slow_nights[row] = self.night
+
+    def _sized(self, event: Event) -> Event:
+        """The event with the size that it has now."""
+        row = event.series
+        shift = self._level[row] - self._former[row]
+        anchor = max(min(self._anchor[row], self._remembered()[row]), 2)
+        doubt = (1 + self._memory[row]) / (1 - self._memory[row])
+        error = 1.96 * self._deviation[row] * np.sqrt(doubt * (1 / anchor + 1 / self._former_anchor[row]))
+        ends = sorted(self._size(row, shift + way * error) for way in (-1, 1))
+        return replace(event, size=self._size(row, shift), low=ends[0], high=ends[1])
+
+    def _size(self, row: int, shift: float) -> float:
+        signed = self._sign[row] * shift
+        return float(signed if self._linear[row] else np.expm1(signed))
+
+    def _recoveries(self, rows: np.ndarray, cost: np.ndarray) -> list[Event | None]:
+        """Changes that are gone, by the likelihood of the former level against the present one."""
+        settings = self.settings
+        # an improvement that has lasted is no excursion: losing it is a regression
+        small = np.abs(self._level[rows] - self._former[rows]) < settings.plain
+        young = self._since[rows] <= np.where(small, settings.excursion, LASTED)
+        young |= self._open[rows] == self._last_event[rows]
+        watched = rows[(self._last_event[rows] >= 0) & np.isfinite(self._former[rows]) & young]
+        if not len(watched):
+            return []
+        deviation = self._deviation[watched]
+        fewer = (1 - self._memory[watched]) / (1 + self._memory[watched])
+        level = self._levels[watched, KEPT - 4]
+        level = np.where(self._since[watched] > 3, level, self._level[watched])
+        gain = (cost[watched] - level) ** 2 - (cost[watched] - self._former[watched]) ** 2
+        gain = np.clip(fewer * gain / (2 * deviation**2), -settings.night_at_most, settings.night_at_most)
+        total = np.maximum(self._back[watched] + gain, 0)
+        self._back_nights[watched] = np.where(total > 0, self._back_nights[watched] + 1, 0)
+        self._back[watched] = total
+        for row in watched[total >= settings.recovered].tolist():
+            self._return(row)
+        for row in watched.tolist():
+            index = self._last_event[row]
+            event = self._events[index]
+            if event.recovered_night is None and np.isfinite(self._former[row]):
+                self._events[index] = self._sized(event)
+        return []
+
+    def _return(self, row: int) -> None:
+        """The former level is back since the evidence for it began."""
+        length = int(min(self._back_nights[row], KEPT - 1))
+        night = int(self._nights[row, KEPT - length])
+        index = self._last_event[row]
+        event = self._events[index]
+        self._events[index] = replace(event, recovered_night=night)
+        if self._open[row] == index:
+            self._open[row] = -1
+        self._was_excursion(row, index, self._peaks.pop(row, None))
+        self._level[row] = self._former[row]
+        self._anchor[row] = self._former_anchor[row] + length - 1
+        self._since[row] = length
+        self._place(row, KEPT)
+        self._former[row] = np.nan
+
+    def _was_excursion(self, row: int, index: int, peaks: tuple | None) -> None:
+        """Learn from a change that came and went soon."""
+        if peaks is not None and self.night - self._events[index].found_night <= self.settings.excursion:
+            for excursions, one in zip(self._excursions, peaks, strict=True):
+                excursions.put_back(row, one)
+
+    def _recover(self, row: int, night: int) -> None:
+        index = self._open[row]
+        self._events[index] = replace(self._events[index], recovered_night=night)
+        self._open[row] = -1
+
+    # -- what is known
+
+    def noise(self) -> Noise:
+        """What is known of each series; NaN levels where nothing is."""
+        known = self._number >= self.settings.least_baseline
+        limit = self._limits(0, self._alone_among or self.series, np.zeros((self.series, len(WINDOWS))))
+        return Noise(
+            level=np.where(known, self._level, np.nan),
+            deviation=np.where(known, self._deviation, np.nan),
+            memory=self._memory.copy(),
+            values=np.where(known, self._number, 0),
+            remembered=np.maximum(np.minimum(self._anchor, self._remembered()), 1),
+            limit=limit,
+            spread=np.sqrt(np.maximum(self._spread[0], _SPREAD_AT_LEAST)),
+            smallest=np.full(self.series, self.settings.smallest),
+        )
+
+    def findings(self) -> Findings:
+        """What is known after the nights so far."""
+        ready = self._number >= self.settings.judged_from
+        known = self._number >= self.settings.least_baseline
+        reach = 2 * self._deviation
+        ends = (self._values(self._level - reach), self._values(self._level + reach))
+        evidence = np.where(known, 0.5 * (np.maximum(self._distance, 0) * self.settings.threshold) ** 2, 0.0)
+        return Findings(
+            events=tuple(self._events),
+            state=tuple(self._state(row, bool(ready[row])) for row in range(self.series)),
+            level=np.where(known, self._values(self._level), np.nan),
+            band=(np.where(known, np.minimum(*ends), np.nan), np.where(known, np.maximum(*ends), np.nan)),
+            memory=self._memory.copy(),
+            evidence=evidence,
+            p_value=np.exp(-evidence),
+            nights=np.where(ready, self._number, 0),
+            judged=int(np.count_nonzero(ready)),
+            noise=self.noise(),
+        )
+
+    def _values(self, cost: np.ndarray) -> np.ndarray:
+        signed = self._sign * cost
+        with np.errstate(over="ignore", invalid="ignore"):  # inf says as much of a series that fell to nothing
+            return np.where(self._linear, signed * self._reference, np.exp(np.where(self._linear, 0, signed)))
+
+    def _state(self, row: int, ready: bool) -> State:
+        if not ready:
+            return State.LEARNING
+        if self._open[row] >= 0:
+            return State.REGRESSED
+        if self._spiked[row]:
+            return State.SPIKE
+        last = self._last_event[row]
+        if last >= 0 and not self._events[last].worse and self._events[last].recovered_night is None:
+            return State.IMPROVED
+        return State.STEADY

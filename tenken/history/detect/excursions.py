@@ -1,0 +1,138 @@
+"""What a fleet does when nothing lasting happens: how far its series stray from their levels and come back.
+
+An excursion is a run of values at a distance of one or more; its peak is the largest distance.  The peaks of all
+series, by window and direction, tell at which distance the fleet would cry wolf as often as is allowed; the two
+largest of each series tell what is a habit of its own.  Changes that last are no excursions: they are taken out when
+they are found, and put back if they turn out to come and go.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tenken.history.detect.settings import Settings
+from tenken.history.detect.windows import SLOW, WINDOWS
+
+_BIN = 0.1
+_FAR_BIN = 0.001
+_BINS = 600  # distances up to 60, changes up to 60 %
+_COUNTED = 2.0  # lower peaks tell nothing of the tail
+_OVER = 1.0  # an excursion ends below this distance
+_HABIT_FADES = 0.997  # of a series' own excursions, a value
+_LASTING = 20  # an excursion of more values than this and the window's own is a change that lasts
+_USUAL, _USUAL_WEIGHT = (
+    0.25,
+    10.0,
+)  # distance by which the frequency of peaks falls to 1/e, unless as many say otherwise
+_FAR_USUAL = 0.002
+
+
+class Excursions:
+    """Of one direction."""
+
+    def __init__(self, series: int, settings: Settings) -> None:
+        self._settings = settings
+        windows = len(WINDOWS)
+        self._count = np.zeros((windows, _BINS))  # of peaks by distance
+        self._far_count = np.zeros((windows, _BINS))  # ... and by change of the level
+        self._exposed = 0.0  # series-nights that the counts rest on
+        self.nights = 0  # on which anything was watched
+        self._peak = np.zeros((series, windows))  # of the excursion under way
+        self._far = np.zeros((series, windows))
+        self._age = np.zeros((series, windows), int)  # its values so far
+        self._lasting = np.array(
+            [_LASTING + length + SLOW.get(length, 0) * (kind == "slow") for kind, length, _, _ in WINDOWS]
+        )
+        self._largest = np.zeros((series, windows))
+        self._second = np.zeros((series, windows))
+
+    def habit(self) -> np.ndarray:
+        """Distance, shape (series, windows), that a series goes to and comes back from by habit."""
+        return np.maximum(self._second, np.minimum(self._largest, self._peak))
+
+    def thresholds(self, among: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distance and change of the level, each of shape (windows,), beyond which a fleet of so many series strays as
+        often as is allowed.
+
+        The peaks beyond the one that `largest` of them exceed are taken to fall off exponentially (peaks over
+        threshold; Pickands 1975).
+        """
+        settings = self._settings
+        distance, change = settings.threshold, settings.smallest
+        return (
+            self._beyond(self._count, _BIN, _USUAL, distance, among),
+            self._beyond(self._far_count, _FAR_BIN, _FAR_USUAL, change, among),
+        )
+
+    def _beyond(self, count: np.ndarray, width: float, usual: float, least: float, among: int) -> np.ndarray:
+        settings = self._settings
+        wanted = settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(count) * 2
+        out = np.full(len(count), least)
+        above = np.cumsum(count[:, ::-1], axis=1)[:, ::-1]
+        bins = np.arange(_BINS) * width
+        for window, peaks in enumerate(above):
+            if self._exposed <= 0 or peaks[0] < 1:
+                continue
+            # the one that `largest` peaks exceed; all of them where there are fewer
+            at = int(np.flatnonzero(peaks >= min(settings.largest, peaks[0]))[-1])
+            beyond = peaks[at]
+            # half a bin: a peak lies anywhere in its own
+            excess = (count[window, at:] * (bins[at:] - bins[at] + width / 2)).sum()
+            excess = (excess + usual * _USUAL_WEIGHT) / (beyond + _USUAL_WEIGHT)
+            rate = beyond / self._exposed
+            out[window] = max(out[window], bins[at] + excess * np.log(max(rate / wanted, 1.0)))
+        return out
+
+    def advance(self, distance: np.ndarray, change: np.ndarray, there: np.ndarray, tellable: np.ndarray) -> None:
+        """Take in one night's distances and changes, shape (series, windows); rows that are not `there` are left alone.
+
+        Only what is large enough to be told, `tellable` (series, windows), counts for the fleet.
+        """
+        settings = self._settings
+        self.nights += 1
+        self._count *= settings.forgetting
+        self._far_count *= settings.forgetting
+        self._exposed = self._exposed * settings.forgetting + np.count_nonzero(there)
+        rows = there[:, None]
+        self._largest[there] *= _HABIT_FADES
+        self._second[there] *= _HABIT_FADES
+        self._age[there] += self._peak[there] > 0
+        over = rows & (distance < _OVER) & (self._peak > 0)
+        self._settle(over)
+        higher = rows & tellable & (distance > self._peak) & (distance >= _COUNTED)
+        self._peak = np.where(higher, distance, self._peak)
+        self._far = np.where(higher, np.maximum(change, self._far), self._far)
+
+    def _settle(self, over: np.ndarray) -> None:
+        """Excursions that have ended: those that came back soon count, those that lasted were changes."""
+        if not over.any():
+            return
+        came_back = over & (self._age <= self._lasting[None, :])
+        peak = np.where(came_back, self._peak, 0)
+        self._second = np.maximum(self._second, np.minimum(self._largest, peak))
+        self._largest = np.maximum(self._largest, peak)
+        row, window = np.nonzero(came_back)
+        self._add(window, self._peak[row, window], self._far[row, window])
+        self._peak = np.where(over, 0, self._peak)
+        self._far = np.where(over, 0, self._far)
+        self._age = np.where(over, 0, self._age)
+
+    def _add(self, window: np.ndarray, peak: np.ndarray, far: np.ndarray) -> None:
+        for count, value, width in ((self._count, peak, _BIN), (self._far_count, far, _FAR_BIN)):
+            np.add.at(count, (window, np.clip((value / width).astype(int), 0, _BINS - 1)), 1.0)
+
+    def take_out(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """The excursion of a series under way is a change that was found: its peaks, for `put_back`."""
+        peaks = self._peak[row].copy(), self._far[row].copy()
+        self._peak[row] = 0
+        self._far[row] = 0
+        self._age[row] = 0
+        return peaks
+
+    def put_back(self, row: int, peaks: tuple[np.ndarray, np.ndarray]) -> None:
+        """The change came back: it was an excursion."""
+        peak, far = peaks
+        window = np.flatnonzero(peak >= _COUNTED)
+        self._add(window, peak[window], far[window])
+        self._second[row] = np.maximum(self._second[row], np.minimum(self._largest[row], peak))
+        self._largest[row] = np.maximum(self._largest[row], peak)

@@ -1,0 +1,33 @@
+"""What a series could have shown: the smallest drop that would be found, given its noise."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import numpy as np
+
+from tenken.history.detect.detector import Noise
+from tenken.history.detect.windows import WINDOWS, spread_of_mean
+
+
+def power(noise: Noise, nights: int, chance: float = 0.9) -> np.ndarray:
+    """Smallest loss, in cost (0.05 is about 5 %), that `nights` values would show with this `chance`.
+
+    Shape (series,); inf where none would (one value is never enough), NaN where the noise is not known.  A window of k
+    values under a loss lies at that loss with the spread that it has without one; the best window that fits counts.
+    """
+    if nights < 1:
+        raise ValueError(f"nights: {nights}, expected at least 1")
+    if not 0 < chance < 1:
+        raise ValueError(f"chance: {chance}, expected between 0 and 1")
+    out = np.full(len(noise.level), np.inf)
+    spread = spread_of_mean(noise.memory)
+    doubt = (1 + noise.memory) / (1 - noise.memory) / noise.remembered
+    beyond = NormalDist().inv_cdf(chance)
+    for index, (kind, length, _, unit) in enumerate(WINDOWS):
+        if length > nights or kind == "slow":
+            continue
+        own = noise.deviation * np.sqrt((unit * spread[:, length - 1]) ** 2 * length + doubt)
+        own = own * np.maximum(noise.spread[:, index], 1.0)
+        out = np.minimum(out, np.maximum(own * noise.limit[:, index], noise.smallest) + beyond * own)
+    return np.where(noise.values > 0, out, np.nan)

@@ -1,0 +1,254 @@
+"""Verdicts from history: what got worse, what is silent, what cannot be judged."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tenken.errors import TenkenError
+from tenken.history.ingest import Ingested, NoArchive, ingest, require, store_of
+from tenken.history.store import open_store
+from tenken.paths import archive_root
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tenken.history.acknowledged import Retired
+    from tenken.history.causes import Finding
+    from tenken.history.detect import Findings
+    from tenken.history.nights import History
+
+#: A series with so many values is in the inventory: it must run as often as it used to, until a person retires it.
+INVENTORY = 5
+#: Silent nodes and measures that are listed.
+SHOWN = 20
+#: It is missing once its gap is longer than so many of its usual gaps, and one night for a series of every night.
+GAPS = 2
+#: Nights that tell which series ran lately.
+SILENT = 14
+WEEK = 7
+#: A PASS speaks for at least this share of the series that ran lately; the rest is named beside it.
+JUDGED = 0.5
+#: About so many series, evenly taken, tell the power of all: it is said for half and for 95 % of them.
+POWER_OF = 1000
+
+
+@dataclass
+class Judged:
+    """One system after the last night."""
+
+    history: History
+    found: Findings
+    findings: list[Finding]
+    #: rows of series that did not run on the last night, or only void
+    missing: list[int] = field(default_factory=list)
+    void: list[int] = field(default_factory=list)
+    retired: list[int] = field(default_factory=list)
+    #: smallest drop seen after so many nights, with 90 % chance: nights -> (in half of the series, in 95 %)
+    power: dict[int, tuple[float, float]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    #: rows that are judged together with their siblings, if not alone
+    together: frozenset[int] = frozenset()
+
+    @property
+    def alarms(self) -> list[Finding]:
+        return [f for f in self.findings if f.alarming]
+
+    @property
+    def states(self) -> Counter[str]:
+        return Counter(state.value for state in self.found.state)
+
+    @property
+    def night(self) -> date:
+        return self.history.nights[-1]
+
+    @property
+    def learning(self) -> list[int]:
+        """Rows of series that ran lately and have too few values to be judged."""
+        ran = (self.history.values[:, -SILENT:] == self.history.values[:, -SILENT:]).any(axis=1)
+        alone = self.found.nights
+        return [row for row in range(len(ran)) if ran[row] and alone[row] == 0 and row not in self.together]
+
+    @property
+    def share(self) -> str:
+        """What the verdict speaks for."""
+        count = len(self.history.series) - len(self.retired)
+        return f"{count - len(self.learning)} of {count} series judged"
+
+
+@dataclass
+class Gate:
+    """What one gate run knows; `exit_code` is its verdict."""
+
+    archive: Path
+    systems: list[Judged]
+    ingested: Ingested
+    least: int
+    #: why the answer is incomplete, one sentence each
+    incomplete: list[str] = field(default_factory=list)
+
+    @property
+    def alarms(self) -> list[Finding]:
+        return [f for one in self.systems for f in one.alarms]
+
+    @property
+    def exit_code(self) -> int:
+        if self.alarms:
+            return 1
+        return 3 if self.incomplete else 0
+
+    @property
+    def verdict(self) -> str:
+        return {0: "PASS", 1: "FAIL", 3: "INVALID"}[self.exit_code]
+
+    @property
+    def headline(self) -> str:
+        """The verdict with what it speaks for."""
+        told = "; ".join(f"{one.history.system}: {one.share}" for one in self.systems)
+        return f"{self.verdict} ({told})" if told else self.verdict
+
+
+def judge(arguments: argparse.Namespace) -> Gate:
+    """Read, judge and group. Raises NoArchive, StoreError, AcknowledgedError."""
+    from tenken.history import acknowledged, nights
+    from tenken.history.detect import Settings
+
+    archive = arguments.archive or archive_root()
+    path = store_of(arguments)
+    settings = Settings(absolute_floor=arguments.absolute_floor)
+    with open_store(path, require(archive)) as store:
+        ingested = Ingested() if arguments.no_ingest else ingest(store, archive)
+        names = nights.systems(store)
+        if arguments.system and arguments.system not in names:
+            raise NoArchive(
+                f"{archive}: no history of system '{arguments.system}'; known: {', '.join(names) or 'none'}"
+            )
+        histories = [
+            nights.load(store, name, arguments.night) for name in ([arguments.system] if arguments.system else names)
+        ]
+        refused = store.rows("SELECT reason, count(*), max(time) FROM refused GROUP BY reason ORDER BY 2 DESC")
+    gate = Gate(archive, [], ingested, settings.least_baseline)
+    entries, retired = acknowledged.read_all(arguments.acknowledged or acknowledged.FILE)
+    for history in histories:
+        if not history.nights:
+            continue
+        kept = path.with_name(f"{path.name}.{history.system}.state")
+        found = nights.judge(history, settings, kept if arguments.night is None else None)
+        one = system(history, found, settings, retired)
+        acknowledged.apply(entries, history, one.findings)
+        gate.systems.append(one)
+        gate.incomplete += _incomplete(one, settings.least_baseline, 0 if arguments.night else arguments.max_age)
+    if not gate.systems:
+        gate.incomplete.append(f"the archive {archive} holds no values yet: nothing was judged")
+    newest = max((one.night for one in gate.systems), default=None)
+    for reason, count, last in refused:
+        if newest is None or last.date() >= newest - timedelta(days=1):
+            gate.incomplete.append(f"{count} values were refused, the last on {last:%Y-%m-%d}: {reason}")
+    if ingested.bad:
+        gate.incomplete.append(
+            f"{len(ingested.bad)} new files or lines cannot be read, the first: {': '.join(ingested.bad[0])}"
+        )
+    return gate
+
+
+def system(history: History, found: Findings, settings: Any, retired: Sequence[Retired] = ()) -> Judged:
+    """The findings, gaps and power of one system."""
+    import numpy as np
+
+    from tenken.history import causes, siblings
+    from tenken.history.detect import power
+
+    pool = siblings.pooled(history, settings)
+    one = Judged(history, found, causes.findings(history, found, settings, pool.found), together=pool.judged)
+    ran = ~np.isnan(history.values)
+    one.retired = [row for row in range(len(ran)) if any(entry.covers(history, row) for entry in retired)]
+    one.void = [int(r) for r in np.flatnonzero(history.invalid[:, -1] & ~ran[:, -1])]
+    known = {*one.void, *one.retired}
+    one.missing = [row for row in range(len(ran)) if row not in known and _overdue(ran[row])]
+    if found.judged:
+        judged = np.flatnonzero(found.nights > 0)
+        some = found.noise.take(judged[:: max(1, len(judged) // POWER_OF)])
+        for nights_ in (2, 3, 5, 10):
+            least = np.sort(power(some, nights_))
+            least = least[~np.isnan(least)]
+            if len(least):
+                half, most = least[(len(least) - 1) // 2], least[min(len(least) - 1, int(0.95 * len(least)))]
+                one.power[nights_] = (float(half), float(most))
+    one.notes = _renamed(history)
+    return one
+
+
+def _overdue(ran: np.ndarray) -> bool:
+    """Whether a series should have run by now, by the gaps between its runs."""
+    import numpy as np
+
+    nights = np.flatnonzero(ran)
+    if len(nights) < INVENTORY:
+        return False
+    usual = float(np.median(np.diff(nights[-20:])))
+    return len(ran) - 1 - int(nights[-1]) > GAPS * (usual - 1)
+
+
+def _incomplete(one: Judged, least: int, max_age: int) -> list[str]:
+    history, out = one.history, []
+    if not one.found.judged:
+        out.append(
+            f"{history.system}: no series has {least} nights of baseline yet, which is after {least * 3 // 2} nights "
+            f"(there are {len(history.nights)}): nothing was judged"
+        )
+    elif len(one.learning) > (1 - JUDGED) * (len(history.series) - len(one.retired)):
+        out.append(
+            f"{history.system}: only {one.share}: the others have fewer than {least * 3 // 2} values (not nights), "
+            "and nothing is known of them"
+        )
+    age = (datetime.now(timezone.utc) - timedelta(hours=12)).date() - one.night
+    if max_age and age.days > max_age:
+        out.append(f"{history.system}: the last night is {one.night}, {age.days} days ago: no run since")
+    for rows, what in ((one.missing, "did not run last night"), (one.void, "ran under conditions that void it")):
+        if rows:
+            nodes = sorted({history.series[r].node for r in rows})
+            shown = ", ".join(nodes[:5]) + (f" and {len(nodes) - 5} more" if len(nodes) > 5 else "")
+            out.append(f"{history.system}: {len(rows)} of {len(history.series)} series {what}, on {shown}")
+    out += _silent(one)
+    return out
+
+
+def _silent(one: Judged) -> list[str]:
+    """What has been missing for more than a night, by node and measure, with its last night."""
+    import numpy as np
+
+    history, last = one.history, len(one.history.nights) - 1
+    since: dict[tuple[str, str, int], list[int]] = {}
+    missing = set(one.missing)
+    for row in one.missing:
+        final = int(np.flatnonzero(~np.isnan(history.values[row]))[-1])
+        if last - final > 1:
+            series = history.series[row]
+            whole = all(r in missing for r, s in enumerate(history.series) if s.node == series.node)
+            since.setdefault((series.node, "" if whole else series.measure, final), []).append(row)
+    return [
+        f"{history.system}: {measure + ' on ' if measure else ''}node {node or 'unknown'} has been silent since "
+        f"{history.nights[final]} ({len(rows)} series): mend it, or retire it in reports/acknowledged.yaml"
+        for (node, measure, final), rows in sorted(since.items())[:SHOWN]
+    ]
+
+
+def _renamed(history: History) -> list[str]:
+    """Nodes that stopped and whose GPUs live on under another name, as far as the last night shows."""
+    import numpy as np
+
+    silent: dict[str, bool] = {}
+    recent = ~np.isnan(history.values[:, -WEEK:]).all(axis=1)
+    for row, series in enumerate(history.series):
+        if not series.gpu:
+            silent[series.node] = silent.get(series.node, True) and not bool(recent[row])
+    return [f"node {name} has not run for {WEEK} nights or more" for name, quiet in sorted(silent.items()) if quiet]
+
+
+class GateError(TenkenError):
+    """A gate that cannot answer."""

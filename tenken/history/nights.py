@@ -1,0 +1,199 @@
+"""The store as arrays: a row a series, a column a night, and what stood beside each value."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import pickle
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from tenken.history.detect import Detector, Findings, Settings
+from tenken.history.record_parser import FINGERPRINT
+from tenken.history.store import NIGHT, Store
+from tenken.model.quantities import coordinate
+
+
+@dataclass(frozen=True)
+class Series:
+    """One metric of one machine with its parameters, by node or by GPU; `node` and `place` are the last known."""
+
+    number: int
+    system: str
+    partition: str
+    environ: str
+    check: str
+    program: str
+    version: int
+    parameters: str
+    metric: str
+    coordinates: str
+    kind: str
+    node: str
+    gpu: str
+    peer: str
+    place: str
+    unit: str
+    direction: str
+    statistic: str
+
+    @property
+    def measure(self) -> str:
+        """What is measured, without where: siblings share it."""
+        at = ", ".join(f"{k} {v}" for k, v in _pairs(self.coordinates))
+        return f"{self.check} {self.metric}" + (f" ({at})" if at else "")
+
+    @property
+    def where(self) -> str:
+        """Node and GPU."""
+        place = "" if self.place in ("host", "") else f" {self.place}"
+        return f"{self.node or 'any node'}{place}"
+
+    @property
+    def siblings(self) -> tuple[str, ...]:
+        """Series that have all of these in common ought to be alike."""
+        return (
+            self.partition, self.environ, self.check, self.program, str(self.version), self.parameters, self.metric,
+            self.coordinates, self.kind, self.unit,
+        )  # fmt: skip
+
+
+def _pairs(coordinates: str) -> list[tuple[str, str]]:
+    import json
+
+    return [(k, coordinate(k, v)) for k, v in json.loads(coordinates).items()] if coordinates else []
+
+
+@dataclass(frozen=True)
+class History:
+    """All series of one system: arrays have shape (series, nights).
+
+    `values` is the median of a night's valid values, NaN where there is none; `fingerprints` the number of the last
+    fingerprint of a night, -1 for none; `invalid` whether a night had values that were void.
+    """
+
+    system: str
+    series: list[Series]
+    nights: list[date]
+    values: np.ndarray
+    fingerprints: np.ndarray
+    invalid: np.ndarray
+    environments: dict[int, tuple[str, ...]]
+    #: relative standard error of each value from its own samples, NaN where it is not known
+    errors: np.ndarray | None = None
+
+    @property
+    def higher(self) -> np.ndarray:
+        """Direction of each series."""
+        return np.array([s.direction == "higher" for s in self.series], dtype=bool)
+
+    def fingerprint(self, row: int, night: int) -> dict[str, str]:
+        """The environment of a series on a night by field; empty where there was no run."""
+        number = int(self.fingerprints[row, night])
+        return dict(zip(FINGERPRINT, self.environments.get(number, ()), strict=False))
+
+
+#: Standard error of a median, 1.2533 s / sqrt(n), with s from the middle nine tenths of the samples, by the value.
+_ERROR = "CASE WHEN count > 1 AND value <> 0 THEN 1.2533 * (p95 - p5) / 3.29 / sqrt(count) / abs(value) END"
+
+
+def systems(store: Store) -> list[str]:
+    """Systems that have values, sorted."""
+    return [r[0] for r in store.rows("SELECT DISTINCT system FROM series SEMI JOIN points USING (series) ORDER BY 1")]
+
+
+def load(store: Store, system: str, until: date | None = None) -> History:
+    """The history of a system up to a night. Raises StoreError."""
+    condition = f"series IN (SELECT series FROM series WHERE system = ?) AND {NIGHT} <= ?"
+    arguments = [system, until or date(9999, 1, 1)]
+    rows = store.rows(
+        'SELECT series, system, partition, environ, "check", program, version, parameters, metric, coordinates, kind, '
+        "coalesce(nullif(p.node, ''), s.node), gpu, peer, p.place, unit, direction, statistic FROM series s JOIN "
+        "(SELECT series, arg_max(node, time) AS node, arg_max(place, time) AS place FROM points "
+        f"WHERE {condition} GROUP BY series) p USING (series) ORDER BY series",
+        arguments,
+    )
+    series = [Series(*row) for row in rows]
+    found = store.columns(
+        f"SELECT series, {NIGHT} AS night, median(value) FILTER (valid) AS value, bool_or(NOT valid) AS invalid, "
+        f"median({_ERROR}) FILTER (valid) AS error, "
+        f"arg_max(fingerprint, time) AS fingerprint FROM points WHERE {condition} GROUP BY ALL",
+        arguments,
+    )
+    when = np.asarray(found["night"]).astype("datetime64[D]")
+    every, column = np.unique(when, return_inverse=True)
+    row = np.searchsorted([s.number for s in series], np.asarray(found["series"]))
+    shape = (len(series), len(every))
+    values, fingerprints, invalid = np.full(shape, np.nan), np.full(shape, -1), np.zeros(shape, bool)
+    errors = np.full(shape, np.nan)
+    errors[row, column] = np.ma.filled(np.ma.asarray(found["error"], dtype=float), np.nan)
+    values[row, column] = np.ma.filled(np.ma.asarray(found["value"], dtype=float), np.nan)
+    fingerprints[row, column] = found["fingerprint"]
+    invalid[row, column] = found["invalid"]
+    known = {r[0]: tuple(r[1:]) for r in store.rows("SELECT * FROM fingerprints")}
+    return History(system, series, every.tolist(), values, fingerprints, invalid, known, errors)
+
+
+def judge(history: History, settings: Settings, kept: Path | None = None) -> Findings:
+    """Every night of every series judged; with `kept`, only those that are new since the state kept there.
+
+    The state is that before the last night, so that a night that is still growing is judged anew. A file that is not
+    this user's own, of other series, other nights or another version is not used.
+    """
+    last = len(history.nights) - 1
+    detector, done = _recall(history, settings, kept, last)
+    for night in range(done, last):
+        detector.advance(history.values[:, night], _errors(history, night))
+    if kept is not None and done < last:
+        _keep(kept, _mark(history, settings, last), last, detector)
+    if last >= 0:
+        detector.advance(history.values[:, last], _errors(history, last))
+    return detector.findings()
+
+
+def _errors(history: History, night: int) -> np.ndarray | None:
+    return None if history.errors is None else history.errors[:, night]
+
+
+def _recall(history: History, settings: Settings, kept: Path | None, last: int) -> tuple[Detector, int]:
+    if kept is not None:
+        try:
+            if kept.stat().st_uid == os.geteuid():
+                with kept.open("rb") as stream:
+                    mark, done, detector = pickle.load(stream)
+                if done <= last and mark == _mark(history, settings, done):
+                    return detector, done
+        except Exception:  # a state that cannot be read is only slower
+            pass
+    return Detector(history.higher, settings), 0
+
+
+def _keep(kept: Path, mark: str, done: int, detector: Detector) -> None:
+    temporary = kept.with_name(f".tmp-{kept.name}-{os.getpid()}")
+    try:
+        with temporary.open("wb") as stream:
+            pickle.dump((mark, done, detector), stream, protocol=pickle.HIGHEST_PROTOCOL)
+        temporary.replace(kept)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+
+
+def _mark(history: History, settings: Settings, nights: int) -> str:
+    """Changes with all that the state after so many nights hangs on."""
+    digest = hashlib.blake2b(repr(settings).encode(), digest_size=16)
+    digest.update(_code())
+    digest.update(np.array([s.number for s in history.series]).tobytes())
+    digest.update(repr(history.nights[:nights]).encode())
+    digest.update(np.ascontiguousarray(history.values[:, :nights]).tobytes())
+    if history.errors is not None:
+        digest.update(np.ascontiguousarray(history.errors[:, :nights]).tobytes())
+    return digest.hexdigest()
+
+
+def _code() -> bytes:
+    folder = Path(inspect.getfile(Detector)).parent
+    return b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))

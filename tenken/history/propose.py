@@ -1,0 +1,265 @@
+"""`tenken propose`: references for a system file out of the archive's own runs, as a diff for a person to commit."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import date
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tenken.errors import TenkenError
+from tenken.history.ingest import NoArchive, add_archive, ingest, require, store_of
+from tenken.history.store import open_store
+from tenken.paths import SYSTEMS, archive_root
+
+if TYPE_CHECKING:
+    from tenken.history.nights import History
+
+#: Fewer nights than this make no reference.
+LEAST_NIGHTS = 5
+#: Tolerance: this many robust standard deviations of single values, at least LEAST_TOLERANCE.
+DEVIATIONS, LEAST_TOLERANCE = 4.0, 0.02
+
+
+class ProposeError(TenkenError):
+    """There is nothing to propose from."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A reference out of history, or why there is none (`refused`). Spread and tolerance are relative."""
+
+    program: str
+    metric: str
+    subject: str
+    partition: str
+    environ: str
+    parameters: dict[str, Any]
+    unit: str
+    statistic: str
+    direction: str
+    value: float
+    tolerance: float
+    count: int
+    spread: float
+    first: date
+    last: date
+    driver: str
+    refused: str = ""
+    left_out: int = 0
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """As systems/<name>.yaml has it."""
+        bounds: dict[str, Any] = {"lower": -self.tolerance, "upper": None}
+        if self.direction == "lower":
+            bounds = {"lower": None, "upper": self.tolerance}
+        return {
+            "metric": f"{self.program}.{self.metric}", "subject": self.subject, "partition": self.partition,
+            "environ": [self.environ], **({"parameters": self.parameters} if self.parameters else {}),
+            "value": float(f"{self.value:.5g}"), **bounds, "unit": self.unit, "statistic": self.statistic,
+            "count": self.count, "spread": round(self.spread, 4), "date": self.last,
+            **({"driver": self.driver} if self.driver else {}),
+            "source": f"archive, {self.count} runs, {self.first} to {self.last}",
+        }  # fmt: skip
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `propose` to the `tenken` command."""
+    parser = subparsers.add_parser(
+        "propose",
+        help="propose references for a system file from its history, as a diff",
+        description="Void runs, regressed or outlying series and other drivers than the last are left out. "
+        "Exit status: 0 a diff was printed, 3 nothing could be proposed.",
+    )
+    parser.add_argument("system", help="the system whose file gets references")
+    parser.add_argument("--nights", type=int, default=30, help="use the last so many nights (default: 30)")
+    parser.add_argument(
+        "--acknowledged", type=Path, metavar="FILE", help="accepted shifts (default: reports/acknowledged.yaml)"
+    )
+    parser.add_argument("--file", type=Path, help="the system file (default: systems/<system>.yaml)")
+    add_archive(parser)
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `tenken propose`; the diff goes to standard output, what was refused to standard error."""
+    from tenken.history import nights
+
+    file = arguments.file or SYSTEMS / f"{arguments.system}.yaml"
+    if not file.is_file():
+        raise ProposeError(f"{file}: no such system file")
+    archive = arguments.archive or archive_root()
+    try:
+        with open_store(store_of(arguments), require(archive)) as store:
+            ingest(store, archive)
+            if arguments.system not in nights.systems(store):
+                raise NoArchive(f"{archive}: no history of system '{arguments.system}'")
+            history = nights.load(store, arguments.system)
+    except NoArchive as error:
+        print(f"tenken propose: {error}", file=sys.stderr)
+        return 3
+    proposals = propose(history, arguments.nights, arguments.acknowledged)
+    for one in proposals:
+        if one.refused:
+            print(f"refused: {one.program}.{one.metric} ({one.subject}): {one.refused}", file=sys.stderr)
+        elif one.left_out:
+            text = f"{one.left_out} outlying or regressed series left out"
+            print(f"note: {one.program}.{one.metric} ({one.subject}): {text}", file=sys.stderr)
+    good = [one for one in proposals if not one.refused]
+    diff = patch(file, good)
+    sys.stdout.write(diff)
+    return 0 if good else 3
+
+
+def propose(history: History, last_nights: int = 30, accepted: Path | None = None) -> list[Proposal]:
+    """One proposal a metric, kind of subject, partition, environment and parameters: all good series pooled."""
+    import numpy as np
+
+    from tenken.history import acknowledged, causes, nights
+    from tenken.history.detect import Settings
+
+    settings = Settings()
+    found = nights.judge(history, settings)
+    events = causes.findings(history, found, settings)
+    acknowledged.apply(acknowledged.read(accepted or acknowledged.FILE), history, events)
+    bad = {row for f in events if f.alarming for row in f.rows}
+    # where somebody accepted a new level, that level is the machine's
+    values = history.values.copy()
+    for finding in events:
+        if finding.acknowledged and finding.kind != "outlier":
+            values[finding.rows, : finding.night] = np.nan
+    history = replace(history, values=values)
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for row, series in enumerate(history.series):
+        if series.program and series.kind in ("host", "gpu", "pair") and not series.coordinates:
+            groups[series.siblings].append(row)
+    out = []
+    for rows in groups.values():
+        good = [r for r in rows if r not in bad]
+        window = slice(max(0, len(history.nights) - last_nights), None)
+        out.append(_proposal(history, rows, good, window, np))
+    return out
+
+
+def _proposal(history: History, rows: list[int], good: list[int], window: slice, np: Any) -> Proposal:
+    first = history.series[rows[0]]
+    values = history.values[good, window] if good else np.full((0, 1), np.nan)
+    marks = history.fingerprints[good, window] if good else np.full((0, 1), -1)
+    drivers = {n: (history.environments[n][0] if n in history.environments else "") for n in np.unique(marks)}
+    driver = ""
+    if good:
+        for column in range(marks.shape[1] - 1, -1, -1):
+            seen = [drivers[n] for n in marks[:, column] if n >= 0]
+            if seen:
+                driver = max(set(seen), key=seen.count)
+                break
+        same = np.vectorize(lambda n: drivers.get(n, "") == driver, otypes=[bool])(marks)
+        values = np.where(same, values, np.nan)
+    known = values[~np.isnan(values)]
+    nights = [n for n, there in zip(history.nights[window], ~np.isnan(values).all(axis=0), strict=False) if there]
+    refused = ""
+    if not good:
+        refused = "all of its series regressed or are outlying: mend them, or acknowledge the new level"
+    elif len(nights) < LEAST_NIGHTS:
+        refused = f"{len(nights)} valid nights with driver {driver or 'unknown'}; at least {LEAST_NIGHTS} are needed"
+    middle = float(np.median(known)) if len(known) else 0.0
+    robust = float(1.4826 * np.median(np.abs(known - middle)) / abs(middle)) if middle else 0.0
+    kept = known[np.abs(known - middle) <= 6 * max(robust, 0.001) * abs(middle)] if middle else known
+    spread = float(np.std(kept, ddof=1) / abs(middle)) if len(kept) > 1 and middle else 0.0
+    tolerance = round(max(LEAST_TOLERANCE, DEVIATIONS * max(robust, spread)), 3)
+    both = json.loads(first.parameters) if first.parameters.startswith("{") else {}
+    empty = history.nights[-1]
+    return Proposal(
+        first.program, first.metric, first.kind, first.partition, first.environ,
+        {k: v for k, v in both.items() if isinstance(v, (str, int, float, bool)) and v != "" and k not in _MANNER},
+        first.unit, first.statistic, first.direction, middle, tolerance, len(kept), spread,
+        nights[0] if nights else empty, nights[-1] if nights else empty, driver, refused, len(rows) - len(good),
+    )  # fmt: skip
+
+
+#: Parameters that say how carefully a measurement was taken or on which devices; all others say which
+#: measurement it is. One that is missing here makes a reference narrower than it need be, never wrong.
+_MANNER = frozenset(
+    (
+        *("repetitions", "trials", "warmup_seconds", "variant_warmup_seconds", "target_seconds", "patience_seconds"),
+        *("seed", "timing", "gpus", "nodes", "inject_fault", "break_matrix", "die", "stay"),
+    )
+)
+
+
+def patch(file: Path, proposals: list[Proposal]) -> str:
+    """A unified diff of the system file with the proposals in the place of the references that they renew.
+
+    The file's text stays as it is but for `references`: comments and order of the others are kept.
+    """
+    from ruamel.yaml import YAML
+
+    text = file.read_text(encoding="utf-8")
+    yaml = YAML(typ="rt", pure=True)
+    yaml.width = 4096
+    yaml.preserve_quotes = True
+    raw = yaml.load(text)
+    known: Any = raw.get("references") or []
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines[-1] += "\n"
+    new = list(lines)
+    starts = [known.lc.item(i)[0] for i in range(len(known))] if known else []
+    added: list[str] = []
+    for one in proposals:
+        rendered = _rendered(one.entry)
+        index = next((i for i, r in enumerate(known) if _same(r, one.entry)), None)
+        if index is None:
+            added.append(rendered)
+            continue
+        end = starts[index + 1] if index + 1 < len(starts) else _end(lines, starts[index])
+        while end > starts[index] + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+            end -= 1
+        new[starts[index]] = rendered
+        for line in range(starts[index] + 1, end):
+            new[line] = ""
+    if added:
+        if known:
+            new.insert(_end(lines, starts[-1]), "".join(added))
+        else:
+            new.append("\nreferences:\n" + "".join(added))
+    after = "".join(new).splitlines(keepends=True)
+    name = f"{file.parent.name}/{file.name}"
+    return "".join(difflib.unified_diff(lines, after, f"a/{name}", f"b/{name}"))
+
+
+def _end(lines: list[str], start: int) -> int:
+    """The line after the block that holds `start`: the next one that begins at the left margin."""
+    for number in range(start + 1, len(lines)):
+        if lines[number][:1] not in (" ", "\n", "#", "-", "\r"):
+            return number
+    return len(lines)
+
+
+def _rendered(entry: dict[str, Any]) -> str:
+    from ruamel.yaml import YAML
+
+    yaml = YAML(typ="rt", pure=True)
+    yaml.default_flow_style = None
+    yaml.width = 4096
+    sink = StringIO()
+    yaml.dump(entry, sink)
+    body = sink.getvalue().splitlines()
+    return "".join(f"{'  - ' if i == 0 else '    '}{line}\n" for i, line in enumerate(body))
+
+
+def _same(known: Any, entry: dict[str, Any]) -> bool:
+    keys = ("metric", "subject", "partition")
+    return (
+        all(known.get(k) == entry[k] for k in keys)
+        and list(known.get("environ") or entry["environ"]) == entry["environ"]
+        and dict(known.get("parameters") or {}) == entry.get("parameters", {})
+        and known.get("published") is None
+    )

@@ -1,0 +1,110 @@
+"""An archived record, or a bare result, judged anew as the suite would: without ReFrame and without a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tenken.errors import CatalogueError
+from tenken.judge import judging
+from tenken.model import verdicts
+from tenken.model.catalogue import program as catalogue_program
+from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Judgement, Limit
+from tenken.model.machine import Machine
+from tenken.model.record import Record
+from tenken.model.request import Request
+from tenken.model.result import WAIVER_REASONS, MetricValue, Result
+
+#: States of a job that did not run to its end; an exit code of 0 says nothing then.
+KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
+
+_SHEET_OF_KIND = {"host": "memory", "gpu": "memory", "pair": "gpu_link"}
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """What is known of the job beside the result; None: nothing is."""
+
+    state: str | None = None
+    exit_code: int | None = None
+    nodes: tuple[str, ...] = ()
+
+
+def killed(state: str | None) -> str | None:
+    """Why a job in this state did not run to its end; None where it did, or nothing is known."""
+    if any(word in (state or "").upper() for word in KILLED_STATES):
+        return f"the job did not run to its end: state {state}"
+    return None
+
+
+def of_record(record: Record, machine: Machine | None = None, job: JobFacts | None = None) -> Judgement:
+    """A record judged anew. `machine` None: by the limits and references that it was held against when archived."""
+    job = job or JobFacts(record.job.state, record.job.exit_code, record.nodes)
+    where = ",".join(job.nodes) or "unknown node"
+    cut = killed(job.state)
+    if cut:
+        return judging.failed(f"{where}: {cut}", where)
+    if record.result is None:
+        return _without_result(record, where)
+    request = record.request or _request_of(record, record.result)
+    return of_result(record.result, request, machine or as_archived(record), job)
+
+
+def of_result(result: Result, request: Request | None, machine: Machine, job: JobFacts) -> Judgement:
+    """A result judged anew; without a request it is at most RECORDED."""
+    cut = killed(job.state)
+    if cut:
+        return judging.failed(f"{result.node}: {cut}", result.node)
+    try:
+        declared = catalogue_program(result.program)
+    except CatalogueError as error:
+        return judging.failed(f"{result.node}: {error}", result.node)
+    if request is not None:
+        return judging.judge(result, declared, request, machine, job.exit_code)
+    asked = Request(None, result.program, subjects=_kinds(result), arguments=result.command)
+    return judging.unrequested(judging.judge(result, declared, asked, machine, job.exit_code))
+
+
+def _kinds(result: Result) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(metric.kind for metric in result.metrics))
+
+
+def _without_result(record: Record, where: str) -> Judgement:
+    """What set-up waived stays waived if its reason is of the closed list; all else that left no result failed."""
+    reason = record.judgement.message()
+    if record.verdict == verdicts.WAIVED and any(f": {known}" in f": {reason}" for known in WAIVER_REASONS):
+        return Judgement(verdicts.WAIVED, record.findings)
+    why = record.result_error or "the run left no result"
+    return judging.failed(f"{where}: {record.program}: {why}", where)
+
+
+def _request_of(record: Record, result: Result) -> Request:
+    """The request of a record of before requests were kept: what the record itself says was asked."""
+    metrics = None
+    if record.version != "tenken-record/2" and result.status == "ok":
+        metrics = tuple(dict.fromkeys(m.name for m in result.metrics))
+    return Request(
+        None,
+        record.program or result.program,
+        record.check,
+        record.subjects or _kinds(result),
+        metrics,
+        arguments=result.command,
+        mode=record.mode,
+    )
+
+
+def as_archived(record: Record) -> Machine:
+    """Limits by data sheet and references that the record's values were held against."""
+    judged = record.judgement.judged
+    limits: dict[tuple[str, str], Limit] = {}
+    for metric in record.result.metrics if record.result else ():
+        one = judged.get(metric.id)
+        if one is not None and one.limit.value is not None and one.limit.basis.startswith("data sheet: "):
+            sheet = _SHEET_OF_KIND.get(metric.kind, "")
+            limits.setdefault((sheet, metric.kind), replace(one.limit, said_by=DATA_SHEET))
+
+    def criterion(result: Result, metric: MetricValue) -> Criterion | None:
+        one = judged.get(metric.id)
+        return one.criterion if one and one.criterion and one.criterion.kind == REFERENCE else None
+
+    return Machine(limits=limits, criterion=criterion)

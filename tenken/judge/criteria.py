@@ -1,0 +1,162 @@
+"""Values held against what the hardware can do, against the machine's own figures, and against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tenken.model.catalogue import Metric, Program
+from tenken.model.judgement import CEILING, CONTRACT, FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Limit
+from tenken.model.numbers import quantile
+from tenken.model.result import MetricValue, Result
+from tenken.model.verdicts import FAIL, PASS, RECORDED
+
+#: A value this much above a physical limit means cached data or miscounted bytes: wrong, not fast.
+LIMIT_HEADROOM = 1.02
+
+
+def limit_of(result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]) -> Limit:
+    """The result's own limit; where it is unknown, what the data sheet says, if the metric names it."""
+    limit = result.limits[metric.id]
+    sheet = sheets.get((declared.data_sheet or "", metric.kind))
+    return sheet if limit.value is None and sheet is not None else limit
+
+
+def hold(
+    result: Result,
+    metric: MetricValue,
+    declared: Metric,
+    sheets: Mapping[tuple[str, str], Limit],
+    known: Criterion | None,
+) -> tuple[JudgedMetric, list[Finding]]:
+    """Hold one value against its physical limit and its criterion (the floor where nothing better is known)."""
+    where = f"{result.node} {metric.place}"
+    limit = limit_of(result, metric, declared, sheets)
+    for unit, name in ((limit.unit or metric.unit, "limit"), (known.unit if known else metric.unit, "reference")):
+        if unit != metric.unit:
+            text = f"{where}: {metric.id} is in {metric.unit} but its {name} in {unit}"
+            judged = _judged(FAIL, metric, metric.value, metric.statistic, None, Limit(None, unknown=text), None)
+            return judged, [Finding(FAIL, text, metric.id, metric.subject, result.node)]
+
+    higher = metric.direction == "higher"
+    ceiling = _beyond(limit, higher)
+    criterion = known
+    floor = declared.floor.get(metric.kind)
+    if criterion is None and limit.value is not None and floor:
+        bound = limit.value * floor if higher else limit.value / floor
+        criterion = Criterion(
+            FLOOR, limit.value, bound if higher else None, None if higher else bound, metric.unit, metric.statistic,
+            f"{100 * floor:.0f} % of the limit, {limit.basis}",
+        )  # fmt: skip
+
+    statistic = metric.statistic if criterion is None else criterion.statistic
+    number = metric.statistic_named(statistic)
+    findings: list[Finding] = []
+    if ceiling is not None and ((metric.value > ceiling) if higher else (metric.value < ceiling)):
+        text = (
+            f"{where}: {metric.id} = {metric.value:.6g} {metric.unit} is beyond {LIMIT_HEADROOM} of the physical "
+            f"limit {limit.value:.6g} {limit.unit} ({limit.basis}): cached data or miscounted bytes"
+        )
+        findings.append(miss(result, metric, text, metric.value, ceiling, CEILING))
+    elif criterion is not None:
+        findings += _held(result, metric, criterion, number, statistic)
+    verdict = FAIL if findings else RECORDED if criterion is None else PASS
+    return _judged(verdict, metric, number, statistic, criterion, limit, ceiling), findings
+
+
+def _held(result: Result, metric: MetricValue, criterion: Criterion, number: float, statistic: str) -> list[Finding]:
+    if criterion.low is not None and number < criterion.low:
+        side, bound = "below", criterion.low
+    elif criterion.high is not None and number > criterion.high:
+        side, bound = "above", criterion.high
+    else:
+        return []
+    missed = abs(number - bound) / abs(bound) if bound else float("inf")
+    text = (
+        f"{result.node} {metric.place}: {metric.id} = {number:.6g} {metric.unit} ({statistic}) is {side} "
+        f"{bound:.6g} {metric.unit} by {100 * missed:.1f} % ({in_words(criterion)})"
+    )
+    return [miss(result, metric, text, number, bound, criterion.kind)]
+
+
+def in_words(criterion: Criterion) -> str:
+    """What a value is held against: the kind, the figure it hangs on, and its source."""
+    name = {REFERENCE: "reference", FLOOR: "floor", CONTRACT: "contract"}[criterion.kind]
+    if criterion.kind == FLOOR:
+        return f"{name}: {criterion.source}: {criterion.value:.6g} {criterion.unit}"
+    return f"{name} {criterion.value:.6g} {criterion.unit}, {criterion.source}"
+
+
+def miss(result: Result, metric: MetricValue, text: str, number: float, bound: float, kind: str = "") -> Finding:
+    """A FAIL of one value against a bound."""
+    missed = abs(number - bound) / abs(bound) if bound else None
+    return Finding(
+        FAIL, text, metric.id, metric.subject, result.node, number, metric.unit, bound, missed, kind
+    )  # fmt: skip
+
+
+def behind_siblings(result: Result, program: Program) -> list[Finding]:
+    """GPUs that stay behind the median of the others of the same run by more than metric and noise allow."""
+    groups: dict[tuple[str, str], list[MetricValue]] = {}
+    for metric in result.metrics:
+        if metric.kind == "gpu" and program.metrics[metric.name].siblings is not None:
+            groups.setdefault((metric.name, metric.at.text), []).append(metric)
+    found = []
+    for (name, _), group in groups.items():
+        allowed = program.metrics[name].siblings or 0.0
+        for metric in group:
+            others = sorted(m.value for m in group if m is not metric)
+            if not others:
+                continue
+            typical = quantile(others, 0.5)
+            lag = 1 - metric.value / typical if metric.direction == "higher" else metric.value / typical - 1
+            bound = max(allowed, 3 * metric.spread)
+            if lag > bound:
+                text = (
+                    f"{result.node} {metric.place}: {metric.id} = {metric.value:.6g} {metric.unit} is "
+                    f"{100 * lag:.1f} % behind the other GPUs of the node (median {typical:.6g} {metric.unit}); at "
+                    f"most {100 * bound:.1f} %"
+                )
+                found.append(miss(result, metric, text, metric.value, typical, "siblings"))
+    return found
+
+
+def _beyond(limit: Limit, higher: bool) -> float | None:
+    """The value past which a figure is impossible; None where no limit is known."""
+    if limit.value is None:
+        return None
+    return limit.value * LIMIT_HEADROOM if higher else limit.value / LIMIT_HEADROOM
+
+
+def _judged(
+    verdict: str,
+    metric: MetricValue,
+    number: float,
+    statistic: str,
+    criterion: Criterion | None,
+    limit: Limit,
+    ceiling: float | None,
+) -> JudgedMetric:
+    higher = metric.direction == "higher"
+    efficiency = None
+    if limit.value is not None and metric.value:
+        efficiency = metric.value / limit.value if higher else limit.value / metric.value
+    low, high = (criterion.low, criterion.high) if criterion else (None, None)
+    if ceiling is not None:
+        low, high = (low, min(high or ceiling, ceiling)) if higher else (max(low or ceiling, ceiling), high)
+    return JudgedMetric(
+        verdict, number, metric.unit, metric.direction, statistic, criterion, limit, efficiency, (low, high)
+    )  # fmt: skip
+
+
+def reframe_reference(judged: JudgedMetric) -> tuple[float, float | None, float | None, str]:
+    """The same bounds as ReFrame's tuple (reference, lower, upper, unit); a value without any has 0, None, None.
+
+    ReFrame takes a fraction in [-1, 0] below and from 0 above, so the anchor is the reference, else the limit.
+    """
+    low, high = judged.bounds
+    anchor = judged.criterion.value if judged.criterion else judged.limit.value
+    if (low is None and high is None) or not anchor:
+        return (0, None, None, judged.unit)
+    lower = None if low is None else min(low / anchor - 1, 0.0)
+    upper = None if high is None else max(high / anchor - 1, 0.0)
+    return (anchor, lower, upper, judged.unit)

@@ -1,0 +1,70 @@
+"""Figures of one result held against each other and against the machine's claims: which hold for which program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tenken.judge import file_cross_checks as files
+from tenken.judge import link_cross_checks as links
+from tenken.judge.hpcg_cross_checks import rating_above_raw
+from tenken.judge.stencil_cross_checks import ahead_of_alone
+from tenken.model.judgement import Finding
+from tenken.model.machine import Machine
+from tenken.model.request import Request
+from tenken.model.result import Result
+
+CrossChecks = Callable[[Result, Request, Machine], "list[Finding]"]
+
+
+def _p2p(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    claimed = "peer" in machine.capabilities
+    return [
+        *links.asymmetric(result),
+        *links.outliers(result),
+        *links.slow_copies(result, claimed),
+        *links.inactive_links(result, machine.links_per_pair, claimed),
+    ]
+
+
+def _mpi_p2p(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    return links.of_ranks(result, "device_mpi" in machine.capabilities, "--stay" in request.arguments)
+
+
+def _hpcg(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    return rating_above_raw(result)
+
+
+def _stencil(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    return ahead_of_alone(result)
+
+
+def _snapshot_io(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    return files.decisive([*_overlap(result, request, machine), *files.slow_layouts(result)])
+
+
+def _storage_map(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    found = [*_overlap(result, request, machine), *files.slow_reads(result)]
+    if request.mode != "quick":
+        found += files.bad_choices(result)
+    return files.decisive(found)
+
+
+def _overlap(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    return files.claimed_gds(result, "gds" in machine.capabilities)
+
+
+BY_PROGRAM: Mapping[str, CrossChecks] = {
+    "p2p": _p2p,
+    "mpi_p2p": _mpi_p2p,
+    "hpcg": _hpcg,
+    "stencil": _stencil,
+    "snapshot_io": _snapshot_io,
+    "storage_map": _storage_map,
+    "overlap": _overlap,
+}
+
+
+def of(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    """Findings of the cross-checks of the result's program; none where it has none."""
+    cross_checks = BY_PROGRAM.get(result.program)
+    return [] if cross_checks is None else cross_checks(result, request, machine)

@@ -1,0 +1,176 @@
+"""Links held against each other: what a result of p2p or mpi_p2p says without any reference.
+
+All functions are pure; each returns findings that name the node, the pair and what it was held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+from tenken.judge.criteria import miss
+from tenken.model.judgement import Finding
+from tenken.model.result import MetricValue, Result
+from tenken.model.subject import Subject
+from tenken.model.verdicts import FAIL, INVALID
+
+#: How far the two directions of a pair, or the pairs of one link class, may lie apart, as a fraction of the
+#: better. NVLink copies repeat to a thousandth; what goes through the host shares it with whatever runs there.
+APART: Mapping[str, float] = {
+    "peer": 0.05,
+    "memcpy_peer": 0.05,
+    "read": 0.10,
+    "write": 0.10,
+    "both_ways": 0.05,
+    "latency": 0.25,
+    "driver_staged": 0.20,
+    "host_staged": 0.20,
+}
+
+#: A peer copy moves at least so much of what plain cudaMemcpyPeer does in the same job.
+OF_PLAIN_COPY = 0.98
+
+#: A copy that goes straight is faster than one through the host by more than this.
+BEYOND_STAGED = 1.2
+
+
+def by_pair(result: Result, name: str) -> dict[tuple[int, int], MetricValue]:
+    """A metric of p2p that comes once for each pair."""
+    found = (m for m in result.metrics if m.name == name and m.kind == "pair" and not m.at)
+    return {(m.subject.first, m.subject.second or 0): m for m in found}
+
+
+def _worse(one: MetricValue, other: MetricValue) -> tuple[MetricValue, MetricValue]:
+    """The worse and the better of two."""
+    swapped = (one.value < other.value) == (one.direction == "lower")
+    return (other, one) if swapped else (one, other)
+
+
+def _distance(worse: MetricValue, better: float) -> float:
+    """How far a value lies from a better one, as a fraction of the larger of the two."""
+    return abs(worse.value - better) / max(worse.value, better)
+
+
+def _pair(metric: MetricValue) -> str:
+    return f"GPU {metric.subject.first}->GPU {metric.subject.second}"
+
+
+def _finding(result: Result, metric: MetricValue, text: str, bound: float) -> Finding:
+    return miss(result, metric, f"{result.node} {metric.place}: {text}", metric.value, bound, "cross-check")
+
+
+def asymmetric(result: Result) -> list[Finding]:
+    """Pairs whose two directions lie apart: the slower one is named."""
+    found = []
+    for name, apart in APART.items():
+        pairs = by_pair(result, name)
+        for (start, end), forth in pairs.items():
+            back = pairs.get((end, start))
+            if start > end or back is None:
+                continue
+            worse, better = _worse(forth, back)
+            distance = _distance(worse, better.value)
+            if distance > apart:
+                text = (
+                    f"{name} {_pair(worse)} {worse.value:.4g} {worse.unit}, the other way {better.value:.4g}: "
+                    f"{100 * distance:.1f} % apart; at most {100 * apart:.0f} %"
+                )
+                found.append(_finding(result, worse, text, better.value))
+    return found
+
+
+def outliers(result: Result) -> list[Finding]:
+    """Pairs that fall behind the others of their link class (by the links that the result names)."""
+    kinds = {(link.first, link.second): link.kind for link in result.links}
+    found = []
+    for name, apart in APART.items():
+        classes: dict[str, list[MetricValue]] = {}
+        for (start, end), metric in by_pair(result, name).items():
+            # the kind alone, without the count: counts are held against the data sheet elsewhere
+            classes.setdefault(kinds.get((start, end), "not known"), []).append(metric)
+        for kind, members in classes.items():
+            if len(members) < 3:
+                continue
+            usual = median(m.value for m in members)
+            for metric in members:
+                behind = metric.value < usual if metric.direction == "higher" else metric.value > usual
+                distance = _distance(metric, usual)
+                if behind and distance > apart:
+                    text = (
+                        f"{name} {_pair(metric)} {metric.value:.4g} {metric.unit} is an outlier among "
+                        f"{len(members)} pairs joined by {kind}, whose median is {usual:.4g}: "
+                        f"{100 * distance:.1f} % apart; at most {100 * apart:.0f} %"
+                    )
+                    found.append(_finding(result, metric, text, usual))
+    return found
+
+
+def slow_copies(result: Result, peer_claimed: bool) -> list[Finding]:
+    """Peer copies that plain cudaMemcpyPeer beats, and such as go through the host although peer is claimed."""
+    found = []
+    plain, staged = by_pair(result, "memcpy_peer"), by_pair(result, "driver_staged")
+    for ends, metric in by_pair(result, "peer").items():
+        if ends in plain and metric.value < OF_PLAIN_COPY * plain[ends].value:
+            bound = OF_PLAIN_COPY * plain[ends].value
+            text = (
+                f"peer {_pair(metric)} {metric.value:.4g} GB/s is below {OF_PLAIN_COPY} of cudaMemcpyPeer in the "
+                f"same job, {plain[ends].value:.4g} GB/s"
+            )
+            found.append(_finding(result, metric, text, bound))
+        if peer_claimed and ends in staged and metric.value < BEYOND_STAGED * staged[ends].value:
+            bound = BEYOND_STAGED * staged[ends].value
+            text = (
+                f"peer {_pair(metric)} {metric.value:.4g} GB/s, no more than the driver's staging through the host "
+                f"({staged[ends].value:.4g} GB/s): the system file claims 'peer'"
+            )
+            found.append(_finding(result, metric, text, bound))
+    return found
+
+
+def inactive_links(result: Result, links_of_pair: int | None, peer_claimed: bool) -> list[Finding]:
+    """Pairs joined by fewer links than the system file has, naming the links; pairs without claimed access."""
+    found = []
+    for link in result.links:
+        subject = Subject("pair", link.first, link.second)
+        # a driver that does not name its links says "not known": then nothing is held against it
+        if links_of_pair is None or link.count is None or link.count >= links_of_pair:
+            continue
+        inactive = [(gpu, result.path.get(f"inactive_links.gpu{gpu}")) for gpu in subject.gpus]
+        down = [f"link {links} of GPU {gpu}" for gpu, links in inactive if links is not None]
+        named = f"; inactive: {'; '.join(down)}" if down else ""
+        message = f"{result.node} {subject.place}: {link.text}, the system file has {links_of_pair} links{named}"
+        missed = (links_of_pair - link.count) / links_of_pair
+        found.append(
+            Finding(FAIL, message, None, subject, result.node, link.count, "1", links_of_pair, missed, "cross-check")
+        )
+    return found + (_without_access(result) if peer_claimed else [])
+
+
+def _without_access(result: Result) -> list[Finding]:
+    """Pairs that cannot reach each other's memory."""
+    found = []
+    for key, claim in result.path.items():
+        subject = Subject.in_id(key.removeprefix("peer_access."))
+        if key.startswith("peer_access.") and subject is not None and claim is False:
+            message = f"{result.node} {subject.place}: no peer access, but the system file claims 'peer'"
+            found.append(Finding(FAIL, message, None, subject, result.node, kind="cross-check"))
+    return found
+
+
+def of_ranks(result: Result, device_mpi_claimed: bool, far_asked: bool) -> list[Finding]:
+    """What the path of mpi_p2p says: bytes of GPUs that went through the host, ranks on the far side of a node."""
+    found = []
+    if result.path.get("gpu_path") == "not GPUDirect" and device_mpi_claimed:
+        share = float(result.path.get("of_peer_copy") or 0.0)
+        message = (
+            f"{result.node}: not GPUDirect: device buffers reach {100 * share:.0f} % of a peer copy in the same job; "
+            f"at least 60 % are required, since the system file claims 'device_mpi'"
+        )
+        missed = (0.6 - share) / 0.6
+        found.append(Finding(FAIL, message, None, None, result.node, share, "1", 0.6, missed, "cross-check"))
+    if not far_asked:
+        for key, text in result.path.items():
+            if key.startswith("far.rank"):
+                message = f"{result.node}: rank {key.removeprefix('far.rank')} is on the far side: {text}"
+                found.append(Finding(INVALID, message, node=result.node))
+    return found

@@ -1,0 +1,31 @@
+"""Rates of slabs held against one slab alone."""
+
+from __future__ import annotations
+
+from tenken.model.judgement import Finding
+from tenken.model.result import Result
+from tenken.model.verdicts import INVALID
+
+#: In percent of as many times the slab alone. Clocks under a power cap move a ratio of two medians by 4, caches of
+#: thinner slabs by more.
+MAX_EFFICIENCY = 125.0
+
+
+def ahead_of_alone(result: Result) -> list[Finding]:
+    """Slabs that are together far faster than one alone allows: what ran beside the one alone was not the stencil."""
+    return [
+        Finding(
+            INVALID,
+            f"{result.node}: {metric.id} = {metric.value:.4g} %: together slabs cannot be so much faster than one "
+            f"alone (at most {MAX_EFFICIENCY:g} %): the one alone was disturbed, run it on a quiet node",
+            metric.id,
+            metric.subject,
+            result.node,
+            metric.value,
+            "%",
+            MAX_EFFICIENCY,
+            kind="cross-check",
+        )
+        for metric in result.metrics
+        if metric.name == "efficiency" and metric.value > MAX_EFFICIENCY
+    ]

@@ -1,0 +1,30 @@
+"""A machine that has every feature: on it every check can be listed with what it selects on.
+
+ReFrame drops a check whose feature is not met without a word, and with --skip-system-check it forgets what the
+check had asked for. So the plan lists the checks on this system, which no job can run on.
+"""
+
+from __future__ import annotations
+
+from tenken.machines.model import FEATURES, NODES, Environment, Node, Partition, System
+
+NAME = "everything"
+#: Set in the environment, it makes the configuration hold this system too.
+VARIABLE = "TENKEN_EVERYTHING"
+
+
+def describe() -> System:
+    """One partition with all features, and the environments that checks may name."""
+    features = frozenset(FEATURES) | {NODES}
+    environments = {name: Environment(name, features, "gcc", "g++", cuda="nvcc") for name in ("host", "cuda")}
+    partition = Partition(
+        name="all",
+        description="every feature",
+        scheduler="local",
+        scheduler_status="it stands for no machine",
+        launcher="local",
+        environments=tuple(environments),
+        node=Node(architecture="x86_64", gpu_count=8),
+        features=features,
+    )
+    return System(NAME, "every feature, for listing", "test", {"all": partition}, environments)

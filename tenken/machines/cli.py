@@ -1,0 +1,254 @@
+"""`tenken systems`: list, describe, check and begin machine descriptions.
+
+Exit codes: 0 done, 1 a file is wrong, 2 bad arguments (an unknown system, no such file, a file in the way).
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tenken.machines import hardware, limits, loader
+from tenken.machines.errors import SystemFileError, SystemsError
+from tenken.machines.model import Node, Partition, System
+from tenken.paths import SYSTEMS
+
+TEMPLATES = {file.stem: file for file in sorted((Path(__file__).parent / "templates").glob("*.yaml"))}
+
+
+def register(subparsers: Any) -> None:
+    """Add `systems` to the `tenken` command."""
+    parser = subparsers.add_parser("systems", help="machines: list, describe, validate, new")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    add = actions.add_parser("list", help="all machines that have a file, and this one")
+    add.set_defaults(func=_list)
+
+    add = actions.add_parser("describe", help="what a machine is; without a name, the one we are on, by looking")
+    add.add_argument("name", nargs="?", default=loader.LOCAL, metavar="NAME")
+    add.add_argument("--json", action="store_true", help="everything, as JSON")
+    add.set_defaults(func=_describe)
+
+    add = actions.add_parser("validate", help="check system files; without one, all of them and the data sheets")
+    add.add_argument("files", nargs="*", metavar="NAME", help="a system's name, or a file")
+    add.set_defaults(func=_validate)
+
+    add = actions.add_parser("new", help="begin systems/NAME.yaml, from a commented template or by looking")
+    add.add_argument("name", metavar="NAME")
+    add.add_argument(
+        "--scheduler", choices=(*TEMPLATES, "local"), default="slurm", help="which one (default: %(default)s)"
+    )
+    add.add_argument(
+        "--from-here",
+        action="store_true",
+        help="ask the scheduler (sinfo, pbsnodes) and this machine instead of a template; `local` always does",
+    )
+    add.add_argument("--folder", type=Path, default=SYSTEMS, help="where to write it (default: systems/)")
+    add.set_defaults(func=_new)
+
+
+def _list(_: argparse.Namespace) -> int:
+    try:
+        systems = loader.load_all()
+    except SystemFileError as error:
+        return _complain(error, 1)
+    rows = [("NAME", "STATUS", "SCHEDULER", "GPUS", "TITLE")]
+    rows += [_row(system) for system in (loader.load(loader.LOCAL), *systems.values())]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip())
+    return 0
+
+
+def _row(system: System) -> tuple[str, str, str, str, str]:
+    partitions = system.partitions.values()
+    schedulers = dict.fromkeys(p.scheduler + ("" if p.usable else " (not yet)") for p in partitions)
+    gpus = dict.fromkeys(_gpus(p.node) for p in partitions)
+    return system.name, system.status, ", ".join(schedulers), ", ".join(gpus), system.title
+
+
+def _describe(arguments: argparse.Namespace) -> int:
+    try:
+        system = loader.load(arguments.name)
+    except SystemFileError as error:
+        return _complain(error, 1)
+    except SystemsError as error:
+        return _complain(error, 2)
+    if arguments.json:
+        print(json.dumps(dataclasses.asdict(system), indent=2, default=_plain, ensure_ascii=False))
+    else:
+        print("\n".join(describe(system, os.environ)))
+    return 0
+
+
+def describe(system: System, env: Mapping[str, str]) -> Iterator[str]:
+    """Lines for a person: what the machine is, what it needs, what is known of it."""
+    yield f"{system.name}: {system.title}"
+    state = f"{system.status}, switched off {system.retired}" if system.retired else system.status
+    yield f"  status: {state}"
+    if system.site:
+        yield f"  site: {system.site}"
+    if system.facts_date:
+        yield f"  facts: {system.facts_date}, {system.facts_source}"
+    values = system.values(env)
+    for variable in system.variables.values():
+        value = values.get(variable.name)
+        word = f"= {value}" if value else "NOT SET, needed to run" if variable.required else "not set, optional"
+        yield f"  variable {variable.name} {word} ({variable.meaning})"
+    shown = system.expand(env, strict=False)
+    for partition in shown.partitions.values():
+        yield from _partition(partition)
+    for environment in shown.environments.values():
+        compilers = ", ".join(c for c in (environment.cc, environment.cxx, environment.cuda) if c)
+        yield f"environment {environment.name}: {compilers}"
+        yield f"  builds: {', '.join(sorted(environment.features)) or 'plain C++'}"
+        if environment.modules:
+            yield f"  modules: {', '.join(environment.modules)}"
+    for reference in system.references:
+        low, high = reference.bounds
+        span = f"{'any' if low is None else f'{low:.6g}'} to {'any' if high is None else f'{high:.6g}'}"
+        yield (
+            f"reference {reference.program}.{reference.metric} per {reference.subject}: "
+            f"{span} {reference.unit}, {reference.statistic} "
+            f"({reference.published or 'own runs'}: {reference.source})"
+        )
+    for relation in system.relations:
+        yield (
+            f"relation {relation.program}.{relation.metric} per {relation.subject}: time over {relation.over} from "
+            f"{relation.ratio[0]:g} to {relation.ratio[1]:g} against {relation.against}, {relation.statistic} "
+            f"({relation.published or 'own runs'}: {relation.source})"
+        )
+    for note in system.notes:
+        yield f"note: {note}"
+
+
+def _partition(partition: Partition) -> Iterator[str]:
+    node = partition.node
+    yield f"partition {partition.name}: {partition.description}"
+    yield f"  scheduler: {partition.scheduler}, launcher {partition.launcher}"
+    if partition.scheduler_status:
+        yield f"  NOT USABLE YET: {partition.scheduler_status}"
+    if partition.access:
+        yield f"  access: {' '.join(partition.access)}"
+    yield f"  environments: {', '.join(partition.environments)}"
+    yield f"  can start: {', '.join(sorted(partition.features)) or 'plain programs'}"
+    yield f"  promises: {', '.join(sorted(partition.promises)) or 'nothing'}"
+    cpu = node.host.name if node.host else node.cpu or "CPU not known"
+    parts = [f"{_known(node.cores)} cores", f"{_known(node.sockets)} sockets"]
+    if node.threads_per_core:
+        parts.append(f"{node.threads_per_core} threads a core")
+    if node.numa_nodes:
+        parts.append(f"{node.numa_nodes} NUMA nodes")
+    if node.memory_bytes:
+        parts.append(f"{node.memory_bytes / 2**30:.1f} GiB")
+    yield f"  node: {node.architecture}, {cpu}, {', '.join(parts)}"
+    if node.caches:
+        yield "  caches: " + ", ".join(f"{level} {size / 2**20:g} MiB" for level, size in node.caches.items())
+    if node.virtual_machine:
+        yield f"  virtual machine: {node.virtual_machine}"
+    yield f"  GPUs: {_gpus(node)}"
+    for what, limit in (
+        ("host memory", limits.memory(partition, "host")),
+        ("GPU memory", limits.memory(partition, "gpu")),
+        ("host to GPU", limits.host_link(partition)),
+        ("GPU to GPU", limits.pair_link(partition)),
+        ("GPU FP64", limits.fp64(partition, "gpu")),
+        ("GPU FP64 by tensor cores", limits.fp64(partition, "gpu", tensor=True)),
+    ):
+        if isinstance(limit, limits.Limit):
+            yield f"  limit of {what}: {limit.value:.5g} {limit.unit} ({limit.basis})"
+        elif node.gpu_count != 0 or what == "host memory":
+            yield f"  limit of {what}: not known, {limit.reason}"
+
+
+def _gpus(node: Node) -> str:
+    if node.gpu_count == 0:
+        return "none"
+    name = node.gpu.name if node.gpu else ", ".join(dict.fromkeys(node.gpu_names)) or "not known"
+    return f"{'found by looking' if node.gpu_count is None else node.gpu_count} x {name}"
+
+
+def _known(value: int | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    known = {**loader.files(), hardware.FILE.stem: hardware.FILE}
+    named = [known.get(name, Path(name)) for name in arguments.files]
+    missing = [str(file) for file in named if not file.is_file()]
+    if missing:
+        return _complain(f"no such file or system: {', '.join(missing)}; allowed: a file, {', '.join(known)}", 2)
+    worst = 0
+    for file in named or [hardware.FILE, *loader.files().values()]:
+        try:
+            if file == hardware.FILE:
+                hardware.load(cache_folder=None)
+            else:
+                loader.load_file(file, cache_folder=None)
+        except SystemFileError as error:
+            worst = _complain(error, 1)
+        else:
+            print(f"{file.resolve().parent.name}/{file.name}: ok")
+    return worst
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    name = arguments.name
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in (loader.LOCAL, hardware.FILE.stem):
+        return _complain(
+            f"'{name}' is no name for a system; allowed: lower case letters, digits and - "
+            "(but not 'local' or 'hardware')",
+            2,
+        )
+    file = arguments.folder / f"{name}.yaml"
+    if arguments.from_here or arguments.scheduler == "local":
+        return _from_here(name, arguments.scheduler, file)
+    text = TEMPLATES[arguments.scheduler].read_text(encoding="utf-8").replace('title: "NAME"', f'title: "{name}"')
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        return _complain(f"{file} is there already", 2)
+    except OSError as error:
+        return _complain(f"{file} cannot be written: {error.strerror}", 2)
+    print(f"{file} written; fill it in, then: tenken systems validate {file}")
+    return 0
+
+
+def _from_here(name: str, scheduler: str, file: Path) -> int:
+    """Write a file from what the scheduler and this machine show; says what it saw, and what it could not see."""
+    from tenken.machines import draft
+
+    try:
+        made = draft.draft(name, scheduler, loader.load(loader.LOCAL), env=os.environ)
+        draft.write(file, made.text)
+    except FileExistsError:
+        return _complain(f"{file} is there already", 2)
+    except OSError as error:
+        return _complain(f"{file} cannot be written: {error.strerror}", 2)
+    except SystemsError as error:
+        return _complain(error, 1)
+    for line in made.seen:
+        print(f"seen: {line}")
+    for line in made.unseen:
+        print(f"NOT SEEN: {line}")
+    print(f"{file} written and valid; next: tenken systems describe {name}, then make run SYSTEM={name}")
+    return 0
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, frozenset):
+        return sorted(value)
+    raise TypeError(type(value).__name__)
+
+
+def _complain(error: object, code: int) -> int:
+    print(error, file=sys.stderr)
+    return code

@@ -1,0 +1,199 @@
+"""What a scheduler says of its cluster: partitions (queues), how many nodes of which kind, GPUs, time limits.
+
+Asked with the commands that every user of Slurm (`sinfo`) and of PBS (`pbsnodes`, `qstat`) has. Nothing is submitted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from tenken.machines.local import Runner, Which, run_command
+from tenken.machines.model import Partition, System
+
+_SINFO_FORMAT = "%R|%D|%X|%Y|%Z|%m|%G|%l|%a|%T"
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A partition of Slurm or a queue of PBS: nodes of one kind."""
+
+    name: str
+    nodes: int
+    sockets: int | None = None
+    cores: int | None = None
+    """Physical cores of a node, where the scheduler knows them from threads; else what it hands out."""
+    threads_per_core: int | None = None
+    memory_mib: int | None = None
+    gpus: int = 0
+    """GPUs of a node."""
+    gpu_kind: str | None = None
+    """As the site calls it: `h100`, `a100-sxm4-80gb`."""
+    gpu_option: str | None = None
+    """PBS: the resource by which GPUs are asked for."""
+    time_limit: str | None = None
+    """HH:MM:SS; None: none, or not told."""
+    usable: bool = True
+
+
+def slurm_queues(run: Runner) -> list[Queue]:
+    """Partitions of Slurm with nodes, one entry for each kind of node in one; empty where sinfo does not answer."""
+    text = run(["sinfo", "--noheader", "--exact", f"--format={_SINFO_FORMAT}"]) or ""
+    found: dict[tuple[Any, ...], int] = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) != len(_SINFO_FORMAT.split("|")) or not cells[1].isdigit():
+            continue
+        name, nodes, sockets, cores, threads, memory, gres, limit, up, _ = cells
+        kind, gpus = slurm_gpus(gres)
+        key = (name, _int(sockets), _int(cores), _int(threads), _int(memory), kind, gpus, _slurm_time(limit), up)
+        found[key] = found.get(key, 0) + int(nodes)
+    return [
+        Queue(
+            name,
+            nodes,
+            sockets,
+            (sockets or 1) * cores if cores else None,
+            threads,
+            memory,
+            gpus,
+            kind,
+            time_limit=limit,
+            usable=up == "up",
+        )
+        for (name, sockets, cores, threads, memory, kind, gpus, limit, up), nodes in found.items()
+        if nodes
+    ]
+
+
+def slurm_gpus(gres: str) -> tuple[str | None, int]:
+    """`gpu:h100:4(S:0-1),nvme:1` -> ("h100", 4); (None, 0) where there is no GPU."""
+    kinds: dict[str | None, int] = {}
+    for kind, count in re.findall(r"(?:^|,)gpu(?::([^:,()]+(?=:)))?:(\d+)", gres):
+        kinds[kind or None] = kinds.get(kind or None, 0) + int(count)
+    if not kinds:
+        return None, 0
+    return next(iter(kinds)) if len(kinds) == 1 else None, sum(kinds.values())
+
+
+def _slurm_time(text: str) -> str | None:
+    """`1-00:00:00` -> `24:00:00`; `30:00` -> `0:30:00`; None where there is no limit."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if not match:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return f"{days * 24 + hours:02d}:{minutes:02d}:{seconds:02d}"
+
+
+def pbs_queues(run: Runner) -> list[Queue]:
+    """Queues of PBS that run jobs, one entry for each kind of node that serves one; empty where it does not answer."""
+    nodes = _json(run(["pbsnodes", "-a", "-F", "json"])).get("nodes", {})
+    queues = _json(run(["qstat", "-Q", "-f", "-F", "json"])).get("Queue", {})
+    found: dict[Queue, int] = {}
+    for name, queue in queues.items() if isinstance(queues, dict) else ():
+        if queue.get("queue_type", "Execution") != "Execution":
+            continue
+        limit = str(_dict(queue.get("resources_max")).get("walltime", "")) or None
+        usable = queue.get("enabled") != "False" and queue.get("started") != "False"
+        for node in nodes.values() if isinstance(nodes, dict) else ():
+            if not _serves(node, name):
+                continue
+            has = _dict(node.get("resources_available"))
+            option = next((key for key in ("ngpus", "gpus", "gpu") if _int(str(has.get(key, "")))), None)
+            one = Queue(
+                name,
+                0,
+                None,
+                _int(str(has.get("ncpus", node.get("pcpus", "")))),
+                None,
+                _pbs_mib(str(has.get("mem", ""))),
+                _int(str(has.get(option, ""))) or 0 if option else 0,
+                None,
+                option,
+                limit if limit and re.fullmatch(r"\d+:\d\d:\d\d", limit) else None,
+                usable,
+            )
+            found[one] = found.get(one, 0) + 1
+    return [replace(queue, nodes=nodes) for queue, nodes in found.items()]
+
+
+def _serves(node: Mapping[str, Any], queue: str) -> bool:
+    """Whether jobs of a queue may run on a node: by its `queue`, or by a list of names in a resource (Qlist)."""
+    if node.get("queue"):
+        return bool(node["queue"] == queue)
+    listed = _dict(node.get("resources_available")).get("Qlist")
+    return listed is None or queue in re.split(r"[,\s]+", str(listed))
+
+
+def _pbs_mib(text: str) -> int | None:
+    match = re.fullmatch(r"(\d+)(b|kb|mb|gb|tb)", text)
+    return (
+        int(match[1]) * {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}[match[2]] // 2**20
+        if match
+        else None
+    )
+
+
+def _json(text: str | None) -> dict[str, Any]:
+    try:
+        return _dict(json.loads(text or "{}"))
+    except ValueError:
+        return {}
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _int(text: str) -> int | None:
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else None
+
+
+def queue_of(options: Iterable[str], scheduler: str) -> str | None:
+    """The partition or queue that submit options name; the last one counts, as it does for sbatch and qsub."""
+    pattern = r"--partition[= ](\S+)|-p\s*(\S+)" if scheduler in ("slurm", "squeue") else r"-q\s*(\S+)"
+    found = [next(filter(None, match.groups())) for option in options for match in re.finditer(pattern, option)]
+    return found[-1] if found else None
+
+
+def node_count(partition: Partition, run: Runner = run_command, which: Which = shutil.which) -> int | None:
+    """How many nodes the scheduler has for jobs of a partition with as many GPUs a node as it says; None: not told."""
+    ask = {"slurm": ("sinfo", slurm_queues), "squeue": ("sinfo", slurm_queues), "pbs": ("pbsnodes", pbs_queues)}
+    command, queues = ask.get(partition.scheduler, (None, None))
+    if command is None or queues is None or which(command) is None:
+        return None
+    wanted = queue_of(partition.access, partition.scheduler)
+    fitting = [
+        queue
+        for queue in queues(run)
+        if (wanted is None or queue.name in wanted.split(",")) and queue.gpus >= (partition.node.gpu_count or 0)
+    ]
+    # without a queue in the options the default one is meant, and the largest is the best guess at it
+    return max((queue.nodes for queue in fitting), default=None)
+
+
+def with_node_counts(system: System, run: Runner = run_command, which: Which = shutil.which) -> System:
+    """The system with node counts that its file leaves out, as far as the scheduler on this machine tells them."""
+    expanded = system.expand(os.environ, strict=False)
+    partitions = dict(system.partitions)
+    for name, partition in expanded.partitions.items():
+        if partition.node_count_unknown and partition.usable and not partition.remote:
+            count = _asked(partition.scheduler, partition.access, partition.node.gpu_count or 0, run, which)
+            partitions[name] = replace(partitions[name], node=replace(partitions[name].node, count=count))
+    return replace(system, partitions=partitions)
+
+
+@lru_cache(maxsize=64)
+def _asked(scheduler: str, access: tuple[str, ...], gpus: int, run: Runner, which: Which) -> int | None:
+    """One question a process: reframe loads its systems many times."""
+    from tenken.machines.model import Node
+
+    node = Node(architecture="x86_64", gpu_count=gpus)
+    return node_count(Partition("asked", "", scheduler, None, "local", (), node, access=access), run, which)

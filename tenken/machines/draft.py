@@ -1,0 +1,263 @@
+"""The first version of a system file, written from what the scheduler and the machine we stand on show."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import shutil
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tenken.machines import cluster, hardware, local
+from tenken.machines.cluster import Queue
+from tenken.machines.errors import SystemsError
+from tenken.machines.local import Runner, Which, run_command
+from tenken.machines.model import GpuSheet, Node, System
+
+#: Modules that a first system file may want, by what their names begin with.
+_MODULES = re.compile(r"(?i)(cuda|nvhpc|nvidia|gcc|gnu|openmpi|ompi|hpcx|mpich|mvapich|cray-mpich|intel-?mpi)(/|-|$)")
+
+
+class NothingSeenError(SystemsError):
+    """The scheduler does not answer here; the message says what was asked."""
+
+
+@dataclass
+class Draft:
+    """The text of a system file, and what could not be seen."""
+
+    text: str
+    unseen: list[str] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+
+
+def draft(
+    name: str, scheduler: str, here: System, run: Runner = run_command, which: Which = shutil.which,
+    env: Mapping[str, str] | None = None,
+) -> Draft:  # fmt: skip
+    """A system file for `scheduler` (slurm, pbs or local). `here`: this machine, described by looking.
+
+    Raises NothingSeenError when the scheduler names no partition with nodes.
+    """
+    made = Draft("")
+    node = here.partition(local.PARTITION).node
+    if scheduler == "local":
+        queues = [_this_node(node)]
+    else:
+        asked, ask = {"slurm": ("sinfo", cluster.slurm_queues), "pbs": ("pbsnodes", cluster.pbs_queues)}[scheduler]
+        queues = [queue for queue in ask(run) if queue.usable]
+        if not queues:
+            why = "is not on PATH" if which(asked) is None else "names no partition with nodes that is up"
+            raise NothingSeenError(f"{asked} {why}: run this on a login node of the cluster, or leave --from-here out")
+    mpi = "mpi" in here.partition(local.PARTITION).features
+    if not mpi:
+        made.unseen.append("an MPI that builds and starts programs: load its module and run this again")
+    lines = [
+        "# Written by `tenken systems new` from what the scheduler and this machine show. Read it once: what could not",
+        "# be seen is left out, and what was guessed says so. `tenken systems validate` names every mistake.",
+        "",
+        f"title: {_text(name)}",
+        "status: active",
+        "facts:",
+        f"  date: {datetime.date.today().isoformat()}",
+        f"  source: {_text(f'looking at {scheduler} and at {socket.gethostname()}')}",
+        f"modules_system: {_modules_system(env or {})}",
+        *_modules(run, made),
+        *_variables(scheduler),
+        "",
+        "environments:",
+    ]
+    with_gpus = any(queue.gpus for queue in queues)
+    names = _environments(lines, local.compilers(run, which, env or {}, with_gpus, mpi), made, with_gpus)
+    lines += ["", "partitions:"]
+    taken: set[str] = set()
+    for queue in queues:
+        lines += _partition(queue, scheduler, names, mpi, here, taken, made, run)
+    made.text = "\n".join(lines) + "\n"
+    return made
+
+
+def _this_node(node: Node) -> Queue:
+    memory = None if node.memory_bytes is None else node.memory_bytes // 2**20
+    kind = node.gpu.name if node.gpu else None
+    return Queue("node", 1, node.sockets, node.cores, node.threads_per_core, memory, node.gpu_count or 0, kind)
+
+
+def _text(value: str) -> str:
+    """A YAML scalar in double quotes (JSON's strings are YAML's)."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _modules_system(env: Mapping[str, str]) -> str:
+    if env.get("LMOD_CMD"):
+        return "lmod"
+    if env.get("MODULESHOME"):
+        return "tmod4" if env.get("MODULES_CMD") else "envmod"
+    return "nomod"
+
+
+def _modules(run: Runner, made: Draft) -> list[str]:
+    """What `module avail` has of compilers, CUDA and MPI, as a comment to choose from."""
+    printed = run(["bash", "-lc", "module -t avail 2>&1"]) or ""
+    found = [line.strip() for line in printed.splitlines() if _MODULES.match(line.strip())]
+    if not found:
+        made.unseen.append("modules: none of compilers, CUDA or MPI are listed by `module avail`")
+        return []
+    made.seen.append(f"{len(found)} modules of compilers, CUDA and MPI")
+    return [f"# modules here: {', '.join(found[:40])}"]
+
+
+def _variables(scheduler: str) -> list[str]:
+    rows = {
+        "slurm": [("TENKEN_ACCOUNT", "account for --account"), ("TENKEN_RESERVATION", "reservation")],
+        "pbs": [("TENKEN_GROUP", "project group for -W group_list")],
+    }.get(scheduler, [])
+    return ["", "variables:", *(f"  {name}: {{meaning: {_text(what)}}}" for name, what in rows)] if rows else []
+
+
+def _environments(lines: list[str], found: Mapping[str, local.Environment], made: Draft, with_gpus: bool) -> list[str]:
+    for environment in found.values():
+        lines += [
+            f"  {environment.name}:",
+            f"    features: [{', '.join(sorted(environment.features))}]",
+            f"    cc: {environment.cc}",
+            f"    cxx: {environment.cxx}",
+        ]
+        if environment.cuda:
+            lines.append(f"    cuda: {_text(environment.cuda)}")
+    if with_gpus and "cuda" not in found:
+        made.unseen.append("nvcc: load CUDA's module and run this again, or add an environment `cuda`")
+    return list(found)
+
+
+def _partition(
+    queue: Queue, scheduler: str, environments: Sequence[str], mpi: bool, here: System, taken: set[str], made: Draft,
+    run: Runner,
+) -> list[str]:  # fmt: skip
+    sheet, guessed = sheet_of(queue, here)
+    name = _name(queue, taken)
+    lines = [f"  {name}:"]
+    access = {
+        "slurm": [f"--partition={queue.name}", "--account=${TENKEN_ACCOUNT}", "--reservation=${TENKEN_RESERVATION}"],
+        "pbs": [f"-q {queue.name}", "-W group_list=${TENKEN_GROUP}"],
+    }.get(scheduler, [])
+    lines += [f"    scheduler: {scheduler}", *_launcher(run, scheduler, mpi)]
+    if access:
+        lines += ["    access:", *(f"      - {_text(option)}" for option in access)]
+    if queue.gpus and scheduler == "slurm":
+        lines.append('    gpu_request: ["--gpus-per-node={num_gpus_per_node}"]')
+    if queue.gpus and queue.gpu_option:
+        lines.append(f'    gpu_request: ["{queue.gpu_option}={{num_gpus_per_node}}"]')
+    known = [one for one in environments if one == "host" or sheet]
+    lines.append(f"    environments: [{', '.join(known)}]")
+    features = [*(["cuda"] if sheet else []), *(["mpi"] if mpi else [])]
+    lines.append(f"    features: [{', '.join(features)}]")
+    if queue.time_limit and queue.time_limit != "00:00:00":
+        lines.append(f"    time_limit: {queue.time_limit}")
+    if scheduler == "local":
+        lines.append("    max_jobs: 1")
+    node = here.partition(local.PARTITION).node
+    lines += ["    build: login", "    node:", f"      architecture: {node.architecture}   # as here"]
+    if queue.nodes > 1 or scheduler != "local":
+        lines.append(f"      count: {queue.nodes}")
+    # fewer cores than the scheduler hands out threads for are never promised
+    for key, value in (
+        ("sockets", queue.sockets),
+        ("cores", queue.cores),
+        ("threads_per_core", queue.threads_per_core),
+    ):
+        if value and (key == "cores" or queue.sockets):
+            lines.append(f"      {key}: {value}")
+    if node.host and (node.sockets, node.cores) == (queue.sockets, queue.cores):
+        lines.append(f"      host: {node.host.name}   # as here")
+    if queue.memory_mib:
+        lines.append(f"      memory_gib: {queue.memory_mib / 1024:.4g}")
+    lines += _gpus(queue, sheet, guessed, name, made)
+    gpus = f"{queue.gpus} x {sheet.name if sheet else queue.gpu_kind or 'GPU'}" if queue.gpus else "no GPU"
+    made.seen.append(f"partition {name}: {queue.nodes} nodes, {queue.cores or '?'} cores, {gpus}")
+    return lines
+
+
+def _gpus(queue: Queue, sheet: GpuSheet | None, guessed: bool, name: str, made: Draft) -> list[str]:
+    if not queue.gpus:
+        return []
+    if sheet is None:
+        kind = queue.gpu_kind or "not told"
+        made.unseen.append(f"the data sheet of the {queue.gpus} GPUs of partition {name} ({kind}): add `gpus` by hand")
+        return [f"      # gpus: {{sheet: ..., count: {queue.gpus}}}   # the scheduler calls them: {kind}"]
+    switched = queue.gpus == 8 and sheet.gpu_links is not None and "SXM" in sheet.name
+    links = ", pair_links: all" if switched else ""
+    if queue.gpus > 1 and sheet.gpu_links is not None and not switched:
+        made.unseen.append(
+            f"how many NVLinks join two GPUs of partition {name}: `nvidia-smi topo -m` on a node shows it"
+        )
+    comment = f"   # guessed from the scheduler's {queue.gpu_kind!r}" if guessed else ""
+    return [f"      gpus: {{sheet: {sheet.name}, count: {queue.gpus}{links}}}{comment}"]
+
+
+def sheet_of(queue: Queue, here: System) -> tuple[GpuSheet | None, bool]:
+    """The data sheet of a queue's GPUs, and whether it is a guess: the card here where its name holds the scheduler's
+    word for it, else the first sheet whose name does (SXM before others)."""
+    if not queue.gpus or not queue.gpu_kind:
+        return None, False
+    word = re.sub(r"[^a-z0-9]", "", queue.gpu_kind.lower().removeprefix("nvidia"))
+
+    def fits(sheet: GpuSheet) -> bool:
+        plain = re.sub(r"[^a-z0-9]", "", sheet.name.lower())
+        drivers = (re.sub(r"[^a-z0-9]", "", device.lower()) for device in sheet.device_names)
+        family = re.split(r"-", sheet.name.lower(), maxsplit=1)[0]
+        return word in (plain, family) or (len(word) > 4 and (word in plain or any(word in one for one in drivers)))
+
+    mine = here.partition(local.PARTITION).node.gpu
+    if mine is not None and fits(mine):
+        return mine, mine.name != queue.gpu_kind
+    fitting = [sheet for sheet in hardware.load().gpus.values() if fits(sheet)]
+    fitting.sort(key=lambda sheet: "SXM" not in sheet.name)
+    return (fitting[0], True) if fitting else (None, False)
+
+
+def _name(queue: Queue, taken: set[str]) -> str:
+    name = re.sub(r"[^a-z0-9_-]+", "-", queue.name.lower()).strip("-_")
+    name = name if re.match(r"[a-z]", name) else f"p{name}"
+    if name in taken:
+        name = f"{name}-{re.sub(r'[^a-z0-9]+', '', (queue.gpu_kind or '').lower()) or queue.cores or len(taken)}"
+    while name in taken:
+        name += "x"
+    taken.add(name)
+    return name
+
+
+def _launcher(run: Runner, scheduler: str, mpi: bool) -> list[str]:
+    """How ranks are started: by srun where it has the plug-in of the MPI that is here and what that loads, else by the
+    MPI's own launcher. With another plug-in each rank would be alone."""
+    if scheduler == "local" or not mpi:
+        return [
+            f"    launcher: {'srun' if scheduler == 'slurm' else 'mpirun' if mpi or scheduler == 'pbs' else 'local'}"
+        ]
+    version = run(["mpirun", "--version"]) or ""
+    wanted, library = ("pmix", r"libpmix\.so") if "Open" in version else ("pmi2", "")
+    plugins = run(["bash", "-c", "srun --mpi=list 2>&1"]) or ""
+    libraries = run(["/sbin/ldconfig", "-p"]) or ""
+    if scheduler == "slurm" and re.search(rf"\b{wanted}\b", plugins) and re.search(library, libraries):
+        return ["    launcher: srun", f'    launcher_options: ["--mpi={wanted}"]']
+    option = "--map-by ppr:{num_tasks_per_node}:node" if "Open" in version else "-ppn {num_tasks_per_node}"
+    return ["    launcher: mpirun", f'    launcher_options: ["{option}"]']
+
+
+def write(path: Path, text: str) -> None:
+    """Write the file whole or not at all. Raises FileExistsError, OSError, and SystemFileError if it is not valid."""
+    from tenken.machines import loader
+
+    half = path.with_name(f".{path.stem}.half") / path.name
+    if path.exists():
+        raise FileExistsError(path)
+    half.parent.mkdir(exist_ok=True)
+    try:
+        half.write_text(text, encoding="utf-8")
+        loader.load_file(half, cache_folder=None)
+        half.rename(path)
+    finally:
+        shutil.rmtree(half.parent, ignore_errors=True)

@@ -1,0 +1,48 @@
+"""What a judgement needs to know of a machine, out of its system file."""
+
+from __future__ import annotations
+
+from tenken.machines import limits, loader
+from tenken.machines.model import Environment, Partition, Reference, System
+from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Limit
+from tenken.model.machine import Machine
+from tenken.model.result import MetricValue, Result
+
+
+def facts(system: System, partition: Partition, environment: Environment) -> Machine:
+    """Capabilities, limits by data sheet and references of one partition and environment."""
+    sheets = {
+        ("memory", "host"): limits.memory(partition, "host"),
+        ("memory", "gpu"): limits.memory(partition, "gpu"),
+        ("host_link", "gpu"): limits.host_link(partition),
+        ("gpu_link", "pair"): limits.pair_link(partition),
+    }
+    known = {
+        bounded: Limit(found.value, found.unit, found.basis, DATA_SHEET)
+        for bounded, found in sheets.items()
+        if isinstance(found, limits.Limit)
+    }
+
+    def criterion(result: Result, metric: MetricValue) -> Criterion | None:
+        """The reference of a value by program, subject and parameters: the most specific one counts."""
+        fitting = loader.references(
+            system,
+            partition.name,
+            result.program,
+            metric=metric.name,
+            subject=metric.kind,
+            environ=environment.name,
+            parameters={**result.parameters, **metric.at},
+        )
+        return _criterion(max(fitting, key=lambda r: len(r.parameters))) if fitting else None
+
+    links = partition.node.pair_links
+    count = links.count if links and "NVLink" in links.kind else None
+    return Machine(partition.promises, known, criterion, count)
+
+
+def _criterion(reference: Reference) -> Criterion:
+    low, high = reference.bounds
+    value = reference.value if reference.value is not None else sum(reference.range or ()) / 2
+    source = f"{reference.source}, {reference.date}"
+    return Criterion(REFERENCE, value, low, high, reference.unit, reference.statistic, source)

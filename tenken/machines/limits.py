@@ -1,0 +1,116 @@
+"""What a machine can physically do, by the data sheets: a metric's limit where the program finds none itself.
+
+Each function takes a partition and returns a `Limit`, or `Unknown` with the reason; `as_document()` of either
+is an entry of `limits` in the result document. A basis begins `data sheet: ` and names the sheet and its source, or
+`attribute: ` where a GPU that no sheet is known of tells its memory clock and bus width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tenken.machines.model import Link, Node, Partition
+
+NO_GPU = "the partition has no GPU"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """An upper bound, its unit, and where it comes from."""
+
+    value: float
+    unit: str
+    basis: str
+
+    def as_document(self) -> dict[str, float | str]:
+        return {"value": self.value, "unit": self.unit, "basis": self.basis}
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """No bound is known, and why."""
+
+    reason: str
+
+    def as_document(self) -> dict[str, str]:
+        return {"unknown": self.reason}
+
+
+def memory(partition: Partition, subject: str) -> Limit | Unknown:
+    """Peak memory bandwidth in GB/s: of the whole node (`host`) or of one GPU (`gpu`)."""
+    node = partition.node
+    if subject == "gpu":
+        if node.gpu is None and node.gpu_memory_gbs is not None:
+            return Limit(
+                node.gpu_memory_gbs, "GB/s", "attribute: 2 x memory clock x bus width, as the driver tells them"
+            )
+        if node.gpu is None:
+            return _no_sheet(node)
+        return Limit(node.gpu.memory_gbs, "GB/s", f"data sheet: {node.gpu.name}, {node.gpu.source}")
+    if subject != "host":
+        raise ValueError(f"subject {subject!r} has no memory; allowed: host, gpu")
+    if node.memory_gbs is not None:
+        return Limit(node.memory_gbs, "GB/s", f"data sheet: {node.memory_gbs_source}")
+    if node.virtual_machine is not None:
+        return Unknown(f"a virtual machine ({node.virtual_machine}) does not tell its memory channels")
+    if node.host is None or node.sockets is None:
+        return Unknown(f"no data sheet of the host ({node.cpu or 'CPU not known'})")
+    basis = f"data sheet: {node.sockets} x {node.host.name}, {node.host.source}"
+    return Limit(node.host.memory_gbs * node.sockets, "GB/s", basis)
+
+
+def fp64(partition: Partition, subject: str, tensor: bool = False) -> Limit | Unknown:
+    """Peak FP64 in TFLOP/s: of all CPUs of a node (`host`) or of one GPU (`gpu`), by tensor cores or not."""
+    node = partition.node
+    if subject == "gpu":
+        if node.gpu is None:
+            return _no_sheet(node)
+        value = node.gpu.fp64_tensor_tflops if tensor else node.gpu.fp64_tflops
+        if value is None:
+            kind = "FP64 tensor peak" if tensor else "FP64 peak"
+            return Unknown(f"data sheet {node.gpu.name} has no {kind}")
+        return Limit(value, "TFLOP/s", f"data sheet: {node.gpu.name}, {node.gpu.source}")
+    if subject != "host":
+        raise ValueError(f"subject {subject!r} does not compute; allowed: host, gpu")
+    if node.host is None or node.sockets is None or node.virtual_machine is not None:
+        return Unknown(f"no data sheet of the host ({node.cpu or 'CPU not known'})")
+    if node.host.fp64_tflops is None:
+        return Unknown(f"data sheet {node.host.name} has no FP64 peak")
+    basis = f"data sheet: {node.sockets} x {node.host.name}, {node.host.source}"
+    return Limit(node.host.fp64_tflops * node.sockets, "TFLOP/s", basis)
+
+
+def host_link(partition: Partition) -> Limit | Unknown:
+    """Bandwidth between the host and one GPU in GB/s, one direction."""
+    node = partition.node
+    if node.host_link is not None:
+        return _of_link(node.host_link, "as the driver reports it")
+    if node.gpu is None:
+        return _no_sheet(node)
+    if node.gpu.host_link is None:
+        return Unknown(f"{node.gpu.name} shares one memory with the CPU")
+    return _of_link(node.gpu.host_link, f"{node.gpu.name}, {node.gpu.source}")
+
+
+def pair_link(partition: Partition) -> Limit | Unknown:
+    """Bandwidth between two GPUs of one node in GB/s, one direction."""
+    node = partition.node
+    if node.gpu_count == 0:
+        return Unknown(NO_GPU)
+    if node.gpu_count == 1:
+        return Unknown("the node has one GPU")
+    if node.pair_links is None:
+        return Unknown("the links between its GPUs are not known")
+    source = f"{node.gpu.name}, {node.gpu.source}" if node.gpu else "as the driver reports them"
+    return _of_link(node.pair_links, source)
+
+
+def _of_link(link: Link, source: str) -> Limit:
+    count = f"{link.count} x " if link.count > 1 else ""
+    return Limit(link.total_gbs, "GB/s", f"data sheet: {count}{link.kind} at {link.gbs:.4g} GB/s, {source}")
+
+
+def _no_sheet(node: Node) -> Unknown:
+    if node.gpu_count == 0:
+        return Unknown(NO_GPU)
+    return Unknown(f"no data sheet of the GPU ({', '.join(sorted(set(node.gpu_names))) or 'name not known'})")

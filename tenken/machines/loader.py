@@ -1,0 +1,319 @@
+"""From `systems/<name>.yaml` to `tenken.machines.model.System`.
+
+    names()                      -> ["h200", "jetson-tx2", ...]      files only, without `local`
+    load("miyabi")               -> System; load("local") looks at the machine we are on
+    load_all()                   -> {name: System} of all files, without `local` (looking costs time)
+    references(system, partition, program, ...) -> the references that hold for a run
+
+Errors are `tenken.machines.errors.SystemFileError` (file, line, what, allowed values) and `UnknownSystemError`. A
+file that was read and checked once is taken from `.cache/systems/` until it, the schema, the data sheets,
+this package or a metrics.yaml changes; see `tenken.machines.cache`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tenken.machines import cache, hardware
+from tenken.machines.errors import Problem, SystemFileError, UnknownSystemError
+from tenken.machines.hardware import Sheets
+from tenken.machines.model import (
+    Container,
+    Environment,
+    GpuSheet,
+    Link,
+    Node,
+    Partition,
+    Patience,
+    Reference,
+    Relation,
+    System,
+    UserVariable,
+    duration_seconds,
+)
+from tenken.paths import CACHE, PROGRAMS, SYSTEMS
+
+SCHEMA = Path(__file__).with_name("schema.json")
+LOCAL = "local"
+CACHE_FOLDER = CACHE / "systems"
+# What the cache depends on besides the file itself: the rules for checking it.
+_RULES = [Path(__file__).with_name(f"{name}.py") for name in ("loader", "validation", "yamlfile", "model")]
+
+
+def files(folder: Path = SYSTEMS) -> dict[str, Path]:
+    """System files by system name, sorted."""
+    return {file.stem: file for file in sorted(folder.glob("*.yaml")) if file.name != hardware.FILE.name}
+
+
+def names(folder: Path = SYSTEMS) -> list[str]:
+    """Names of the systems that have a file, sorted; `local` has none."""
+    return list(files(folder))
+
+
+def load(name: str, folder: Path = SYSTEMS, src: Path = PROGRAMS, cache_folder: Path | None = CACHE_FOLDER) -> System:
+    """One system. Raises SystemFileError, or UnknownSystemError that lists the systems."""
+    if name == LOCAL:
+        from tenken.machines import local
+
+        return local.describe()
+    known = files(folder)
+    if name not in known:
+        raise UnknownSystemError(f"unknown system '{name}'; allowed: {', '.join([LOCAL, *known])}")
+    system = load_file(known[name], src=src, cache_folder=cache_folder)
+    if any(partition.node_count_unknown for partition in system.partitions.values()):
+        from tenken.machines import cluster
+
+        system = cluster.with_node_counts(system)
+    return system
+
+
+def load_all(
+    folder: Path = SYSTEMS, src: Path = PROGRAMS, cache_folder: Path | None = CACHE_FOLDER
+) -> dict[str, System]:
+    """All systems that have a file, by name. Raises SystemFileError with every problem of every file."""
+    systems: dict[str, System] = {}
+    problems: list[Problem] = []
+    rules = _rules(src)
+    for name, file in files(folder).items():
+        try:
+            systems[name] = load_file(file, src, cache_folder, rules)
+        except SystemFileError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise SystemFileError(problems)
+    return systems
+
+
+def load_file(
+    file: Path, src: Path = PROGRAMS, cache_folder: Path | None = CACHE_FOLDER, rules: bytes | None = None
+) -> System:
+    """A system from any file; its name is the file's. Raises SystemFileError.
+
+    `rules`: `_rules(src)`, where the caller loads many files.
+    """
+    sheets = hardware.load(cache_folder=cache_folder)
+    try:
+        content = file.read_bytes()
+    except OSError:
+        data = _read(file, sheets, src)  # says why it cannot be read
+    else:
+        key = cache.key_of([file.name.encode(), content, rules or _rules(src)])
+        data = cache.cached(cache_folder, f"system-{file.stem}", key, lambda: _read(file, sheets, src))
+    system = _system(file.stem, data, sheets)
+    if any(partition.node.gpu_count_found for partition in system.partitions.values()):
+        from tenken.machines import local
+
+        system = local.resolve(system)
+    return system
+
+
+def references(
+    system: System,
+    partition: str,
+    program: str,
+    *,
+    metric: str | None = None,
+    subject: str | None = None,
+    environ: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> list[Reference]:
+    """References of one program on one partition; each argument that is given narrows the list.
+
+    `parameters` are those of a run (the result document's): a reference whose selector names another value,
+    or a parameter that the run does not have, does not hold for it.
+    """
+    return [
+        reference
+        for reference in system.references
+        if reference.partition == partition
+        and reference.program == program
+        and (metric is None or reference.metric == metric)
+        and (subject is None or reference.subject == subject)
+        and (environ is None or not reference.environ or environ in reference.environ)
+        and (parameters is None or all(parameters.get(k) == v for k, v in reference.parameters.items()))
+    ]
+
+
+def _rules(src: Path) -> bytes:
+    """Hash of all that decides, besides the file itself, whether a file is right and what comes out of it."""
+    parts = [file.read_bytes() for file in (SCHEMA, hardware.FILE, *_RULES)]
+    for file in sorted(src.glob("*/metrics.yaml")):
+        parts += [file.parent.name.encode(), file.read_bytes()]
+    return cache.key_of(parts).encode()
+
+
+def _read(file: Path, sheets: Sheets, src: Path) -> Any:
+    """Parse and check; returns plain data with each reference's direction filled in from the catalogue."""
+    from tenken.machines import validation, yamlfile
+    from tenken.model import catalogue
+
+    def programs() -> Mapping[str, catalogue.Program]:
+        return catalogue.load_catalogue(src)
+
+    shown = f"{file.resolve().parent.name}/{file.name}"
+    document = yamlfile.read(file, shown)
+    problems = validation.shape(document, SCHEMA)
+    if not problems:
+        problems = validation.meaning(document, sheets.gpus, sheets.hosts, programs)
+    if problems:
+        raise SystemFileError(problems)
+    for reference in document.data.get("references", ()):
+        program, _, metric = reference["metric"].partition(".")
+        reference["direction"] = programs()[program].metrics[metric].direction
+    return document.data
+
+
+def _system(name: str, data: Mapping[str, Any], sheets: Sheets) -> System:
+    facts = data.get("facts", {})
+    return System(
+        name=name,
+        title=data["title"],
+        status=data["status"],
+        partitions={key: _partition(key, raw, sheets) for key, raw in data["partitions"].items()},
+        environments={key: _environment(key, raw) for key, raw in data["environments"].items()},
+        site=data.get("site", ""),
+        retired=data.get("retired"),
+        facts_date=facts.get("date"),
+        facts_source=facts.get("source"),
+        hostnames=tuple(data.get("hostnames", ())),
+        modules_system=data.get("modules_system", "nomod"),
+        variables={key: UserVariable(name=key, **raw) for key, raw in data.get("variables", {}).items()},
+        references=tuple(_reference(raw) for raw in data.get("references", ())),
+        relations=tuple(_relation(raw) for raw in data.get("relations", ())),
+    )
+
+
+def _environment(name: str, raw: Mapping[str, Any]) -> Environment:
+    return Environment(
+        name=name,
+        features=frozenset(raw["features"]),
+        cc=raw["cc"],
+        cxx=raw["cxx"],
+        cuda=raw.get("cuda"),
+        fortran=raw.get("fortran"),
+        modules=tuple(raw.get("modules", ())),
+        prepare=tuple(raw.get("prepare", ())),
+        env_vars=raw.get("env_vars", {}),
+        cxxflags=tuple(raw.get("cxxflags", ())),
+        description=raw.get("description", ""),
+    )
+
+
+def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
+    return Partition(
+        name=name,
+        description=raw.get("description", ""),
+        scheduler=raw["scheduler"],
+        scheduler_status=raw.get("scheduler_status"),
+        launcher=raw["launcher"],
+        environments=tuple(raw["environments"]),
+        node=_node(raw["node"], sheets),
+        launcher_options=tuple(raw.get("launcher_options", ())),
+        access=tuple(raw.get("access", ())),
+        submit_options=tuple(raw.get("submit_options", ())),
+        node_request=tuple(raw.get("node_request", ())),
+        select=raw.get("select"),
+        place=raw.get("place"),
+        remote=raw.get("remote"),
+        patience=_patience(raw.get("patience", {})),
+        gpu_request=tuple(raw.get("gpu_request", ())),
+        modules=tuple(raw.get("modules", ())),
+        prepare=tuple(raw.get("prepare", ())),
+        prerun=tuple(raw.get("prerun", ())),
+        env_vars=raw.get("env_vars", {}),
+        features=frozenset(raw.get("features", ())),
+        promises=frozenset(raw.get("promises", ())),
+        max_jobs=raw.get("max_jobs"),
+        time_limit=raw.get("time_limit"),
+        build=raw.get("build", "login"),
+        containers=tuple(
+            Container(platform=item["platform"], modules=tuple(item.get("modules", ())))
+            for item in raw.get("containers", ())
+        ),
+    )
+
+
+def _patience(raw: Mapping[str, Any]) -> Patience:
+    """Times as HH:MM:SS to seconds."""
+    seconds = {key: duration_seconds(value) if isinstance(value, str) else value for key, value in raw.items()}
+    return Patience(**seconds)
+
+
+def _node(raw: Mapping[str, Any], sheets: Sheets) -> Node:
+    gpus = raw.get("gpus", {"sheet": None, "count": 0})
+    gpu = None if gpus["sheet"] is None else sheets.gpu(gpus["sheet"])
+    found = gpus["count"] == "found"
+    memory_gib = raw.get("memory_gib")
+    return Node(
+        architecture=raw["architecture"],
+        count=raw.get("count"),
+        host=sheets.host(raw["host"]) if "host" in raw else None,
+        sockets=raw.get("sockets"),
+        cores=raw.get("cores"),
+        threads_per_core=raw.get("threads_per_core"),
+        numa_nodes=raw.get("numa_nodes"),
+        memory_bytes=None if memory_gib is None else int(memory_gib * 2**30),
+        memory_gbs=raw.get("memory_gbs"),
+        memory_gbs_source=raw.get("memory_gbs_source"),
+        gpu=gpu,
+        gpu_count=None if found else gpus["count"],
+        gpu_counts=tuple(gpus.get("counts", ())),
+        gpu_count_found=found,
+        pair_links=_pair_links(gpu, gpus.get("pair_links")),
+    )
+
+
+def _pair_links(gpu: GpuSheet | None, count: int | str | None) -> Link | None:
+    """The links between any two GPUs: that many of the sheet's, or all of them through a switch."""
+    if gpu is None or gpu.gpu_links is None or not count:
+        return None
+    return gpu.gpu_links if count == "all" else replace(gpu.gpu_links, count=int(count))
+
+
+def _reference(raw: Mapping[str, Any]) -> Reference:
+    program, _, metric = raw["metric"].partition(".")
+    span = raw.get("range")
+    return Reference(
+        program=program,
+        metric=metric,
+        subject=raw["subject"],
+        partition=raw["partition"],
+        environ=tuple(raw.get("environ", ())),
+        parameters=raw.get("parameters", {}),
+        unit=raw["unit"],
+        direction=raw["direction"],
+        statistic=raw["statistic"],
+        value=raw.get("value"),
+        range=None if span is None else (span[0], span[1]),
+        lower=raw.get("lower"),
+        upper=raw.get("upper"),
+        count=raw.get("count"),
+        spread=raw.get("spread"),
+        date=raw["date"],
+        driver=raw.get("driver"),
+        source=raw["source"],
+        published=raw.get("published"),
+        note=raw.get("note"),
+    )
+
+
+def _relation(raw: Mapping[str, Any]) -> Relation:
+    program, _, metric = raw["metric"].partition(".")
+    return Relation(
+        program=program,
+        metric=metric,
+        subject=raw["subject"],
+        at=raw.get("at", {}),
+        statistic=raw.get("statistic", "median"),
+        over=raw["over"],
+        against=raw["against"],
+        ratio=(raw["ratio"][0], raw["ratio"][1]),
+        date=raw["date"],
+        source=raw["source"],
+        count=raw.get("count"),
+        published=raw.get("published"),
+        note=raw.get("note"),
+    )

@@ -1,0 +1,621 @@
+"""The machine we stand on, described by looking: no file, no privileges, nothing assumed.
+
+    describe()               -> System `local` with one partition `node`
+    gpu_count()              -> NVIDIA GPUs in this node, from device files alone (well below a millisecond)
+    resolve(system)          -> the system with `count: found` filled in, if this machine has GPUs
+
+Looking never raises: what cannot be read is None, and what is odd becomes a line of `System.notes`. All is
+read below `root` and run by `run`, so tests hand in a made-up machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tenken.machines import hardware, nvml
+from tenken.machines.model import (
+    PCIE_GT_PER_S,
+    Environment,
+    GpuSheet,
+    HostSheet,
+    Link,
+    Node,
+    Partition,
+    System,
+    pcie_gbs,
+)
+from tenken.paths import CACHE
+
+#: Runs a command and returns its stdout, None when it is missing, fails or hangs.
+Runner = Callable[[Sequence[str]], "str | None"]
+#: Full path of a program on PATH, or None.
+Which = Callable[[str], "str | None"]
+
+PARTITION = "node"
+#: Where /proc, /sys and /dev are looked for.
+ROOT = Path("/")
+_HYPERVISORS = {
+    "qemu": "QEMU",
+    "kvm": "KVM",
+    "vmware": "VMware",
+    "microsoft": "Hyper-V",
+    "xen": "Xen",
+    "innotek": "VirtualBox",
+    "amazon": "Amazon EC2",
+    "google": "Google Compute Engine",
+    "openstack": "OpenStack",
+}
+_GPU_QUERY = "index,uuid,name,compute_cap,memory.total,pcie.link.gen.max,pcie.link.width.max,mig.mode.current"
+
+
+def run_command(command: Sequence[str]) -> str | None:
+    """stdout of a command that ends well within 10 s, else None."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, errors="replace", check=False)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+@dataclass
+class Cpus:
+    """What /proc and /sys tell of the CPUs; None: not told."""
+
+    model: str | None = None
+    sockets: int | None = None
+    cores: int | None = None
+    threads_per_core: int | None = None
+    caches: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Gpus:
+    """What the driver tells of the GPUs."""
+
+    names: list[str] = field(default_factory=list)
+    sheet: GpuSheet | None = None
+    memory_bytes: int | None = None
+    compute_capability: str | None = None
+    host_link: Link | None = None
+    pair_links: Link | None = None
+    memory_gbs: float | None = None
+    compute_capabilities: tuple[str, ...] = ()
+    missing: int = 0
+    """GPUs that are on the bus and that the driver does not show."""
+
+
+#: Asks the driver for memory clocks and bus widths.
+Buses = Callable[[], "list[nvml.Bus]"]
+_NVIDIA, _AMD = "0x10de", "0x1002"
+#: Display controllers, 3D controllers and processing accelerators, by the first digits of the PCI class.
+_GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
+
+
+class Looker:
+    """Reads one machine. `notes` collects what was odd."""
+
+    def __init__(
+        self, root: Path, run: Runner, which: Which, env: Mapping[str, str], buses: Buses | None = None
+    ) -> None:
+        self.root = root
+        self.run = run
+        self.which = which
+        self.env = env
+        self.live = root == ROOT
+        self.buses = buses or (nvml.memory_buses if self.live else list)
+        self.notes: list[str] = []
+
+    # -- files ----------------------------------------------------------------------------------------------
+
+    def text(self, path: str) -> str | None:
+        """Content of a small file below the root, None where it cannot be read."""
+        try:
+            return (self.root / path).read_bytes().decode("utf-8", "replace").strip("\0 \n\t")
+        except OSError:
+            return None
+
+    def listing(self, path: str, pattern: str) -> list[str]:
+        """Names in a folder below the root that match wholly, in numeric order where they end in a number."""
+        try:
+            found = [name for name in os.listdir(self.root / path) if re.fullmatch(pattern, name)]
+        except OSError:
+            return []
+        return sorted(found, key=lambda name: (int(re.sub(r"\D", "", name) or 0), name))
+
+    # -- CPUs and memory ------------------------------------------------------------------------------------
+
+    def cpus(self) -> Cpus:
+        """Sockets, cores, threads and caches of the CPUs that we may use."""
+        result = Cpus(model=self._cpu_model())
+        allowed = self._allowed_cpus()
+        numbers = [int(name[3:]) for name in self.listing("sys/devices/system/cpu", r"cpu\d+")]
+        online = self._online(numbers)
+        usable = [cpu for cpu in online if allowed is None or cpu in allowed]
+        if len(usable) < len(online):
+            self.notes.append(f"this process may use {len(usable)} of {len(online)} logical CPUs")
+        topology = {cpu: self._core_of(cpu) for cpu in usable}
+        known = {cpu: core for cpu, core in topology.items() if core is not None}
+        if known:
+            cores = Counter(known.values())
+            result.sockets = len({package for package, _ in cores})
+            result.cores = len(cores)
+            result.threads_per_core = max(cores.values())
+        elif usable:
+            result.cores = len(usable)
+            self.notes.append("the system does not tell cores from hardware threads: each logical CPU counts as one")
+        elif self.live and os.cpu_count():
+            result.cores = os.cpu_count()
+        result.caches = self._caches(online)
+        self._quota(result)
+        return result
+
+    def _cpu_model(self) -> str | None:
+        text = self.text("proc/cpuinfo") or ""
+        match = re.search(r"^(?:model name|Model|cpu|Hardware)\s*:\s*(.+)$", text, re.MULTILINE)
+        if match:
+            return match.group(1).strip()
+        # Arm servers print part numbers only; lscpu has a table of the names, these are the usual servers.
+        part = re.search(r"^CPU part\s*:\s*(0x[0-9a-f]+)", text, re.MULTILINE)
+        return {"0xd4f": "Neoverse-V2", "0xd40": "Neoverse-V1", "0xd0c": "Neoverse-N1"}.get(
+            part.group(1) if part else ""
+        )
+
+    def _allowed_cpus(self) -> set[int] | None:
+        if self.live and hasattr(os, "sched_getaffinity"):
+            with contextlib.suppress(OSError):
+                return set(os.sched_getaffinity(0))
+        return None
+
+    def _online(self, numbers: list[int]) -> list[int]:
+        listed = _cpu_list(self.text("sys/devices/system/cpu/online"))
+        return [cpu for cpu in numbers if cpu in listed] if listed else numbers
+
+    def _core_of(self, cpu: int) -> tuple[int, int] | None:
+        """(socket, core) of a logical CPU."""
+        folder = f"sys/devices/system/cpu/cpu{cpu}/topology"
+        package, core = self.text(f"{folder}/physical_package_id"), self.text(f"{folder}/core_id")
+        try:
+            # Some virtual machines and Arm boards say -1 for "no such thing": one socket then.
+            return max(0, int(package or "")), int(core or "")
+        except ValueError:
+            return None
+
+    def _caches(self, online: list[int]) -> dict[str, int]:
+        """Bytes by level of all data caches; each shared one counted once."""
+        total: Counter[str] = Counter()
+        seen: dict[str, set[int]] = {}
+        for cpu in online:
+            folder = f"sys/devices/system/cpu/cpu{cpu}/cache"
+            for index in self._cache_indices(folder):
+                covered = seen.setdefault(index, set())
+                if cpu in covered:
+                    continue
+                level, kind = self.text(f"{folder}/{index}/level"), self.text(f"{folder}/{index}/type")
+                size = _size(self.text(f"{folder}/{index}/size"))
+                covered |= _cpu_list(self.text(f"{folder}/{index}/shared_cpu_list")) or {cpu}
+                if level and size and kind != "Instruction":
+                    total[f"L{level}d" if kind == "Data" else f"L{level}"] += size
+        if not total:
+            match = re.search(r"^cache size\s*:\s*(\d+ KB)", self.text("proc/cpuinfo") or "", re.MULTILINE)
+            size = _size(match.group(1).replace(" ", "").rstrip("B")) if match else None
+            if size:
+                total["L3"] = size
+        return dict(sorted(total.items()))
+
+    def _cache_indices(self, folder: str) -> list[str]:
+        # The same on every CPU of a machine, and listing a folder for each of 500 takes its time.
+        if not hasattr(self, "_indices"):
+            self._indices = self.listing(folder, r"index\d+")
+        return self._indices
+
+    def _quota(self, cpus: Cpus) -> None:
+        """A container's share of CPU time: more threads than that would only wait."""
+        quota, _, period = (self.text("sys/fs/cgroup/cpu.max") or "max").partition(" ")
+        if quota == "max" or not quota.isdigit() or not period.isdigit() or int(period) == 0:
+            return
+        share = max(1, int(quota) // int(period))
+        if cpus.cores is not None and share < cpus.cores:
+            self.notes.append(f"the control group allows {int(quota) / int(period):.3g} of {cpus.cores} cores")
+            cpus.cores = share
+
+    def memory_bytes_of_machine(self) -> int | None:
+        """All memory of the machine."""
+        match = re.search(r"^MemTotal:\s*(\d+) kB", self.text("proc/meminfo") or "", re.MULTILINE)
+        return int(match.group(1)) * 1024 if match else None
+
+    def memory_bytes(self) -> int | None:
+        """Memory that we may use."""
+        total = self.memory_bytes_of_machine()
+        limit = self.text("sys/fs/cgroup/memory.max") or ""
+        if limit.isdigit() and total is not None and int(limit) < total:
+            self.notes.append(f"the control group allows {int(limit) / 2**30:.1f} of {total / 2**30:.1f} GiB memory")
+            return int(limit)
+        return total
+
+    def numa_nodes(self) -> int | None:
+        """NUMA nodes with CPUs (a GH200's GPU memory is a node without)."""
+        nodes = self.listing("sys/devices/system/node", r"node\d+")
+        return len([n for n in nodes if self.text(f"sys/devices/system/node/{n}/cpulist")]) or None
+
+    def virtual_machine(self) -> str | None:
+        """The hypervisor, None where there is no sign of one."""
+        vendor = " ".join(
+            self.text(f"sys/class/dmi/id/{name}") or "" for name in ("sys_vendor", "product_name", "bios_vendor")
+        )
+        named = next((name for key, name in _HYPERVISORS.items() if key in vendor.lower()), None)
+        if re.search(r"^flags\s*:.*\bhypervisor\b", self.text("proc/cpuinfo") or "", re.MULTILINE):
+            return named or self.text("sys/hypervisor/type") or "hypervisor not named"
+        # Without the flag (not an x86) the product's name must say it: vendors sell bare metal as well.
+        return named if re.search(r"\b(virtual|kvm|vmware|qemu|standard pc)\b", vendor.lower()) else None
+
+    # -- GPUs -----------------------------------------------------------------------------------------------
+
+    def gpu_count(self) -> int:
+        """NVIDIA GPUs that a program started here would see, from device files."""
+        devices = self.listing("dev", r"nvidia\d+") or self.listing("proc/driver/nvidia/gpus", r".*:.*")
+        count = len(devices) or (1 if self._jetson() else 0)
+        visible = self._visible()
+        if visible is None:
+            return count
+        # CUDA stops at the first entry that is no device.
+        there = itertools.takewhile(lambda entry: not entry.isdigit() or int(entry) < count, visible)
+        return min(count, len(list(there)))
+
+    def _visible(self) -> list[str] | None:
+        """Entries of CUDA_VISIBLE_DEVICES up to the first that is none, as CUDA reads it. None: not set."""
+        text = self.env.get("CUDA_VISIBLE_DEVICES")
+        if text is None:
+            return None
+        entries: list[str] = []
+        for entry in (part.strip() for part in text.split(",")):
+            if not re.fullmatch(r"\d+|(GPU|MIG)-[0-9A-Za-z/-]+", entry):
+                break
+            entries.append(entry)
+        return entries
+
+    def _jetson(self) -> str | None:
+        model = self.text("proc/device-tree/model") or ""
+        return model if re.search(r"jetson|quill|tegra", model, re.IGNORECASE) else None
+
+    def gpus(self) -> Gpus:
+        """All GPUs of the node that a program started here would see, and those that it should see and does not."""
+        amd = self._on_bus(_AMD)
+        if amd:
+            self.notes.append(f"{amd} AMD GPUs are not supported yet: nothing is measured on them")
+        rows = self._smi_rows()
+        if rows:
+            found = self._from_smi(rows)
+            found.missing = self._missing(len(rows))
+            return found
+        jetson = self._jetson()
+        if jetson:
+            sheet = hardware.for_device(jetson)
+            if sheet is None:
+                self.notes.append(f"no data sheet of '{jetson}'; known: {', '.join(hardware.load().gpus)}")
+            return Gpus(names=[jetson], sheet=sheet, compute_capability=sheet.compute_capability if sheet else None)
+        names = []
+        for bus in self.listing("proc/driver/nvidia/gpus", r".*:.*"):
+            match = re.search(r"^Model:\s*(.+)$", self.text(f"proc/driver/nvidia/gpus/{bus}/information") or "", re.M)
+            names.append(match.group(1).strip() if match else "NVIDIA GPU")
+        names = names[: self.gpu_count()]
+        if names:
+            self.notes.append("nvidia-smi does not answer: the GPUs are known by name only")
+        return Gpus(names=names, sheet=self._one_sheet(names))
+
+    def _on_bus(self, vendor: str) -> int:
+        """GPUs of a vendor on the PCI bus, without those that are handed to virtual machines."""
+        count = 0
+        for name in self.listing("sys/bus/pci/devices", r"[0-9a-fA-F:.]+"):
+            folder = f"sys/bus/pci/devices/{name}"
+            handed_on = (self.root / folder / "driver").resolve().name.startswith("vfio")
+            if self.text(f"{folder}/vendor") == vendor and not handed_on:
+                count += (self.text(f"{folder}/class") or "").startswith(_GPU_CLASSES)
+        return count
+
+    def _missing(self, shown: int) -> int:
+        """GPUs on the bus that the driver lost. A container or a job that is given some of them lacks none."""
+        there = self._on_bus(_NVIDIA)
+        if there <= shown or self._visible() is not None:
+            return 0
+        given = self.listing("dev", r"nvidia\d+")
+        if len(given) == shown or "SLURM_JOB_ID" in self.env or self._in_container():
+            self.notes.append(f"{shown} of {there} NVIDIA GPUs on the PCI bus are given to this container or job")
+            return 0
+        self.notes.append(f"{there} NVIDIA GPUs on the PCI bus, the driver shows {shown}: {there - shown} lost")
+        return there - shown
+
+    def _in_container(self) -> bool:
+        named = any(name in self.env for name in ("container", "SINGULARITY_NAME", "APPTAINER_NAME"))
+        return named or any((self.root / name).exists() for name in (".dockerenv", "run/.containerenv"))
+
+    def _smi_rows(self) -> list[list[str]]:
+        """Rows of the visible GPUs in CUDA's PCI order."""
+        if self.which("nvidia-smi") is None:
+            return []
+        text = self.run(["nvidia-smi", f"--query-gpu={_GPU_QUERY}", "--format=csv,noheader,nounits"]) or ""
+        rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
+        rows = [row for row in rows if len(row) == len(_GPU_QUERY.split(","))]
+        visible = self._visible()
+        if visible is None:
+            return rows
+        chosen = []
+        for entry in visible:
+            match = [row for row in rows if row[0] == entry or row[1].startswith(entry)]
+            if not match:
+                break
+            chosen.append(match[0])
+        return chosen
+
+    def _from_smi(self, rows: list[list[str]]) -> Gpus:
+        first = rows[0]
+        result = Gpus(names=[row[2] for row in rows])
+        result.sheet = self._one_sheet(result.names)
+        memory = [int(row[4]) * 2**20 for row in rows if row[4].isdigit()]
+        result.memory_bytes = min(memory) if memory else None
+        result.compute_capability = first[3] if re.fullmatch(r"\d+\.\d+", first[3]) else None
+        result.compute_capabilities = tuple(sorted({row[3] for row in rows if re.fullmatch(r"\d+\.\d+", row[3])}))
+        if result.sheet is None and len(set(result.names)) == 1:
+            result.memory_gbs = min((bus.gbs for bus in self.buses()), default=None)
+        if any(row[7] == "Enabled" for row in rows):
+            self.notes.append("MIG is enabled: a part of a GPU has no data sheet")
+            result.sheet = result.memory_gbs = None
+        chip_to_chip = result.sheet is not None and result.sheet.host_link and "C2C" in result.sheet.host_link.kind
+        if first[5].isdigit() and first[6].isdigit() and int(first[5]) in PCIE_GT_PER_S and not chip_to_chip:
+            generation, width = int(first[5]), int(first[6])
+            result.host_link = Link(f"PCIe Gen{generation} x{width}", 1, pcie_gbs(generation, width))
+        if len(rows) > 1:
+            result.pair_links = self._pair_links([row[0] for row in rows], result.sheet)
+        return result
+
+    def _one_sheet(self, names: list[str]) -> GpuSheet | None:
+        if not names:
+            return None
+        if len(set(names)) > 1:
+            self.notes.append(f"GPUs of several kinds: {', '.join(sorted(set(names)))}")
+            return None
+        sheet = hardware.for_device(names[0])
+        if sheet is None:
+            self.notes.append(f"no data sheet of '{names[0]}'; known: {', '.join(hardware.load().gpus)}")
+        return sheet
+
+    def _pair_links(self, indices: list[str], sheet: GpuSheet | None) -> Link | None:
+        """NVLinks between any two GPUs, from `nvidia-smi topo -m`; None where pairs differ or have none."""
+        text = re.sub(r"\x1b\[[0-9;]*m", "", self.run(["nvidia-smi", "topo", "-m"]) or "")
+        rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if re.match(r"\s*GPU\d+\s", line)}
+        header = next((line.split() for line in text.splitlines() if re.match(r"\s+GPU0\b", line)), [])
+        found = set()
+        for one in indices:
+            for other in indices:
+                cells, column = rows.get(f"GPU{one}", []), f"GPU{other}"
+                if one != other and column in header and header.index(column) < len(cells):
+                    found.add(cells[header.index(column)])
+        counts = {int(cell[2:]) for cell in found if re.fullmatch(r"NV\d+", cell)}
+        if len(found) != 1:
+            if counts:
+                self.notes.append(f"GPUs are linked unevenly: {', '.join(sorted(found))}")
+            return None
+        if not counts:
+            return None
+        kind = sheet.gpu_links if sheet else None
+        if kind is not None:
+            return replace(kind, count=counts.pop())
+        speed = re.search(r"Link \d+:\s*([\d.]+) GB/s", self.run(["nvidia-smi", "nvlink", "-s"]) or "")
+        return Link("NVLink", counts.pop(), float(speed.group(1))) if speed else None
+
+    # -- compilers and MPI ----------------------------------------------------------------------------------
+
+    def nvcc(self) -> str | None:
+        """The CUDA compiler: on PATH, below CUDA_HOME or CUDA_PATH, in the usual place, or brought by the suite."""
+        if self.which("nvcc"):
+            return "nvcc"
+        homes = [self.env.get("CUDA_HOME"), self.env.get("CUDA_PATH"), str(self.root / "usr/local/cuda")]
+        candidates = [Path(home) / "bin" / "nvcc" for home in homes if home]
+        if self.live:  # what scripts/nvcc.sh or a kit put there; its marker is written last
+            candidates += [m.parent / "bin" / "nvcc" for m in sorted(CACHE.glob("cuda-*/.tenken-cuda-home.json"))]
+        return next((str(path) for path in candidates if os.access(path, os.X_OK)), None)
+
+    def environments(self, with_gpu: bool, mpi: bool) -> dict[str, Environment]:
+        """Compilers that are here: `host` always (without a compiler the build says so), others if found."""
+        found: dict[str, Environment] = {}
+        shared = frozenset({"mpi"} if mpi else ())
+        gnu = self.which("g++") is not None
+        cc, cxx = ("gcc", "g++") if gnu or not self.which("clang++") else ("clang", "clang++")
+        if not gnu:
+            missing = "clang++ is used" if cxx == "clang++" else "install g++"
+            self.notes.append(f"g++ is not on PATH: {missing}")
+        # g++ carries OpenMP, and OpenACC that falls back to the host; clang++ only with libraries of its own.
+        host = shared | ({"openmp", "openacc"} if gnu else set())
+        found["host"] = Environment(
+            "host",
+            host,
+            cc,
+            cxx,
+            fortran="gfortran" if self.which("gfortran") else None,
+            description="CPU only",
+        )
+        nvcc = self.nvcc() if with_gpu else None
+        if nvcc:
+            built = host - {"openacc"} | {"cuda"}
+            found["cuda"] = Environment("cuda", built, cc, cxx, cuda=nvcc, description="host compiler and nvcc")
+        elif with_gpu:
+            self.notes.append("GPUs but no nvcc on PATH, in CUDA_HOME or /usr/local/cuda: nothing is built for them")
+        if with_gpu and self.which("nvc++"):
+            found["nvhpc"] = Environment(
+                "nvhpc",
+                shared | {"openacc", "openmp"},
+                "nvc",
+                "nvc++",
+                fortran="nvfortran",
+                description="NVIDIA HPC SDK",
+            )
+        return found
+
+    def mpi(self) -> bool:
+        """Whether MPI programs can be built and started.
+
+        Debian's openmpi-bin (which other packages pull in) brings mpicxx without mpi.h: the wrapper says where it
+        looks for it.
+        """
+        compiler, launcher = self.which("mpicxx"), self.which("mpirun")
+        headers = bool(compiler) and self._has_mpi_header(str(compiler))
+        if any((compiler, launcher, headers)) and not all((compiler, launcher, headers)):
+            self.notes.append("MPI is there in part: mpicxx, mpi.h and mpirun are needed (libopenmpi-dev, openmpi-bin)")
+        return bool(compiler and launcher and headers)
+
+    def _has_mpi_header(self, compiler: str) -> bool:
+        words = (self.run([compiler, "-show"]) or "").split()
+        folders = [word[2:] for word in words if word.startswith("-I")] or ["/usr/include"]
+        return any((self.root / folder.lstrip("/") / "mpi.h").is_file() for folder in folders)
+
+
+def describe(
+    root: Path = ROOT,
+    run: Runner = run_command,
+    which: Which = shutil.which,
+    env: Mapping[str, str] | None = None,
+    machine: str | None = None,
+    buses: Buses | None = None,
+) -> System:
+    """The machine we stand on as the system `local`. Never raises on what it finds.
+
+    `machine`: what `uname -m` says. `buses`: None: those of the driver here.
+    """
+    look = Looker(root, run, which, os.environ if env is None else env, buses)
+    node = _node(look, look.gpus(), machine or platform.machine() or "x86_64")
+    with_gpu = bool(node.gpu_count)
+    mpi = look.mpi()
+    environments = look.environments(with_gpu, mpi)
+    partition = Partition(
+        name=PARTITION,
+        description="this machine",
+        scheduler="local",
+        scheduler_status=None,
+        launcher="mpirun" if mpi else "local",
+        environments=tuple(environments),
+        node=node,
+        features=frozenset((["mpi"] if mpi else []) + (["cuda"] if with_gpu else [])),
+        max_jobs=1,
+        build="login",
+    )
+    return System(
+        name="local",
+        title=f"The machine we are on: {_title(node)}",
+        status="active",
+        partitions={PARTITION: partition},
+        environments=environments,
+        notes=tuple(look.notes),
+    )
+
+
+def compilers(
+    run: Runner, which: Which, env: Mapping[str, str], with_gpu: bool, mpi: bool, root: Path = ROOT
+) -> dict[str, Environment]:
+    """Environments of the compilers that are here, for nodes with or without GPUs."""
+    return Looker(root, run, which, env).environments(with_gpu, mpi)
+
+
+def gpu_count(root: Path = ROOT, env: Mapping[str, str] | None = None) -> int:
+    """NVIDIA GPUs of this node that a program started here would see, from device files alone."""
+    return Looker(root, lambda command: None, lambda name: None, os.environ if env is None else env).gpu_count()
+
+
+def resolve(system: System, root: Path = ROOT, env: Mapping[str, str] | None = None) -> System:
+    """Fill in what a file leaves to looking (`count: found`), where this machine has GPUs; else unchanged."""
+    look = Looker(root, lambda command: None, lambda name: None, os.environ if env is None else env)
+    count = look.gpu_count()
+    if count == 0:
+        return system
+    cpus, partitions = look.cpus(), dict(system.partitions)
+    for name, partition in system.partitions.items():
+        node = partition.node
+        if not node.gpu_count_found:
+            continue
+        if node.gpu_counts and count not in node.gpu_counts:
+            allowed = ", ".join(map(str, node.gpu_counts))
+            look.notes.append(f"partition '{name}': {count} GPUs found; the file knows {allowed}")
+        node = replace(
+            node,
+            gpu_count=count,
+            cpu=node.cpu or cpus.model,
+            sockets=node.sockets or cpus.sockets,
+            cores=node.cores or cpus.cores,
+            threads_per_core=node.threads_per_core or cpus.threads_per_core,
+            caches=node.caches or cpus.caches,
+            numa_nodes=node.numa_nodes or look.numa_nodes(),
+            memory_bytes=node.memory_bytes or look.memory_bytes(),
+            virtual_machine=look.virtual_machine(),
+        )
+        # One GPU is no peer of its own: a promise that two make does not bind it.
+        promises = partition.promises - {"peer"} if count == 1 else partition.promises
+        partitions[name] = replace(partition, node=node, promises=promises)
+    return replace(system, partitions=partitions, notes=(*system.notes, *look.notes))
+
+
+def _node(look: Looker, gpus: Gpus, machine: str) -> Node:
+    cpus, virtual = look.cpus(), look.virtual_machine()
+    return Node(
+        architecture={"arm64": "aarch64", "amd64": "x86_64"}.get(machine.lower(), machine),
+        count=1,
+        host=None if virtual else _host_sheet(cpus, look.memory_bytes_of_machine(), gpus.names),
+        cpu=cpus.model,
+        sockets=cpus.sockets,
+        cores=cpus.cores,
+        threads_per_core=cpus.threads_per_core,
+        numa_nodes=look.numa_nodes(),
+        memory_bytes=look.memory_bytes(),
+        caches=cpus.caches,
+        virtual_machine=virtual,
+        gpu=gpus.sheet,
+        gpu_count=len(gpus.names) + gpus.missing,
+        gpu_count_found=True,
+        gpu_names=tuple(gpus.names),
+        gpu_memory_bytes=gpus.memory_bytes,
+        compute_capability=gpus.compute_capability,
+        compute_capabilities=gpus.compute_capabilities,
+        gpu_memory_gbs=gpus.memory_gbs,
+        host_link=gpus.host_link,
+        pair_links=gpus.pair_links,
+    )
+
+
+def _host_sheet(cpus: Cpus, memory_bytes: int | None, gpu_names: Sequence[str]) -> HostSheet | None:
+    """The sheet that asks for the largest memory, among those that fit: one CPU is sold with several."""
+    if cpus.model is None:
+        return None
+    gib = (memory_bytes or 0) / 2**30 / (cpus.sockets or 1)
+    fitting = [s for s in hardware.load().hosts.values() if s.fits(cpus.model, max(gib, 1), tuple(gpu_names))]
+    return max(fitting, key=lambda sheet: sheet.memory_above_gib, default=None)
+
+
+def _title(node: Node) -> str:
+    gpus = ", ".join(f"{count} x {name}" for name, count in Counter(node.gpu_names).items()) or "no GPU"
+    return f"{node.cpu or node.architecture}, {node.cores or '?'} cores, {gpus}"
+
+
+def _cpu_list(text: str | None) -> set[int]:
+    """`0-3,8` -> {0, 1, 2, 3, 8}; empty where it is none."""
+    result: set[int] = set()
+    for part in (text or "").split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        if match:
+            first = int(match.group(1))
+            result.update(range(first, int(match.group(2) or first) + 1))
+    return result
+
+
+def _size(text: str | None) -> int | None:
+    """`48K` -> 49152."""
+    match = re.fullmatch(r"(\d+)([KMG]?)", text or "")
+    if not match:
+        return None
+    return int(match.group(1)) * {"": 1, "K": 2**10, "M": 2**20, "G": 2**30}[match.group(2)]

@@ -1,0 +1,552 @@
+"""What a machine is, as typed objects; `tenken.machines.loader` makes them from `systems/<name>.yaml`.
+
+Units: GB = 10^9 bytes, GiB = 2^30 bytes, GB/s of one direction, TFLOP/s of FP64 unless said otherwise. `None`
+always means "not known" (or, for a count that is found by looking, "not found on the machine where we are").
+
+The way in for other packages:
+
+    from tenken.machines import loader, limits
+    system = loader.load("miyabi")               # or "local": described by looking
+    for partition in system.partitions.values():
+        partition.scheduler, partition.environments, partition.node.gpu_count
+    ready = system.expand(os.environ)        # ${TENKEN_...} filled in; UnsetVariableError names unset ones
+    shown = system.expand(os.environ, strict=False)   # for listing: what is unset stays as it is written
+    loader.references(system, "gpu", "stream", metric="triad", subject="gpu", environ="openacc")
+    limits.memory(partition, "gpu")              # Limit(value, unit, basis) or Unknown(reason)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from tenken.machines.errors import UnknownSystemError, UnsetVariableError
+
+#: What a check cannot start without and an environment can build. A partition has two of them: `cuda` when its
+#: nodes have CUDA devices, `mpi` when an MPI starts there.
+FEATURES = ("cuda", "openacc", "openmp", "mpi")
+#: Features that follow from the rest of a file and are never written in one. Of partitions: a job there can have
+#: several nodes; its nodes have at least so many GPUs.
+NODES = "nodes"
+GPUS = {2: "gpus2", 4: "gpus4", 8: "gpus8"}
+#: Of environments: checks that need an MPI, or OpenACC, and no particular compiler run in this one of a partition's
+#: environments alone. In each that can build them they would measure the same thing twice.
+HOST_MPI = "host_mpi"
+ONE_OPENACC = "one_openacc"
+
+_VARIABLE = re.compile(r"\$\{(TENKEN_[A-Z0-9_]+)\}")
+_PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
+# What may stand in a job script's directive without quotes.
+_VALUE = re.compile(r"[A-Za-z0-9_.:@/+,=%-]+")
+
+PCIE_GT_PER_S = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
+
+
+def pcie_gbs(generation: int, width: int) -> float:
+    """Bandwidth of a PCIe link in GB/s, one direction, from the line rate and the line code alone.
+
+    Generations 1 and 2 carry 8 bits in 10, 3 to 5 128 in 130, 6 packets of 256 bytes with 242 of payload (PCI Express
+    Base Specification); packet headers take some 10 % more, which is why measured copies stay below.
+    """
+    code = 8 / 10 if generation <= 2 else 128 / 130 if generation <= 5 else 242 / 256
+    return PCIE_GT_PER_S[generation] * code * width / 8
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link, or several side by side between the same ends. `gbs`: GB/s of one of them in one direction."""
+
+    kind: str
+    count: int
+    gbs: float
+
+    @property
+    def total_gbs(self) -> float:
+        """GB/s of all of them together, one direction."""
+        return self.count * self.gbs
+
+
+@dataclass(frozen=True)
+class GpuSheet:
+    """Data sheet of a GPU."""
+
+    name: str
+    source: str
+    device_names: tuple[str, ...]
+    """Regular expressions, each matched against the whole name that the driver reports."""
+    compute_capability: str
+    """As CUDA writes it: `9.0`."""
+    memory_type: str
+    memory_gib: float
+    """Vendors' "80 GB" of a GPU is 80 GiB, less what driver and ECC keep."""
+    memory_gbs: float
+    fp64_tflops: float | None
+    fp64_tensor_tflops: float | None
+    """None: no FP64 tensor cores, or not known."""
+    l2_bytes: int | None
+    host_link: Link | None
+    """None: GPU and CPU share one memory."""
+    gpu_links: Link | None
+    """All links of one GPU to other GPUs; how many lead to one other GPU is a fact of the machine."""
+    date: str = ""
+    """Of the source."""
+    power_w: float | None = None
+    """The power limit of the card as delivered."""
+    tflops: Mapping[str, float] = field(default_factory=dict)
+    """Dense rates by precision (fp32, tf32, fp16, bf16, fp8, int8, fp4), fp32 by CUDA cores, others by tensor cores."""
+
+    @property
+    def memory_bytes(self) -> int:
+        return int(self.memory_gib * 2**30)
+
+    @property
+    def cuda_architecture(self) -> str:
+        """As CMake wants it: `90`."""
+        return self.compute_capability.replace(".", "")
+
+    @property
+    def arch(self) -> str:
+        """As nvcc and ReFrame's device information write it: `sm_90`."""
+        return f"sm_{self.cuda_architecture}"
+
+    def matches(self, device_name: str) -> bool:
+        """Whether a device of that name is one of these."""
+        return any(re.fullmatch(pattern, device_name.strip()) for pattern in self.device_names)
+
+
+@dataclass(frozen=True)
+class HostSheet:
+    """Data sheet of one CPU socket."""
+
+    name: str
+    source: str
+    cpu_names: tuple[str, ...]
+    """Regular expressions, each matched against the whole model name of /proc/cpuinfo or lscpu."""
+    architecture: str
+    """As `uname -m` says it."""
+    cores: int
+    memory_type: str
+    memory_gbs: float
+    """Peak of the socket's memory channels at the fastest memory it takes."""
+    fp64_tflops: float | None
+    last_level_cache_bytes: int | None
+    date: str = ""
+    """Of the source."""
+    memory_above_gib: float = 0.0
+    """It is the sheet of a socket with more memory than that."""
+    not_with: tuple[str, ...] = ()
+    """Regular expressions of GPUs beside which another sheet holds."""
+
+    def fits(self, cpu: str, memory_gib: float, gpu_names: tuple[str, ...]) -> bool:
+        """Whether a socket of that CPU, with so much memory and beside these GPUs, is one of these."""
+        return (
+            any(re.fullmatch(pattern, cpu) for pattern in self.cpu_names)
+            and memory_gib > self.memory_above_gib
+            and not any(re.fullmatch(pattern, name) for pattern in self.not_with for name in gpu_names)
+        )
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a partition."""
+
+    architecture: str
+    count: int | None = None
+    """How many nodes the partition has."""
+    host: HostSheet | None = None
+    cpu: str | None = None
+    """Model name, where no data sheet fits or it was found by looking."""
+    sockets: int | None = None
+    cores: int | None = None
+    """Physical cores of the whole node."""
+    threads_per_core: int | None = None
+    numa_nodes: int | None = None
+    memory_bytes: int | None = None
+    memory_gbs: float | None = None
+    """Peak of the whole node's memory, where it differs from sockets x data sheet (fewer modules, say)."""
+    memory_gbs_source: str | None = None
+    caches: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of all caches of a level in the node together: {"L1d": ..., "L2": ..., "L3": ...}."""
+    virtual_machine: str | None = None
+    """The hypervisor, where one was found."""
+    gpu: GpuSheet | None = None
+    gpu_count: int | None = 0
+    """None: counted by looking, and this is not the machine."""
+    gpu_counts: tuple[int, ...] = ()
+    """Counts that make sense where it is found by looking; empty: any."""
+    gpu_count_found: bool = False
+    gpu_names: tuple[str, ...] = ()
+    """Names that the driver reports, where they were found by looking."""
+    gpu_memory_bytes: int | None = None
+    """Of one GPU, as found by looking."""
+    gpu_memory_gbs: float | None = None
+    """Of one GPU, by the driver's memory clock and bus width: the peak where there is no data sheet."""
+    compute_capability: str | None = None
+    """As found by looking; else the data sheet has it."""
+    compute_capabilities: tuple[str, ...] = ()
+    """All kinds of the node, where it has several."""
+    host_link: Link | None = None
+    """As found by looking; else the data sheet has it."""
+    pair_links: Link | None = None
+    """Links between any two GPUs of the node (all of a GPU's where a switch joins them). None: not known."""
+
+    @property
+    def cuda_architectures(self) -> str:
+        """What is compiled for, as CMake wants it: `90`, or `80;89` for two kinds of GPU; empty: not known."""
+        if len(self.compute_capabilities) > 1:
+            return ";".join(one.replace(".", "") for one in sorted(self.compute_capabilities))
+        return self.gpu.cuda_architecture if self.gpu else (self.compute_capability or "").replace(".", "")
+
+    @property
+    def last_level_cache_bytes(self) -> int | None:
+        """All last-level caches of the node together."""
+        if self.caches:
+            return self.caches[max(self.caches)]
+        if self.host is None or self.host.last_level_cache_bytes is None or self.sockets is None:
+            return None
+        return self.host.last_level_cache_bytes * self.sockets
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A set of compilers and the modules that bring them."""
+
+    name: str
+    features: frozenset[str]
+    """What its compilers can build: cuda, openacc, openmp, mpi."""
+    cc: str
+    cxx: str
+    cuda: str | None = None
+    """The CUDA compiler."""
+    fortran: str | None = None
+    modules: tuple[str, ...] = ()
+    prepare: tuple[str, ...] = ()
+    """Shell commands before the modules are loaded."""
+    env_vars: Mapping[str, str] = field(default_factory=dict)
+    cxxflags: tuple[str, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container platform: ReFrame's name for it and the modules that bring it."""
+
+    platform: str
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long to bear with a scheduler, in seconds; after that a job ends as a failure that says so."""
+
+    pending: float = 24 * 3600
+    """In the queue, for a reason that resolves by waiting or that is not known."""
+    blocked: float = 600
+    """In the queue for a reason that someone must mend: its nodes drained, its partition down, held."""
+    silence: float = 900
+    """Without any word on a job that was submitted."""
+    output: float = 180
+    """Until the whole output of an ended job shows up: 25 to 90 s were seen, and the halves 12 s apart."""
+    submission: float = 900
+    """Until a scheduler that is busy or cannot be reached takes a job."""
+    cancel: float = 120
+    """Until a job that was cancelled is confirmed to be gone."""
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Nodes of one kind behind one way of starting jobs."""
+
+    name: str
+    description: str
+    scheduler: str
+    """ReFrame's name, or that of a back end in config/."""
+    scheduler_status: str | None
+    """Why it cannot be used yet; None: it can. Such a partition can be listed, not run on."""
+    launcher: str
+    environments: tuple[str, ...]
+    node: Node
+    launcher_options: tuple[str, ...] = ()
+    """May hold {num_tasks}, {num_tasks_per_node} and shell variables."""
+    access: tuple[str, ...] = ()
+    """Options to the scheduler; `${TENKEN_...}` is filled in by `System.expand`."""
+    submit_options: tuple[str, ...] = ()
+    """Options on the command line of the submit command, where a site wants them there (Grid Engine's -g)."""
+    node_request: tuple[str, ...] = ()
+    """Options that ask for whole nodes, with {num_nodes}, where the scheduler has none of its own (Grid Engine)."""
+    select: str | None = None
+    """PBS: what follows `-l select=N:`, with {num_tasks_per_node} and {num_cpus_per_node}. None: both of them."""
+    place: str | None = None
+    """PBS: sharing, put behind `scatter` where a job has several nodes: `excl`. None: the site gives whole nodes."""
+    remote: str | None = None
+    """A host where jobs are run by ssh, from the same path on a shared file system; None: by the scheduler."""
+    patience: Patience = field(default_factory=lambda: Patience())
+    gpu_request: tuple[str, ...] = ()
+    """Options that ask the scheduler for GPUs, with {num_gpus_per_node}. Empty: the site wants none."""
+    modules: tuple[str, ...] = ()
+    prepare: tuple[str, ...] = ()
+    """Shell commands at the start of each job, before any module is loaded."""
+    prerun: tuple[str, ...] = ()
+    """Shell commands after all modules are loaded, just before the program is launched."""
+    env_vars: Mapping[str, str] = field(default_factory=dict)
+    features: frozenset[str] = frozenset()
+    """What a check cannot start without: `cuda` (the nodes have CUDA devices), `mpi` (an MPI starts)."""
+    promises: frozenset[str] = frozenset()
+    """managed, sam, peer, device_mpi, gds: programs find out; a waiver of a promised one is a FAIL."""
+    max_jobs: int | None = None
+    time_limit: str | None = None
+    """The longest walltime of the queue, HH:MM:SS."""
+    build: str = "login"
+    """Where programs are compiled: `login` (where reframe runs) or `job` (on a node)."""
+    containers: tuple[Container, ...] = ()
+
+    @property
+    def abilities(self) -> frozenset[str]:
+        """Features, those included that follow from the nodes: what a check can select on.
+
+        GPUs that are counted by looking, on a machine that has none, are taken as many as the file allows: a login
+        node must not unselect what its compute nodes can do.
+        """
+        node = self.node
+        count = node.gpu_count
+        if count is None:
+            count = max(node.gpu_counts, default=max(GPUS))
+        several = self.scheduler != "local" and (node.count or 1) > 1
+        found = {name for least, name in GPUS.items() if "cuda" in self.features and count >= least}
+        return self.features | found | ({NODES} if several else set())
+
+    @property
+    def node_count_unknown(self) -> bool:
+        """Whether a job could have several nodes, were it known how many there are."""
+        return self.scheduler != "local" and self.node.count is None
+
+    @property
+    def builds_on_login(self) -> bool:
+        """Whether programs are compiled where reframe runs."""
+        return self.build == "login" and not self.remote
+
+    @property
+    def usable(self) -> bool:
+        """Whether jobs can be started there with the back ends that exist."""
+        return self.scheduler_status is None
+
+
+@dataclass(frozen=True)
+class UserVariable:
+    """An environment variable for what differs per user: a project group, a queue."""
+
+    name: str
+    meaning: str
+    required: bool = False
+    default: str | None = None
+    """Used when it is unset. An optional variable without one drops each access option that mentions it."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A known figure of this machine. Bounds are fractions of the value (of the range's ends) or None."""
+
+    program: str
+    metric: str
+    """Name within the program: `triad`."""
+    subject: str
+    """host, gpu, pair or ranks."""
+    partition: str
+    environ: tuple[str, ...]
+    """Environments it holds for; empty: all."""
+    parameters: Mapping[str, str | int | float | bool]
+    """Parameters of the program's result document that a run must have for the reference to hold."""
+    unit: str
+    direction: str
+    statistic: str
+    value: float | None
+    """Exactly one of `value` and `range` is there."""
+    range: tuple[float, float] | None
+    lower: float | None
+    upper: float | None
+    count: int | None
+    spread: float | None
+    """Relative: coefficient of variation where `count` runs are known."""
+    date: str
+    driver: str | None
+    source: str
+    published: str | None
+    """Row of the publications, `R1`."""
+    note: str | None = None
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Smallest and largest value that agree with it, in `unit`."""
+        if self.range is not None:
+            low, high = self.range
+        else:
+            assert self.value is not None
+            low = high = self.value
+        return (
+            None if self.lower is None else low * (1 + self.lower),
+            None if self.upper is None else high * (1 + self.upper),
+        )
+
+
+@dataclass(frozen=True)
+class Relation:
+    """How the time of a metric here stands to another machine's: from `ratio[0]` at small values of the coordinate
+    `against` to `ratio[1]` at large ones. `tenken ratio` draws what was measured beside it."""
+
+    program: str
+    metric: str
+    subject: str
+    at: Mapping[str, str | float]
+    """Coordinates of the metric."""
+    statistic: str
+    over: str
+    """The other machine or GPU."""
+    against: str
+    ratio: tuple[float, float]
+    date: str
+    source: str
+    count: int | None = None
+    published: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class System:
+    """A machine."""
+
+    name: str
+    title: str
+    status: str
+    """active, retired (its references stay) or test."""
+    partitions: Mapping[str, Partition]
+    environments: Mapping[str, Environment]
+    site: str = ""
+    retired: str | None = None
+    """When it was switched off."""
+    facts_date: str | None = None
+    facts_source: str | None = None
+    hostnames: tuple[str, ...] = ()
+    """Regular expressions of its login nodes' names; empty: chosen by --system alone."""
+    modules_system: str = "nomod"
+    """ReFrame's name."""
+    variables: Mapping[str, UserVariable] = field(default_factory=dict)
+    references: tuple[Reference, ...] = ()
+    relations: tuple[Relation, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was found odd while looking (`local`)."""
+
+    def partition(self, name: str) -> Partition:
+        """Raises UnknownSystemError that lists the partitions."""
+        if name not in self.partitions:
+            raise UnknownSystemError(
+                f"system '{self.name}' has no partition '{name}'; allowed: {', '.join(self.partitions)}"
+            )
+        return self.partitions[name]
+
+    def abilities(self, environment: str) -> frozenset[str]:
+        """Features of an environment, HOST_MPI and ONE_OPENACC included where it was chosen for them."""
+        chosen = {name for name, one in self._chosen.items() if environment in one}
+        return self.environments[environment].features | chosen
+
+    @cached_property
+    def _chosen(self) -> dict[str, frozenset[str]]:
+        """Names of environments by what they were chosen for: one a partition, the same for all where possible."""
+
+        def choose(feature: str, rank: Callable[[Environment], bool]) -> frozenset[str]:
+            able = [
+                [name for name in partition.environments if feature in self.environments[name].features]
+                for partition in self.partitions.values()
+            ]
+            chosen: set[str] = set()
+            for names in sorted(able, key=len):
+                if names and not chosen.intersection(names):
+                    chosen.add(min(names, key=lambda name: rank(self.environments[name])))
+            return frozenset(chosen)
+
+        return {
+            HOST_MPI: choose("mpi", lambda environment: environment.name != "host"),
+            # gcc runs OpenACC on the host
+            ONE_OPENACC: choose("openacc", lambda environment: environment.cxx == "g++"),
+        }
+
+    def values(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Value of each user variable that has one, from `env` or its default. Empty counts as unset."""
+        found = {name: env.get(name) or variable.default for name, variable in self.variables.items()}
+        return {name: value for name, value in found.items() if value}
+
+    def missing(self, env: Mapping[str, str]) -> tuple[UserVariable, ...]:
+        """Required variables that are unset."""
+        values = self.values(env)
+        return tuple(v for v in self.variables.values() if v.required and v.name not in values)
+
+    def expand(self, env: Mapping[str, str], strict: bool = True) -> System:
+        """The same system with user variables filled in, wherever a file may name them.
+
+        Raises UnsetVariableError, once, naming all required variables that are unset and all values that
+        cannot stand in a job script. With `strict=False` (listing) neither is an error and the text stays.
+        """
+        values = self.values(env)
+        if strict:
+            self._refuse(env, values)
+        values = {name: value for name, value in values.items() if _VALUE.fullmatch(value)}
+        dropped = {name for name, v in self.variables.items() if not v.required and name not in values}
+
+        def put(text: str) -> str:
+            return _VARIABLE.sub(lambda match: values.get(match.group(1), match.group(0)), text)
+
+        def fill_all(texts: tuple[str, ...]) -> tuple[str, ...]:
+            kept = (text for text in texts if not dropped.intersection(_VARIABLE.findall(text)))
+            return tuple(put(text) for text in kept)
+
+        def fill_map(texts: Mapping[str, str]) -> dict[str, str]:
+            return {name: put(text) for name, text in texts.items()}
+
+        partitions = {
+            name: replace(
+                p,
+                access=fill_all(p.access),
+                remote="".join(fill_all((p.remote,))) or None if p.remote else None,
+                submit_options=fill_all(p.submit_options),
+                node_request=fill_all(p.node_request),
+                gpu_request=fill_all(p.gpu_request),
+                launcher_options=fill_all(p.launcher_options),
+                modules=fill_all(p.modules),
+                prepare=fill_all(p.prepare),
+                prerun=fill_all(p.prerun),
+                env_vars=fill_map(p.env_vars),
+            )
+            for name, p in self.partitions.items()
+        }
+        environments = {
+            name: replace(e, modules=fill_all(e.modules), prepare=fill_all(e.prepare), env_vars=fill_map(e.env_vars))
+            for name, e in self.environments.items()
+        }
+        return replace(self, partitions=partitions, environments=environments)
+
+    def _refuse(self, env: Mapping[str, str], values: Mapping[str, str]) -> None:
+        faults = [f"{v.name} ({v.meaning}) is not set" for v in self.missing(env)]
+        faults += [
+            f"{name} is {value!r}; allowed: letters, digits and _ . : @ / + , = % -"
+            for name, value in values.items()
+            if not _VALUE.fullmatch(value)
+        ]
+        if faults:
+            raise UnsetVariableError(f"system '{self.name}': " + "; ".join(faults))
+
+
+def duration_seconds(text: str) -> int:
+    """Seconds of HH:MM:SS."""
+    hours, minutes, seconds = (int(part) for part in text.split(":"))
+    return (hours * 60 + minutes) * 60 + seconds
+
+
+def fill(text: str, values: Mapping[str, object]) -> str:
+    """A text of a system file with its {placeholders} filled in; shell variables (`${NAME}`) stay."""
+    return _PLACEHOLDER.sub(lambda match: str(values.get(match.group(1), match.group(0))), text)
+
+
+def variables_in(text: str) -> list[str]:
+    """Names of the user variables that a text mentions."""
+    return _VARIABLE.findall(text)

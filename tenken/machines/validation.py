@@ -1,0 +1,355 @@
+"""Whether a parsed file is right: its shape by JSON Schema, then what a schema cannot say.
+
+Only reached when a file changed (see `tenken.machines.cache`): jsonschema alone takes a tenth of a second to import.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tenken.machines.errors import Problem
+from tenken.machines.model import variables_in
+from tenken.machines.yamlfile import Document, KeyPath
+from tenken.model.catalogue import Metric, Program
+
+#: Back ends of config/ (slurm, pbs, nqsv, gridengine), then those that ReFrame 4.10 brings.
+SCHEDULERS = ("slurm", "pbs", "nqsv", "gridengine", "local", "ssh", "torque", "lsf", "oar", "flux")
+#: Launchers of config/ (nqsv-mpirun), then ReFrame's.
+LAUNCHERS = (
+    "nqsv-mpirun", "openmpi-hosts", "local", "mpirun", "mpiexec", "srun", "srunalloc", "alps", "ibrun", "lrun",
+    "lrun-gpu", "upcrun", "upcxx-run", "clush", "pdsh", "ssh",
+)  # fmt: skip
+
+_TYPES = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "a map",
+    "null": "null",
+}
+# Maps whose keys are names that the author chose: how to speak of what stands below one.
+_LISTS = ("partitions", "environments", "variables", "gpus", "hosts", "references", "relations")
+_NAMED = {
+    "partitions": "partition",
+    "environments": "environment",
+    "variables": "variable",
+    "gpus": "data sheet",
+    "hosts": "data sheet",
+}
+
+
+def place(path: KeyPath, data: Any) -> str:
+    """`partition 'gpu', node` for ("partitions", "gpu", "node"); empty at the top."""
+    words: list[str] = []
+    here: Any = data
+    for depth, part in enumerate(path):
+        here = _below(here, part)
+        before = path[depth - 1] if depth else None
+        if depth == 0 and part in (
+            "partitions",
+            "environments",
+            "variables",
+            "gpus",
+            "hosts",
+            "references",
+            "relations",
+        ):
+            if len(path) == 1:
+                words.append(f"'{part}'")
+        elif depth == 1 and before in _NAMED:
+            words.append(f"{_NAMED[before]} '{part}'")
+        elif before in ("references", "relations"):
+            metric = here.get("metric") if isinstance(here, dict) else None
+            words.append(f"{before[:-1]} {int(part) + 1}" + (f" ({metric})" if isinstance(metric, str) else ""))
+        elif isinstance(part, int):
+            words.append(f"item {part + 1}")
+        else:
+            words.append(f"'{part}'")
+    return ", ".join(words)
+
+
+def _below(data: Any, part: str | int) -> Any:
+    try:
+        return data[part]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def shape(document: Document, schema_file: Path) -> list[Problem]:
+    """Everything in which the document breaks the schema, in the order of lines."""
+    from jsonschema import Draft202012Validator
+
+    schema = json.loads(schema_file.read_text(encoding="utf-8"))
+    problems: list[Problem] = []
+    for error in Draft202012Validator(schema).iter_errors(document.data):
+        problems.extend(_tell(document, error))
+    return sorted(set(problems), key=lambda problem: (problem.line or 0, problem.what))
+
+
+def _tell(document: Document, error: Any) -> Iterable[Problem]:
+    path: KeyPath = tuple(error.absolute_path)
+    where = place(path, document.data)
+    inside = f" in {where}" if where else ""
+    value = error.instance
+    if error.validator == "additionalProperties" and error.validator_value is False:
+        allowed = sorted(error.schema["properties"])
+        for key in value:
+            if key not in error.schema["properties"]:
+                yield document.problem((*path, key), f"unknown key '{key}'{inside}; {choices(key, allowed)}")
+    elif error.validator == "required":
+        for key in error.validator_value:
+            if key not in value and f"'{key}'" in error.message:
+                yield document.problem(path, f"missing key '{key}'{inside}")
+    elif error.validator == "dependentRequired":
+        yield document.problem(path, f"missing key{inside}: {error.message}")
+    elif error.validator == "type":
+        kinds = [error.validator_value] if isinstance(error.validator_value, str) else error.validator_value
+        wanted = " or ".join(_TYPES[kind] for kind in kinds)
+        hint = ": write it in quotes" if "string" in kinds and not isinstance(value, (dict, list)) else ""
+        yield document.problem(path, f"{where or 'the file'} must be {wanted}, not {_shown(value)}{hint}")
+    elif error.validator == "enum":
+        allowed = [str(item) for item in error.validator_value]
+        yield document.problem(path, f"{where} cannot be {_shown(value)}; {choices(str(value), allowed)}")
+    elif error.validator in ("pattern", "format") and "description" in error.schema:
+        # A name (propertyNames) is wrong itself; its place is its own line.
+        own = (*path, value) if document.line((*path, value)) and isinstance(value, str) else path
+        yield document.problem(own, f"{_shown(value)}{inside} must be {error.schema['description']}")
+    elif error.validator in ("minimum", "exclusiveMinimum", "maximum", "minItems", "maxItems", "minLength"):
+        words = {
+            "minimum": "at least",
+            "exclusiveMinimum": "more than",
+            "maximum": "at most",
+            "minItems": "at least this long:",
+            "maxItems": "at most this long:",
+            "minLength": "at least this long:",
+        }[error.validator]
+        limit = f"{words} {error.validator_value}"
+        yield document.problem(path, f"{where} is {_shown(value)}; it must be {limit}")
+    else:
+        yield document.problem(path, f"{where or 'the file'}: {error.message}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a map"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    return f"'{value}'" if isinstance(value, str) else str(value)
+
+
+def choices(wrong: str, allowed: Collection[str]) -> str:
+    """The end of a message: what is allowed, and the likely one first."""
+    close = difflib.get_close_matches(wrong, list(allowed), n=1)
+    meant = f"did you mean '{close[0]}'? " if close else ""
+    return f"{meant}allowed: {', '.join(allowed) or 'none yet'}"
+
+
+def meaning(
+    document: Document,
+    gpus: Collection[str],
+    hosts: Collection[str],
+    catalogue: Callable[[], Mapping[str, Program]],
+) -> list[Problem]:
+    """What a schema cannot say: names that must exist elsewhere, units of metrics, promises that fit.
+
+    `document.data` has the right shape already. `catalogue` is only called when there are references or
+    relations.
+    """
+    data = document.data
+    problems: list[Problem] = []
+
+    def wrong(path: KeyPath, what: str) -> None:
+        problems.append(document.problem(path, what))
+
+    if data["status"] == "retired" and "retired" not in data:
+        wrong(("status",), "missing key 'retired': when was the machine switched off?")
+    for pattern_index, pattern in enumerate(data.get("hostnames", ())):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            wrong(("hostnames", pattern_index), f"host name {pattern!r} is no regular expression: {error}")
+    for name, variable in data.get("variables", {}).items():
+        if variable.get("required") and "default" in variable:
+            wrong(("variables", name), f"variable '{name}' is required and has a default: one can be meant")
+    _declared(data, wrong)
+    for name, partition in data["partitions"].items():
+        _partition(name, partition, data, gpus, hosts, wrong)
+    if data.get("references"):
+        programs = catalogue()
+        for index, reference in enumerate(data["references"]):
+            _reference(index, reference, data, programs, wrong)
+    for index, relation in enumerate(data.get("relations", ())):
+        path: KeyPath = ("relations", index)
+        shown = f"relation {index + 1} ({relation['metric']})"
+        metric = _metric(path, relation["metric"], shown, catalogue(), wrong)
+        if metric is not None:
+            _subject(path, relation["subject"], shown, metric, wrong)
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.what))
+
+
+def _declared(data: Mapping[str, Any], wrong: Callable[[KeyPath, str], None]) -> None:
+    """Every ${TENKEN_...} must be declared under `variables`."""
+    variables = data.get("variables", {})
+
+    def walk(value: Any, path: KeyPath) -> None:
+        if isinstance(value, str):
+            for name in variables_in(value):
+                if name not in variables:
+                    allowed = choices(name, list(variables))
+                    wrong(path, f"{value!r} uses a variable that is not declared; {allowed}")
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                walk(item, (*path, key))
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                walk(item, (*path, index))
+
+    for section in ("partitions", "environments"):
+        walk(data[section], (section,))
+
+
+def _partition(
+    name: str,
+    partition: Mapping[str, Any],
+    data: Mapping[str, Any],
+    gpus: Collection[str],
+    hosts: Collection[str],
+    wrong: Callable[[KeyPath, str], None],
+) -> None:
+    path: KeyPath = ("partitions", name)
+    shown = f"partition '{name}'"
+    if "scheduler_status" not in partition:
+        # A name of our own is fine where the file says that its back end does not exist yet.
+        for key, known in (("scheduler", SCHEDULERS), ("launcher", LAUNCHERS)):
+            if partition[key] not in known:
+                wrong(
+                    (*path, key),
+                    f"unknown {key} '{partition[key]}' in {shown}; {choices(partition[key], known)} "
+                    f"(or say in 'scheduler_status' why it cannot be used yet)",
+                )
+    for index, environment in enumerate(partition["environments"]):
+        if environment not in data["environments"]:
+            wrong(
+                (*path, "environments", index),
+                f"unknown environment '{environment}' in {shown}; {choices(environment, list(data['environments']))}",
+            )
+    for index, option in enumerate(partition.get("launcher_options", ())):
+        place_ = (*path, "launcher_options", index)
+        _placeholders(option, ("num_tasks", "num_tasks_per_node"), place_, shown, wrong)
+    for index, option in enumerate(partition.get("gpu_request", ())):
+        _placeholders(option, ("num_gpus_per_node",), (*path, "gpu_request", index), shown, wrong)
+    for index, option in enumerate(partition.get("node_request", ())):
+        _placeholders(option, ("num_nodes",), (*path, "node_request", index), shown, wrong)
+    if "select" in partition:
+        allowed = ("num_tasks_per_node", "num_cpus_per_node")
+        _placeholders(partition["select"], allowed, (*path, "select"), shown, wrong)
+    for key, scheduler in (("select", "pbs"), ("place", "pbs"), ("node_request", "gridengine")):
+        if key in partition and partition["scheduler"] != scheduler:
+            wrong((*path, key), f"'{key}' of {shown} only goes with 'scheduler: {scheduler}'")
+
+    node = partition["node"]
+    host = node.get("host")
+    if host is not None and host not in hosts:
+        wrong((*path, "node", "host"), f"unknown data sheet '{host}' in {shown}; {choices(host, sorted(hosts))}")
+    if {"sockets", "cores"} <= node.keys() and node["cores"] % node["sockets"]:
+        odd = f"{node['cores']} cores do not divide among {node['sockets']} sockets in {shown}"
+        wrong((*path, "node", "cores"), odd)
+    gpu = node.get("gpus")
+    if gpu is not None:
+        if gpu["sheet"] not in gpus:
+            wrong(
+                (*path, "node", "gpus", "sheet"),
+                f"unknown data sheet '{gpu['sheet']}' in {shown}; {choices(gpu['sheet'], sorted(gpus))}",
+            )
+        if "counts" in gpu and gpu["count"] != "found":
+            wrong((*path, "node", "gpus", "counts"), f"'counts' in {shown} only goes with 'count: found'")
+    features = partition.get("features", ())
+    if "cuda" in features and gpu is None:
+        wrong((*path, "features"), f"feature 'cuda' of {shown} needs 'gpus' in its node")
+    promises = partition.get("promises", ())
+    if promises and gpu is None:
+        wrong((*path, "promises"), f"promises of {shown} need 'gpus' in its node")
+    if "peer" in promises and gpu is not None and gpu["count"] == 1:
+        wrong((*path, "promises"), f"promise 'peer' of {shown} needs two GPUs in a node; it has 1")
+    if "device_mpi" in promises and "mpi" not in features:
+        wrong((*path, "promises"), f"promise 'device_mpi' of {shown} needs feature 'mpi'")
+
+
+def _placeholders(
+    text: str, allowed: tuple[str, ...], path: KeyPath, shown: str, wrong: Callable[[KeyPath, str], None]
+) -> None:
+    for found in re.findall(r"(?<!\$)\{(\w*)\}", text):
+        if found not in allowed:
+            wrong(path, f"unknown placeholder '{{{found}}}' in {shown}; {choices(found, allowed)}")
+
+
+def _reference(
+    index: int,
+    reference: Mapping[str, Any],
+    data: Mapping[str, Any],
+    programs: Mapping[str, Program],
+    wrong: Callable[[KeyPath, str], None],
+) -> None:
+    path: KeyPath = ("references", index)
+    shown = f"reference {index + 1} ({reference['metric']})"
+    if ("value" in reference) == ("range" in reference):
+        wrong(path, f"{shown} must have either 'value' or 'range'")
+    if "range" in reference and reference["range"][0] > reference["range"][1]:
+        wrong((*path, "range"), f"'range' of {shown} must be [low, high]")
+    if reference.get("lower") is None and reference.get("upper") is None:
+        wrong(path, f"{shown} bounds nothing: give 'lower' (0 or less), 'upper' (0 or more) or both")
+    if reference["partition"] not in data["partitions"]:
+        wrong(
+            (*path, "partition"),
+            f"unknown partition '{reference['partition']}' in {shown}; "
+            f"{choices(reference['partition'], list(data['partitions']))}",
+        )
+    else:
+        environments = data["partitions"][reference["partition"]]["environments"]
+        for position, environ in enumerate(reference.get("environ", ())):
+            if environ not in environments:
+                wrong(
+                    (*path, "environ", position),
+                    f"unknown environment '{environ}' in {shown}; {choices(environ, environments)}",
+                )
+    metric = _metric(path, reference["metric"], shown, programs, wrong)
+    if metric is None:
+        return
+    if reference["unit"] != metric.unit:
+        wrong((*path, "unit"), f"wrong unit '{reference['unit']}' in {shown}; allowed: {metric.unit}")
+    _subject(path, reference["subject"], shown, metric, wrong)
+
+
+def _metric(
+    path: KeyPath,
+    full_name: str,
+    shown: str,
+    programs: Mapping[str, Program],
+    wrong: Callable[[KeyPath, str], None],
+) -> Metric | None:
+    """The metric PROGRAM.METRIC, or None after saying what is not known of it."""
+    program, _, name = full_name.partition(".")
+    if program not in programs:
+        known = choices(program, sorted(programs))
+        wrong((*path, "metric"), f"unknown program '{program}' in {shown}; {known}")
+        return None
+    metrics = programs[program].metrics
+    if name not in metrics:
+        known = choices(name, sorted(metrics))
+        wrong((*path, "metric"), f"unknown metric '{name}' of program '{program}'; {known}")
+        return None
+    return metrics[name]
+
+
+def _subject(path: KeyPath, subject: str, shown: str, metric: Metric, wrong: Callable[[KeyPath, str], None]) -> None:
+    if subject not in metric.per:
+        wrong((*path, "subject"), f"wrong subject '{subject}' in {shown}; {choices(subject, metric.per)}")

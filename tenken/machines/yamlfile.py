@@ -1,0 +1,128 @@
+"""YAML 1.2 with line numbers: plain data, and the line of every key.
+
+YAML 1.2 because YAML 1.1 reads the walltime `1:30:00` as 5400 and the word `no` as false. Duplicate keys are
+an error here; many readers keep the last one without a word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from tenken.machines.errors import Problem, SystemFileError
+
+KeyPath = tuple[str | int, ...]
+
+
+class Document:
+    """Plain data (dict, list, str, int, float, bool, None) of one file, and where each part of it stands."""
+
+    def __init__(self, file: str, data: Any, lines: dict[KeyPath, int]) -> None:
+        self.file = file
+        self.data = data
+        self._lines = lines
+
+    def line(self, path: KeyPath) -> int | None:
+        """Line (from 1) of the key or item at `path`, or of the nearest part around it."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self._lines:
+                return self._lines[path[:length]]
+        return None
+
+    def problem(self, path: KeyPath, what: str) -> Problem:
+        return Problem(self.file, self.line(path), what)
+
+
+def read(file: Path, shown: str) -> Document:
+    """Read one file; `shown` is its name in messages. Raises SystemFileError with file and line."""
+    try:
+        text = file.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise SystemFileError(Problem(shown, None, f"cannot be read: {error.strerror}")) from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise SystemFileError(Problem(shown, line, "is not UTF-8 text")) from None
+    return parse(text, shown)
+
+
+def parse(text: str, shown: str) -> Document:
+    """`read` for text in hand."""
+    from ruamel.yaml import YAML  # costs 60 ms, and only a cache miss comes here
+    from ruamel.yaml.constructor import DuplicateKeyError
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    yaml = YAML(typ="rt", pure=True)
+    try:
+        tree = yaml.load(text)
+    except DuplicateKeyError as error:
+        match = re.search(r'duplicate key "(.*?)"', str(error.problem))
+        named = f" '{match.group(1)}'" if match else ""
+        raise SystemFileError(Problem(shown, _line(error), f"duplicate key{named}")) from None
+    except MarkedYAMLError as error:
+        what = " ".join(str(part) for part in (error.context, error.problem) if part)
+        raise SystemFileError(Problem(shown, _line(error), f"is not valid YAML: {what}")) from None
+    except (YAMLError, ValueError) as error:
+        what = f"is not valid YAML: {' '.join(str(error).split())}"
+        raise SystemFileError(Problem(shown, None, what)) from None
+    if not isinstance(tree, dict):
+        what = "is empty" if tree is None else "must be a map of keys to values"
+        raise SystemFileError(Problem(shown, 1, what))
+    lines: dict[KeyPath, int] = {(): 1}
+    try:
+        return Document(shown, _plain(tree, (), lines, shown), lines)
+    except RecursionError:
+        raise SystemFileError(Problem(shown, None, "an alias contains itself")) from None
+
+
+def _line(error: Any) -> int | None:
+    mark = error.problem_mark or error.context_mark
+    return None if mark is None else mark.line + 1
+
+
+def _plain(value: Any, path: KeyPath, lines: dict[KeyPath, int], shown: str) -> Any:
+    """Turn ruamel's tree into plain data, noting lines on the way."""
+
+    def refuse(what: str) -> SystemFileError:
+        line = next((lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in lines), None)
+        return SystemFileError(Problem(shown, line, what))
+
+    if isinstance(value, dict):
+        result = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise refuse(f"key {key!r} must be text: write it in quotes")
+            inner = (*path, str(key))
+            _note(lines, inner, value, "key", key)
+            result[str(key)] = _plain(item, inner, lines, shown)
+        return result
+    if isinstance(value, list):
+        items = []
+        for index, item in enumerate(value):
+            inner = (*path, index)
+            _note(lines, inner, value, "item", index)
+            items.append(_plain(item, inner, lines, shown))
+        return items
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        # ruamel keeps `true` with an anchor as an int of its own
+        return bool(value) if type(value).__name__ == "ScalarBoolean" else int(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise refuse(f"'{path[-1]}' must be a finite number")
+        return float(value)
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    raise refuse(f"'{path[-1]}' has a tag or type that is not allowed here")
+
+
+def _note(lines: dict[KeyPath, int], path: KeyPath, parent: Any, kind: str, key: Any) -> None:
+    # A key from a merge (<<) has no place of its own: the part around it is named instead.
+    with contextlib.suppress(AttributeError, KeyError, TypeError):
+        lines[path] = getattr(parent.lc, kind)(key)[0] + 1

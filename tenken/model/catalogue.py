@@ -1,0 +1,210 @@
+"""The metric catalogue: what each benchmark program says it measures, read from src/programs/<program>/metrics.yaml.
+
+Checks declare their metrics from it, system files are validated against it, reports draw by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tenken.errors import CatalogueError
+from tenken.paths import PROGRAMS
+
+#: Units a metric may have. GB = 10^9 bytes, GiB = 2^30 bytes; `1` is a plain ratio or count.
+UNITS = (
+    "GB/s", "us", "ms", "s", "GFLOP/s", "TFLOP/s", "Gcell/s", "1", "%", "GiB", "messages/s", "W", "J", "GFLOP/s/W",
+    "GB/s/W", "Gcell/s/W",
+)  # fmt: skip
+DIRECTIONS = ("higher", "lower")
+STATISTICS = ("median", "best", "p5", "p95", "mean", "total")
+SUBJECTS = ("host", "gpu", "pair", "ranks")
+PLOTS = ("bars", "series", "sweep", "matrix", "phases")
+#: What a data sheet can tell where the program cannot: the memory's, the host link's or the GPU-GPU link's peak.
+DATA_SHEETS = ("memory", "host_link", "gpu_link")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric of a program.
+
+    `floor` and `max_spread` map a subject to a fraction (or to None: not judged): the least efficiency against
+    the physical limit that passes without a reference, and the largest (best - value) / best that is still a
+    valid measurement. `data_sheet` names the figure of the machine's data sheet that bounds it where the program
+    itself knows no limit. `siblings` is the largest fraction by which one GPU may stay behind the others of the same
+    run (None: not compared); a metric whose own samples scatter more is given three times that scatter. `was` are names
+    that the metric had before: its series goes on.
+    """
+
+    name: str
+    title: str
+    unit: str
+    direction: str
+    statistic: str
+    per: tuple[str, ...]
+    limit: str
+    floor: Mapping[str, float | None]
+    min_count: int
+    max_spread: Mapping[str, float | None]
+    plot: str
+    group: str
+    published: tuple[str, ...] = ()
+    optional: bool = False
+    data_sheet: str | None = None
+    siblings: float | None = None
+    was: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A benchmark program and its metrics by name.
+
+    `version` is raised when the meaning of its figures changes. `identity` are the parameters that, beside a metric's
+    coordinates, make a figure another quantity, each with the value that records without it had (None: they had it):
+    all other parameters are conditions. `was` maps parameters and coordinates to names that they had before.
+    """
+
+    name: str
+    title: str
+    section: str
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    version: int = 1
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    was: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def metric_named(self, name: str) -> Metric | None:
+        """A metric by its name, or by one that it had before; None where there is none."""
+        return self.metrics.get(name) or next((m for m in self.metrics.values() if name in m.was), None)
+
+    def parameter(self, parameters: Mapping[str, Any], name: str) -> Any:
+        """A parameter by its name or one that it had before; the value that records without it had."""
+        for known in (name, *self.was.get(name, ())):
+            if known in parameters:
+                return parameters[known]
+        return self.identity.get(name)
+
+    def current_name(self, name: str) -> str:
+        """The name that a parameter or coordinate has today."""
+        return next((now for now, before in self.was.items() if name in before), name)
+
+
+_PROGRAM_KEYS = {"program", "title", "section", "version", "identity", "metrics"}
+_OPTIONAL_PROGRAM_KEYS = {"was"}
+_METRIC_KEYS = {
+    "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
+    "published", "optional", "data_sheet", "siblings", "was",
+}  # fmt: skip
+
+
+def _one_of(value: Any, allowed: tuple[str, ...], where: str, key: str) -> str:
+    if value not in allowed:
+        raise CatalogueError(f"{where}: {key} is {value!r}; allowed: {', '.join(allowed)}")
+    return str(value)
+
+
+def _by_subject(value: Any, per: tuple[str, ...], where: str, key: str) -> dict[str, float | None]:
+    """A number for all subjects or a map of them; each a fraction in [0, 1] or null."""
+    if not isinstance(value, dict):
+        value = dict.fromkeys(per, value)
+    unknown = set(value) - set(per)
+    if unknown:
+        raise CatalogueError(f"{where}: {key} names {sorted(unknown)}; the metric comes for {', '.join(per)}")
+    for subject, number in value.items():
+        good = number is None or (isinstance(number, (int, float)) and 0 <= number <= 1)
+        if not good:
+            raise CatalogueError(f"{where}: {key} of {subject} is {number!r}; allowed: 0 to 1, or null")
+    return {subject: value.get(subject) for subject in per}
+
+
+def _metric(name: str, raw: Any, where: str) -> Metric:
+    if not isinstance(raw, dict):
+        raise CatalogueError(f"{where}: not a mapping")
+    unknown = set(raw) - _METRIC_KEYS
+    if unknown:
+        raise CatalogueError(f"{where}: unknown key {sorted(unknown)[0]!r}; allowed: {', '.join(sorted(_METRIC_KEYS))}")
+    for key in ("title", "unit", "direction", "statistic", "per", "limit", "plot"):
+        if key not in raw:
+            raise CatalogueError(f"{where}: key {key!r} is missing")
+    per = tuple(_one_of(s, SUBJECTS, where, "per") for s in raw["per"])
+    min_count = raw.get("min_count", 1)
+    if not isinstance(min_count, int) or min_count < 1:
+        raise CatalogueError(f"{where}: min_count is {min_count!r}; allowed: an integer from 1")
+    siblings = raw.get("siblings")
+    if siblings is not None and not (isinstance(siblings, float) and 0 < siblings < 1):
+        raise CatalogueError(f"{where}: siblings is {siblings!r}; allowed: a fraction above 0 and below 1, or null")
+    return Metric(
+        name=name,
+        title=str(raw["title"]),
+        unit=_one_of(raw["unit"], UNITS, where, "unit"),
+        direction=_one_of(raw["direction"], DIRECTIONS, where, "direction"),
+        statistic=_one_of(raw["statistic"], STATISTICS, where, "statistic"),
+        per=per,
+        limit=str(raw["limit"]),
+        floor=_by_subject(raw.get("floor"), per, where, "floor"),
+        min_count=min_count,
+        max_spread=_by_subject(raw.get("max_spread"), per, where, "max_spread"),
+        plot=_one_of(raw["plot"], PLOTS, where, "plot"),
+        group=str(raw.get("group", name)),
+        published=tuple(str(row) for row in raw.get("published", ())),
+        optional=bool(raw.get("optional", False)),
+        data_sheet=_one_of(raw["data_sheet"], DATA_SHEETS, where, "data_sheet") if raw.get("data_sheet") else None,
+        siblings=siblings,
+        was=tuple(str(name) for name in raw.get("was", ())),
+    )
+
+
+def load_program(path: Path) -> Program:
+    """Read one metrics.yaml. Raises CatalogueError naming file, metric, key and what is allowed."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        raw = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except (OSError, YAMLError) as error:
+        raise CatalogueError(f"{where}: {' '.join(str(error).split())}") from error
+    if not isinstance(raw, dict) or not _PROGRAM_KEYS <= set(raw) <= _PROGRAM_KEYS | _OPTIONAL_PROGRAM_KEYS:
+        optional = ", ".join(sorted(_OPTIONAL_PROGRAM_KEYS))
+        raise CatalogueError(f"{where}: keys must be {', '.join(sorted(_PROGRAM_KEYS))}; allowed beside: {optional}")
+    if raw["program"] != path.parent.name:
+        raise CatalogueError(f"{where}: program is {raw['program']!r}; it must be the folder's name")
+    metrics = {str(name): _metric(str(name), m, f"{where}: metric {name}") for name, m in raw["metrics"].items()}
+    version = raw["version"]
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise CatalogueError(f"{where}: version is {version!r}; allowed: an integer from 1")
+    identity, was = _identity(raw["identity"], where), _was(raw.get("was") or {}, where)
+    return Program(str(raw["program"]), str(raw["title"]), str(raw["section"]), metrics, version, identity, was)
+
+
+def _identity(raw: Any, where: str) -> dict[str, Any]:
+    """A list of parameters, or a map of them to the value that records from before the parameter had."""
+    if isinstance(raw, list):
+        raw = dict.fromkeys(raw)
+    if not isinstance(raw, dict) or not all(isinstance(name, str) for name in raw):
+        raise CatalogueError(f"{where}: identity is {raw!r}; allowed: a list of parameters, or a map to their defaults")
+    return dict(raw)
+
+
+def _was(raw: Any, where: str) -> dict[str, tuple[str, ...]]:
+    if not isinstance(raw, dict) or not all(isinstance(names, list) for names in raw.values()):
+        raise CatalogueError(f"{where}: was is {raw!r}; allowed: a map of names to lists of the names before")
+    return {str(now): tuple(map(str, names)) for now, names in raw.items()}
+
+
+@lru_cache(maxsize=4)
+def load_catalogue(src: Path = PROGRAMS) -> Mapping[str, Program]:
+    """All programs below `src` by name. Raises CatalogueError."""
+    return {path.parent.name: load_program(path) for path in sorted(src.glob("*/metrics.yaml"))}
+
+
+@lru_cache(maxsize=64)
+def program(name: str, src: Path = PROGRAMS) -> Program:
+    """One program of the catalogue. Raises CatalogueError naming the programs that exist."""
+    path = src / name / "metrics.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.parent.name for p in src.glob("*/metrics.yaml")))
+        raise CatalogueError(f"{name}: no such program in src/{src.name}/; allowed: {known}")
+    return load_program(path)

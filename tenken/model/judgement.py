@@ -1,0 +1,169 @@
+"""What was found when a result was held against its request, its machine and its own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tenken.model import verdicts
+from tenken.model.subject import Subject
+
+#: Kinds of criteria: a target agreed with a vendor, the machine's own figure, a share of the physical limit.
+#: The ceiling (a little above the physical limit) guards against wrong counting; it is no criterion.
+CONTRACT, REFERENCE, FLOOR, CEILING = "contract", "reference", "floor", "ceiling"
+CRITERIA = (CONTRACT, REFERENCE, FLOOR)
+
+#: Who says what a limit is.
+DATA_SHEET, DEVICE, SAME_RUN, RESULT = "data sheet", "device's own claim", "same run", "result"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A physical limit in `unit`, where it comes from (`basis`), and who says so; `value` None: unknown, and why."""
+
+    value: float | None
+    unit: str = ""
+    basis: str = ""
+    said_by: str = RESULT
+    unknown: str = ""
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Limit:
+        """From an entry of a result's `limits`, or of a record's."""
+        if "unknown" in raw and raw.get("value") is None:
+            return cls(None, unknown=str(raw["unknown"]))
+        return cls(float(raw["value"]), str(raw["unit"]), str(raw["basis"]), str(raw.get("said_by") or RESULT))
+
+    def as_json(self) -> dict[str, Any]:
+        if self.value is None:
+            return {"unknown": self.unknown or "no reason given"}
+        return {"value": self.value, "unit": self.unit, "basis": self.basis, "said_by": self.said_by}
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What a value is held against: `low` and `high` in `unit`, None where it sets no bound.
+
+    `value` is the anchor (the reference itself, the limit of a floor), `statistic` the one that is held against it,
+    `source` where it comes from.
+    """
+
+    kind: str
+    value: float
+    low: float | None
+    high: float | None
+    unit: str
+    statistic: str
+    source: str
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Criterion:
+        return cls(
+            str(raw["kind"]), float(raw["value"]), raw["low"], raw["high"], str(raw["unit"]), str(raw["statistic"]),
+            str(raw["source"]),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it should be; `message` is the one sentence made of it.
+
+    `metric` is the id of the value concerned, `subject` and `node` what it belongs to, `kind` the kind of the bound
+    that was missed. `miss` is a fraction of the bound (0.05: missed by 5 %).
+    """
+
+    verdict: str
+    message: str
+    metric: str | None = None
+    subject: Subject | None = None
+    node: str = ""
+    value: float | None = None
+    unit: str | None = None
+    bound: float | None = None
+    miss: float | None = None
+    kind: str = ""
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Finding:
+        subject = raw.get("subject")
+        return cls(
+            str(raw["verdict"]), str(raw["message"]), raw.get("metric"),
+            Subject.of(subject) if isinstance(subject, Mapping) else None, str(raw.get("node") or ""),
+            raw.get("value"), raw.get("unit"), raw.get("bound"), raw.get("miss"), str(raw.get("kind") or ""),
+        )  # fmt: skip
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict, "message": self.message, "metric": self.metric,
+            "subject": None if self.subject is None else self.subject.as_json(), "node": self.node,
+            "value": self.value, "unit": self.unit, "bound": self.bound, "miss": self.miss, "kind": self.kind,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class JudgedMetric:
+    """A value beside everything it was held against. `bounds` are absolute, ceiling included."""
+
+    verdict: str
+    value: float
+    unit: str
+    direction: str
+    statistic: str
+    criterion: Criterion | None
+    limit: Limit
+    efficiency: float | None
+    bounds: tuple[float | None, float | None]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> JudgedMetric:
+        criterion = raw["criterion"]
+        low, high = raw["bounds"]
+        return cls(
+            str(raw["verdict"]), float(raw["value"]), str(raw["unit"]), str(raw["direction"]), str(raw["statistic"]),
+            None if criterion is None else Criterion.of(criterion), Limit.of(raw["limit"]), raw["efficiency"],
+            (low, high),
+        )  # fmt: skip
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict, "value": self.value, "unit": self.unit, "direction": self.direction,
+            "statistic": self.statistic, "criterion": None if self.criterion is None else vars(self.criterion),
+            "limit": self.limit.as_json(), "efficiency": self.efficiency, "bounds": list(self.bounds),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict of a run with its reasons. `structural` findings void the run whatever its numbers say."""
+
+    verdict: str
+    findings: tuple[Finding, ...] = ()
+    structural: tuple[Finding, ...] = ()
+    judged: Mapping[str, JudgedMetric] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Judgement:
+        """From a record. Raises KeyError, TypeError or ValueError where it is misshapen."""
+        verdict = str(raw["verdict"])
+        if verdict not in verdicts.VERDICTS:
+            raise ValueError(f"unknown verdict {verdict!r}; allowed: {', '.join(verdicts.VERDICTS)}")
+        findings = tuple(Finding.of(f) for f in raw["findings"])
+        return cls(verdict, findings, (), {k: JudgedMetric.of(j) for k, j in raw["judged"].items()})
+
+    def message(self) -> str:
+        """All findings of the decisive verdict in one line."""
+        return "; ".join(f.message for f in self.findings if f.verdict == self.verdict)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict,
+            "findings": [f.as_json() for f in self.findings],
+            "judged": {name: j.as_json() for name, j in self.judged.items()},
+        }
+
+    def failed_metric(self, metric: str) -> Judgement:
+        """The same with one value's own verdict FAIL."""
+        if metric not in self.judged:
+            return self
+        return replace(self, judged={**self.judged, metric: replace(self.judged[metric], verdict=verdicts.FAIL)})

@@ -1,0 +1,68 @@
+"""What a check asks of one attempt: written before the program starts, held against what comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenken.errors import ResultError
+
+SCHEMA = "tenken-request/1"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One attempt's request.
+
+    `token` is of this very attempt; the program repeats it, a foreign program's adapter copies it from the job's
+    output. `metrics` must come (None: all of the program's that are not optional) for every kind in `subjects`;
+    `mode` is that of the run (quick, acceptance, ...); `foreign` says that the program is not ours.
+    `parameters` must stand in the result with these values; `points` are values that must be there by name, kind and
+    coordinates; `gpus`, `cores`, `ranks` and `nodes` are counts, None where nothing is asked.
+    """
+
+    token: str | None
+    program: str
+    check: str = ""
+    subjects: tuple[str, ...] = ()
+    metrics: tuple[str, ...] | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    points: tuple[tuple[str, str, Mapping[str, Any]], ...] = ()
+    gpus: int | None = None
+    cores: int | None = None
+    ranks: int | None = None
+    nodes: int | None = None
+    arguments: tuple[str, ...] = ()
+    foreign: bool = False
+    mode: str = ""
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Request:
+        """From a record. Raises ResultError where it is of another version or misshapen."""
+        if raw.get("schema") != SCHEMA:
+            raise ResultError(f"request is {raw.get('schema')!r}; this version reads {SCHEMA}")
+        try:
+            return cls(
+                raw["token"], str(raw["program"]), str(raw["check"]), tuple(raw["subjects"]),
+                None if raw["metrics"] is None else tuple(raw["metrics"]), dict(raw["parameters"]),
+                tuple((str(n), str(k), dict(at)) for n, k, at in raw["points"]), raw["gpus"], raw["cores"],
+                raw["ranks"], raw["nodes"], tuple(raw["arguments"]), bool(raw["foreign"]),
+                str(raw.get("mode") or ""),
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError) as error:
+            raise ResultError(f"request lacks or misshapes {error}") from None
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA, "token": self.token, "program": self.program, "check": self.check,
+            "subjects": list(self.subjects), "metrics": None if self.metrics is None else list(self.metrics),
+            "parameters": dict(self.parameters), "points": [[n, k, dict(at)] for n, k, at in self.points],
+            "gpus": self.gpus, "cores": self.cores, "ranks": self.ranks, "nodes": self.nodes,
+            "arguments": list(self.arguments), "foreign": self.foreign, "mode": self.mode,
+        }  # fmt: skip
+
+    def text(self) -> str:
+        """As the file in the stage folder that the program is given."""
+        return json.dumps(self.as_json(), indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,516 @@
+"""Results: what one run of one benchmark program says of itself, read once at the border and typed behind it.
+
+`result.schema.json` describes them; `load` and `parse` refuse everything else with one line that says what and where.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from tenken.errors import ResultError
+from tenken.model.judgement import Limit
+from tenken.model.numbers import quantile
+from tenken.model.subject import Coordinates, Subject
+
+SCHEMA = "tenken-result/1"
+
+#: A larger result is refused unread. The largest kept one has 1.1 MB.
+MAX_BYTES = 32 * 2**20
+#: Nesting beyond this is refused before it can exhaust the stack.
+MAX_DEPTH = 24
+
+#: Reasons for which a program may say that this machine cannot do it; the detail stands after a colon.
+#: Each names the capability that such a waiver denies (None: nothing is claimed).
+WAIVER_REASONS: Mapping[str, str | None] = {
+    "no peer access": "peer",
+    "no managed memory": "managed",
+    "no pageable memory access": "sam",
+    "no device-buffer MPI": "device_mpi",
+    "no GPUDirect Storage": "gds",
+    "needs two GPUs": "two_gpus",
+    "needs more ranks": None,
+    "library missing": None,
+    "not supported by the device": None,
+    "not supported by the file system": None,
+}
+
+EXIT_OK, EXIT_FAILED, EXIT_BAD_ARGUMENTS, EXIT_WAIVED = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """One value of a result: *the* value is the statistic named, in `unit`; samples in the order measured."""
+
+    id: str
+    name: str
+    subject: Subject
+    at: Coordinates
+    unit: str
+    direction: str
+    statistic: str
+    value: float
+    best: float
+    median: float
+    p5: float
+    p95: float
+    count: int
+    samples: tuple[float, ...]
+    clock: str = ""
+
+    @property
+    def kind(self) -> str:
+        """host, gpu, pair or ranks."""
+        return self.subject.kind
+
+    @property
+    def place(self) -> str:
+        """The subject in words, without the node: "host", "GPU 0", "GPU 0 → 1", "4 ranks"."""
+        return self.subject.place
+
+    @property
+    def spread(self) -> float:
+        """Distance of the median from the best as a fraction of the best; 0 when best is 0."""
+        return abs(self.best - self.median) / abs(self.best) if self.best else 0.0
+
+    def statistic_named(self, statistic: str) -> float:
+        """best, median, p5, p95 or mean of the samples; the value for `total`."""
+        if statistic == "mean":
+            return math.fsum(self.samples) / len(self.samples)
+        return {"best": self.best, "median": self.median, "p5": self.p5, "p95": self.p95, "total": self.value}[
+            statistic
+        ]
+
+    def inconsistencies(self) -> list[str]:
+        """What the stated statistics say against the samples: empty when they agree to a millionth."""
+        ordered = sorted(self.samples)
+        stated = {
+            "best": (self.best, ordered[-1] if self.direction == "higher" else ordered[0]),
+            "median": (self.median, quantile(ordered, 0.5)),
+            "p5": (self.p5, quantile(ordered, 0.05)),
+            "p95": (self.p95, quantile(ordered, 0.95)),
+        }
+        if self.statistic in ("median", "best", "p5", "p95"):
+            stated["value"] = (self.value, stated[self.statistic][1])
+        elif self.statistic == "mean":
+            stated["value"] = (self.value, math.fsum(ordered) / len(ordered))
+        wrong = [
+            f"{name} is {said:.9g} but the samples give {found:.9g}"
+            for name, (said, found) in stated.items()
+            if not math.isclose(said, found, rel_tol=1e-6, abs_tol=1e-12)
+        ]
+        if self.count != len(self.samples):
+            wrong.append(f"count is {self.count} but there are {len(self.samples)} samples")
+        return wrong
+
+
+@dataclass(frozen=True)
+class Host:
+    """The node that wrote the result. Sizes are in bytes; None: not known."""
+
+    name: str
+    os: str = ""
+    kernel: str = ""
+    architecture: str = ""
+    cpu: str = ""
+    sockets: int | None = None
+    cores: int | None = None
+    logical_cpus: int | None = None
+    numa_nodes: int | None = None
+    memory_bytes: int | None = None
+    last_level_cache_bytes: int | None = None
+    virtual_machine: str | None = None
+    firmware: str | None = None
+
+
+@dataclass(frozen=True)
+class Build:
+    """How the program was compiled."""
+
+    compiler: str = ""
+    flags: str = ""
+    type: str = ""
+    backends: tuple[str, ...] = ()
+    cuda_compiler: str | None = None
+    cuda_architectures: str | None = None
+    mpi: str | None = None
+    libraries: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the program ran: threads, logical CPUs, ranks and the nodes that the ranks named."""
+
+    threads: int = 1
+    allowed_cpus: tuple[int, ...] = ()
+    allowed_cores: int | None = None
+    thread_cpus: tuple[int, ...] = ()
+    binding: str = ""
+    places: str = ""
+    numa_nodes_of_memory: tuple[int, ...] = ()
+    ranks: int = 1
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def cores(self) -> int:
+        """Physical cores that it was allowed; logical CPUs where cores are not known."""
+        return self.allowed_cores or len(self.allowed_cpus)
+
+
+@dataclass(frozen=True)
+class Device:
+    """A GPU as the program saw it. Clocks in MHz, sizes in bytes; None: the driver does not say."""
+
+    index: int
+    uuid: str | None
+    name: str
+    compute_capability: str
+    memory_bytes: int
+    pci_bus_id: str | None = None
+    multiprocessors: int | None = None
+    memory_free_bytes: int | None = None
+    l2_bytes: int | None = None
+    memory_bus_bits: int | None = None
+    memory_clock_mhz: float | None = None
+    memory_clock_max_mhz: float | None = None
+    sm_clock_max_mhz: float | None = None
+    ecc_enabled: bool | None = None
+    mig_enabled: bool | None = None
+    integrated: bool | None = None
+    driver: str | None = None
+    cuda_driver: str | None = None
+    cuda_runtime: str | None = None
+    vbios: str | None = None
+    pcie_generation_max: int | None = None
+    pcie_width_max: int | None = None
+    nvlinks_active: int | None = None
+    nvlinks_total: int | None = None
+    nvlink_gbs_per_link: float | None = None
+    numa_node: int | None = None
+    managed_memory: bool | None = None
+    concurrent_managed_access: bool | None = None
+    pageable_memory_access: bool | None = None
+    pageable_uses_host_page_tables: bool | None = None
+
+
+@dataclass(frozen=True)
+class HealthSample:
+    """One reading of a GPU's health, or the worst of many. None: the driver does not say."""
+
+    sm_clock_mhz: float | None = None
+    memory_clock_mhz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    memory_temperature_c: float | None = None
+    reasons: tuple[str, ...] | None = None
+    ecc_corrected: int | None = None
+    ecc_uncorrected: int | None = None
+    remapped_rows_correctable: int | None = None
+    remapped_rows_uncorrectable: int | None = None
+    remapping_pending: bool | None = None
+    pcie_generation: int | None = None
+    pcie_width: int | None = None
+    nvlinks_active: int | None = None
+    other_processes: int | None = None
+    memory_used_bytes: int | None = None
+    utilization_percent: float | None = None
+
+
+@dataclass(frozen=True)
+class DeviceHealth:
+    """A GPU's health before, after and at its worst during the timed part, read `samples` times."""
+
+    index: int
+    before: HealthSample
+    after: HealthSample
+    worst: HealthSample
+    samples: int
+    xids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Health:
+    """The health of the GPUs, or why it could not be read."""
+
+    available: bool
+    reason: str = ""
+    devices: tuple[DeviceHealth, ...] = ()
+
+
+@dataclass(frozen=True)
+class Check:
+    """One verification: what was compared, the error found (None: not finite), the program's own tolerance."""
+
+    what: str
+    error: float | None
+    tolerance: float
+    passed: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What the program verified of its own output."""
+
+    passed: bool
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True)
+class Link:
+    """How two GPUs are joined: active links (None: not known) and their kind ("NVLink", "NVLink through a switch")."""
+
+    first: int
+    second: int
+    count: int | None
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """A schema-valid result. `text` is the JSON as the program wrote it, which the archive keeps."""
+
+    program: str
+    version: str
+    command: tuple[str, ...]
+    started: str
+    finished: str
+    host: Host
+    build: Build
+    status: str
+    reason: str
+    parameters: Mapping[str, Any]
+    placement: Placement
+    devices: tuple[Device, ...]
+    metrics: tuple[MetricValue, ...]
+    limits: Mapping[str, Limit]
+    verification: Verification
+    path: Mapping[str, Any]
+    health: Health
+    token: str | None
+    text: str
+
+    @property
+    def node(self) -> str:
+        """Name of the host that wrote the result."""
+        return self.host.name
+
+    def device(self, index: int) -> Device | None:
+        return next((d for d in self.devices if d.index == index), None)
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The links between GPUs that the path names."""
+        found = []
+        for key, claim in self.path.items():
+            ends = _LINK.fullmatch(key)
+            if ends:
+                first, second = int(ends[1]), int(ends[2])
+                count = self.path.get(f"link_count.gpu{first}-gpu{second}")
+                found.append(_link(first, second, str(claim), count))
+        return tuple(found)
+
+
+_LINK = re.compile(r"link\.gpu(\d+)-gpu(\d+)")
+_COUNTED = re.compile(r"(\d+) x (.+)")
+
+
+def _link(first: int, second: int, text: str, count: Any) -> Link:
+    """Results of before `link_count` name the count within the text: the only place that reads it there."""
+    counted = _COUNTED.fullmatch(text)
+    kind = counted[2] if counted else text
+    if isinstance(count, int):
+        return Link(first, second, count, kind, text)
+    unknown = text == "not known"
+    return Link(first, second, int(counted[1]) if counted else None if unknown else 0, kind, text)
+
+
+# ---- the border ------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _validator() -> Any:
+    import jsonschema
+
+    schema = json.loads(Path(__file__).with_name("result.schema.json").read_text(encoding="utf-8"))
+    return jsonschema.Draft202012Validator(schema)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ResultError(f"holds {name}, which is not a number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ResultError(f"holds {text[:40]}, which is not finite")
+    return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > 20:
+        raise ResultError(f"holds an integer of {len(text)} digits; at most 20 are allowed")
+    return int(text)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ResultError(f"holds the key {twice[:60]!r} twice in one object")
+    return found
+
+
+def decode(text: str) -> Any:
+    """JSON out of text, strictly: no key twice, no NaN, no number beyond a double, bounded nesting and size.
+
+    Raises ResultError with the reason.
+    """
+    if len(text) > MAX_BYTES:
+        raise ResultError(f"has {len(text)} characters; at most {MAX_BYTES} are read")
+    depth = deepest = 0
+    for character in re.finditer(r'[\[\]{}]|"(?:[^"\\]|\\.)*"', text):
+        mark = character[0]
+        if mark in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+            if deepest > MAX_DEPTH:
+                raise ResultError(f"is nested deeper than {MAX_DEPTH} levels")
+        elif mark in "]}":
+            depth -= 1
+    try:
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            parse_int=_integer,
+            object_pairs_hook=_once,
+        )
+    except ResultError:
+        raise
+    except ValueError as error:
+        raise ResultError("is empty" if not text.strip() else f"is truncated or not JSON ({error})") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular file of at most MAX_BYTES, never through a symbolic link. Raises ResultError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise ResultError(f"{path.name}: the program wrote no result") from None
+    except OSError as error:
+        link = ": it is a symbolic link" if path.is_symlink() else f": {error.strerror}"
+        raise ResultError(f"{path.name}: cannot be read{link}") from None
+    with os.fdopen(descriptor, "rb") as stream:
+        facts = os.fstat(stream.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise ResultError(f"{path.name}: is no regular file")
+        if facts.st_size > MAX_BYTES:
+            raise ResultError(f"{path.name}: has {facts.st_size} bytes; at most {MAX_BYTES} are read")
+        try:
+            return stream.read(MAX_BYTES + 1).decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ResultError(f"{path.name}: cannot be read: {error}") from None
+
+
+def load(path: Path) -> Result:
+    """Read a result from a file. Raises ResultError; a missing file is one too."""
+    return parse(read_text(path), path.name)
+
+
+def parse(text: str, where: str) -> Result:
+    """A result out of its JSON text. Raises ResultError; `where` begins the message."""
+    try:
+        raw = decode(text)
+    except ResultError as error:
+        raise ResultError(f"{where}: {error}") from None
+    return validate(raw, where, text)
+
+
+def validate(raw: Any, where: str, text: str | None = None) -> Result:
+    """A result out of a JSON value. Raises ResultError naming the first thing that is not of the schema."""
+    import jsonschema
+
+    error = jsonschema.exceptions.best_match(_validator().iter_errors(raw))
+    if error is not None:
+        place = "/".join(str(p) for p in error.absolute_path) or "top level"
+        raise ResultError(f"{where}: not a {SCHEMA} document: {place}: {error.message[:300]}")
+    seen: set[str] = set()
+    for metric in raw["metrics"]:
+        if metric["id"] in seen:
+            raise ResultError(f"{where}: metric {metric['id']} appears twice")
+        seen.add(metric["id"])
+        if metric["id"] not in raw["limits"]:
+            raise ResultError(f"{where}: metric {metric['id']} has no entry in limits")
+    try:
+        return typed(raw, text)
+    except (KeyError, TypeError, ValueError, OverflowError) as wrong:
+        raise ResultError(f"{where}: {wrong}") from None
+
+
+def typed(raw: Mapping[str, Any], text: str | None = None) -> Result:
+    """A result out of an object that was checked before (an archived one). KeyError, TypeError or ValueError else."""
+    verification, health = raw["verification"], raw["health"]
+    return Result(
+        program=raw["program"],
+        version=raw["version"],
+        command=tuple(raw["command"]),
+        started=raw["started"],
+        finished=raw["finished"],
+        host=Host(**raw["host"]),
+        build=_build(raw["build"]),
+        status=raw["status"],
+        reason=raw["reason"],
+        parameters=raw["parameters"],
+        placement=_placement(raw["placement"]),
+        devices=tuple(Device(**d) for d in raw["devices"]),
+        metrics=tuple(_metric(m) for m in raw["metrics"]),
+        limits={name: Limit.of(limit) for name, limit in raw["limits"].items()},
+        verification=Verification(verification["passed"], tuple(Check(**c) for c in verification["checks"])),
+        path=raw["path"],
+        health=Health(
+            health["available"], health.get("reason") or "", tuple(_device_health(d) for d in health["devices"])
+        ),
+        token=raw.get("token"),
+        text=json.dumps(raw, separators=(",", ":")) if text is None else text,
+    )
+
+
+def _build(raw: Mapping[str, Any]) -> Build:
+    return Build(**{**raw, "backends": tuple(raw["backends"])})
+
+
+def _placement(raw: Mapping[str, Any]) -> Placement:
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
+    return Placement(**fields)
+
+
+def _device_health(raw: Mapping[str, Any]) -> DeviceHealth:
+    return DeviceHealth(
+        raw["index"], _sample(raw["before"]), _sample(raw["after"]), _sample(raw["worst"]), raw["samples"],
+        tuple(raw.get("xids") or ()),
+    )  # fmt: skip
+
+
+def _sample(raw: Mapping[str, Any]) -> HealthSample:
+    reasons = raw.get("reasons")
+    return HealthSample(**{**raw, "reasons": None if reasons is None else tuple(reasons)})
+
+
+def _metric(raw: Mapping[str, Any]) -> MetricValue:
+    return MetricValue(
+        id=raw["id"], name=raw["name"], subject=Subject.of(raw["subject"]), at=Coordinates.of(raw.get("at") or {}),
+        unit=raw["unit"], direction=raw["direction"], statistic=raw["statistic"], value=float(raw["value"]),
+        best=float(raw["best"]), median=float(raw["median"]), p5=float(raw["p5"]), p95=float(raw["p95"]),
+        count=raw["count"], samples=tuple(map(float, raw["samples"])), clock=raw.get("clock") or "",
+    )  # fmt: skip

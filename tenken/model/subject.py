@@ -1,0 +1,124 @@
+"""What a number belongs to, and where in a sweep it was taken."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+KINDS = ("host", "gpu", "pair", "ranks")
+
+_IN_ID = re.compile(r"gpu(\d+)-gpu(\d+)$|gpu(\d+)$|ranks=?(\d+)$|host$")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The host, one GPU (`first` is its index), an ordered pair of GPUs (`first` to `second`) or `first` ranks."""
+
+    kind: str
+    first: int = 0
+    second: int | None = None
+
+    @classmethod
+    def of(cls, raw: Mapping[str, int]) -> Subject:
+        """From a result's object: {"host": 0}, {"gpu": 1}, {"from": 0, "to": 1}, {"ranks": 4}. ValueError else."""
+        if set(raw) == {"from", "to"}:
+            return cls("pair", raw["from"], raw["to"])
+        if len(raw) == 1:
+            ((kind, number),) = raw.items()
+            if kind in ("host", "gpu", "ranks"):
+                return cls(kind, number)
+        raise ValueError(f"{dict(raw)!r} is no subject; allowed: host, gpu, from and to, ranks")
+
+    @classmethod
+    def in_id(cls, text: str) -> Subject | None:
+        """From the part of a metric's id: "gpu0", "gpu0-gpu1", "ranks4", "host"; None for another text."""
+        found = _IN_ID.match(text)
+        if found is None:
+            return None
+        if found[1]:
+            return cls("pair", int(found[1]), int(found[2]))
+        if found[3]:
+            return cls("gpu", int(found[3]))
+        return cls("ranks", int(found[4])) if found[4] else cls("host")
+
+    def as_json(self) -> dict[str, int]:
+        if self.kind == "pair":
+            assert self.second is not None
+            return {"from": self.first, "to": self.second}
+        return {self.kind: self.first}
+
+    @property
+    def id(self) -> str:
+        """As a metric's id has it."""
+        if self.kind == "pair":
+            return f"gpu{self.first}-gpu{self.second}"
+        return self.kind if self.kind == "host" else f"{self.kind}{self.first}"
+
+    @property
+    def place(self) -> str:
+        """In words, without the node: "host", "GPU 0", "GPU 0 → 1", "4 ranks"."""
+        if self.kind == "pair":
+            return f"GPU {self.first} → {self.second}"
+        if self.kind == "gpu":
+            return f"GPU {self.first}"
+        return f"{self.first} ranks" if self.kind == "ranks" else "host"
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """Indices of the GPUs that it names."""
+        if self.kind == "pair":
+            assert self.second is not None
+            return (self.first, self.second)
+        return (self.first,) if self.kind == "gpu" else ()
+
+
+@dataclass(frozen=True)
+class Coordinates(Mapping[str, Any]):
+    """Where in a sweep a value was taken: (key, value) sorted by key; the unit is in the key."""
+
+    items_: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Coordinates:
+        return cls(tuple(sorted(raw.items())))
+
+    def __getitem__(self, key: str) -> Any:
+        for name, value in self.items_:
+            if name == key:
+                return value
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, _ in self.items_)
+
+    def __len__(self) -> int:
+        return len(self.items_)
+
+    @property
+    def id(self) -> str:
+        """As a metric's id has it: ".bytes=4096.kernel=tile"; empty for no sweep."""
+        return "".join(f".{key}={value}" for key, value in self.items_)
+
+    @property
+    def text(self) -> str:
+        """Compact JSON; empty for no sweep."""
+        return json.dumps(dict(self.items_), separators=(",", ":")) if self.items_ else ""
+
+
+def split_metric_id(metric_id: str) -> tuple[str, str, dict[str, str]]:
+    """'peer.gpu0-gpu1.bytes=4096' -> ('peer', 'gpu0-gpu1', {'bytes': '4096'})."""
+    name, _, rest = metric_id.partition(".")
+    # A coordinate's value may hold a point (ratio=0.5): only a part with '=' opens the next one.
+    subject, at, key = "", {}, ""
+    for part in rest.split(".") if rest else []:
+        if "=" in part:
+            key, _, value = part.partition("=")
+            at[key] = value
+        elif key:
+            at[key] += "." + part
+        else:
+            subject = f"{subject}.{part}" if subject else part
+    return name, subject, at

@@ -1,0 +1,31 @@
+"""The five verdicts, their order and what each means for a command's exit status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+PASS, RECORDED, FAIL, INVALID, WAIVED = "PASS", "RECORDED", "FAIL", "INVALID", "WAIVED"
+
+#: Worst first.
+VERDICTS = (FAIL, INVALID, RECORDED, PASS, WAIVED)
+
+#: Exit status of `tenken judge`; 2 is a wrong command line.
+EXIT_CODES: Mapping[str, int] = {PASS: 0, FAIL: 1, INVALID: 3, WAIVED: 4, RECORDED: 5}
+
+#: Verdicts with which a run is as it should be: `make run`, `tenken report` and ReFrame end with 0.
+HEALTHY = (RECORDED, PASS, WAIVED)
+
+
+def worst(verdicts: Iterable[str]) -> str:
+    """The verdict of several together. Of nothing it is FAIL: nothing was shown. An unknown word counts as FAIL."""
+    found = {verdict if verdict in VERDICTS else FAIL for verdict in verdicts}
+    return next((verdict for verdict in VERDICTS if verdict in found), FAIL)
+
+
+def of_criteria(verdicts: Iterable[str]) -> str:
+    """The verdict of one run out of those of its values: the worst that is no RECORDED, if any value had a criterion.
+
+    A run with a value that met its criterion is PASS, although other values were only recorded.
+    """
+    found = list(verdicts)
+    return worst(v for v in found if v != RECORDED) if set(found) - {RECORDED} else RECORDED

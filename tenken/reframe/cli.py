@@ -1,0 +1,41 @@
+"""`tenken checks`: which checks apply to a machine, and which do not and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from tenken.archive.records import session_folder, write_file
+from tenken.machines import loader
+from tenken.paths import archive_root
+from tenken.reframe import plan
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("checks", help="which checks apply to a machine, and which do not and why")
+    parser.add_argument("--system", default="local", help="a system file's name (default: %(default)s)")
+    parser.add_argument("--mode", choices=("quick", "acceptance", "nightly", "published"), help="only that mode's")
+    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
+    parser.add_argument("--save", action="store_true", help="keep the plan with the session in $TENKEN_SESSION")
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; 1 when a check file does not import or nothing applies."""
+    system = loader.load(arguments.system)
+    checks, errors = plan.describe_checks(arguments.mode)
+    made = plan.make_plan(system, checks, errors, arguments.mode)
+    if arguments.save:
+        folder = session_folder(archive_root(), os.environ.get("TENKEN_SESSION", "none"))
+        write_file(folder / "plan.json", json.dumps(made.as_json(), indent=1))
+    if arguments.json:
+        print(json.dumps(made.as_json(), indent=1))
+    else:
+        print(f"{len(made.applicable)} checks apply to {system.name}: {', '.join(made.applicable) or 'none'}")
+        for one in made.not_applicable:
+            print(f"  not applicable: {one.check} (needs {', '.join(one.lacks)})")
+    for error in made.load_errors:
+        print(f"FAIL: check file does not import: {error}")
+    # a broken check file is shown on the page too; the run goes on so that the rest is measured
+    return 0 if arguments.save else int(bool(made.load_errors) or not made.applicable)

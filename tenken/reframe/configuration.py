@@ -1,0 +1,219 @@
+"""ReFrame's site configuration, assembled from the system files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from tenken.archive.records import new_session, session_folder
+from tenken.errors import TenkenError
+from tenken.machines import catch_all_system as everything
+from tenken.machines import loader
+from tenken.machines.errors import SystemFileError
+from tenken.machines.model import Environment, Partition, Patience, System, duration_seconds
+from tenken.paths import ROOT, archive_root, unusable
+from tenken.reframe import schedulers
+
+MODES = ("quick", "acceptance", "nightly", "published")
+
+_PERFLOG_COLUMNS = (
+    "check_result", "check_job_completion_time", "check_system", "check_partition", "check_environ",
+    "check_display_name", "check_hashcode", "check_jobid", "check_job_nodelist", "check_tenken_session",
+    "check_tenken_verdict", "check_perf_var", "check_perf_value", "check_perf_unit", "check_perf_ref",
+    "check_perf_lower_thres", "check_perf_upper_thres", "check_fail_phase",
+)  # fmt: skip
+
+
+def dry_run() -> bool:
+    """Whether ReFrame was asked for a dry run: it appends empty rows to the performance logs even then."""
+    return "--dry-run" in sys.argv
+
+
+def _environment(environment: Environment, system: System) -> dict[str, Any]:
+    return {
+        "name": environment.name,
+        "target_systems": [system.name],
+        "modules": list(environment.modules),
+        "prepare_cmds": list(environment.prepare),
+        "env_vars": [[k, v] for k, v in environment.env_vars.items()],
+        "features": sorted(system.abilities(environment.name)),
+        "cc": environment.cc,
+        "cxx": environment.cxx,
+        **({"nvcc": environment.cuda} if environment.cuda else {}),
+        **({"ftn": environment.fortran} if environment.fortran else {}),
+    }
+
+
+def _processor(partition: Partition) -> dict[str, int]:
+    node = partition.node
+    known = {"num_cpus_per_core": node.threads_per_core, "num_sockets": node.sockets}
+    found = {key: value for key, value in known.items() if value}
+    if node.cores:
+        found["num_cpus"] = node.cores * (node.threads_per_core or 1)
+    if node.cores and node.sockets:
+        found["num_cpus_per_socket"] = found["num_cpus"] // node.sockets
+    return found
+
+
+def _scheduler(partition: Partition) -> str:
+    if not partition.usable:
+        return schedulers.UNAVAILABLE
+    if partition.remote:
+        return schedulers.REMOTE
+    return schedulers.NAMES.get(partition.scheduler, partition.scheduler)
+
+
+def impatience(text: str) -> dict[str, float]:
+    """Seconds out of `pending=01:00:00,output=00:05:00` ($TENKEN_PATIENCE): what counts instead of the system file's
+    `patience:`. Raises TenkenError for another word."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        if name not in asdict(Patience()) or not re.fullmatch(r"\d+:\d\d:\d\d", value):
+            allowed = ", ".join(asdict(Patience()))
+            raise TenkenError(f"TENKEN_PATIENCE: {part!r}; allowed: {allowed}, each with =HH:MM:SS")
+        found[name] = float(duration_seconds(value))
+    return found
+
+
+def _extras(partition: Partition) -> dict[str, Any]:
+    """What the back ends of tenken/reframe/schedulers/ want to know beyond ReFrame's options."""
+    return {
+        "submit_options": list(partition.submit_options),
+        "node_request": list(partition.node_request),
+        "select": partition.select,
+        "place": partition.place,
+        "host": partition.remote,
+        "patience": {**asdict(partition.patience), **impatience(os.environ.get("TENKEN_PATIENCE", ""))},
+    }
+
+
+def _partition(partition: Partition) -> dict[str, Any]:
+    node = partition.node
+    options: dict[str, Any] = {
+        "name": partition.name,
+        "descr": partition.description,
+        "scheduler": _scheduler(partition),
+        "launcher": partition.launcher if partition.usable else "local",
+        "environs": list(partition.environments),
+        "access": list(partition.access),
+        "modules": list(partition.modules),
+        "prepare_cmds": list(partition.prepare),
+        "env_vars": [[k, v] for k, v in partition.env_vars.items()],
+        "features": sorted(partition.abilities),
+        "extras": _extras(partition),
+        "processor": _processor(partition),
+    }
+    if partition.max_jobs:
+        options["max_jobs"] = partition.max_jobs
+    if partition.time_limit:
+        hours, minutes, seconds = partition.time_limit.split(":")
+        options["time_limit"] = f"{int(hours)}h{int(minutes)}m{int(seconds)}s"
+    if partition.gpu_request:
+        options["resources"] = [{"name": "_rfm_gpu", "options": list(partition.gpu_request)}]
+    if partition.containers:
+        options["container_platforms"] = [
+            {"type": c.platform, "modules": list(c.modules)} for c in partition.containers
+        ]
+    if node.gpu_count:
+        options["devices"] = [
+            {"type": "gpu", "num_devices": node.gpu_count, **({"arch": node.gpu.arch} if node.gpu else {})}
+        ]
+    return options
+
+
+def _system(system: System, session: str) -> dict[str, Any]:
+    return {
+        "name": system.name,
+        "descr": system.title,
+        # a pattern that no host name matches: such a system is chosen by --system alone
+        "hostnames": list(system.hostnames) or [f"^{system.name} is chosen by name$"],
+        "modules_system": system.modules_system,
+        "stagedir": str(ROOT / "stage" / session),
+        "outputdir": str(ROOT / "output"),
+        "partitions": [_partition(partition) for partition in system.partitions.values()],
+    }
+
+
+def _logging() -> dict[str, Any]:
+    """ReFrame's own performance logs: one line a metric, locked, beside the records."""
+    basedir = ROOT / "output" / "dry-run" if dry_run() else archive_root()
+    handlers: list[dict[str, Any]] = [{"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}]
+    with contextlib.suppress(OSError):  # a read-only checkout can still be listed
+        (ROOT / "output").mkdir(exist_ok=True)
+        handlers.append(
+            {
+                "type": "file",
+                "name": str(ROOT / "output" / "reframe.log"),
+                "level": "debug2",
+                "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
+                "append": True,
+            }
+        )
+    return {
+        # of a dry run nobody wants the steps, and to log them costs a third of it
+        "level": "info" if dry_run() else "debug2",
+        "perflog_multiline": True,
+        "handlers": handlers,
+        "handlers_perflog": [
+            {
+                "type": "filelog",
+                "prefix": "%(check_system)s/%(check_partition)s",
+                "level": "info",
+                "format": "|".join(f"%({c})s" for c in _PERFLOG_COLUMNS),
+                "basedir": str(basedir),
+                "append": True,
+                "locking_enable": True,
+            }
+        ],
+    }
+
+
+def _modes() -> list[dict[str, Any]]:
+    """`--mode NAME`: which checks, and at which sizes and repetitions."""
+    return [{"name": name, "options": [f"--tag=^{name}$", f"-S tenken_mode={name}"]} for name in MODES]
+
+
+def site_configuration() -> dict[str, Any]:
+    """The whole configuration. A system file that cannot be read is left out with one line on standard error,
+    unless it is the one asked for: then SystemFileError is raised."""
+    problem = unusable(ROOT)
+    if problem:
+        raise TenkenError(problem)
+    session = os.environ.setdefault("TENKEN_SESSION", new_session())
+    systems: list[System] = []
+    for name in [*loader.names(), loader.LOCAL]:
+        try:
+            systems.append(loader.load(name).expand(os.environ, strict=False))
+        except SystemFileError as error:
+            if f"--system={name}" in sys.argv or name in sys.argv:
+                raise
+            print(f"tenken: left out: {error}", file=sys.stderr)
+    if everything.VARIABLE in os.environ:
+        systems.append(everything.describe())
+    environments: dict[tuple[str, Any], Any] = {}
+    for system in systems:
+        for environment in system.environments.values():
+            environments[(environment.name, system.name)] = _environment(environment, system)
+    return {
+        "systems": [_system(system, session) for system in systems],
+        "environments": list(environments.values()),
+        "logging": [_logging()],
+        "modes": _modes(),
+        "storage": [{"enable": False}],
+        "general": [
+            {
+                "check_search_recursive": True,
+                "remote_detect": False,
+                "report_file": str(session_folder(archive_root(), session) / "run-report.json"),
+                "resolve_module_conflicts": False,
+                "purge_environment": False,
+                # one question for all jobs; at ReFrame's 0.1 a verdict comes up to 10 s late
+                "poll_rate_min": 0.5,
+            }
+        ],
+    }

@@ -1,0 +1,50 @@
+"""The base of HPCG's checks: of the suite's own solver and of a site's binary."""
+
+from __future__ import annotations
+
+from reframe.core.builtins import variable
+
+from tenken.reframe.base import TenkenCheck
+
+#: Seconds of timed sets by mode. An official HPCG run takes 1800 s: every document says that it is none.
+SECONDS = {"quick": 2, "acceptance": 20, "nightly": 20, "published": 60}
+
+
+#: Points along each side of one GPU's grid, and the memory in GiB that they take.
+SIDES = ((256, 15), (192, 7), (128, 3), (64, 1))
+
+
+class HpcgBase(TenkenCheck):
+    """GFLOP/s by HPCG's own count, its tests of validity, and the report in its own form beside the document.
+
+    Metrics: `raw`, `rating` (with the overheads of convergence and of setting up), `set`, `spmv`, `mg`, `setup`,
+    `optimise`, `iterations`, `dot` and `of_dot`, its ratio to a solver with three passes over the matrix a level.
+    """
+
+    program = "hpcg"
+    tags = {"hpcg"}
+
+    #: Points along each side of a rank's grid, a multiple of 8; None: by mode and memory.
+    side = variable(int, type(None), value=None)
+
+    #: Seconds of timed sets; None: by mode.
+    seconds = variable(int, type(None), value=None)
+
+    def ask(self, backend: str, side: int, **more: object) -> None:
+        """Sets arguments, and the parameters that the document must state."""
+        chosen = {"backend": backend, "nx": self.side or side}
+        seconds = SECONDS[self.tenken_mode] if self.seconds is None else self.seconds
+        self.arguments = {
+            **chosen,
+            "target-seconds": seconds,
+            "repetitions": 100,
+            "hpcg-file": "HPCG-Benchmark_3.1_tenken.txt",
+            **more,
+            **self.arguments,
+        }
+        self.asked = {**chosen, "repetitions": 100, **{k: v for k, v in more.items() if k == "ranks"}, **self.asked}
+
+    def side_for_memory(self) -> int:
+        """The largest grid that a GPU of this machine holds; the smallest where nothing is known of it."""
+        memory = self.machine.gpu_memory_gib
+        return next((side for side, gib in SIDES if memory > gib), SIDES[-1][0])

@@ -1,0 +1,133 @@
+"""The bases of HPL's checks: of the suite's own solver, and of another implementation in its place."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before, variable
+
+from tenken.judge import judging
+from tenken.parsers import hpl as xhpl
+from tenken.reframe.base import RESULT_FILE, TenkenCheck
+
+
+class HplBase(TenkenCheck):
+    """TFLOP/s of A x = b by HPL's rules, residual below 16, held against DGEMM with K = NB in the same job.
+
+    Metrics: `hpl`, `residual`, `dgemm`, `phase`; `library` and `over_library` where the library is timed too.
+    """
+
+    program = "hpl"
+    tags = {"hpl", "quick", "acceptance", "nightly", "published"}
+    #: A job of its own program is long: the matrix, five seconds of heat, three runs.
+    time_limit = "60m"
+
+    @run_after("setup")
+    def ask_for_repetitions(self):
+        self.arguments = {"repetitions": 3, "warmup-seconds": 5, **self.arguments}
+        self.asked = {"repetitions": self.arguments["repetitions"], **self.asked}
+
+
+class OtherHpl(HplBase):
+    """Another implementation in the place of ours. The document is made out of what it prints.
+
+    Metrics: `hpl`, `residual`. Waived where the program is not found.
+    """
+
+    subjects = ["ranks"]
+    metrics = ["hpl", "residual"]
+    cores = 0
+
+    #: The command that starts it, e.g. `xhpl` or `apptainer run --nv /apps/hpc-benchmarks.sif ./hpl.sh --dat HPL.dat`.
+    #: Empty: that of the variable, from the environment or the system file; else the default's name on PATH.
+    hpl_command = variable(str, value="")
+
+    #: Order of the matrix, block, and grid; ranks are P x Q.
+    hpl_n = variable(int, value=0)
+    hpl_nb = variable(int, value=0)
+    hpl_p = variable(int, value=1)
+    hpl_q = variable(int, value=1)
+
+    #: The short name of the implementation, its usual command, the variable that names another, input and output file.
+    implementation = variable(str)
+    usual_command = variable(str)
+    named_by = variable(str)
+    input_file = variable(str)
+    output_file = variable(str, type(None), value=None)
+
+    @run_after("setup")
+    def ask_for_repetitions(self):
+        """One run: that is what they print."""
+        self.num_tasks = self.hpl_p * self.hpl_q
+        self.uses_mpi = self.num_tasks > 1
+        self.asked = {"implementation": self.implementation, "ranks": self.num_tasks, "n": self.n, "nb": self.nb}
+        self.arguments = {}
+
+    @property
+    def n(self) -> int:
+        return self.hpl_n or {"quick": 2000}.get(self.tenken_mode, 8000)
+
+    @property
+    def nb(self) -> int:
+        return self.hpl_nb or 192
+
+    def command(self) -> str:
+        named = self.machine.system.values(os.environ).get(self.named_by) or os.environ.get(self.named_by)
+        return self.hpl_command or named or self.usual_command
+
+    def problem(self) -> str:
+        return xhpl.dat(self.n, self.nb, self.hpl_p, self.hpl_q)
+
+    @run_before("run")
+    def set_other_command(self):
+        """Found or not is said by a line of its own; ReFrame's own launcher starts the ranks."""
+        program = self.command().split()[0]
+        Path(self.stagedir, self.input_file).write_text(self.problem())
+        self.prerun_cmds = [
+            *self.prerun_cmds,
+            "tenken_there() {",
+            f"  command -v {program} >/dev/null && return; echo TENKEN-HPL-MISSING {program}; return 3",
+            "}",
+        ]
+        # a program of one rank may still be linked with MPI, which refuses root
+        self.env_vars |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
+        launch = self.job.launcher.run_command(self.job) if self.uses_mpi else ""
+        self.executable, self.executable_opts = f"tenken_there && {launch} {self.command()}".replace("  ", " "), []
+        self.job.launcher = getlauncher("local")()
+
+    def judgement(self):
+        """Writes the document that the program cannot write, then judges it as any other."""
+        text = self.output_text()
+        missing = re.search(r"^TENKEN-HPL-MISSING (\S+)$", text, re.M)
+        nodes = self.nodes() or ["unknown"]
+        path = Path(self.stagedir) / RESULT_FILE
+        said = (self.implementation, [self.command()], nodes[0], nodes, self.num_tasks, self.n, self.nb)
+        try:
+            if missing:
+                made = xhpl.document(xhpl.Output("none", ()), *said, self.hpl_p, self.hpl_q)
+                made.update(status="waived", reason=f"library missing: no {missing[1]} ({self.named_by} may name one)")
+            else:
+                made = xhpl.document(xhpl.parse(self.printed(text)), *said, self.hpl_p, self.hpl_q)
+            made["token"] = self.told().token
+            path.write_text(json.dumps(made))
+        except xhpl.HplFormatError as error:
+            path.write_text(str(error))  # not a document; where the job was cut short that is said first
+            if self.exit_status()[1] is None:
+                return (
+                    judging.failed(f"{self.where()}: {self.command()}: {error}", self.where()),
+                    None,
+                    str(error),
+                    text,
+                )
+        return super().judgement()
+
+    def printed(self, text: str) -> str:
+        if self.output_file is None:
+            return text
+        path = Path(self.stagedir) / self.output_file
+        return path.read_text(errors="replace") if path.is_file() else ""

@@ -1,0 +1,284 @@
+"""What every job script prints about itself, and what can be believed of it.
+
+A scheduler may report exit code 0 for a job that it killed, name one node of two, start a job twice, or hand over
+half of its output; only these lines are believed. Each begins with a word and has `key=value` pairs without blanks:
+
+    TENKEN-BEGIN token=T node=H time=S job=J     one line an attempt of this script, earlier ones first
+    TENKEN-NODES n1,n2                           the nodes as the scheduler names them to the job
+    TENKEN-NAME n1 H                             Slurm: the host name of a node whose name is another
+    TENKEN-GPU GPU 0: NVIDIA ... (UUID: GPU-...)  one line a GPU of the first node
+    TENKEN-ROOT ...                              Open MPI may start as root here, and the job runs as root
+    TENKEN-RUN begin node=H time=S               around the check's command
+    TENKEN-RANK host=H                           one line a rank of each launch: its own host name
+    TENKEN-RUN end node=H time=S status=N
+    TENKEN-END token=T status=N nodes=n1,n2 node=H time=S   the last line
+
+H is what `uname -n` says there, S seconds of that node's clock since 1970, T the token of this attempt of ReFrame's
+(the name of one request), J the scheduler's number of the job. A script that runs a second time (its node died and
+the scheduler queued it again) finds the line of its first time in `tenken-attempts` of the stage folder, whatever
+became of that first output, and removes the files that were left before anything else is run.
+
+The shell lines are POSIX sh. `report` reads them back.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+#: In the stage folder: the TENKEN-BEGIN line of every attempt that began there.
+ATTEMPTS_FILE = "tenken-attempts"
+
+_WORD = re.compile(r"[A-Za-z0-9_.-]+")
+_TOKEN_LINE = re.compile(r"^tenken_token=(\S+)$", re.M)
+_ROOT = re.compile(r"^TENKEN-ROOT ", re.M)
+_PAIR = re.compile(r"(\w+)=(\S*)")
+
+# The pipe keeps each scheduler's own list: a host file names a node once for each of its slots.
+_FIND_NODES = """tenken_nodes=$( { if [ -n "$SLURM_JOB_NODELIST" ]; then scontrol show hostnames "$SLURM_JOB_NODELIST";
+  elif [ -n "$PBS_NODEFILE" ]; then cat "$PBS_NODEFILE"; elif [ -n "$PE_HOSTFILE" ]; then cut -d' ' -f1 "$PE_HOSTFILE";
+  else hostname; fi; } | sort -u | paste -sd, -)"""
+_NAMES = r"s/.*NodeName=\([^ ]*\) .*NodeHostName=\([^ ]*\) .*/\1 \2/p"
+_FIND_NAMES = f"""[ -z "$SLURM_JOB_NODELIST" ] || scontrol -o show node "$SLURM_JOB_NODELIST" 2>/dev/null |
+  sed -n '{_NAMES}' | while read -r name host; do [ "$name" = "$host" ] || echo "TENKEN-NAME $name $host"; done"""
+_FIND_GPUS = "command -v nvidia-smi >/dev/null && nvidia-smi -L | sed 's/^/TENKEN-GPU /' || true"
+_HERE = "node=$(uname -n) time=$(date +%s.%N)"
+_JOB = "${SLURM_JOB_ID:-${PBS_JOBID:-${JOB_ID:-none}}}"
+_RANK = 'echo TENKEN-RANK host=$(uname -n); exec "$@"'
+
+
+# -- what a script prints --
+
+
+def begin(gpus: bool, token: str, outputs: Sequence[str] = ()) -> list[str]:
+    """Shell lines that tell which attempt this is, on which nodes, and on which GPUs of the first one.
+
+    `token`: name of this very attempt, of letters, digits, `_`, `.` and `-`. `outputs`: files that the job will
+    write, relative to the stage folder, removed here if an earlier attempt left them; they may hold `*`. Raises
+    ValueError for another token.
+    """
+    if not _WORD.fullmatch(token):
+        raise ValueError(f"token {token!r}: only letters, digits, '_', '.' and '-' can stand in a job script")
+    left = " ".join("*".join(shlex.quote(part) if part else "" for part in name.split("*")) for name in outputs)
+    return [
+        *([f"rm -rf -- {left}"] if left else []),
+        f"tenken_token={token}",
+        f'grep -s "^TENKEN-BEGIN token=$tenken_token " {ATTEMPTS_FILE}',
+        f'echo "TENKEN-BEGIN token=$tenken_token {_HERE} job={_JOB}" | tee -a {ATTEMPTS_FILE}',
+        *_FIND_NODES.splitlines(),
+        'echo "TENKEN-NODES $tenken_nodes"',
+        *_FIND_NAMES.splitlines(),
+        *([_FIND_GPUS] if gpus else []),
+    ]
+
+
+def command_begin() -> list[str]:
+    """Shell lines right before the check's command."""
+    return [f'echo "TENKEN-RUN begin {_HERE}"']
+
+
+def command_end() -> list[str]:
+    """Shell lines right behind the check's command: its exit status is kept in `tenken_status`, and told."""
+    return ["tenken_status=$?", f'echo "TENKEN-RUN end {_HERE} status=$tenken_status"']
+
+
+def around_rank() -> str:
+    """Words to stand between a launcher with its options and the program: each rank tells its own host name first."""
+    return f"sh -c {shlex.quote(_RANK)} rank"
+
+
+def allow_root() -> list[str]:
+    """Shell lines that let Open MPI start as root, which it refuses by itself: what is started is a measurement of
+    seconds, and on a borrowed machine or in a container root is often all there is. The job says so."""
+    return [
+        'if [ "$(id -u)" = 0 ]; then',
+        "  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+        '  echo "TENKEN-ROOT mpirun runs as root: OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"',
+        "fi",
+    ]
+
+
+def ran_as_root(output: str) -> bool:
+    """Whether the job let Open MPI start as root."""
+    return bool(_ROOT.search(output))
+
+
+def end() -> list[str]:
+    """Shell lines that tell the exit status in `tenken_status` and leave with it."""
+    return [
+        f'echo "TENKEN-END token=$tenken_token status=$tenken_status nodes=$tenken_nodes {_HERE}"',
+        "exit $tenken_status",
+    ]
+
+
+def need_modules(modules: list[str]) -> list[str]:
+    """Shell lines that end the job, by name of the module, where one was not loaded: `module load` of some versions
+    returns 0 even then, and a job with another compiler would be measured."""
+    if not modules:
+        return []
+    return [
+        f"for tenken_module in {' '.join(modules)}; do",
+        '  case ":$LOADEDMODULES:" in *":$tenken_module:"*|*":$tenken_module/"*) continue;; esac',
+        '  echo "tenken: module $tenken_module is not loaded here; is it there: module avail $tenken_module" >&2',
+        "  tenken_status=1",
+        "done",
+        f'if [ -n "$tenken_status" ]; then {"; ".join(end())}; fi',
+    ]
+
+
+# -- what is read back --
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One run of the job script: its node's host name, when it began (s since 1970) and the scheduler's job."""
+
+    node: str
+    time: float | None
+    job: str = "none"
+
+
+@dataclass(frozen=True)
+class Command:
+    """The check's command: `begin`, `end` in seconds since 1970 by the clock of `node`; None where not told."""
+
+    node: str
+    begin: float | None
+    end: float | None = None
+    status: int | None = None
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """What a job printed of itself."""
+
+    token: str | None = None
+    """Of the last attempt; None: no script of ours began."""
+    attempts: tuple[Attempt, ...] = ()
+    """All of this token, the first one first. More than one: the scheduler ran the script again."""
+    nodes: tuple[str, ...] = ()
+    """As the scheduler named them to the last attempt, sorted."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Host name by name of the node where they differ, as the scheduler maps them."""
+    rank_hosts: tuple[str, ...] = ()
+    """The host name that each rank of the last attempt found, in the order of its lines; empty without a launch."""
+    gpus: tuple[str, ...] = ()
+    """`GPU 0: NAME (UUID: ...)` of the first node."""
+    commands: tuple[Command, ...] = ()
+    begin: float | None = None
+    """When the last attempt began, in seconds since 1970 by its node's clock."""
+    end: float | None = None
+    """When it ended; None: it did not come to its end."""
+    status: int | None = None
+    """The exit status that it ended with; None: it did not come to its end."""
+    other_tokens: tuple[str, ...] = ()
+    """Tokens of lines that do not belong here: another job wrote into this output."""
+
+    @property
+    def ran_again(self) -> bool:
+        return len(self.attempts) > 1
+
+    def host(self, node: str) -> str:
+        """Short host name of a node by the scheduler's map."""
+        return short(self.names.get(node, node))
+
+    def placement_fault(self, ranks: int) -> str | None:
+        """What is wrong with where the ranks ran, with the lists side by side; None: nothing is.
+
+        The host names that ranks found and the nodes that the scheduler gave must be the same, compared by short
+        name through the scheduler's own map, and there must be `ranks` ranks, or a multiple where the job launched
+        more than once.
+        """
+        hosts = [short(host) for host in self.rank_hosts]
+        wanted = {self.host(node) for node in self.nodes}
+        faults = []
+        if not hosts or len(hosts) % ranks:
+            faults.append(f"{len(hosts)} ranks told their host name")
+        if set(hosts) != wanted:
+            faults.append("the ranks did not run on the nodes of the job")
+        if not faults:
+            return None
+        counted = ",".join(f"{host} ({hosts.count(host)})" for host in sorted(set(hosts))) or "none"
+        said = ",".join(node if self.host(node) == short(node) else f"{node}={self.host(node)}" for node in self.nodes)
+        return f"{'; '.join(faults)}: asked for {ranks} ranks; nodes by the scheduler: {said}; by the ranks: {counted}"
+
+
+def short(host: str) -> str:
+    """A host name without its domain, in lower case."""
+    return host.split(".")[0].lower()
+
+
+def token_of(lines: Iterable[str]) -> str | None:
+    """The token in the lines of a job script; None: the script prints no marks."""
+    found = _TOKEN_LINE.search("\n".join(lines))
+    return found[1] if found else None
+
+
+def report(text: str, token: str | None = None) -> JobReport:
+    """What a job's output tells. With `token`, lines of any other token count as foreign; without, the last one's."""
+    marks = [line.strip() for line in text.splitlines() if line.startswith("TENKEN-")]
+    begins = [(at, dict(_PAIR.findall(line))) for at, line in enumerate(marks) if line.startswith("TENKEN-BEGIN ")]
+    ends = [(at, dict(_PAIR.findall(line))) for at, line in enumerate(marks) if line.startswith("TENKEN-END ")]
+    if token is None and begins:
+        token = begins[-1][1].get("token")
+    # lines that were printed again by a later attempt, or appended to the same output, are one attempt each
+    attempts = dict.fromkeys(
+        Attempt(pairs.get("node", "unknown"), _seconds(pairs.get("time")), pairs.get("job", "none"))
+        for _, pairs in begins
+        if pairs.get("token") == token
+    )
+    first = next((at for at, pairs in reversed(begins) if pairs.get("token") == token), 0)
+    last = marks[first:]
+    ended = [pairs for at, pairs in ends if at >= first and pairs.get("token") == token]
+    end_of = ended[-1] if ended else {}
+    return JobReport(
+        token=token if attempts else None,
+        attempts=tuple(attempts),
+        nodes=next((tuple(_words(line)[1].split(",")) for line in last if _is(line, "NODES", 2)), ()),
+        names={_words(line)[1]: _words(line)[2] for line in last if _is(line, "NAME", 3)},
+        rank_hosts=tuple(dict(_PAIR.findall(line)).get("host", "unknown") for line in last if _is(line, "RANK")),
+        gpus=tuple(line.partition(" ")[2] for line in last if _is(line, "GPU")),
+        commands=_commands(last),
+        begin=list(attempts)[-1].time if attempts else None,
+        end=_seconds(end_of.get("time")),
+        status=int(end_of["status"]) if end_of.get("status", "").isdigit() else None,
+        other_tokens=tuple(sorted({pairs.get("token", "none") for _, pairs in [*begins, *ends]} - {token})),
+    )
+
+
+def nodes(text: str) -> list[str]:
+    """The nodes that a job's output names; empty when it does not."""
+    return list(report(text).nodes)
+
+
+def end_status(text: str, token: str | None = None) -> int | None:
+    """The exit status that a job printed at its end; None: it did not come to its end."""
+    return report(text, token).status
+
+
+def _commands(marks: Sequence[str]) -> tuple[Command, ...]:
+    found: list[Command] = []
+    for line in marks:
+        pairs = dict(_PAIR.findall(line))
+        if line.startswith("TENKEN-RUN begin "):
+            found.append(Command(pairs.get("node", "unknown"), _seconds(pairs.get("time"))))
+        elif line.startswith("TENKEN-RUN end ") and found and found[-1].end is None:
+            status = int(pairs["status"]) if pairs.get("status", "").isdigit() else None
+            found[-1] = Command(found[-1].node, found[-1].begin, _seconds(pairs.get("time")), status)
+    return tuple(found)
+
+
+def _words(line: str) -> list[str]:
+    return line.split()
+
+
+def _is(line: str, kind: str, words: int = 0) -> bool:
+    return line.startswith(f"TENKEN-{kind} ") and (not words or len(line.split()) == words)
+
+
+def _seconds(text: str | None) -> float | None:
+    """Of `date +%s.%N`; a `date` without %N leaves that word."""
+    found = re.match(r"\d+(\.\d+)?", text or "")
+    return float(found[0]) if found else None

@@ -1,0 +1,100 @@
+"""`tenken jobs`: jobs whose session was killed, and what becomes of them."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenken.paths import ROOT
+from tenken.reframe import joblines
+from tenken.reframe.schedulers.command import CommandError, run
+from tenken.reframe.schedulers.ledger import FILE, Entry, entries
+from tenken.reframe.schedulers.polling import Patient, hms
+
+_TIMEOUT_S = 30
+#: How each scheduler's own command asks for one job, by the command that cancels there.
+_ASK = {"scancel": ["squeue", "-h", "-o", "%T", "-j"], "qdel": ["qstat"]}
+
+
+@dataclass(frozen=True)
+class Orphan:
+    """A job that no session follows. `state`: ended, queued or running, gone, or unknown."""
+
+    entry: Entry
+    state: str
+
+    def line(self) -> str:
+        age = hms(time.time() - self.entry.submitted)
+        return (
+            f"{self.entry.job_id}  {self.state}  {self.entry.case}  session {self.entry.session} "
+            f"(process {self.entry.pid} on {self.entry.host}), submitted {age} ago  {self.entry.folder}"
+        )
+
+
+def find(stage: Path, ask: Callable[[list[str]], str] | None = None) -> list[Orphan]:
+    """Jobs below `stage` whose session does not run on this host. Sessions of other hosts are left to these."""
+    ask = ask or (lambda words: run(words, _TIMEOUT_S))
+    return [Orphan(entry, _state(entry, ask)) for entry in entries(stage) if entry.session_lives is False]
+
+
+def _state(entry: Entry, ask: Callable[[list[str]], str]) -> str:
+    output = entry.folder / entry.stdout
+    text = output.read_text(encoding="utf-8", errors="replace") if output.is_file() else ""
+    if entry.token and joblines.end_status(text, entry.token) is not None:
+        return "ended"
+    if entry.cancel not in _ASK:
+        return "unknown"
+    try:
+        said = ask([*_ASK[entry.cancel], entry.job_id]).strip()
+    except CommandError as error:
+        return "gone" if _needless(error) else "unknown"
+    return "queued or running" if said else "gone"
+
+
+def _needless(error: CommandError) -> bool:
+    return any(words in error.said.lower() for words in Patient.cancel_needless)
+
+
+def cancel(orphans: Iterable[Orphan], ask: Callable[[list[str]], str] | None = None) -> list[str]:
+    """Take orphans out of the queue and forget those that are gone; returns a line for each that could not be."""
+    ask = ask or (lambda words: run(words, _TIMEOUT_S))
+    failed = []
+    for orphan in orphans:
+        entry = orphan.entry
+        if orphan.state in ("queued or running", "unknown") and entry.cancel in _ASK:
+            try:
+                ask([entry.cancel, entry.job_id])
+            except CommandError as error:
+                if not _needless(error):
+                    failed.append(f"job {entry.job_id} of {entry.case}: {error}")
+                    continue
+        (entry.folder / FILE).unlink(missing_ok=True)
+    return failed
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser("jobs", help="jobs that a killed session left, and cancelling them")
+    parser.add_argument("--cancel", action="store_true", help="take them out of the queue")
+    parser.add_argument("--stage", type=Path, default=ROOT / "stage", help="stage folder (default: %(default)s)")
+    parser.set_defaults(func=main)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """0; 1 when one could not be cancelled."""
+    found = find(arguments.stage)
+    for orphan in found:
+        print(orphan.line())
+    if not found:
+        print(f"no job below {arguments.stage} is without its session")
+        return 0
+    if not arguments.cancel:
+        print(f"{len(found)} without their session; tenken jobs --cancel takes them out of the queue")
+        return 0
+    failed = cancel(found)
+    for line in failed:
+        print(f"not cancelled: {line}")
+    print(f"{len(found) - len(failed)} cancelled or gone, {len(failed)} not")
+    return int(bool(failed))

@@ -1,0 +1,53 @@
+"""What several checks between GPUs and ranks share: environments of launchers, NCCL, and the base of MPI checks."""
+
+from __future__ import annotations
+
+from reframe.core.builtins import run_after, variable
+
+from tenken.reframe.base import TenkenCheck
+
+# Finds the NCCL that PyTorch or pip brought, where no library path has one.
+FIND_NCCL = """if [ -z "$TENKEN_NCCL" ]; then for python in $(type -ap python3); do
+  TENKEN_NCCL=$("$python" -c 'import nvidia.nccl as n; print(n.__path__[0] + "/lib/libnccl.so.2")' 2>/dev/null) && break
+done; [ -r "$TENKEN_NCCL" ] && export TENKEN_NCCL || unset TENKEN_NCCL; fi"""
+
+
+#: The launcher binds nothing: each rank goes beside its GPU by itself, and more ranks than cores may start.
+NEAR_GPU = {
+    "OMP_NUM_THREADS": 1,
+    "OMP_PROC_BIND": "false",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "SLURM_CPU_BIND": "none",
+    # more ranks than cores are let start on small machines
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+
+
+class MpiBase(TenkenCheck):
+    """Messages between ranks: `latency`, `bandwidth`, `bidirectional`, `message_rate`, `allreduce`, `alltoall`,
+    `bcast` by size and by the memory of the buffers.
+
+    The launcher binds nothing: each rank goes to the CPUs beside its GPU by itself, and what is far is INVALID.
+    """
+
+    program = "mpi_p2p"
+    subjects = ["ranks"]
+    uses_mpi = True
+    # ranks share the node's cores as they like; nothing is promised of them
+    cores = 0
+
+    #: Ranks may sit far from their GPU or network card.
+    #:
+    #: :default: ``False``
+    far_asked = variable(bool, value=False)
+
+    env_vars = dict(NEAR_GPU)
+
+    @run_after("setup")
+    def ask_for_ranks(self):
+        self.arguments = {"ranks": self.num_tasks, "warmup-seconds": 0.2, **self.arguments}
+        if self.far_asked:
+            self.arguments["stay"] = True
+        self.asked = {**self.asked, "ranks": self.num_tasks, "repetitions": 100}

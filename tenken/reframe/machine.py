@@ -1,0 +1,108 @@
+"""What a check needs to know of the machine it runs on: the system file seen from one partition."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reframe.core.exceptions import ReframeError
+
+from tenken.machines import loader
+from tenken.machines.errors import UnsetVariableError
+from tenken.machines.facts import facts
+from tenken.machines.model import Environment, Partition, System, fill
+from tenken.model.machine import Machine as Facts
+from tenken.reframe import joblines
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One partition and environment of a system."""
+
+    system: System
+    partition: Partition
+    environment: Environment
+
+    @classmethod
+    def of(cls, partition: Any, environment: Any) -> Machine:
+        """From ReFrame's current partition and environment. Raises ReframeError if the system file lacks them."""
+        system_name, partition_name = partition.fullname.split(":")
+        system = loader.load(system_name).expand(os.environ, strict=False)
+        return cls(system, system.partition(partition_name), system.environments[environment.name])
+
+    def require_variables(self) -> None:
+        """Raise ReframeError naming the user variables that this system needs and that are unset."""
+        try:
+            self.system.expand(os.environ)
+        except UnsetVariableError as error:
+            raise ReframeError(str(error)) from None
+        if not self.partition.usable:
+            raise ReframeError(
+                f"system {self.system.name!r}: partition {self.partition.name!r}: scheduler "
+                f"{self.partition.scheduler!r} cannot be used: {self.partition.scheduler_status}"
+            )
+
+    @property
+    def cores(self) -> int | None:
+        """Physical cores of a node."""
+        return self.partition.node.cores
+
+    @property
+    def gpus(self) -> int | None:
+        """GPUs of a node."""
+        return self.partition.node.gpu_count
+
+    @property
+    def gpu_memory_gib(self) -> float:
+        """Memory of one GPU in GiB: as found by looking, else by data sheet; 0 where there is none."""
+        node = self.partition.node
+        if node.gpu_memory_bytes:
+            return node.gpu_memory_bytes / 2**30
+        return node.gpu.memory_gib if node.gpu else 0.0
+
+    @property
+    def gpu_resource(self) -> bool:
+        """Whether the site wants GPUs to be asked for."""
+        return bool(self.partition.gpu_request)
+
+    @property
+    def builds_on_login(self) -> bool:
+        return self.partition.builds_on_login
+
+    @property
+    def nvcc(self) -> str | None:
+        """The CUDA compiler of this environment, None where it builds no CUDA."""
+        return (self.environment.cuda or "nvcc") if "cuda" in self.environment.features else None
+
+    def cmake_options(self) -> list[str]:
+        """CMake options for what this environment can build and for the GPUs of this partition."""
+        features = self.environment.features
+        options = [f"-DCMAKE_CXX_COMPILER={self.environment.cxx}"]
+        # OFF is said too: the build tree keeps what an earlier session chose
+        options += [f"-DTENKEN_{n.upper()}={'ON' if n in features else 'OFF'}" for n in ("cuda", "openacc", "mpi")]
+        if "cuda" in features:
+            architectures = self.partition.node.cuda_architectures
+            if architectures:
+                options.append(f"-DCMAKE_CUDA_ARCHITECTURES={shlex.quote(architectures)}")
+            if self.environment.cuda:
+                options.append(f"-DCMAKE_CUDA_COMPILER={self.environment.cuda}")
+        return options
+
+    def begin_commands(self, token: str, outputs: Sequence[str]) -> list[str]:
+        """Shell lines before all others: attempt, nodes and GPUs, what the site wants, modules that must be there."""
+        modules = [*self.partition.modules, *self.environment.modules]
+        has_gpus = self.gpus is None or self.gpus > 0
+        begin = joblines.begin(has_gpus, token, outputs)
+        return [*begin, *self.partition.prerun, *joblines.need_modules(modules)]
+
+    def launcher_options(self, num_tasks: int, num_tasks_per_node: int) -> list[str]:
+        """Options that the site wants of its MPI launcher."""
+        values = {"num_tasks": num_tasks, "num_tasks_per_node": num_tasks_per_node}
+        return [fill(option, values) for option in self.partition.launcher_options]
+
+    def facts(self) -> Facts:
+        """What a judgement needs to know of it."""
+        return facts(self.system, self.partition, self.environment)

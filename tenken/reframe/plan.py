@@ -1,0 +1,119 @@
+"""What of the suite applies to a machine: every check is listed, with the feature it lacks where it does not apply.
+
+ReFrame drops a check whose feature is not met without a word, and skips a check file that does not import with a
+warning and exit code 0. The plan says both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tenken.errors import TenkenError
+from tenken.machines import catch_all_system as everything
+from tenken.machines.model import GPUS, HOST_MPI, NODES, ONE_OPENACC, Partition, System
+from tenken.paths import ROOT
+
+_SKIPPED_FILE = re.compile(r"skipping test file '?([^':]+)'?: (.*)")
+
+
+class PlanError(TenkenError):
+    """ReFrame could not list the checks."""
+
+
+@dataclass(frozen=True)
+class NotApplicable:
+    """A check that no partition and environment of the system can start, and the features it lacks there."""
+
+    check: str
+    text: str
+    lacks: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will run on a system. `load_errors` are check files that do not import: each is a failure."""
+
+    system: str
+    mode: str | None
+    applicable: tuple[str, ...]
+    not_applicable: tuple[NotApplicable, ...]
+    load_errors: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def describe_checks(mode: str | None, path: str = "checks") -> tuple[list[dict[str, Any]], list[str]]:
+    """All checks below `path` as ReFrame describes them, whatever machine they are for, and the files that do not
+    import.
+
+    Raises PlanError with ReFrame's last line when it fails.
+    """
+    found = _reframe(path, mode, "--describe")
+    # ReFrame keeps its warnings to itself while it describes
+    listed = _reframe(path, mode, "--list")
+    errors = [f"{m[1]}: {m[2]}" for m in _SKIPPED_FILE.finditer(listed.stdout + listed.stderr)]
+    try:
+        return json.loads(found.stdout), errors
+    except ValueError:
+        lines = [line for line in (found.stdout + found.stderr).splitlines() if line.strip()]
+        raise PlanError(f"reframe could not list the checks: {lines[-1] if lines else 'no output'}") from None
+
+
+def _reframe(path: str, mode: str | None, action: str) -> subprocess.CompletedProcess[str]:
+    command = ["reframe", "-c", path, "--system", everything.NAME, action]
+    command += ["--mode", mode] if mode else []
+    env = {**os.environ, everything.VARIABLE: "1", "RFM_COLORIZE": "n"}
+    env["RFM_CONFIG_FILES"] = str(ROOT / "config" / "settings.py")
+    env["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), env.get("PATH", "")])
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+
+def _wanted(items: Iterable[str]) -> list[set[str]]:
+    """Alternatives of features out of ReFrame's `['+a +b', '*']`; a name of a system or environment is kept as is."""
+    return [set() if item == "*" else set(item.split()) for item in items]
+
+
+def _lacking(alternatives: list[set[str]], name: str, features: frozenset[str]) -> set[str]:
+    """What is missing in the alternative that comes nearest; empty when one is met."""
+    missing = [
+        {w.lstrip("+") for w in alternative if not (w == name or (w.startswith("+") and w[1:] in features))}
+        for alternative in alternatives
+    ]
+    return min(missing, key=len, default=set())
+
+
+def _in_words(feature: str, partition: Partition) -> str:
+    """A feature that follows from the nodes as a person says it; others by their names."""
+    if feature == NODES and partition.node_count_unknown:
+        return f"nodes: node count unknown, set `count:` of partition '{partition.name}'"
+    count = next((least for least, name in GPUS.items() if name == feature), None)
+    if count is not None:
+        return f"{count} GPUs a node"
+    return {HOST_MPI: "mpi", ONE_OPENACC: "openacc"}.get(feature, feature)
+
+
+def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Iterable[str], mode: str | None) -> Plan:
+    """Hold each check against each partition and environment of the system."""
+    applicable, rest = [], []
+    for check in checks:
+        lacks: set[str] | None = None
+        for partition in system.partitions.values():
+            at_partition = _lacking(_wanted(check["valid_systems"]), partition.name, partition.abilities)
+            for name in partition.environments:
+                missing = at_partition | _lacking(_wanted(check["valid_prog_environs"]), name, system.abilities(name))
+                missing = {_in_words(one, partition) for one in missing}
+                if lacks is None or len(missing) < len(lacks):
+                    lacks = missing
+        if lacks:
+            rest.append(NotApplicable(check["display_name"], check.get("descr", ""), tuple(sorted(lacks))))
+        else:
+            applicable.append(check["display_name"])
+    return Plan(system.name, mode, tuple(applicable), tuple(rest), tuple(errors))

@@ -1,0 +1,83 @@
+"""What a submitted job leaves beside its script, so that it is found again when its session was killed.
+
+`tenken-job.json` in the stage folder: written when the job was submitted, removed when its end was seen. One that is
+there while its session is dead belongs to an orphan (`tenken jobs`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FILE = "tenken-job.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One job. `folder`: its stage folder; `submitted` in seconds since 1970; `pid`, `host`: of its session."""
+
+    folder: Path
+    job_id: str
+    session: str
+    case: str
+    token: str | None
+    scheduler: str
+    cancel: str
+    stdout: str
+    pid: int
+    host: str
+    submitted: float
+
+    @property
+    def session_lives(self) -> bool | None:
+        """Whether its session still runs; None: it was started on another host."""
+        if self.host != socket.gethostname():
+            return None
+        try:
+            command = Path(f"/proc/{self.pid}/cmdline").read_bytes()
+        except OSError:
+            return False
+        return b"reframe" in command
+
+
+def write(job: Any, scheduler: str, cancel: str) -> None:
+    """Note a submitted job. A full disk is no reason to lose the job: it is only harder to find."""
+    words = {
+        "job_id": str(job.jobid), "session": os.environ.get("TENKEN_SESSION", "none"), "case": job.name,
+        "token": job.token, "scheduler": scheduler, "cancel": cancel, "stdout": job.stdout, "pid": os.getpid(),
+        "host": socket.gethostname(), "submitted": time.time(),
+    }  # fmt: skip
+    path = Path(job.workdir, FILE)
+    with contextlib.suppress(OSError):
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(words, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(path)
+
+
+def close(job: Any) -> None:
+    """The end of a job was seen."""
+    with contextlib.suppress(OSError):
+        Path(job.workdir, FILE).unlink(missing_ok=True)
+
+
+def read(path: Path) -> Entry | None:
+    """An entry; None where there is none that can be read."""
+    try:
+        return Entry(folder=path.parent, **json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def entries(stage: Path) -> Iterator[Entry]:
+    """All below a stage folder."""
+    for path in sorted(stage.rglob(FILE)):
+        entry = read(path)
+        if entry is not None:
+            yield entry

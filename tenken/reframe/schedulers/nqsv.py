@@ -1,0 +1,57 @@
+"""NEC NQSV, as Pegasus runs it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from reframe.core.backends import register_scheduler
+
+from tenken.reframe.schedulers.batch import Batch
+from tenken.reframe.schedulers.command import run
+from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes
+
+NAME = "nqsv"
+
+_RUNNING = {"PRR", "RUN", "STG", "CHK", "EXT", "POR"}
+_PENDING = {"QUE", "WAT", "ARI", "FWD", "MIG", "GQD"}
+_HELD = {"HLD", "HOL", "SUS"}
+
+
+@register_scheduler(NAME)
+class Nqsv(Batch):
+    """A request that ended is no longer listed and leaves no exit status: its output tells how it ended."""
+
+    def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
+        words = [f"-o {job.stdout}", f"-e {job.stderr}", f"-b {num_nodes(job)}"]
+        words += [] if job.may_run_again else ["-r n"]
+        if job.time_limit is not None:
+            words.append(f"-l elapstim_req={hms(job.time_limit)}")
+        return [*words, *options]
+
+    def emit_preamble(self, job):
+        return [*super().emit_preamble(job), f"cd {job.workdir}"]
+
+    def job_id(self, answer: str) -> str | None:
+        found = re.search(r"^Request (\d+\.\S+) submitted to queue: \S+", answer, re.M)
+        return found[1] if found else None
+
+    def ask(self, jobs: Sequence[PatientJob]) -> Answer:
+        return requests(run(["qstat"], self.timeout))
+
+
+def requests(table: str) -> dict[str, Seen]:
+    """Requests by id from qstat's table: RequestID ReqName UserName Queue Pri STT S ..."""
+    found = {}
+    for line in table.splitlines():
+        words = line.split()
+        if len(words) < 6 or not re.fullmatch(r"\d+\.\S+", words[0]):
+            continue
+        state = words[5]
+        held = state in _HELD
+        if state in _RUNNING or state in _PENDING or held:
+            waiting = Waiting.MENDED if held else Waiting.RUNS
+            found[words[0]] = Seen(state, pending=held or state in _PENDING, waiting=waiting, why=f"state {state}")
+        else:
+            found[words[0]] = Seen(f"UNKNOWN (state {state!r})")
+    return found

@@ -1,0 +1,200 @@
+"""PBS Professional and OpenPBS."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from reframe.core.backends import register_scheduler
+from reframe.core.exceptions import JobSchedulerError
+from reframe.core.logging import WARNING
+from reframe.core.schedulers import Node
+from reframe.utility import toalphanum
+
+from tenken.machines.model import fill
+from tenken.reframe.schedulers import reasons
+from tenken.reframe.schedulers.batch import Batch, queue
+from tenken.reframe.schedulers.command import CommandError, run
+from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting, hms, num_nodes, shape, tag
+
+#: `pbs` and `pbspro` are ReFrame's own, which end the session over a state that they do not know.
+NAME = "tenken-pbs"
+
+_PENDING = {"Q": "QUEUED", "H": "HELD", "W": "WAITING", "T": "MOVING", "M": "MOVED"}
+_RUNNING = {"R": "RUNNING", "B": "RUNNING", "E": "EXITING", "S": "SUSPENDED", "U": "SUSPENDED"}
+_ENDED = {"F": "COMPLETED", "C": "COMPLETED", "X": "COMPLETED"}
+#: qstat's exit status when a job is not known (15001 mod 256), or is history (15139 mod 256).
+_NOT_KNOWN = (153, 35)
+#: A job that someone deleted: ended by SIGTERM or SIGKILL (256 and the signal), `substate` 91.
+_BY_SIGNAL, _TERMINATED = 256, "91"
+#: What of a job goes into the record.
+_KEPT = ("job_state", "substate", "run_count", "comment", "Exit_status", "exec_vnode", "exec_host", "queue")
+_WALLTIME_EXCEEDED = -29
+_DEFAULT_SELECT = "mpiprocs={num_tasks_per_node}:ncpus={num_cpus_per_node}"
+_NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
+
+
+@register_scheduler(NAME)
+class Pbs(Batch):
+    """Tolerant of what a busy server answers; chunks that add up; nodes by pbsnodes."""
+
+    def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
+        dashed = [option for option in options if option.startswith("-")]
+        # ReFrame's way: an option without a dash belongs to each chunk (`ngpus=1`)
+        chunk = [option for option in options if not option.startswith("-")]
+        words = [f"-N {toalphanum(job.name)[:15]}", f"-o {job.stdout}"]
+        if not any(re.fullmatch(r"-j\s*oe", option) for option in dashed):
+            words.append(f"-e {job.stderr}")
+        if job.time_limit is not None:
+            words.append(f"-l walltime={hms(job.time_limit)}")
+        words.append(f"-l select={self.select(job, chunk)}")
+        # a job whose node died must fail by name, not run again on another one
+        words += [] if job.may_run_again else ["-r n"]
+        words.append(f"-v TENKEN_JOB={tag(job)}")
+        return [*words, *self.place(job, dashed), *dashed]
+
+    def emit_preamble(self, job):
+        # PBS starts a job in the home folder
+        return [*super().emit_preamble(job), f"cd {job.workdir}"]
+
+    def select(self, job: PatientJob, more: Sequence[str]) -> str:
+        """`2:mpiprocs=4+1:mpiprocs=2`; with pinned nodes a chunk for each. Raises JobSchedulerError if they differ."""
+        text = str(self.settings.get("select") or _DEFAULT_SELECT)
+
+        def chunk(nodes: int, tasks: int, *host: str) -> str:
+            cpus = tasks * (job.num_cpus_per_task or 1)
+            filled = fill(text, {"num_tasks_per_node": tasks, "num_cpus_per_node": cpus})
+            return ":".join([str(nodes), filled, *more, *host])
+
+        if not job.pin_nodes:
+            return "+".join(chunk(nodes, tasks) for nodes, tasks in shape(job))
+        each = [tasks for nodes, tasks in shape(job) for _ in range(nodes)]
+        if len(each) != len(job.pin_nodes):
+            raise JobSchedulerError(f"the job needs {len(each)} nodes and is pinned to {len(job.pin_nodes)}")
+        return "+".join(chunk(1, tasks, f"host={host}") for tasks, host in zip(each, job.pin_nodes, strict=True))
+
+    def place(self, job: PatientJob, options: Sequence[str]) -> list[str]:
+        """Without `scatter` PBS may put all chunks on one node."""
+        if any(re.match(r"-l\s*place=", option) for option in options):
+            return []
+        words = ["scatter"] if num_nodes(job) > 1 else []
+        if job.exclusive_access and self.settings.get("place"):
+            words.append(str(self.settings["place"]))
+        return [f"-l place={':'.join(words)}"] if words else []
+
+    def job_id(self, answer: str) -> str | None:
+        found = re.search(r"^(\d\S*)\s*$", answer, re.M)
+        return found[1] if found else None
+
+    def ask(self, jobs: Sequence[PatientJob]) -> Answer:
+        """All jobs that live without a list of ids, then one by one those that ended: OpenPBS since December 2023
+        answers only the first of a list, and the whole history of a site is long."""
+        found: dict[str, Seen | None] = {number: seen(info) for number, info in self._jobs("-f").items()}
+        for job in jobs:
+            number = str(job.jobid)
+            if number not in found:
+                found.update({one: seen(info) for one, info in self._jobs("-xf", number).items() if one == number})
+            one = found.get(number)
+            if one is not None and one.pending and reasons.pbs(one.why) is None:
+                found[number] = replace(one, waiting=self._by_nodes(job))
+        return found
+
+    def _jobs(self, *words: str) -> Mapping[str, Mapping[str, Any]]:
+        """Jobs by id as qstat tells them; none where it does not know the one that was asked for."""
+        question = ["qstat", words[0], "-F", "json", *words[1:]]
+        answer = run(question, self.timeout, (0, *_NOT_KNOWN) if words[1:] else (0,))
+        if not answer.strip():
+            return {}
+        try:
+            found = json.loads(answer).get("Jobs", {})
+        except ValueError:
+            raise CommandError(f"qstat printed no JSON but {answer.strip()[:80]!r}") from None
+        return {number: info for number, info in found.items() if isinstance(info, Mapping)}
+
+    def submitted(self, job):
+        mark = f"TENKEN_JOB={tag(job)}"
+        return next(
+            (number for number, info in self._jobs("-f").items() if mark in str(info.get("Variable_List", ""))), None
+        )
+
+    def _by_nodes(self, job: PatientJob) -> Waiting:
+        """Whether enough of the nodes that a job may run on are in order; unheard, they are."""
+        try:
+            nodes = self.filternodes(job, self.allnodes())
+        except JobSchedulerError as error:
+            self.log(str(error), WARNING)
+            return Waiting.RUNS
+        if job.pin_nodes:
+            nodes = {node for node in nodes if node.name in job.pin_nodes}
+        works = [node for node in nodes if self.is_node_avail(node)]
+        return Waiting.RUNS if len(works) >= num_nodes(job) else Waiting.MENDED
+
+    def allnodes(self):
+        try:
+            answer = json.loads(run(["pbsnodes", "-a", "-F", "json"], self.timeout))
+        except ValueError:
+            raise JobSchedulerError("pbsnodes -a -F json printed no JSON") from None
+        return {PbsNode(name, info) for name, info in answer.get("nodes", {}).items()}
+
+    def filternodes(self, job, nodes):
+        """Those of the queue that the job asks for, where nodes say to which queues they belong."""
+        options = [*job.sched_access, *job.options, *job.cli_options]
+        asked = next((name for name in map(queue, reversed(options)) if name), None)
+        return {node for node in nodes if asked is None or not node.queues or asked in node.queues}
+
+    def is_node_avail(self, node):
+        return node.states <= _NODE_WORKS
+
+
+def seen(info: Mapping[str, Any]) -> Seen:
+    """One job of `qstat -xf -F json`; `Exit_status` may be missing, and a letter unknown."""
+    letter = str(info.get("job_state", ""))
+    status = str(info.get("Exit_status", ""))
+    comment = str(info.get("comment", ""))
+    code = int(status) if re.fullmatch(r"-?\d+", status) else None
+    nodes = tuple(sorted({part.split("/")[0] for part in str(info.get("exec_host", "")).split("+") if part}))
+    facts = {key: info[key] for key in _KEPT if key in info}
+    if letter in _ENDED:
+        state, killed = _ENDED[letter], False
+        if code is not None and code < 0:  # ended by PBS, not by the program
+            state = f"{'TIMEOUT' if code == _WALLTIME_EXCEEDED else 'CANCELLED'} (by PBS, Exit_status {code})"
+            killed = True
+        elif str(info.get("substate", "")) == _TERMINATED or (code is not None and code > _BY_SIGNAL):
+            said = f": {comment}" if comment else ""
+            state, killed = f"CANCELLED (deleted or killed, Exit_status {status or 'unknown'}{said})", True
+        return Seen(state, ended=True, killed=killed, exit_code=code, nodes=nodes, facts=facts)
+    if letter in _PENDING:
+        waiting = Waiting.MENDED if letter == "H" else reasons.pbs(comment) or Waiting.RUNS
+        why = comment or f"state {letter}"
+        return Seen(_PENDING[letter], pending=True, waiting=waiting, why=why, facts=facts)
+    return Seen(_RUNNING.get(letter, f"UNKNOWN (state {letter!r})"), nodes=nodes, facts=facts)
+
+
+class PbsNode(Node):
+    """A node as pbsnodes tells it."""
+
+    def __init__(self, name: str, info: Mapping[str, Any]) -> None:
+        self.name = name
+        self.states = set(str(info.get("state", "")).replace(" ", "").split(","))
+        offered = info.get("resources_available", {})
+        self.queues = {queue for queue in [info.get("queue"), *str(offered.get("Qlist", "")).split(",")] if queue}
+
+    def in_state(self, state: str) -> bool:
+        return _states(state) <= self.states
+
+    def in_statex(self, state: str) -> bool:
+        return self.states == _states(state)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PbsNode) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _states(text: str) -> set[str]:
+    """ReFrame's STATE; `idle`, the word of Slurm that users of --distribute know, is `free` here."""
+    return {"free" if word == "idle" else word for word in text.lower().split("+")}

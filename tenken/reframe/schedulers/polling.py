@@ -1,0 +1,428 @@
+"""A job is followed to its end however oddly its scheduler answers.
+
+Nothing here raises while jobs are polled: an exception there would end the whole session. What is wrong with a job
+stands in its state, `CANCELLED (24:00:00 in the queue: Resources)`, from where the verdict takes it; the job's own
+end mark, not its exit code, says whether it ran through.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as runtime
+from reframe.core.exceptions import JobSchedulerError
+from reframe.core.logging import WARNING
+from reframe.core.schedulers import Job, JobScheduler
+
+from tenken.machines.model import Patience
+from tenken.reframe import joblines
+from tenken.reframe.schedulers import ledger
+from tenken.reframe.schedulers.command import CommandError, run
+
+#: The output of a job that was killed, or that prints no marks, is whole once it has not grown for this many seconds.
+SETTLED_S = 3.0
+#: Pause before the second cancellation of a job, in seconds; doubled for each further one.
+CANCEL_AGAIN_S = 2.0
+#: Pause between two questions, in durations of the last one.
+BREATHS = 4
+#: What schedulers say when they are busy, restart or cannot be reached for a moment.
+TRANSIENT = (
+    "timed out", "gave no answer", "temporarily", "try again", "connection refused", "cannot connect",
+    "unable to contact", "could not connect", "communication", "busy", "zero bytes were transmitted",
+    "connect failure", "end of file", "no permission to reach", "server is not running", "server shutting down",
+)  # fmt: skip
+
+
+class Waiting(enum.Enum):
+    """Why a job is still in the queue, as far as patience is concerned."""
+
+    RUNS = "will run"
+    """Priority, resources, a reservation, maintenance: it resolves by itself. An unknown reason is taken as this."""
+    MENDED = "may never run"
+    """Held, stopped, drained: someone must mend it."""
+    NEVER = "cannot run"
+    """What was asked for does not exist."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the scheduler says of a job at this moment."""
+
+    state: str
+    ended: bool = False
+    pending: bool = False
+    waiting: Waiting = Waiting.RUNS
+    """Of a pending one."""
+    lost: bool = False
+    """It will neither run nor end by itself (Grid Engine's Eqw): it is taken out of the queue."""
+    killed: bool = False
+    """Of an ended one: by the scheduler or someone, so that no end mark is to be expected."""
+    output_whole: bool = False
+    """Nothing is copied back after the end: what output there is, is there."""
+    exit_code: int | None = None
+    nodes: tuple[str, ...] = ()
+    why: str = ""
+    """Why it is pending or lost, in the scheduler's words."""
+    facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What else the scheduler tells, by its own names: kept for the record."""
+
+
+#: By job id: what is said of it, or None where nothing could be learnt. A job that is missing is not listed any more.
+Answer = Mapping[str, "Seen | None"]
+
+
+class PatientJob(Job):
+    """A job with what is known of its way to the end. Times are seconds of the clock that the follower uses."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        #: Of the script's marks (tenken/reframe/joblines.py); None: it prints none (a build).
+        self.token: str | None = None
+        #: What the scheduler told of the job beside its state, by the scheduler's own names.
+        self.scheduler_facts: dict[str, Any] = {}
+        self.cancelled = False
+        self.completed = False
+        self.output_whole = False
+        self.killed = False
+        self.started = False
+        self.gone = False
+        self.ended_at: float | None = None
+        self.heard_at: float | None = None
+        self.blocked_since: float | None = None
+        self.output_size = -1
+        self.output_since = 0.0
+        #: Why it is being taken out of the queue, since when, how often that was tried, and what was said.
+        self.giving_up: str | None = None
+        self.cancel_since = 0.0
+        self.cancel_next = 0.0
+        self.cancel_error: str | None = None
+
+    def prepare(self, commands, *args, **kwargs):
+        self.token = joblines.token_of(commands)
+        return super().prepare(commands, *args, **kwargs)
+
+    @property
+    def may_run_again(self) -> bool:
+        """Whether the site, the check or -J asked that the scheduler start it again where its node dies."""
+        words = " ".join([*self.sched_access, *self.options, *self.cli_options])
+        return bool(re.search(r"(^| )(--requeue|-r *y)( |$)", words))
+
+
+def tag(job: PatientJob) -> str:
+    """What a job is found by in the queue: `tenken/SESSION/TOKEN`."""
+    return f"tenken/{os.environ.get('TENKEN_SESSION', 'none')}/{job.token or 'build'}"
+
+
+def shape(job: Job) -> list[tuple[int, int]]:
+    """(nodes, tasks on each) of a job: 10 tasks at 4 a node are [(2, 4), (1, 2)], never a silent 8."""
+    tasks, per_node = job.num_tasks or 1, job.num_tasks_per_node or 1
+    chunks = [(tasks // per_node, per_node), (1, tasks % per_node)]
+    return [(nodes, each) for nodes, each in chunks if nodes and each]
+
+
+def num_nodes(job: Job) -> int:
+    """Nodes that a job needs."""
+    return sum(nodes for nodes, _ in shape(job))
+
+
+def hms(seconds: float) -> str:
+    """HH:MM:SS, as all these schedulers take it."""
+    whole = int(seconds)
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+class Follower:
+    """The state machine of jobs, without any scheduler's words.
+
+    `cancel` asks the scheduler to end a job; it returns what went wrong, or None, and must not raise.
+    """
+
+    def __init__(
+        self, patience: Patience, cancel: Callable[[PatientJob], str | None], clock: Callable[[], float] = time.time
+    ) -> None:
+        self.patience = patience
+        self.cancel = cancel
+        self.clock = clock
+
+    def update(self, jobs: Sequence[PatientJob], answer: Answer) -> None:
+        """Take in one answer of the scheduler on these jobs."""
+        for job in jobs:
+            if job.completed:
+                continue
+            if str(job.jobid) not in answer:
+                self._gone(job)
+            elif (seen := answer[str(job.jobid)]) is None:
+                self._unheard(job)
+            else:
+                self._heard(job, seen)
+            if job.giving_up is not None and job.ended_at is None:
+                self._insist(job)
+            if job.ended_at is not None and self._output_is_there(job):
+                job.completed = True
+                self._read_output(job)
+
+    def _heard(self, job: PatientJob, seen: Seen) -> None:
+        job.heard_at = now = self.clock()
+        job.scheduler_facts.update(seen.facts)
+        if job.ended_at is not None and not seen.ended:
+            # it was only missing in one answer, or is between two runs: it lives
+            job.gone, job.killed, job.ended_at, job._exitcode = False, job.cancelled, None, None
+        if job.ended_at is not None:
+            job._exitcode = seen.exit_code if job._exitcode is None else job._exitcode
+            return
+        job._nodelist = list(seen.nodes) or job._nodelist
+        job.started = job.started or not (seen.pending or seen.ended)
+        if job.giving_up is None or seen.ended:
+            job._state = seen.state
+        if seen.ended:
+            job._exitcode = seen.exit_code
+            job.killed = job.killed or seen.killed or job.cancelled
+            job.output_whole = job.output_whole or seen.output_whole
+            self._end(job)
+            if job.cancelled and job.giving_up is None and "CANCELLED" not in seen.state:
+                job._state = f"CANCELLED ({seen.state})"
+        elif job.giving_up is not None:
+            pass
+        elif seen.lost:
+            self._give_up(job, f"{seen.state}: {seen.why}")
+        elif seen.pending:
+            self._pending(job, seen, now)
+        else:
+            job.blocked_since = None
+
+    def _pending(self, job: PatientJob, seen: Seen, now: float) -> None:
+        waited = now - (job.submit_time or now)
+        blocked = seen.waiting is not Waiting.RUNS
+        job.blocked_since = (job.blocked_since or now) if blocked else None
+        why = f": {seen.why}" if seen.why else ""
+        if waited >= (job.max_pending_time or self.patience.pending):
+            self._give_up(job, f"still in the queue after {hms(waited)}{why}")
+        elif seen.waiting is Waiting.NEVER:
+            self._give_up(job, f"cannot run{why}")
+        elif job.blocked_since is not None and now - job.blocked_since >= self.patience.blocked:
+            self._give_up(job, f"blocked in the queue{why}")
+
+    def _unheard(self, job: PatientJob) -> None:
+        now = self.clock()
+        silent = now - (job.heard_at or job.submit_time or now)
+        if job.ended_at is not None or job.giving_up is not None or silent < self.patience.silence:
+            return
+        if job.token is not None and joblines.end_status(_output(job), job.token) is not None:
+            job._state = f"COMPLETED (by its own end mark; no word from the scheduler for {hms(silent)})"
+            job.ended_at = now
+        else:
+            self._give_up(job, f"no word from the scheduler for {hms(silent)}; last state {job.state or 'unknown'}")
+
+    def _gone(self, job: PatientJob) -> None:
+        """Ended and forgotten (a server without job history), or missing in this answer: the output tells which."""
+        if job.ended_at is None:
+            job._state = "CANCELLED" if job.cancelled else "COMPLETED (no longer listed)"
+            job.killed = job.killed or job.cancelled
+            job.gone = True
+            self._end(job)
+
+    def _end(self, job: PatientJob) -> None:
+        job.ended_at = self.clock()
+        if job.giving_up is not None:
+            job._state = f"CANCELLED ({job.giving_up})"
+        if job.killed and not job.started and not job.nodelist:
+            job.output_whole = True  # it never ran: there is no output to wait for
+
+    def _give_up(self, job: PatientJob, why: str) -> None:
+        job.giving_up = why
+        job._state = f"CANCELLED ({why})"
+        job.cancel_since = job.cancel_next = self.clock()
+
+    def _insist(self, job: PatientJob) -> None:
+        """Cancel again with growing pauses until the scheduler confirms it, or until patience ends, which is told."""
+        now = self.clock()
+        if now >= job.cancel_next:
+            job.cancel_error = self.cancel(job)
+            job.cancel_next = now + max(CANCEL_AGAIN_S, now - job.cancel_since)
+        if now - job.cancel_since >= self.patience.cancel:
+            said = f": {job.cancel_error}" if job.cancel_error else ""
+            job._state = f"CANCELLED ({job.giving_up}; not confirmed, job {job.jobid} may still be there{said})"
+            job.output_whole, job.ended_at = True, now
+
+    def _output_is_there(self, job: PatientJob) -> bool:
+        """Output is copied back after the end, in parts, and shows late on a network file system."""
+        now = self.clock()
+        if job.output_whole or now - (job.ended_at or now) >= self.patience.output:
+            return True
+        text = _output(job)
+        if joblines.end_status(text, job.token) is not None:
+            return True
+        if job.token is not None and not job.killed:
+            return False  # it ran to its end, so its end mark is on its way
+        if len(text) != job.output_size:
+            job.output_size, job.output_since = len(text), now
+        return len(text) > 0 and now - job.output_since >= SETTLED_S
+
+    def _read_output(self, job: PatientJob) -> None:
+        """The job itself knows best on which nodes it ran and how its program ended."""
+        told = joblines.report(_output(job), job.token)
+        # ReFrame fails a job whose error file is not there: joined to the output, or never written
+        with contextlib.suppress(OSError):
+            Path(job.workdir, job.stderr).touch()
+        job._nodelist = list(told.nodes) or job._nodelist
+        if job._exitcode is None:
+            job._exitcode = told.status
+
+
+def _output(job: Job) -> str:
+    try:
+        return Path(job.workdir, job.stdout).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+class Patient(JobScheduler):
+    """A back end's part that polls; where one of ReFrame's is derived from as well, this goes before it."""
+
+    cancel_command = "qdel"
+    #: What the cancel command says of a job that is gone already, in lower case.
+    cancel_needless = ("unknown job", "job has finished", "no such request", "does not exist", "invalid job id")
+
+    def __init__(self):
+        super().__init__()
+        prefix = str(self._config_prefix).replace("sched_options", "extras")
+        # what tenken/reframe/configuration.py hands to this scheduler's partition
+        self.settings = runtime.runtime().get_option(prefix) or {}
+        self.patience = Patience(**self.settings.get("patience", {}))
+        self.timeout = self.get_option("job_submit_timeout")
+        self.follower = Follower(self.patience, self.try_to_cancel)
+        self.ask_next = 0.0
+
+    def ask(self, jobs: Sequence[PatientJob]) -> Answer:
+        """What the scheduler says of these jobs. Raises CommandError when it gives no answer."""
+        raise NotImplementedError
+
+    def submitted(self, job: PatientJob) -> str | None:
+        """The id of a job that is in the queue although its submission was said to have failed; None: there is none.
+
+        Raises CommandError when the scheduler gives no answer.
+        """
+        return None
+
+    def make_job(self, *args, **kwargs):
+        return PatientJob(*args, **kwargs)
+
+    def poll(self, *jobs):
+        known = [job for job in jobs if job is not None and job.jobid is not None and not job.completed]
+        if not known or time.monotonic() < self.ask_next:
+            return
+        began = time.monotonic()
+        try:
+            answer = self.ask(known)
+        except (CommandError, ValueError, KeyError, TypeError, AttributeError) as error:
+            self.log(f"no answer on {len(known)} jobs: {error}", WARNING)
+            answer = {str(job.jobid): None for job in known}
+        # a server that takes long to answer is not asked all the time
+        self.ask_next = time.monotonic() + min(BREATHS * (time.monotonic() - began), 60)
+        self.follower.update(known, answer)
+        for job in known:
+            if job.completed:
+                ledger.close(job)
+
+    def finished(self, job):
+        return job.completed
+
+    def wait(self, job):
+        while not self.finished(job):
+            self.poll(job)
+            time.sleep(1)
+
+    def try_to_cancel(self, job: PatientJob) -> str | None:
+        """Ask once. None: it was taken, or the job is gone already; else what the scheduler said. Never raises."""
+        job.cancelled = True
+        try:
+            run([self.cancel_command, str(job.jobid)], min(self.timeout, 15))
+        except CommandError as error:
+            if any(words in error.said.lower() for words in self.cancel_needless):
+                return None
+            self.log(str(error), WARNING)
+            return str(error)
+        return None
+
+    def cancel(self, job):
+        """ReFrame's: of a session that leaves. Tried again for a while, then told; never raises."""
+        if job.completed:
+            return
+        for pause in (1, 2, 4, 0):
+            said = self.try_to_cancel(job)
+            if said is None:
+                ledger.close(job)
+                return
+            time.sleep(pause)
+        self.log(f"job {job.jobid} could not be cancelled and may still be there: {said}; see tenken jobs", WARNING)
+
+    def cancel_many(self, jobs):
+        for job in jobs:
+            self.cancel(job)
+
+    def enqueue(self, job: PatientJob, submit: Callable[[], str]) -> None:
+        """Submit; what the scheduler refuses ends the job, not the test, so that it leaves a record with the reason.
+
+        Of a build, which leaves none, the error is raised.
+        """
+        try:
+            job._jobid = self.submit_patiently(job, submit)
+        except JobSchedulerError as error:
+            if job.token is None:
+                raise
+            self.log(str(error), WARNING)
+            job._jobid = f"none-{job.token[:8]}"
+            job._state = f"CANCELLED (not submitted: {error})"
+            job._submit_time = time.time()
+            job.completed = True
+            for name in (job.stdout, job.stderr):  # ReFrame wants both
+                with contextlib.suppress(OSError):
+                    Path(job.workdir, name).touch()
+            return
+        job._submit_time = time.time()
+        ledger.write(job, self.registered_name, self.cancel_command)
+
+    def submit_patiently(
+        self,
+        job: PatientJob,
+        submit: Callable[[], str],
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> str:
+        """What `submit` returns, or the id of a job that a submission left behind that seemed to fail.
+
+        Tried again after 1, 2, 4, ... 30 s where the scheduler was only busy, until `patience.submission` is over;
+        then the last CommandError is raised. Before each further try the queue is searched for the job.
+        """
+        began, tries = clock(), 0
+        while True:
+            tries += 1
+            try:
+                found = self._found_in_queue(job) if tries > 1 else None
+                return found or submit()
+            except CommandError as error:
+                words = f"{error} {error.said}".lower()
+                if error.missing or not any(hint in words for hint in TRANSIENT):
+                    raise
+                waited = clock() - began
+                if waited >= self.patience.submission:
+                    raise CommandError(f"{error} (tried {tries} times in {hms(waited)})", error.said) from None
+                self.log(f"{error}; tried {tries} times", WARNING)
+                sleep(min(2 ** (tries - 1), 30))
+
+    def _found_in_queue(self, job: PatientJob) -> str | None:
+        try:
+            found = self.submitted(job)
+        except CommandError:
+            return None
+        if found:
+            self.log(f"the submission that seemed to fail left job {found}", WARNING)
+        return found

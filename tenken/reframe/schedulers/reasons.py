@@ -1,0 +1,103 @@
+"""Why a job waits, in the words of each scheduler, and whether waiting helps.
+
+The tables are what docs/schedulers.md shows. The first entry whose words are in the reason counts (case aside); a
+reason that is not there is waited for with the long patience and shown. `NODES` means that the words say both: then
+the states of the nodes that the job may run on decide, and it waits unless too few of them work.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tenken.reframe.schedulers.polling import Waiting
+
+_SQUEUE = "Slurm: squeue(1), JOB REASON CODES"
+_SLURM_SEEN = "Slurm 22.05, seen"
+_PBS_SEEN = "OpenPBS 23.06 and master, seen"
+_PBS_GUIDE = "PBS Professional Administrator's Guide, job comments"
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Words of a scheduler. `waiting` None: the states of the nodes decide."""
+
+    words: str
+    waiting: Waiting | None
+    source: str
+
+
+NODES = None
+_RUNS, _MENDED, _NEVER = Waiting.RUNS, Waiting.MENDED, Waiting.NEVER
+
+SLURM = (
+    Reason("ReqNodeNotAvail, May be reserved for other job", _RUNS, _SLURM_SEEN + ": before a maintenance reservation"),
+    Reason("ReqNodeNotAvail, Reserved for maintenance", _RUNS, _SQUEUE),
+    Reason("ReqNodeNotAvail", NODES, _SLURM_SEEN + ": also when a job of higher priority has planned the idle node"),
+    Reason("Nodes required for job are DOWN", NODES, _SLURM_SEEN),
+    Reason("NodeDown", NODES, _SQUEUE),
+    Reason("Priority", _RUNS, _SQUEUE),
+    Reason("Resources", _RUNS, _SQUEUE),
+    Reason("ReservationDeleted", _NEVER, _SQUEUE),
+    Reason("Reservation", _RUNS, _SQUEUE),
+    Reason("BeginTime", _RUNS, _SQUEUE),
+    Reason("Licenses", _RUNS, _SQUEUE),
+    Reason("Cleaning", _RUNS, _SQUEUE),
+    Reason("Prolog", _RUNS, _SQUEUE),
+    Reason("PartitionDown", _MENDED, _SQUEUE),
+    Reason("PartitionInactive", _MENDED, _SQUEUE),
+    Reason("JobHeldAdmin", _MENDED, _SQUEUE),
+    Reason("JobHeldUser", _MENDED, _SQUEUE),
+    Reason("launch failed requeued held", _MENDED, _SLURM_SEEN),
+    Reason("InvalidAccount", _MENDED, _SQUEUE),
+    Reason("InvalidQOS", _MENDED, _SQUEUE),
+    Reason("PartitionNodeLimit", _MENDED, _SQUEUE + ": also of a partition whose nodes are down"),
+    Reason("PartitionTimeLimit", _NEVER, _SQUEUE),
+    Reason("MaxWallDurationPerJobLimit", _NEVER, _SQUEUE + " (of a QOS or an association)"),
+    Reason("BadConstraints", _NEVER, _SQUEUE),
+    Reason("AccountNotAllowed", _NEVER, _SQUEUE),
+    Reason("QOSNotAllowed", _NEVER, _SQUEUE),
+    Reason("DependencyNeverSatisfied", _NEVER, _SQUEUE),
+    Reason("Dependency", _RUNS, _SQUEUE),
+    Reason("QOSMax", _RUNS, _SQUEUE + ": other jobs of one's own end"),
+    Reason("AssocGrp", _RUNS, _SQUEUE + ": other jobs of the group end"),
+)
+
+PBS = (
+    Reason("Can Never Run", _NEVER, _PBS_SEEN),
+    Reason("Queue not started", _MENDED, _PBS_SEEN),
+    Reason("Queue not enabled", _MENDED, _PBS_GUIDE),
+    Reason("Job held", _MENDED, _PBS_GUIDE),
+    Reason("Job is in the hold state", _MENDED, _PBS_GUIDE),
+    Reason("ineligible state", NODES, _PBS_GUIDE),
+    Reason("Not enough free nodes", NODES, _PBS_SEEN),
+    Reason("Insufficient amount of resource", NODES, _PBS_SEEN + "; where it asks for more than there is: never"),
+    Reason("Not enough total nodes", NODES, _PBS_GUIDE),
+    Reason("No available resources on nodes", NODES, _PBS_GUIDE),
+    Reason("Server is not scheduling", _MENDED, _PBS_GUIDE),
+    Reason("exclusive node and node is in use", _RUNS, _PBS_GUIDE),
+    Reason("conflict with reservation or top job", _RUNS, _PBS_GUIDE),
+    Reason("edicated time", _RUNS, _PBS_GUIDE),
+    Reason("job limit", _RUNS, _PBS_GUIDE),
+    Reason("Draining system", _RUNS, _PBS_GUIDE),
+)
+
+_SHORT_OF = re.compile(r"Insufficient amount of resource: \S+ \(R: (\d+)\b.*?\bT: (\d+)\b", re.I)
+
+
+def slurm(text: str) -> Waiting | None:
+    """The kind of a reason of squeue's; None: the states of the nodes decide."""
+    return _of(SLURM, text)
+
+
+def pbs(comment: str) -> Waiting | None:
+    """The kind of a comment of qstat's; None: the states of the nodes decide."""
+    numbers = _SHORT_OF.search(comment)
+    if numbers and int(numbers[1]) > int(numbers[2]):
+        return _NEVER
+    return _of(PBS, comment)
+
+
+def _of(table: tuple[Reason, ...], text: str) -> Waiting | None:
+    found = next((reason for reason in table if reason.words.lower() in text.lower()), None)
+    return _RUNS if found is None else found.waiting

@@ -1,0 +1,141 @@
+"""`tenken report`: one session of the archive as a table on the terminal and a page to read."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from tenken.archive import packed
+from tenken.model.verdicts import VERDICTS
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `report` to the `tenken` command."""
+    parser = subparsers.add_parser(
+        "report",
+        help="write the page of one session and print its verdicts",
+        description="Reads one session from the archive, prints a table of verdicts and writes one "
+        "self-contained HTML page. Exit status: 0 all PASS or WAIVED, 1 any FAIL, 3 any INVALID, "
+        "something missing, or nothing run.",
+    )
+    parser.add_argument("--session", default="last", metavar="ID", help="session to report on (default: last)")
+    parser.add_argument(
+        "--archive",
+        type=packed.argument,
+        metavar="DIR",
+        help="archive to read, a folder or a .tar.xz of one (default: $TENKEN_ARCHIVE, else perflogs/)",
+    )
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="page to write (default: output/pages/<session>.html)"
+    )
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `tenken report`; returns its exit status."""
+    from tenken import paths
+    from tenken.report import page, session
+
+    perflogs = arguments.archive or paths.archive_root()
+    try:
+        found = session.load(perflogs, arguments.session)
+    except session.NoSession as error:
+        print(f"tenken report: {error}", file=sys.stderr)
+        return 3
+    written = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    text = page.render(found, _catalogue(paths.PROGRAMS), written)
+    target = arguments.output or paths.ROOT / "output" / "pages" / f"{found.name}.html"
+    try:
+        write(target, text)
+    except OSError as error:
+        print(table(found))
+        print(f"tenken report: cannot write the page {target}: {error.strerror}", file=sys.stderr)
+        return found.exit_code or 3
+    print(table(found))
+    print(f"\nPage: {target}")
+    return found.exit_code
+
+
+def _catalogue(src: Path) -> Mapping[str, Any]:
+    """Titles and plot kinds; a catalogue that cannot be read costs the titles, not the page."""
+    try:
+        from tenken.model import catalogue
+
+        return catalogue.load_catalogue(src)
+    except Exception as error:
+        print(
+            f"tenken report: the metric catalogue in {src} cannot be read, metrics go by bare names: {error}",
+            file=sys.stderr,
+        )
+        return {}
+
+
+def write(target: Path, text: str) -> None:
+    """Writes by rename, so that a reader sees the old page or the new one, never half of one."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".tmp-", suffix=".html", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as stream:
+            stream.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def table(session: Any, most: int = 60) -> str:
+    """Verdicts as aligned plain text, worst first when there are more than `most`; then what is missing."""
+    from tabulate import tabulate
+
+    cases = [c for c in session.counted if not (c.build and c.verdict == "PASS")]
+    left_out = max(0, len(cases) - most)
+    if left_out:
+        cases = sorted(cases, key=lambda c: VERDICTS.index(c.verdict))[:most]
+    lines = []
+    for case in cases:
+        why = next((f.message for f in case.findings), "")
+        lines.append(
+            [
+                case.verdict,
+                _line(case.check),
+                _line(case.place),
+                _line(", ".join(case.nodes[:3])),
+                _line(why, 90),
+            ]
+        )
+    parts = []
+    if lines:
+        parts.append(
+            tabulate(
+                lines,
+                headers=["Verdict", "Check", "Where", "Node", "Why"],
+                tablefmt="simple",
+                disable_numparse=True,
+            )
+        )
+    if left_out:
+        parts.append(f"... and {left_out} more, none worse than the last one above")
+    if session.nothing_was_run:
+        parts.append("FAIL: nothing was run")
+    parts += [f"FAIL: a check file did not load: {_line(e, 200)}" for e in session.load_errors]
+    parts += [f"INCOMPLETE: {text}" for text in session.incomplete]
+    parts += [f"Note: {text}" for text in session.notes]
+    parts += [f"DAMAGED: {path}: {_line(reason, 160)}" for path, reason in session.damaged[:20]]
+    counts = ", ".join(f"{n} {v}" for v, n in session.counts.items() if n)
+    parts.append(f"\nSession {session.name}: {session.verdict}" + (f" ({counts})" if counts else ""))
+    return "\n".join(parts)
+
+
+def _line(text: str, width: int = 60) -> str:
+    """One printable line: names come from the archive and may hold anything."""
+    flat = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
+    return flat if len(flat) <= width else flat[: width - 1] + "…"

@@ -1,0 +1,197 @@
+"""`tenken compare A B`: two machines, dates or drivers, metric by metric: faster, slower, same, or cannot tell."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from tenken.errors import TenkenError
+from tenken.history.ingest import add_archive, ingest, require, store_of
+from tenken.history.store import Store, open_store
+from tenken.paths import archive_root
+
+#: Keys of a side; a night may be a range, A..B.
+KEYS = ("system", "partition", "environ", "node", "gpu", "session", "mode", "night", "driver", "cuda", "kernel",
+        "firmware", "clocks", "revision", "compiler", "check", "metric")  # fmt: skip
+#: Fewer values than this on a side tell nothing.
+LEAST = 4
+
+
+class CompareError(TenkenError):
+    """A side that cannot be understood or that has no values."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """B / A of one metric with its 95 % interval; `unit_of_count` says what the n values of a side are."""
+
+    metric: str
+    unit: str
+    direction: str
+    a: float
+    b: float
+    ratio: float
+    low: float
+    high: float
+    counts: tuple[int, int]
+    unit_of_count: str
+    answer: str
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `compare` to the `tenken` command."""
+    parser = subparsers.add_parser(
+        "compare",
+        help="compare two machines, two dates or two drivers metric by metric",
+        description="Each side is KEY=VALUE[,KEY=VALUE...], with keys " + ", ".join(KEYS) + "; a night may be a range, "
+        "night=2026-11-01..2026-11-09. Exit status: 0 nothing is slower, 1 something is, 3 nothing could be told.",
+    )
+    parser.add_argument("a", metavar="A", help="the side to compare with: driver=580.95.05")
+    parser.add_argument("b", metavar="B", help="the side to judge: driver=580.126.09")
+    parser.add_argument("--margin", type=float, default=0.01, help="a difference below it is `same` (default: 0.01)")
+    add_archive(parser)
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `tenken compare`; returns its exit status."""
+    from tabulate import tabulate
+
+    if not 0 < arguments.margin < 1:
+        raise CompareError(f"--margin is {arguments.margin}; allowed: a fraction above 0 and below 1")
+    archive = arguments.archive or archive_root()
+    with open_store(store_of(arguments), require(archive)) as store:
+        ingest(store, archive)
+        ratios = compare(store, arguments.a, arguments.b, arguments.margin)
+    table = [
+        [r.metric, f"{r.a:.5g}", f"{r.b:.5g}", r.unit, _number(r.ratio), f"{_number(r.low)} to {_number(r.high)}",
+         f"{r.counts[0]}, {r.counts[1]} {r.unit_of_count}", r.answer]
+        for r in ratios
+    ]  # fmt: skip
+    heads = ["Metric", "A", "B", "Unit", "B / A", "95 % interval", "n", "B is"]
+    print(tabulate(table, headers=heads, tablefmt="simple", disable_numparse=True))
+    answers = {r.answer for r in ratios}
+    if "slower" in answers:
+        return 1
+    return 3 if answers <= {"cannot tell"} else 0
+
+
+def _number(value: float) -> str:
+    return f"{value:.4f}" if math.isfinite(value) else "–"
+
+
+def side(text: str) -> tuple[str, list[Any]]:
+    """A side as a condition on `history` with its values. Raises CompareError."""
+    terms: list[str] = ["valid"]
+    values: list[Any] = []
+    for part in text.split(","):
+        key, _, value = part.partition("=")
+        if key not in KEYS or not value:
+            raise CompareError(f"{part!r}: expected KEY=VALUE; allowed keys: {', '.join(KEYS)}")
+        if key != "night":
+            terms.append(f'"{key}" = ?')
+            values.append(value)
+            continue
+        first, _, last = value.partition("..")
+        try:
+            values += [date.fromisoformat(first), date.fromisoformat(last or first)]
+        except ValueError:
+            raise CompareError(f"{part!r}: expected a night like 2026-11-21, or two as A..B") from None
+        terms.append("night BETWEEN ? AND ?")
+    return " AND ".join(terms), values
+
+
+def compare(store: Store, a: str, b: str, margin: float = 0.01) -> list[Ratio]:
+    """Metrics that both sides have. Raises CompareError where a side has no values, or they share none.
+
+    Nodes that both sides measured are paired; a side counts by nights where both have LEAST of them, since what
+    happens on one night happens to many GPUs at once, else by nodes and GPUs.
+    """
+    sides = []
+    for name, text in (("A", a), ("B", b)):
+        condition, values = side(text)
+        rows = store.rows(
+            'SELECT "check", metric, coordinates, parameters, kind, unit, direction, node, gpu, peer, night, '
+            f"median(value) FROM history WHERE {condition} GROUP BY ALL",
+            values,
+        )
+        if not rows:
+            raise CompareError(f"side {name} ({text}) has no valid values")
+        measures: dict[tuple[str, ...], list[tuple[Any, ...]]] = defaultdict(list)
+        for row in rows:
+            measures[row[:7]].append(row[7:])
+        sides.append(measures)
+    both = sorted(set(sides[0]) & set(sides[1]))
+    if not both:
+        raise CompareError("the two sides have no metric with the same parameters and unit in common")
+    return [_ratio(key, sides[0][key], sides[1][key], margin) for key in both]
+
+
+def _ratio(key: tuple[str, ...], a: list[tuple[Any, ...]], b: list[tuple[Any, ...]], margin: float) -> Ratio:
+    import numpy as np
+
+    common = {row[:3] for row in a} & {row[:3] for row in b}
+    if common:
+        a, b = [r for r in a if r[:3] in common], [r for r in b if r[:3] in common]
+    nights = min(len({r[3] for r in a}), len({r[3] for r in b})) >= LEAST
+    # the level of each place is taken out first, so that a night on which a slow GPU is missing is no faster
+    levels: dict[tuple[Any, ...], list[float]] = defaultdict(list)
+    for row in [*a, *b] if common else []:
+        levels[row[:3]].append(row[4])
+    means = {place: float(np.median(v)) for place, v in levels.items()}
+    overall = float(np.median([r[4] for r in [*a, *b]]))
+
+    def values(rows: list[tuple[Any, ...]]) -> np.ndarray:
+        groups: dict[Any, list[float]] = defaultdict(list)
+        for row in rows:
+            scaled = row[4] * (overall / means[row[:3]] if nights and row[:3] in means and means[row[:3]] else 1.0)
+            groups[row[3] if nights else row[:3]].append(scaled)
+        return np.array([np.median(v) for v in groups.values()])
+
+    one, two = values(a), values(b)
+    counts = (len(one), len(two))
+    name = f"{key[0]} {key[1]}" + (f" {key[2]}" if key[2] else "") + f" ({key[4]})"
+    middle = (float(np.median(one)), float(np.median(two)))
+    of = "nights" if nights else "places"
+    ratio, low, high = math.nan, math.nan, math.nan
+    if min(counts) >= LEAST and one.min() > 0 and two.min() > 0:
+        shift, *ends = shift_interval(np.log(one), np.log(two))
+        ratio, low, high = math.exp(shift), math.exp(ends[0]), math.exp(ends[1])
+    elif middle[0]:
+        ratio = middle[1] / middle[0]
+    return Ratio(
+        name, key[5], key[6], *middle, ratio, low, high, counts, of, answer(low, high, key[6] == "higher", margin)
+    )
+
+
+def shift_interval(one: Sequence[float] | Any, two: Sequence[float] | Any) -> tuple[float, float, float]:
+    """Hodges-Lehmann shift of `two` against `one` with its 95 % interval (Mann-Whitney, normal approximation).
+
+    The median of all differences; the interval ends at the order statistics of the differences whose rank is
+    mn/2 -+ 1.96 sqrt(mn (m + n + 1) / 12) (Hollander and Wolfe). Any noise law, no outlier moves it far.
+    """
+    import numpy as np
+
+    one, two = np.asarray(one, dtype=float), np.asarray(two, dtype=float)
+    differences = np.sort((two[None, :] - one[:, None]).ravel())
+    m, n = len(one), len(two)
+    rank = max(0, math.floor(m * n / 2 - 1.96 * math.sqrt(m * n * (m + n + 1) / 12)))
+    return float(np.median(differences)), float(differences[rank]), float(differences[-1 - rank])
+
+
+def answer(low: float, high: float, higher_is_better: bool, margin: float) -> str:
+    """faster, slower, same or cannot tell, from the interval of a ratio."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return "cannot tell"
+    if 1 - margin <= low and high <= 1 + margin:
+        return "same"
+    if low > 1:
+        return "faster" if higher_is_better else "slower"
+    if high < 1:
+        return "slower" if higher_is_better else "faster"
+    return "cannot tell"

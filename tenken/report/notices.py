@@ -1,0 +1,290 @@
+"""What a gate run says, in the forms that people and machines read: text, JSON, JUnit, Markdown, Prometheus, page."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from tenken.history import acknowledged, causes
+from tenken.history.causes import Finding
+from tenken.report import cli, nightly
+from tenken.report import formatting as words
+
+if TYPE_CHECKING:
+    from tenken.history.gate import Gate, Judged
+    from tenken.history.nights import History
+
+SCHEMA = "tenken-findings/1"
+
+
+def write_all(gate: Gate, folder: Path) -> None:
+    """Write every form into `folder`, each by rename. Raises OSError."""
+    for name, content in (
+        ("findings.json", json.dumps(as_json(gate), indent=1, allow_nan=False)),
+        ("junit.xml", junit(gate)),
+        ("summary.md", markdown(gate)),
+        ("tenken.prom", prometheus(gate)),
+        ("nightly.html", nightly.render(gate)),
+    ):
+        cli.write(folder / name, content)
+
+
+def sentence(history: History, finding: Finding) -> str:
+    """A finding in one line: what, how much, since when, why."""
+    night = history.nights[finding.night]
+    size = words.percent(abs(finding.size))
+    first = history.series[finding.rows[0]]
+    more = "" if len(finding.rows) == 1 else f" ({len(finding.rows)} series)"
+    measures = sorted({history.series[r].measure for r in finding.rows})
+    on = f"{measures[0]}" if len(measures) == 1 else f"{len(measures)} metrics"
+    directions = {history.series[r].direction for r in finding.rows}
+    # bandwidths that fall and latencies that rise are both worse, and neither less nor more
+    better = "worse" if finding.worse else "better"
+    side = better if len(directions) > 1 else "less" if finding.size < 0 else "more"
+    interval = f"{words.percent(abs(finding.low))} to {words.percent(abs(finding.high))}"
+    if finding.kind == "outlier":
+        return f"{finding.what}: {on}{more} {size} {side} than its siblings"
+    if finding.kind == "flapping":
+        text = f"{finding.what}: {on}{more} comes and goes, {finding.times} times since {night}, {size} {side}"
+    elif finding.kind == "drift":
+        text = f"{finding.what}: {on}{more} drifts, {size} {side} since {night}"
+    else:
+        named = "" if finding.label == "measure" else f"{on}{more} "
+        many = more if finding.label == "measure" else ""
+        text = f"{finding.what}: {named}{size} {side} ({interval}) since {night}{many}"
+    if finding.causes:
+        text += "; with it changed " + ", ".join(c.text for c in finding.causes)
+    elif finding.worse and finding.label in ("series", "gpu", "peer", "program", "node"):
+        text += f"; nothing changed beside it on {first.node}" if first.node and not _changed(history, finding) else ""
+    if finding.notes:
+        text += "; " + ", ".join(finding.notes)
+    if finding.recovered is not None:
+        text += f"; back since {history.nights[min(finding.recovered, len(history.nights) - 1)]}"
+    return text
+
+
+def _changed(history: History, finding: Finding) -> bool:
+    """Whether the environment of any member changed near the shift: then nobody may say that nothing did."""
+    return any(causes.changes(history, row, finding.night) for row in finding.rows)
+
+
+def power_sentence(one: Judged, least: int) -> str:
+    """What could have been seen at all."""
+    if not one.power:
+        return f"{one.history.system}: too few nights (at least {least} of baseline) to see anything yet."
+    parts = []
+    for nights, (half, most) in one.power.items():
+        if math.isfinite(half):
+            drop = words.percent(-math.expm1(-half))
+            tail = words.percent(-math.expm1(-most)) if math.isfinite(most) else "no drop"
+            parts.append(f"{drop} within {nights} nights (95 % of them: {tail})")
+    told = "; ".join(parts) or "none within 10 nights: the histories are short or loud"
+    return (
+        f"{one.history.system}: with the noise of these {one.found.judged} series, the smallest drop found with 90 % "
+        f"chance in half of them is {told}."
+    )
+
+
+def text(gate: Gate) -> str:
+    """The answer on a terminal."""
+    lines = [f"Archive {gate.archive}: {gate.ingested.text}"]
+    for one in gate.systems:
+        states = ", ".join(f"{n} {state}" for state, n in sorted(one.states.items()))
+        lines.append(
+            f"\n{one.history.system}, night of {one.night}: {len(one.history.series)} series over "
+            f"{len(one.history.nights)} nights; {states} (judged from {gate.least} nights of baseline on)"
+        )
+        for finding in one.findings:
+            word = (
+                "FAIL"
+                if finding.alarming
+                else "known"
+                if finding.acknowledged
+                else "better"
+                if not finding.worse
+                else "over"
+            )
+            new = " NEW" if finding.kind != "outlier" and finding.found >= len(one.history.nights) - 1 else ""
+            lines.append(f"{word}{new}: {sentence(one.history, finding)}")
+            if finding.acknowledged:
+                lines.append(f"    acknowledged: {finding.acknowledged}")
+        lines += [f"Note: {note}" for note in one.notes]
+        lines.append(power_sentence(one, gate.least))
+    alarms = [(one.history, f) for one in gate.systems for f in one.alarms]
+    if alarms:
+        lines.append(f"\nTo accept one, add to {acknowledged.FILE.parent.name}/{acknowledged.FILE.name}:")
+        lines += [acknowledged.snippet(history, finding) for history, finding in alarms[:5]]
+    lines += [f"INCOMPLETE: {reason}" for reason in gate.incomplete]
+    lines.append(f"\nGate: {gate.headline}, {len(alarms)} findings, exit status {gate.exit_code}")
+    return "\n".join(lines)
+
+
+def as_json(gate: Gate) -> dict[str, Any]:
+    """Everything a program may want to know; sizes are relative changes of the value."""
+    return {
+        "schema": SCHEMA,
+        "verdict": gate.verdict,
+        "exit_code": gate.exit_code,
+        "archive": str(gate.archive),
+        "least_nights": gate.least,
+        "incomplete": gate.incomplete,
+        "bad_files": [{"file": f, "reason": r} for f, r in gate.ingested.bad],
+        "systems": [
+            {
+                "system": one.history.system,
+                "night": str(one.night),
+                "nights": len(one.history.nights),
+                "series": len(one.history.series),
+                "states": dict(one.states),
+                "power": {
+                    str(n): {"half": _finite(half), "most": _finite(most)} for n, (half, most) in one.power.items()
+                },
+                "findings": [_finding(one.history, f) for f in one.findings],
+                "notes": one.notes,
+            }
+            for one in gate.systems
+        ],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _finding(history: History, f: Finding) -> dict[str, Any]:
+    last = len(history.nights) - 1
+    return {
+        "kind": f.kind, "label": f.label, "what": f.what, "text": sentence(history, f), "worse": f.worse,
+        "alarming": f.alarming, "acknowledged": f.acknowledged or None, "night": str(history.nights[f.night]),
+        "found": str(history.nights[min(f.found, last)]),
+        "recovered": None if f.recovered is None else str(history.nights[min(f.recovered, last)]),
+        "size": f.size, "low": f.low, "high": f.high, "evidence_nats": f.evidence, "p_value": f.p_value,
+        "times": f.times, "of": f.of,
+        "causes": [{"field": c.field, "from": c.before, "to": c.after, "nodes": list(c.nodes)} for c in f.causes],
+        "members": [
+            {
+                "check": s.check, "program": s.program, "metric": s.metric, "coordinates": s.coordinates,
+                "parameters": s.parameters, "partition": s.partition, "environ": s.environ, "node": s.node,
+                "place": s.place, "gpu": s.gpu or None, "peer": s.peer or None, "unit": s.unit,
+            }
+            for s in (history.series[row] for row in f.rows)
+        ],
+    }  # fmt: skip
+
+
+def junit(gate: Gate) -> str:
+    """A test case a series, its numbers as properties; a finding is a failure of each of its members."""
+    root = ElementTree.Element("testsuites", name="tenken gate")
+    for one in gate.systems:
+        history, failed = one.history, {r: f for f in one.alarms for r in f.rows}
+        silent = {**dict.fromkeys(one.missing, "did not run"), **dict.fromkeys(one.void, "ran under void conditions")}
+        suite = ElementTree.SubElement(
+            root, "testsuite", name=history.system, tests=str(len(history.series)), failures=str(len(failed)),
+            errors="0", skipped=str(len(set(silent) - set(failed))),
+            timestamp=f"{one.night}T12:00:00",
+        )  # fmt: skip
+        for row, series in enumerate(history.series):
+            case = ElementTree.SubElement(
+                suite, "testcase", classname=f"{history.system}.{series.partition}.{series.check}",
+                name=f"{series.measure} {series.where}",
+            )  # fmt: skip
+            properties = ElementTree.SubElement(case, "properties")
+            for name, value in (
+                ("value", history.values[row, -1]), ("level", one.found.level[row]),
+                ("band_low", one.found.band[0][row]), ("band_high", one.found.band[1][row]), ("unit", series.unit),
+                ("nights", int(one.found.nights[row])), ("state", one.found.state[row].value),
+            ):  # fmt: skip
+                if isinstance(value, (str, int)) or math.isfinite(value):
+                    ElementTree.SubElement(properties, "property", name=name, value=str(value))
+            if row in failed:
+                message = sentence(history, failed[row])
+                ElementTree.SubElement(case, "failure", message=message, type=failed[row].kind).text = message
+            elif row in silent:
+                ElementTree.SubElement(case, "skipped", message=silent[row])
+    if gate.incomplete:
+        suite = ElementTree.SubElement(
+            root, "testsuite", name="incomplete", tests=str(len(gate.incomplete)), failures="0",
+            errors=str(len(gate.incomplete)),
+        )  # fmt: skip
+        for reason in gate.incomplete:
+            case = ElementTree.SubElement(suite, "testcase", classname="tenken.gate", name=reason)
+            ElementTree.SubElement(case, "error", message=reason)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def markdown(gate: Gate) -> str:
+    """A summary for a chat or a merge request."""
+    lines = [f"# Tenken gate: {gate.headline}", ""]
+    for one in gate.systems:
+        lines += [f"## {_plain(one.history.system)}, night of {one.night}", ""]
+        if one.alarms:
+            lines += ["| finding | since | size | what changed with it |", "|---|---|---|---|"]
+            for f in one.alarms:
+                with_it = ", ".join(c.text for c in f.causes) or "nothing"
+                since = one.history.nights[f.night]
+                lines.append(f"| {f.kind}: {_plain(f.what)} | {since} | {100 * f.size:+.1f} % | {_plain(with_it)} |")
+            lines.append("")
+        else:
+            lines += ["Nothing got worse.", ""]
+        rest = [f for f in one.findings if not f.alarming]
+        lines += [f"- {_plain(sentence(one.history, f))}" for f in rest] + [""] * bool(rest)
+        lines += [power_sentence(one, gate.least), ""]
+    if gate.incomplete:
+        lines += ["## Incomplete", "", *[f"- {_plain(reason)}" for reason in gate.incomplete], ""]
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    for character in "\\|<>`*":
+        text = text.replace(character, f"\\{character}")
+    return " ".join(text.split())
+
+
+def prometheus(gate: Gate) -> str:
+    """For node_exporter's textfile collector."""
+    out: dict[str, list[str]] = {}
+
+    def put(name: str, value: float, **labels: str) -> None:
+        inner = ",".join(f'{k}="{_escaped(v)}"' for k, v in labels.items())
+        out.setdefault(name, []).append(f"{name}{{{inner}}} {value!r}" if inner else f"{name} {value!r}")
+
+    put("tenken_gate_exit_status", gate.exit_code)
+    put("tenken_gate_incomplete", len(gate.incomplete))
+    for one in gate.systems:
+        history = one.history
+        for state, count in sorted(one.states.items()):
+            put("tenken_gate_series", count, system=history.system, state=state)
+        for kind in ("step", "drift", "flapping", "outlier"):
+            count = sum(f.kind == kind for f in one.alarms)
+            put("tenken_gate_findings", count, system=history.system, kind=kind)
+        put("tenken_gate_last_night_days", one.night.toordinal(), system=history.system)
+        for row, s in enumerate(history.series):
+            of = {
+                "system": history.system, "partition": s.partition, "environ": s.environ, "check": s.check,
+                "metric": s.metric, "at": s.coordinates, "parameters": s.parameters, "node": s.node, "place": s.place,
+                "gpu": s.gpu, "unit": s.unit,
+            }  # fmt: skip
+            for name, value in (("value", history.values[row, -1]), ("level", one.found.level[row])):
+                if math.isfinite(value):
+                    put(f"tenken_metric_{name}", float(value), **of)
+    helps = {
+        "tenken_gate_exit_status": "0 nothing got worse, 1 a regression, 3 incomplete or invalid",
+        "tenken_gate_incomplete": "reasons for which the answer is incomplete",
+        "tenken_gate_series": "series by what they did on the last night",
+        "tenken_gate_findings": "open findings that nobody has acknowledged",
+        "tenken_gate_last_night_days": "the last night, as days since 0001-01-01 plus 1",
+        "tenken_metric_value": "value of the last night",
+        "tenken_metric_level": "ordinary value of the series",
+    }
+    lines = []
+    for name, values in out.items():
+        lines += [f"# HELP {name} {helps[name]}", f"# TYPE {name} gauge", *values]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")

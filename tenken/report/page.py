@@ -1,0 +1,618 @@
+"""The page of one session: what is shown, how much of it, and the HTML itself.
+
+A page of any session stays readable and below about 3 MB: few records are shown whole, many are summed up
+by metric with every one that is no PASS in full, worst first. What is left out is said with where to find it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from tenken.model.catalogue import Program
+from tenken.model.judgement import Finding
+from tenken.model.numbers import is_number
+from tenken.model.result import Host, Result
+from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED, of_criteria, worst
+from tenken.report import formatting as words
+from tenken.report.rows import Row, rows_of
+from tenken.report.session import Case, Session
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+#: Characters of detail (tables, samples, plots) and plots of a page
+MAX_DETAIL, MAX_PLOTS = 1_600_000, 40
+#: Records of a check that are shown one by one before they are summed up
+MAX_WHOLE = 4
+#: Rows of the table of verdicts before the passing subjects of a case share one
+MAX_VERDICT_ROWS = 400
+#: Rows of a table of metrics (five times as many folded) and samples of a metric in figures
+MAX_ROWS, MAX_SAMPLES = 60, 400
+#: Findings listed at the top
+MAX_ATTENTION = 40
+#: Passing subjects of one case that keep a row each: eight GPUs do, the 56 pairs between them do not.
+MAX_SUBJECTS = 8
+
+GLYPHS = {"PASS": "✓", "RECORDED": "○", "FAIL": "✕", "INVALID": "?", "WAIVED": "–"}
+MEANINGS = {
+    "PASS": "verified, complete, every criterion met",
+    "RECORDED": "verified and complete, no criterion to hold it against",
+    "FAIL": "wrong, missing or out of bounds",
+    "INVALID": "measured under conditions that void it",
+    "WAIVED": "this machine cannot do it",
+}
+
+
+@dataclass
+class Plot:
+    svg: str = ""
+    caption: str = ""
+    #: why there is no drawing
+    missing: str = ""
+
+
+@dataclass
+class Detail:
+    """One record, whole."""
+
+    case: Case
+    anchor: str
+    rows: list[Row] = field(default_factory=list)
+    folded: list[Row] = field(default_factory=list)
+    left_out: int = 0
+    plots: list[Plot] = field(default_factory=list)
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    samples: list[tuple[str, str]] = field(default_factory=list)
+    health: list[dict[str, Any]] = field(default_factory=list)
+    health_reason: str = ""
+    provenance: list[tuple[str, str]] = field(default_factory=list)
+    parameters: list[tuple[str, str]] = field(default_factory=list)
+    placement: list[tuple[str, str]] = field(default_factory=list)
+    route: list[tuple[str, str]] = field(default_factory=list)
+    devices: list[list[tuple[str, str]]] = field(default_factory=list)
+    verification: list[dict[str, Any]] = field(default_factory=list)
+    raw: str = ""
+
+
+@dataclass
+class Summary:
+    """All values of one metric of a check that ran in many places."""
+
+    label: str
+    unit: str
+    count: int
+    lowest: float
+    median: float
+    highest: float
+    lowest_at: str
+    highest_at: str
+    verdict: str
+
+
+@dataclass
+class Section:
+    """One check, wherever it ran."""
+
+    name: str
+    title: str
+    anchor: str
+    verdict: str
+    place: str
+    cases: list[Case]
+    html: list[str] = field(default_factory=list)
+    summaries: list[Summary] = field(default_factory=list)
+    plots: list[Plot] = field(default_factory=list)
+    omitted: int = 0
+
+
+class Pictures:
+    """Draws plots up to a number, gives each its own name, and turns any trouble into words on the page."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.drawn, self.left_out = most, 0, 0
+
+    def draw(self, rows: list[Row]) -> list[Plot]:
+        groups: dict[tuple[str, str], list[Row]] = {}
+        for row in rows:
+            groups.setdefault((row.plot, row.group or f"{row.name} {row.unit}"), []).append(row)
+        return [self._one(group) for group in groups.values() if self._room(group)]
+
+    def _room(self, group: list[Row]) -> bool:
+        drawable = any(r.value is not None for r in group)
+        if drawable and self.drawn >= self.most:
+            self.left_out += 1
+        return drawable and self.drawn < self.most
+
+    def _one(self, rows: list[Row]) -> Plot:
+        self.drawn += 1
+        try:
+            from tenken.report import plots
+
+            return Plot(*plots.draw(rows, f"p{self.drawn}"))
+        except ImportError as error:
+            return Plot(missing=f"Plots need matplotlib ({error}); install tenken[reports].")
+        except Exception as error:  # a plot that cannot be drawn must never cost the page
+            return Plot(missing=f"No plot of {rows[0].title}: {type(error).__name__}: {error}")
+
+
+def render(session: Session, catalogue: Mapping[str, Program], written: str = "") -> str:
+    """The whole page as one HTML text with everything inside. `written` is the time shown at its foot."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters.update(
+        number=words.number,
+        percent=words.percent,
+        duration=words.duration,
+        size=words.size,
+        revision=words.revision,
+    )
+    environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
+    rows = {id(case): _rows(case, catalogue) for case in session.cases}
+    pictures = Pictures(MAX_PLOTS)
+    sections = _sections(session, catalogue, rows, pictures, environment)
+    anchors = {id(c): s.anchor for s in sections for c in s.cases}
+    return environment.get_template("page.html").render(
+        session=session,
+        head=_head(session),
+        attention=_attention(session, anchors),
+        most=MAX_ATTENTION,
+        table=_verdict_rows(session, rows, anchors),
+        sections=sections,
+        left_out=pictures.left_out,
+        not_applicable=_not_applicable(session.plan),
+        not_selected=_not_selected(session),
+        written=written,
+        style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
+        script=(TEMPLATES / "page.js").read_text(encoding="utf-8"),
+    )
+
+
+def _rows(case: Case, catalogue: Mapping[str, Program]) -> list[Row]:
+    return rows_of(case, catalogue)
+
+
+# ---- head ------------------------------------------------------------------------------------------------
+
+
+def _head(session: Session) -> dict[str, Any]:
+    info = session.run.get("session_info")
+    info = info if isinstance(info, dict) else {}
+    systems = _some([*(c.system for c in session.cases), str(session.plan.get("system") or "")])
+    results = [c.result for c in session.cases if c.result is not None]
+    devices: dict[str, int] = {}
+    # A GPU that several checks ran on is one GPU: count by node and index, name by name.
+    for name in {
+        (n, d.index): d.name for c in session.cases for n in c.nodes[:1] if c.result for d in c.result.devices
+    }.values():
+        devices[name] = devices.get(name, 0) + 1
+    return {
+        "systems": systems or ["unknown machine"],
+        "when": _when(session, info),
+        "elapsed": info.get("time_elapsed"),
+        "versions": _some(r.version for r in results),
+        "modes": _some(c.record.mode for c in session.cases if c.record)
+        or _some([str(session.plan.get("mode") or "")]),
+        "nodes": sorted(_some(n for c in session.cases for n in c.nodes), key=words.natural),
+        "devices": sorted(devices.items()),
+        "command": str(info.get("cmdline") or ""),
+        "reframe": str(info.get("version") or ""),
+    }
+
+
+def _when(session: Session, info: Mapping[str, Any]) -> str:
+    """Start of the session, in UTC where it is known so, else as ReFrame wrote it."""
+    start = info.get("time_start_unix")
+    if isinstance(start, (int, float)) and 0 < start < 1e11:
+        return datetime.fromtimestamp(start, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    times = sorted(c.record.time for c in session.cases if c.record is not None and c.record.time)
+    return times[0].replace("T", " ")[:16] + " UTC" if times else "unknown"
+
+
+def _some(texts: Any) -> list[str]:
+    return list(dict.fromkeys(t for t in texts if t))
+
+
+def _attention(session: Session, anchors: Mapping[int, str]) -> list[dict[str, Any]]:
+    """What a reader must know first: every finding of every FAIL, then of every INVALID."""
+    found = []
+    for verdict in (FAIL, INVALID):
+        for case in session.counted:
+            if case.verdict != verdict:
+                continue
+            messages = (
+                [f.message for f in case.findings if f.verdict == verdict]
+                or [f.message for f in case.findings]
+                or ["no finding says why"]
+            )
+            found += [
+                {
+                    "verdict": verdict,
+                    "check": case.check,
+                    "where": ", ".join(case.nodes) or case.place,
+                    "message": m,
+                    "anchor": anchors[id(case)],
+                }
+                for m in messages
+            ]
+    return found
+
+
+# ---- table of verdicts -----------------------------------------------------------------------------------
+
+
+def _verdict_rows(session: Session, rows: Mapping[int, list[Row]], anchors: Mapping[int, str]) -> list[dict[str, Any]]:
+    by_case = {id(c): _subjects(c, rows[id(c)]) for c in session.cases}
+    fold = sum(map(len, by_case.values())) > MAX_VERDICT_ROWS
+    table = []
+    # Builds come last: a reader looks for the machine.
+    for case in sorted(session.cases, key=lambda c: c.build):
+        subjects = by_case[id(case)]
+        good = [s for s in subjects if s["verdict"] in (PASS, RECORDED, WAIVED)]
+        if len(good) > (1 if fold else MAX_SUBJECTS):
+            lowest = min(
+                (s for s in good if s["efficiency"] is not None),
+                key=lambda s: s["efficiency"],
+                default=good[0],
+            )
+            kind = "pairs" if all("→" in s["subject"] for s in good) else "subjects"
+            every = f"all {len(good)} {kind}" if len(good) == len(subjects) else f"the other {len(good)} {kind}"
+            subjects = [s for s in subjects if s not in good] + [{**lowest, "subject": every}]
+        for subject in subjects:
+            table.append(
+                {
+                    "check": case.check,
+                    "anchor": anchors.get(id(case), ""),
+                    "nodes": ", ".join(case.nodes) or "–",
+                    "place": case.place,
+                    "superseded": case.superseded,
+                    "case": case,
+                    **subject,
+                }
+            )
+    if len(table) > MAX_ROWS:
+        table.sort(key=lambda t: VERDICTS.index(t["verdict"]))
+    return table
+
+
+def _subjects(case: Case, rows: list[Row]) -> list[dict[str, Any]]:
+    """Verdict per subject of a case; what concerns no subject (or everything) has one row for all."""
+    if case.build:
+        return [_verdict_row("build", case.verdict, [], case.findings)]
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.subject, []).append(row)
+    by_id = {row.id: row.subject for row in rows}
+    found: dict[str, list[Finding]] = {}
+    whole = []
+    for finding in case.findings:
+        subject = by_id.get(finding.metric or "") or (finding.subject.place if finding.subject else "")
+        if subject in groups:
+            found.setdefault(subject, []).append(finding)
+        else:
+            whole.append(finding)
+    table = []
+    for subject in sorted(groups, key=words.natural):
+        of_subject = found.get(subject, [])
+        verdict = _of_subject([r.verdict for r in groups[subject]], [f.verdict for f in of_subject])
+        table.append(_verdict_row(subject, verdict, groups[subject], of_subject))
+    shown = worst(t["verdict"] for t in table)
+    if not table or whole or VERDICTS.index(shown) > VERDICTS.index(case.verdict):
+        table.insert(0, _verdict_row("all", case.verdict, [], whole or case.findings))
+    return table
+
+
+def _of_subject(verdicts: list[str], findings: list[str]) -> str:
+    """Of a subject's values and of what was found of it; RECORDED values beside judged ones do not count."""
+    return worst([of_criteria(verdicts), *findings])
+
+
+def _verdict_row(subject: str, verdict: str, rows: list[Row], findings: list[Finding]) -> dict[str, Any]:
+    judged = [r for r in rows if r.efficiency is not None and not r.at]
+    # Beside a verdict stands the figure that it is about.
+    judged = [r for r in judged if r.verdict == verdict] or judged
+    lowest = min(judged, key=lambda r: r.efficiency or 0, default=None)
+    messages = [f.message for f in findings]
+    return {
+        "subject": subject,
+        "verdict": verdict,
+        "efficiency": lowest.efficiency if lowest else None,
+        "lowest": lowest.title if lowest else "",
+        "message": messages[0] if messages else "",
+        "more": max(0, len(messages) - 1),
+    }
+
+
+# ---- sections --------------------------------------------------------------------------------------------
+
+
+def _sections(
+    session: Session,
+    catalogue: Mapping[str, Program],
+    rows: Mapping[int, list[Row]],
+    pictures: Pictures,
+    environment: jinja2.Environment,
+) -> list[Section]:
+    by_check: dict[str, list[Case]] = {}
+    for case in session.cases:
+        if not (case.build and case.verdict == PASS):
+            by_check.setdefault(case.check, []).append(case)
+    sections = []
+    for number, (check, cases) in enumerate(by_check.items(), 1):
+        places = _some(c.place for c in cases)
+        program = next((catalogue.get(c.result.program) for c in cases if c.result), None)
+        sections.append(
+            Section(
+                check,
+                program.title if program else "",
+                f"check-{number}",
+                worst(c.verdict for c in cases if not c.superseded),
+                places[0] if len(places) == 1 else "",
+                cases,
+            )
+        )
+    # Where the page cannot hold everything the room goes to the worst, so they are rendered first.
+    room = MAX_DETAIL
+    template = environment.get_template("record.html").module
+    for section in sorted(sections, key=lambda s: VERDICTS.index(s.verdict)):
+        many = len(section.cases) > MAX_WHOLE
+        if many:
+            every = [r for c in section.cases if not c.superseded for r in rows[id(c)]]
+            section.summaries = _summaries(every)
+            section.plots = pictures.draw(
+                [replace(r, plot="bars") for r in every if not r.at and r.plot in ("bars", "series")]
+            )
+            room -= sum(len(p.svg) for p in section.plots)
+        ordered = sorted(section.cases, key=lambda c: VERDICTS.index(c.verdict)) if many else section.cases
+        for case in ordered:
+            whole = not many or case.verdict in (FAIL, INVALID)
+            if room <= 0:
+                section.omitted += 1
+                continue
+            detail = _detail(
+                case, rows[id(case)], f"{section.anchor}-{len(section.html) + 1}", pictures if whole else None
+            )
+            html = str(template.record(detail, len(section.cases) > 1, whole))  # type: ignore[attr-defined]
+            room -= len(html)
+            section.html.append(html)
+    return sections
+
+
+def _summaries(rows: list[Row]) -> list[Summary]:
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.value is not None and not row.at:
+            groups.setdefault((row.label, row.unit), []).append(row)
+    summaries = []
+    for (label, unit), members in groups.items():
+        members.sort(key=lambda r: r.value or 0)
+        values = [r.value or 0.0 for r in members]
+        middle = len(values) // 2
+        median = values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
+        first, last = members[0], members[-1]
+        summaries.append(
+            Summary(
+                label,
+                unit,
+                len(values),
+                values[0],
+                median,
+                values[-1],
+                f"{first.node} {first.subject}",
+                f"{last.node} {last.subject}",
+                of_criteria(r.verdict for r in members),
+            )
+        )
+    return summaries
+
+
+def _detail(case: Case, rows: list[Row], anchor: str, pictures: Pictures | None) -> Detail:
+    detail = Detail(case, anchor)
+    # Of a long sweep the table shows the last point of each path, mostly the plateau; the rest is folded.
+    last = {(r.name, r.subject, *(str(v) for v in r.at.values() if not is_number(v))): id(r) for r in rows}
+    plain = (
+        rows
+        if len(rows) <= 24
+        else [r for r in rows if not r.at or r.verdict in (FAIL, INVALID) or id(r) in last.values()]
+    )
+    # A heat map has its numbers in it.
+    pairs = sum(r.plot == "matrix" for r in plain) > MAX_SUBJECTS
+    kept = {id(r) for r in plain if not (pairs and r.plot == "matrix" and r.verdict in (PASS, RECORDED))}
+    plain = [r for r in plain if id(r) in kept]
+    rest = [r for r in rows if id(r) not in kept]
+    plain.sort(key=lambda r: r.verdict not in (FAIL, INVALID)) if len(plain) > MAX_ROWS else None
+    detail.rows, rest = plain[:MAX_ROWS], plain[MAX_ROWS:] + rest
+    detail.folded, detail.left_out = rest[: 5 * MAX_ROWS], max(0, len(rest) - 5 * MAX_ROWS)
+    detail.notes = _notes(rows)
+    if pictures is not None:
+        detail.plots = pictures.draw(rows)
+    _describe(detail, case, rows)
+    return detail
+
+
+def _notes(rows: list[Row]) -> list[tuple[str, str]]:
+    """Sources of references and bases of limits, each once with the metrics it is for."""
+    notes: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.reference_source:
+            notes.setdefault(("Reference", row.reference_source), []).append(row.title)
+        if row.limit_basis:
+            notes.setdefault(("Limit", row.limit_basis), []).append(row.title)
+        if not row.criterion:
+            notes.setdefault(("No criterion", "recorded only: no contract, reference or floor"), []).append(row.title)
+        for note in row.notes:
+            notes.setdefault(("Note", note), []).append(row.title)
+    total = len(_some(r.title for r in rows))
+    out = []
+    for (kind, text), titles in notes.items():
+        names = _some(titles)
+        whom = "" if len(names) == total else f" ({', '.join(names[:8])}{', …' if len(names) > 8 else ''})"
+        out.append((kind, text + whom))
+    return out
+
+
+def _describe(detail: Detail, case: Case, rows: list[Row]) -> None:
+    for row in rows[:40]:
+        if len(row.samples) > 1:
+            shown = " ".join(words.number(s, 5).replace("\u202f", "") for s in row.samples[:MAX_SAMPLES])
+            more = len(row.samples) - MAX_SAMPLES
+            text = shown + (f" … {more} more in the archive" if more > 0 else "")
+            detail.samples.append((f"{row.label}, {row.subject}, {row.unit}", text))
+    if case.result is not None:
+        _describe_result(detail, case.result)
+    elif case.record is not None:
+        detail.raw = case.record.result_text[:4000]
+    detail.provenance = [(k, str(v)) for k, v in _facts(case) if v not in (None, "", "–")]
+
+
+def _describe_result(detail: Detail, result: Result) -> None:
+    detail.health_reason = "" if result.health.available else result.health.reason
+    for device in result.health.devices:
+        table = []
+        for title, unit, keys in words.HEALTH_FIELDS:
+            samples = (device.before, device.worst, device.after)
+            cells = [words.health_cell(sample, keys, unit) for sample in samples]
+            if any(cells):
+                table.append((title, *cells))
+        detail.health.append(
+            {
+                "title": f"GPU {device.index}",
+                "table": table,
+                "samples": device.samples,
+                "xids": ", ".join(map(str, device.xids)),
+            }
+        )
+    detail.verification = [vars(check) for check in result.verification.checks]
+    detail.parameters = _pairs(result.parameters)
+    detail.placement = _pairs(vars(result.placement))
+    detail.route = _pairs(result.path)
+    detail.devices = [_pairs(vars(d)) for d in result.devices]
+
+
+def _facts(case: Case) -> list[tuple[str, Any]]:
+    """Where a case ran and what it was built of."""
+    testcase, record, result = case.testcase or {}, case.record, case.result
+    job = record.job if record is not None else None
+    facts: list[tuple[str, Any]] = [
+        ("Node", ", ".join(case.nodes)),
+        ("Partition", case.partition),
+        ("Environment", case.environ),
+    ]
+    if result is not None:
+        build, host = result.build, result.host
+        facts += [
+            ("Git revision", result.version),
+            ("Program", result.program),
+            ("Command", " ".join(result.command)),
+            ("Compiler", build.compiler),
+            ("Flags", build.flags),
+            ("Build type", build.type),
+            ("Back ends", ", ".join(build.backends)),
+            ("CUDA compiler", build.cuda_compiler),
+            ("CUDA architectures", build.cuda_architectures),
+            ("MPI", build.mpi),
+            ("Libraries", ", ".join(f"{k} {v}" for k, v in (build.libraries or {}).items())),
+            ("Host", host.name),
+            ("Processor", _processor(host)),
+            ("Memory", words.size(host.memory_bytes)),
+            ("Operating system", " / ".join(_some([host.os, host.kernel, host.architecture]))),
+            ("Virtual machine", host.virtual_machine),
+            ("Driver", ", ".join(_some(d.driver for d in result.devices))),
+            ("CUDA runtime", ", ".join(_some(d.cuda_runtime for d in result.devices))),
+            ("Started, finished", " to ".join(_some([result.started, result.finished]))),
+        ]
+    return [
+        *facts,
+        ("Scheduler", job.scheduler if job else testcase.get("scheduler")),
+        ("Job", job.id if job else testcase.get("jobid")),
+        ("Job state", job.state if job else None),
+        ("Exit status", job.exit_code if job else testcase.get("job_exitcode")),
+        ("Standard error", testcase.get("job_stderr") or testcase.get("build_stderr")),
+        ("Stage folder", testcase.get("stagedir")),
+        ("Archive file", "/".join(record.path.parts[-5:]) if record is not None else ""),
+    ]
+
+
+def _processor(host: Host) -> str:
+    counts = [
+        f"{count} {unit}"
+        for count, unit in (
+            (host.sockets, "sockets"),
+            (host.cores, "cores"),
+            (host.logical_cpus, "logical CPUs"),
+            (host.numa_nodes, "NUMA nodes"),
+        )
+        if count
+    ]
+    return ", ".join(_some([host.cpu, *counts]))
+
+
+def _pairs(thing: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """An object of the result in words: array_bytes=4096 becomes ('array bytes', '4 KiB (4096)')."""
+    pairs = []
+    for key, value in thing.items():
+        if value is None or value in ([], (), ""):
+            continue
+        if isinstance(value, bool):
+            text = "yes" if value else "no"
+        elif is_number(value) and str(key).endswith("_bytes"):
+            text = words.size(value) + (f" ({value})" if value >= 1024 else "")
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(v, int) for v in value):
+            text = _ranges(value)
+        else:
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        pairs.append((str(key).replace("_", " "), text))
+    return pairs
+
+
+def _ranges(values: Sequence[int]) -> str:
+    """[0, 1, 2, 5] -> '0-2, 5'; order is kept, so thread 0 stays first."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][1] + 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+# ---- what was not run ------------------------------------------------------------------------------------
+
+
+def _entry(entry: Any, name: str) -> Any:
+    """A field of an entry of the plan, which may also be a plain name."""
+    return entry.get(name) if isinstance(entry, dict) else None
+
+
+def _not_applicable(plan: Mapping[str, Any]) -> list[dict[str, str]]:
+    out = []
+    entries = plan.get("not_applicable")
+    for entry in entries if isinstance(entries, list) else []:
+        lacks = _entry(entry, "lacks") or []
+        text = str(_entry(entry, "text") or "")
+        out.append(
+            {
+                "check": str(_entry(entry, "check") or entry),
+                "text": text,
+                "lacks": ", ".join(map(str, lacks)) if isinstance(lacks, list) else str(lacks),
+            }
+        )
+    return sorted(out, key=lambda e: words.natural(e["check"]))
+
+
+def _not_selected(session: Session) -> list[str]:
+    """Checks that apply here and of which this run selected no case."""
+    entries = session.plan.get("applicable")
+    names = [str(_entry(e, "check") or _entry(e, "name") or e) for e in (entries if isinstance(entries, list) else [])]
+    ran = {n for c in session.cases for n in (c.check, c.base_check, c.check.split(" ")[0])}
+    return sorted((n for n in _some(names) if n not in ran and n.split(" ")[0] not in ran), key=words.natural)

@@ -1,0 +1,730 @@
+"""Plots by plot kind as inline SVG. Generic: a plot knows rows, units and coordinates, never a benchmark.
+
+matplotlib lays a figure out once with stand-in colours; they are then replaced by the page's CSS variables,
+so that one drawing serves light, dark and paper. Text stays text (svg.fonttype none) in the page's typeface.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import itertools
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tenken.report import formatting as words
+from tenken.report.rows import Row
+
+#: Role -> stand-in colour; the page's style sheet defines --role for light, dark and print.
+ROLES = (
+    "ink",
+    "muted",
+    "line",
+    "paper",
+    "PASS",
+    "FAIL",
+    "INVALID",
+    "WAIVED",
+    "limit",
+    "reference",
+    *(f"c{i}" for i in range(8)),
+)
+COLOURS = {role: f"#0101{i + 1:02x}" for i, role in enumerate(ROLES)}
+SERIES = tuple(COLOURS[f"c{i}"] for i in range(8))
+
+#: Points of one line that are drawn; beyond it each bucket keeps its lowest and highest, so no dip is lost.
+MAX_POINTS = 600
+#: Bars beyond which the subjects of a bar plot become a strip of dots per metric.
+MAX_BARS = 40
+#: Lines overlaid in one panel, panels of one plot, cells of a heat map's side, labelled outliers of a strip
+MAX_LINES, MAX_PANELS, MAX_SIDE, MAX_LABELS = 16, 12, 24, 5
+
+WIDTH = 12.0  # inches at 72 units each; the page shows one unit as about one CSS pixel
+
+
+@functools.cache
+def _pyplot() -> Any:
+    """matplotlib, imported when the first plot is drawn (it costs most of a second)."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(
+        {
+            "svg.fonttype": "none",
+            "font.family": "DejaVu Sans",
+            "font.size": 11,
+            "axes.titlesize": 11,
+            "axes.titleweight": "bold",
+            "axes.titlelocation": "left",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.edgecolor": COLOURS["line"],
+            "axes.labelcolor": COLOURS["muted"],
+            "axes.titlecolor": COLOURS["ink"],
+            "axes.linewidth": 0.8,
+            "axes.axisbelow": True,
+            "text.color": COLOURS["ink"],
+            "xtick.color": COLOURS["line"],
+            "ytick.color": COLOURS["line"],
+            "xtick.labelcolor": COLOURS["muted"],
+            "ytick.labelcolor": COLOURS["muted"],
+            "grid.color": COLOURS["line"],
+            "grid.linewidth": 0.6,
+            "grid.alpha": 0.7,
+            "figure.facecolor": "none",
+            "axes.facecolor": "none",
+            "savefig.facecolor": "none",
+            "legend.frameon": False,
+            "legend.fontsize": 10,
+            "figure.dpi": 72,
+            "path.simplify": True,
+            "axes.formatter.useoffset": False,
+        }
+    )
+    return plt
+
+
+def draw(rows: Sequence[Row], ident: str) -> tuple[str, str]:
+    """One group of rows of one plot kind as (SVG, caption). `ident` is unique on the page.
+
+    Raises ImportError without matplotlib and ValueError when the rows hold nothing to draw.
+    """
+    kind = rows[0].plot
+    if kind == "bars" and len(rows) > MAX_BARS:
+        kind = "strip"
+    if kind == "bars" and any(r.at for r in rows) and len(rows) > MAX_BARS // 2:
+        kind = "sweep"
+    drawers = {
+        "bars": _bars,
+        "strip": _strip,
+        "series": _series,
+        "sweep": _sweep,
+        "matrix": _matrix,
+        "phases": _phases,
+    }
+    figure, caption = drawers[kind](list(rows))
+    try:
+        return _svg(figure, ident, caption), caption
+    finally:
+        _pyplot().close(figure)
+
+
+# ---- the drawing as markup -------------------------------------------------------------------------------
+
+
+def _svg(figure: Any, ident: str, caption: str) -> str:
+    plt = _pyplot()
+    sink = io.StringIO()
+    with plt.rc_context({"svg.hashsalt": ident, "svg.id": None}):
+        figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    width, height = (figure.get_size_inches() * 72).round().astype(int)
+    return themed(sink.getvalue(), ident, caption, int(width), int(height))
+
+
+def themed(svg: str, ident: str, caption: str, width: int, height: int) -> str:
+    """matplotlib's file as a fragment of HTML: no prologue, name spaces, style, fixed colours or fonts."""
+    body = svg[svg.index("<svg") :]
+    body = body[body.index(">") + 1 :]
+    body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
+    body = body.replace("xlink:href", "href")
+    # Names like figure_1 repeat in each drawing of a page; only hashed ones are referred to.
+    body = re.sub(r'<g id="[^"]*">', "<g>", body)
+    body = re.sub(r'\bid="(\w+)"', rf'id="{ident}-\1"', body)
+    body = re.sub(r'href="#(\w+)"', rf'href="#{ident}-\1"', body)
+    body = re.sub(r"url\(#(\w+)\)", rf"url(#{ident}-\1)", body)
+    for role, colour in COLOURS.items():
+        body = body.replace(colour, f"var(--{role})")
+    body = re.sub(r"font: (?:[a-z]+ |\d{3} )*([\d.]+)px [^;\"]*", r"font-size: \1px", body)
+    body = re.sub(r"font-family: [^;\"]*;?", "", body)
+    body = re.sub(r"\s*\n\s*", "\n", body)
+    # Coordinates to a hundredth of a unit; figures in the text stay as they are.
+    body = re.sub(
+        r'\b(?:d|x|y|width|height|points|transform)="[^"]*"',
+        lambda found: re.sub(r"(\d\.\d{2})\d+", r"\1", found[0]),
+        body,
+    )
+    title = _escape(caption)
+    return (
+        f'<svg class="plot" viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img" '
+        f'aria-label="{title}"><title>{title}</title>{body}'
+    )
+
+
+def _escape(text: str) -> str:
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
+        text = text.replace(char, entity)
+    return text
+
+
+def _plain(text: str) -> str:
+    """A label for matplotlib, which would read $...$ as mathematics; long ones are cut."""
+    text = text.replace("$", r"\$")
+    return text if len(text) <= 44 else text[:42] + "…"
+
+
+def _two_lines(text: str) -> str:
+    """A label beside a bar: broken at a word where one line would have to be cut."""
+    lines = textwrap.wrap(text, 44, max_lines=2, placeholder=" …", break_on_hyphens=False) or [""]
+    return "\n".join(_plain(line) for line in lines)
+
+
+def _axes(height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, list[Any]]:
+    figure, axes = _pyplot().subplots(
+        rows, columns, figsize=(WIDTH, height), squeeze=False, layout="constrained", **options
+    )
+    return figure, list(axes.flat)
+
+
+# ---- small helpers ---------------------------------------------------------------------------------------
+
+
+def _unique(items: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(items))
+
+
+def _colour(row: Row, fallback: str) -> str:
+    return COLOURS[row.verdict] if row.verdict in ("FAIL", "INVALID") else fallback
+
+
+def _who(row: Row, rows: Sequence[Row]) -> str:
+    """Subject, with the node where the rows come from several."""
+    return f"{row.node} {row.subject}".strip() if len({r.node for r in rows}) > 1 else row.subject
+
+
+def thin(values: Sequence[float], points: int = MAX_POINTS) -> tuple[list[int], list[float]]:
+    """At most `points` of `values` with their indices; each bucket keeps its minimum and its maximum."""
+    if len(values) <= points:
+        return list(range(len(values))), list(values)
+    step = math.ceil(len(values) / (points // 2))
+    keep: list[int] = []
+    for start in range(0, len(values), step):
+        bucket = range(start, min(start + step, len(values)))
+        keep += sorted({min(bucket, key=values.__getitem__), max(bucket, key=values.__getitem__)})
+    return keep, [values[i] for i in keep]
+
+
+def _by_unit(rows: Sequence[Row]) -> list[list[Row]]:
+    return [[r for r in rows if r.unit == unit] for unit in _unique(r.unit for r in rows)]
+
+
+def _need(rows: list[Row], what: str) -> list[Row]:
+    if not rows:
+        raise ValueError(f"no {what} to draw")
+    return rows
+
+
+def _legend(axis: Any, handles: list[Any], columns: int | None = None) -> None:
+    """Below the axes, outside of the data, as one quiet line."""
+    if handles:
+        axis.figure.legend(
+            handles=handles,
+            loc="outside lower center",
+            ncols=columns or min(len(handles), 5),
+            labelcolor=COLOURS["muted"],
+            handlelength=1.6,
+            columnspacing=1.6,
+        )
+
+
+def _key(kind: str, label: str, colour: str) -> Any:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    styles: dict[str, dict[str, Any]] = {
+        "bar": {"facecolor": colour},
+        "whisker": {"color": colour, "linewidth": 1.2},
+        "limit": {
+            "color": colour,
+            "marker": "|",
+            "markersize": 12,
+            "markeredgewidth": 2.4,
+            "linestyle": "none",
+        },
+        "reference": {
+            "color": colour,
+            "marker": "|",
+            "markersize": 12,
+            "markeredgewidth": 2,
+            "linestyle": "none",
+        },
+        "dot": {"color": colour, "marker": "o", "markersize": 5, "linestyle": "none"},
+        "line": {"color": colour, "linewidth": 1.8},
+        "dashed": {"color": colour, "linewidth": 1.4, "linestyle": (0, (5, 3))},
+        "dotted": {"color": colour, "linewidth": 1.4, "linestyle": (0, (1, 2))},
+    }
+    style = styles[kind]
+    return Patch(label=label, **style) if kind == "bar" else Line2D([], [], label=label, **style)
+
+
+# ---- the plot kinds --------------------------------------------------------------------------------------
+
+
+def _bars(rows: list[Row]) -> tuple[Any, str]:
+    """A bar per metric and subject (GPUs side by side), whiskers p5-p95, marks for reference and limit."""
+    rows = _need([r for r in rows if r.value is not None], "value")
+    panels = _by_unit(rows)
+    heights = [len(p) * 0.25 + len(_unique(r.label for r in p)) * 0.14 for p in panels]
+    figure, axes = _axes(
+        sum(heights) + 0.55 * len(panels) + 0.35,
+        rows=len(panels),
+        gridspec_kw={"height_ratios": [h + 0.3 for h in heights]},
+    )
+    subjects = sorted(_unique(_who(r, rows) for r in rows), key=words.natural)
+    shade = {s: SERIES[i % len(SERIES)] for i, s in enumerate(subjects)}
+    name = _bar_names(rows)
+    for axis, panel in zip(axes, panels, strict=True):
+        _bar_panel(axis, panel, shade, rows, name)
+    handles = [_key("bar", s, shade[s]) for s in subjects] if 1 < len(subjects) <= len(SERIES) else []
+    spread = any(r.p5 is not None and r.p95 is not None and r.p5 < r.p95 for r in rows)
+    handles += [_key("whisker", "p5 to p95", COLOURS["ink"])] if spread else []
+    handles += [_key("limit", "physical limit", COLOURS["limit"])] if any(r.limit for r in rows) else []
+    handles += (
+        [_key("reference", "reference and its bounds", COLOURS["reference"])]
+        if any(r.reference is not None for r in rows)
+        else []
+    )
+    _legend(axes[0], handles)
+    return figure, f"{_names(rows)}: value by metric and subject"
+
+
+def _bar_names(rows: list[Row]) -> dict[str, str]:
+    """Label of a row -> what tells its bars from the others: without a title and coordinates that all share."""
+    several = len({r.title for r in rows}) > 1
+    differing = {k for r in rows for k in r.at if len({str(s.at.get(k)) for s in rows}) > 1}
+    names = {}
+    for row in rows:
+        at = [words.coordinate(k, v) for k, v in sorted(row.at.items()) if k in differing]
+        names[row.label] = ", ".join(([row.title] if several or not at else []) + at)
+    return names
+
+
+def _bar_panel(axis: Any, panel: list[Row], shade: dict[str, str], rows: list[Row], name: dict[str, str]) -> None:
+    y, ticks, labels = 0.0, [], []
+    top = max(max(r.value or 0, r.limit or 0, r.reference or 0, r.p95 or 0) for r in panel)
+    several = len({_who(r, rows) for r in panel}) > 1
+    for label in _unique(r.label for r in panel):
+        members = sorted((r for r in panel if r.label == label), key=lambda r: words.natural(_who(r, rows)))
+        ticks.append(y + (len(members) - 1) / 2)
+        labels.append(_two_lines(name[label]))
+        for row in members:
+            assert row.value is not None
+            axis.barh(y, row.value, height=0.78, color=_colour(row, shade[_who(row, rows)]), alpha=0.88)
+            if row.p5 is not None and row.p95 is not None and row.p5 < row.p95:
+                axis.plot([row.p5, row.p95], [y, y], color=COLOURS["ink"], linewidth=1.2)
+            low, high = row.bounds
+            if row.reference is not None:
+                # Neighbours with one reference make one band behind the ends of their bars.
+                if low is not None or high is not None:
+                    left, right = (
+                        row.reference if low is None else low,
+                        row.reference if high is None else high,
+                    )
+                    axis.barh(y, right - left, left=left, height=1.0, color=COLOURS["reference"], alpha=0.2)
+                axis.plot([row.reference] * 2, [y - 0.5, y + 0.5], color=COLOURS["reference"], linewidth=1.6)
+            if row.limit:
+                axis.plot([row.limit] * 2, [y - 0.5, y + 0.5], color=COLOURS["limit"], linewidth=2)
+            flag = f"  {row.verdict}" if row.verdict in ("FAIL", "INVALID") else ""
+            text = (
+                f"{_who(row, rows)}  {words.number(row.value)}{flag}" if several else f"{words.number(row.value)}{flag}"
+            )
+            axis.annotate(
+                _plain(text),
+                (0, y),
+                xytext=(6, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9.5,
+                color=COLOURS["paper"] if row.value > 0.3 * top else COLOURS["ink"],
+            )
+            y += 1
+        y += 0.55
+    axis.set_yticks(ticks, labels)
+    axis.tick_params(axis="y", length=0, labelcolor=COLOURS["ink"])
+    axis.invert_yaxis()
+    axis.set_xlim(0, top * 1.03 if top > 0 else 1)
+    axis.set_xlabel(panel[0].unit, loc="right")
+    axis.grid(axis="x")
+    axis.spines["left"].set_visible(False)
+
+
+def _strip(rows: list[Row]) -> tuple[Any, str]:
+    """Many subjects: a row of dots per metric, outliers named, those within bounds thinned."""
+    rows = _need([r for r in rows if r.value is not None], "value")
+    labels = _unique((r.unit, r.label) for r in rows)[:MAX_PANELS]
+    figure, axes = _axes(0.72 * len(labels) + 0.75, rows=len(labels))
+    for axis, (unit, label) in zip(axes, labels, strict=True):
+        members = sorted((r for r in rows if (r.unit, r.label) == (unit, label)), key=lambda r: r.value or 0)
+        bad = [r for r in members if r.verdict in ("FAIL", "INVALID")][:100]
+        good = [r for r in members if r.verdict not in ("FAIL", "INVALID")]
+        good = [good[i] for i in _spaced(len(good), 200)]
+        for part, colour in ((good, COLOURS["c0"]), (bad, None)):
+            for row, jitter in zip(part, itertools.cycle((0.0, 0.16, -0.16, 0.08, -0.08)), strict=False):
+                axis.plot(
+                    row.value,
+                    jitter,
+                    "o",
+                    markersize=3.6,
+                    markeredgewidth=0,
+                    color=colour or COLOURS[row.verdict],
+                    alpha=0.55 if colour else 1,
+                )
+        # Worst first is the low end where higher is better; names that would overlap are left to the table.
+        named = sorted(bad, key=lambda r: r.value or 0, reverse=bad[0].direction == "lower" if bad else False)
+        span = (members[-1].value or 0) - (members[0].value or 0) or 1
+        placed: list[float] = []
+        for row in named:
+            if len(placed) < MAX_LABELS and all(abs((row.value or 0) - p) > 0.16 * span for p in placed):
+                placed.append(row.value or 0)
+                axis.annotate(
+                    _plain(_who(row, rows)),
+                    (row.value, 0.22),
+                    xytext=(0, 4),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=9,
+                    color=COLOURS[row.verdict],
+                )
+        references = [r.reference for r in members if r.reference is not None]
+        if references:
+            axis.axvline(references[0], color=COLOURS["reference"], linewidth=1.4, linestyle=(0, (5, 3)))
+        axis.set_ylim(-0.45, 0.8)
+        axis.set_yticks([0], [_two_lines(label)])
+        axis.tick_params(axis="y", length=0, labelcolor=COLOURS["ink"])
+        axis.spines["left"].set_visible(False)
+        axis.margins(x=0.06)
+        axis.grid(axis="x")
+        axis.set_xlabel(unit, loc="right")
+    handles = [_key("dot", "within bounds", COLOURS["c0"])]
+    handles += [_key("dot", v, COLOURS[v]) for v in ("FAIL", "INVALID") if any(r.verdict == v for r in rows)]
+    handles += [_key("dashed", "reference", COLOURS["reference"])] if any(r.reference is not None for r in rows) else []
+    _legend(axes[0], handles)
+    return figure, f"{_names(rows)}: {len(rows)} values, at most 200 dots a metric within bounds"
+
+
+def _spaced(count: int, most: int) -> list[int]:
+    """At most `most` indices of `count`, evenly spaced, first and last among them."""
+    if count <= most:
+        return list(range(count))
+    return sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
+
+
+def _series(rows: list[Row]) -> tuple[Any, str]:
+    """Sample against repetition: a panel per metric and coordinate, subjects and trials overlaid."""
+    rows = _need([r for r in rows if r.samples], "samples")
+
+    def panel_of(row: Row) -> tuple[str, str]:
+        at = ", ".join(words.coordinate(k, v) for k, v in sorted(row.at.items()) if k != "trial")
+        return row.unit, f"{row.title}, {at}" if at else row.title
+
+    every = _unique(panel_of(r) for r in rows)
+    names = every[:MAX_PANELS]
+    columns = 1 if len(names) == 1 else 2
+    lines = math.ceil(len(names) / columns)
+    # One scale for panels that can share it; beside one of 4000 GB/s nothing of one of 50 could be read.
+    middles = [abs(r.median or 0) for r in rows]
+    alike = len({unit for unit, _ in names}) == 1 and min(middles) > 0.2 * max(middles)
+    figure, axes = _axes(
+        (2.9 if lines == 1 else 2.2 * lines) + 0.4,
+        rows=lines,
+        columns=columns,
+        sharex=True,
+        sharey=alike and len(names) > 1,
+    )
+    subjects = sorted(_unique(_who(r, rows) for r in rows), key=words.natural)
+    shade = {s: SERIES[i % len(SERIES)] for i, s in enumerate(subjects)}
+    for axis, panel in zip(axes, names, strict=False):
+        members = [r for r in rows if panel_of(r) == panel]
+        for row in members[:MAX_LINES]:
+            x, y = thin(row.samples)
+            trial = "trial" in row.at
+            axis.plot(
+                [i + 1 for i in x],
+                y,
+                color=_colour(row, shade[_who(row, rows)]),
+                linewidth=1.0 if trial else 1.3,
+                alpha=0.6 if trial else 0.95,
+                marker="o" if len(x) <= 12 else None,
+                markersize=3.5,
+            )
+        if len(members) == 1 and members[0].median is not None:
+            axis.axhline(members[0].median, color=COLOURS["ink"], linewidth=1.1, linestyle=(0, (1, 2)))
+        for reference in _unique(r.reference for r in members if r.reference is not None)[:3]:
+            axis.axhline(reference, color=COLOURS["reference"], linewidth=1.4, linestyle=(0, (5, 3)))
+        axis.set_title(_plain(panel[1]))
+        axis.set_ylabel(panel[0])
+        axis.grid(axis="y")
+        axis.margins(x=0.015, y=0.14)
+        _calm(axis, max(abs(r.median or 0) for r in members))
+    for axis in axes[max(0, len(names) - columns) : len(names)]:
+        axis.set_xlabel("repetition", loc="right")
+        axis.tick_params(labelbottom=True)
+    for axis in axes[len(names) :]:
+        axis.set_visible(False)
+    handles = [_key("line", s, shade[s]) for s in subjects[:MAX_LINES]] if len(subjects) > 1 else []
+    if any(sum(panel_of(r) == p for r in rows) == 1 for p in names):
+        handles.append(_key("dotted", "median", COLOURS["ink"]))
+    if any(r.reference is not None for r in rows):
+        handles.append(_key("dashed", "reference", COLOURS["reference"]))
+    _legend(axes[0], handles)
+    left = f"; {len(every) - len(names)} more panels left out" if len(every) > len(names) else ""
+    return figure, f"{_names(rows)}: every sample in the order measured{left}"
+
+
+def _calm(axis: Any, middle: float, share: float = 0.1) -> None:
+    """Widens the y axis to `share` of the value, so that noise of a thousandth does not look like a storm."""
+    low, high = axis.get_ylim()
+    if high - low < share * middle:
+        axis.set_ylim((low + high - share * middle) / 2, (low + high + share * middle) / 2)
+
+
+def _sweep(rows: list[Row]) -> tuple[Any, str]:
+    """Value against the coordinate that varies most, log axes, a line per metric, subject and the rest."""
+    rows = _need([r for r in rows if r.value is not None and r.at], "points of a sweep")
+
+    def figures(key: str) -> set[float]:
+        return {float(r.at[key]) for r in rows if _numeric(r.at.get(key))}
+
+    keys = _unique(k for r in rows for k in r.at if _numeric(r.at[k]))
+    if not keys:
+        raise ValueError("no coordinate of the sweep is a number")
+    key = max(keys, key=lambda k: len(figures(k)))
+    if len(figures(key)) == 1 and len(rows) <= MAX_BARS:
+        return _bars(rows)  # lines need two places
+    rows = [r for r in rows if _numeric(r.at.get(key))]
+
+    names = _labels(rows, key)
+    titled = len({r.title for r in rows}) > 1
+
+    def path_of(row: Row) -> str:
+        rest = ", ".join(words.coordinate(k, v) for k, v in sorted(row.at.items()) if k != key and k not in names)
+        several = len({(_who(r, rows)) for r in rows}) > 1
+        parts = [x for x in (row.title if titled else "", _who(row, rows) if several else "", rest) if x]
+        return ", ".join(parts or [row.title])
+
+    panels = _by_unit(rows)
+    figure, axes = _axes(3.5, columns=len(panels[:2]))
+    paths = _unique(path_of(r) for r in rows)
+    shade = {p: SERIES[i % len(SERIES)] for i, p in enumerate(paths)}
+    # colours come again from the ninth line on: those lines are dotted
+    kinds = {p: "line" if i < len(SERIES) else "dotted" for i, p in enumerate(paths)}
+    style = {p: "solid" if kind == "line" else (0, (1, 2)) for p, kind in kinds.items()}
+    for axis, panel in zip(axes, panels[:2], strict=True):
+        for path in _unique(path_of(r) for r in panel)[:MAX_LINES]:
+            points = sorted(((float(r.at[key]), r) for r in panel if path_of(r) == path), key=lambda p: p[0])
+            x, y = [p[0] for p in points], [p[1].value or 0 for p in points]
+            axis.plot(x, y, color=shade[path], marker="o", markersize=3.5, linewidth=1.6, linestyle=style[path])
+            if all(r.p5 is not None and r.p95 is not None for _, r in points):
+                axis.fill_between(
+                    x,
+                    [r.p5 for _, r in points],
+                    [r.p95 for _, r in points],
+                    color=shade[path],
+                    alpha=0.16,
+                    linewidth=0,
+                )
+            for at, row in points:
+                if row.verdict in ("FAIL", "INVALID"):
+                    axis.plot(at, row.value, "X", color=COLOURS[row.verdict], markersize=8)
+        limits = {
+            tuple(sorted((float(r.at[key]), r.limit) for r in panel if r.limit and path_of(r) == p)): None
+            for p in paths
+        }
+        for marks in filter(None, limits):
+            axis.plot(
+                [m[0] for m in marks],
+                [m[1] for m in marks],
+                color=COLOURS["limit"],
+                linewidth=1.3,
+                linestyle=(0, (5, 3)),
+            )
+        _log_axes(axis, key, panel)
+    handles = [_key(kinds[p], _plain(p), shade[p]) for p in paths[:MAX_LINES]] if len(paths) > 1 else []
+    handles += [_key("dashed", "physical limit", COLOURS["limit"])] if any(r.limit for r in rows) else []
+    _legend(axes[0], handles, columns=3 if max(map(len, paths)) > 18 else None)
+    return (
+        figure,
+        f"{_names(rows)} against {'size' if key == 'bytes' else key.replace('_', ' ')}; shaded p5 to p95",
+    )
+
+
+def _labels(rows: Sequence[Row], key: str) -> set[str]:
+    """Coordinates in words that only name the points along `key`, one word for each place: no lines of their own."""
+    found = set()
+    for name in _unique(k for r in rows for k in r.at if k != key and not _numeric(r.at[k])):
+        places = {(r.at.get(name), float(r.at[key])) for r in rows}
+        if len(places) > 1 and len(places) == len({word for word, _ in places}) == len({at for _, at in places}):
+            found.add(name)
+    return found
+
+
+def _numeric(value: Any) -> bool:
+    try:
+        return value is not None and not isinstance(value, bool) and math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False
+
+
+def _log_axes(axis: Any, key: str, panel: list[Row]) -> None:
+    from matplotlib.ticker import EngFormatter, LogLocator
+
+    in_bytes = key == "bytes" or key.endswith("_bytes")
+    x = sorted({float(r.at[key]) for r in panel})
+    y = [r.value or 0 for r in panel]
+    if x[0] > 0 and x[-1] / x[0] >= 8:
+        axis.set_xscale("log", base=2 if in_bytes else 10)
+    if min(y) > 0 and max(y) / min(y) >= 8:
+        axis.set_yscale("log")
+        wide = max(y) / min(y) > 1e4
+        axis.yaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5), numticks=12))
+        axis.yaxis.set_major_formatter(lambda v, _: f"{v:g}")
+        axis.minorticks_off()
+    if in_bytes:
+        ticks = x[:: math.ceil(len(x) / 8)]
+        axis.set_xticks(ticks, [words.size(t) for t in ticks])
+        axis.minorticks_off()
+    elif x[-1] >= 1e5 and axis.get_xscale() == "linear":
+        axis.xaxis.set_major_formatter(EngFormatter(sep="\u202f"))  # 200 M: a factor at the end hides the label
+    axis.set_xlabel(key.replace("_", " ") if not in_bytes else "size", loc="right")
+    axis.set_ylabel(panel[0].unit)
+    axis.grid(True)
+
+
+def _matrix(rows: list[Row]) -> tuple[Any, str]:
+    """From x to heat map with the numbers in it; of several sizes the last one; a panel per metric."""
+    rows = _need([r for r in rows if r.value is not None and r.ends], "pairs")
+    panels = []
+    for name in _unique((r.title, r.unit) for r in rows):
+        members = [r for r in rows if (r.title, r.unit) == name]
+        last = max(members, key=lambda r: [float(v) if _numeric(v) else 0.0 for _, v in sorted(r.at.items())]).at
+        panels.append([r for r in members if r.at == last])
+    panels = panels[:4]
+    side = max(len({e for r in p for e in r.ends or ()}) for p in panels)
+    columns = 1 if len(panels) == 1 or side > 8 else 2
+    lines = math.ceil(len(panels) / columns)
+    height = min(max(side * (0.42 if columns == 2 else 0.46), 1.3), 9.0) + 0.75
+    figure, axes = _axes(height * lines, rows=lines, columns=columns)
+    for axis, panel in zip(axes, panels, strict=False):
+        _matrix_panel(axis, panel)
+    for axis in axes[len(panels) :]:
+        axis.set_visible(False)
+    return (
+        figure,
+        f"{_names(rows)}: from row to column; the fuller the colour the better, a framed cell has a verdict against it",
+    )
+
+
+def _matrix_panel(axis: Any, panel: list[Row]) -> None:
+    from matplotlib.patches import Rectangle
+
+    ends = sorted({e for r in panel for e in r.ends or ()})[:MAX_SIDE]
+    place = {e: i for i, e in enumerate(ends)}
+    cells = [r for r in panel if r.ends and r.ends[0] in place and r.ends[1] in place]
+    values = [r.value or 0 for r in cells]
+    low, high = min(values), max(values)
+    better_low = cells[0].direction == "lower"
+    for row in cells:
+        assert row.ends and row.value is not None
+        # Cells that differ by noise only must look alike: the scale spans at least a tenth of the best.
+        span = max(high - low, 0.1 * max(abs(high), abs(low)), 1e-30)
+        share = (row.value - low) / span if better_low else (high - row.value) / span
+        x, y = place[row.ends[1]], place[row.ends[0]]
+        axis.add_patch(
+            Rectangle(
+                (x - 0.5, y - 0.5),
+                1,
+                1,
+                facecolor=COLOURS["c0"],
+                alpha=0.92 - 0.8 * share,
+                edgecolor=COLOURS["paper"],
+                linewidth=1,
+            )
+        )
+        if row.verdict in ("FAIL", "INVALID"):
+            axis.add_patch(
+                Rectangle((x - 0.45, y - 0.45), 0.9, 0.9, fill=False, edgecolor=COLOURS[row.verdict], linewidth=2.6)
+            )
+        axis.text(
+            x,
+            y,
+            words.number(row.value, 3 if len(ends) > 8 else 4),
+            ha="center",
+            va="center",
+            fontsize=11 if len(ends) <= 8 else 8,
+            color=COLOURS["paper"] if share < 0.45 else COLOURS["ink"],
+        )
+    axis.set_xlim(-0.5, len(ends) - 0.5)
+    axis.set_ylim(len(ends) - 0.5, -0.5)
+    axis.set_xticks(range(len(ends)), [str(e) for e in ends])
+    axis.set_yticks(range(len(ends)), [str(e) for e in ends])
+    axis.xaxis.tick_top()
+    axis.xaxis.set_label_position("top")
+    axis.set_xlabel("to GPU")
+    axis.set_ylabel("from GPU")
+    axis.tick_params(length=0, labelcolor=COLOURS["ink"])
+    for spine in axis.spines.values():
+        spine.set_visible(False)
+    axis.set_title(_plain(f"{panel[0].label}, {panel[0].unit}"))
+
+
+def _phases(rows: list[Row]) -> tuple[Any, str]:
+    """One stacked bar per subject and coordinate, a piece per metric, the total at its end."""
+    rows = _need([r for r in rows if r.value is not None], "value")
+    panels = _by_unit(rows)
+
+    def bar_of(row: Row) -> str:
+        several = len({_who(r, rows) for r in rows}) > 1
+        parts = [words.coordinate(k, v) for k, v in sorted(row.at.items())]
+        return ", ".join([*parts, *([_who(row, rows)] if several or not parts else [])])
+
+    counts = [min(len(_unique(bar_of(r) for r in p)), MAX_BARS) for p in panels]
+    figure, axes = _axes(
+        sum(0.34 * c + 0.5 for c in counts) + 0.45,
+        rows=len(panels),
+        gridspec_kw={"height_ratios": [c + 1 for c in counts]},
+    )
+    titles = _unique(r.title for r in rows)
+    shade = {t: SERIES[i % len(SERIES)] for i, t in enumerate(titles)}
+    for axis, panel in zip(axes, panels, strict=True):
+        bars = _unique(bar_of(r) for r in panel)[:MAX_BARS]
+        longest = max(sum(r.value or 0 for r in panel if bar_of(r) == b) for b in bars)
+        for y, bar in enumerate(bars):
+            left = 0.0
+            for row in (r for r in panel if bar_of(r) == bar):
+                assert row.value is not None
+                axis.barh(
+                    y,
+                    row.value,
+                    left=left,
+                    height=0.72,
+                    color=shade[row.title],
+                    edgecolor=COLOURS["FAIL"] if row.verdict == "FAIL" else COLOURS["paper"],
+                    linewidth=1,
+                )
+                left += row.value
+            axis.annotate(
+                words.number(left),
+                (left, y),
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9.5,
+            )
+        axis.set_yticks(range(len(bars)), [_two_lines(b) for b in bars])
+        axis.tick_params(axis="y", length=0, labelcolor=COLOURS["ink"])
+        axis.invert_yaxis()
+        axis.set_xlim(0, longest * 1.1 or 1)
+        axis.set_xlabel(panel[0].unit, loc="right")
+        axis.grid(axis="x")
+        axis.spines["left"].set_visible(False)
+    _legend(axes[0], [_key("bar", _plain(t), shade[t]) for t in titles])
+    return figure, f"{_names(rows)}: phases stacked, with their total"
+
+
+def _names(rows: Sequence[Row]) -> str:
+    names = _unique(r.title for r in rows)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

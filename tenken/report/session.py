@@ -1,0 +1,324 @@
+"""One session as a page sees it: the archive's records joined with ReFrame's run report and the plan.
+
+A test case of the run report that left no record is a FAIL with ReFrame's reason, a record that ReFrame's own
+result contradicts keeps the worse of the two, and a file that cannot be read is listed and stops nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tenken.archive import records as archive
+from tenken.model.judgement import Finding
+from tenken.model.record import Record
+from tenken.model.result import Result
+from tenken.model.verdicts import FAIL, HEALTHY, INVALID, PASS, VERDICTS, worst
+
+
+class NoSession(Exception):
+    """There is nothing to report on: the archive or the session in it does not exist."""
+
+
+@dataclass
+class Case:
+    """One test case of the session; `record` is None where the run left none (build failure, kill)."""
+
+    check: str
+    base_check: str
+    system: str
+    partition: str
+    environ: str
+    nodes: list[str]
+    verdict: str
+    findings: list[Finding] = field(default_factory=list)
+    record: Record | None = None
+    testcase: dict[str, Any] | None = None
+    build: bool = False
+    #: of how many attempts (ReFrame's --max-retries) this is which; only the last one counts.
+    attempt: int = 1
+    attempts: int = 1
+
+    @property
+    def superseded(self) -> bool:
+        return self.attempt < self.attempts
+
+    @property
+    def place(self) -> str:
+        return f"{self.partition}+{self.environ}" if self.environ else self.partition
+
+    @property
+    def result(self) -> Result | None:
+        """The result, where the run left one."""
+        return self.record.result if self.record is not None else None
+
+
+@dataclass
+class Session:
+    """Everything that one page shows, judged."""
+
+    name: str
+    cases: list[Case]
+    damaged: list[tuple[str, str]]
+    plan: dict[str, Any]
+    run: dict[str, Any]
+    #: what is missing for the page to be complete, one sentence each
+    incomplete: list[str]
+    #: check files that did not load: a FAIL, however green the rest
+    load_errors: list[str]
+    #: what a reader should know and no verdict hangs on
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def counted(self) -> list[Case]:
+        """Cases that the verdict counts: the last attempt of each."""
+        return [c for c in self.cases if not c.superseded]
+
+    @property
+    def tests(self) -> list[Case]:
+        """The counted cases that are no builds."""
+        return [c for c in self.counted if not c.build]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {v: sum(c.verdict == v for c in self.counted) for v in VERDICTS}
+
+    @property
+    def nothing_was_run(self) -> bool:
+        return not self.tests
+
+    @property
+    def verdict(self) -> str:
+        verdicts = [c.verdict for c in self.counted]
+        if self.load_errors or self.nothing_was_run:
+            verdicts.append(FAIL)
+        if self.incomplete or self.damaged:
+            verdicts.append(INVALID)
+        return worst(verdicts)
+
+    @property
+    def exit_code(self) -> int:
+        """0: all PASS, RECORDED or WAIVED; 1: any FAIL; 3: any INVALID, something missing, or nothing run."""
+        if self.load_errors or any(c.verdict == FAIL for c in self.counted):
+            return 1
+        return 0 if self.verdict in HEALTHY else 3
+
+
+def load(perflogs: Path, name: str) -> Session:
+    """Reads session `name` from the archive `perflogs`; raises NoSession if there is nothing of it."""
+    if not perflogs.is_dir():
+        raise NoSession(f"no archive at {perflogs}: give the folder that holds the runs with --archive")
+    if name == "last":
+        last = archive.last_session(perflogs)
+        if not last:
+            raise NoSession(f"the archive {perflogs} holds no session yet: run `reframe -c checks -r` first")
+        name = str(last)
+    elif Path(name).name != name or name.startswith("."):
+        raise NoSession(
+            f"'{name}' is no session name: give 'last' or the name of a folder in {perflogs / archive.SESSIONS}"
+        )
+
+    folder = archive.session_folder(perflogs, name)
+    damaged: list[tuple[str, str]] = []
+    plan = _read_object(folder / "plan.json", damaged)
+    run = _read_object(folder / "run-report.json", damaged)
+
+    recorded: list[Case] = []
+    unread: list[archive.Damaged] = []
+    for record in archive.records(perflogs, session=name, damaged=unread):
+        recorded.append(_case_of_record(record))
+    damaged += [(_shown(d.path, perflogs), d.reason.removeprefix(f"{d.path}: ")) for d in unread]
+
+    if not folder.is_dir() and not recorded and not damaged:
+        known = sorted(p.name for p in (perflogs / archive.SESSIONS).glob("*") if p.is_dir())[-5:]
+        raise NoSession(f"no session '{name}' in {perflogs}; the latest there: {', '.join(known) or 'none'}")
+
+    load_errors = [_error_text(e) for e in _list(plan.get("load_errors"))]
+    incomplete = []
+    if not run:
+        incomplete.append(
+            "ReFrame's run report is missing: the run was interrupted or has not ended. "
+            "Test cases that left no record cannot be shown."
+        )
+    notes = []
+    if not plan:
+        # A plain `reframe` run writes none; its numbers are no worse for it.
+        notes.append(
+            "This session has no plan: what does not apply to the machine, and check files that did not load, "
+            "cannot be shown."
+        )
+    return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors, notes)
+
+
+def _shown(path: Path, root: Path) -> str:
+    try:
+        return str(path.relative_to(root))
+    except ValueError:
+        return str(path)
+
+
+def _read_object(path: Path, damaged: list[tuple[str, str]]) -> dict[str, Any]:
+    """The JSON object in `path`; an empty one when there is none (a damaged one is noted)."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        damaged.append((f"{archive.SESSIONS}/{path.parent.name}/{path.name}", f"cannot be read: {error}"))
+        return {}
+    if not isinstance(value, dict):
+        damaged.append((f"{archive.SESSIONS}/{path.parent.name}/{path.name}", "is no JSON object"))
+        return {}
+    return value
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else []
+
+
+def _error_text(error: Any) -> str:
+    """A load error of the plan as one line: a string, or an object with file and reason."""
+    if isinstance(error, Mapping):
+        where = error.get("file") or error.get("path") or ""
+        why = error.get("text") or error.get("error") or error.get("reason") or error.get("message") or ""
+        return f"{where}: {why}" if where and why else str(where or why or dict(error))
+    return str(error)
+
+
+def _case_of_record(record: Record) -> Case:
+    findings = list(record.findings)
+    said = record.result_error or ""
+    if said and not any(said in f.message for f in findings):
+        findings.append(Finding(record.verdict, f"result: {said}"))
+    return Case(
+        record.check,
+        record.base_check,
+        record.system,
+        record.partition,
+        record.environ,
+        list(record.nodes),
+        record.verdict,
+        findings,
+        record,
+    )
+
+
+def _testcases(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The test cases of ReFrame's run report, each once as it last ran (retries repeat it), in run order."""
+    last: dict[tuple[str, ...], dict[str, Any]] = {}
+    for one in _list(run.get("runs")):
+        for testcase in _list(one.get("testcases") if isinstance(one, dict) else None):
+            if isinstance(testcase, dict):
+                last[_keys(testcase)[0]] = testcase
+    yield from last.values()
+
+
+def _keys(testcase: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What a record of this test case may be filed under: display name first."""
+    place = str(testcase.get("partition") or ""), str(testcase.get("environ") or "")
+    names = (testcase.get(k) for k in ("display_name", "name", "unique_name"))
+    return [(str(n), *place) for n in names if n] or [("?", *place)]
+
+
+def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
+    by_key: dict[tuple[str, str, str], list[Case]] = {}
+    for case in recorded:
+        by_key.setdefault((case.check, case.partition, case.environ), []).append(case)
+    for attempts in by_key.values():
+        attempts.sort(key=lambda c: c.record.time if c.record else "")
+        for number, case in enumerate(attempts, 1):
+            case.attempt, case.attempts = number, len(attempts)
+
+    testcases = list(_testcases(run))
+    by_unique_name = {str(t.get("unique_name")): t for t in testcases}
+    cases: list[Case] = []
+    for testcase in testcases:
+        key = next((k for k in _keys(testcase) if k in by_key), None)
+        if key is None:
+            cases.append(_case_without_record(testcase, by_unique_name))
+            continue
+        attempts = by_key.pop(key)
+        attempts[-1].testcase = testcase
+        _hold_against_reframe(attempts[-1], testcase)
+        cases += attempts
+    # What the run report does not know (interrupted before it was written) still has its records.
+    for attempts in by_key.values():
+        cases += attempts
+    return cases
+
+
+def reason_of(testcase: Mapping[str, Any]) -> str:
+    """ReFrame's reason, with the phase it failed in, as one line."""
+    phase = str(testcase.get("fail_phase") or "")
+    reason = str(testcase.get("fail_reason") or "").strip() or "ReFrame gives no reason"
+    where = {
+        "setup": "set-up",
+        "compile": "build",
+        "compile_wait": "build",
+        "run": "submission",
+        "run_wait": "job",
+        "run_complete": "job",
+    }.get(phase, phase)
+    return f"{reason} (in {where})" if where and where not in reason else reason
+
+
+def _hold_against_reframe(case: Case, testcase: Mapping[str, Any]) -> None:
+    """A record that says PASS cannot outvote a ReFrame that says the case failed afterwards."""
+    result = testcase.get("result")
+    if result not in ("fail", "abort") or case.verdict in (FAIL, INVALID):
+        return
+    reason = reason_of(testcase)
+    case.verdict = _verdict_of(reason)
+    case.findings.insert(0, Finding(case.verdict, f"ReFrame failed this case after its record was written: {reason}"))
+
+
+def _verdict_of(reason: str) -> str:
+    """ReFrame knows FAIL alone: the suite's own exceptions begin with their verdict."""
+    return INVALID if re.search(r"(^|error: )INVALID:", reason) else FAIL
+
+
+def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[str, Mapping[str, Any]]) -> Case:
+    result = str(testcase.get("result") or "")
+    build = bool(testcase.get("fixture"))
+    findings: list[Finding] = []
+    if result in ("pass", "xfail") and build:
+        verdict = PASS
+    else:
+        verdict = FAIL
+        if result == "fail_deps":
+            failed = []
+            for dependency in _list(testcase.get("dependencies_actual")):
+                other = by_unique_name.get(str((_list(dependency) or [""])[0]), {})
+                if other.get("result") not in ("pass", None):
+                    failed.append(f"{other.get('display_name')}: {reason_of(other)}")
+            message = f"not run, because what it needs failed: {'; '.join(failed) or 'ReFrame does not say what'}"
+        elif result == "skip":
+            message = "skipped by ReFrame before anything was archived: a waiver leaves a record, this left none"
+        elif result == "abort":
+            message = f"aborted: {reason_of(testcase)}"
+        elif result in ("pass", "xfail", "xpass"):
+            message = "ReFrame passed it, but the archive holds no record: nothing shows that anything was measured"
+        else:
+            message = reason_of(testcase)
+            verdict = _verdict_of(message)
+        findings.append(Finding(verdict, message))
+    name = str(testcase.get("display_name") or testcase.get("name") or testcase.get("unique_name") or "?")
+    base = re.split(r"\s[%~]", name, maxsplit=1)[0]
+    nodes = [str(n) for n in _list(testcase.get("job_nodelist"))]
+    return Case(
+        name,
+        base,
+        str(testcase.get("system") or ""),
+        str(testcase.get("partition") or ""),
+        str(testcase.get("environ") or ""),
+        nodes,
+        verdict,
+        findings,
+        None,
+        dict(testcase),
+        build,
+    )

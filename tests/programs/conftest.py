@@ -1,0 +1,185 @@
+"""Builds src/ once per session, and runs its programs."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from tenken.paths import ROOT
+
+
+def tool(name: str) -> str:
+    """Path of a program that pip installed beside this Python, or that is on PATH."""
+    beside = Path(sysconfig.get_path("scripts")) / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        pytest.fail(f"{name} is needed by these tests and was not found beside Python nor on PATH")
+    return found
+
+
+@pytest.fixture(scope="session")
+def build_dir() -> Iterator[Path]:
+    """A build with everything that needs no GPU: OpenACC on the host, unit tests, warnings as errors.
+
+    Kept in .cache/ between sessions, so that only what changed is compiled again; a lock keeps parallel
+    builds apart. Who comes second finds nothing to build. TENKEN_TEST_TARGETS names some programs where no
+    more are needed (tools/mutants).
+    """
+    folder = Path(os.environ.get("TENKEN_TEST_BUILD", ROOT / ".cache" / "tests-src-build"))
+    with locked(folder):
+        configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_OPENACC=ON", "-DTENKEN_TESTS=ON")
+        build(folder, *os.environ.get("TENKEN_TEST_TARGETS", "").split())
+    yield folder
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold `folder`/.lock: while one worker configures, CMake's cache is gone for a moment to all others."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def configure(folder: Path, *options: str, source: Path = ROOT / "src") -> None:
+    command = [tool("cmake"), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
+    # named as a system file would name it: ccache keeps what compilers of two names made apart
+    compiler = os.environ.get("CXX", "g++")
+    command.append(f"-DCMAKE_CXX_COMPILER={compiler}")
+    cache = folder / "CMakeCache.txt"
+    if cache.exists() and f"/{Path(compiler).name}\n" not in cache.read_text():
+        # CMake would begin anew, and forget the other options
+        cache.unlink()
+        shutil.rmtree(folder / "CMakeFiles", ignore_errors=True)
+    checked([*command, "-S", str(source), "-B", str(folder), *options])
+
+
+def build(folder: Path, *targets: str) -> str:
+    """Build all, or some targets, and refuse every warning: also one that ccache kept from where it was no error."""
+    only = ["--target", *targets] if targets else []
+    output = checked([tool("cmake"), "--build", str(folder), "-j", "2", *only])
+    if "warning:" in output:
+        # nothing of it may pass for built the next time
+        shutil.rmtree(folder)
+        pytest.fail(f"warnings:\n{output[-6000:]}")
+    return output
+
+
+def checked(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
+    return done.stdout
+
+
+@dataclass
+class Outcome:
+    """What one run of a program left."""
+
+    code: int
+    stdout: str
+    stderr: str
+    document: dict[str, Any] | None
+
+
+@pytest.fixture(scope="session")
+def schema() -> jsonschema.Draft202012Validator:
+    text = (ROOT / "tenken" / "model" / "result.schema.json").read_text()
+    return jsonschema.Draft202012Validator(json.loads(text))
+
+
+@pytest.fixture
+def run(build_dir: Path, tmp_path: Path, schema: jsonschema.Draft202012Validator) -> Callable[..., Outcome]:
+    """run("stream", "--repetitions", "3") runs a program with --json; its document must fit the schema."""
+
+    def run_program(program: str, *arguments: str, **options: Any) -> Outcome:
+        file = tmp_path / "document.json"
+        file.unlink(missing_ok=True)
+        command = [str(build_dir / "bin" / program), "--json", str(file), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+        assert not (tmp_path / "document.json.tmp").exists()
+        document = None
+        if file.exists():
+            text = file.read_text()
+            document = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
+            schema.validate(document)
+        return Outcome(done.returncode, done.stdout, done.stderr, document)
+
+    return run_program
+
+
+@pytest.fixture(scope="session")
+def mpi() -> dict[str, str]:
+    """The environment with an MPI: the one that is here, else the wheel's, fetched once into .cache."""
+    if (
+        subprocess.run(
+            ["sh", "-c", ". scripts/mpi.sh; tenken_has_mpi"], cwd=ROOT, env={**os.environ, "TENKEN_NO_MPI": "1"}
+        ).returncode
+        == 0
+    ):
+        return dict(os.environ)
+    venv = ROOT / ".cache" / "tests-mpi"
+    file = venv / "bin" / "tenken-mpi.env"
+    venv.mkdir(parents=True, exist_ok=True)
+    with (venv / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not file.is_file():
+            (venv / "bin").mkdir(exist_ok=True)
+            checked([sys.executable, "-m", "toolchains.mpi", str(venv)])
+    told = subprocess.run(["sh", "-c", f". '{file}'; env -0"], capture_output=True, text=True, check=True).stdout
+    return dict(entry.split("=", 1) for entry in told.split("\0") if "=" in entry)
+
+
+@pytest.fixture(scope="session")
+def mpi_build(mpi: dict[str, str]) -> Iterator[Path]:
+    """A build with that MPI and nothing else; the lock keeps parallel workers apart."""
+    folder = ROOT / ".cache" / "tests-mpi-build"
+    folder.mkdir(parents=True, exist_ok=True)
+    before = dict(os.environ)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.environ.update(mpi)
+        try:
+            configure(folder, "-DTENKEN_WERROR=ON", "-DTENKEN_MPI=ON", "-DTENKEN_TESTS=OFF")
+            build(folder)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+    yield folder
+
+
+@pytest.fixture
+def run_ranks(
+    mpi_build: Path, mpi: dict[str, str], tmp_path: Path, schema: jsonschema.Draft202012Validator
+) -> Callable[..., Outcome]:
+    """run_ranks("mpi_p2p", 4, "--tests", "latency") runs a program on 4 ranks."""
+
+    def run_program(program: str, ranks: int, *arguments: str, **more: str) -> Outcome:
+        file = tmp_path / "document.json"
+        file.unlink(missing_ok=True)
+        env = {**mpi, "OMP_NUM_THREADS": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1"}
+        env |= {
+            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            **more,
+        }
+        command = ["mpirun", "-n", str(ranks), str(mpi_build / "bin" / program), "--json", str(file), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+        document = json.loads(file.read_text()) if file.exists() else None
+        if document is not None:
+            schema.validate(document)
+        return Outcome(done.returncode, done.stdout, done.stderr, document)
+
+    return run_program

@@ -1,0 +1,55 @@
+"""The build itself: unit tests, formatting, the revision, adding a program by adding a folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.programs.conftest import ROOT, build, checked, configure, locked, tool
+
+pytestmark = pytest.mark.build
+
+
+def test_unit_tests_of_common(build_dir: Path) -> None:
+    print(checked([str(build_dir / "bin" / "tenken_unit")]))
+
+
+def test_sources_are_formatted() -> None:
+    patterns = ("src/**/*.h", "src/**/*.cpp", "src/**/*.cu*", "tests/programs/**/*.h", "tests/programs/**/*.cpp")
+    files = sorted(str(file) for pattern in patterns for file in ROOT.glob(pattern))
+    assert files
+    checked([tool("clang-format"), "--dry-run", "-Werror", *files])
+
+
+def test_nothing_is_built_again_without_a_change(build_dir: Path) -> None:
+    with locked(build_dir):
+        again = build(build_dir)
+    assert "Building CXX" not in again and "Linking" not in again
+
+
+def test_a_new_program_is_a_new_folder_and_installs(build_dir: Path, tmp_path: Path) -> None:
+    """src/ without its history and with one more folder: it is found, built and installed."""
+    source = tmp_path / "tree" / "src"
+    shutil.copytree(ROOT / "src", source)
+    (tmp_path / "tree" / "REVISION").write_text("v7-of-a-tarball\n")
+    programs = source / "programs"
+    shutil.copytree(programs / "daxpy", programs / "newcomer")
+    (programs / "newcomer" / "CMakeLists.txt").write_text(
+        "tenken_program(newcomer SOURCES daxpy.cpp)\ntenken_program(needs_gpu NEEDS CUDA SOURCES absent.cu)\n"
+    )
+    for program in programs.iterdir():
+        if (program / "metrics.yaml").exists() and program.name != "newcomer":
+            shutil.rmtree(program)
+    folder = tmp_path / "build"
+    # No OpenMP, no tuning, no optimisation: the plainest compiler must do.
+    plain = ("-DTENKEN_NATIVE=OFF", "-DCMAKE_CXX_FLAGS_RELEASE=-O0", "-DTENKEN_WERROR=ON")
+    configure(folder, *plain, "-DCMAKE_DISABLE_FIND_PACKAGE_OpenMP=ON", source=source)
+    build(folder)
+    checked([tool("cmake"), "--install", str(folder), "--prefix", str(tmp_path / "installed")])
+    installed = sorted(file.name for file in (tmp_path / "installed" / "bin").iterdir())
+    assert installed == ["newcomer"]
+    program = str(tmp_path / "installed" / "bin" / "newcomer")
+    assert checked([program, "--version"]) == "daxpy v7-of-a-tarball\n"
+    assert "daxpy: ok" in checked([program, "--repetitions", "2", "--warmup-seconds", "0"])

@@ -1,0 +1,187 @@
+"""Builds with CUDA on a machine that has none: old and new architectures, no warning, what the programs then say."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import jsonschema
+import pytest
+
+from tests.programs.conftest import ROOT, build, checked, configure
+from toolchains import cuda_home, kvikio
+
+pytestmark = [pytest.mark.build, pytest.mark.slow]
+
+#: What each toolkit compiles. The sources tell architectures apart from 80 and from 90 on, so the oldest of one toolkit
+#: and the newest of the other compile every branch. `make architectures` compiles for every GPU from P100 and Jetson
+#: TX2 to B200.
+ARCHITECTURES = {"12.4": "60", "13.0": "100"}
+if asked := os.environ.get("TENKEN_TEST_CUDA_ARCHITECTURES"):
+    every = {"12.4": "60;62;70;72;80;90", "13.0": "80;90;100"}
+    ARCHITECTURES = every if asked == "all" else dict.fromkeys(ARCHITECTURES, asked)
+PROGRAMS = ["hpl", "memcopy", "stream"]
+QUICK = ("--repetitions", "2", "--warmup-seconds", "0")
+NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); built for CUDA {}"
+
+
+def built(version: str, *targets: str) -> Path:
+    """The build folder of a toolkit with everything that it can compile, or with some programs at least."""
+    folder = ROOT / ".cache" / f"tests-src-cuda-{version}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        home = cuda_home.make(version, "cublas,cusolver,cufile")
+        # one of them with KvikIO, the other without
+        more = [f"-DTENKEN_KVIKIO_ROOT={kvikio.make('12', ROOT / '.cache' / 'kvikio')}"] if version == "12.4" else []
+        configure(
+            folder,
+            "-DTENKEN_CUDA=ON",
+            "-DTENKEN_WERROR=ON",
+            f"-DCMAKE_CUDA_ARCHITECTURES={ARCHITECTURES[version]}",
+            f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc",
+            f"-DCUDAToolkit_ROOT={home}",
+            f"-DCMAKE_LIBRARY_PATH={home}/lib64;{home}/lib64/stubs",
+            *more,
+        )
+        build(folder, *targets)
+    return folder
+
+
+@pytest.fixture(scope="module", params=sorted(ARCHITECTURES))
+def cuda(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
+    """(version of the toolkit, build folder), kept in .cache/ between sessions; a lock keeps parallel workers apart."""
+    version: str = request.param
+    yield version, built(version)
+
+
+@pytest.fixture
+def run(
+    cuda: tuple[str, Path], tmp_path: Path, schema: jsonschema.Draft202012Validator
+) -> Callable[..., tuple[int, dict[str, Any]]]:
+    """run("stream", ...) gives exit code and document of a program built with CUDA."""
+
+    def run_program(program: str, *arguments: str) -> tuple[int, dict[str, Any]]:
+        file = tmp_path / "document.json"
+        command = [str(cuda[1] / "bin" / program), "--json", str(file), *QUICK, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        document = json.loads(file.read_text())
+        schema.validate(document)
+        return done.returncode, document
+
+    return run_program
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_programs_need_no_driver_library_to_start(cuda: tuple[str, Path], program: str) -> None:
+    libraries = checked(["ldd", str(cuda[1] / "bin" / program)])
+    assert "libcuda.so" not in libraries and "libnvidia-ml" not in libraries and "not found" not in libraries
+    # The wheels of 12.4 have no static runtime; a program linked with the other runs where no toolkit is.
+    assert ("libcudart.so" in libraries) == (cuda[0] == "12.4")
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a driver")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_missing_driver_is_a_failure_with_its_reason(
+    run: Callable[..., tuple[int, dict[str, Any]]], cuda: tuple[str, Path], program: str
+) -> None:
+    code, document = run(program, "--backend", "cuda")
+    assert code == 1
+    assert (document["status"], document["reason"]) == ("failed", NO_DRIVER.format(cuda[0]))
+    assert document["devices"] == [] and document["metrics"] == []
+
+
+def test_the_host_back_end_is_there_too(run: Callable[..., tuple[int, dict[str, Any]]]) -> None:
+    code, document = run("stream", "--backend", "host")
+    assert code == 0
+    assert document["build"]["backends"] == ["host", "cuda"]
+    assert document["parameters"]["gpus"] == "all" and document["parameters"]["at_once"] is False
+
+
+def test_the_architectures_follow_from_the_compiler(cuda: tuple[str, Path], tmp_path: Path) -> None:
+    """Neither given nor to be asked of a GPU: a list that suits the toolkit."""
+    home = cuda_home.make(cuda[0])
+    options = (f"-DCMAKE_CUDA_COMPILER={home}/bin/nvcc", f"-DCUDAToolkit_ROOT={home}")
+    configure(tmp_path, "-DTENKEN_CUDA=ON", *options)
+    cache = (tmp_path / "CMakeCache.txt").read_text()
+    wanted = {"12.4": "60-real;70-real;80-real;90", "13.0": "80-real;90-real;100"}[cuda[0]]
+    if shutil.which("nvidia-smi") is None:
+        assert f"CMAKE_CUDA_ARCHITECTURES:STRING={wanted}\n" in cache
+
+
+def test_the_architectures_compiled_reach_every_branch() -> None:
+    """A branch for another generation of GPUs would need an architecture more here."""
+    files = [file for pattern in ("*.h", "*.cuh", "*.cu") for file in (ROOT / "src").rglob(pattern)]
+    text = "\n".join(file.read_text() for file in files)
+    bounds = {int(bound) for bound in re.findall(r"__CUDA_ARCH__ *>= *(\d+)", text)}
+    assert not re.findall(r"__CUDA_ARCH__ *(?:[=!]=|<|>[^=]).*", text), "compared otherwise than with >="
+    compiled = [10 * int(one) for names in ARCHITECTURES.values() for one in names.split(";")]
+    assert bounds and min(compiled) < min(bounds) and max(compiled) >= max(bounds)
+
+
+def test_a_missing_compiler_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="there is no nvcc on PATH or in CUDA_HOME/bin"):
+        configure(tmp_path, "-DTENKEN_CUDA=ON", "-DCMAKE_CUDA_COMPILER=", "-DCMAKE_FIND_USE_CMAKE_ENVIRONMENT_PATH=OFF")
+
+
+@pytest.fixture(scope="module")
+def driver_double(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a machine whose driver has no GPU, with the HDF5 of h5py."""
+    folder = tmp_path_factory.mktemp("driver")
+    source = ROOT / "tests" / "support" / "driver_double.c"
+    checked(["gcc", "-shared", "-fPIC", "-Wall", "-Werror", "-o", str(folder / "libcuda.so.1"), str(source)])
+    return {**os.environ, **hdf5(), "LD_LIBRARY_PATH": str(folder)}
+
+
+def hdf5() -> dict[str, str]:
+    (library,) = Path(h5py.__file__).parents[1].glob("h5py.libs/libhdf5-*")
+    return {"TENKEN_HDF5": str(library)}
+
+
+def snapshot(cuda: tuple[str, Path], folder: Path, env: dict[str, str], *more: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and document of snapshots of host memory by KvikIO, and by POSIX beside it."""
+    file = folder / "document.json"
+    sizes = ["--min-particles", "1000", "--max-particles", "250000", "--factor", "250", "--threads", "3"]
+    brief = ["--repetitions", "3", "--seconds", "0", "--decide-seconds", "0", "--block-bytes", "64Ki"]
+    command = [str(cuda[1] / "bin" / "snapshot_io"), "--path", str(folder), "--json", str(file), *sizes, *brief, *more]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+    return done.returncode, json.loads(file.read_text())
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a driver")
+def test_kvikio_moves_snapshots_where_the_build_was_given_it(
+    cuda: tuple[str, Path], tmp_path: Path, driver_double: dict[str, str]
+) -> None:
+    by_name = ("--methods", "posix,kvikio")
+    code, document = snapshot(cuda, tmp_path, driver_double, *by_name)
+    if cuda[0] != "12.4":
+        assert (code, document["status"]) == (3, "waived")
+        assert document["reason"] == "library missing: kvikio: built without KvikIO (CMake option TENKEN_KVIKIO_ROOT)"
+        return
+    assert code == 0 and document["verification"]["passed"], document["reason"]
+    assert document["path"]["kvikio"] == "KvikIO 26.10.0, by copies of its own (its compatibility mode)"
+    by_kvikio = [m["at"] | {"name": m["name"]} for m in document["metrics"] if m["at"].get("method") == "kvikio"]
+    ways = {(at["name"], at["layout"]) for at in by_kvikio if "layout" in at}
+    assert {(name, layout) for name in ("write", "read") for layout in ("asis", "hyperslab")} <= ways
+    spoilt = ("--methods", "kvikio", "--directions", "read", "--inject-fault", "element")
+    code, document = snapshot(cuda, tmp_path, driver_double, *spoilt)
+    assert code == 1 and "by kvikio" in document["reason"]
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a driver")
+def test_kvikio_without_a_driver_is_left_out_with_its_reason(cuda: tuple[str, Path], tmp_path: Path) -> None:
+    code, document = snapshot(cuda, tmp_path, {**os.environ, **hdf5()})
+    assert code == 0
+    expected = {"12.4": "libcuda.so.1: cannot open shared object file", "13.0": "built without KvikIO"}[cuda[0]]
+    assert expected in document["path"]["left_out.kvikio"]
+    nowhere = {**os.environ, **hdf5(), "TENKEN_KVIKIO": "/nowhere/libtenken_kvikio.so"}
+    code, document = snapshot(cuda, tmp_path, nowhere, "--methods", "kvikio")
+    assert code == 3 and "/nowhere/libtenken_kvikio.so: cannot open shared object file" in document["reason"]

@@ -1,0 +1,471 @@
+"""snapshot_io, storage_map and overlap on a real file system: all that needs no GPU, and what files can do wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import sysconfig
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenken.judge import file_cross_checks as file_relations
+from tenken.model import verdicts as verdict
+from tenken.model.catalogue import program as catalogue
+from tenken.model.result import validate
+from tests.programs.conftest import ROOT, Outcome
+from toolchains import hdf5
+
+pytestmark = pytest.mark.build
+
+Run = Callable[..., Outcome]
+#: A short run of each.
+SHORT: dict[str, list[str]] = {
+    "storage_map": ["--min-bytes", "4Ki", "--max-bytes", "256Ki", "--factor", "64", "--seconds", "0"],
+    "snapshot_io": ["--min-particles", "1001", "--max-particles", "20020", "--factor", "20", "--seconds", "0"],
+    "overlap": ["--bytes", "256Ki", "--step-ms", "1", "--steps", "7", "--every", "3"],
+}
+QUICK = ("--repetitions", "3", "--warmup-seconds", "0")
+HDF5_METHODS = ("hdf5_sec2", "hdf5_direct", "hdf5_select", "hdf5_gds")
+
+
+def hdf5_library() -> str:
+    """The HDF5 that h5py brings; it is there without root and without headers."""
+    folder = Path(sysconfig.get_path("purelib")) / "h5py.libs"
+    if not folder.is_dir():
+        h5py = pytest.importorskip("h5py", reason="") if os.environ.get("TENKEN_HDF5") else __import__("h5py")
+        folder = Path(h5py.__file__).parents[1] / "h5py.libs"
+    (library,) = [file for file in folder.glob("libhdf5*.so*") if "_hl" not in file.name]
+    return str(library)
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    return {**os.environ, "TENKEN_HDF5": hdf5_library(), "OMP_WAIT_POLICY": "passive"}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder on the file system of the tests, which must be empty again afterwards."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def go(run: Run, place: Path, environment: dict[str, str]) -> Run:
+    """go("storage_map", "--threads", "2") is a short run in `place` that leaves nothing there."""
+
+    def short(program: str, *arguments: str, env: dict[str, str] | None = None, **options: Any) -> Outcome:
+        command = [*SHORT[program], *QUICK, "--path", str(place), *arguments]
+        outcome = run(program, *command, env={**environment, **(env or {})}, **options)
+        assert sorted(p.name for p in place.iterdir()) == []
+        return outcome
+
+    return short
+
+
+@pytest.fixture(scope="session")
+def direct_hdf5() -> dict[str, str]:
+    """The environment with an HDF5 that has its direct driver, as a site's often has; built once."""
+    return {"TENKEN_HDF5": str(hdf5.make(ROOT / ".cache" / "hdf5"))}
+
+
+def bad_disk(build_dir: Path, **settings: str) -> dict[str, str]:
+    (library,) = build_dir.rglob("libtenken_bad_disk.so")
+    return {"LD_PRELOAD": str(library), **{f"BAD_DISK_{name.upper()}": value for name, value in settings.items()}}
+
+
+def named(document: dict[str, Any] | None, name: str) -> list[dict[str, Any]]:
+    assert document is not None
+    return [metric for metric in document["metrics"] if metric["name"] == name]
+
+
+@pytest.mark.parametrize("program", SHORT)
+def test_a_run_on_the_host_is_whole(go: Run, program: str) -> None:
+    outcome = go(program)
+    assert outcome.code == 0, outcome.stdout + outcome.stderr
+    document = outcome.document
+    assert document is not None and document["verification"]["passed"]
+    declared = catalogue(program).metrics
+    for metric in document["metrics"]:
+        for key in ("unit", "direction", "statistic"):
+            assert metric[key] == getattr(declared[metric["name"]], key), metric["id"]
+        assert metric["count"] >= declared[metric["name"]].min_count
+        assert "unknown" in document["limits"][metric["id"]]
+    for key in ("file_system", "mount_options", "device", "file_system_free_bytes", "o_direct"):
+        assert document["path"][key], key
+    assert (ROOT / catalogue(program).section).is_file()
+
+
+def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> None:
+    file = tmp_path / "a.map"
+    # Without further rounds, which only likely ways go through, the medians in the document are what decides.
+    outcome = go("storage_map", "--map", str(file), "--threads", "2", "--decide-seconds", "0")
+    for situation in ("write", "write_synced", "read_cached", "read_cold"):
+        ways = named(outcome.document, situation)
+        assert {m["at"]["bytes"] for m in ways} == {4096, 262144}
+        best = named(outcome.document, f"best_{situation}")
+        assert [m["at"]["bytes"] for m in best] == [4096, 262144]
+        for one in best:
+            rivals = {m["at"]["way"]: m["median"] for m in ways if m["at"]["bytes"] == one["at"]["bytes"]}
+            assert one["median"] == rivals[one["at"]["way"]]
+            assert one["median"] >= max(rivals.values()) / 1.021, "2 % decide for the way of the size before"
+    lines = file.read_text().splitlines()
+    assert lines[0] == "# tenken storage map 1"
+    entries = [line.split() for line in lines if not line.startswith("#")]
+    assert len(entries) == 8 and all(re.fullmatch(r"\w+_\d+(ki|mi)_[12]", entry[2]) for entry in entries)
+    judged = go("storage_map", "--use-map", str(file), "--threads", "2")
+    assert judged.code == 0, judged.stdout
+    ratios = named(judged.document, "adaptive_over_best")
+    assert len(ratios) == 8 and all(0 < m["value"] < 100 for m in ratios)
+    assert len(named(judged.document, "adaptive")) == 8
+    since = named(judged.document, "adaptive_over_map")
+    assert len(since) == 8 and all(m["value"] > 0 for m in since)
+
+
+def findings_of(document: dict[str, Any] | None) -> list[verdict.Finding]:
+    assert document is not None
+    return file_relations.decisive(file_relations.bad_choices(validate(document, "result.json")))
+
+
+@pytest.mark.parametrize("disk", ["quiet", "noisy"])
+def test_a_map_that_points_at_bad_ways_fails_and_a_good_one_does_not(
+    go: Run, build_dir: Path, tmp_path: Path, disk: str
+) -> None:
+    """Cached files: what goes past the cache, or in blocks of 4 KiB, is many times slower."""
+    env = bad_disk(build_dir, delay_us="300") if disk == "noisy" else {}
+    ways = "posix_4ki_1,posix_256ki_1,posix_128ki_1,posix_64ki_1,direct_4ki_1"
+    short = ["--situations", "read_cached", "--candidates", ways, "--min-bytes", "256Ki", "--threads", "1"]
+    rounds = ["--repetitions", "20", "--seconds", "1", "--decide-seconds", "2"]
+    file = tmp_path / "a.map"
+    for fault in ("none", "slowest-map"):
+        assert go("storage_map", *short, *rounds, "--map", str(file), "--inject-fault", fault, env=env).code == 0
+        (entry,) = [line.split()[2] for line in file.read_text().splitlines() if line[0] != "#"]
+        judged = go("storage_map", *short, *rounds, "--use-map", str(file), env=env).document
+        found = findings_of(judged)
+        said = judged["path"]["choice.read_cached.256ki.host"] if judged else ""
+        if fault == "none":
+            assert "4ki" not in entry and not [f for f in found if f.verdict == "FAIL"], said
+            continue
+        assert "4ki_1" in entry
+        (finding,) = found
+        assert finding.verdict == "FAIL" and finding.metric and finding.value is not None and finding.value < 0.5
+        assert said.startswith(f"{entry}: behind, "), said
+        assert re.search(r", \d rivals measured anew", said), said
+
+
+def test_few_ways_have_a_direct_stream_of_one_and_of_more_threads(go: Run) -> None:
+    size = ("--min-bytes", "8Mi", "--max-bytes", "8Mi", "--decide-seconds", "0")
+    document = go("storage_map", *size, "--situations", "read_cold", "--candidates", "few", "--threads", "2").document
+    ways = {metric["at"]["way"] for metric in named(document, "read_cold")}
+    assert {"posix_4ki_1", "posix_1mi_1", "posix_2mi_2", "direct_1mi_1", "direct_4mi_2"} <= ways
+
+
+def test_a_page_cache_that_could_not_be_dropped_is_told(go: Run) -> None:
+    """Files in memory have nothing to be dropped to."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        pytest.fail("/dev/shm is needed: every Linux has it")
+    outcome = go("storage_map", "--path", str(memory), "--situations", "read_cold", "--candidates", "posix_64ki_1")
+    assert outcome.code == 0 and outcome.document is not None
+    path = outcome.document["path"]
+    assert path["file_system"] == "tmpfs" and path["note.file_system"] == "files on tmpfs are memory, no storage"
+    assert path["still_cached.4ki"] == 1
+    assert not list(memory.glob(".tenken-*"))
+
+
+def test_every_method_is_measured_or_its_absence_explained(go: Run) -> None:
+    document = go("snapshot_io").document
+    assert document is not None
+    measured = {metric["at"]["method"] for metric in named(document, "write")}
+    left_out = {key.split(".")[1] for key in document["path"] if key.startswith("left_out.")}
+    assert {"posix", "direct", "hdf5_sec2", "hdf5_select"} <= measured
+    assert {"gds", "cufile_compat", "cufile_compat_buffered", "hdf5_gds"} <= left_out
+    assert not measured & left_out and "hdf5_direct" in measured | left_out
+    sizes = {metric["at"]["particles"] for metric in named(document, "read")}
+    assert sizes == {1001, 20020}
+    select = [m for m in named(document, "write") if m["at"]["method"] == "hdf5_select"]
+    assert {m["at"]["layout"] for m in select} == {"hyperslab"}
+    ratios = named(document, "read_hyperslab_over_asis")
+    assert {m["at"]["method"] for m in ratios} == measured - {"hdf5_select"}
+
+
+@pytest.mark.parametrize("layout", ["asis", "hyperslab"])
+def test_another_reader_of_hdf5_finds_the_particles(
+    run: Run, place: Path, environment: dict[str, str], layout: str
+) -> None:
+    import h5py
+    import numpy
+
+    command = [*SHORT["snapshot_io"], *QUICK, "--path", str(place), "--layouts", layout, "--keep", "snapshot.h5"]
+    outcome = run("snapshot_io", *command, "--synced", "--cold", env=environment)
+    assert outcome.code == 0, outcome.stdout
+    assert [p.name for p in place.iterdir()] == ["snapshot.h5"]
+    with h5py.File(place / "snapshot.h5") as file:
+        shapes = {name: (dataset.shape, dataset.dtype.str) for name, dataset in file.items()}
+        number = numpy.array(file["id"])
+        floats = [numpy.array(file[name]) for name in file if name != "id"]
+        assert all(file[name].id.get_offset() % 4096 == 0 for name in file)
+    n = 20020
+    wanted = {
+        "asis": {"position_mass": (n, 4), "velocity_xy": (n, 2), "velocity_z": (n,)},
+        "hyperslab": {"position": (n, 3), "velocity": (n, 3), "mass": (n,)},
+    }[layout]
+    assert shapes == {**{name: (shape, "<f4") for name, shape in wanted.items()}, "id": ((n,), "<u8")}
+    assert (number & 0xFFFFFFFF == numpy.arange(n)).all()
+    # numbers in [1, 2) that differ from neighbour to neighbour
+    assert all((values >= 1).all() and (values < 2).all() for values in floats)
+    assert all((numpy.diff(values, axis=0) != 0).mean() > 0.99 for values in floats)
+
+
+@pytest.mark.parametrize("program", SHORT)
+def test_a_flipped_byte_is_named_with_offset_and_rank(go: Run, program: str) -> None:
+    outcome = go(program, "--inject-fault", "element", env={"OMPI_COMM_WORLD_RANK": "3"})
+    assert outcome.code == 1 and outcome.document is not None
+    assert outcome.document["reason"].startswith("verification: ")
+    wrong = [check for check in outcome.document["verification"]["checks"] if not check["passed"]]
+    pattern = r"/\S+ at offset \d+: word \d+ is 0x[0-9a-f]{8}, expected 0x[0-9a-f]{8} \(rank 3\)"
+    assert wrong and re.fullmatch(pattern, wrong[0]["detail"]), wrong
+
+
+def test_the_offset_of_a_flipped_byte_is_where_it_was_flipped(go: Run) -> None:
+    arguments = ("--situations", "read_cached", "--candidates", "posix_64ki_1", "--min-bytes", "256Ki")
+    document = go("storage_map", *arguments, "--inject-fault", "element").document
+    assert document is not None
+    (wrong,) = [check for check in document["verification"]["checks"] if not check["passed"]]
+    assert " at offset 131072: word 32768 is " in wrong["detail"] and wrong["error"] == 1
+
+
+@pytest.mark.parametrize("candidate", ["posix_64ki_1", "direct_64ki_2", "mapped_64ki_2"])
+def test_a_file_cut_short_is_named_with_offset_and_rank(go: Run, candidate: str) -> None:
+    arguments = ("--situations", "read_cached", "--candidates", candidate, "--threads", "2", "--min-bytes", "256Ki")
+    outcome = go("storage_map", *arguments, "--inject-fault", "cut-file", env={"PMI_RANK": "1"})
+    assert outcome.code == 1 and outcome.document is not None
+    reason = outcome.document["reason"]
+    assert re.search(r"/read\.part is cut short: it ends at offset 131072, where .* \(rank 1\)$", reason), reason
+
+
+def test_a_snapshot_cut_short_is_refused_by_name(go: Run) -> None:
+    outcome = go("snapshot_io", "--inject-fault", "cut-file", env={"OMPI_COMM_WORLD_RANK": "2"})
+    assert outcome.code == 1 and outcome.document is not None
+    reason = outcome.document["reason"]
+    assert re.search(r"/asis\.h5: .*truncated file: eof = \d+.*\(rank 2\)$", reason), reason
+
+
+@pytest.mark.parametrize("program", SHORT)
+def test_a_sample_that_is_not_finite_fails_the_run(go: Run, program: str) -> None:
+    outcome = go(program, "--inject-fault", "sample")
+    assert outcome.code == 1 and outcome.document is not None
+    assert "is not finite in sample 0" in outcome.document["reason"]
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "message"),
+    [
+        ("storage_map", ["--path", "/nowhere"], "--path '/nowhere': allowed is an existing folder .*: No such file"),
+        ("storage_map", ["--path", "/etc/passwd"], "--path '/etc/passwd': allowed is .*: it is no folder"),
+        ("snapshot_io", ["--path", "/sys"], "--path '/sys': allowed is an existing folder that can be written to: "),
+        ("overlap", ["--path", "/proc"], "--path '/proc': allowed is an existing folder that can be written to: "),
+        ("storage_map", ["--max-bytes", "500T"], r"--path '.*': allowed is a folder with room for two files of .*: "
+         r"needed 909.49 TiB, free [\d.]+ [GMT]iB on \w+ at /"),
+        ("snapshot_io", ["--max-particles", "999999999999"], "--path '.*': allowed is a folder with room for 3 snap"),
+        ("overlap", ["--bytes", "500T"], "--path '.*': allowed is a folder with room for two states of"),
+        ("storage_map", ["--max-bytes", "4096", "--min-bytes", "8Ki"], "--max-bytes '4096': allowed is at least"),
+        ("storage_map", ["--situations", "append"], "--situations 'append': allowed is all, or some of write,"),
+        ("storage_map", ["--candidates", "posix_1mb_1"], "--candidates .* 'posix_1mb_1' is no METHOD_BLOCK_THREADS"),
+        ("storage_map", ["--candidates", "posix_1mi_99", "--threads", "2"], "--candidates .* at most 2 threads"),
+        ("storage_map", ["--use-map", "/nowhere.map"], "--use-map '/nowhere.map': allowed is a map .*: No such file"),
+        ("storage_map", ["--inject-fault", "slowest-map"], "--inject-fault .*: allowed is slowest-map in a run"),
+        ("storage_map", ["--map", "/nowhere/x.map"], "--map '/nowhere/x.map': cannot write"),
+        ("snapshot_io", ["--methods", "hdf4"], "--methods 'hdf4': allowed is all, or different ones of posix,direct,"),
+        ("snapshot_io", ["--layouts", "asis,asis"], "--layouts 'asis,asis': allowed is all, or different ones of"),
+        ("snapshot_io", ["--block-bytes", "5000"], "--block-bytes '5000': allowed is a multiple of 4096"),
+        ("snapshot_io", ["--keep", "a/b"], "--keep 'a/b': allowed is a name without /"),
+        ("snapshot_io", ["--min-particles", "9", "--max-particles", "8"], "--max-particles '8': allowed is"),
+        ("overlap", ["--every", "7"], "--every '7': allowed is fewer than --steps"),
+        ("overlap", ["--modes", "magic"], "--modes 'magic': allowed is all, or some of none,serial"),
+        ("overlap", ["--bytes", "5000"], "--bytes '5000': allowed is a multiple of 4096"),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_one_line_before_anything_is_written(
+    go: Run, program: str, arguments: list[str], message: str
+) -> None:
+    outcome = go(program, *arguments)
+    assert (outcome.code, outcome.document) == (2, None)
+    assert re.match(f"{program}: {message}", outcome.stderr), outcome.stderr
+    assert outcome.stderr.count("\n") == 1
+
+
+def test_a_map_that_is_none_is_refused_with_its_line(go: Run, tmp_path: Path) -> None:
+    file = tmp_path / "bad.map"
+    file.write_text("# tenken storage map 1\nwrite 4096 posix_4ki_1 nan\n")
+    outcome = go("storage_map", "--use-map", str(file))
+    assert outcome.code == 2 and f"{file}:2: allowed is SITUATION BYTES" in outcome.stderr
+    file.write_text("# tenken storage map 1\nwrite 4096 posix_4ki_1 1.5\n")
+    outcome = go("storage_map", "--use-map", str(file))
+    assert outcome.code == 2 and "the map has no entry for write_synced" in outcome.stderr
+
+
+@pytest.mark.parametrize(("error", "words"), [("full", "No space left on device"), ("quota", "Disk quota exceeded")])
+@pytest.mark.parametrize("program", SHORT)
+def test_a_disk_that_fills_up_or_a_quota_fails_the_run_and_leaves_nothing(
+    go: Run, build_dir: Path, program: str, error: str, words: str
+) -> None:
+    outcome = go(program, env=bad_disk(build_dir, room="200000", error=error))
+    assert outcome.code == 1 and outcome.document is not None
+    assert words in outcome.document["reason"], outcome.document["reason"]
+    assert re.search(r"cannot write( with O_DIRECT)? /\S+ at offset \d+: ", outcome.document["reason"])
+
+
+def test_a_limit_of_file_sizes_fails_the_run_and_leaves_nothing(go: Run) -> None:
+    def small_files_only() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    # Python ignores SIGXFSZ; left so, a write beyond the limit is an error.
+    outcome = go("overlap", preexec_fn=small_files_only, restore_signals=False)
+    assert outcome.code == 1
+    assert outcome.document is None or "File too large" in outcome.document["reason"]
+
+
+@pytest.mark.parametrize("program", ["storage_map", "snapshot_io"])
+def test_o_direct_that_is_refused_is_said_and_left_out(go: Run, build_dir: Path, program: str) -> None:
+    refusing = bad_disk(build_dir, no_direct="1")
+    document = go(program, env=refusing).document
+    assert document is not None and document["status"] == "ok"
+    assert re.fullmatch(r"refused by \w+: open with O_DIRECT: Invalid argument", document["path"]["o_direct"])
+    assert not any("direct" in str(metric["at"]) for metric in document["metrics"])
+    only = ["--candidates", "direct_64ki_1"] if program == "storage_map" else ["--methods", "direct"]
+    outcome = go(program, *only, env=refusing)
+    assert outcome.code == 3 and outcome.document is not None
+    assert outcome.document["reason"].startswith("not supported by the file system: ")
+    assert "O_DIRECT" in outcome.document["reason"] and "Invalid argument" in outcome.document["reason"]
+
+
+def test_gpudirect_storage_that_is_asked_for_is_never_replaced(go: Run) -> None:
+    outcome = go("snapshot_io", "--methods", "gds")
+    assert outcome.code == 3 and outcome.document is not None and not outcome.document["metrics"]
+    assert outcome.document["reason"] == "no GPUDirect Storage: gds: it takes addresses of a GPU"
+    outcome = go("storage_map", "--candidates", "gds_1mi_1")
+    assert outcome.code == 3 and "no GPUDirect Storage" in outcome.stdout
+
+
+def test_hdf5_writes_and_reads_past_the_page_cache(go: Run, build_dir: Path, direct_hdf5: dict[str, str]) -> None:
+    outcome = go("snapshot_io", "--methods", "hdf5_direct,hdf5_sec2", env=direct_hdf5)
+    assert outcome.code == 0 and outcome.document is not None, outcome.stdout + outcome.stderr
+    assert not any(key.startswith("left_out.hdf5_direct") for key in outcome.document["path"])
+    for name in ("write", "read"):
+        found = {
+            (m["at"]["layout"], m["at"]["particles"])
+            for m in named(outcome.document, name)
+            if m["at"]["method"] == "hdf5_direct"
+        }
+        assert found == {(layout, n) for layout in ("asis", "hyperslab") for n in (1001, 20020)}
+    checked = [check for check in outcome.document["verification"]["checks"] if "by hdf5_direct" in check["what"]]
+    assert len(checked) == 2 * 2 * 2 * 4 and all(check["passed"] for check in checked)
+
+    outcome = go("snapshot_io", "--methods", "hdf5_direct", "--inject-fault", "element", env=direct_hdf5)
+    assert outcome.code == 1 and outcome.document is not None and not outcome.document["verification"]["passed"]
+    assert re.search(r"\.h5 at offset \d+: word \d+ is ", outcome.document["reason"])
+
+    refusing = {**direct_hdf5, **bad_disk(build_dir, no_direct="1")}
+    outcome = go("snapshot_io", "--methods", "hdf5_direct", env=refusing)
+    assert outcome.code == 3 and outcome.document is not None
+    assert outcome.document["reason"].startswith("not supported by the file system: ")
+
+
+@pytest.mark.parametrize("method", ["hdf5_sec2", "hdf5_direct", "hdf5_select"])
+def test_what_hdf5_holds_back_is_not_taken_for_written(
+    go: Run, build_dir: Path, direct_hdf5: dict[str, str], method: str
+) -> None:
+    """By itself it keeps 64 KiB of a dataset until the file is closed, which is not in the time of the transfer."""
+    slow = {**bad_disk(build_dir, delay_us="5000"), **(direct_hdf5 if method == "hdf5_direct" else {})}
+    document = go("snapshot_io", "--methods", method, "--max-particles", "1001", env=slow).document
+    rates = [metric for metric in named(document, "write") if metric["at"]["method"] == method]
+    assert rates
+    for metric in rates:
+        seconds = 1001 * 36 / metric["median"] / 1e9
+        assert seconds > 0.002, f"four writes of 5 ms in the mean took {seconds * 1e3} ms in {metric['id']}"
+
+
+def test_without_hdf5_the_run_is_waived(go: Run) -> None:
+    outcome = go("snapshot_io", env={"TENKEN_HDF5": "/nowhere/libhdf5.so"})
+    assert outcome.code == 3 and outcome.document is not None
+    assert outcome.document["reason"].startswith("library missing: HDF5 cannot be loaded: /nowhere/libhdf5.so")
+    outcome = go("snapshot_io", env={"TENKEN_HDF5": "libc.so.6"})
+    assert outcome.code == 3 and "libc.so.6 is no HDF5" in outcome.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_a_kill_in_the_middle_leaves_nothing_under_the_final_name(
+    build_dir: Path, place: Path, environment: dict[str, str], number: signal.Signals
+) -> None:
+    command = [str(build_dir / "bin" / "snapshot_io"), "--path", str(place), "--keep", "snapshot.h5"]
+    long = ["--min-particles", "4000", "--max-particles", "4000000", "--factor", "1000", "--seconds", "600"]
+    process = subprocess.Popen([*command, *long, *QUICK[2:]], stdout=subprocess.PIPE, env=environment, text=True)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not list(place.glob(".tenken-*/hyperslab.h5*")):
+        time.sleep(0.01)
+    time.sleep(0.3)
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == -number and out == ""
+    assert not (place / "snapshot.h5").exists()
+    if number != signal.SIGKILL:
+        assert list(place.iterdir()) == []
+
+
+def test_two_runs_in_one_folder_do_not_disturb_each_other(
+    build_dir: Path, place: Path, environment: dict[str, str]
+) -> None:
+    runs = [
+        subprocess.Popen(
+            [str(build_dir / "bin" / program), *SHORT[program], *QUICK, "--path", str(place)],
+            stdout=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        for program in ("snapshot_io", "snapshot_io", "storage_map", "overlap", "overlap")
+    ]
+    for process in runs:
+        out, _ = process.communicate(timeout=100)
+        assert process.returncode == 0, out
+    assert list(place.iterdir()) == []
+
+
+def test_overlap_tells_cost_and_gain_of_each_mode(go: Run) -> None:
+    document = go("overlap").document
+    assert document is not None
+    loops = {metric["at"]["mode"] for metric in named(document, "loop")}
+    expected = {"none", "serial", "writer"} | ({"spare"} if len(os.sched_getaffinity(0)) > 1 else set())
+    assert loops == expected
+    assert {metric["at"]["mode"] for metric in named(document, "gain")} == expected - {"none", "serial"}
+    for metric in named(document, "hidden"):
+        mode = metric["at"]["mode"]
+        seconds = {m["at"]["mode"]: m["samples"] for m in named(document, "loop")}
+        for i, hidden in enumerate(metric["samples"]):
+            none, serial, this = (seconds[one][i] for one in ("none", "serial", mode))
+            assert hidden == pytest.approx(1 - (this - none) / (serial - none), rel=1e-6)
+    assert "needs" not in document["reason"] and document["path"]["left_out.buffer"] == "there is no GPU to buffer on"
+
+
+def test_a_snapshot_that_later_steps_overwrite_is_noticed(go: Run) -> None:
+    """The check must be able to fail: a state of another step differs in every word."""
+    document = go("overlap").document
+    assert document is not None
+    whats = [check["what"] for check in document["verification"]["checks"]]
+    assert all(what.startswith("state of step 6, ") for what in whats) and len(whats) >= 2
+
+
+def test_a_slow_child_does_not_pass_for_gpudirect_storage(build_dir: Path) -> None:
+    """The probe's child is the program itself; without a GPU it is no probe at all."""
+    done = subprocess.run(
+        [str(build_dir / "bin" / "snapshot_io"), "--gds-probe-child", "/nowhere", "0"], capture_output=True, text=True
+    )
+    assert done.returncode != 0

@@ -1,0 +1,201 @@
+"""hpcg for real: the host back end with one rank and with several, its tests of validity, faults, bad input."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenken.parsers import hpcg as xhpcg
+from tests.programs.conftest import ROOT, Outcome
+
+pytestmark = pytest.mark.build
+
+QUICK = ("--nx", "16", "--target-seconds", "0.05", "--repetitions", "3", "--warmup-seconds", "0")
+METRICS = {"dot", "set", "raw", "rating", "spmv", "mg", "setup", "optimise", "iterations", "of_dot"}
+
+
+@pytest.fixture
+def ranks(run_ranks: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """ranks(4, "--nx", "16") on 4 ranks."""
+    return lambda count, *arguments: run_ranks("hpcg", count, *arguments)
+
+
+def values(document: dict[str, Any]) -> dict[str, float]:
+    return {metric["name"]: metric["value"] for metric in document["metrics"]}
+
+
+def test_one_rank_passes_all_tests_of_validity(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+    outcome = run("hpcg", *QUICK, "--shuffled", "on", "--hpcg-file", str(report))
+    assert outcome.code == 0, outcome.stdout
+    document = outcome.document
+    assert document is not None and set(values(document)) == METRICS
+    checks = {check["what"]: check for check in document["verification"]["checks"]}
+    assert len(checks) == 9 and all(check["passed"] for check in checks.values())
+    assert checks["spectral test without multigrid, iterations"]["tolerance"] == 12
+    assert checks["spectral test with multigrid, iterations"]["tolerance"] == 2
+    path = document["path"]
+    assert path["colours"] == "8, 8, 8, 1" or path["colours"].startswith("8, 8, 8")
+    assert path["colour_clashes"] == "0" and path["iterations_of_set"] >= 50
+    assert path["shuffled.iterations"] <= 1.05 * path["iterations_of_set"]
+    assert path["official_time"].startswith("no: an official run takes 1800 s")
+    assert path["official_memory"].startswith("no: ")
+    # the rating is what is left of raw performance
+    assert values(document)["rating"] < values(document)["raw"]
+    # HPCG's own form, read by the parser of its binaries' reports
+    read = xhpcg.parse(report.read_text())
+    assert read.valid and read.ranks == 1 and read.local == (16, 16, 16)
+    assert read.number("GFLOP/s Summary::Raw Total") == pytest.approx(values(document)["raw"], rel=1e-4)
+    assert read.number(xhpcg.VALID) == pytest.approx(values(document)["rating"], rel=1e-4)
+    assert read.number("Linear System Information::Number of Nonzero Terms") == 46**3
+
+
+def test_columns_that_run_and_columns_listed_solve_the_same(run: Callable[..., Outcome]) -> None:
+    """Runs are found where the numbering has a pattern, in the shuffled copy hardly any."""
+    documents = {}
+    for columns in ("runs", "listed"):
+        outcome = run("hpcg", *QUICK, "--columns", columns, "--shuffled", "on")
+        assert outcome.code == 0 and outcome.document is not None, outcome.stdout
+        documents[columns] = outcome.document
+        assert outcome.document["path"]["columns"] == columns
+    runs, listed = documents["runs"]["path"], documents["listed"]["path"]
+    assert float(runs["slots_listing_columns"]) < 0.05 and float(runs["shuffled.slots_listing_columns"]) > 0.9
+    assert "slots_listing_columns" not in listed
+    assert runs["bytes_of_iteration.vectors"] == listed["bytes_of_iteration.vectors"]
+    for phase in ("product", "cycle"):
+        assert runs[f"bytes_of_iteration.{phase}"] < 0.8 * listed[f"bytes_of_iteration.{phase}"]
+    assert runs["reference_residual"] == listed["reference_residual"]
+    assert values(documents["runs"])["iterations"] == values(documents["listed"])["iterations"]
+
+
+@pytest.mark.parametrize("columns", ["runs", "listed"])
+def test_the_number_of_threads_changes_no_bit(run: Callable[..., Outcome], columns: str) -> None:
+    errors = set()
+    for threads in ("1", "2", "3"):
+        environment = {**os.environ, "OMP_NUM_THREADS": threads}
+        outcome = run("hpcg", *QUICK, "--nx", "32", "--columns", columns, env=environment)
+        assert outcome.code == 0 and outcome.document is not None, outcome.stdout
+        checks = outcome.document["verification"]["checks"]
+        errors.add((outcome.document["path"]["worst_error"], *(check["error"] for check in checks)))
+    assert len(errors) == 1
+
+
+def test_metrics_are_those_of_metrics_yaml(run: Callable[..., Outcome]) -> None:
+    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
+    declared = yaml.load((ROOT / "src" / "programs" / "hpcg" / "metrics.yaml").read_text())["metrics"]
+    document = run("hpcg", *QUICK).document
+    assert document is not None
+    for metric in document["metrics"]:
+        for key in ("unit", "direction", "statistic"):
+            assert metric[key] == declared[metric["name"]][key], metric["name"]
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        (("--break", "value"), "verification: symmetry of the matrix, departure"),
+        (("--break", "colour"), "verification: symmetry of the multigrid cycle, departure"),
+        (("--break", "nan"), "verification: scaled residuals of all sets, variance: error nan"),
+        (("--inject-fault", "element"), "verification: residual b - A x against the one of the iterations"),
+        (("--inject-fault", "sample"), "metric dot.host"),
+    ],
+)
+def test_what_is_broken_on_purpose_fails(run: Callable[..., Outcome], how: tuple[str, ...], says: str) -> None:
+    outcome = run("hpcg", *QUICK, *how)
+    assert outcome.code == 1 and outcome.document is not None
+    assert outcome.document["status"] == "failed"
+    assert outcome.document["reason"].startswith(says), outcome.document["reason"]
+
+
+def test_an_invalid_run_is_invalid_in_the_report_too(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+    assert run("hpcg", *QUICK, "--break", "value", "--hpcg-file", str(report)).code == 1
+    read = xhpcg.parse(report.read_text())
+    assert not read.valid and read.text("Final Summary::HPCG result is") == "INVALID."
+    assert read.text(f"{xhpcg.SYMMETRY}::Result") == "FAILED"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--nx", "20"), "--nx '20': allowed is a multiple of 8 from 16 on"),
+        (("--nx", "24", "--ny", "12"), "--ny '12': allowed is a multiple of 8 from 16 on"),
+        (("--nx", "8"), "--nx '8': allowed is 16 to 1024"),
+        (("--nx", "16", "--nz", "256"), "--nx '16': allowed is sides of which none is below an eighth of another"),
+        (("--nx", "16", "--npx", "2", "--npy", "1", "--npz", "1"), "--npx '2': allowed is three numbers whose product"),
+        (("--nx", "1024"), "--nx '1024': allowed is a grid that fits: asked "),
+        (("--backend", "cuda"), "--backend 'cuda': allowed is host"),
+        (("--columns", "some"), "--columns 'some': allowed is runs, listed"),
+    ],
+)
+def test_a_wrong_argument_is_named(run: Callable[..., Outcome], arguments: tuple[str, ...], message: str) -> None:
+    outcome = run("hpcg", *arguments)
+    assert (outcome.code, outcome.document) == (2, None)
+    assert outcome.stderr.startswith(f"hpcg: {message}"), outcome.stderr
+    assert len(outcome.stderr.splitlines()) == 1
+
+
+def test_beyond_memory_names_asked_and_free(run: Callable[..., Outcome]) -> None:
+    assert re.search(
+        r"asked [\d.]+ GiB for 1024 x 1024 x 1024, free [\d.]+ [GM]iB on the host", run("hpcg", "--nx", "1024").stderr
+    )
+
+
+def test_four_ranks_solve_the_same_problem(ranks: Callable[..., Outcome], tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+    outcome = ranks(4, *QUICK, "--ranks", "4", "--shuffled", "on", "--hpcg-file", str(report))
+    assert outcome.code == 0, outcome.stdout + outcome.stderr
+    document = outcome.document
+    assert document is not None and document["placement"]["ranks"] == 4
+    assert {metric["id"] for metric in document["metrics"]} == {f"{name}.ranks4" for name in METRICS}
+    assert all(check["passed"] for check in document["verification"]["checks"])
+    assert sorted(document["path"]["rank_grid"].split(" x ")) == ["1", "2", "2"]
+    assert document["path"]["exchange"] == "mpi, host memory"
+    read = xhpcg.parse(report.read_text())
+    assert read.valid and read.ranks == 4
+    assert read.number("Linear System Information::Number of Equations") == 4 * 16**3
+    assert "DDOT Timing Variations::Max DDOT MPI_Allreduce time" in read.lines
+    assert outcome.stdout.count("hpcg: ok") == 1, "one rank speaks"
+
+
+def test_wrong_halo_values_fail_the_symmetry_test(ranks: Callable[..., Outcome]) -> None:
+    outcome = ranks(2, *QUICK, "--break", "halo")
+    assert outcome.code == 1 and outcome.document is not None
+    assert outcome.document["reason"].startswith("verification: symmetry of the matrix, departure")
+
+
+@pytest.mark.parametrize(
+    ("count", "arguments", "says"),
+    [
+        (2, ("--ranks", "4"), "asked for 4 ranks, there are 2"),
+        (3, ("--npx", "2", "--npy", "1", "--npz", "1"), "--npx '2': allowed is three numbers whose product"),
+        (
+            9,
+            ("--npx", "9", "--npy", "1", "--npz", "1"),
+            "allowed is a grid of ranks of which no side is below an eighth",
+        ),
+    ],
+)
+def test_wrong_ranks_are_refused(ranks: Callable[..., Outcome], count: int, arguments: tuple[str, ...], says: str):
+    outcome = ranks(count, *QUICK, *arguments)
+    assert outcome.code in (1, 2) and says in outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_the_others_end_when_a_rank_dies(ranks: Callable[..., Outcome], how: str) -> None:
+    begun = time.monotonic()
+    outcome = ranks(3, *QUICK, "--inject-fault", f"rank-{how}", "--patience-seconds", "5")
+    assert time.monotonic() - begun < 60
+    assert outcome.code not in (0, 3)
+    said = outcome.stdout + outcome.stderr
+    if how == "kill":
+        assert "signal 9" in said or "Killed" in said
+    else:
+        assert "nothing has moved for 5 s in: set " in said
+        assert outcome.document is not None and "another rank has died or hangs" in outcome.document["reason"]

@@ -1,0 +1,115 @@
+"""mpi_p2p for real: ranks on this machine, buffers on the host, by the MPI that the suite brings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from tests.programs.conftest import ROOT, Outcome
+
+pytestmark = pytest.mark.build
+
+QUICK = ("--repetitions", "5", "--warmup-seconds", "0", "--max-bytes", "4Ki", "--factor", "16")
+TESTS = ["latency", "bandwidth", "bidirectional", "message_rate", "allreduce", "alltoall", "bcast"]
+
+
+@pytest.fixture
+def run(run_ranks: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """run(4, "--tests", "latency") on 4 ranks."""
+    return partial(run_ranks, "mpi_p2p")
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_all_exchanges_between_real_ranks(run: Callable[..., Outcome], ranks: int) -> None:
+    outcome = run(ranks, *QUICK, "--ranks", str(ranks))
+    assert outcome.code == 0, outcome.stdout + outcome.stderr
+    document = outcome.document
+    assert document is not None and document["status"] == "ok"
+    assert document["placement"]["ranks"] == ranks == len(document["placement"]["nodes"])
+    assert {metric["name"] for metric in document["metrics"]} == set(TESTS)
+    assert all(metric["subject"] == {"ranks": ranks} and metric["count"] == 5 for metric in document["metrics"])
+    assert {m["at"]["bytes"] for m in document["metrics"] if m["name"] == "latency"} == {1, 16, 256, 4096}
+    assert all(check["passed"] for check in document["verification"]["checks"])
+    assert len(document["verification"]["checks"]) == len(document["metrics"])
+    assert document["build"]["mpi"] and document["path"]["rank1"].startswith(document["host"]["name"])
+    assert outcome.stdout.count("mpi_p2p: ok") == 1, "one rank speaks"
+
+
+def test_metrics_are_those_of_metrics_yaml(run: Callable[..., Outcome]) -> None:
+    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
+    declared = yaml.load((ROOT / "src" / "programs" / "mpi_p2p" / "metrics.yaml").read_text())["metrics"]
+    document = run(2, *QUICK).document
+    assert document is not None
+    for metric in document["metrics"]:
+        for key in ("unit", "direction", "statistic"):
+            assert metric[key] == declared[metric["name"]][key]
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_one_flipped_bit_in_one_rank_is_seen(run: Callable[..., Outcome], test: str) -> None:
+    outcome = run(3, *QUICK, "--tests", test, "--inject-fault", "element")
+    assert outcome.code == 1 and outcome.document is not None
+    assert outcome.document["status"] == "failed"
+    assert outcome.document["reason"].startswith(f"verification: host buffers, {test}, ")
+
+
+def test_a_launcher_that_starts_fewer_ranks_fails(run: Callable[..., Outcome]) -> None:
+    outcome = run(2, *QUICK, "--ranks", "4")
+    assert outcome.code == 1 and outcome.document is not None
+    assert outcome.document["reason"] == "asked for 4 ranks, MPI_Comm_size is 2"
+    single = run(1, *QUICK, "--ranks", "4")
+    assert single.document is not None and "do not fit together" in single.document["reason"]
+    nodes = run(2, *QUICK, "--nodes", "2")
+    assert nodes.document is not None and nodes.document["reason"] == "asked for 2 nodes, the ranks run on 1"
+
+
+def test_one_rank_is_waived(run: Callable[..., Outcome]) -> None:
+    outcome = run(1, *QUICK)
+    assert outcome.code == 3 and outcome.document is not None
+    assert outcome.document["reason"].startswith("needs more ranks: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--window", "0"), "--window '0': allowed is 1 to 4096"),
+        (("--tests", "ping"), "--tests 'ping': allowed is all, or different ones of latency,"),
+        (("--tests", "latency,latency"), "--tests 'latency,latency': allowed is all"),
+        (("--buffers", "device"), "--buffers 'device': allowed is host in this build, which has no CUDA"),
+        (("--buffers", "paper"), "--buffers 'paper': allowed is a list of host, device, managed"),
+        (("--partner", "2"), "--partner '2': allowed is -1, or 1 to 1 with these ranks"),
+        (("--window-bytes", "60G", "--max-bytes", "1Gi"), "--window-bytes '60G': allowed is what fits"),
+    ],
+)
+def test_wrong_arguments_are_one_line_and_exit_2(
+    run: Callable[..., Outcome], arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = run(2, *arguments)
+    assert outcome.code == 2 and outcome.document is None
+    assert f"mpi_p2p: {message}" in outcome.stderr
+    assert outcome.stdout.count("mpi_p2p: ") == 0
+
+
+@pytest.mark.parametrize("how", ["exception", "kill", "stop"])
+def test_the_others_end_when_a_rank_dies(run: Callable[..., Outcome], how: str) -> None:
+    begun = time.monotonic()
+    outcome = run(3, *QUICK, "--inject-fault", f"rank-{how}", "--patience-seconds", "2")
+    assert time.monotonic() - begun < 30
+    assert outcome.code not in (0, 3)
+    said = outcome.stdout + outcome.stderr
+    if how == "exception":
+        assert "mpi_p2p: rank 2 on " in said and "ended by --inject-fault rank-exception" in said
+    elif how == "kill":
+        assert "signal 9" in said or "Killed" in said
+    else:
+        assert "nothing has moved for 2 s in: bandwidth" in said
+        assert outcome.document is not None and "another rank has died or hangs" in outcome.document["reason"]
+
+
+def test_every_rank_is_told_by_its_place(run: Callable[..., Outcome]) -> None:
+    outcome = run(2, *QUICK, "--tests", "latency", UCX_NET_DEVICES="all")
+    assert outcome.document is not None
+    assert not [key for key in outcome.document["path"] if key.startswith("far.")]

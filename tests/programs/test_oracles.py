@@ -1,0 +1,565 @@
+"""What programs count, against the raw times of their clock and numbers written by hand (tests/support/oracles.py)."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from tests.programs.test_file_io import hdf5_library
+from tests.programs.test_hpl import blas as blas  # a fixture
+from tests.support.oracles import (
+    Clock,
+    close,
+    compiled,
+    figure,
+    figures,
+    ramp,
+    rises,
+    seconds,
+    spans,
+    statistics_follow,
+)
+
+pytestmark = pytest.mark.build
+
+Timed = tuple[dict[str, Any], Clock]
+FEW = ("--repetitions", "4", "--warmup-seconds", "0")
+
+
+@pytest.fixture(scope="session")
+def clock_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("clock"), "clock_log.c")
+
+
+class Clocked:
+    """Runs programs whose clock writes down what it tells; `stdout` is what the last of them printed."""
+
+    def __init__(self, programs: Path, library: Path, folder: Path) -> None:
+        self.programs, self.library, self.folder = programs, library, folder
+        self.stdout = ""
+
+    def __call__(self, program: str, *arguments: str, **more: str) -> Timed:
+        """The document of a run beside the times that its clock told."""
+        for file in self.folder.glob("clock.*"):
+            file.unlink()
+        result = self.folder / "result.json"
+        env = {**os.environ, "LD_PRELOAD": str(self.library), "TENKEN_TEST_CLOCK": str(self.folder / "clock"), **more}
+        command = [str(self.programs / program), "--json", str(result), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        self.stdout = done.stdout
+        document = json.loads(result.read_text())
+        statistics_follow(document)
+        return document, Clock.read(self.folder / "clock")
+
+
+@pytest.fixture
+def clocked(build_dir: Path, clock_log: Path, tmp_path: Path) -> Clocked:
+    return Clocked(build_dir / "bin", clock_log, tmp_path)
+
+
+def last_level_cache(document: dict[str, Any]) -> int:
+    return int(document["host"]["last_level_cache_bytes"] or 0)
+
+
+def test_stream(clocked: Clocked) -> None:
+    document, clock = clocked("stream", *FEW)
+    elements = document["parameters"]["array_bytes"] / 8
+    bytes_of_element = {"copy": 16, "scale": 16, "add": 24, "triad": 24, "dot": 16}
+    ends = []
+    for name, count in bytes_of_element.items():
+        ends.append(clock.places(spans(figure(document, name), count * elements)))
+    # a cycle runs them in this order: what is copy's time is not dot's
+    for cycle in zip(*ends, strict=True):
+        assert list(cycle) == sorted(cycle)
+
+
+def test_daxpy(clocked: Clocked) -> None:
+    document, clock = clocked("daxpy", *FEW, "--elements", "1000000")
+    clock.places(spans(figure(document, "daxpy"), 24_000_000))
+
+
+def test_memcopy(clocked: Clocked) -> None:
+    from_help, _ = clocked("daxpy", *FEW, "--elements", "1000")
+    array = max(4 * last_level_cache(from_help), 1 << 24)
+    document, clock = clocked("memcopy", *FEW, "--trials", "2", "--bytes", str(array))
+    for name in ("host_pageable", "host_pageable_unoptimised"):
+        after = 0
+        for trial in (1, 2):
+            after = rises(clock.places(spans(figure(document, name, trial=trial), 2 * array), after))
+
+
+def test_transfer(clocked: Clocked) -> None:
+    document, clock = clocked("transfer", *FEW, "--sweep-max-bytes", "4Mi")
+    sizes = {m["at"]["bytes"]: m for m in figures(document, "host_sweep")}
+    assert set(sizes) == {1024 * 4**i for i in range(7)}
+    after = 0
+    for size in sorted(sizes):
+        # small copies are made as often as makes a MiB; each byte counts once
+        after = rises(clock.places(spans(sizes[size], max(size, 1 << 20)), after))
+
+
+def test_access_patterns(clocked: Clocked) -> None:
+    document, clock = clocked("access_patterns", *FEW, "--bytes", "8000000")
+    clock.places(spans(figure(document, "host_by_cpu"), 2 * 8_000_000))
+
+
+def test_migration(clocked: Clocked) -> None:
+    document, clock = clocked("migration", *FEW, "--bytes", "8000000")
+    after = 0
+    for phase in ("cpu_first", "cpu", "cpu_last"):
+        after = rises(clock.places(spans(figure(document, phase), 2 * 8_000_000), after))
+
+
+SAM = ("--backend", "cuda", "--placement", "sam", "--bytes", "80k", "--warmup-seconds", "0")
+
+
+def test_access_patterns_of_a_double(clocked: Clocked) -> None:
+    """The double copies at 3200 GB/s within the device, and at 400, 450, ... 3000 GB/s where a page is the host's."""
+    document, clock = clocked("access_patterns_double", *SAM, "--repetitions", "200")
+    within = figure(document, "device_copy")
+    assert within["samples"] == pytest.approx([3200.0] * 100)
+    # 2 transfers a clock of 2619 MHz on 6144 bits
+    close(document["limits"][within["id"]]["value"], 2 * 2619e6 * 6144 / 8 / 1e9)
+    for number in (5, 6, 7, 8):
+        by_gpu = [m for m in document["metrics"] if m.get("at", {}).get("pattern") == number and m["count"] == 200]
+        (rates,) = [m for m in by_gpu if m["clock"] == "device"]
+        begin, before, plateau = ramp(rates["samples"])
+        close(figure(document, "ramp", pattern=number)["value"], begin)
+        close(figure(document, "before", pattern=number)["value"], before)
+        close(figure(document, "plateau", pattern=number)["value"], plateau)
+    (relative,) = figures(document, "relative")
+    close(relative["value"], figure(document, "plateau", pattern=8)["value"] / median(within["samples"]))
+    by_cpu = [m for m in document["metrics"] if m["clock"] == "host" and m["unit"] == "GB/s" and m["count"] == 200]
+    assert by_cpu
+    for metric in by_cpu:
+        clock.places(spans(metric, 2 * 80_000))
+
+
+def test_a_slower_plateau_is_relative_to_the_device(clocked: Clocked) -> None:
+    """Of pages that lie with the host the plateau is 3000 of the 3200 GB/s within the device."""
+    document, _ = clocked("access_patterns_double", *SAM, "--repetitions", "200")
+    begin, before, plateau = 50, median(400 + 50 * i for i in range(49)), 3000
+    ramps = {m["at"]["pattern"]: m for m in figures(document, "ramp")}
+    slow = [number for number, metric in ramps.items() if metric["value"] == begin]
+    assert slow, "no pattern touches the host's pages first"
+    for number in slow:
+        close(figure(document, "before", pattern=number)["value"], before)
+        close(figure(document, "plateau", pattern=number)["value"], plateau)
+
+
+def test_migration_of_a_double(clocked: Clocked) -> None:
+    document, clock = clocked("migration_double", *SAM, "--repetitions", "100", "--trials", "2")
+    for phase, name in (("first", "gpu_first"), ("cpu", "cpu"), ("last", "gpu_last")):
+        ramps = [ramp(m["samples"]) for m in figures(document, name)]
+        assert figure(document, "ramp", phase=phase)["samples"] == [begin for begin, _, _ in ramps]
+        assert figure(document, "plateau", phase=phase)["samples"] == pytest.approx([p for _, _, p in ramps])
+    last = [ramp(m["samples"]) for m in figures(document, "gpu_last")]
+    assert figure(document, "new_ramp")["samples"] == [1.0 if begin > 1 else 0.0 for begin, _, _ in last] == [0.0, 0.0]
+    after = 0
+    for metric in figures(document, "cpu"):
+        after = rises(clock.places(spans(metric, 2 * 80_000), after))
+
+
+def test_transpose(clocked: Clocked) -> None:
+    document, clock = clocked("transpose", *FEW, "--sizes", "500,64x1000")
+    after = 0
+    for n, elements in ((500, 250_000), ("64x1000", 64_000)):
+        for kernel in ("naive", "tile"):
+            # floats of 4 bytes, read once and written once
+            metric = figure(document, "host_bandwidth", n=n, kernel=kernel)
+            after = rises(clock.places(spans(metric, 8 * elements), after))
+
+
+#: Cells of size XS that change: (32 - 2) x (32 - 2) x (64 - 2).
+HIMENO_CELLS = 55_800
+
+
+def test_himeno(clocked: Clocked) -> None:
+    document, clock = clocked("himeno", *FEW, "--size", "XS")
+    iterations = clock.places(spans(figure(document, "iteration"), 34 * HIMENO_CELLS))
+    assert len(iterations) == 4
+    (total,) = spans(figure(document, "total"), 34 * HIMENO_CELLS * 4)
+    times = clock.told[0]
+    # from the first iteration's beginning to the reading behind the last one's end
+    assert times[iterations[-1][2] + 1] - times[iterations[0][1]] == pytest.approx(total, abs=1)
+
+
+def test_himeno_in_strides(clocked: Clocked) -> None:
+    """At most 3000 samples are kept: of 3001 iterations each is of two."""
+    document, clock = clocked("himeno", "--repetitions", "3001", "--size", "XS", OMP_NUM_THREADS="1")
+    metric = figure(document, "iteration")
+    assert metric["count"] == 1500
+    clock.places(spans(metric, 2 * 34 * HIMENO_CELLS))
+
+
+def poisson27_entries(side: int) -> int:
+    """Entries of the 27-point stencil on a cube: in each direction 3 for inner points, 2 at both ends."""
+    return (3 * side - 2) ** 3
+
+
+def test_spmv(clocked: Clocked) -> None:
+    sides = (10, 20, 30)
+    matrices = ",".join(f"poisson27:{side}" for side in sides)
+    document, clock = clocked("spmv", *FEW, "--matrices", matrices, "--variant-warmup-seconds", "0")
+    cache = last_level_cache(document)
+    clock.places(spans(figure(document, "dot"), 2 * max(2 * cache, 64 << 20)))
+    after = 0
+    best: dict[int, float] = {}
+    for side in sides:
+        nnz, rows = poisson27_entries(side), side**3
+        of_side = [m for m in figures(document, "spmv") if m["at"]["nnz"] == nnz]
+        assert of_side
+        for metric in of_side:
+            after = rises(clock.places(spans(metric, 2 * nnz), after))
+            matrix, variant = metric["at"]["matrix"], metric["at"]["variant"]
+            told = document["path"][f"{variant}.{matrix}.host"]
+            traffic = float(re.search(r"minimum traffic \((\S+) GB\)", told)[1])  # type: ignore[index]
+            if "csr" in variant:
+                # values of 8 and columns of 4 bytes, offsets of 4, x read and y written
+                close(traffic, (12 * nnz + 4 * (rows + 1) + 8 * rows + 8 * rows) / 1e9, 1e-3)
+            else:
+                # sliced ELL of 8 rows: padded places of 12 bytes, an offset of 8 for each slice
+                places = float(told.split("places an entry ")[1].split(";")[0]) * nnz
+                close(traffic, (12 * places + 8 * (rows / 8 + 1) + 16 * rows) / 1e9, 1e-3)
+            clock.anywhere(spans(figure(document, "prepare", matrix=matrix, variant=variant), 1))
+            close(float(told.split()[0]), metric["median"] * traffic * 1e9 / (2 * nnz), 2e-3)
+        (leading,) = [m for m in figures(document, "best") if m["at"]["nnz"] == nnz]
+        close(leading["median"], max(m["median"] for m in of_side))
+        best[nnz] = leading["median"]
+    close(figure(document, "worst")["value"], min(best.values()))
+    close(figure(document, "geomean")["value"], math.prod(best.values()) ** (1 / 3))
+    for decade in figures(document, "geomean_by_size"):
+        within = [rate for nnz, rate in best.items() if len(str(nnz)) - 1 == decade["at"]["nnz_decade"]]
+        close(decade["value"], math.prod(within) ** (1 / len(within)))
+
+
+def test_spmv_limit(clocked: Clocked) -> None:
+    """The limit is the operations of the least traffic at the best rate of a dot product."""
+    least, _ = clocked("daxpy", *FEW, "--elements", "1000")
+    # banded: as many entries as 5 caches hold, so that memory and not the cache is the limit
+    rows = 5 * last_level_cache(least) // (12 * 129 + 20) + 1000
+    if last_level_cache(least) == 0:
+        pytest.skip("this machine does not tell its caches")
+    document, _ = clocked(
+        "spmv", *FEW, "--matrices", f"banded:{rows}:64", "--variants", "csr", "--variant-warmup-seconds", "0"
+    )
+    metric = figure(document, "spmv")
+    nnz = metric["at"]["nnz"]
+    traffic = 12 * nnz + 4 * (rows + 1) + 16 * rows
+    limit = document["limits"][metric["id"]]
+    # the dot product was run before and after; its document has the first time
+    assert limit["value"] >= figure(document, "dot")["best"] * 2 * nnz / traffic * (1 - 1e-9)
+    share = float(
+        re.search(r"([\d.]+) of the dot bandwidth", document["path"][f"csr.{metric['at']['matrix']}.host"])[1]
+    )  # type: ignore[index]
+    close(metric["median"] / limit["value"], share, 2e-3)
+
+
+HPCG = ("--nx", "16", "--target-seconds", "0.05", "--warmup-seconds", "0", "--repetitions", "4")
+
+
+def hpcg_operations(sides: list[int], iterations: float, sets: float) -> dict[str, float]:
+    """As HPCG 3.1 counts (src/ReportResults.cpp): by hand, for cubes of these sides, the finest first."""
+    rows = sides[0] ** 3
+    entries = [poisson27_entries(side) for side in sides]
+    return {
+        "dot": (3 * iterations + sets) * 2 * rows,
+        "vectors": (3 * iterations + sets) * 2 * rows,
+        "product": (iterations + sets) * 2 * entries[0],
+        # pre- and post-smoothing of 4 operations an entry each, a residual of 2; at the coarsest one sweep
+        "cycle": iterations * (10 * (entries[0] + entries[1] + entries[2]) + 4 * entries[3]),
+    }
+
+
+def test_hpcg(clocked: Clocked, tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+    document, clock = clocked("hpcg", *HPCG, "--hpcg-file", str(report))
+    path = document["path"]
+    sets, iterations = path["sets"], path["iterations_of_set"]
+    sides = [16, 8, 4, 2]
+    one = hpcg_operations(sides, iterations, 1)
+    every = hpcg_operations(sides, iterations * sets, sets)
+    clock.places(spans(figure(document, "dot"), 2 * max(2 * last_level_cache(document), 64 << 20)))
+    timed = seconds(figure(document, "set"), sum(one.values()))
+    clock.places([1e9 * span for span in timed], next_to=False)
+    total = sum(timed)
+    close(figure(document, "raw")["value"], sum(every.values()) / total / 1e9)
+    close(figure(document, "spmv")["value"], every["product"] / path["phase_seconds.product"] / 1e9)
+    close(figure(document, "mg")["value"], every["cycle"] / path["phase_seconds.cycle"] / 1e9)
+    overhead = (figure(document, "optimise")["value"] + figure(document, "setup")["value"]) / 1e3 / 10
+    rating = sum(every.values()) * 50 / iterations / (total + sets * overhead) / 1e9
+    close(figure(document, "rating")["value"], rating)
+    for name in ("optimise", "setup"):
+        clock.places(spans(figure(document, name), 1), next_to=False)
+    for phase in ("product", "cycle", "vectors"):
+        moved = path[f"bytes_of_iteration.{phase}"] * iterations * sets
+        close(path[f"gbs.{phase}"], moved / path[f"phase_seconds.{phase}"] / 1e9)
+    # HPCG reads 4.70 bytes an operation at best, by its own model
+    close(
+        figure(document, "of_dot")["value"],
+        sum(every.values()) / total / 1e9 / (figure(document, "dot")["median"] / 4.70),
+    )
+    close(path["operations_of_iteration"], sum(one.values()) / iterations)
+    # the report in HPCG's own form, six digits of everything
+    lines = dict(line.split("=", 1) for line in report.read_text().splitlines() if "=" in line)
+    for key, expected in {
+        "Floating Point Operations Summary::Raw DDOT": every["dot"],
+        "Floating Point Operations Summary::Raw WAXPBY": every["vectors"],
+        "Floating Point Operations Summary::Raw SpMV": every["product"],
+        "Floating Point Operations Summary::Raw MG": every["cycle"],
+        "Floating Point Operations Summary::Total": sum(every.values()),
+        "GFLOP/s Summary::Raw DDOT": every["dot"] / path["phase_seconds.dot"] / 1e9,
+        "GFLOP/s Summary::Raw Total": sum(every.values()) / total / 1e9,
+        "GFLOP/s Summary::Total with convergence and optimization phase overhead": rating,
+        "Benchmark Time Summary::Total": total,
+    }.items():
+        close(float(lines[key]), expected, 1e-5)
+
+
+def hpl_operations(n: int) -> float:
+    """(2/3) N^3 + (3/2) N^2, by the rules of the benchmark."""
+    return 2 * n**3 / 3 + 3 * n**2 / 2
+
+
+@pytest.mark.parametrize("algorithm", ["lapack", "blocks"])
+def test_hpl(clocked: Clocked, blas: str, algorithm: str) -> None:
+    n, nb = 600, 64
+    options = ("--algorithm", algorithm, "--n", str(n), "--nb", str(nb), "--backend", "host")
+    document, clock = clocked("hpl", *FEW, *options, TENKEN_BLAS=blas, OMP_NUM_THREADS="2")
+    rate = figure(document, "hpl")
+    places = clock.places(spans(rate, hpl_operations(n)), next_to=False)
+    assert len(places) == 4
+    # the first update: A without the first block of columns and rows, b beside it
+    clock.places(spans(figure(document, "dgemm"), 2 * (n - nb) * (n + 1 - nb) * nb))
+    printed = [float(line.split()[6]) for line in clocked.stdout.splitlines() if re.match(r"W[CR]\d", line)]
+    assert printed == pytest.approx([1e3 * sample for sample in rate["samples"]], rel=1e-4)
+
+
+def test_hpl_phases(clocked: Clocked, blas: str) -> None:
+    """The parts of the whole are the sums of what each step printed, to a thousandth of a ms a step."""
+    options = ("--algorithm", "blocks", "--n", "400", "--nb", "32", "--backend", "host", "--steps")
+    document, _ = clocked("hpl", "--repetitions", "1", "--warmup-seconds", "0", *options, TENKEN_BLAS=blas)
+    lines = clocked.stdout.splitlines()
+    names = next(line for line in lines if "ahead_ms" in line).split()
+    steps = [line.split() for line in lines if re.match(r"\s*\d+\s+\d+(\s+[\d.]+){8}$", line)]
+    assert sum(int(step[names.index("width")]) for step in steps) == 400
+    for part, column in {"ahead": "ahead_ms", "swap": "swap_ms", "solve": "solve_ms", "update": "update_ms"}.items():
+        told = sum(float(step[names.index(column)]) for step in steps)
+        assert 1e3 * figure(document, "phase", part=part)["value"] == pytest.approx(told, abs=0.001 * len(steps))
+
+
+def test_hpl_residual(clocked: Clocked, blas: str) -> None:
+    document, _ = clocked("hpl", *FEW, "--n", "300", "--nb", "32", "--backend", "host", TENKEN_BLAS=blas)
+    for check in document["verification"]["checks"]:
+        r, a, x, b = (float(text) for text in re.findall(r"\|\|[^|]*\|\| ([-+.\de]+)", check["detail"]))
+        close(check["error"], r / (2.0**-53 * (a * x + b) * 300), 1e-5)
+        assert check["tolerance"] == 16
+
+
+def test_gemm(clocked: Clocked) -> None:
+    cases = {"int8:32x48x64x5": 2 * 32 * 48 * 64 * 5, "fp64:64x64x128": 2 * 64 * 64 * 128}
+    document, clock = clocked(
+        "gemm", "--backend", "host", "--sustained-seconds", "0.05", "--cases", ",".join(cases), "--warmup-seconds", "0"
+    )
+    for case, operations in cases.items():
+        rate = figure(document, "gemm", precision=case.split(":")[0])
+        clock.places(spans(rate, operations))
+
+
+def test_hpl_mxp(clocked: Clocked) -> None:
+    n, nb = 512, 64
+    document, clock = clocked("hpl_mxp", *FEW, "--backend", "host", "--n", str(n), "--nb", str(nb), OMP_NUM_THREADS="2")
+    clock.places(spans(figure(document, "hpl_mxp"), hpl_operations(n)), next_to=False)
+    product = figure(document, "product")
+    clock.places(spans(product, 2 * (n - nb) * (n - nb) * nb))
+    close(document["limits"][figure(document, "hpl_mxp")["id"]]["value"], product["median"])
+    parts = {m["at"]["part"]: m["value"] for m in figures(document, "phase")}
+    # what is made, factorised and refined is the whole of the last solution
+    last = hpl_operations(n) / (figure(document, "hpl_mxp")["samples"][-1] * 1e12)
+    assert parts["convert"] + parts["refine"] < last
+    assert parts["refine_residuals"] + parts["refine_corrections"] <= parts["refine"] * (1 + 1e-9)
+    for part in ("convert", "refine"):
+        clock.places([1e9 * parts[part]], next_to=False)
+
+
+#: 38 x 28 x 39 of 40 x 30 x 41 cells change.
+STENCIL = ("--nx", "40", "--ny", "30", "--nz", "41", "--steps", "10", "--phase-blocks", "2", "--scaling", "strong")
+STENCIL_CELLS = 38 * 28 * 39
+
+
+def test_stencil(clocked: Clocked) -> None:
+    document, clock = clocked("stencil", *FEW, *STENCIL, "--bt", "1")
+    clock.places(spans(figure(document, "cells"), STENCIL_CELLS))
+    clock.places(spans(figure(document, "alone"), STENCIL_CELLS))
+    clock.places(spans(figure(document, "total"), 1), next_to=False)
+    rate = figure(document, "cells")
+    # 27 products and 26 sums
+    close(document["path"]["gflops.host"], 53 * rate["median"])
+    alone = figure(document, "alone")["median"]
+    assert figure(document, "efficiency")["samples"] == pytest.approx([100 * s / alone for s in rate["samples"]])
+
+
+def test_stencil_of_several_steps(clocked: Clocked) -> None:
+    document, clock = clocked("stencil", *FEW, *STENCIL, "--bt", "3", "--points", "7", "--parts", "2")
+    # two slabs are timed in turn, the slower one counts
+    clock.places(spans(figure(document, "cells"), 3 * STENCIL_CELLS), next_to=False)
+    # the first of two slabs by itself: 21 of the 41 planes, of which its two outermost are fixed
+    clock.places(spans(figure(document, "alone"), 3 * 38 * 28 * 19))
+    close(document["path"]["gflops.host"], 13 * figure(document, "cells")["median"])
+    phases = [figure(document, name) for name in ("compute", "pack", "halo_node", "halo_net", "sync")]
+    for phase in phases:
+        share = figure(document, "share", phase=phase["name"])
+        whole = [sum(p["samples"][i] for p in phases) for i in range(2)]
+        assert share["samples"] == pytest.approx([100 * s / w for s, w in zip(phase["samples"], whole, strict=True)])
+
+
+@pytest.fixture
+def files(clocked: Clocked, tmp_path: Path) -> Callable[..., Timed]:
+    """files("overlap", ...) works in a folder of its own."""
+    place = tmp_path / "place"
+    place.mkdir()
+    return lambda program, *arguments: clocked(
+        program, *FEW, "--path", str(place), *arguments, TENKEN_HDF5=hdf5_library(), OMP_WAIT_POLICY="passive"
+    )
+
+
+#: Four floats of position and mass, two and one of velocity, a number of 64 bits.
+SNAPSHOT_BYTES = 4 * 4 + 2 * 4 + 1 * 4 + 8
+ONE_SIZE = ("--min-particles", "20000", "--max-particles", "20000", "--seconds", "0", "--decide-seconds", "0")
+
+
+def test_snapshot_io(files: Callable[..., Timed]) -> None:
+    document, clock = files("snapshot_io", *ONE_SIZE, "--methods", "posix,hdf5_sec2", "--threads", "1")
+    for name in ("write", "read"):
+        for metric in figures(document, name):
+            around = spans(figure(document, f"{name}_around", **metric["at"]), 1)
+
+            def fits(number: int, times: Sequence[int], first: int, last: int, around: list[float] = around) -> bool:
+                """Opening ends where the transfer begins, closing begins where it ends."""
+                found = times[first] - times[first - 1] + times[last + 1] - times[last]
+                return abs(found - around[number]) < 1
+
+            clock.places(spans(metric, SNAPSHOT_BYTES * 20_000), fits=fits)
+    for metric in figures(document, "write_hyperslab_over_asis") + figures(document, "read_hyperslab_over_asis"):
+        name = metric["name"].split("_")[0]
+        one, other = (figure(document, name, method=metric["at"]["method"], layout=x) for x in ("hyperslab", "asis"))
+        expected = [a / b for a, b in zip(one["samples"], other["samples"], strict=True)]
+        assert metric["samples"] == pytest.approx(expected)
+
+
+def test_snapshot_io_synced(files: Callable[..., Timed]) -> None:
+    """Of a synced write two readings count together: the transfer, and bringing it to the device."""
+    document, clock = files(
+        "snapshot_io", *ONE_SIZE, "--methods", "posix", "--directions", "write", "--synced", "--threads", "1"
+    )
+    for metric in figures(document, "write"):
+        two = spans(metric, SNAPSHOT_BYTES * 20_000)
+        clock.places(two, next_to=False, fits=lambda _, times, first, last: last == first + 2)
+
+
+def test_storage_map(files: Callable[..., Timed], tmp_path: Path) -> None:
+    written = tmp_path / "map.txt"
+    size = ("--min-bytes", "256Ki", "--max-bytes", "256Ki", "--seconds", "0", "--decide-seconds", "0")
+    ways = (
+        "--candidates",
+        "posix_4ki_1,posix_256ki_1,posix_64ki_1",
+        "--threads",
+        "1",
+        "--situations",
+        "write,read_cached",
+    )
+    document, clock = files("storage_map", *size, *ways, "--map", str(written))
+    lines = [line.split() for line in written.read_text().splitlines() if not line.startswith("#")]
+    for situation in ("write", "read_cached"):
+        by_way = {m["at"]["way"]: m for m in figures(document, situation)}
+        assert len(by_way) == 3
+        for metric in by_way.values():
+            clock.places(spans(metric, 262_144))
+        best = figure(document, f"best_{situation}")
+        assert best["samples"] == by_way[best["at"]["way"]]["samples"]
+        (entry,) = [line for line in lines if line[0] == situation]
+        assert int(entry[1]) == 262_144
+        # the median of times, not of rates: the same but for an even number of samples; six digits are written
+        close(float(entry[3]), 262_144 / median(spans(best, 262_144)), 1e-5)
+
+
+def test_storage_map_of_an_earlier_run(files: Callable[..., Timed], tmp_path: Path) -> None:
+    earlier = tmp_path / "map.txt"
+    earlier.write_text("# tenken storage map 1\nread_cached 262144 posix_256ki_1 2.5\n")
+    size = ("--min-bytes", "256Ki", "--max-bytes", "256Ki", "--seconds", "0", "--decide-seconds", "0")
+    only = ("--candidates", "posix_256ki_1", "--threads", "1", "--situations", "read_cached")
+    document, clock = files("storage_map", *size, *only, "--use-map", str(earlier))
+    adaptive = figure(document, "adaptive")
+    clock.places(spans(adaptive, 262_144))
+    since = figure(document, "adaptive_over_map")
+    assert since["samples"] == pytest.approx([rate / 2.5 for rate in adaptive["samples"]])
+    # there is no other way
+    assert set(figure(document, "adaptive_over_best")["samples"]) == {1.0}
+
+
+def test_overlap(files: Callable[..., Timed]) -> None:
+    """Seven steps of which the third and the sixth are written: two snapshots."""
+    document, clock = files(
+        "overlap", "--bytes", "256Ki", "--step-ms", "1", "--steps", "7", "--every", "3", "--modes", "none,serial,writer"
+    )
+    loops = {m["at"]["mode"]: m["samples"] for m in figures(document, "loop")}
+    for mode in loops:
+        clock.places(spans(figure(document, "loop", mode=mode), 1), next_to=False)
+    for mode in ("serial", "writer"):
+        cost = [(a - b) / 2 * 1e3 for a, b in zip(loops[mode], loops["none"], strict=True)]
+        assert figure(document, "snapshot_cost", mode=mode)["samples"] == pytest.approx(cost)
+    rounds = list(zip(loops["none"], loops["serial"], loops["writer"], strict=True))
+    hidden = [1 - (writer - none) / (serial - none) for none, serial, writer in rounds]
+    assert figure(document, "hidden", mode="writer")["samples"] == pytest.approx(hidden)
+    gain = [serial / writer for _, serial, writer in rounds]
+    assert figure(document, "gain", mode="writer")["samples"] == pytest.approx(gain)
+
+
+def test_statistics_follow_from_the_samples(clocked: Clocked) -> None:
+    """All runs here are looked at so; this one has statistics of every kind and both directions."""
+    document, _ = clocked("hpcg", *HPCG)
+    assert {m["statistic"] for m in document["metrics"]} >= {"median", "total"}
+    document, _ = clocked("migration_double", *SAM, "--repetitions", "21", "--trials", "3")
+    assert {m["statistic"] for m in document["metrics"]} >= {"median", "mean"}
+    assert {m["direction"] for m in document["metrics"]} == {"higher", "lower"}
+
+
+def stream_amounts(document: dict[str, Any]) -> dict[str, float]:
+    size = document["parameters"]["array_bytes"]
+    return {"copy": 2 * size, "scale": 2 * size, "add": 3 * size, "triad": 3 * size, "dot": 2 * size}
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "amounts"),
+    [
+        ("stream", ["--repetitions", "15"], stream_amounts),
+        ("daxpy", ["--elements", "4000000"], {"daxpy": 24 * 4_000_000}),
+        ("himeno", ["--size", "S"], {"iteration": 34 * 62 * 62 * 126}),
+        ("transpose", ["--sizes", "2000", "--kernels", "naive"], {"host_bandwidth": 8 * 2000 * 2000}),
+        ("access_patterns", ["--bytes", "32000000"], {"host_by_cpu": 2 * 32_000_000}),
+    ],
+)
+def test_the_timed_part_is_the_work(
+    build_dir: Path, tmp_path: Path, program: str, arguments: list[str], amounts: Any
+) -> None:
+    """What the samples take together is most of a run, by the clock on the wall, and never more."""
+    result = tmp_path / "result.json"
+    command = [str(build_dir / "bin" / program), "--repetitions", "60", *arguments]
+    begin = time.monotonic()
+    subprocess.run([*command, "--warmup-seconds", "0", "--json", str(result)], check=True, capture_output=True)
+    taken = time.monotonic() - begin
+    document = json.loads(result.read_text())
+    by_name = amounts(document) if callable(amounts) else amounts
+    told = sum(sum(seconds(figure(document, name), amount)) for name, amount in by_name.items())
+    assert 0.2 * taken < told < taken, f"samples of {told} s in a run of {taken} s"

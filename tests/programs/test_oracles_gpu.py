@@ -1,0 +1,326 @@
+"""What programs count on GPUs, on a machine without one: the runtime's place is taken by a double that makes up times.
+
+It computes nothing, so a run may fail its verification; what it counts is told all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from tests.programs.test_cuda import built
+from tests.support.oracles import COLLECTIVE, Clock, close, compiled, figure, figures, ramp, spans, statistics_follow
+from toolchains import cuda_home
+
+pytestmark = [pytest.mark.build, pytest.mark.slow]
+
+Timed = tuple[dict[str, Any], Clock]
+FEW = ("--repetitions", "5", "--warmup-seconds", "0")
+ONE = ("--backend", "cuda", "--gpus", "0")
+PROGRAMS = (
+    "stream", "memcopy", "transfer", "access_patterns", "transpose", "himeno", "p2p", "nccl", "spmv", "stencil", "hpcg",
+)  # fmt: skip
+#: The memory of the double: 2 GHz, twice a clock, 5120 bits.
+MEMORY_GBS = 2 * 2.0 * 5120 / 8
+#: PCIe of generation 4 by 16 lanes: 16 GT/s of which 128 in 130 bits are data.
+PCIE_GBS = 16 * 128 / 130 * 16 / 8
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """Programs built by the toolkit whose wheels have no static runtime, so that a double can take its place."""
+    return built("12.4", *PROGRAMS) / "bin"
+
+
+@pytest.fixture(scope="session")
+def double(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    include = cuda_home.make("12.4", "cublas,cusolver,cufile") / "include"
+    return compiled(tmp_path_factory.mktemp("gpu"), "gpu_double.c", "clock_log.c", options=[f"-I{include}"])
+
+
+@pytest.fixture
+def on_gpus(programs: Path, double: Path, tmp_path: Path) -> Callable[..., Timed]:
+    """on_gpus("p2p", ...) runs a program on the double: its document, and the times of host and events."""
+
+    def run(program: str, *arguments: str, fails: str = "verification: ") -> Timed:
+        result = tmp_path / "result.json"
+        env = {**os.environ, "LD_PRELOAD": str(double), "TENKEN_TEST_CLOCK": str(tmp_path / "clock")}
+        env |= {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double)}
+        command = [str(programs / program), *FEW, "--json", str(result), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+        document: dict[str, Any] = json.loads(result.read_text())
+        told = done.stdout[-2000:] + done.stderr
+        assert document["status"] == "ok" or document["reason"].startswith(fails), told
+        statistics_follow(document)
+        return document, Clock.read(tmp_path / "clock")
+
+    return run
+
+
+def limit(document: dict[str, Any], metric: dict[str, Any]) -> float:
+    return float(document["limits"][metric["id"]]["value"])
+
+
+def test_stream(on_gpus: Callable[..., Timed]) -> None:
+    document, clock = on_gpus("stream", *ONE, "--array-bytes", "16Mi")
+    elements = (16 << 20) / 8
+    for name, count in {"copy": 16, "scale": 16, "add": 24, "triad": 24, "dot": 16, "memcpy": 16}.items():
+        metric = figure(document, name)
+        clock.device(spans(metric, count * elements))
+        close(limit(document, metric), MEMORY_GBS)
+    # the host's clock, for comparison: the median rate of spans that it told
+    for name, count in {"copy": 16, "triad": 24}.items():
+        (span,) = [count * elements / document["path"][f"host_clock_gbs.{name}.gpu0"]]
+        clock.anywhere([span])
+
+
+def test_memcopy(on_gpus: Callable[..., Timed]) -> None:
+    document, clock = on_gpus("memcopy", *ONE, "--bytes", "4Mi", "--copies", "kernel,memcpy", "--trials", "2")
+    for name in ("kernel", "memcpy"):
+        after = 0
+        for trial in (1, 2):
+            metric = figure(document, name, trial=trial)
+            after = clock.device(spans(metric, 2 * (4 << 20)), after)
+            close(limit(document, metric), MEMORY_GBS)
+
+
+def test_transfer(on_gpus: Callable[..., Timed]) -> None:
+    size = 8 << 20
+    document, clock = on_gpus("transfer", *ONE, "--bytes", str(size), "--sweep-max-bytes", "4Ki")
+    link = {"htod_pinned": 1, "dtoh_pinned": 1, "htod_sm": 1 / 4, "dtoh_sm": 1 / 4, "htod_write_combined": 1 / 4}
+    for name, part in {**link, "htod_managed": 1 / 4}.items():
+        metric = figure(document, name)
+        clock.device(spans(metric, part * size))
+        close(limit(document, metric), PCIE_GBS)
+    both = figure(document, "both_pinned")
+    clock.device(spans(both, 2 * size))
+    close(limit(document, both), 2 * PCIE_GBS)
+    for name in ("dtod", "dtod_sm"):
+        metric = figure(document, name)
+        clock.device(spans(metric, 2 * size))
+        close(limit(document, metric), MEMORY_GBS)
+    for name in ("htod_pageable", "dtoh_pageable", "htod_prefetch", "dtoh_prefetch"):
+        metric = figure(document, name)
+        assert metric["clock"] == "host"
+        clock.anywhere(spans(metric, size / 4))
+    for name in ("htod_latency", "dtoh_latency"):
+        for bytes_ in (8, 4096):
+            clock.device(spans(figure(document, name, bytes=bytes_), 1))
+    for name in ("htod_sweep", "dtoh_sweep"):
+        for bytes_ in (1024, 4096):
+            clock.device(spans(figure(document, name, bytes=bytes_), bytes_))
+
+
+def test_transpose(on_gpus: Callable[..., Timed]) -> None:
+    document, clock = on_gpus("transpose", *ONE, "--sizes", "64,128", "--bandwidth-n", "2048")
+    for name in ("device_copy", "naive_bandwidth", "tile_bandwidth", "padded_bandwidth"):
+        metric = figure(document, name, n=2048)
+        clock.device(spans(metric, 2 * 4 * 2048 * 2048))
+        copied = figure(document, "device_copy")["median"]
+        close(limit(document, metric), MEMORY_GBS if name == "device_copy" else copied)
+    where = {"kernel": "tile", "n": 128}
+    total = {m["at"]["memory"]: m["median"] for m in figures(document, "total", **where)}
+    kernel = {m["at"]["memory"]: m["median"] for m in figures(document, "kernel", **where)}
+    small = {m["at"]["memory"]: m["median"] for m in figures(document, "kernel", kernel="tile", n=64)}
+    for memory in ("pinned", "zero_copy", "managed"):
+        close(figure(document, "speedup", memory=memory, **where)["value"], total["pageable"] / total[memory])
+        close(figure(document, "kernel_ratio", memory=memory, **where)["value"], kernel[memory] / kernel["pageable"])
+        close(figure(document, "kernel_growth", memory=memory, **where)["value"], kernel[memory] / small[memory])
+        clock.device(spans(figure(document, "kernel", memory=memory, **where), 1))
+        phases = [m for m in document["metrics"] if m.get("at") == {**where, "memory": memory} and m["unit"] == "ms"]
+        parts = [m["samples"] for m in phases if m["name"] != "total"]
+        assert figure(document, "total", memory=memory, **where)["samples"] == pytest.approx(
+            [sum(one) for one in zip(*parts, strict=True)]
+        )
+    by_memory = {
+        (phase, n): {m["at"]["memory"]: m["median"] for m in figures(document, phase, kernel="naive", n=n)}
+        for phase in ("htod", "dtoh")
+        for n in (64, 128)
+    }
+    for phase in ("htod", "dtoh"):
+        here = by_memory[phase, 128]
+        close(figure(document, f"{phase}_speedup", n=128)["value"], here["pageable"] / here["pinned"])
+    both = {
+        (memory, n): by_memory["htod", n][memory] + by_memory["dtoh", n][memory]
+        for memory in ("pageable", "pinned")
+        for n in (64, 128)
+    }
+    growth = both["pageable", 128] / both["pageable", 64] / (both["pinned", 128] / both["pinned", 64])
+    close(figure(document, "transfer_growth_ratio", n=128)["value"], growth)
+
+
+def test_himeno(on_gpus: Callable[..., Timed]) -> None:
+    document, clock = on_gpus("himeno", *ONE, "--size", "S")
+    cells = 62 * 62 * 126
+    clock.device(spans(figure(document, "iteration"), 34 * cells))
+    clock.anywhere(spans(figure(document, "total"), 5 * 34 * cells))
+    dot = figure(document, "dot")
+    clock.device(spans(dot, 2 * 8 * (1 << 27)))
+    # 13 arrays of floats read and one written for 34 operations
+    close(limit(document, figure(document, "iteration")), dot["median"] / 56 * 34)
+
+
+def test_himeno_with_transfers(on_gpus: Callable[..., Timed]) -> None:
+    document, clock = on_gpus("himeno", *ONE, "--size", "S", "--init", "host", "--memory", "explicit,managed")
+    total = figure(document, "total", memory="explicit")
+    (whole,) = spans(total, 5 * 34 * 62 * 62 * 126)
+    (with_moves,) = spans(figure(document, "with_transfers"), 5 * 34 * 62 * 62 * 126)
+    # fourteen arrays go in and one comes out: less than the readings of the whole run lie apart
+    assert whole < with_moves < clock.told[0][-1] - clock.told[0][0]
+    behind = figure(document, "behind_explicit", memory="managed")
+    close(behind["value"], total["value"] - figure(document, "total", memory="managed")["value"])
+
+
+#: Links of the three GPUs that are up.
+LINKS = (18, 17, 18)
+
+
+def test_p2p(on_gpus: Callable[..., Timed]) -> None:
+    size = 1 << 20
+    document, clock = on_gpus("p2p", "--bytes", str(size), "--sweep", "first", "--sweep-from-bytes", "64Ki")
+    pairs = [(a, b) for a in range(3) for b in range(3) if a != b]
+    for name in ("peer", "read", "write", "memcpy_peer", "driver_staged", "host_staged", "latency", "both_ways"):
+        for metric in figures(document, name):
+            ends = metric["subject"]["from"], metric["subject"]["to"]
+            assert ends in pairs
+            links = 25 * min(LINKS[ends[0]], LINKS[ends[1]])
+            if name == "latency":
+                clock.device(spans(metric, 32))  # so many copies in a row
+                continue
+            moved = 2 * size if name == "both_ways" else size
+            if metric["clock"] == "device":
+                clock.device(spans(metric, moved))
+            else:
+                clock.anywhere(spans(metric, moved))
+            staged = name in ("driver_staged", "host_staged")
+            # through the host the narrower PCIe counts: the third GPU has half the lanes
+            through = PCIE_GBS / (2 if 2 in ends else 1)
+            close(limit(document, metric), through if staged else 2 * links if name == "both_ways" else links)
+    for name in ("all_to_one", "one_to_all"):
+        for metric in figures(document, name):
+            # two parts in whole pages
+            clock.device(spans(metric, size))
+            close(limit(document, metric), 25 * LINKS[metric["subject"]["gpu"]])
+    for metric in figures(document, "peer_by_size"):
+        clock.device(spans(metric, metric["at"]["bytes"]))
+        time = figure(document, "peer_time", bytes=metric["at"]["bytes"])
+        clock.device(spans(time, 1))
+        close(time["median"] * metric["median"], metric["at"]["bytes"] / 1e3, 0.5)
+    assert document["path"]["link.gpu0-gpu1"].startswith("17 x NVLink")
+    assert document["path"]["inactive_links.gpu1"] == "17"
+
+
+def test_nccl(on_gpus: Callable[..., Timed]) -> None:
+    """Three ranks, 1048560 bytes (a multiple of 8 for each of them), several operations in a sample."""
+    document, clock = on_gpus("nccl", "--min-bytes", "1Mi", "--max-bytes", "1Mi")
+    size = 1_048_560
+    calls = [told for told, _ in clock.events[COLLECTIVE]]
+    for name, factor in {"all_reduce": 2 * 2 / 3, "all_gather": 2 / 3, "sendrecv": 1}.items():
+        metric, time = figure(document, name), figure(document, f"{name}_time")
+        close(limit(document, metric), 18 * 25)
+        fitting = []
+        for times in range(1, 101):
+
+            def fits(_: int, told: Any, first: int, last: int, times: int = times) -> bool:
+                """Between the two readings the operation was called so often."""
+                return sum(first < place <= last for place in calls) == times
+
+            try:
+                clock.places([times * span for span in spans(metric, factor * size)], fits=fits)
+                clock.places([times * span for span in spans(time, 1)], fits=fits)
+                fitting.append(times)
+            except AssertionError:
+                continue
+        assert len(fitting) == 1, f"{name}: no number of calls makes spans of these samples"
+
+
+#: Bytes of each of the two arrays of a dot product.
+DOT_BYTES = 2 << 30
+
+
+def test_spmv(on_gpus: Callable[..., Timed]) -> None:
+    side = 40
+    rows, nnz = side**3, (3 * side - 2) ** 3
+    own = ("csr_row", "csr_warp", "csr_bins", "csr_merge", "csr_tile", "sell")
+    document, clock = on_gpus("spmv", *ONE, "--matrices", f"poisson27:{side}", "--variants", ",".join(own))
+    dot = figure(document, "dot")
+    clock.device(spans(dot, 2 * DOT_BYTES))
+    close(limit(document, dot), MEMORY_GBS)
+    measured = {m["at"]["variant"]: m for m in figures(document, "spmv")}
+    assert set(measured) == set(own)
+    for variant, metric in measured.items():
+        clock.device(spans(metric, 2 * nnz))
+        told = document["path"][f"{variant}.poisson27_{side}.gpu0"]
+        traffic = float(told.split("minimum traffic (")[1].split(" GB")[0]) * 1e9
+        csr = 12 * nnz + 4 * (rows + 1) + 16 * rows
+        if variant.startswith("csr"):
+            close(traffic, csr, 1e-3)
+        else:
+            # slices have no offset for each row, and little padding in a matrix whose rows are alike
+            assert 12 * nnz + 16 * rows < traffic < 1.2 * csr
+        # the better one of the dot products before and after, of which the document has the first
+        assert limit(document, metric) >= dot["best"] * 2 * nnz / traffic * (1 - 1e-3)
+
+
+def test_stencil(on_gpus: Callable[..., Timed]) -> None:
+    """Two slabs of 64 x 64 x 64 cells, of which 62 x 62 x 126 change, in blocks of four steps."""
+    grid = ("--nx", "64", "--ny", "64", "--nz", "64", "--bt", "4", "--steps", "8", "--phase-blocks", "2")
+    where = ("--backend", "cuda", "--gpus", "0,1", "--exchange", "host,p2p", "--temporal-block", "1")
+    document, clock = on_gpus("stencil", *where, *grid)
+    best = 0.0
+    for gpu in (0, 1):
+        copy, alone = (
+            [m for m in figures(document, name) if m["subject"] == {"gpu": gpu}] for name in ("copy", "alone")
+        )
+        clock.device(spans(copy[0], 2 * 8 * (1 << 27)))
+        clock.device(spans(alone[0], 4 * 62 * 62 * 62))
+        # a cell is read and written in double precision
+        close(limit(document, alone[0]), copy[0]["median"] / 16)
+        best = max(best, limit(document, alone[0]))
+    rates = {m["at"]["exchange"]: m for m in figures(document, "cells")}
+    assert set(rates) == {"host", "p2p"}
+    for metric in rates.values():
+        for span in spans(metric, 4 * 62 * 62 * 126):
+            clock.device([span])  # the slower of two slabs, whichever that was
+        close(limit(document, metric), 2 * best)
+    gain = figure(document, "gain", exchange="p2p")["value"]
+    close(gain, 100 * (rates["p2p"]["median"] / rates["host"]["median"] - 1))
+
+
+def test_hpcg(on_gpus: Callable[..., Timed]) -> None:
+    """Its matrix cannot be coloured by kernels that do nothing; what the memory gives was measured before."""
+    document, clock = on_gpus("hpcg", *ONE, "--nx", "16", fails="the graph could not be peeled")
+    dot = figure(document, "dot")
+    clock.device(spans(dot, 2 * DOT_BYTES))
+    close(limit(document, dot), MEMORY_GBS)
+
+
+def test_power_is_in_watts(on_gpus: Callable[..., Timed]) -> None:
+    """The double takes 345,678 mW."""
+    document, _ = on_gpus("stream", *ONE, "--array-bytes", "16Mi")
+    (health,) = document["health"]["devices"]
+    assert health["worst"]["power_w"] == pytest.approx(345.678)
+
+
+def test_copies_of_patterns(on_gpus: Callable[..., Timed]) -> None:
+    document, clock = on_gpus("access_patterns", *ONE, "--bytes", "8Mi", "--placement", "explicit")
+    for metric in document["metrics"]:
+        if metric["unit"] == "GB/s" and metric["clock"] == "device" and metric["count"] > 1:
+            clock.device(spans(metric, 2 * (8 << 20)))
+            close(limit(document, metric), MEMORY_GBS)
+    copied = median(figure(document, "device_copy")["samples"])
+    for number in (5, 6, 7, 8):
+        (rates,) = [
+            m for m in document["metrics"] if m.get("at", {}).get("pattern") == number and m["name"].endswith("_by_gpu")
+        ]
+        _, before, plateau = ramp(rates["samples"])
+        close(figure(document, "before", pattern=number)["value"], before)
+        close(figure(document, "plateau", pattern=number)["value"], plateau)
+    close(figure(document, "relative", pattern=8)["value"], plateau / copied)

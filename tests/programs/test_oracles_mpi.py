@@ -1,0 +1,97 @@
+"""What programs count over several ranks, against the raw times of their clocks and numbers written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.programs.conftest import Outcome
+from tests.programs.test_hpl import blas as blas  # a fixture
+from tests.programs.test_oracles import clock_log as clock_log  # a fixture
+from tests.programs.test_oracles import hpl_operations
+from tests.support.oracles import Clock, close, figure, seconds, spans, statistics_follow
+
+pytestmark = pytest.mark.build
+
+Timed = tuple[dict[str, Any], Clock]
+FEW = ("--repetitions", "4", "--warmup-seconds", "0")
+
+
+@pytest.fixture
+def clocked(run_ranks: Callable[..., Outcome], clock_log: Path, tmp_path: Path) -> Callable[..., Timed]:
+    """clocked("hpl", 4, ...) runs a program on 4 ranks: its document, and the times that every rank was told."""
+
+    def run(program: str, ranks: int, *arguments: str, **more: str) -> Timed:
+        env = {"LD_PRELOAD": str(clock_log), "TENKEN_TEST_CLOCK": str(tmp_path / "clock"), **more}
+        outcome = run_ranks(program, ranks, *arguments, **env)
+        assert outcome.code == 0 and outcome.document is not None, outcome.stdout + outcome.stderr
+        statistics_follow(outcome.document)
+        clock = Clock.read(tmp_path / "clock")
+        assert len(clock.told) >= ranks
+        return outcome.document, clock
+
+    return run
+
+
+def test_mpi_p2p(clocked: Callable[..., Timed]) -> None:
+    """Messages so large that a repetition is one operation: a window of 8, or one message."""
+    size, window = 4 << 20, 8
+    sizes = ("--min-bytes", str(size), "--max-bytes", str(size), "--window", str(window))
+    document, clock = clocked("mpi_p2p", 2, *FEW, *sizes, "--max-collective-bytes", str(size))
+    clock.anywhere(spans(figure(document, "latency"), 2))  # there and back
+    clock.anywhere(spans(figure(document, "bandwidth"), window * size))
+    clock.anywhere(spans(figure(document, "bidirectional"), 2 * window * size))
+    clock.anywhere(spans(figure(document, "message_rate"), window))
+    for name in ("allreduce", "alltoall", "bcast"):
+        clock.anywhere(spans(figure(document, name), 1))
+
+
+def test_mpi_p2p_of_small_messages(clocked: Callable[..., Timed]) -> None:
+    """Several operations in a repetition: a whole number of them makes spans of every sample."""
+    document, clock = clocked("mpi_p2p", 2, *FEW, "--max-bytes", "16", "--factor", "16", "--tests", "latency,bcast")
+    for metric, each in ((m, 2 if m["name"] == "latency" else 1) for m in document["metrics"]):
+        fitting = [times for times in range(1, 1001) if clock.holds(spans(metric, each * times))]
+        assert fitting, metric["id"]
+
+
+def test_hpl(clocked: Callable[..., Timed], blas: str) -> None:
+    n, nb = 400, 32
+    options = ("--n", str(n), "--nb", str(nb), "--grid", "2x2", "--backend", "host")
+    document, clock = clocked("hpl", 4, *FEW, *options, TENKEN_BLAS=blas, OMPI_MCA_mpi_yield_when_idle="1")
+    clock.anywhere(spans(figure(document, "hpl"), hpl_operations(n)))
+    clock.anywhere(spans(figure(document, "dgemm"), 2 * (n - nb) * (n + 1 - nb) * nb))
+
+
+def test_stencil(clocked: Callable[..., Timed]) -> None:
+    """Two slabs of 40 x 30 x 41 cells on a rank each; 38 x 28 x 80 cells change."""
+    grid = ("--nx", "40", "--ny", "30", "--nz", "41", "--scaling", "weak", "--bt", "2")
+    document, clock = clocked("stencil", 2, *FEW, *grid, "--steps", "10", "--phase-blocks", "2", "--exchange", "mpi")
+    rate = figure(document, "cells")
+    clock.anywhere(spans(rate, 2 * 38 * 28 * 80))
+    alone = figure(document, "alone")
+    clock.anywhere(spans(alone, 2 * 38 * 28 * 39))
+    efficiency = figure(document, "efficiency")["samples"]
+    # 100 % are two slabs at the rate of the faster one alone, which may be the other rank's: the document has one's
+    (best, *more) = [100 * s / (2 * e) for s, e in zip(rate["samples"], efficiency, strict=True)]
+    assert more == pytest.approx([best] * len(more))
+    assert alone["median"] * (1 - 1e-9) <= best <= 1.9 * alone["median"]
+
+
+def test_hpcg(clocked: Callable[..., Timed]) -> None:
+    """Two cubes of side 16 beside each other."""
+    document, clock = clocked("hpcg", 2, *FEW, "--nx", "16", "--target-seconds", "0.05")
+    path = document["path"]
+    sets, iterations = path["sets"], path["iterations_of_set"]
+    assert path["rank_grid"] in ("2 x 1 x 1", "1 x 2 x 1", "1 x 1 x 2")
+    entries = [(3 * 2 * side - 2) * (3 * side - 2) ** 2 for side in (16, 8, 4, 2)]
+    rows = 2 * 16**3
+    one = (3 * iterations + 1) * 4 * rows + (iterations + 1) * 2 * entries[0]
+    one += iterations * (10 * sum(entries[:3]) + 4 * entries[3])
+    timed = seconds(figure(document, "set"), one)
+    clock.anywhere([1e9 * span for span in timed])
+    whole = (3 * iterations * sets + sets) * 4 * rows + (iterations * sets + sets) * 2 * entries[0]
+    whole += iterations * sets * (10 * sum(entries[:3]) + 4 * entries[3])
+    close(figure(document, "raw")["value"], whole / sum(timed) / 1e9)

@@ -1,0 +1,234 @@
+"""Every program that was built, whatever it measures: the command line and the document."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.programs.conftest import ROOT, Outcome
+
+pytestmark = pytest.mark.build
+
+Run = Callable[..., Outcome]
+QUICK = ("--repetitions", "3", "--warmup-seconds", "0")
+PROGRAMS = ["daxpy", "stream"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_good_run_leaves_a_valid_document(run: Run, program: str) -> None:
+    outcome = run(program, *QUICK)
+    assert outcome.code == 0, outcome.stdout + outcome.stderr
+    document = outcome.document
+    assert document is not None
+    assert (document["program"], document["status"], document["reason"]) == (program, "ok", "")
+    assert document["parameters"]["repetitions"] == 3
+    assert document["parameters"]["inject_fault"] == "none"
+    assert document["verification"]["passed"] and document["verification"]["checks"]
+    assert document["placement"]["threads"] == len(document["placement"]["thread_cpus"])
+    assert set(document["limits"]) == {metric["id"] for metric in document["metrics"]}
+    for metric in document["metrics"]:
+        assert metric["count"] == len(metric["samples"]) == 3
+        assert metric["value"] == metric["median"] == sorted(metric["samples"])[1]
+        assert metric["best"] == max(metric["samples"])
+    lines = outcome.stdout.splitlines()
+    assert lines[-1] == f"{program}: ok"
+    assert len(lines) == 2 + len(document["metrics"])
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_metrics_are_those_of_metrics_yaml(run: Run, program: str) -> None:
+    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
+    declared = yaml.load((ROOT / "src" / "programs" / program / "metrics.yaml").read_text())
+    document = run(program, *QUICK).document
+    assert document is not None and declared["program"] == program
+    measured = {metric["name"]: metric for metric in document["metrics"]}
+    wanted = {n for n, m in declared["metrics"].items() if "host" in m["per"] and not m.get("optional", False)}
+    assert wanted <= set(measured) <= set(declared["metrics"])
+    for name, metric in measured.items():
+        for key in ("unit", "direction", "statistic"):
+            assert metric[key] == declared["metrics"][name][key]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_help_names_units_and_ranges(run: Run, program: str) -> None:
+    outcome = run(program, "--help")
+    assert outcome.code == 0 and outcome.document is None
+    words = " ".join(outcome.stdout.split())
+    for text in ("--repetitions N", "allowed: 1 to 100000; default: 100", "0 to 600 s", "exit codes"):
+        assert text in words
+
+
+def test_version_is_the_revision_of_the_sources(run: Run) -> None:
+    outcome = run("stream", "--version")
+    assert outcome.code == 0 and outcome.stdout.startswith("stream ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--repetitions", "0"), "--repetitions '0': allowed is 1 to 100000"),
+        (("--repetitions", "-5"), "--repetitions '-5': allowed is 1 to 100000"),
+        (("--repetitions", "many"), "--repetitions 'many': allowed is a whole number"),
+        (("--repetitions", "1e3"), "--repetitions '1e3': allowed is a whole number"),
+        (("--repetitions",), "--repetitions: needs a value"),
+        (("--warmup-seconds", "inf"), "--warmup-seconds 'inf': allowed is 0 to 600 s"),
+        (("--unknown",), "--unknown: unknown or ambiguous option"),
+        (("stray",), "stray: unexpected argument"),
+        (("--inject-fault", "all"), "--inject-fault 'all': allowed is none, element, sample"),
+        (("--json", "/nonexistent/folder/x.json"), "--json '/nonexistent/folder/x.json': cannot write"),
+        (("--json", "/dev"), "--json '/dev': needs the name of an ordinary file"),
+        (("--json", "/dev/null"), "--json '/dev/null': needs the name of an ordinary file"),
+    ],
+)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_wrong_argument_is_one_line_and_exit_2(
+    run: Run, program: str, arguments: tuple[str, ...], message: str
+) -> None:
+    outcome = run(program, *arguments)
+    assert (outcome.code, outcome.stdout, outcome.document) == (2, "", None)
+    assert outcome.stderr.startswith(f"{program}: {message}")
+    assert outcome.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_flipped_bit_fails_the_verification(run: Run, program: str) -> None:
+    outcome = run(program, *QUICK, "--inject-fault", "element")
+    assert outcome.code == 1 and outcome.document is not None
+    assert outcome.document["status"] == "failed"
+    assert outcome.document["reason"].startswith("verification: ")
+    assert not outcome.document["verification"]["passed"]
+    wrong = [check for check in outcome.document["verification"]["checks"] if not check["passed"]]
+    assert len(wrong) == 1 and "expected" in wrong[0]["detail"]
+    assert outcome.stdout.splitlines()[-1].startswith(f"{program}: failed: verification: ")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_sample_that_is_not_finite_fails_the_run(run: Run, program: str) -> None:
+    outcome = run(program, *QUICK, "--inject-fault", "sample")
+    assert outcome.code == 1 and outcome.document is not None
+    assert "is not finite in sample 0" in outcome.document["reason"]
+    names = {metric["name"] for metric in outcome.document["metrics"]}
+    assert ("copy" if program == "stream" else "daxpy") not in names
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_killed_program_leaves_no_document(build_dir: Path, tmp_path: Path, number: signal.Signals) -> None:
+    file = tmp_path / "document.json"
+    file.write_text('{"status": "ok"}')  # of an earlier run: must not be taken for this one's
+    command = [str(build_dir / "bin" / "daxpy"), "--repetitions", "100000", "--json", str(file)]
+    temporary = Path(f"{file}.tmp")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            deadline = time.monotonic() + 20
+            while file.exists() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            time.sleep(0.2)
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == -number
+    assert out == ""
+    assert not file.exists()
+    assert temporary.exists() == (number == signal.SIGKILL)
+    if number == signal.SIGKILL:
+        assert temporary.read_text() == ""
+
+
+def test_a_full_disk_fails_the_run_and_leaves_no_document(run: Run) -> None:
+    def small_files_only() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    # Python ignores SIGXFSZ; left so, a write beyond the limit is an error as on a full disk.
+    outcome = run("daxpy", *QUICK, preexec_fn=small_files_only, restore_signals=False)
+    assert outcome.code == 1 and outcome.document is None
+    assert outcome.stdout.splitlines()[-1].startswith("daxpy: failed: --json ")
+
+
+def test_binding_and_threads_are_recorded(run: Run) -> None:
+    one = {**os.environ, "OMP_NUM_THREADS": "1", "OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
+    document = run("daxpy", *QUICK, env=one).document
+    assert document is not None
+    placement = document["placement"]
+    assert placement["threads"] == 1 and placement["binding"] == "close"
+    assert placement["places"].startswith("cores (")
+    assert set(placement["allowed_cpus"]) == os.sched_getaffinity(0)
+    first = min(os.sched_getaffinity(0))
+    bound = run("daxpy", *QUICK, preexec_fn=lambda: os.sched_setaffinity(0, {first})).document
+    assert bound is not None
+    assert bound["placement"]["allowed_cpus"] == [first] and bound["placement"]["allowed_cores"] == 1
+
+
+KINDS = {
+    "hpcg": "none, element, sample, rank-kill, rank-stop, matrix-value, halo-value, colour, vector-nan",
+    "hpl": "none, element, sample, matrix-nan, matrix-zero-column",
+    "snapshot_io": "none, element, sample, cut-file",
+    "spmv": "none, element, sample, matrix-value, matrix-row, matrix-index",
+    "stencil": "none, element, sample, rank-kill, rank-stop, rank-exception, halo-stale, halo-short, halo-swapped, "
+    "cell-nan",
+    "storage_map": "none, element, sample, cut-file, slowest-map",
+    "stream": "none, element, sample",
+}
+
+
+@pytest.mark.parametrize("program", KINDS)
+def test_help_lists_the_faults_that_a_program_can_make(run: Run, program: str) -> None:
+    text = " ".join(run(program, "--help").stdout.split())
+    assert f"allowed: {KINDS[program]}; default: none" in text
+    for former in ("--break-matrix", "--break ", "--spoil", "--die", "--cut-file"):
+        assert former not in text
+
+
+@pytest.mark.parametrize(
+    ("program", "former", "kind"),
+    [
+        ("spmv", ("--matrices", "tridiagonal:500", "--break-matrix", "row"), "matrix-row"),
+        ("hpcg", ("--nx", "16", "--target-seconds", "0", "--break", "nan"), "vector-nan"),
+        ("stencil", ("--nx", "16", "--ny", "16", "--nz", "16", "--parts", "2", "--spoil", "nan"), "cell-nan"),
+    ],
+)
+def test_former_options_make_their_fault_on_and_it_is_in_the_document(
+    run: Run, program: str, former: tuple[str, ...], kind: str
+) -> None:
+    outcome = run(program, *QUICK, *former)
+    assert outcome.code == 1 and outcome.document is not None
+    assert outcome.document["parameters"]["inject_fault"] == kind
+    assert not {"break_matrix", "break", "spoil", "die"} & set(outcome.document["parameters"])
+
+
+def test_the_token_of_a_request_is_repeated(run: Run, tmp_path: Path) -> None:
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps({"schema": "tenken-request/1", "token": "20261122T000000Z-1.2", "metrics": []}))
+    requested = run("daxpy", *QUICK, "--elements", "1000", "--request", str(request)).document
+    by_hand = run("daxpy", *QUICK, "--elements", "1000").document
+    assert requested is not None and by_hand is not None
+    assert requested["token"] == "20261122T000000Z-1.2" and by_hand["token"] is None
+    assert "request" not in requested["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "cannot read: No such file or directory"),
+        ("{", "is not JSON at byte 2"),
+        ('{"token": "x"}', 'needs "schema": "tenken-request/1"'),
+        ('{"schema": "tenken-request/1", "token": ""}', 'needs a "token" of 1 to 256 printable ASCII characters'),
+    ],
+)
+def test_a_request_that_cannot_be_read_ends_the_run_with_one_line(
+    run: Run, tmp_path: Path, text: str | None, says: str
+) -> None:
+    request = tmp_path / "request.json"
+    if text is not None:
+        request.write_text(text)
+    outcome = run("daxpy", *QUICK, "--request", str(request))
+    assert (outcome.code, outcome.document) == (2, None)
+    assert outcome.stderr.startswith(f"daxpy: --request '{request}': {says}") and outcome.stderr.count("\n") == 1

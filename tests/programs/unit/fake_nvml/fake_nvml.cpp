@@ -1,0 +1,211 @@
+// A library that says what NVML says, as far as the suite asks, so that health can be tested without a GPU.
+// Its one GPU is what fake_nvml_say() was last given: "key=value key=value ...", the first of a key counting.
+// A key that is missing is a quantity that the GPU does not support.
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <sstream>
+#include <string>
+
+namespace {
+
+constexpr int success = 0;
+constexpr int not_supported = 3;
+constexpr int not_found = 6;
+constexpr int insufficient_size = 7;
+constexpr int timeout = 10;
+
+std::mutex mutex;
+std::string said;
+
+bool find(const std::string& key, std::string& value) {
+    const std::lock_guard<std::mutex> lock(mutex);  // a monitor asks from its own thread
+    std::istringstream words(said);
+    std::string word;
+    while (words >> word) {
+        if (word.compare(0, key.size() + 1, key + "=") != 0) continue;
+        value = word.substr(key.size() + 1);
+        return true;
+    }
+    return false;
+}
+
+template <typename Number>
+int number(const std::string& key, Number* out) {
+    std::string text;
+    if (!find(key, text)) return not_supported;
+    *out = static_cast<Number>(std::strtoull(text.c_str(), nullptr, 10));
+    return success;
+}
+
+int text_into(const std::string& key, char* out, unsigned size) {
+    std::string text;
+    if (!find(key, text)) return not_supported;
+    std::snprintf(out, size, "%s", text.c_str());
+    return success;
+}
+
+struct Process {
+    unsigned pid;
+    unsigned long long used;
+    unsigned gpu_instance, compute_instance;
+};
+struct Memory {
+    unsigned long long total, free, used;
+};
+struct Utilization {
+    unsigned gpu, memory;
+};
+struct Field {
+    unsigned id, scope;
+    long long timestamp, latency;
+    int type, result;
+    unsigned long long value;
+};
+struct Event {
+    void* device;
+    unsigned long long type, data;
+    unsigned gpu_instance, compute_instance;
+};
+
+int the_gpu = 0;
+int the_set = 0;
+
+}  // namespace
+
+extern "C" {
+
+void fake_nvml_say(const char* text) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    said = text;
+}
+
+int nvmlInit_v2() {
+    std::string code;
+    return find("init", code) ? std::atoi(code.c_str()) : success;
+}
+int nvmlShutdown() {
+    return success;
+}
+const char* nvmlErrorString(int code) {
+    return code == 9 ? "Driver Not Loaded" : "an error";
+}
+int nvmlSystemGetDriverVersion(char* out, unsigned size) {
+    return text_into("driver", out, size);
+}
+int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** device) {
+    std::string known;
+    if (!find("pci", known) || known != id) return not_found;
+    *device = &the_gpu;
+    return success;
+}
+int nvmlDeviceGetVbiosVersion(void*, char* out, unsigned size) {
+    return text_into("vbios", out, size);
+}
+int nvmlDeviceGetClockInfo(void*, int type, unsigned* out) {
+    return number(type == 1 ? "sm_clock" : "memory_clock", out);
+}
+int nvmlDeviceGetMaxClockInfo(void*, int type, unsigned* out) {
+    return number(type == 1 ? "sm_clock_max" : "memory_clock_max", out);
+}
+int nvmlDeviceGetPowerUsage(void*, unsigned* out) {
+    return number("power_mw", out);
+}
+int nvmlDeviceGetTotalEnergyConsumption(void*, unsigned long long* out) {
+    return number("energy_mj", out);
+}
+int nvmlDeviceGetTemperature(void*, int, unsigned* out) {
+    return number("temperature", out);
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void*, unsigned long long* out) {
+    return number("reasons", out);
+}
+int nvmlDeviceGetEccMode(void*, unsigned* now, unsigned* later) {
+    *later = 1;
+    return number("ecc", now);
+}
+int nvmlDeviceGetTotalEccErrors(void*, int error, int, unsigned long long* out) {
+    return number(error == 0 ? "ecc_corrected" : "ecc_uncorrected", out);
+}
+int nvmlDeviceGetRemappedRows(void*, unsigned* corrected, unsigned* uncorrected, unsigned* pending,
+                              unsigned* failure) {
+    *uncorrected = 1;
+    *failure = 0;
+    *pending = 0;
+    return number("remapped", corrected);
+}
+int nvmlDeviceGetMigMode(void*, unsigned* now, unsigned* later) {
+    *later = 0;
+    return number("mig", now);
+}
+int nvmlDeviceGetCurrPcieLinkGeneration(void*, unsigned* out) {
+    return number("pcie_generation", out);
+}
+int nvmlDeviceGetCurrPcieLinkWidth(void*, unsigned* out) {
+    return number("pcie_width", out);
+}
+int nvmlDeviceGetMaxPcieLinkGeneration(void*, unsigned* out) {
+    return number("pcie_generation_max", out);
+}
+int nvmlDeviceGetMaxPcieLinkWidth(void*, unsigned* out) {
+    return number("pcie_width_max", out);
+}
+int nvmlDeviceGetNvLinkState(void*, unsigned link, unsigned* out) {
+    unsigned active = 0;
+    if (number("nvlinks_active", &active) != success) return not_supported;
+    *out = link < active ? 1 : 0;
+    return success;
+}
+int nvmlDeviceGetMemoryInfo(void*, Memory* out) {
+    return number("memory_used", &out->used);
+}
+int nvmlDeviceGetUtilizationRates(void*, Utilization* out) {
+    return number("utilization", &out->gpu);
+}
+int nvmlDeviceGetFieldValues(void*, int count, Field* fields) {
+    for (int i = 0; i < count; ++i) {
+        const std::string key = "field_" + std::to_string(fields[i].id);
+        fields[i].type = 3;
+        fields[i].result = number(key, &fields[i].value);
+    }
+    return success;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, Process* processes) {
+    std::string list;
+    if (!find("pids", list)) return not_supported;
+    std::istringstream words(list);
+    std::string word;
+    unsigned found = 0;
+    while (std::getline(words, word, ',')) {
+        if (found < *count) processes[found].pid = static_cast<unsigned>(std::atoi(word.c_str()));
+        ++found;
+    }
+    const bool fits = found <= *count;
+    *count = found;
+    return fits ? success : insufficient_size;
+}
+int nvmlEventSetCreate(void** set) {
+    *set = &the_set;
+    return success;
+}
+int nvmlEventSetFree(void*) {
+    return success;
+}
+int nvmlDeviceRegisterEvents(void*, unsigned long long, void*) {
+    unsigned xid = 0;
+    return number("xid", &xid);
+}
+/// One event each time the value of xid has changed to another than 0.
+int nvmlEventSetWait_v2(void*, Event* event, unsigned) {
+    static unsigned last = 0;
+    unsigned xid = 0;
+    number("xid", &xid);
+    const bool is_new = xid != 0 && xid != last;
+    last = xid;
+    if (!is_new) return timeout;
+    event->type = 8;
+    event->data = xid;
+    return success;
+}
+
+}  // extern "C"

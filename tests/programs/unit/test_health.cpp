@@ -1,0 +1,191 @@
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "lib/base/health.h"
+#include "unit.h"
+
+namespace {
+
+const std::string pci = "0000:01:00.0";
+const std::string healthy =
+    "pci=0000:01:00.0 driver=580.1 vbios=96.00 sm_clock=1980 memory_clock=3201 sm_clock_max=1980 "
+    "memory_clock_max=3201 power_mw=123456 temperature=40 reasons=0 ecc=1 ecc_corrected=3 ecc_uncorrected=0 "
+    "remapped=2 mig=0 pcie_generation=5 pcie_width=16 pcie_generation_max=5 pcie_width_max=16 "
+    "nvlinks_active=17 field_91=18 field_90=26562 field_82=55 memory_used=1000 utilization=99 xid=0 ";
+
+std::string own_pid() {
+    return std::to_string(getpid());
+}
+
+void say_only(const std::string& text) {
+    void* const library = dlopen(TENKEN_FAKE_NVML, RTLD_NOW);
+    void (*function)(const char*) = nullptr;
+    *reinterpret_cast<void**>(&function) = dlsym(library, "fake_nvml_say");
+    function(text.c_str());
+}
+
+/// What the GPU says from now on: `healthy`, with some words put in front, where they are found first.
+void say(const std::string& changed) {
+    say_only(changed + " " + healthy);
+}
+
+std::shared_ptr<const tenken::Nvml> fake(std::string* why_not = nullptr) {
+    setenv("TENKEN_NVML", TENKEN_FAKE_NVML, 1);
+    std::string why;
+    const auto nvml = tenken::Nvml::open(why);
+    if (why_not != nullptr) *why_not = why;
+    return nvml;
+}
+
+/// Waits until a monitor has had the time to read what the GPU says now.
+void let_it_read() {
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+}
+
+}  // namespace
+
+TEST(clock_event_reasons_have_nvmls_names) {
+    CHECK(tenken::clock_event_reasons(0).empty());
+    const auto reasons = tenken::clock_event_reasons(0x4 | 0x8 | 0x20 | 0x40 | 0x80 | 1ULL << 20);
+    const std::vector<std::string> expected = {"sw_power_cap",
+                                               "hw_slowdown",
+                                               "sw_thermal_slowdown",
+                                               "hw_thermal_slowdown",
+                                               "hw_power_brake_slowdown",
+                                               "bit_20"};
+    CHECK(reasons == expected);
+}
+
+TEST(a_missing_nvml_is_told_with_its_reason) {
+    setenv("TENKEN_NVML", "/nowhere/libnvidia-ml.so", 1);
+    std::string why_not;
+    CHECK(tenken::Nvml::open(why_not) == nullptr);
+    CHECK(why_not.find("/nowhere/libnvidia-ml.so") != std::string::npos);
+    tenken::HealthMonitor monitor(nullptr, pci, 0);
+    monitor.start();
+    monitor.stop();
+    CHECK(static_cast<bool>(monitor.why_not()));
+    CHECK(monitor.finish().samples == 0);
+}
+
+TEST(an_nvml_that_cannot_start_is_told) {
+    say("init=9");
+    std::string why_not;
+    CHECK(fake(&why_not) == nullptr);
+    CHECK_EQUAL(why_not, "nvmlInit_v2 failed: Driver Not Loaded");
+}
+
+TEST(an_unknown_gpu_is_told) {
+    say("");
+    tenken::HealthMonitor monitor(fake(), "0000:99:00.0", 0);
+    CHECK(static_cast<bool>(monitor.why_not()));
+    CHECK(monitor.why_not()->find("0000:99:00.0") != std::string::npos);
+}
+
+TEST(a_device_is_described_by_nvml) {
+    say("");
+    const auto nvml = fake();
+    std::string why_not;
+    tenken::DeviceDescription device;
+    nvml->describe(nvml->find(pci, why_not), device);
+    CHECK_EQUAL(*device.driver, "580.1");
+    CHECK(*device.memory_clock_max_mhz == 3201);
+    CHECK(*device.pcie_generation_max == 5);
+    CHECK(*device.nvlinks_total == 18);
+    CHECK(*device.nvlinks_active == 17);
+    CHECK(*device.nvlink_gbs_per_link == 26.562);
+    CHECK(*device.ecc_enabled && !*device.mig_enabled);
+}
+
+TEST(one_reading_has_every_field) {
+    say("pids=" + own_pid() + ",17,18");
+    const auto nvml = fake();
+    std::string why_not;
+    const tenken::HealthSample sample = nvml->read(nvml->find(pci, why_not));
+    CHECK(*sample.sm_clock_mhz == 1980);
+    CHECK(*sample.power_w == 123.456);
+    CHECK(*sample.memory_temperature_c == 55);
+    CHECK(*sample.ecc_corrected == 3);
+    CHECK(*sample.remapped_rows_correctable == 2);
+    CHECK(*sample.remapped_rows_uncorrectable == 1);
+    CHECK(!*sample.remapping_pending);
+    CHECK(*sample.nvlinks_active == 17);
+    CHECK(*sample.other_processes == 2);
+    CHECK(*sample.utilization_percent == 99);
+}
+
+TEST(what_a_gpu_does_not_tell_is_absent) {
+    say_only("pci=0000:01:00.0");
+    const auto nvml = fake();
+    std::string why_not;
+    const tenken::HealthSample sample = nvml->read(nvml->find(pci, why_not));
+    CHECK(!sample.sm_clock_mhz && !sample.power_w && !sample.ecc_corrected && !sample.nvlinks_active);
+    CHECK(!sample.other_processes && !sample.remapping_pending && sample.reasons.empty());
+    tenken::HealthMonitor monitor(nvml, pci, 0);
+    CHECK(!monitor.finish().xids);
+}
+
+TEST(in_another_pid_namespace_one_of_the_processes_is_this_one) {
+    const auto nvml = fake();
+    std::string why_not;
+    say("pids=900001,900002");
+    const auto device = nvml->find(pci, why_not);
+    CHECK(*nvml->read(device).other_processes == 1);
+    say("pids=900001");
+    CHECK(*nvml->read(device).other_processes == 0);
+    say("pids=");
+    CHECK(*nvml->read(device).other_processes == 0);
+}
+
+TEST(many_processes_are_all_counted) {
+    std::string pids = own_pid();
+    for (int i = 0; i < 100; ++i) pids += "," + std::to_string(900000 + i);
+    say("pids=" + pids);
+    const auto nvml = fake();
+    std::string why_not;
+    CHECK(*nvml->read(nvml->find(pci, why_not)).other_processes == 100);
+}
+
+TEST(the_timed_part_keeps_the_worst) {
+    say("pids=" + own_pid() + " pcie_generation=1 sm_clock=345");
+    tenken::HealthMonitor monitor(fake(), pci, 2, 0.005);
+    say("pids=" + own_pid() + " pcie_generation=1 sm_clock=1900 nvlinks_active=16");
+    monitor.start();
+    let_it_read();
+    say("pids=" + own_pid() + ",77 reasons=4 sm_clock=1740 temperature=61 power_mw=700000 ");
+    let_it_read();
+    say("pids=" + own_pid() + " reasons=64 sm_clock=1800 ecc_corrected=4 xid=79");
+    let_it_read();
+    monitor.stop();
+    say("pids=" + own_pid() + " reasons=1 sm_clock=345 pcie_generation=1 ecc_corrected=4");
+    const tenken::DeviceHealth health = monitor.finish();
+    CHECK(health.index == 2);
+    CHECK(health.samples > 3);
+    CHECK(*health.before.sm_clock_mhz == 345);
+    CHECK(*health.worst.sm_clock_mhz == 1740);
+    CHECK(*health.worst.power_w == 700);
+    CHECK(*health.worst.temperature_c == 61);
+    CHECK(*health.worst.nvlinks_active == 16);
+    CHECK(*health.worst.other_processes == 1);
+    CHECK(*health.worst.pcie_generation == 5);  // the highest: an idle link trains down
+    CHECK(*health.worst.ecc_corrected == 4);
+    const std::vector<std::string> reasons = {"sw_power_cap", "hw_thermal_slowdown"};
+    CHECK(health.worst.reasons == reasons);  // not gpu_idle, which came after the timed part
+    CHECK(*health.after.sm_clock_mhz == 345);
+    CHECK(health.xids && health.xids->size() == 1 && health.xids->front() == 79);
+    CHECK(monitor.reading_seconds() > 0);
+}
+
+TEST(a_short_timed_part_is_read_at_least_once) {
+    say("pids=" + own_pid());
+    tenken::HealthMonitor monitor(fake(), pci, 0, 10);
+    for (int i = 0; i < 3; ++i) {
+        monitor.start();
+        monitor.stop();
+    }
+    CHECK(monitor.finish().samples == 3);
+}

@@ -1,0 +1,126 @@
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "lib/base/host.h"
+#include "lib/base/host_array.h"
+#include "lib/base/placement.h"
+#include "lib/base/text_file.h"
+#include "unit.h"
+
+namespace {
+
+/// A small /proc and /sys of our own; the folder is left to the system's temporary files.
+class Tree {
+  public:
+    Tree() {
+        char name[] = "/tmp/tenken-unit-XXXXXX";
+        root_ = mkdtemp(name);
+    }
+    ~Tree() {
+        const std::string command = "rm -r '" + root_ + "'";
+        if (std::system(command.c_str()) != 0) std::printf("cannot remove %s\n", root_.c_str());
+    }
+    const std::string& root() const { return root_; }
+    void file(const std::string& path, const std::string& content) {
+        for (std::size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1)) {
+            mkdir((root_ + path.substr(0, at)).c_str(), 0777);
+        }
+        std::ofstream(root_ + path) << content << "\n";
+    }
+
+  private:
+    std::string root_;
+};
+
+}  // namespace
+
+TEST(two_sockets_with_smt_and_split_caches) {
+    Tree tree;
+    const std::string cpus = "/sys/devices/system/cpu/";
+    tree.file(cpus + "online", "0-7");
+    for (int cpu = 0; cpu < 8; ++cpu) {  // 2 sockets x 2 cores x 2 threads, siblings 4 apart
+        const std::string folder = cpus + "cpu" + std::to_string(cpu);
+        const int core = cpu % 4;
+        tree.file(folder + "/topology/physical_package_id", std::to_string(core / 2));
+        tree.file(folder + "/topology/thread_siblings_list",
+                  std::to_string(core) + "," + std::to_string(core + 4));
+        tree.file(folder + "/cache/index0/level", "1");
+        tree.file(folder + "/cache/index0/type", "Data");
+        tree.file(folder + "/cache/index0/size", "48K");
+        tree.file(folder + "/cache/index3/level", "3");
+        tree.file(folder + "/cache/index3/type", "Unified");
+        tree.file(folder + "/cache/index3/size", "32768K");
+        tree.file(folder + "/cache/index3/shared_cpu_list", core < 2 ? "0-1,4-5" : "2-3,6-7");
+    }
+    tree.file("/sys/devices/system/node/node0/cpulist", "0-1,4-5");
+    tree.file("/sys/devices/system/node/node1/cpulist", "2-3,6-7");
+    tree.file("/sys/devices/system/node/node2/cpulist", "");  // memory of a GPU
+    tree.file("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Some CPU @ 2.0GHz\nflags\t\t: fpu sse2");
+    tree.file("/proc/meminfo", "MemTotal:       1000 kB\nMemAvailable:    400 kB");
+
+    const tenken::HostDescription host = tenken::describe_host(tree.root());
+    CHECK_EQUAL(host.cpu, "Some CPU @ 2.0GHz");
+    CHECK(host.logical_cpus == 8);
+    CHECK(host.sockets && *host.sockets == 2);
+    CHECK(host.cores && *host.cores == 4);
+    CHECK(host.numa_nodes && *host.numa_nodes == 2);
+    CHECK(host.last_level_cache_bytes && *host.last_level_cache_bytes == std::uint64_t{64} << 20);
+    CHECK(host.memory_bytes == 1024000);
+    CHECK(!host.virtual_machine);
+    CHECK(*tenken::count_cores({0, 4}, tree.root()) == 1);
+}
+
+TEST(what_is_not_told_stays_absent) {
+    Tree tree;
+    const tenken::HostDescription host = tenken::describe_host(tree.root());
+    CHECK(!host.sockets && !host.cores && !host.numa_nodes && !host.last_level_cache_bytes);
+    CHECK(host.logical_cpus >= 1);
+    CHECK(!tenken::count_cores({0}, tree.root()));
+}
+
+TEST(the_smallest_limit_on_memory_counts) {
+    Tree tree;
+    tree.file("/proc/meminfo", "MemTotal: 9000 kB\nMemAvailable: 8000 kB");
+    CHECK(tenken::available_memory_bytes(tree.root()) == 8000 * 1024);
+    tree.file("/proc/self/cgroup", "0::/job/step");
+    tree.file("/sys/fs/cgroup/job/memory.max", "1000000");
+    tree.file("/sys/fs/cgroup/job/memory.current", "600000");
+    tree.file("/sys/fs/cgroup/job/memory.stat", "anon 500000\ninactive_file 100000");
+    tree.file("/sys/fs/cgroup/job/step/memory.max", "max");
+    tree.file("/sys/fs/cgroup/job/step/memory.current", "5");
+    CHECK(tenken::available_memory_bytes(tree.root()) == 500000);
+    tree.file("/proc/self/cgroup", "7:cpu,memory:/pbs/1\n0::/");
+    tree.file("/sys/fs/cgroup/memory/pbs/1/memory.limit_in_bytes", "300000");
+    tree.file("/sys/fs/cgroup/memory/pbs/1/memory.usage_in_bytes", "400000");
+    CHECK(tenken::available_memory_bytes(tree.root()) == 0);
+}
+
+TEST(cpu_lists_are_read) {
+    CHECK(tenken::parse_cpu_list("0-2,8") == (std::vector<int>{0, 1, 2, 8}));
+    CHECK(tenken::parse_cpu_list("").empty());
+    CHECK(tenken::parse_cpu_list("3-1").empty());
+    CHECK(tenken::parse_cpu_list("x").empty());
+}
+
+TEST(shares_cover_everything_once_in_whole_pages) {
+    for (std::size_t elements : {1ul, 511ul, 512ul, 513ul, 100000ul}) {
+        for (int threads : {1, 2, 3, 7}) {
+            std::size_t next = 0;
+            for (int thread = 0; thread < threads; ++thread) {
+                const tenken::Share share = tenken::share_of(elements, thread, threads);
+                CHECK(share.begin == next && share.end >= share.begin);
+                CHECK(share.begin % 512 == 0 || share.begin == elements);
+                next = share.end;
+            }
+            CHECK(next == elements);
+        }
+    }
+}
+
+TEST(placement_tells_what_this_process_may_use) {
+    const tenken::Placement placement = tenken::find_placement();
+    CHECK(!placement.allowed_cpus.empty());
+    CHECK(placement.thread_cpus.size() == static_cast<std::size_t>(placement.threads));
+}

@@ -1,0 +1,240 @@
+// What all programs count by, against numbers written by hand: rates, limits of memory and links, HPCG's
+// rating, verdicts of a verification, intervals.
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/document.h"
+#include "lib/base/gpu_limit.h"
+#include "lib/base/link_limit.h"
+#include "lib/base/links.h"
+#include "lib/base/ramp.h"
+#include "lib/base/verification.h"
+#include "lib/file_io/rounds.h"
+#include "programs/hpcg/benchmark.h"
+#include "unit.h"
+
+namespace {
+
+bool near(double found, double expected) {
+    return std::fabs(found - expected) <= 1e-9 * std::fabs(expected);
+}
+
+/// The number of a limit; not a number where none is known.
+double value_of(const tenken::Limit& limit) {
+    const std::string text = limit.json().dump();
+    const std::size_t at = text.find("\"value\"");
+    if (at == std::string::npos) return std::numeric_limits<double>::quiet_NaN();
+    return std::stod(text.substr(text.find(':', at) + 1));
+}
+
+/// What the document says of its verification as a whole.
+bool verified(const tenken::Document& document) {
+    const std::string text = document.json().dump();
+    const std::size_t at = text.find("\"passed\"", text.find("\"verification\""));
+    return text.compare(text.find_first_not_of(": ", at + 8), 4, "true") == 0;
+}
+
+tenken::DeviceDescription pcie_gpu(int generation, int width) {
+    tenken::DeviceDescription device;
+    device.pcie_generation_max = generation;
+    device.pcie_width_max = width;
+    return device;
+}
+
+/// A GPU at an address with links of 25 GB/s to a switch, of which some are down.
+tenken::LinkedGpu switched(const std::string& address, int links, int down) {
+    tenken::LinkedGpu gpu;
+    gpu.description = pcie_gpu(5, 16);
+    gpu.description.pci_bus_id = address;
+    gpu.description.nvlink_gbs_per_link = 25.0;
+    for (int i = 0; i < links; ++i) {
+        tenken::NvLink link;
+        link.index = i;
+        link.active = i >= down;
+        link.end = tenken::NvLink::End::nvswitch;
+        gpu.links.push_back(link);
+    }
+    return gpu;
+}
+
+}  // namespace
+
+TEST(oracle_a_rate_is_an_amount_over_a_time_in_units_of_ten_to_the_ninth) {
+    const std::vector<double> rates = tenken::giga_per_second(24e9, {2, 0.5});
+    CHECK(near(rates[0], 12) && near(rates[1], 48));
+}
+
+TEST(oracle_memory_transfers_twice_a_clock) {
+    tenken::DeviceDescription device;
+    device.memory_clock_mhz = 2619.0;
+    device.memory_bus_bits = 6144;
+    // 2 x 2.619 GHz x 768 bytes
+    CHECK(near(value_of(tenken::memory_limit(device)), 4022.784));
+    device.memory_bus_bits = 256;  // a Jetson AGX Xavier: 2.133 GHz, 136.5 GB/s
+    device.memory_clock_mhz = 2133.0;
+    CHECK(near(value_of(tenken::memory_limit(device)), 136.512));
+}
+
+TEST(oracle_pcie_carries_its_line_rate_less_the_line_code) {
+    struct Known {
+        int generation, width;
+        double gbs;
+    };
+    // 8 bits in 10 up to generation 2, 128 in 130 up to 5, then 242 of the 256 bytes of a flit
+    const Known all[] = {{1, 16, 4.0},
+                         {2, 16, 8.0},
+                         {3, 16, 16 * 8 * 128.0 / 130 / 8},
+                         {4, 8, 8 * 16 * 128.0 / 130 / 8},
+                         {5, 16, 16 * 32 * 128.0 / 130 / 8},
+                         {6, 16, 16 * 64 * 242.0 / 256 / 8}};
+    for (const Known& one : all) {
+        CHECK(near(tenken::pcie_gbs(one.generation, one.width), one.gbs));
+        const tenken::DeviceDescription device = pcie_gpu(one.generation, one.width);
+        CHECK(near(value_of(tenken::host_link_limit(device, 1)), one.gbs));
+        CHECK(near(value_of(tenken::host_link_limit(device, 2)), 2 * one.gbs));
+    }
+    CHECK(near(tenken::pcie_gbs(5, 16), 63.01538461538462));
+    CHECK(tenken::pcie_gbs(7, 16) == 0);
+}
+
+TEST(oracle_a_pair_has_as_many_links_as_are_active_in_both) {
+    const tenken::LinkedGpu whole = switched("0000:1B:00.0", 18, 0);
+    const tenken::LinkedGpu lame = switched("0000:43:00.0", 18, 1);
+    CHECK(near(value_of(tenken::pair_limit(whole, whole, 1)), 450));
+    CHECK(near(value_of(tenken::pair_limit(whole, lame, 1)), 425));
+    CHECK(near(value_of(tenken::pair_limit(lame, whole, 1)), 425));
+    CHECK(near(value_of(tenken::pair_limit(whole, lame, 2)), 850));
+    CHECK_EQUAL(lame.inactive(), "0");
+}
+
+TEST(oracle_direct_links_count_where_they_lead_to_the_other) {
+    tenken::LinkedGpu one = switched("0000:1B:00.0", 6, 0);
+    const tenken::LinkedGpu other = switched("0000:43:00.0", 6, 0);
+    for (std::size_t i = 0; i < one.links.size(); ++i) {
+        one.links[i].end = tenken::NvLink::End::gpu;
+        one.links[i].remote_pci_bus_id = std::string(i < 2 ? "0000:43:00" : "0000:9d:00");
+    }
+    CHECK(near(value_of(tenken::pair_limit(one, other, 1)), 50));
+    one.links[0].active = false;
+    CHECK(near(value_of(tenken::pair_limit(one, other, 1)), 25));
+}
+
+TEST(oracle_without_links_the_narrower_pcie_counts) {
+    tenken::LinkedGpu wide;
+    wide.description = pcie_gpu(4, 16);
+    tenken::LinkedGpu narrow;
+    narrow.description = pcie_gpu(4, 4);
+    const double four_lanes = 4 * 16 * 128.0 / 130 / 8;
+    CHECK(near(value_of(tenken::pair_limit(wide, narrow, 1)), four_lanes));
+    CHECK(near(value_of(tenken::pair_limit(narrow, wide, 2)), 2 * four_lanes));
+    CHECK(near(value_of(tenken::staged_limit(wide.description, narrow.description)), four_lanes));
+}
+
+TEST(oracle_a_gpu_sends_to_many_by_its_own_links) {
+    const tenken::LinkedGpu one = switched("0000:1B:00.0", 18, 0);
+    const tenken::LinkedGpu second = switched("0000:43:00.0", 18, 0);
+    const tenken::LinkedGpu third = switched("0000:9D:00.0", 18, 0);
+    CHECK(near(value_of(tenken::fan_limit(one, {&second, &third})), 450));
+    const tenken::LinkedGpu lame = switched("0000:1B:00.0", 18, 4);
+    CHECK(near(value_of(tenken::fan_limit(lame, {&second, &third})), 350));
+}
+
+TEST(oracle_more_iterations_than_50_are_no_more_work_for_hpcg) {
+    hpcg::Outcome outcome;
+    const double sides[4] = {16, 8, 4, 2};
+    for (double side : sides) {
+        outcome.totals.push_back({side * side * side, std::pow(3 * side - 2, 3)});
+    }
+    outcome.iterations = 60;
+    outcome.set_seconds = {2, 3};
+    outcome.total_seconds = 5;
+    outcome.setup_seconds = 1;
+    outcome.optimise_seconds = 2;
+    // by hand: 2 sets of 60 iterations on 4096 rows and 97336, 10648, 1000 and 64 entries
+    const double dot = (3 * 120 + 2) * 2 * 4096.0;
+    const double product = (120 + 2) * 2 * 97336.0;
+    const double cycle = 120 * (10 * (97336.0 + 10648 + 1000) + 4 * 64.0);
+    const double all = 2 * dot + product + cycle;
+    CHECK(near(outcome.operations().total(), all));
+    CHECK(near(outcome.with_convergence(), all * 50 / 60));
+    CHECK(near(outcome.rating(), all * 50 / 60 / (5 + 2 * (2 + 1) / 10.0) / 1e9));
+}
+
+TEST(oracle_a_check_passes_up_to_its_tolerance) {
+    tenken::Check check;
+    check.tolerance = 1e-9;
+    check.error = 1e-9;
+    CHECK(check.passed());
+    check.error = 1.01e-9;
+    CHECK(!check.passed());
+    check.error = std::numeric_limits<double>::quiet_NaN();
+    CHECK(!check.passed());
+}
+
+TEST(oracle_the_value_of_a_metric_is_the_statistic_that_is_named) {
+    struct Known {
+        tenken::Statistic statistic;
+        double value;
+    };
+    // of 10, 20, 30, 40 and 100: by hand, between the order statistics as numpy has them
+    const Known all[] = {{tenken::Statistic::median, 30},
+                         {tenken::Statistic::best, 100},
+                         {tenken::Statistic::p5, 12},
+                         {tenken::Statistic::p95, 88},
+                         {tenken::Statistic::mean, 40}};
+    char name[] = "program";
+    char* arguments[] = {name, nullptr};
+    for (const Known& one : all) {
+        tenken::Document document("program", 1, arguments);
+        tenken::Metric metric;
+        metric.name = "rate";
+        metric.unit = "GB/s";
+        metric.statistic = one.statistic;
+        metric.samples = {40, 10, 100, 20, 30};
+        document.add(metric, tenken::Limit::unknown("a test"));
+        const std::string text = document.json().dump();
+        const std::size_t at = text.find("\"value\"");
+        CHECK(near(std::stod(text.substr(text.find(':', at) + 1)), one.value));
+    }
+}
+
+TEST(oracle_nothing_compared_is_nothing_verified) {
+    char name[] = "program";
+    char* arguments[] = {name, nullptr};
+    tenken::Document document("program", 1, arguments);
+    CHECK(!verified(document));
+    tenken::Check good;
+    good.what = "all";
+    document.add(good);
+    CHECK(verified(document));
+}
+
+TEST(oracle_a_plateau_begins_with_five_rates_in_a_row) {
+    // a lone fast one within the slope; the plateau of 100 begins with the eighth
+    const std::vector<double> rates = {10,  20, 99,  30,  40,  50,  60,  100,
+                                       100, 96, 100, 100, 100, 100, 100, 100};
+    const tenken::Ramp ramp = tenken::find_ramp(rates);
+    CHECK(ramp.repetition == 8);
+    CHECK(near(ramp.plateau, 100));
+    CHECK(near(ramp.before, 40));
+    const tenken::Ramp none = tenken::find_ramp({100, 99, 101, 100, 100, 100, 100, 100});
+    CHECK(none.repetition == 1 && !none.seen());
+}
+
+TEST(oracle_the_interval_of_a_median_counts_signs) {
+    std::vector<double> hundred;
+    for (int i = 0; i < 100; ++i) hundred.push_back(i * 37 % 100);
+    // of 100 tosses 36 heads or fewer come in 0.33 %, 37 or fewer in 0.60 %
+    const file_io::Interval interval = file_io::median_interval(hundred, 0.005);
+    CHECK(interval.low == 36 && interval.high == 63 && near(interval.median, 49.5));
+}
+
+TEST(oracle_a_ratio_is_of_the_others_time) {
+    const std::vector<double> twice = file_io::against_best({1, 1, 1, 1}, {{2, 2, 2, 2}, {3, 3, 3, 3}});
+    for (double ratio : twice) CHECK(near(ratio, 2));
+    const std::vector<double> pairs = file_io::pair_ratios({4, 4}, {1, 2, 3});
+    CHECK(pairs.size() == 2 && near(pairs[0], 0.25) && near(pairs[1], 0.5));
+}

@@ -1,0 +1,54 @@
+#include <cmath>
+
+#include "lib/base/document.h"
+#include "lib/base/verification.h"
+#include "unit.h"
+
+TEST(a_flipped_bit_is_small_but_seen) {
+    for (double value : {1.0, 1.9, -3e-200, 7e300}) {
+        const double error = tenken::relative_error(tenken::with_flipped_bit(value), value);
+        CHECK(error > 1e-5 && error < 1e-3);
+    }
+}
+
+TEST(the_first_wrong_element_is_named) {
+    std::vector<double> values(1000, 2.0);
+    values[700] = 3;
+    values[900] = std::nan("");
+    tenken::ErrorScan errors(1e-12);
+    tenken::scan(errors, values.data(), values.size(), 5000, 1e-12, [](std::size_t) { return 2.0; });
+    const tenken::Check check = errors.check("x");
+    CHECK(!check.passed());
+    CHECK(std::isinf(check.error));
+    CHECK_EQUAL(check.detail, "element 5700 is 3, expected 2");
+    CHECK(check.json().dump().find("\"error\": null") != std::string::npos);
+}
+
+TEST(what_is_right_passes) {
+    const std::vector<double> values(10, 0.0);
+    tenken::ErrorScan errors(0);
+    tenken::scan(errors, values.data(), values.size(), 0, 0, [](std::size_t) { return 0.0; });
+    CHECK(errors.check("x").passed());
+}
+
+TEST(a_metric_that_is_not_finite_fails_the_run_and_is_not_written) {
+    char name[] = "prog";
+    char* argv[] = {name, nullptr};
+    tenken::Document document("prog", 1, argv);
+    tenken::Metric metric;
+    metric.name = "triad";
+    metric.unit = "GB/s";
+    metric.samples = {1, HUGE_VAL};
+    document.add(metric, tenken::Limit::unknown("none"));
+    CHECK(document.status() == tenken::Status::failed);
+    CHECK_EQUAL(document.reason(), "metric triad.host is not finite in sample 1");
+    CHECK(document.json().dump().find("\"metrics\": []") != std::string::npos);
+}
+
+TEST(metric_ids_order_their_coordinates) {
+    tenken::Metric metric;
+    metric.name = "peer";
+    metric.subject = tenken::Subject::pair(0, 1);
+    metric.at = {{"streams", 2}, {"bytes", 4096}, {"memory", "pinned"}};
+    CHECK_EQUAL(metric.id(), "peer.gpu0-gpu1.bytes=4096.memory=pinned.streams=2");
+}

@@ -1,0 +1,51 @@
+"""Every record that a machine wrote is judged today as it was then, but for what a person reviewed."""
+
+from __future__ import annotations
+
+import pytest
+from ruamel.yaml import YAML
+
+from tenken.commands.judge import machine_of
+from tenken.judge import anew
+from tenken.paths import ROOT
+from tests.support import kept as kept_sessions
+
+RECORDS = [*kept_sessions.all_records(), *kept_sessions.first_runs()]
+#: Verdicts that a later rule changes: session and check, or a rule for all, with the reason.
+REVIEWED = YAML(typ="safe").load(ROOT / "tests" / "data" / "reviewed-verdicts.yaml")
+
+
+def expected(record, judgement) -> str:
+    """The archived verdict, or the one that a person reviewed."""
+    for one in REVIEWED["changed"]:
+        if (record.session, record.check, record.verdict) == (one["session"], one["check"], one["was"]):
+            return str(one["is"])
+    values = judgement.judged.values()
+    if record.verdict == "PASS" and values and not any(j.criterion for j in values):
+        return "RECORDED"  # the rule `recorded` of the file
+    return str(record.verdict)
+
+
+def test_there_are_records():
+    assert len(RECORDS) >= 120
+
+
+def test_every_reviewed_verdict_is_still_there():
+    there = {(r.session, r.check, r.verdict) for r in RECORDS}
+    assert {(o["session"], o["check"], o["was"]) for o in REVIEWED["changed"]} <= there
+    assert all(o["rule"] and o["reason"] for o in REVIEWED["changed"])
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda r: f"{r.session}-{r.check}-{r.path.name[-13:-5]}")
+def test_a_kept_record_is_judged_as_it_was(record):
+    assert "/root" not in record.path.read_text()
+    judgement = anew.of_record(record, machine_of(None, record))
+    assert judgement.verdict == expected(record, judgement), judgement.message()
+    if record.result is not None:
+        assert record.result.node == "node1"
+
+
+def test_first_runs_repeat_the_token_of_their_request():
+    ran = [r for r in kept_sessions.first_runs() if r.result is not None]
+    assert len(ran) >= 50
+    assert all(r.request is not None and r.request.token and r.result.token == r.request.token for r in ran)

@@ -1,0 +1,211 @@
+"""Each row of "it passes silently where it should fail", through a real ReFrame: verdict, reason and return code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tenken.reframe.plan import describe_checks
+from tests.support.documents import around, host_document, metric, spoiled
+from tests.support.reframe import reframe
+
+#: The floor that the document's own limit brings: daxpy at 20 GB/s of a limit of 25.
+LIMIT = {"daxpy.host": {"value": 25.0, "unit": "GB/s", "basis": "test"}}
+
+
+def good():
+    document = host_document("daxpy")
+    document["limits"] = {k: dict(v) for k, v in LIMIT.items()}
+    return document
+
+
+def write_case(folder: Path, document=None, command="true", time_limit="1m") -> Path:
+    folder.mkdir(parents=True)
+    if document is not None:
+        (folder / "document.json").write_text(document if isinstance(document, str) else json.dumps(document))
+    (folder / "command").write_text(command)
+    (folder / "time_limit").write_text(time_limit)
+    return folder
+
+
+def doctored(tmp_path: Path, name: str, **env):
+    return reframe(
+        "-r", "--system", "local", "-n", f"^{name}$|^{name}%",
+        folder=tmp_path, checks="tests/reframe/checks/doctored", **env,
+    )  # fmt: skip
+
+
+def run(tmp_path: Path, document=None, command="true"):
+    """A session of one run."""
+    case = write_case(tmp_path / "case", document, command)
+    more = {"TENKEN_TEST_DOCUMENT": str(case / "document.json")} if document is not None else {}
+    return doctored(tmp_path, "Doctored", TENKEN_TEST_COMMAND=command, **more)
+
+
+def test_a_good_run_passes_and_is_logged(tmp_path):
+    outcome = run(tmp_path, good())
+    assert outcome.code == 0, outcome.output
+    (record,) = outcome.records
+    assert (record.verdict, record.judgement.judged["daxpy.host"].value) == ("RECORDED", pytest.approx(20.0))
+    assert list(record.result.metrics[0].samples) == good()["metrics"][0]["samples"]
+    assert record.nodes and record.job.exit_code == 0
+    (log,) = outcome.archive.glob("local/*/Doctored.log")
+    header, row = log.read_text().splitlines()
+    line = dict(zip(header.split("|"), row.split("|"), strict=True))
+    assert (line["perf_var"], float(line["perf_value"]), line["perf_unit"]) == (
+        "daxpy.host",
+        pytest.approx(20.0),
+        "GB/s",
+    )
+    assert line["tenken_session"] == record.session
+
+
+def edit(change):
+    return spoiled(good(), change)
+
+
+def truncated():
+    text = json.dumps(good())
+    return text[: len(text) // 2]
+
+
+SPOILED = {
+    "missing metric": (
+        edit(lambda d: (d["metrics"].clear(), d["limits"].clear())), "true", "metric daxpy of host is missing",
+    ),
+    "of another attempt": (edit(lambda d: d.update(token="of-yesterday")), "true", "it is of another attempt"),
+    "wrong unit": (edit(lambda d: d["metrics"][0].update(unit="MB/s")), "true", "unit is 'MB/s'; expected 'GB/s'"),
+    "infinite": (  # no number of JSON, but what a careless program prints
+        json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "holds 1e999, which is not finite",
+    ),
+    "NaN": (json.dumps(good()).replace('"value": 20.0', '"value": NaN'), "true", "holds NaN"),
+    "truncated": (truncated(), "true", "truncated or not JSON"),
+    "half again the limit": (
+        edit(lambda d: d["metrics"].__setitem__(0, metric("daxpy", {"host": 0}, around(37.5)))), "true",
+        "beyond 1.02 of the physical limit 25 GB/s",
+    ),
+    "exit 1": (good(), "exit 1", "exited with 1 although its result says 'ok'"),
+    "killed": (good(), "kill -9 $PPID", "did not run to its end: no end mark"),
+    "no document": (None, "true", "wrote no result"),
+    "crashed": (
+        None, "echo out of paper >&2; exit 134",
+        "exited with 134: result.json: the program wrote no result: out of paper",
+    ),
+    "empty document": ("", "true", "is empty"),
+    "statistics invented": (edit(lambda d: d["metrics"][0].update(value=24.0)), "true", "the samples give"),
+    "verification failed": (
+        edit(lambda d: d["verification"]["checks"][0].update(error=1.0, passed=False)), "true",
+        "verification of array y failed",
+    ),
+    "other parameters": (
+        edit(lambda d: d["parameters"].update(repetitions=10)), "true", "repetitions is 10; asked for 100",
+    ),
+    "waived for nothing": (edit(lambda d: d.update(status="waived", reason="tired")), "exit 3", "is no known reason"),
+}  # fmt: skip
+
+
+#: Those that do not fail, or fail otherwise than by what the program wrote.
+OTHER = {
+    "void conditions": (edit(lambda d: d["placement"].update(allowed_cores=1)), "true"),
+    "a waiver": (
+        edit(lambda d: d.update(status="waived", reason="library missing: no libfoo", metrics=[], limits={})), "exit 3",
+    ),
+    "over its time limit": (good(), "sleep 60", "2s"),
+    "good": (good(), "true"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """Every case in one session: it is ReFrame's start that costs time."""
+    folder = tmp_path_factory.mktemp("doctored")
+    for name, (document, command, *more) in {**{k: v[:2] for k, v in SPOILED.items()}, **OTHER}.items():
+        write_case(folder / "cases" / name.replace(" ", "_"), document, command, *more)
+    return doctored(folder, "DoctoredCases", TENKEN_TEST_CASES=str(folder / "cases"))
+
+
+def of_case(session, name):
+    """Record and entry of ReFrame's run report of a case."""
+    case = name.replace(" ", "_")
+    entries = [case for run in session.report["runs"] for case in run["testcases"]]
+    (entry,) = [one for one in entries if one["name"] == f"DoctoredCases %case={case}"]
+    records = [r for r in session.records if r.parameters["case"] == case]
+    assert len(records) <= 1
+    return records[0] if records else None, entry
+
+
+@pytest.mark.xdist_group("fail closed")
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_spoiled_run_fails_and_is_archived(name, session):
+    says = SPOILED[name][2]
+    record, entry = of_case(session, name)
+    assert entry["result"] == "fail"
+    assert record.verdict == "FAIL"
+    text = " ".join(f.message for f in record.findings)
+    assert says in text
+    assert says in session.output.replace("\n", " ")
+    assert text.split(":")[0], "the message begins with the node"
+
+
+def test_a_session_with_a_spoiled_run_is_not_green(tmp_path):
+    outcome = run(tmp_path, SPOILED["verification failed"][0])
+    assert outcome.code != 0
+    assert SPOILED["verification failed"][2] in outcome.output.replace("\n", " ")
+    assert [r.verdict for r in outcome.records] == ["FAIL"]
+
+
+@pytest.mark.xdist_group("fail closed")
+def test_void_conditions_are_reported_as_invalid(session):
+    record, entry = of_case(session, "void conditions")
+    assert (record.verdict, entry["result"]) == ("INVALID", "fail")
+    assert "INVALID: nid001: bound to 1 cores" in session.output
+
+
+@pytest.mark.xdist_group("fail closed")
+def test_a_waiver_is_archived_and_skipped(session):
+    record, entry = of_case(session, "a waiver")
+    assert (record.verdict, entry["result"]) == ("WAIVED", "skip")
+    assert "WAIVED: nid001: library missing: no libfoo" in session.output
+
+
+@pytest.mark.xdist_group("fail closed")
+def test_a_job_over_its_time_limit_fails(session):
+    record, entry = of_case(session, "over its time limit")
+    assert entry["result"] == "fail"
+    # ReFrame may end it before anything is judged
+    assert record is None or record.verdict == "FAIL"
+    assert "did not run to its end" in session.output or "timed out" in session.output.lower()
+
+
+@pytest.mark.xdist_group("fail closed")
+def test_a_good_run_among_spoiled_ones_is_not_touched_by_them(session):
+    record, entry = of_case(session, "good")
+    assert (record.verdict, entry["result"]) == ("RECORDED", "pass")
+
+
+def test_a_number_below_its_floor_is_logged_and_fails_with_node_and_miss(tmp_path):
+    """The catalogue gives daxpy no floor on a host, so the limit is what it can miss: from above."""
+    outcome = run(tmp_path, SPOILED["half again the limit"][0])
+    (log,) = outcome.archive.glob("local/*/Doctored.log")
+    assert "37.5" in log.read_text()
+    assert "nid001 host: daxpy.host = 37.5 GB/s" in outcome.output
+
+
+def test_a_read_only_archive_is_one_line_before_anything_runs(tmp_path):
+    (tmp_path / "perflogs").write_text("a file where the folder should be")
+    outcome = run(tmp_path, good())
+    assert outcome.code != 0
+    assert "cannot write to the archive" in outcome.output
+
+
+def test_a_check_file_that_does_not_import_is_in_the_plan(tmp_path):
+    (tmp_path / "broken.py").write_text(
+        "import no_such_module\nimport reframe as rfm\n\n@rfm.simple_test\nclass Broken: pass\n"
+    )
+    found, errors = describe_checks(None, str(tmp_path))
+    assert found == []
+    assert len(errors) == 1
+    assert "broken.py" in errors[0]
+    assert "no_such_module" in errors[0]

@@ -1,0 +1,140 @@
+"""The findings of the storage checks, each seen to come and to stay away."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tenken.judge import file_cross_checks as file_relations
+from tenken.machines import loader
+from tenken.machines.facts import facts
+from tenken.model import result as document
+from tenken.model.catalogue import program as catalogue
+from tenken.model.judgement import Finding
+from tests.support.documents import gpu_document, metric
+
+GPU = {"gpu": 0}
+
+
+def document_of(program: str, *metrics: dict[str, Any], **path: Any) -> document.Result:
+    raw = gpu_document(program, {})
+    raw["metrics"] = list(metrics)
+    raw["limits"] = {one["id"]: {"unknown": "a ratio"} for one in metrics}
+    raw["path"] = path
+    return document.validate(raw, "result.json")
+
+
+def ratio(name: str, value: float, subject: dict[str, int] | None = None, **at: Any) -> dict[str, Any]:
+    return metric(name, subject or GPU, [value] * 3, unit="1", at=at)
+
+
+def pairs(name: str, samples: list[float], subject: dict[str, int] | None = None, **at: Any) -> dict[str, Any]:
+    return metric(name, subject or GPU, samples, unit="1", at=at)
+
+
+def test_an_interval_counts_signs() -> None:
+    hundred = [float(i * 37 % 100) for i in range(100)]
+    # of 100 tosses 36 heads or fewer come in 0.33 %, 37 or fewer in 0.60 %; 30 or fewer in 0.004 %
+    assert file_relations.interval(hundred, 0.005) == (36, 63)
+    assert file_relations.interval(hundred, file_relations.SURELY) == (30, 69)
+    assert file_relations.interval([8.0, 1, 2, 3, 4, 5, 6, 7], 0.005) == (1, 8)
+    assert file_relations.interval([1.0, 3, 2], 0.005) == (1, 3)
+
+
+def test_fifteen_pairs_are_the_fewest_that_prove_a_failure() -> None:
+    assert file_relations.surely_below([0.9] * 15, 0.95) and not file_relations.surely_below([0.9] * 14, 0.95)
+    assert not file_relations.surely_below([0.9] * 15 + [1.0], 0.95), "one of sixteen on the other side"
+
+
+def test_below_the_bound_is_a_failure_where_proven_and_else_invalid_but_never_a_pass() -> None:
+    steady = pairs("adaptive_over_best", [0.90] * 20, bytes=65536)
+    noisy = pairs("adaptive_over_best", [0.5, 0.7, 0.94, 0.99, 1.2] * 6, bytes=4096)
+    few = pairs("adaptive_over_best", [0.70] * 5, bytes=1048576)
+    fine = pairs("adaptive_over_best", [0.5, 0.97, 0.97, 0.99, 1.2] * 6, bytes=16777216)
+    found = file_relations.bad_choices(document_of("storage_map", steady, noisy, few, fine))
+    assert [(f.verdict, f.value) for f in found] == [("FAIL", 0.9), ("INVALID", 0.94), ("INVALID", 0.7)]
+    assert "bytes 65536" in found[0].message and "behind the best single way" in found[0].message
+    assert "in 20 rounds, with 99 % confidence 0.9 to 0.9" in found[0].message
+    assert "undecided, the disk is too noisy for so few rounds (in 30 rounds" in found[1].message
+    assert file_relations.decisive(found) == found[:1] and file_relations.decisive(found[1:]) == found[1:]
+    assert file_relations.decisive([]) == []
+
+
+def test_a_hyperslab_layout_that_stays_behind_on_a_gpu_is_named() -> None:
+    def found(samples: list[float], subject: dict[str, int] | None = None) -> list[Finding]:
+        one = pairs("write_hyperslab_over_asis", samples, subject, method="posix", particles=4194304)
+        return file_relations.slow_layouts(document_of("snapshot_io", one))
+
+    assert found([0.91] * 20) == [] and found([0.1] * 20, {"host": 0}) == []
+    (miss,) = found([0.5] * 20)
+    assert miss.verdict == "FAIL" and miss.metric and miss.miss == pytest.approx(4 / 9)
+    assert "GPU 0: write_hyperslab_over_asis (method posix, particles 4194304) = 0.5: " in miss.message
+    assert miss.message.endswith("with 99 % confidence 0.5 to 0.5); at least 0.9 is required")
+    (open_,) = found([0.4, 0.5, 1.9, 0.8, 1.1])
+    assert open_.verdict == "INVALID" and "confidence 0.4 to 1.9" in open_.message
+
+
+def test_a_bad_choice_is_named_for_its_size_and_situation() -> None:
+    good = pairs("adaptive_over_best", [0.96] * 20, bytes=4096, situation="write")
+    bad = pairs("adaptive_over_best", [0.90] * 20, bytes=4096, situation="read_cold")
+    (miss,) = file_relations.bad_choices(document_of("storage_map", good, bad))
+    assert "(bytes 4096, situation read_cold) = 0.9" in miss.message and miss.bound == 0.95
+
+
+@pytest.mark.parametrize(("of_map", "kind"), [(1.3, "FAIL"), (0.9, "FAIL"), (0.6, "INVALID")])
+def test_a_choice_that_is_behind_since_the_machine_has_changed_is_no_bad_choice(of_map: float, kind: str) -> None:
+    at = {"bytes": 4096, "situation": "write"}
+    other = {"bytes": 65536, "situation": "write"}
+    behind = pairs("adaptive_over_best", [0.70] * 20, **at)
+    since = [pairs("adaptive_over_map", [of_map] * 3, **at), pairs("adaptive_over_map", [0.1] * 3, **other)]
+    (finding,) = file_relations.bad_choices(document_of("storage_map", behind, *since))
+    assert finding.verdict == kind
+    assert ("gives 0.6 of what it gave when the map was made" in finding.message) == (kind == "INVALID")
+
+
+def test_the_fastest_read_of_each_gpu_counts() -> None:
+    ways = [ratio("pinned_read_over_least", value, way=f"posix_{i}mi_8") for i, value in enumerate((0.4, 0.79, 0.6), 1)]
+    (miss,) = file_relations.slow_reads(document_of("storage_map", *ways))
+    assert "way posix_2mi_8" in miss.message and miss.value == 0.79
+    assert file_relations.slow_reads(document_of("storage_map", *ways, ratio("pinned_read_over_least", 0.8))) == []
+
+
+def test_gds_that_is_promised_and_not_done_is_a_failure_and_no_number() -> None:
+    compatible = {"cufile": "compatibility mode, no GPUDirect Storage", "cufile_probe": "nvidia-fs is not loaded"}
+    slow = document_of("storage_map", ratio("adaptive", 1.0), **compatible)
+    assert file_relations.claimed_gds(slow, claimed=False) == []
+    (miss,) = file_relations.claimed_gds(slow, claimed=True)
+    assert "compatibility mode" in miss.message and "nvidia-fs is not loaded" in miss.message
+    assert "claims 'gds'" in miss.message
+    straight = document_of("storage_map", ratio("adaptive", 1.0), cufile="GPUDirect Storage")
+    assert file_relations.claimed_gds(straight, claimed=True) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "at", "good"),
+    [
+        ("snapshot_io.write_gds_over_posix", 1.4, {"layout": "asis", "particles": 262144}, True),
+        ("snapshot_io.write_gds_over_posix", 0.7, {"layout": "asis", "particles": 262144}, False),
+        ("snapshot_io.write_gds_over_posix", 0.7, {"layout": "asis", "particles": 16384}, True),
+        ("snapshot_io.read_gds_over_posix", 0.8, {"layout": "asis", "particles": 262144}, True),
+        ("snapshot_io.read_gds_over_posix", 1.2, {"layout": "asis", "particles": 262144}, False),
+        ("snapshot_io.write_hyperslab_over_asis", 0.1, {"method": "hdf5_gds", "particles": 16384}, True),
+        ("storage_map.copy_over_cufile", 1.5, {"bytes": 1048576, "situation": "write"}, True),
+        ("storage_map.copy_over_cufile", 0.5, {"bytes": 1048576, "situation": "write"}, False),
+        ("storage_map.copy_over_cufile", 0.5, {"bytes": 16777216, "situation": "write"}, True),
+        ("storage_map.adaptive_over_cufile", 4.33, {"bytes": 4096, "situation": "write"}, True),
+        ("storage_map.adaptive_over_cufile", 0.8, {"bytes": 4096, "situation": "write"}, False),
+    ],
+)
+def test_the_published_relations_bind_on_pegasus(name: str, value: float, at: dict[str, Any], good: bool) -> None:
+    system = loader.load("pegasus")
+    machine = facts(system, system.partition("gpu"), system.environments["cuda"])
+    program, _, metric_name = name.partition(".")
+    one = ratio(metric_name, value, **at)
+    one["statistic"] = catalogue(program).metrics[metric_name].statistic
+    made = document_of(program, one)
+    reference = machine.criterion(made, made.metrics[0])
+    assert reference is not None and reference.source.startswith("JHPCN report 2023")
+    inside = (reference.low is None or value >= reference.low) and (reference.high is None or value <= reference.high)
+    assert inside == good

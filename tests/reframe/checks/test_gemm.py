@@ -1,0 +1,113 @@
+"""The verdicts of gemm and hpl_mxp, driven from documents as an H200 at its power cap would write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tenken.model import result as results
+from tenken.model import verdicts
+from tenken.model.catalogue import program
+from tenken.model.judgement import Judgement
+from tests.support.documents import around, gpu_document, health_sample, metric
+from tests.support.judging import Expectation, judge
+
+GPU = {"gpu": 0}
+SHAPE = {"precision": "fp16", "m": 16384, "n": 16384, "k": 16384}
+SYSTEM = {"grid": "1x1", "low": "fp16", "matrix": "mild", "n": 163840, "nb": 4096}
+#: 132 multiprocessors x 1980 MHz x 4096.
+PEAK = 1070.5
+
+
+def document(name: str, metrics: list[dict[str, Any]], limits: dict[str, tuple[float, str]]) -> dict[str, Any]:
+    made = gpu_document(name, {"copy": 1.0})
+    made["metrics"] = metrics
+    made["limits"] = {
+        m["id"]: dict(zip(("value", "unit", "basis"), (*limits[m["name"]], "by hand"), strict=True))
+        if m["name"] in limits
+        else {"unknown": "none"}
+        for m in metrics
+    }
+    capped = health_sample(sm_clock_mhz=1410, power_w=698.0, reasons=["sw_power_cap"])
+    made["health"]["devices"][0]["worst"] = capped
+    return made
+
+
+def gemm(rate: float = 658.0, of_best: float = 1.0) -> dict[str, Any]:
+    falling = [rate * (1.3 - 0.3 * i / 49) for i in range(50)]
+    metrics = [
+        metric("gemm", GPU, falling, "TFLOP/s", at={**SHAPE, "data": "random", "phase": "first_second"}),
+        metric("gemm", GPU, around(rate, 60), "TFLOP/s", at={**SHAPE, "data": "random", "phase": "sustained"}),
+        metric("of_best", GPU, [of_best], "1", statistic="total", at=SHAPE),
+        metric("over_first", GPU, [1.02], "1", statistic="total", at=SHAPE),
+        metric("power", GPU, [695.0], "W", "lower", "total", SHAPE),
+        metric("per_watt", GPU, [rate / 695 * 1e3], "GFLOP/s/W", statistic="total", at=SHAPE),
+    ]
+    return document("gemm", metrics, {"gemm": (PEAK, "TFLOP/s"), "of_best": (1.0, "1")})
+
+
+def hpl_mxp(rate: float = 530.0) -> dict[str, Any]:
+    def one(name: str, samples: list[float], unit: str, direction: str = "lower", statistic: str = "median", **at: Any):
+        return metric(name, GPU, samples, unit, direction, statistic, {**SYSTEM, **at})
+
+    metrics = [
+        one("hpl_mxp", around(rate, 3), "TFLOP/s", "higher"),
+        one("product", around(612.0, 10), "TFLOP/s", "higher"),
+        one("residual", [1e-3] * 3, "1"),
+        one("factor_error", [0.4] * 3, "1"),
+        one("refinements", [2.0] * 3, "1"),
+        one("small_share", [0.01], "%", statistic="total"),
+        one("phase", [0.3], "s", statistic="total", part="refine"),
+    ]
+    return document("hpl_mxp", metrics, {"hpl_mxp": (612.0, "TFLOP/s")})
+
+
+def judged(raw: dict[str, Any], metrics: tuple[str, ...] | None = None) -> Judgement:
+    read = results.validate(raw, "result.json")
+    expect = Expectation(subjects=("gpu",), gpus=1, metrics=metrics)
+    return judge(read, program(raw["program"]), expect, exit_status=0 if read.status == "ok" else 1)
+
+
+MXP = ("hpl_mxp", "residual", "factor_error", "refinements", "small_share", "product", "phase")
+
+
+def test_a_card_at_its_power_cap_passes() -> None:
+    """The first second falls from the highest clock to the cap's; neither that nor the cap voids anything."""
+    assert judged(gemm()).verdict == verdicts.PASS
+    assert judged(hpl_mxp(), MXP).verdict == verdicts.PASS
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (gemm(rate=250.0), "30 % of the limit"),
+        (gemm(rate=1200.0), "beyond 1.02"),
+        (gemm(of_best=0.95), "of_best"),
+        (hpl_mxp(rate=350.0), "60 % of the limit"),
+        (hpl_mxp(rate=640.0), "beyond 1.02"),
+    ],
+)
+def test_a_figure_out_of_its_bounds_fails(raw: dict[str, Any], words: str) -> None:
+    found = judged(raw, MXP if raw["program"] == "hpl_mxp" else None)
+    assert found.verdict == verdicts.FAIL
+    assert words in found.message(), found.message()
+
+
+@pytest.mark.parametrize("name", MXP)
+def test_every_figure_of_hpl_mxp_has_to_come(name: str) -> None:
+    raw = hpl_mxp()
+    raw["metrics"] = [m for m in raw["metrics"] if m["name"] != name]
+    raw["limits"] = {m["id"]: raw["limits"][m["id"]] for m in raw["metrics"]}
+    found = judged(raw, MXP)
+    assert found.verdict == verdicts.FAIL and f"metric {name} of GPU 0 is missing" in found.message()
+
+
+def test_wrong_factors_fail_whatever_the_rate() -> None:
+    raw = hpl_mxp()
+    raw["verification"]["checks"] = [
+        {"what": "residual", "error": 1e-3, "tolerance": 16, "passed": True},
+        {"what": "A - LU, error over bound", "error": 5.0, "tolerance": 1, "passed": True},
+    ]
+    found = judged(raw, MXP)
+    assert found.verdict == verdicts.FAIL and "A - LU" in found.message()

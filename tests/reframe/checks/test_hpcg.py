@@ -1,0 +1,127 @@
+"""The parser of HPCG reports, and the verdicts that follow from them.
+
+The lines are made up in the format of HPCG 3.1 (src/ReportResults.cpp, src/OutputFile.cpp); the figures are nobody's.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tenken.judge.hpcg_cross_checks import rating_above_raw
+from tenken.model import result as document
+from tenken.model import verdicts as verdict
+from tenken.model.catalogue import program
+from tenken.model.judgement import Judgement
+from tenken.parsers import hpcg as xhpcg
+from tests.support.judging import Expectation, judge
+
+REPORT = f"""\
+Start of application (a launcher's line)
+HPCG-Benchmark=
+version=3.1
+Release date=March 28, 2019
+Machine Summary=
+Machine Summary::Distributed Processes=2
+Machine Summary::Threads per processes=8
+Local Domain Dimensions=
+Local Domain Dimensions::nx=256
+Local Domain Dimensions::ny=256
+Local Domain Dimensions::nz=128
+Setup Information::Setup Time=0.5
+Spectral Convergence Tests::Result=PASSED
+{xhpcg.SYMMETRY}=
+{xhpcg.SYMMETRY}::Result=PASSED
+{xhpcg.SYMMETRY}::Departure for SpMV=4.2e-10
+Iteration Count Information::Result=PASSED
+Iteration Count Information::Optimized CG iterations per set=53
+Reproducibility Information::Result=PASSED
+Benchmark Time Summary::Optimization phase=0.25
+Benchmark Time Summary::Total=61.5
+GFLOP/s Summary::Raw SpMV=200.5
+GFLOP/s Summary::Raw MG=240
+GFLOP/s Summary::Raw Total=230
+GFLOP/s Summary::Total with convergence and optimization phase overhead=210
+Final Summary=
+{xhpcg.VALID}=210
+Final Summary::Results are valid but execution time (sec) is=61.5
+"""
+
+
+def made(text: str) -> dict:
+    return xhpcg.document(xhpcg.parse(text), "nid001", ["nid001"], "xhpcg", {"implementation": "xhpcg"})
+
+
+def judged(text: str, ranks: int = 2) -> Judgement:
+    read = document.validate(made(text), "result.json")
+    parameters = {"implementation": "xhpcg", "nx": 256, "ranks": ranks}
+    expect = Expectation(subjects=("ranks",), ranks=ranks, metrics=tuple(xhpcg.METRICS), parameters=parameters)
+    return judge(read, program("hpcg"), expect, lambda metric: None, 0 if read.status == "ok" else 1)
+
+
+def test_a_valid_report_passes_and_says_that_it_is_not_official() -> None:
+    found = judged(REPORT)
+    assert found.verdict == verdict.RECORDED, found.message()
+    assert found.judged["rating.ranks2"].value == 210
+    assert found.judged["raw.ranks2"].value == 230
+    assert found.judged["setup.ranks2"].value == 500.0
+    assert found.judged["iterations.ranks2"].value == 53
+    assert made(REPORT)["path"]["official_time"] == "no: 1800 s are official, this took 61.5 s"
+    assert made(REPORT.replace("Total=61.5", "Total=1801"))["path"]["official_time"] == "yes"
+
+
+def test_an_invalid_result_fails() -> None:
+    lines = REPORT.replace(f"{xhpcg.VALID}=210", "Final Summary::HPCG result is=INVALID.")
+    found = judged(lines)
+    assert found.verdict == verdict.FAIL and "HPCG's own verdict" in found.message()
+    assert "rating.ranks2" not in found.judged
+
+
+@pytest.mark.parametrize("section", list(xhpcg.TESTS.values()))
+def test_a_failed_test_fails_even_where_the_summary_says_valid(section: str) -> None:
+    found = judged(REPORT.replace(f"{section}::Result=PASSED", f"{section}::Result=FAILED"))
+    assert found.verdict == verdict.FAIL
+    assert next(what for what, name in xhpcg.TESTS.items() if name == section) in found.message()
+
+
+def test_a_rating_above_what_raw_performance_allows_fails() -> None:
+    assert rating_above_raw(document.validate(made(REPORT), "result.json")) == []
+    (found,) = rating_above_raw(document.validate(made(REPORT.replace("=210", "=231")), "result.json"))
+    assert found.verdict == verdict.FAIL and "rating.ranks2 = 231 GFLOP/s is above what" in found.message
+    fewer = REPORT.replace("=210", "=231").replace("per set=53", "per set=45")
+    assert rating_above_raw(document.validate(made(fewer), "result.json")) == []
+
+
+def test_other_ranks_or_sizes_than_asked_fail() -> None:
+    assert judged(REPORT, ranks=4).verdict in (verdict.FAIL, verdict.INVALID)
+    smaller = judged(REPORT.replace("Dimensions::nx=256", "Dimensions::nx=128"))
+    assert smaller.verdict == verdict.FAIL and "nx" in smaller.message()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no report of HPCG"),
+        ("mpirun: xhpcg: not found", "it begins 'mpirun: xhpcg: not found'"),
+        (REPORT.split("Final Summary=")[0], "cut short before its Final Summary"),
+        (REPORT.replace("version=3.1", "version=2.4"), "a report of version 2.4"),
+        ("HPCG-Benchmark version: V3.0\nMachine Summary: \n", "a report in YAML"),
+        (REPORT.replace("GFLOP/s Summary::Raw Total=230\n", ""), "has no line 'GFLOP/s Summary::Raw Total='"),
+        (REPORT.replace("Raw Total=230", "Raw Total=nan"), "Raw Total=nan: allowed are finite numbers"),
+        (REPORT.replace("Raw MG=240", "Raw MG=-240"), "allowed are finite numbers from 0 on"),
+        (REPORT.replace(f"{xhpcg.VALID}=210", f"{xhpcg.VALID}=inf"), "allowed are finite numbers"),
+        (REPORT.replace("Raw SpMV=200.5", "Raw SpMV=fast"), "Raw SpMV=fast: not a number"),
+        (REPORT.replace("Reproducibility Information::Result=PASSED\n", ""), "Reproducibility Information::Result"),
+    ],
+)
+def test_what_is_no_report_is_refused(text: str, says: str) -> None:
+    with pytest.raises(xhpcg.HpcgFormatError) as raised:
+        made(text)
+    assert says in str(raised.value)
+
+
+def test_a_machine_without_a_binary_is_waived() -> None:
+    asked = {"implementation": "xhpcg", "nx": 256, "ranks": 2}
+    read = document.validate(xhpcg.waived(["nid001"], 2, asked), "result.json")
+    expect = Expectation(subjects=("ranks",), ranks=2, metrics=tuple(xhpcg.METRICS), parameters=asked)
+    found = judge(read, program("hpcg"), expect, lambda metric: None, 3)
+    assert found.verdict == verdict.WAIVED and "library missing" in found.message()

@@ -1,0 +1,233 @@
+"""The verdicts of the links, driven from documents that two H200 wrote and that are doctored here."""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tenken.judge import link_cross_checks as relations
+from tenken.machines import loader
+from tenken.machines.facts import facts
+from tenken.model import result as document
+from tenken.model import verdicts as verdict
+from tenken.model.catalogue import load_catalogue
+from tenken.model.judgement import Finding, Judgement
+from tenken.model.machine import Machine
+from tests.reframe.checks.test_h200_verdicts import captured
+from tests.reframe.checks.test_h200_verdicts import judge as judge_plainly
+from tests.support.documents import spoiled
+
+PAIRS = [(0, 1), (1, 0)]
+
+
+def scaled(raw: dict[str, Any], factor: float, *names: str, pair: tuple[int, int] | None = None) -> None:
+    """Multiplies metrics, of one pair or of all, with all their statistics and samples."""
+    for metric in raw["metrics"]:
+        ends = (metric["subject"].get("from"), metric["subject"].get("to"))
+        if metric["name"] in names and (pair is None or pair == ends):
+            for key in ("value", "best", "median", "p5", "p95"):
+                metric[key] *= factor
+            metric["samples"] = [sample * factor for sample in metric["samples"]]
+
+
+def four_gpus() -> dict[str, Any]:
+    """The captured document as a node with four cards would write it: each pair like the first."""
+    raw = captured("p2p-two-gpus")
+    first = [m for m in raw["metrics"] if m["subject"] == {"from": 0, "to": 1} and not m.get("at")]
+    raw["metrics"], limits = [], raw["limits"]
+    raw["limits"] = {}
+    raw["path"] = {}
+    for start in range(4):
+        for end in range(4):
+            if start == end:
+                continue
+            raw["path"][f"link.gpu{start}-gpu{end}"] = "18 x NVLink through a switch"
+            raw["path"][f"peer_access.gpu{start}-gpu{end}"] = True
+            for metric in copy.deepcopy(first):
+                ident = metric["id"]
+                metric["id"] = ident.replace("gpu0-gpu1", f"gpu{start}-gpu{end}")
+                metric["subject"] = {"from": start, "to": end}
+                raw["metrics"].append(metric)
+                raw["limits"][metric["id"]] = limits[ident]
+    raw["devices"] = [
+        {**copy.deepcopy(raw["devices"][0]), "index": i, "uuid": f"GPU-00000000-0000-0000-0000-{i:012d}"}
+        for i in range(4)
+    ]
+    health = raw["health"]["devices"][0]
+    raw["health"]["devices"] = [{**copy.deepcopy(health), "index": i} for i in range(4)]
+    return raw
+
+
+def h200(claimed: bool = True) -> Machine:
+    """The system h200, and as it would be without any claim."""
+    system = loader.load("h200")
+    known = facts(system, system.partition("gpu"), system.environments["cuda"])
+    assert known.links_per_pair == 18
+    return known if claimed else replace(known, capabilities=frozenset())
+
+
+def judge(raw: dict[str, Any], gpus: int = 2, promised: bool = True) -> Judgement:
+    return judge_plainly(raw, gpus, ("pair",), machine=h200(promised))
+
+
+def messages(judged: Judgement) -> str:
+    return " | ".join(finding.message for finding in judged.findings)
+
+
+def test_what_two_cards_wrote_passes() -> None:
+    judged = judge(captured("p2p-two-gpus"))
+    assert (judged.verdict, judged.findings) == (verdict.PASS, ())
+    assert judged.judged["peer.gpu0-gpu1"].value > 385
+    assert judged.judged["both_ways.gpu0-gpu1"].value > 720
+
+
+def test_a_slow_pair_among_four_cards_is_named() -> None:
+    def slow(raw: dict[str, Any]) -> None:
+        scaled(raw, 0.9, "peer", "memcpy_peer", pair=(2, 3))
+        scaled(raw, 0.9, "peer", "memcpy_peer", pair=(3, 2))
+
+    judged = judge(spoiled(four_gpus(), slow), gpus=4)
+    assert judge(four_gpus(), gpus=4).verdict == verdict.PASS
+    assert judged.verdict == verdict.FAIL
+    named = {finding.metric for finding in judged.findings}
+    assert named == {f"{name}.gpu{a}-gpu{b}" for name in ("peer", "memcpy_peer") for a, b in ((2, 3), (3, 2))}
+    assert re.search(r"GPU 2 → 3: peer GPU 2->GPU 3 \d+ GB/s is an outlier among 12 pairs", messages(judged))
+    assert judged.judged["peer.gpu2-gpu3"].verdict == verdict.FAIL, "the heat map frames it"
+    assert judged.judged["peer.gpu0-gpu1"].verdict == verdict.PASS
+
+
+def test_an_asymmetric_pair_names_the_slower_direction() -> None:
+    judged = judge(spoiled(captured("p2p-two-gpus"), lambda d: scaled(d, 0.92, "peer", "memcpy_peer", pair=(1, 0))))
+    assert judged.verdict == verdict.FAIL
+    assert {f.metric for f in judged.findings} == {"peer.gpu1-gpu0", "memcpy_peer.gpu1-gpu0"}
+    assert "the other way 395" in messages(judged) and "at most 5 %" in messages(judged)
+
+
+def test_a_staged_path_where_peer_is_promised_fails() -> None:
+    def staged(raw: dict[str, Any]) -> None:
+        scaled(raw, 37.8 / 395.5, "peer", "memcpy_peer")
+
+    judged = judge(spoiled(captured("p2p-two-gpus"), staged))
+    assert judged.verdict == verdict.FAIL
+    assert "no more than the driver's staging through the host" in messages(judged)
+    assert "claims 'peer'" in messages(judged)
+    assert "below" in messages(judged), "and below the floor of its links"
+
+
+def test_sixteen_of_eighteen_links_are_named() -> None:
+    def down(raw: dict[str, Any]) -> None:
+        for start, end in PAIRS:
+            raw["path"][f"link.gpu{start}-gpu{end}"] = "16 x NVLink through a switch"
+        raw["path"]["inactive_links.gpu1"] = "4, 11"
+
+    judged = judge(spoiled(captured("p2p-two-gpus"), down))
+    assert judged.verdict == verdict.FAIL
+    assert "16 x NVLink through a switch, the system file has 18 links; inactive: link 4, 11 of GPU 1" in messages(
+        judged
+    )
+
+
+def test_no_peer_access_fails_where_it_is_promised() -> None:
+    def refused(raw: dict[str, Any]) -> None:
+        raw.update(status="waived", reason="no peer access: cudaDeviceCanAccessPeer is 0 for gpu0-gpu1")
+
+    raw = spoiled(captured("p2p-two-gpus"), refused)
+    assert judge(raw).verdict == verdict.FAIL
+    one = spoiled(captured("p2p-two-gpus"), lambda d: d["path"].update({"peer_access.gpu0-gpu1": False}))
+    assert "GPU 0 → 1: no peer access, but the system file claims 'peer'" in messages(judge(one))
+    assert judge(one, promised=False).verdict == verdict.PASS
+
+
+def test_one_gpu_is_waived_unless_two_are_promised() -> None:
+    def alone(raw: dict[str, Any]) -> None:
+        raw.update(status="waived", reason="needs two GPUs: 1 GPU is selected or here", metrics=[], limits={})
+
+    raw = spoiled(captured("p2p-two-gpus"), alone)
+    assert judge(raw, gpus=1).verdict == verdict.WAIVED
+    assert judge(raw, gpus=2).verdict == verdict.FAIL
+
+
+def test_a_peer_copy_that_plain_cudamemcpypeer_beats_fails() -> None:
+    judged = judge(spoiled(captured("p2p-two-gpus"), lambda d: scaled(d, 0.975, "peer")))
+    assert judged.verdict == verdict.FAIL and "is below 0.98 of cudaMemcpyPeer" in messages(judged)
+
+
+def ranks(raw: dict[str, Any], promised: bool = True, far_asked: bool = False) -> list[Finding]:
+    return relations.of_ranks(document.validate(raw, "result.json"), promised, far_asked)
+
+
+def test_device_buffers_that_go_through_the_host_are_not_gpudirect() -> None:
+    good = captured("mpi_p2p-two-gpus")
+    assert good["path"]["gpu_path"] == "GPUDirect" and ranks(good) == []
+    staged = spoiled(good, lambda d: d["path"].update(gpu_path="not GPUDirect", of_peer_copy=0.0615))
+    (found,) = ranks(staged)
+    assert found.verdict == verdict.FAIL and "not GPUDirect: device buffers reach 6 %" in found.message
+    assert ranks(staged, promised=False) == []
+
+
+def test_a_rank_on_the_far_side_is_invalid_unless_asked_for() -> None:
+    far = spoiled(
+        captured("mpi_p2p-two-gpus"),
+        lambda d: d["path"].update({"far.rank1": "GPU 1 is on NUMA node 1, the rank's CPUs are on 0"}),
+    )
+    (found,) = ranks(far)
+    assert found.verdict == verdict.INVALID and "rank 1 is on the far side: GPU 1 is on NUMA node 1" in found.message
+    assert ranks(far, far_asked=True) == []
+
+
+def test_wrong_data_of_an_mpi_fails() -> None:
+    raw = captured("mpi_p2p-two-gpus")
+    check = {"what": "device buffers, latency, 8 B", "error": 1e300, "tolerance": 0, "passed": False}
+    wrong = spoiled(raw, lambda d: d["verification"].update(passed=False, checks=[check]))
+    system = loader.load("h200")
+    assert "device_mpi" in system.partition("gpu").promises
+    judged = judge_plainly(wrong, 2, ("ranks",))
+    assert judged.verdict == verdict.FAIL and "device buffers, latency, 8 B" in messages(judged)
+
+
+def test_an_mpi_without_device_buffers_fails_where_they_are_promised() -> None:
+    def refused(raw: dict[str, Any]) -> None:
+        reason = "no device-buffer MPI: a process that tried messages from and to device memory ended with signal 11"
+        raw.update(status="waived", reason=reason, metrics=[], limits={})
+        raw["placement"]["ranks"] = 1
+
+    judged = judge_plainly(spoiled(captured("mpi_p2p-two-gpus"), refused), 2, ("ranks",))
+    assert judged.verdict == verdict.FAIL and "claims 'device_mpi'" in messages(judged)
+
+
+def test_nccl_of_two_cards_passes() -> None:
+    assert judge_plainly(captured("nccl-two-gpus"), 2, ("ranks",)).verdict == verdict.RECORDED
+
+
+def drawn(judged: Judgement, raw: dict[str, Any], group: str) -> str:
+    """The plot of a group of metrics, as the page has it."""
+    pytest.importorskip("matplotlib")
+    from tenken.report import plots
+    from tenken.report.rows import rows_of
+
+    record = SimpleNamespace(judgement=judged)
+    case = SimpleNamespace(result=document.validate(raw, "result.json"), record=record, nodes=("node1",))
+    rows = [row for row in rows_of(case, load_catalogue()) if row.group == group]  # type: ignore[arg-type]
+    return " ".join(plots.draw(rows, "plot"))
+
+
+def test_the_page_shows_the_pairs_as_a_heat_map() -> None:
+    raw = four_gpus()
+    plot = drawn(judge(raw, gpus=4), raw, "links")
+    assert "<svg" in plot and "from row to column" in plot
+    for word in ("Peer copy", "Read by a kernel", "Both ways at once"):
+        assert word in plot
+
+
+def test_the_page_overlays_all_paths_over_size() -> None:
+    raw = captured("p2p-two-gpus")
+    plot = drawn(judge(raw), raw, "by size")
+    assert "<svg" in plot and "against size" in plot
+    for word in ("Peer copy", "Read by a kernel", "Write by a kernel", "Staged by the driver", "Staged by the program"):
+        assert word in plot
+    assert "GB/s" in plot and "us" in plot

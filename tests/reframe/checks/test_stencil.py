@@ -1,0 +1,147 @@
+"""The verdicts of the stencil, driven from documents that two H200 wrote and that are doctored here."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tenken.judge.stencil_cross_checks import ahead_of_alone
+from tenken.model import result as document
+from tenken.model import verdicts as verdict
+from tenken.model.judgement import Judgement
+from tenken.model.numbers import quantile
+from tests.reframe.checks.test_h200_verdicts import CAPTURED
+from tests.support.documents import spoiled
+from tests.support.judging import on_system
+
+RATES = ("cells", "efficiency", "total", "compute", "pack", "halo_node", "halo_net", "sync", "share")
+WEAK = ("alone", "copy", "gain", *RATES)
+
+
+def captured(name: str) -> dict[str, Any]:
+    """The document of a captured run. It was cut short to 40 blocks; here they come three times."""
+    raw = json.loads((CAPTURED / f"{name}.json").read_text())["document"]
+    for metric in raw["metrics"]:
+        if metric["statistic"] == "median":
+            metric["samples"] *= 3
+            metric["count"] *= 3
+            ordered = sorted(metric["samples"])
+            metric.update(p5=quantile(ordered, 0.05), p95=quantile(ordered, 0.95))
+    return raw
+
+
+def judge(
+    raw: dict[str, Any],
+    subjects: tuple[str, ...] = ("gpu", "ranks"),
+    metrics: tuple[str, ...] = WEAK,
+    gpus: int = 2,
+    ranks: int = 1,
+    system_name: str = "h200",
+) -> Judgement:
+    return on_system(raw, system_name, subjects, metrics=metrics, gpus=gpus, ranks=ranks)
+
+
+def messages(judged: Judgement) -> str:
+    return " | ".join(finding.message for finding in judged.findings)
+
+
+def change(raw: dict[str, Any], ident: str, factor: float) -> None:
+    (metric,) = [m for m in raw["metrics"] if m["id"] == ident]
+    for key in ("value", "best", "median", "p5", "p95"):
+        metric[key] *= factor
+    metric["samples"] = [sample * factor for sample in metric["samples"]]
+
+
+def test_what_two_cards_wrote_passes() -> None:
+    judged = judge(captured("stencil-two-gpus"))
+    assert (judged.verdict, messages(judged)) == (verdict.PASS, "")
+    assert judged.judged["efficiency.ranks2.exchange=p2p"].value > 97
+
+
+def test_ranks_over_nvshmem_pass() -> None:
+    judged = judge(captured("stencil-nvshmem-two-gpus"), ("ranks",), RATES, ranks=2)
+    assert (judged.verdict, messages(judged)) == (verdict.PASS, "")
+    assert judged.judged["cells.ranks2.exchange=nvshmem"].value > 440
+
+
+def test_too_few_blocks_are_invalid() -> None:
+    raw = json.loads((CAPTURED / "stencil-two-gpus.json").read_text())["document"]
+    judged = judge(raw)
+    assert judged.verdict == verdict.INVALID and "40" in messages(judged)
+
+
+def test_a_slow_gpu_is_named() -> None:
+    judged = judge(spoiled(captured("stencil-two-gpus"), lambda d: change(d, "alone.gpu1.steps_a_pass=1", 0.8)))
+    assert judged.verdict == verdict.FAIL
+    assert "GPU 1" in messages(judged) and "alone" in messages(judged)
+
+
+def test_a_rate_beyond_the_copy_is_wrong() -> None:
+    judged = judge(spoiled(captured("stencil-two-gpus"), lambda d: change(d, "alone.gpu0.steps_a_pass=1", 1.3)))
+    assert judged.verdict == verdict.FAIL
+
+
+@pytest.mark.parametrize("lost", ["gain", "halo_node", "efficiency", "alone"])
+def test_what_did_not_come_fails(lost: str) -> None:
+    def lose(raw: dict[str, Any]) -> None:
+        gone = [m["id"] for m in raw["metrics"] if m["name"] == lost]
+        raw["metrics"] = [m for m in raw["metrics"] if m["id"] not in gone]
+        raw["limits"] = {k: v for k, v in raw["limits"].items() if k not in gone}
+
+    judged = judge(spoiled(captured("stencil-two-gpus"), lose))
+    assert judged.verdict == verdict.FAIL and lost in messages(judged)
+
+
+def test_a_wrong_halo_fails() -> None:
+    def wrong(raw: dict[str, Any]) -> None:
+        check = raw["verification"]["checks"][0]
+        check.update(passed=False, error=0.25)
+        raw["verification"]["passed"] = False
+        raw.update(status="failed", reason=f"verification: {check['what']}: error 0.25 above the tolerance 0")
+
+    judged = judge(spoiled(captured("stencil-two-gpus"), wrong))
+    assert judged.verdict == verdict.FAIL and "of a small grid against one step at a time" in messages(judged)
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("library missing: NVSHMEM cannot be loaded: libnvshmem_host.so.3", verdict.WAIVED),
+        ("library missing: NCCL cannot be loaded: libnccl.so.2", verdict.WAIVED),
+        ("no device-buffer MPI: a process that tried messages ended with signal 11", verdict.FAIL),
+        ("no peer access: cudaDeviceCanAccessPeer is 0 for gpu0-gpu1", verdict.FAIL),
+    ],
+)
+def test_a_waiver_fails_only_where_the_machine_promises(reason: str, expected: str) -> None:
+    def waive(raw: dict[str, Any]) -> None:
+        raw.update(status="waived", reason=reason, metrics=[], limits={})
+
+    judged = judge(spoiled(captured("stencil-nvshmem-two-gpus"), waive), ("ranks",), RATES, ranks=2)
+    assert judged.verdict == expected
+
+
+def test_published_times_bind_where_they_were_measured() -> None:
+    def published(raw: dict[str, Any]) -> None:
+        raw["parameters"].update(nx=2048, ny=2048, nz=128, bt=4, steps=128, nodes=1)
+
+    raw = spoiled(captured("stencil-two-gpus"), published)
+    ident = "total.ranks2.exchange=p2p"
+    for name, seconds in (("reedbush-l", 11.0), ("tsubame3", 11.2)):
+        judged = judge(raw, system_name=name).judged[ident]
+        assert judged.verdict == verdict.PASS
+        slow = seconds * 1.06 / judged.value
+        found = judge(spoiled(raw, lambda d, f=slow: change(d, ident, f)), system_name=name)
+        assert found.judged[ident].verdict == verdict.FAIL
+    elsewhere = judge(spoiled(raw, lambda d: change(d, ident, 100)))
+    assert elsewhere.judged[ident].verdict == verdict.RECORDED
+
+
+@pytest.mark.parametrize(("factor", "said"), [(1.0, False), (1.2, False), (3.7, True)])
+def test_slabs_that_are_far_ahead_of_one_alone_are_no_measurement(factor: float, said: bool) -> None:
+    raw = captured("stencil-two-gpus")
+    change(raw, "efficiency.ranks2.exchange=p2p", factor)
+    found = ahead_of_alone(document.validate(raw, "result.json"))
+    assert [(f.verdict, f.metric) for f in found] == [("INVALID", "efficiency.ranks2.exchange=p2p")] * said
+    assert not said or "the one alone was disturbed" in found[0].message

@@ -1,0 +1,178 @@
+"""The parsers of HPL's outputs, and hpcc for real through the check.
+
+The lines are those that netlib's HPL_pdtest.c and HPL_pdinfo.c print; NVIDIA's add the rate of one GPU in brackets. The
+figures are nobody's.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tenken.model import result as document
+from tenken.model import verdicts as verdict
+from tenken.model.catalogue import program
+from tenken.model.judgement import Judgement
+from tenken.parsers import hpl as xhpl
+from tests.support import debian
+from tests.support.judging import Expectation, judge
+from tests.support.reframe import Outcome, reframe
+
+NETLIB = """\
+================================================================================
+HPLinpack 2.3  --  High-Performance Linpack benchmark  --   December 2, 2018
+================================================================================
+T/V                N    NB     P     Q               Time                 Gflops
+--------------------------------------------------------------------------------
+WR11C2R4       29184   192     2     2              37.85             4.3797e+02
+HPL_pdgesv() start time Sat Nov 21 13:00:00 2026
+--------------------------------------------------------------------------------
+||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=   3.21445012e-03 ...... PASSED
+================================================================================
+
+Finished      1 tests with the following results:
+              1 tests completed and passed residual checks,
+              0 tests completed and failed residual checks,
+              0 tests skipped because of illegal input values.
+--------------------------------------------------------------------------------
+End of Tests.
+"""
+NVIDIA = NETLIB.replace("HPLinpack 2.3", "HPL-NVIDIA 24.3.0").replace(
+    "WR11C2R4       29184   192     2     2              37.85             4.3797e+02",
+    "WC0            29184   192     2     2               0.38              4.380e+04 ( 1.095e+04)",
+)
+OLD = NETLIB.replace("3.21445012e-03", "       0.0083945").replace("4.3797e+02", " 4.380e+02")
+
+
+def test_netlib() -> None:
+    output = xhpl.parse("mpirun: starting\n" + NETLIB)
+    assert output.version == "HPLinpack 2.3"
+    (one,) = output.results
+    assert (one.n, one.nb, one.p, one.q, one.seconds, one.gflops) == (29184, 192, 2, 2, 37.85, 437.97)
+    assert one.residual == pytest.approx(3.21445012e-03) and one.passed
+
+
+def test_nvidia_prints_the_rate_of_a_gpu_besides() -> None:
+    output = xhpl.parse(NVIDIA)
+    assert output.version == "HPL-NVIDIA 24.3.0" and output.results[0].gflops == 43800
+
+
+def test_an_older_residual_without_an_exponent() -> None:
+    assert xhpl.parse(OLD).results[0].residual == pytest.approx(0.0083945)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no title 'HPLinpack <version>'"),
+        ("xhpl: command not found", "the output begins 'xhpl: command not found'"),
+        (NETLIB.split("WR11")[0], "no result line"),
+        (NETLIB.split("||Ax-b||")[0], "no residual behind the line 'WR11C2R4"),
+        (NETLIB.split("Finished")[0], "no line 'Finished ... tests': the output is cut short"),
+        (NETLIB.replace("Finished      1", "Finished      2"), "1 results but 'Finished 2 tests'"),
+        (NETLIB.replace("4.3797e+02", "       nan"), "the rate of N=29184 is nan"),
+        (NETLIB.replace("4.3797e+02", "0.0000e+00"), "not finite, or not above 0"),
+        (NETLIB.replace("WR11C2R4       29184", "WR11C2R4       2918x"), "no result line"),
+        ("HPC Challenge Benchmark version 1.5.0\n" + NETLIB, "no whole HPL section"),
+    ],
+)
+def test_what_is_not_hpl_is_refused(text: str, says: str) -> None:
+    with pytest.raises(xhpl.HplFormatError) as raised:
+        xhpl.parse(text)
+    assert says in str(raised.value)
+
+
+def judged(text: str, n: int = 29184) -> Judgement:
+    raw = xhpl.document(xhpl.parse(text), "xhpl", ["xhpl"], "nid001", ["nid001"], 4, n, 192, 2, 2)
+    read = document.validate(raw, "result.json")
+    expect = Expectation(subjects=("ranks",), ranks=4, metrics=("hpl", "residual"), parameters={"n": n})
+    return judge(read, program("hpl"), expect, lambda metric: None, 0)
+
+
+def test_the_document_says_which_implementation_ran_and_passes() -> None:
+    found = judged(NVIDIA)
+    assert found.verdict == verdict.RECORDED, found.message()
+    assert found.judged["hpl.ranks4.grid=2x2.n=29184.nb=192"].value == pytest.approx(43.8)
+
+
+@pytest.mark.parametrize("residual", ["1.70000000e+01 ...... FAILED", "3.2e-03 ...... FAILED", "nan ...... FAILED"])
+def test_a_failed_residual_fails(residual: str) -> None:
+    found = judged(NETLIB.replace("3.21445012e-03 ...... PASSED", residual))
+    assert found.verdict == verdict.FAIL
+
+
+def test_a_residual_above_the_threshold_fails_even_if_called_passed() -> None:
+    assert judged(NETLIB.replace("3.21445012e-03", "1.60000100e+01")).verdict == verdict.FAIL
+
+
+def test_another_problem_than_was_asked_for_is_refused() -> None:
+    with pytest.raises(xhpl.HplFormatError, match=r"another problem was solved: N 29184 \(asked for 1000\)"):
+        judged(NETLIB, n=1000)
+
+
+# -- through the check ----------------------------------------------------------------------------------------
+
+
+def run(folder: Path, check: str, **env: str) -> Outcome:
+    more = {"OMP_NUM_THREADS": "1", **env}
+    return reframe("-r", "--system", "local", "-n", f"^{check}$", "-S", "tenken_mode=quick", folder=folder, **more)
+
+
+@pytest.fixture(scope="session")
+def hpcc() -> None:
+    """Debian's package, installed where it is missing."""
+    debian.need(*debian.HPCC)
+    assert shutil.which("hpcc"), "the package hpcc brings no program hpcc"
+
+
+@pytest.mark.build
+@pytest.mark.slow
+def test_hpcc_for_real(hpcc: None, tmp_path: Path) -> None:
+    outcome = run(tmp_path, "HplHpcc")
+    assert outcome.code == 0, outcome.output
+    (record,) = outcome.records
+    assert record.verdict == "RECORDED" and record.result is not None
+    assert str(record.result.path["implementation"]).startswith("HPCC 1.5.")
+    (rate,) = [m for m in record.result.metrics if m.name == "hpl"]
+    assert dict(rate.at) == {"grid": "1x1", "n": 2000, "nb": 192} and rate.value > 0
+
+
+def stand_in(folder: Path, text: str) -> str:
+    """A program that prints `text` whatever HPL.dat asks for."""
+    folder.mkdir(exist_ok=True)
+    (folder / "printed").write_text(text)
+    script = folder / "xhpl"
+    script.write_text(f"#!/bin/sh\ncat {folder / 'printed'}\n")
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.mark.build
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["good", "failed", "cut", "other", "missing"])
+def test_a_sites_xhpl_through_the_check(tmp_path: Path, case: str) -> None:
+    line = "WR11C2R4        2000   192     1     1               0.85             6.2797e+00"
+    good = NETLIB.replace(next(one for one in NETLIB.splitlines() if one.startswith("WR11")), line)
+    texts = {
+        "good": good,
+        "failed": good.replace("PASSED", "FAILED"),
+        "cut": good.split("||Ax-b||")[0],
+        "other": good.replace("2000   192", "2048   192"),
+        "missing": "",
+    }
+    command = "/nowhere/xhpl" if case == "missing" else stand_in(tmp_path / "bin", texts[case])
+    outcome = run(tmp_path, "HplOther", TENKEN_XHPL=command)
+    (record,) = outcome.records
+    text = " ".join(f.message for f in record.findings)
+    expected = {"good": "RECORDED", "missing": "WAIVED"}.get(case, "FAIL")
+    assert record.verdict == expected, text
+    says = {
+        "failed": "scaled residual as HPLinpack 2.3 says failed",
+        "cut": "no residual behind the line 'WR11C2R4",
+        "other": "another problem was solved: N 2048 (asked for 2000)",
+        "missing": "library missing: no /nowhere/xhpl (TENKEN_XHPL may name one)",
+    }
+    assert says.get(case, "") in text
+    assert (outcome.code == 0) == (case in ("good", "missing"))

@@ -1,0 +1,170 @@
+"""Golden job scripts: what every check is to any scheduler, kept as text so that a changed line shows as a diff.
+
+    python -m tests.reframe.config.golden [SYSTEM ...]      writes them anew (then read the diff)
+    python -m tests.reframe.config.golden --show SYSTEM     prints every distinct script as a whole
+
+For each system, `scripts.txt` holds every distinct script, with {check}, {stage} and {command} where checks differ:
+the first as a whole, each other as what it is beside the one that it is most like (`-` a line less, `+` a line more, a
+line before what is only added, so that its place is told). The lines that look for a library stand once, on top.
+`commands.txt` says which check runs which command in which script. A change of `scripts.txt` goes together with a line
+of CHANGELOG.md that says why (test_golden.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+import tempfile
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenken.machines import loader
+from tenken.paths import ROOT
+from tests.support.reframe import reframe
+
+FOLDER = Path(__file__).with_name("golden")
+SYSTEMS = loader.names()
+
+#: Where a site is said to have the binaries that are not the suite's.
+FOREIGN = {"TENKEN_XHPCG": "/site/xhpcg", "TENKEN_XHPL": "/site/xhpl", "TENKEN_OSU": "/site/osu"}
+
+_LOOKUP = re.compile(r'^if \[ -z "\$(TENKEN_\w+)" \]; then .*?; fi\n', re.M | re.S)
+_COMMAND = re.compile(
+    r"^(?P<launch>.*?)(?P<command>bin/\w+ .*|sh -c (?!'echo TENKEN-RANK).*)$\n(?=tenken_status=)", re.M
+)
+#: What stands between the marks that a script prints around its command.
+_RUN = re.compile(r'^echo "TENKEN-RUN begin .*\n(?P<run>.*)\n(?=tenken_status=)', re.M)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A distinct job script: a name, its text, and the lines of commands.txt that use it."""
+
+    title: str
+    text: str
+    commands: tuple[str, ...]
+
+
+def variables(name: str) -> dict[str, str]:
+    """Values for what a system requires of its user."""
+    return {v.name: "gz00" for v in loader.load(name).variables.values() if v.required}
+
+
+def scripts(name: str, folder: Path) -> list[Script]:
+    """The distinct scripts of a system, from a dry run with its stage in `folder`."""
+    outcome = reframe(
+        "-c", "tests/cluster/probes", "--dry-run", "--system", name, "-T", "flexible",
+        folder=folder, TENKEN_TEST_TIME_LIMIT="30m", **variables(name), **FOREIGN,
+    )  # fmt: skip
+    if outcome.code != 0:
+        raise RuntimeError(outcome.output)
+    users: dict[str, list[str]] = defaultdict(list)
+    for script in sorted((folder / "stage").rglob("rfm_*.sh")):
+        partition, environment, check = script.parent.relative_to(folder / "stage" / name).parts
+        check = re.sub(r"_[0-9a-f]{8}$", "", check)
+        if check == "NothingToBuild":
+            continue
+        text, command = _generalise(script.read_text(), script, folder, check)
+        text = text.replace(f"/.build/{name}-{partition}-{environment}", "/.build/{tree}")
+        users[text].append(f"{partition} {environment} {check}: {command}")
+    found = (Script(_title(lines), text, tuple(lines)) for text, lines in users.items())
+    return sorted(found, key=lambda script: (script.title, script.text))
+
+
+def files(found: list[Script]) -> dict[str, str]:
+    """The golden files by name."""
+    lookups: dict[str, str] = {}
+
+    def named(match: re.Match[str]) -> str:
+        name = next((name for name, text in lookups.items() if text == match[0]), "")
+        if not name:
+            name = f"{{look for {match[1]}}}" if f"{{look for {match[1]}}}" not in lookups else f"{{{len(lookups)}}}"
+            lookups[name] = match[0]
+        return f"{name}\n"
+
+    whole = {script.title: _LOOKUP.sub(named, script.text).splitlines() for script in found}
+    lines: list[str] = []
+    for name, text in lookups.items():
+        lines += [f"==== {name}", *text.splitlines()]
+    earlier: list[str] = []
+    for title, text in whole.items():
+        told = min(
+            ((beside(whole[other], text), other) for other in earlier), key=lambda one: len(one[0]), default=None
+        )
+        if told and len(told[0]) < len(text) / 2:
+            lines += [f"==== {title}: {told[1]} with", *told[0]]
+        else:
+            lines += [f"==== {title}", *text]
+        earlier.append(title)
+    commands = sorted(f"{line}    [{script.title}]" for script in found for line in script.commands)
+    return {"scripts.txt": "\n".join(lines) + "\n", "commands.txt": "\n".join(commands) + "\n"}
+
+
+def beside(one: list[str], other: list[str]) -> list[str]:
+    """What makes the lines of `other` out of those of `one`."""
+    found = []
+    for what, begin, end, first, last in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        if what == "insert" and begin:
+            found.append(f" {one[begin - 1]}")
+        if what != "equal":
+            found += [*(f"-{line}" for line in one[begin:end]), *(f"+{line}" for line in other[first:last])]
+    return found
+
+
+def _title(lines: list[str]) -> str:
+    """A script is called after its place and a check that uses it: a probe, if one does, for those stay."""
+    partition, environment, check = min(lines, key=lambda line: (" Probe" not in line, line)).split(":")[0].split()
+    return f"{partition} {environment} like {check}"
+
+
+def _generalise(text: str, script: Path, folder: Path, check: str) -> tuple[str, str]:
+    """The script with what differs from check to check and from machine to machine taken out, and its command."""
+    text = text.replace(str(script.parent), "{stage}").replace(str(folder / "stage"), "{stages}")
+    text = text.replace(str(ROOT), "{root}")
+    text = re.sub(r"-j \d+", "-j {jobs}", text)
+    text = re.sub(r"tenken/[\w-]+/(\w{32}|build)\b", r"tenken/{session}/{token}", text)
+    text = re.sub(r'tenken_programs="[^"]*"', 'tenken_programs="{programs}"', text)
+    text = re.sub(r"^tenken_token=\w+$", "tenken_token={token}", text, flags=re.M)
+    text = re.sub(rf'^(#.*(?:-N |--job-name="))(rfm_{check[:11]}\w*)', r"\1rfm_{check}", text, flags=re.M)
+    # the program may run once before, to make what the command uses
+    text = re.sub(r"\{stages\}/\S*/bin/", "bin/", text)
+    match = _COMMAND.search(text)
+    if match:
+        return f"{text[: match.start('command')]}{{command}}{text[match.end('command') :]}", match["command"]
+    if match := _RUN.search(text):
+        return text, _foreign(text, match["run"])
+    return text, "(build)"
+
+
+def _foreign(text: str, run: str) -> str:
+    """The command of a binary that is not the suite's: a function of the script is told with its lines."""
+    body = re.search(rf"^{re.escape(run)}\(\) \{{\n(.*?)^\}}$", text, re.M | re.S)
+    return "; ".join(line.strip() for line in body[1].splitlines()) if body else run
+
+
+def write(name: str) -> None:
+    """Write the golden files of a system."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = files(scripts(name, Path(folder).resolve()))
+    (FOLDER / name).mkdir(parents=True, exist_ok=True)
+    for file, text in found.items():
+        (FOLDER / name / file).write_text(text, encoding="utf-8")
+        print(FOLDER / name / file)
+
+
+def show(name: str) -> None:
+    """Print every distinct script of a system."""
+    with tempfile.TemporaryDirectory() as folder:
+        for script in scripts(name, Path(folder).resolve()):
+            print(f"==== {script.title}", script.text, sep="\n")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--show"]:
+        for one in sys.argv[2:]:
+            show(one)
+    else:
+        for one in sys.argv[1:] or SYSTEMS:
+            write(one)

@@ -1,0 +1,78 @@
+"""Judging in tests: what is asked and what is known of the machine in one object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenken.judge import judging
+from tenken.machines import loader
+from tenken.machines.facts import facts
+from tenken.model import catalogue
+from tenken.model import result as results
+from tenken.model.catalogue import Program
+from tenken.model.judgement import REFERENCE, Criterion, Judgement, Limit
+from tenken.model.machine import Machine
+from tenken.model.request import Request
+from tenken.model.result import MetricValue, Result
+
+Reference = Callable[[MetricValue], "Criterion | None"]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Request and machine of a test; see tenken.model.request and tenken.model.machine."""
+
+    subjects: tuple[str, ...]
+    gpus: int | None = None
+    cores: int | None = None
+    ranks: int | None = None
+    metrics: tuple[str, ...] | None = None
+    capabilities: frozenset[str] = frozenset()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[tuple[str, str], Limit] = field(default_factory=dict)
+    links_per_pair: int | None = None
+    token: str | None = None
+    points: tuple[tuple[str, str, Mapping[str, Any]], ...] = ()
+    arguments: tuple[str, ...] = ()
+    mode: str = ""
+
+
+def no_reference(_: MetricValue) -> Criterion | None:
+    return None
+
+
+def reference(value: float, low: float | None, high: float | None, unit: str, statistic: str, source: str) -> Criterion:
+    """A reference as a system file has it."""
+    return Criterion(REFERENCE, value, low, high, unit, statistic, source)
+
+
+def judge(
+    result: Result,
+    program: Program,
+    expect: Expectation,
+    known: Reference = no_reference,
+    exit_status: int | None = None,
+) -> Judgement:
+    """`tenken.judge.judging.judge` by an Expectation."""
+    request = Request(
+        expect.token, program.name, subjects=expect.subjects, metrics=expect.metrics, parameters=expect.parameters,
+        points=expect.points, gpus=expect.gpus, cores=expect.cores, ranks=expect.ranks, arguments=expect.arguments,
+        mode=expect.mode,
+    )  # fmt: skip
+    machine = Machine(expect.capabilities, expect.limits, lambda _, metric: known(metric), expect.links_per_pair)
+    return judging.judge(result, program, request, machine, exit_status)
+
+
+def on_system(
+    raw: Mapping[str, Any], name: str, subjects: tuple[str, ...], partition: str = "gpu", environ: str = "cuda",
+    machine: Machine | None = None, exit_status: int | None = None, **asked: Any,
+) -> Judgement:  # fmt: skip
+    """A result's JSON judged as on a described machine; `asked` are fields of the request."""
+    system = loader.load(name)
+    known = machine or facts(system, system.partition(partition), system.environments[environ])
+    result = results.validate(raw, "result.json")
+    status = {"ok": 0, "failed": 1, "waived": 3}[result.status] if exit_status is None else exit_status
+    request = Request(None, result.program, subjects=subjects, **asked)
+    return judging.judge(result, catalogue.program(result.program), request, known, status)

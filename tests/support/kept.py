@@ -1,0 +1,27 @@
+"""The sessions that machines wrote and that are kept whole, samples included: tests/data/README.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tenken.archive import packed, records
+from tenken.paths import ROOT
+
+FILE = ROOT / "tests" / "data" / "h200-archive.tar.xz"
+#: `make run` of a bare machine as root from the kit, and gemm and hpl_mxp in mode acceptance: with request and token.
+FIRST_RUNS = ROOT / "tests" / "data" / "h200-first-runs.tar.xz"
+
+
+def archive() -> Path:
+    """The kept archive as a folder that is only to be read."""
+    return packed.folder_of(FILE)
+
+
+def all_records() -> list[records.Record]:
+    """Every kept record, in the order of their files."""
+    return list(records.records(archive()))
+
+
+def first_runs() -> list[records.Record]:
+    """Records with request and token, as this version writes them."""
+    return list(records.records(packed.folder_of(FIRST_RUNS)))

@@ -1,0 +1,193 @@
+"""Oracles: what a program's figures must be, from the raw times that its clock told and numbers written by hand.
+
+The documents hold rates. `clock_log.c`, put in front of a program, writes down every time that the program was told;
+a rate is right when the amount of work that a person counted, divided by it, is the span between two of those times,
+to the nanosecond. A program that counts another amount, or another unit, gives spans that nobody measured.
+"""
+
+from __future__ import annotations
+
+import math
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from struct import iter_unpack
+from typing import Any
+
+import numpy as np
+
+from tenken.paths import ROOT
+
+#: Nanoseconds of an amount of one over a figure of one, by unit.
+NANOSECONDS = {
+    "GB/s": 1.0, "GFLOP/s": 1.0, "Gcell/s": 1.0, "TFLOP/s": 1e-3, "messages/s": 1e9,
+}  # fmt: skip
+TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3}
+#: How far a span that follows from a figure may lie from a whole nanosecond: what double precision leaves of it.
+APART = 0.02
+#: Kinds of what gpu_double.c notes.
+ELAPSED, COLLECTIVE = -1, -2
+#: Whether a span, by its number, may lie at two places of a process's times.
+Fits = Callable[[int, Sequence[int], int, int], bool]
+
+
+def compiled(folder: Path, *sources: str, options: Sequence[str] = ()) -> Path:
+    """The shared library made of C sources of tests/support."""
+    library = folder / f"{Path(sources[0]).stem}.so"
+    command = ["gcc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(library), *options]
+    subprocess.run([*command, *(str(ROOT / "tests" / "support" / source) for source in sources)], check=True)
+    return library
+
+
+@dataclass
+class Clock:
+    """What the clock told the main threads of the processes of a run, in ns; `events` are what doubles noted."""
+
+    told: list[list[int]]
+    events: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """By kind: (how often the clock had been read before, value)."""
+
+    @staticmethod
+    def read(prefix: Path) -> Clock:
+        told, events = [], {}
+        for file in sorted(prefix.parent.glob(f"{prefix.name}.*")):
+            main = int(file.suffix[1:])
+            times = []
+            for kind, value in iter_unpack("=qq", file.read_bytes()):
+                if kind == main:
+                    times.append(value)
+                elif kind < 0:
+                    events.setdefault(kind, []).append((len(times), value))
+            told.append(times)
+        return Clock(told, events)
+
+    def places(
+        self, spans: Sequence[float], after: int = 0, next_to: bool = True, fits: Fits = lambda *_: True
+    ) -> list[tuple[int, int, int]]:
+        """(process, first, last) of each span in turn: places of readings, from the one numbered `after` on.
+
+        `next_to`: the clock was not read within a span, and none begins before the one ahead of it ended. `fits` may
+        ask more of a place: it is given the number of the span, the process's times, and the two places.
+        AssertionError for the first span that nobody measured.
+        """
+        whole = [round(span) for span in spans]
+        for span, number in zip(spans, whole, strict=True):
+            assert number > 0 and abs(span - number) < max(APART, 1e-9 * number), f"{span} ns is no whole number"
+        reasons = []
+        for process, times in enumerate(self.told):
+            found = _in_turn(times, whole, after, next_to, fits)
+            if len(found) == len(whole):
+                return [(process, first, last) for first, last in found]
+            reasons.append(f"span {len(found)} of {len(whole)}, {whole[len(found)]} ns, was never measured")
+        raise AssertionError("; ".join(reasons) or "the clock was never read")
+
+    def device(self, spans: Sequence[float], after: int = 0) -> int:
+        """Each span is in turn an elapsed time of events that gpu_double.c made up; returns where the last one stands.
+
+        They are whole multiples of 2^-10 ms. AssertionError for the first span that no events gave.
+        """
+        events = [value for _, value in self.events.get(ELAPSED, [])]
+        for number, span in enumerate(spans):
+            ticks = span / 1e6 * 1024
+            assert abs(ticks - round(ticks)) < 1e-6 * ticks, f"{span} ns is no whole number of 2^-10 ms"
+            assert round(ticks) in events[after:], f"span {number} of {len(spans)}, {span / 1e6} ms, was never elapsed"
+            after = events.index(round(ticks), after) + 1
+        return after
+
+    def anywhere(self, spans: Sequence[float]) -> None:
+        """Each span is one between two times that some process was told: of the slowest rank, whichever that was."""
+        for span in spans:
+            assert abs(span - round(span)) < max(APART, 1e-9 * span), f"{span} ns is no whole number"
+            assert self._between(round(span)), f"{round(span)} ns were never measured by any process"
+
+    def holds(self, spans: Sequence[float]) -> bool:
+        """Whether anywhere() would be content."""
+        return all(abs(s - round(s)) < max(APART, 1e-9 * s) and self._between(round(s)) for s in spans)
+
+    def _between(self, span: int) -> bool:
+        return any(time + span in one for one in map(set, self.told) for time in one)
+
+
+def _in_turn(
+    times: Sequence[int], spans: Sequence[int], after: int, next_to: bool, fits: Fits
+) -> list[tuple[int, int]]:
+    index = {time: place for place, time in enumerate(times)}
+    found: list[tuple[int, int]] = []
+    begin = after
+    for number, span in enumerate(spans):
+        for first in range(begin, len(times) - 1):
+            last = index.get(times[first] + span)
+            if last is None or (next_to and last != first + 1) or not fits(number, times, first, last):
+                continue
+            found.append((first, last))
+            begin = last if next_to else first + 1
+            break
+        else:
+            break
+    return found
+
+
+def figures(document: Mapping[str, Any], name: str, **at: Any) -> list[dict[str, Any]]:
+    """The metrics of a name, at these coordinates."""
+    found = [m for m in document["metrics"] if m["name"] == name]
+    found = [m for m in found if all(m.get("at", {}).get(key) == value for key, value in at.items())]
+    assert found, f"no metric {name} {at}"
+    return found
+
+
+def figure(document: Mapping[str, Any], name: str, **at: Any) -> dict[str, Any]:
+    """The one metric of a name, at these coordinates."""
+    found = figures(document, name, **at)
+    assert len(found) == 1, [m["id"] for m in found]
+    return found[0]
+
+
+def spans(metric: Mapping[str, Any], amount: float) -> list[float]:
+    """Nanoseconds of each sample: `amount` (bytes, operations, cells, messages) over a rate, or that many times."""
+    if metric["unit"] in TIMES:
+        return [sample * TIMES[metric["unit"]] * amount for sample in metric["samples"]]
+    return [amount / sample * NANOSECONDS[metric["unit"]] for sample in metric["samples"]]
+
+
+def seconds(metric: Mapping[str, Any], amount: float) -> list[float]:
+    return [span * 1e-9 for span in spans(metric, amount)]
+
+
+def close(found: float, expected: float, within: float = 1e-9) -> None:
+    assert math.isclose(found, expected, rel_tol=within), f"{found!r}, expected {expected!r}"
+
+
+def statistics_follow(document: Mapping[str, Any]) -> None:
+    """Best, median, p5 and p95 of each metric, and its value, from its samples as numpy has them."""
+    for metric in document["metrics"]:
+        samples = np.array(metric["samples"])
+        expected = {
+            "best": samples.max() if metric["direction"] == "higher" else samples.min(),
+            "median": np.percentile(samples, 50),
+            "p5": np.percentile(samples, 5),
+            "p95": np.percentile(samples, 95),
+            "mean": samples.mean(),
+            "total": samples[0],
+        }
+        for name in ("best", "median", "p5", "p95"):
+            close(metric[name], float(expected[name]), 1e-12)
+        close(metric["value"], float(expected[metric["statistic"]]), 1e-12)
+        assert metric["count"] == len(samples)
+
+
+def ramp(rates: Sequence[float]) -> tuple[int, float, float]:
+    """(repetition from 1 on, rate before, rate on it) of the plateau of a series of rates.
+
+    The plateau is the median of the last quarter; it begins where five rates in a row are at least 0.95 of it.
+    """
+    plateau = float(np.median(rates[len(rates) - max(1, len(rates) // 4) :]))
+    ends = (i for i in range(len(rates)) if all(rate >= 0.95 * plateau for rate in rates[i : i + 5]))
+    begin = next(ends, len(rates) - 1) + 1
+    before = rates[0] if begin == 1 else float(np.median(rates[: begin - 1]))
+    return begin, before, plateau
+
+
+def rises(places: Iterable[tuple[int, int, int]]) -> int:
+    """Where the last of these spans ended: the next ones begin there or later."""
+    return max(last for _, _, last in places)

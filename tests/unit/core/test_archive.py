@@ -1,0 +1,148 @@
+"""The archive loses and damages nothing: not by a kill, not by a full disk, not by two runs at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tenken.archive import records as archive
+from tenken.errors import ArchiveError
+from tenken.model.judgement import Judgement
+from tenken.model.record import Job, Record
+from tenken.model.result import validate
+from tenken.paths import ROOT
+from tests.support.documents import gpu_document
+
+
+def record(session="20261121T000000Z-abcdef", **changes):
+    document = gpu_document()
+    found = Record(
+        session=session, time="2026-11-21T01:02:03.000004Z", system="miyabi", partition="gpu", environ="cuda",
+        check="StreamCuda %x=1", base_check="StreamCuda", parameters={"x": 1}, mode="quick", program="stream",
+        program_version=1, subjects=("gpu",), nodes=("nid001",), job=Job("slurm", "17", "COMPLETED", 0),
+        judgement=Judgement("PASS"), result=validate(document, "result.json"),
+    )  # fmt: skip
+    return replace(found, **changes)
+
+
+def test_a_record_comes_back_as_it_went_in(tmp_path):
+    path = archive.write(record(), tmp_path)
+    assert path.relative_to(tmp_path).parts[:4] == ("miyabi", "gpu", "2026-11-21", "StreamCuda_x=1")
+    (read,) = archive.records(tmp_path, session="20261121T000000Z-abcdef", system="miyabi")
+    assert read.check == "StreamCuda %x=1"
+    assert replace(read, path=Path()) == record()
+    assert list(archive.records(tmp_path, session="other")) == []
+
+
+def test_equal_runs_never_overwrite_each_other(tmp_path):
+    assert len({archive.write(record(), tmp_path) for _ in range(50)}) == 50
+    assert len(list(archive.records(tmp_path))) == 50
+
+
+def test_an_infinite_number_does_not_enter(tmp_path):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        archive.write(record(parameters={"x": float("inf")}), tmp_path)
+    assert not list(tmp_path.rglob("*.json"))
+
+
+def test_damaged_files_are_listed_and_skipped(tmp_path):
+    good = archive.write(record(), tmp_path)
+    good.with_name("010203-a-truncated.json").write_text(good.read_text()[:500])
+    good.with_name("010203-a-other.json").write_text('{"record": "something-else"}')
+    damaged: list[archive.Damaged] = []
+    assert len(list(archive.records(tmp_path, damaged=damaged))) == 1
+    assert sorted(d.path.name for d in damaged) == ["010203-a-other.json", "010203-a-truncated.json"]
+
+
+def test_a_read_only_archive_is_one_clear_line(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(archive.os, "rename", refuse)
+    with pytest.raises(ArchiveError, match="cannot write to the archive: Read-only file system"):
+        archive.check_writable(tmp_path)
+    with pytest.raises(ArchiveError, match="cannot write to the archive"):
+        archive.write(record(), tmp_path)
+    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+
+
+def test_a_full_disk_leaves_no_half_file():
+    """/dev/full cannot hold a folder, so a file-size limit of the process stands in for the full disk."""
+    code = """
+import resource, signal, sys, pathlib
+from tenken.archive import records as archive
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
+try:
+    archive.write(__import__("tests.unit.core.test_archive", fromlist=["record"]).record(result_text="x" * 50000),
+                  pathlib.Path(sys.argv[1]))
+except archive.ArchiveError as error:
+    print(error)
+"""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", code, folder], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert "cannot write to the archive: File too large" in done.stdout
+        assert not [p for p in Path(folder).rglob("*") if p.is_file()]
+
+
+_WRITER = """
+import sys, pathlib
+from tenken.archive import records as archive
+from tests.unit.core.test_archive import record
+from dataclasses import replace
+folder, first = pathlib.Path(sys.argv[1]), record(session=sys.argv[2])
+print("ready", flush=True)
+n = 0
+while True:
+    archive.write(replace(first, parameters={"number": n}), folder)
+    n += 1
+    print(n, flush=True)
+"""
+
+
+def test_kill_9_two_hundred_times_loses_and_damages_nothing(tmp_path):
+    """Two writers at once are killed at random moments. What they announced as written must be there, whole."""
+    rng = random.Random(9)
+    announced: dict[str, int] = {}
+    for round_number in range(100):
+        names = [f"20261121T000000Z-{round_number:03d}{side}" for side in "ab"]
+        writers = [
+            subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path), name], cwd=ROOT, stdout=subprocess.PIPE,
+                             text=True) for name in names
+        ]  # fmt: skip
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+        time.sleep(rng.uniform(0.0, 0.02))
+        for writer, name in zip(writers, names, strict=True):
+            os.kill(writer.pid, signal.SIGKILL)
+            output = writer.communicate()[0].split()
+            announced[name] = int(output[-1]) if output else 0
+    damaged: list[archive.Damaged] = []
+    found: dict[str, set[int]] = {}
+    for read in archive.records(tmp_path, damaged=damaged):
+        found.setdefault(read.session, set()).add(read.parameters["number"])
+    assert damaged == []
+    assert sum(announced.values()) > 200
+    for name, count in announced.items():
+        assert found.get(name, set()) >= set(range(count)), name
+
+
+def test_sessions_are_ordered_by_time(tmp_path):
+    for name in ("20261121T000000Z-ff", "20261120T235959Z-00"):
+        archive.write_file(archive.session_folder(tmp_path, name) / "plan.json", json.dumps({}))
+    assert archive.last_session(tmp_path) == "20261121T000000Z-ff"
+    assert archive.last_session(tmp_path / "none") is None

@@ -1,0 +1,297 @@
+"""Every row of the table of verdicts, driven by documents."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tenken.judge.criteria import reframe_reference
+from tenken.model import verdicts as verdict
+from tenken.model.judgement import FLOOR, Limit
+from tenken.model.result import validate
+from tenken.model.subject import Subject
+from tests.support.catalogue import make_metric, make_program
+from tests.support.documents import around, gpu_document, health_sample, host_document, metric, spoiled
+from tests.support.judging import Expectation, judge
+from tests.support.judging import reference as Bounds
+
+STREAM = make_program("stream")
+GPU = Expectation(subjects=("gpu",), gpus=1)
+
+
+def no_reference(_):
+    return None
+
+
+def judged(raw: dict[str, Any], program=STREAM, expect=GPU, reference=no_reference, status=None):
+    if status is None:
+        status = {"ok": 0, "failed": 1, "waived": 3}[raw["status"]]
+    return judge(validate(raw, "result.json"), program, expect, reference, status)
+
+
+def test_a_good_run_passes_with_its_efficiency():
+    found = judged(gpu_document())
+    assert found.verdict == verdict.PASS
+    assert found.judged["triad.gpu0"].criterion.kind == FLOOR
+    assert found.judged["triad.gpu0"].efficiency == pytest.approx(4395 / 4814.3)
+
+
+def set_samples(name, samples):
+    def change(document):
+        for i, one in enumerate(document["metrics"]):
+            if one["name"] == name:
+                document["metrics"][i] = metric(name, one["subject"], samples)
+
+    return change
+
+
+def edit_metric(which, **values):
+    return lambda d: [m.update(values) for m in d["metrics"] if m["name"] == which]
+
+
+def drop(name):
+    return lambda d: d.update(metrics=[m for m in d["metrics"] if m["name"] != name])
+
+
+def worst(**values):
+    return lambda d: d["health"]["devices"][0].update(worst=health_sample(**values))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (drop("triad"), "metric triad of GPU 0 is missing"),
+        (lambda d: d.update(metrics=[]), "missing"),
+        (edit_metric("triad", unit="MB/s"), "unit is 'MB/s'; expected 'GB/s'"),
+        (edit_metric("triad", direction="lower"), "direction"),
+        (edit_metric("triad", name="tirade"), "not in stream's metrics.yaml"),
+        (edit_metric("triad", value=5000.0), "value is 5000 but the samples give"),
+        (edit_metric("triad", count=200), "count is 200 but there are 100 samples"),
+        (set_samples("triad", [0.0] * 100), "a rate is above 0"),
+        (lambda d: d.update(program="stram"), "the result is of program 'stram'"),
+        (lambda d: d.update(status="failed", reason="out of memory"), "stream failed: out of memory"),
+        (lambda d: d["verification"].update(checks=[]), "verified nothing"),
+        (lambda d: d["verification"].update(passed=False), "marked as failed"),
+        (
+            lambda d: d["verification"]["checks"][0].update(error=0.5, passed=False, detail="y[7] is 3, expected 2"),
+            r"verification of array y failed: error 0.5, tolerance 1e-12 \(y\[7\] is 3, expected 2\)",
+        ),
+        (lambda d: d["verification"]["checks"][0].update(error=0.5), "verification of array y failed"),
+        (lambda d: d["verification"]["checks"][0].update(error=None), "verification of array y failed"),
+        (lambda d: d["placement"].update(ranks=2), "ran on 2 ranks; asked for 1"),
+        (lambda d: d["parameters"].update(repetitions=3), "parameter repetitions is 3; asked for 100"),
+    ],
+)
+def test_what_voids_a_run_fails_it(change, says):
+    expect = Expectation(subjects=("gpu",), gpus=1, ranks=1, parameters={"repetitions": 100})
+    raw = spoiled(gpu_document(), change)
+    raw["limits"] = {m["id"]: raw["limits"].get(m["id"], {"unknown": "x"}) for m in raw["metrics"]}
+    found = judged(raw, expect=expect)
+    assert found.verdict == verdict.FAIL
+    assert found.structural
+    assert "nid001" in found.message()
+    assert re.search(says, found.message()), found.message()
+
+
+def test_an_infinite_value_fails_even_without_a_bound():
+    """A document read from a file cannot hold one; judge does not rely on that."""
+    raw = spoiled(gpu_document(), edit_metric("triad", value=float("inf")))
+    found = judged(raw)
+    assert found.verdict == verdict.FAIL
+    assert "triad.gpu0 of GPU 0 holds inf, which is not finite" in found.message()
+
+
+def test_a_document_that_contradicts_the_exit_status_fails():
+    assert "exited with 1 although its result says 'ok'" in judged(gpu_document(), status=1).message()
+    assert judged(gpu_document(), status=1).verdict == verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (worst(reasons=["hw_thermal_slowdown"]), "GPU 0: throttled during the timed part: hw_thermal_slowdown"),
+        (worst(memory_clock_mhz=1593), "memory clock 1593 MHz"),
+        (worst(other_processes=2), "shared with 2 other processes"),
+        (worst(pcie_generation=4), "PCIe generation 4 under load; the maximum is 5"),
+        (worst(pcie_width=8), "PCIe width 8 under load; the maximum is 16"),
+        (lambda d: d["health"]["devices"][0].update(after=health_sample(ecc_corrected=3)), "3 corrected ECC errors"),
+        (lambda d: d["health"]["devices"][0].update(xids=[63]), "XID 63 during the run"),
+        (lambda d: d["health"].update(available=False, devices=[], reason="no NVML"), "could not be read: no NVML"),
+        (set_samples("triad", around(4395.0, count=20)), "has 20 samples; at least 100"),
+        (set_samples("triad", around(4395.0, spread=0.1)), "spread too wide"),
+    ],
+)
+def test_conditions_that_void_a_measurement_are_invalid(change, says):
+    found = judged(spoiled(gpu_document(), change))
+    assert found.verdict == verdict.INVALID
+    assert says in found.message()
+    assert "nid001" in found.message()
+
+
+def test_a_software_power_cap_is_only_recorded():
+    assert judged(spoiled(gpu_document(), worst(reasons=["sw_power_cap", "gpu_idle"]))).verdict == verdict.PASS
+
+
+def test_a_slow_throttled_run_is_invalid_and_not_a_regression():
+    raw = spoiled(gpu_document(values={n: 2000.0 for n in STREAM.metrics}), worst(reasons=["sw_thermal_slowdown"]))
+    assert judged(raw).verdict == verdict.INVALID
+
+
+def test_a_missing_gpu_is_invalid():
+    found = judged(gpu_document(gpus=1), expect=Expectation(subjects=("gpu",), gpus=2))
+    assert (found.verdict, "1 GPUs found; expected 2" in found.message()) == (verdict.INVALID, True)
+
+
+def test_a_binding_to_fewer_cores_than_promised_is_invalid():
+    daxpy = make_program("daxpy", "daxpy")
+    expect = Expectation(subjects=("host",), cores=64)
+    assert judged(host_document(), daxpy, expect).verdict == verdict.RECORDED
+    found = judged(spoiled(host_document(), lambda d: d["placement"].update(allowed_cores=2)), daxpy, expect)
+    assert (found.verdict, "bound to 2 cores; the system file claims 64" in found.message()) == (
+        verdict.INVALID,
+        True,
+    )
+
+
+def test_below_the_floor_names_node_gpu_value_bound_and_miss():
+    found = judged(spoiled(gpu_document(gpus=2), lambda d: d["metrics"].__setitem__(
+        8, metric("triad", {"gpu": 1}, around(3000.0)))), expect=Expectation(subjects=("gpu",), gpus=2))  # fmt: skip
+    assert found.verdict == verdict.FAIL
+    assert not found.structural
+    (finding,) = found.findings
+    assert (finding.node, finding.subject) == ("nid001", Subject("gpu", 1))
+    assert finding.miss == pytest.approx(1 - 3000 / (0.8 * 4814.3))
+    assert "triad.gpu1 = 3000 GB/s (median) is below 3851.44 GB/s by 22.1 %" in finding.message
+
+
+def test_beyond_the_physical_limit_is_wrong_not_fast():
+    found = judged(gpu_document(values={n: 1.5 * 4814.3 for n in STREAM.metrics}))
+    assert found.verdict == verdict.FAIL
+    assert "is beyond 1.02 of the physical limit 4814.3 GB/s (attribute: memory clock x bus width)" in found.message()
+    just = judged(gpu_document(values={n: 1.019 * 4814.3 for n in STREAM.metrics}))
+    assert just.verdict == verdict.PASS
+
+
+def test_lower_is_better_is_held_from_the_other_side():
+    program = make_program("p2p", "latency", unit="us", direction="lower", per=("gpu",), floor={"gpu": 0.5},
+                           max_spread={"gpu": None})  # fmt: skip
+    expect = Expectation(subjects=("gpu",), gpus=1)
+
+    def run(value):
+        raw = gpu_document("p2p")
+        raw["metrics"] = [metric("latency", {"gpu": 0}, around(value), unit="us", direction="lower")]
+        raw["limits"] = {"latency.gpu0": {"value": 5.0, "unit": "us", "basis": "measured"}}
+        return judged(raw, program, expect).verdict
+
+    assert [run(v) for v in (4.0, 4.95, 8.0, 11.0)] == [verdict.FAIL, verdict.PASS, verdict.PASS, verdict.FAIL]
+
+
+def reference(value=4400.0, low=4300.0, high=4500.0, unit="GB/s", statistic="median"):
+    return lambda m: Bounds(value, low, high, unit, statistic, "own runs, 2026-11") if m.name == "triad" else None
+
+
+def test_the_machines_reference_decides_before_the_floor():
+    assert judged(gpu_document(), reference=reference()).verdict == verdict.PASS
+    found = judged(gpu_document(), reference=reference(low=4396.0))
+    assert found.verdict == verdict.FAIL
+    assert "(reference 4400 GB/s, own runs, 2026-11)" in found.message()
+    assert "above" in judged(gpu_document(), reference=reference(high=4390.0)).message()
+
+
+def test_a_reference_of_another_statistic_is_held_against_that_statistic():
+    best = 4395.0 * 1.002
+    found = judged(gpu_document(), reference=reference(low=best - 1, statistic="best"))
+    assert found.verdict == verdict.PASS
+    assert found.judged["triad.gpu0"].value == pytest.approx(best)
+
+
+def test_a_reference_in_another_unit_fails():
+    assert "its reference in MB/s" in judged(gpu_document(), reference=reference(unit="MB/s")).message()
+
+
+def test_a_data_sheet_limit_stands_in_where_the_program_knows_none():
+    daxpy = make_program("daxpy", "daxpy", floor={"host": 0.5, "gpu": 0.8})
+    expect = Expectation(subjects=("host",), limits={("memory", "host"): Limit(50.0, "GB/s", "data sheet: x")})
+    found = judged(host_document(), daxpy, expect)
+    assert (found.verdict, "floor: 50 % of the limit, data sheet: x: 50 GB/s" in found.message()) == (
+        verdict.FAIL,
+        True,
+    )
+    no_sheet = make_program("daxpy", "daxpy", floor={"host": 0.5, "gpu": 0.8}, data_sheet=None)
+    assert judged(host_document(), no_sheet, expect).judged["daxpy.host"].verdict == verdict.RECORDED
+
+
+def test_a_waiver_needs_a_known_reason_and_no_promise():
+    raw = gpu_document(status="waived", reason="no peer access: cudaDeviceCanAccessPeer says 0")
+    assert judged(raw).verdict == verdict.WAIVED
+    promised = judged(raw, expect=Expectation(subjects=("gpu",), capabilities=frozenset({"peer"})))
+    assert (promised.verdict, "claims 'peer'" in promised.message()) == (verdict.FAIL, True)
+    raw["reason"] = "did not feel like it"
+    assert "is no known reason; allowed: no peer access" in judged(raw).message()
+    raw["reason"] = "needs two GPUs: found 1"
+    assert judged(raw).verdict == verdict.WAIVED
+    assert judged(raw, expect=Expectation(subjects=("gpu",), gpus=4)).verdict == verdict.FAIL
+
+
+def test_reframe_gets_the_same_bounds():
+    found = judged(gpu_document(), reference=reference())
+    anchor, low, high, unit = reframe_reference(found.judged["triad.gpu0"])
+    assert (anchor, unit) == (4400.0, "GB/s")
+    assert anchor * (1 + low) == pytest.approx(4300.0)
+    assert anchor * (1 + high) == pytest.approx(4500.0)
+    daxpy = judged(host_document(), make_program("daxpy", "daxpy"), Expectation(subjects=("host",)))
+    assert reframe_reference(daxpy.judged["daxpy.host"]) == (0, None, None, "GB/s")
+    assert daxpy.judged["daxpy.host"].verdict == verdict.RECORDED
+
+
+def test_optional_metrics_may_be_absent():
+    program = make_program("stream")
+    metrics = {**program.metrics, "triad": make_metric("triad", optional=True)}
+    optional = type(program)("stream", "stream", "docs", metrics)
+    raw = spoiled(gpu_document(), drop("triad"))
+    assert judged(raw, optional).verdict == verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "whole"),
+    [
+        (["PASS", "FAIL", "INVALID"], "FAIL"),
+        (["PASS", "INVALID"], "INVALID"),
+        (["PASS", "WAIVED"], "PASS"),
+        (["PASS", "RECORDED"], "RECORDED"),
+        (["RECORDED", "INVALID"], "INVALID"),
+        (["PASS", "of another suite"], "FAIL"),
+        (["WAIVED"], "WAIVED"),
+        ([], "FAIL"),
+    ],
+)
+def test_nothing_measured_is_a_failure(verdicts, whole):
+    assert verdict.worst(verdicts) == whole
+
+
+def test_a_gpu_behind_its_siblings_is_named():
+    program = make_program("stream", siblings=0.03)
+    expect = Expectation(subjects=("gpu",), gpus=4)
+    assert judged(gpu_document(gpus=4), program, expect).verdict == verdict.PASS
+    slow = spoiled(gpu_document(gpus=4), set_samples_of_gpu("triad", 2, around(4395.0 * 0.95)))
+    found = judged(slow, program, expect)
+    assert found.verdict == verdict.FAIL
+    (finding,) = found.findings
+    assert (finding.node, finding.subject) == ("nid001", Subject("gpu", 2))
+    assert "is 5.0 % behind the other GPUs of the node (median 4395 GB/s); at most 3.0 %" in finding.message
+    assert found.judged["triad.gpu2"].verdict == verdict.FAIL
+    near = spoiled(gpu_document(gpus=4), set_samples_of_gpu("triad", 2, around(4395.0 * 0.98)))
+    assert judged(near, program, expect).verdict == verdict.PASS
+    noisy = spoiled(gpu_document(gpus=4), set_samples_of_gpu("triad", 2, around(4395.0 * 0.95, spread=0.03)))
+    assert judged(noisy, program, expect).verdict == verdict.PASS
+
+
+def set_samples_of_gpu(name, gpu, samples):
+    def change(document):
+        for i, one in enumerate(document["metrics"]):
+            if one["name"] == name and one["subject"] == {"gpu": gpu}:
+                document["metrics"][i] = metric(name, one["subject"], samples)
+
+    return change

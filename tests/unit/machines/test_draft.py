@@ -1,0 +1,118 @@
+"""`tenken systems new --from-here`: what it sees stands in the file, what it cannot see is said, all or nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tenken.machines import cli, draft, loader, local
+from tenken.machines.cluster import Queue
+from tenken.machines.errors import SystemFileError
+from tests.unit.machines.test_cluster import PBS_NODES, PBS_QUEUES, SINFO, answers
+
+OPEN_MPI = {"mpirun": "mpirun (Open MPI) 5.0.8", "bash": "MPI plugin types are...\n\tpmix\n\tpmi2\n"}
+
+
+def here(tmp_path, mpi: bool = False):
+    (tmp_path / "usr/include").mkdir(parents=True)
+    (tmp_path / "usr/include/mpi.h").write_text("")
+    tools = {"g++", *(("mpicxx", "mpirun") if mpi else ())}
+    return local.describe(tmp_path, lambda command: None, lambda name: name if name in tools else None, {}, "x86_64")
+
+
+def which(name: str) -> str:
+    return f"/usr/bin/{name}"
+
+
+def written(tmp_path, scheduler: str, mpi: bool = False, **said: str):
+    made = draft.draft("new", scheduler, here(tmp_path, mpi), answers(**said), which, {"LMOD_CMD": "/x"})
+    draft.write(tmp_path / "new.yaml", made.text)
+    return loader.load_file(tmp_path / "new.yaml", cache_folder=None), made
+
+
+def test_slurm(tmp_path):
+    system, made = written(tmp_path, "slurm", sinfo=SINFO)
+    assert {n: (p.node.count, p.node.cores, p.node.gpu_count) for n, p in system.partitions.items()} == {
+        "gpu": (14, 112, 4),
+        "gpu-a100": (2, 64, 8),
+        "cpu": (40, 128, 0),
+    }
+    gpu = system.partition("gpu")
+    assert gpu.node.gpu.name == "H100-SXM-80GB" and gpu.gpu_request and gpu.access[0] == "--partition=gpu"
+    assert system.modules_system == "lmod" and "nodes" in gpu.abilities
+    assert any("MPI" in line for line in made.unseen) and any("NVLinks" in line for line in made.unseen)
+
+
+def test_pbs(tmp_path):
+    said = {"pbsnodes": json.dumps({"nodes": PBS_NODES}), "qstat": json.dumps({"Queue": PBS_QUEUES})}
+    system, made = written(tmp_path, "pbs", mpi=True, **said)
+    # a queue that is stopped is none; a card that the scheduler does not name has no data sheet
+    assert set(system.partitions) == {"short-g", "cpu"}
+    assert system.partition("short-g").node.gpu is None and system.partition("short-g").gpu_request == (
+        "ngpus={num_gpus_per_node}",
+    )
+    assert any("data sheet of the 1 GPUs of partition short-g" in line for line in made.unseen)
+
+
+@pytest.mark.parametrize(
+    ("said", "launcher", "options"),
+    [
+        ({**OPEN_MPI, "/sbin/ldconfig": "\tlibpmix.so.2 => /usr/lib/libpmix.so.2"}, "srun", ("--mpi=pmix",)),
+        ({**OPEN_MPI, "/sbin/ldconfig": ""}, "mpirun", ("--map-by ppr:{num_tasks_per_node}:node",)),
+        ({"mpirun": "HYDRA build details", "bash": "\tpmi2\n"}, "srun", ("--mpi=pmi2",)),
+        ({"mpirun": "HYDRA build details"}, "mpirun", ("-ppn {num_tasks_per_node}",)),
+    ],
+)
+def test_ranks_are_started_by_what_can_start_them(said, launcher, options, tmp_path):
+    system, _ = written(tmp_path, "slurm", mpi=True, sinfo=SINFO, **said)
+    assert (system.partition("gpu").launcher, system.partition("gpu").launcher_options) == (launcher, options)
+
+
+def test_this_machine(tmp_path):
+    system, _ = written(tmp_path, "local")
+    assert system.partition("node").scheduler == "local" and system.partition("node").max_jobs == 1
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs"])
+def test_no_answer_is_one_line(scheduler, tmp_path):
+    with pytest.raises(draft.NothingSeenError, match="is not on PATH: run this on a login node"):
+        draft.draft("new", scheduler, here(tmp_path), lambda command: None, lambda name: None)
+
+
+def test_a_file_that_is_not_valid_leaves_nothing(tmp_path):
+    with pytest.raises(SystemFileError):
+        draft.write(tmp_path / "bad.yaml", "title: x\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_there_stays(tmp_path):
+    (tmp_path / "new.yaml").write_text("mine")
+    with pytest.raises(FileExistsError):
+        draft.write(tmp_path / "new.yaml", "title: x\n")
+    assert (tmp_path / "new.yaml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("kind", "sheet"),
+    [("h100", "H100-SXM-80GB"), ("a100", "A100-SXM-80GB"), ("nvidia_h200_nvl", "H200-NVL-141GB"), ("l40s", "L40S-48GB"),
+     ("gh200", "GH200-96GB"), ("mi300x", None), (None, None)],
+)  # fmt: skip
+def test_the_schedulers_word_for_a_card(kind, sheet, tmp_path):
+    found, _ = draft.sheet_of(Queue("q", 1, gpus=4, gpu_kind=kind), here(tmp_path))
+    assert (found.name if found else None) == sheet
+
+
+def test_names_and_files_alike_can_be_validated(capsys):
+    def tenken(*words: str) -> int:
+        import argparse
+
+        parser = argparse.ArgumentParser()
+        cli.register(parser.add_subparsers())
+        arguments = parser.parse_args(["systems", *words])
+        return arguments.func(arguments)
+
+    assert tenken("validate", "miyabi", "hardware") == 0
+    assert capsys.readouterr().out.splitlines() == ["systems/miyabi.yaml: ok", "systems/hardware.yaml: ok"]
+    assert tenken("validate", "nosuch") == 2
+    assert "no such file or system: nosuch; allowed: a file, alps, h200" in capsys.readouterr().err

@@ -1,0 +1,101 @@
+"""Data sheets: found by name and by device, with sources, and consistent."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tenken.machines import hardware
+from tenken.machines.errors import SystemFileError, UnknownSystemError
+
+DEVICES = {
+    "NVIDIA H200": "H200-SXM-141GB",
+    "NVIDIA H100 80GB HBM3": "H100-SXM-80GB",
+    "NVIDIA H100 PCIe": "H100-PCIe-80GB",
+    "NVIDIA GH200 480GB": "GH200-96GB",
+    "NVIDIA GH200 120GB": "GH200-96GB",
+    "NVIDIA GH200 144G HBM3e": "GH200-144GB",
+    "NVIDIA A100-SXM4-80GB": "A100-SXM-80GB",
+    "NVIDIA A100 80GB PCIe": "A100-PCIe-80GB",
+    "Tesla V100-SXM2-16GB": "V100-SXM2-16GB",
+    "Tesla P100-SXM2-16GB": "P100-SXM2-16GB",
+    "Tesla K40m": "K40",
+    "NVIDIA Jetson AGX Xavier Developer Kit": "Jetson-AGX-Xavier",
+    "quill": "Jetson-TX2",
+}
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_devices_find_their_sheet(device: str) -> None:
+    found = hardware.for_device(device)
+    assert found is not None and found.name == DEVICES[device]
+
+
+LOOK_ALIKES = [
+    "NVIDIA H200 NVL 2",
+    "NVIDIA A100-SXM4-60GB",
+    "NVIDIA L40",
+    "NVIDIA GB300",
+    "NVIDIA Jetson Xavier NX",
+    "",
+]
+
+
+@pytest.mark.parametrize("device", LOOK_ALIKES)
+def test_look_alikes_do_not(device: str) -> None:
+    assert hardware.for_device(device) is None
+
+
+def test_figures_make_sense() -> None:
+    sheets = hardware.load()
+    for gpu in sheets.gpus.values():
+        assert gpu.source and len(gpu.source) > 10
+        assert 10 < gpu.memory_gbs < 10000 and 4 <= gpu.memory_gib <= 288
+        assert gpu.l2_bytes is None or 2**18 <= gpu.l2_bytes <= 2**27
+        assert re.fullmatch(r"sm_\d{2,3}", gpu.arch)
+        if gpu.fp64_tflops and gpu.fp64_tensor_tflops:
+            # Blackwell's tensor cores have no more FP64 than the others
+            ratio = gpu.fp64_tensor_tflops / gpu.fp64_tflops
+            assert (
+                ratio == 1 if gpu.compute_capability >= "10" and len(gpu.compute_capability) == 4 else 1.9 < ratio < 2.1
+            )
+        assert re.fullmatch(r"20\d\d", gpu.date)
+        assert list(gpu.tflops.values()) == sorted(gpu.tflops.values()), "each step down in precision is faster"
+    for host in sheets.hosts.values():
+        assert host.source and 10 < host.memory_gbs < 1000
+
+
+def test_links_of_the_cards() -> None:
+    h200, gh200, p100 = (hardware.sheet(n) for n in ("H200-SXM-141GB", "GH200-96GB", "P100-SXM2-16GB"))
+    assert h200.gpu_links is not None and h200.gpu_links.total_gbs == 450
+    assert h200.host_link is not None and h200.host_link.kind == "PCIe Gen5 x16"
+    assert gh200.host_link is not None and gh200.host_link.total_gbs == 450
+    assert p100.gpu_links is not None and p100.gpu_links.total_gbs == 80
+
+
+def test_unknown_sheet_is_told_the_known_ones() -> None:
+    with pytest.raises(UnknownSystemError, match="unknown GPU data sheet 'H300'; allowed: GH200-96GB, "):
+        hardware.sheet("H300")
+    with pytest.raises(UnknownSystemError, match="unknown host data sheet"):
+        hardware.host_sheet("H300")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('compute_capability: "9.0"', "compute_capability: 9.0", "must be text, not 9.0: write it in quotes"),
+        ("width: 16", "width: 12", "cannot be 12"),
+        ("gbs: 4000", "gbs: 0", "more than 0"),
+        ("l2_mib: null", "l2_mb: null", "unknown key 'l2_mb' in data sheet 'GH200-96GB'"),
+    ],
+)
+def test_bad_sheets_are_refused(old: str, new: str, words: str, tmp_path: Path) -> None:
+    text = hardware.FILE.read_text()
+    assert old in text
+    file = tmp_path / "hardware.yaml"
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(SystemFileError) as caught:
+        hardware.load(file, None)
+    assert re.search(r"hardware\.yaml:\d+: ", str(caught.value)) and words in str(caught.value)

@@ -1,0 +1,121 @@
+"""All machines of this repository, and references."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tenken.machines import loader
+from tenken.machines.errors import SystemFileError, UnknownSystemError
+from tenken.machines.model import FEATURES, System
+from tenken.paths import PROGRAMS
+from tests.unit.machines.conftest import GOOD
+
+EXPECTED = {
+    "alps", "h200", "isambard-ai", "jetson-tx2", "jetson-xavier", "jupiter", "miyabi", "miyabi-c", "pegasus", "v100",
+}  # fmt: skip
+WITHOUT_GPUS = {"miyabi-c"}
+RETIRED = {"reedbush-h", "reedbush-l", "tsubame3"}
+
+
+@pytest.fixture
+def systems(src: Path, tmp_path: Path) -> dict[str, System]:
+    # Until a program exists, the stub stands in for its metrics.
+    real = PROGRAMS if (PROGRAMS / "stream" / "metrics.yaml").is_file() else src
+    return loader.load_all(src=real, cache_folder=tmp_path / "cache")
+
+
+def test_all_machines_are_there_and_right(systems: dict[str, System]) -> None:
+    assert set(systems) >= EXPECTED | RETIRED
+    assert all(systems[name].status == "retired" and systems[name].retired for name in RETIRED)
+    assert "local" not in systems and "local" not in loader.names()
+    for system in (one for one in systems.values() if one.status != "test"):
+        for partition in system.partitions.values():
+            has = system.name not in WITHOUT_GPUS
+            assert (partition.node.gpu is not None) == has
+            assert ("cuda" in partition.features) == has
+            assert set(partition.environments) <= set(system.environments)
+
+
+def test_the_schema_is_one_and_knows_the_features() -> None:
+    from jsonschema import Draft202012Validator
+
+    definitions = json.loads(loader.SCHEMA.read_text())["$defs"]
+    assert tuple(definitions["environment"]["properties"]["features"]["items"]["enum"]) == FEATURES
+
+    for file in (loader.SCHEMA, loader.hardware.SCHEMA):
+        Draft202012Validator.check_schema(json.loads(file.read_text()))
+
+
+def test_miyabi_asks_for_what_the_site_wants(systems: dict[str, System]) -> None:
+    miyabi = systems["miyabi"].expand({"TENKEN_GROUP": "gz00"})
+    gpu = miyabi.partition("gpu")
+    assert gpu.access == ("-q regular-g", "-W group_list=gz00", "-j oe")
+    assert gpu.gpu_request == ()
+    assert "unset OMPI_MCA_mca_base_env_list" in gpu.prerun
+    assert gpu.prepare == ("source /etc/profile.d/modules.sh", "module purge")
+    assert gpu.node.gpu is not None and gpu.node.gpu.name == "GH200-96GB"
+
+
+def test_all_schedulers_can_be_used(systems: dict[str, System]) -> None:
+    assert all(partition.usable for system in systems.values() for partition in system.partitions.values())
+
+
+@pytest.mark.parametrize(("metric", "value"), [("copy", 514.6), ("scale", 514.6), ("add", 537.2), ("triad", 536.9)])
+def test_r1(metric: str, value: float, systems: dict[str, System]) -> None:
+    found = loader.references(systems["reedbush-h"], "gpu", "stream", metric=metric, subject="gpu", environ="openacc")
+    assert len(found) == 1
+    r1 = found[0]
+    assert (r1.value, r1.published, r1.statistic, r1.count, r1.driver) == (value, "R1", "best", 5, "375.20")
+    assert r1.bounds == (pytest.approx(value * 0.97), None)
+    assert (r1.unit, r1.direction) == ("GB/s", "higher")
+    assert not loader.references(systems["reedbush-h"], "gpu", "stream", metric=metric, environ="cuda")
+
+
+def test_references_by_parameters(load: Callable[[str], System]) -> None:
+    system = load(GOOD)
+    right = {"array_bytes": 2**30, "repetitions": 100}
+    assert len(loader.references(system, "gpu", "stream", parameters=right)) == 1
+    assert not loader.references(system, "gpu", "stream", parameters={"array_bytes": 1})
+    assert not loader.references(system, "gpu", "stream", parameters={})
+    assert not loader.references(system, "cpu", "stream")
+    assert not loader.references(system, "gpu", "stream", metric="copy")
+    assert system.references[0].bounds == (pytest.approx(2850), pytest.approx(3300))
+    assert system.references[0].date == "2026-01-31"
+
+
+def test_ranges_have_bounds_at_both_ends(load: Callable[[str], System]) -> None:
+    text = GOOD.replace("value: 3000", "range: [100, 200]")
+    assert load(text).references[0].bounds == (pytest.approx(95), pytest.approx(220))
+
+
+def test_walltimes_stay_text(load: Callable[[str], System]) -> None:
+    assert load(GOOD).partition("gpu").time_limit == "1:30:00"
+
+
+def test_an_unknown_system_is_told_the_known_ones() -> None:
+    with pytest.raises(UnknownSystemError, match=r"unknown system 'miyaby'; allowed: local, alps, h200, .*miyabi"):
+        loader.load("miyaby")
+
+
+def test_all_faulty_files_are_told(tmp_path: Path, src: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(GOOD.replace("title:", "titel:"))
+    with pytest.raises(SystemFileError) as caught:
+        loader.load_all(folder=tmp_path, src=src, cache_folder=None)
+    assert {problem.file.split("/")[-1] for problem in caught.value.problems} == {"one.yaml", "two.yaml"}
+
+
+def test_loading_again_is_quick(src: Path, tmp_path: Path) -> None:
+    real = PROGRAMS if (PROGRAMS / "stream" / "metrics.yaml").is_file() else src
+    loader.load_all(src=real, cache_folder=tmp_path)
+    spent = []
+    for _ in range(3):
+        start = time.perf_counter()
+        loader.load_all(src=real, cache_folder=tmp_path)
+        spent.append(time.perf_counter() - start)
+    assert min(spent) < 0.15, "reframe -l has 1.5 s for everything"

@@ -1,0 +1,303 @@
+"""Looking at made-up machines: a laptop, an H200 node, a Jetson, a container, and odd ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tenken.machines import limits, local
+from tenken.machines.model import Node, System
+from tests.unit.machines.conftest import GOOD
+
+Q = "nvidia-smi --query-gpu="
+MPICXX = "/usr/bin/mpicxx -show"
+# What nvidia-smi of driver 580 printed on a node with two cards; UUIDs made up.
+H200_ROWS = (
+    "0, GPU-00000000-0000-0000-0000-000000000001, NVIDIA H200, 9.0, 143771, 5, 16, Disabled\n"
+    "1, GPU-00000000-0000-0000-0000-000000000002, NVIDIA H200, 9.0, 143771, 5, 16, Disabled\n"
+)
+H200_TOPO = (
+    "\t\x1b[4mGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"
+    "GPU0\t X \tNV18\t0-31\t0\t\tN/A\nGPU1\tNV18\t X \t0-31\t0\t\tN/A\n\nLegend:\n\n  X    = Self\n"
+)
+
+
+class Machine:
+    """Files below a root, programs on PATH, answers of commands."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.programs: set[str] = {"g++"}
+        self.answers: dict[str, str] = {}
+        self.env: dict[str, str] = {}
+        self.asked: list[str] = []
+
+    def file(self, path: str, text: str) -> None:
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / path).write_text(text)
+
+    def cpus(self, sockets: int, cores: int, threads: int, model: str = "Some CPU", flags: str = "fpu") -> None:
+        """`cores` a socket; hardware threads numbered as Linux does: first threads first."""
+        logical = sockets * cores * threads
+        for cpu in range(logical):
+            socket, core = cpu // cores % sockets, cpu % cores
+            base = f"sys/devices/system/cpu/cpu{cpu}"
+            self.file(f"{base}/topology/physical_package_id", f"{socket}\n")
+            self.file(f"{base}/topology/core_id", f"{core}\n")
+            mates = ",".join(str(socket * cores + core + t * sockets * cores) for t in range(threads))
+            whole = ",".join(str(c) for c in range(logical) if c // cores % sockets == socket)
+            for index, (level, kind, size, shared) in enumerate(
+                [
+                    ("1", "Data", "48K", mates),
+                    ("1", "Instruction", "32K", mates),
+                    ("3", "Unified", "30M", whole),
+                ]
+            ):
+                for name, text in zip(
+                    ("level", "type", "size", "shared_cpu_list"), (level, kind, size, shared), strict=True
+                ):
+                    self.file(f"{base}/cache/index{index}/{name}", text + "\n")
+        self.file("sys/devices/system/cpu/online", f"0-{logical - 1}\n")
+        self.file("proc/cpuinfo", f"processor\t: 0\nmodel name\t: {model}\nflags\t\t: {flags}\n")
+        self.file("proc/meminfo", "MemTotal:       65536 kB\nMemFree: 1 kB\n")
+        for socket in range(sockets):
+            self.file(f"sys/devices/system/node/node{socket}/cpulist", "0\n")
+
+    def run(self, command: Sequence[str]) -> str | None:
+        line = " ".join(command)
+        self.asked.append(line)
+        return next((text for start, text in self.answers.items() if line.startswith(start)), None)
+
+    def which(self, name: str) -> str | None:
+        return f"/usr/bin/{name}" if name in self.programs else None
+
+    def describe(self, machine: str = "x86_64") -> System:
+        return local.describe(self.root, self.run, self.which, self.env, machine)
+
+    def node(self, machine: str = "x86_64") -> Node:
+        return self.describe(machine).partition("node").node
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "root")
+
+
+@pytest.fixture
+def h200(machine: Machine) -> Machine:
+    machine.cpus(1, 32, 1, "Intel(R) Xeon(R) Processor", "fpu hypervisor")
+    machine.file("sys/class/dmi/id/sys_vendor", "QEMU\n")
+    machine.file("dev/nvidia0", "")
+    machine.file("dev/nvidia1", "")
+    machine.file("dev/nvidiactl", "")
+    machine.programs |= {"nvidia-smi", "nvcc", "mpicxx", "mpirun"}
+    machine.file("usr/lib/openmpi/include/mpi.h", "")
+    machine.answers = {Q: H200_ROWS, "nvidia-smi topo -m": H200_TOPO, MPICXX: "g++ -I/usr/lib/openmpi/include -lmpi"}
+    return machine
+
+
+def test_two_sockets_with_threads_and_no_gpu(machine: Machine) -> None:
+    machine.cpus(2, 18, 2, "Intel(R) Xeon(R) CPU E5-2695 v4 @ 2.10GHz")
+    system = machine.describe()
+    partition = system.partition("node")
+    node = partition.node
+    assert (node.sockets, node.cores, node.threads_per_core, node.numa_nodes) == (2, 36, 2, 2)
+    assert node.memory_bytes == 65536 * 1024
+    assert node.caches == {"L1d": 36 * 48 * 1024, "L3": 2 * 30 * 2**20}
+    assert node.last_level_cache_bytes == 60 * 2**20
+    assert node.virtual_machine is None and node.gpu_count == 0
+    assert node.host is not None and node.host.name == "Xeon-E5-2695v4"
+    memory = limits.memory(partition, "host")
+    assert isinstance(memory, limits.Limit) and memory.value == pytest.approx(153.6)
+    assert partition.features == frozenset() and partition.scheduler == "local" and partition.max_jobs == 1
+    assert list(system.environments) == ["host"]
+    assert machine.asked == [], "no GPU, no nvidia-smi: nothing is run"
+
+
+def test_two_h200(h200: Machine) -> None:
+    system = h200.describe()
+    partition = system.partition("node")
+    node = partition.node
+    assert node.gpu_count == 2 and node.gpu is not None and node.gpu.name == "H200-SXM-141GB"
+    assert node.pair_links is not None and node.pair_links.total_gbs == 450
+    assert node.host_link is not None and node.host_link.kind == "PCIe Gen5 x16"
+    assert node.compute_capability == "9.0" and node.gpu_memory_bytes == 143771 * 2**20
+    assert node.virtual_machine == "QEMU" and node.host is None
+    assert partition.features == {"cuda", "mpi"} and partition.launcher == "mpirun"
+    assert set(system.environments) == {"host", "cuda"}
+    assert system.environments["cuda"].features == {"cuda", "openmp", "mpi"}
+    assert system.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("visible", "count"),
+    [
+        ("0", 1),
+        ("1,0", 2),
+        ("", 0),
+        ("-1", 0),
+        ("0,-1,1", 1),
+        ("GPU-00000000-0000-0000-0000-000000000002", 1),
+        ("7", 0),
+    ],
+)
+def test_visible_devices(visible: str, count: int, h200: Machine) -> None:
+    h200.env["CUDA_VISIBLE_DEVICES"] = visible
+    assert h200.node().gpu_count == count
+    assert local.gpu_count(h200.root, h200.env) == count
+
+
+def test_a_hung_or_broken_nvidia_smi(h200: Machine) -> None:
+    h200.answers = {}
+    h200.file("proc/driver/nvidia/gpus/0000:00:06.0/information", "Model: \t\t NVIDIA H200\nIRQ: 1\n")
+    system = h200.describe()
+    node = system.partition("node").node
+    assert node.gpu_count == 1 and node.gpu is not None and node.gpu.name == "H200-SXM-141GB"
+    assert "nvidia-smi does not answer" in system.notes[0]
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "0, x\n", "No devices were found\n", "Failed to initialize NVML"])
+def test_odd_answers_of_nvidia_smi(text: str, h200: Machine) -> None:
+    h200.answers = {Q: text}
+    assert h200.node().gpu_count == 0
+
+
+def test_unknown_and_mixed_gpus(h200: Machine) -> None:
+    h200.answers[Q] = H200_ROWS.replace("NVIDIA H200", "NVIDIA X1")
+    h200.answers["nvidia-smi nvlink -s"] = "GPU 0: NVIDIA X1\n\t Link 0: 26.562 GB/s\n"
+    system = h200.describe()
+    node = system.partition("node").node
+    assert node.gpu is None and node.gpu_names == ("NVIDIA X1", "NVIDIA X1")
+    assert node.pair_links is not None and node.pair_links.total_gbs == pytest.approx(18 * 26.562)
+    assert "no data sheet of 'NVIDIA X1'" in system.notes[0]
+    h200.answers[Q] = H200_ROWS.replace("NVIDIA H200", "NVIDIA X1", 1)
+    assert "several kinds" in h200.describe().notes[0]
+
+
+def test_pairs_without_nvlink_or_unequal(h200: Machine) -> None:
+    h200.answers["nvidia-smi topo -m"] = H200_TOPO.replace("NV18", "SYS")
+    assert h200.node().pair_links is None
+    h200.answers["nvidia-smi topo -m"] = H200_TOPO.replace("NV18", "NV4", 1)
+    assert h200.node().pair_links is None and "unevenly" in h200.describe().notes[0]
+
+
+def test_mig(h200: Machine) -> None:
+    h200.answers[Q] = H200_ROWS.replace("Disabled", "Enabled")
+    system = h200.describe()
+    assert system.partition("node").node.gpu is None and "MIG" in system.notes[0]
+
+
+def test_gpus_without_a_compiler(h200: Machine) -> None:
+    h200.programs.discard("nvcc")
+    system = h200.describe()
+    assert "cuda" not in system.environments and any("nvcc" in note for note in system.notes)
+
+
+def test_nvcc_below_cuda_home(h200: Machine) -> None:
+    h200.programs.discard("nvcc")
+    h200.file("opt/cuda/bin/nvcc", "")
+    (h200.root / "opt/cuda/bin/nvcc").chmod(0o755)
+    h200.env["CUDA_HOME"] = str(h200.root / "opt/cuda")
+    assert h200.describe().environments["cuda"].cuda == str(h200.root / "opt/cuda/bin/nvcc")
+
+
+JETSONS = {
+    "NVIDIA Jetson AGX Xavier Developer Kit\0": "Jetson-AGX-Xavier",
+    "quill\0": "Jetson-TX2",
+    "NVIDIA Jetson Nano\0": None,
+}
+
+
+@pytest.mark.parametrize(("model", "sheet"), JETSONS.items())
+def test_jetsons(model: str, sheet: str | None, machine: Machine) -> None:
+    machine.cpus(1, 8, 1)
+    machine.file("proc/device-tree/model", model)
+    node = machine.node("aarch64")
+    assert node.gpu_count == 1 and node.architecture == "aarch64"
+    assert (node.gpu.name if node.gpu else None) == sheet
+    assert local.gpu_count(machine.root, {}) == 1
+
+
+def test_grace_is_named_by_its_part_number(machine: Machine) -> None:
+    machine.cpus(1, 4, 1)
+    machine.file("proc/cpuinfo", "processor : 0\nCPU implementer : 0x41\nCPU part\t: 0xd4f\n")
+    machine.file("sys/devices/system/node/node1/cpulist", "\n")
+    node = machine.node("aarch64")
+    assert node.host is not None and node.host.name == "Grace-72"
+    assert node.numa_nodes == 1, "a node without CPUs is GPU memory"
+
+
+def test_a_container_with_a_share_of_the_machine(machine: Machine) -> None:
+    machine.cpus(1, 16, 1)
+    machine.file("sys/fs/cgroup/cpu.max", "250000 100000\n")
+    machine.file("sys/fs/cgroup/memory.max", str(2**20) + "\n")
+    system = machine.describe()
+    node = system.partition("node").node
+    assert node.cores == 2 and node.memory_bytes == 2**20
+    assert len(system.notes) == 2 and "2.5 of 16 cores" in " ".join(system.notes)
+
+
+def test_a_virtual_machine_without_topology(machine: Machine) -> None:
+    machine.file("proc/cpuinfo", "model name : X\ncache size\t: 4096 KB\nflags : hypervisor\n")
+    machine.file("sys/devices/system/cpu/cpu0/x", "")
+    machine.file("sys/devices/system/cpu/cpu1/x", "")
+    node = machine.node()
+    assert node.cores == 2 and node.sockets is None and node.caches == {"L3": 4096 * 1024}
+    assert node.virtual_machine == "hypervisor not named"
+
+
+def test_an_empty_machine_raises_nothing(machine: Machine) -> None:
+    machine.programs = set()
+    system = machine.describe("riscv64")
+    node = system.partition("node").node
+    assert (node.cores, node.sockets, node.memory_bytes, node.gpu_count) == (None, None, None, 0)
+    assert "install g++" in system.notes[-1]
+
+
+def test_garbage_everywhere_raises_nothing(machine: Machine) -> None:
+    for path in ("proc/cpuinfo", "proc/meminfo", "sys/fs/cgroup/cpu.max", "sys/devices/system/cpu/online"):
+        (machine.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (machine.root / path).write_bytes(b"\xff\0 max -1 \n")
+    machine.file("sys/devices/system/cpu/cpu0/topology/physical_package_id", "-1")
+    machine.file("sys/devices/system/cpu/cpu0/topology/core_id", "x")
+    machine.file("sys/devices/system/cpu/cpu0/cache/index0/size", "big")
+    machine.file("proc/device-tree/model", "\0\0")
+    assert machine.node().gpu_count == 0
+
+
+@pytest.mark.parametrize("programs", [{"mpirun"}, {"mpicxx"}, {"mpirun", "mpicxx"}])
+def test_half_an_mpi(programs: set[str], machine: Machine) -> None:
+    machine.programs |= programs  # the last one lacks mpi.h
+    system = machine.describe()
+    assert "mpi" not in system.partition("node").features and "mpi.h" in system.notes[0]
+
+
+def test_this_machine() -> None:
+    system = local.describe()
+    node = system.partition("node").node
+    assert node.cores and node.cores >= 1 and node.memory_bytes
+    assert set(system.partition("node").environments) == set(system.environments)
+
+
+FOUND = GOOD.replace("count: 4", "count: found, counts: [1, 2]").replace(
+    "      host: Xeon-8468\n      sockets: 2\n      cores: 96\n", ""
+)
+
+
+def test_found_counts(load: Callable[[str], System], h200: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "resolve", lambda system: system)
+    system = load(FOUND)
+    monkeypatch.undo()
+    node = system.partition("gpu").node
+    assert node.gpu_count is None and node.cores is None
+    here = local.resolve(system, h200.root, {})
+    assert here.partition("gpu").node.gpu_count == 2 and here.partition("gpu").node.cores == 32
+    assert "peer" in here.partition("gpu").promises and here.notes == ()
+    env: Mapping[str, str] = {"CUDA_VISIBLE_DEVICES": "0"}
+    one = local.resolve(system, h200.root, env).partition("gpu")
+    assert one.node.gpu_count == 1 and "peer" not in one.promises
+    h200.file("dev/nvidia2", "")
+    assert "3 GPUs found; the file knows 1, 2" in local.resolve(system, h200.root, {}).notes[0]
+    assert local.resolve(system, h200.root / "nowhere", {}) == system

@@ -1,0 +1,593 @@
+"""Builds archives of synthetic sessions: records, plan and run report as the contract has them."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from tenken.model.catalogue import Program
+from tests.support.catalogue import make_metric
+
+NAME = "20261121T030000Z-4f2a"
+
+
+def statistics(samples: list[float], direction: str) -> dict[str, float]:
+    ordered = sorted(samples)
+
+    def at(share: float) -> float:
+        place = share * (len(ordered) - 1)
+        low = int(place)
+        high = min(low + 1, len(ordered) - 1)
+        return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+    return {
+        "best": ordered[-1] if direction == "higher" else ordered[0],
+        "median": at(0.5),
+        "p5": at(0.05),
+        "p95": at(0.95),
+    }
+
+
+def metric(
+    name: str,
+    subject: dict[str, int],
+    samples: list[float],
+    unit: str = "GB/s",
+    direction: str = "higher",
+    at: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    who = (
+        "host"
+        if "host" in subject
+        else f"gpu{subject['gpu']}"
+        if "gpu" in subject
+        else f"ranks{subject['ranks']}"
+        if "ranks" in subject
+        else f"gpu{subject['from']}-gpu{subject['to']}"
+    )
+    tail = "".join(f".{k}={str(v).lower()}" for k, v in sorted((at or {}).items()))
+    samples = [round(s, 4) for s in samples]
+    figures = statistics(samples, direction)
+    entry = {
+        "id": f"{name}.{who}{tail}",
+        "name": name,
+        "subject": subject,
+        "unit": unit,
+        "direction": direction,
+        "statistic": "median",
+        "value": figures["median"],
+        **figures,
+        "count": len(samples),
+        "clock": "device",
+        "samples": samples,
+    }
+    return {**entry, "at": at} if at else entry
+
+
+def noisy(middle: float, count: int = 200, cv: float = 0.002, seed: int = 1) -> list[float]:
+    source = random.Random(seed)
+    return [middle * (1 - abs(source.gauss(0, cv))) for _ in range(count)]
+
+
+def device(index: int) -> dict[str, Any]:
+    return {
+        "index": index,
+        "uuid": f"GPU-00000000-0000-0000-0000-00000000000{index % 10}",
+        "name": "NVIDIA H200",
+        "compute_capability": "9.0",
+        "memory_bytes": 150_754_820_096,
+        "driver": "580.95.05",
+        "cuda_driver": "13.0",
+        "cuda_runtime": "13.0",
+        "ecc_enabled": True,
+        "nvlinks_active": 18,
+    }
+
+
+def health(index: int, reasons: tuple[str, ...] = ("sw_power_cap",)) -> dict[str, Any]:
+    idle = {
+        "sm_clock_mhz": 345,
+        "memory_clock_mhz": 3201,
+        "power_w": 78.4,
+        "temperature_c": 29,
+        "reasons": ["gpu_idle"],
+        "ecc_corrected": 0,
+        "ecc_uncorrected": 0,
+        "pcie_generation": 1,
+        "pcie_width": 16,
+        "other_processes": 0,
+    }
+    worst = {
+        **idle,
+        "sm_clock_mhz": 1740,
+        "power_w": 695.2,
+        "temperature_c": 61,
+        "reasons": list(reasons),
+        "pcie_generation": 5,
+    }
+    return {
+        "index": index,
+        "before": idle,
+        "worst": worst,
+        "after": {**idle, "temperature_c": 44},
+        "samples": 37,
+        "xids": [],
+    }
+
+
+def document(
+    program: str,
+    metrics: list[dict[str, Any]],
+    gpus: int = 0,
+    limit: dict[str, Any] | None = None,
+    **changes: Any,
+) -> dict[str, Any]:
+    limit = limit or {"unknown": "a virtual machine tells no memory clock"}
+    return {
+        "schema": "tenken-result/1",
+        "program": program,
+        "version": "v0.1.0-12-gabc1234",
+        "command": [f"./{program}", "--backend", "cuda" if gpus else "host", "--json", "result.json"],
+        "started": "2026-11-21T03:00:01Z",
+        "finished": "2026-11-21T03:00:09Z",
+        "host": {
+            "name": "nid001",
+            "os": "Rocky Linux 9.4",
+            "kernel": "5.14.0",
+            "architecture": "x86_64",
+            "cpu": "Xeon Platinum 8468",
+            "sockets": 2,
+            "cores": 96,
+            "logical_cpus": 96,
+            "numa_nodes": 8,
+            "memory_bytes": 540_000_000_000,
+            "last_level_cache_bytes": 220_200_960,
+            "virtual_machine": None,
+        },
+        "build": {
+            "compiler": "GNU 13.2.0",
+            "flags": "-O3 -fopenmp",
+            "type": "Release",
+            "backends": ["host", "cuda"],
+            "cuda_compiler": "nvcc 13.0.48",
+            "cuda_architectures": "90",
+        },
+        "status": "ok",
+        "reason": "",
+        "parameters": {"array_bytes": 4_294_967_296, "repetitions": 200},
+        "placement": {
+            "threads": 4,
+            "allowed_cpus": [0, 1, 2, 3],
+            "binding": "close",
+            "numa_nodes_of_memory": [0],
+            "ranks": 1,
+            "thread_cpus": [0, 1, 2, 3],
+        },
+        "devices": [device(i) for i in range(gpus)],
+        "metrics": metrics,
+        "limits": {m["id"]: limit for m in metrics},
+        "verification": {
+            "passed": True,
+            "checks": [
+                {
+                    "what": "every element against its analytic value",
+                    "error": 1.1e-16,
+                    "tolerance": 1e-13,
+                    "passed": True,
+                }
+            ],
+        },
+        "path": {},
+        "health": {
+            "available": bool(gpus),
+            "reason": "" if gpus else "no GPU took part",
+            "devices": [health(i) for i in range(gpus)],
+        },
+        **changes,
+    }
+
+
+def judgement(
+    entry: dict[str, Any],
+    limit: dict[str, Any],
+    reference: float | None = None,
+    tolerance: float = 0.03,
+    verdict: str = "PASS",
+) -> dict[str, Any]:
+    known = limit.get("value")
+    efficiency = None
+    if known:
+        efficiency = entry["value"] / known if entry["direction"] == "higher" else known / entry["value"]
+    said = None
+    bounds: list[float | None] = [None, None]
+    if reference is not None:
+        said = {
+            "value": reference,
+            "lower": -tolerance,
+            "upper": tolerance,
+            "unit": entry["unit"],
+            "source": "archive, 60 launches, 2026-11-02, driver 580.95.05",
+        }
+        bounds = [round(reference * (1 - tolerance), 3), round(reference * (1 + tolerance), 3)]
+    elif known:
+        bounds = [0.8 * known, None]
+    return {
+        "verdict": verdict,
+        "value": entry["value"],
+        "unit": entry["unit"],
+        "direction": entry["direction"],
+        "statistic": "median",
+        "reference": said,
+        "limit": limit,
+        "efficiency": efficiency,
+        "bounds": bounds,
+        "basis": "reference" if said else "limit floor" if known else "unreferenced",
+    }
+
+
+def record(
+    check: str,
+    doc: dict[str, Any] | None,
+    verdict: str = "PASS",
+    judged: dict[str, Any] | None = None,
+    findings: list[dict[str, Any]] | None = None,
+    nodes: tuple[str, ...] = ("nid001",),
+    **changes: Any,
+) -> dict[str, Any]:
+    if judged is None:
+        judged = {m["id"]: judgement(m, doc["limits"][m["id"]]) for m in doc["metrics"]} if doc else {}
+    return {
+        "record": "tenken-record/1",
+        "session": NAME,
+        "time": "2026-11-21T03:00:10Z",
+        "system": "h200",
+        "partition": "gpu",
+        "environ": "cuda",
+        "check": check,
+        "base_check": check.split(" ")[0],
+        "parameters": {},
+        "mode": "acceptance",
+        "nodes": list(nodes),
+        "scheduler": "local",
+        "job_id": "4711",
+        "job_state": None,
+        "exit_code": 0,
+        "verdict": verdict,
+        "findings": findings or [],
+        "judged": judged,
+        "document": doc,
+        "document_error": None,
+        **changes,
+    }
+
+
+def finding(verdict: str, subject: str, message: str, metric_id: str | None = None) -> dict[str, Any]:
+    return {
+        "verdict": verdict,
+        "metric": metric_id,
+        "subject": subject,
+        "message": message,
+        "value": None,
+        "unit": None,
+        "bound": None,
+        "miss": None,
+    }
+
+
+def testcase(
+    check: str,
+    result: str = "pass",
+    reason: str | None = None,
+    phase: str | None = None,
+    fixture: bool = False,
+    **changes: Any,
+) -> dict[str, Any]:
+    """One test case as ReFrame 4.10's run report has it, without the fields that a page never reads."""
+    return {
+        "name": check.split(" %.")[0],
+        "display_name": check,
+        "unique_name": check.replace(" ", "_"),
+        "system": "h200",
+        "partition": "gpu",
+        "environ": "cuda",
+        "result": result,
+        "fail_phase": phase,
+        "fail_reason": reason,
+        "fixture": fixture,
+        "scheduler": "local",
+        "job_nodelist": ["nid001"],
+        "jobid": "4711",
+        "job_exitcode": 0,
+        "job_stderr": "rfm_job.err",
+        "build_stderr": None,
+        "stagedir": "stage/h200/gpu/cuda/x",
+        "dependencies_actual": [],
+        **changes,
+    }
+
+
+def run_report(testcases: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "session_info": {
+            "data_version": "4.2",
+            "hostname": "nid001",
+            "cmdline": "reframe -c checks -r",
+            "version": "4.10.4",
+            "time_start_unix": 1795230000.0,
+            "time_elapsed": 222.0,
+            "num_cases": len(testcases),
+        },
+        "runs": [{"num_cases": len(testcases), "run_index": 0, "testcases": testcases}],
+        "restored_cases": [],
+    }
+
+
+PLAN = {"system": "h200", "applicable": [], "not_applicable": [], "load_errors": []}
+
+
+def write_session(
+    perflogs: Path,
+    records: list[dict[str, Any]],
+    testcases: list[dict[str, Any]] | None = None,
+    plan: dict[str, Any] | None = None,
+    name: str = NAME,
+) -> Path:
+    """Writes an archive. Without `testcases` every record gets a fitting one; [] writes an empty report."""
+    if testcases is None:
+        results = {"PASS": "pass", "WAIVED": "skip"}
+        testcases = [
+            testcase(
+                r["check"],
+                results.get(r["verdict"], "fail"),
+                partition=r["partition"],
+                environ=r["environ"],
+                fail_reason=None if r["verdict"] in results else "sanity error: x",
+            )
+            for r in records
+        ]
+    for number, entry in enumerate(records):
+        folder = perflogs / entry["system"] / entry["partition"] / "2026-11-21" / entry["base_check"]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"030010-{name}-{number:08x}.json").write_text(json.dumps({**entry, "session": name}))
+    session = perflogs / ".sessions" / name
+    session.mkdir(parents=True, exist_ok=True)
+    (session / "plan.json").write_text(json.dumps(plan or PLAN))
+    (session / "run-report.json").write_text(json.dumps(run_report(testcases)))
+    return perflogs
+
+
+def _program(name: str, title: str, plot: str, group: str, **metrics: str) -> Program:
+    described = {m: make_metric(m, title=text, plot=plot, group=group) for m, text in metrics.items()}
+    return Program(name, title, f"docs/{name}.md", described)
+
+
+#: Titles and kinds of the synthetic programs, as metrics.yaml would have them.
+CATALOGUE: dict[str, Program] = {
+    program.name: program
+    for program in (
+        _program(
+            "stream", "STREAM memory bandwidth", "bars", "kernel",
+            **{n: n.capitalize() for n in ("copy", "scale", "add", "triad", "dot")},
+        ),
+        _program(
+            "memcopy", "Memory copy, every repetition", "series", "copy", kernel="Copy kernel", host="Host copy"
+        ),
+        _program(
+            "access_patterns", "Access patterns", "series", "patterns",
+            **{f"p{i}": f"({i}) pattern" for i in range(1, 9)},
+        ),
+        _program(
+            "transfer", "Transfers against size", "sweep", "size", htod="HtoD pinned", dtoh="DtoH pinned",
+            pageable="HtoD pageable",
+        ),
+        _program("p2p", "GPU to GPU", "matrix", "peer", peer="Peer copy", staged="Host staged"),
+        _program(
+            "transpose", "Transpose by transfer method", "phases", "phases", init="Host init", htod="HtoD",
+            kernel="Kernel", dtoh="DtoH",
+        ),
+    )
+}  # fmt: skip
+
+
+def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, Any]]:
+    """A session with every verdict, every plot kind and every way to fail: (records, test cases, plan)."""
+    hbm = {"value": 4814.0, "unit": "GB/s", "basis": "attribute: memory clock x bus width"}
+    nvlink = {"value": 450.0, "unit": "GB/s", "basis": "18 active NVLinks x 25 GB/s"}
+    pcie = {"value": 63.0, "unit": "GB/s", "basis": "PCIe generation 5 x 16 lanes"}
+    records = []
+
+    peaks = {"copy": 4253, "scale": 4250, "add": 4398, "triad": 4401, "dot": 4536}
+    metrics = [
+        metric(n, {"gpu": g}, noisy(v * (0.93 if (g, n) == (2, "triad") else 1), seed=g * 7 + len(n)))
+        for n, v in peaks.items()
+        for g in range(4)
+    ]
+    doc = document("stream", metrics, 4, hbm)
+    judged = {m["id"]: judgement(m, hbm, peaks[m["name"]], 0.02) for m in metrics}
+    judged["triad.gpu2"]["verdict"] = "FAIL"
+    records.append(
+        record(
+            "stream %backend=cuda",
+            doc,
+            "FAIL",
+            judged,
+            [
+                finding(
+                    "FAIL",
+                    "nid001 GPU 2",
+                    "nid001 GPU 2: triad 4089 GB/s is below the lower bound 4313 GB/s of its reference "
+                    "4401 GB/s by 5.2 %",
+                    "triad.gpu2",
+                )
+            ],
+        )
+    )
+
+    metrics = [
+        metric(n, {"host": 0}, noisy(280 * f, cv=0.01, seed=len(n)))
+        for n, f in (("copy", 1.0), ("scale", 0.98), ("add", 1.02), ("triad", 1.03), ("dot", 1.2))
+    ]
+    records.append(record("stream %backend=host", document("stream", metrics), environ="gnu"))
+
+    metrics = [metric("kernel", {"gpu": g}, noisy(4252 - g * 3, seed=g)) for g in range(2)]
+    host = noisy(330, cv=0.02, seed=9)
+    host[60:80] = [s - 90 for s in host[60:80]]
+    metrics.append(metric("host", {"host": 0}, host))
+    throttled = document("memcopy", metrics, 2, hbm)
+    throttled["health"]["devices"][1] = health(1, ("hw_thermal_slowdown", "sw_power_cap"))
+    records.append(
+        record(
+            "memcopy",
+            throttled,
+            "INVALID",
+            findings=[
+                finding(
+                    "INVALID",
+                    "nid001 GPU 1",
+                    "nid001 GPU 1: hardware thermal slow-down during the timed part; 1740 MHz SM clock at 61 °C",
+                )
+            ],
+        )
+    )
+
+    patterns = []
+    for i in range(1, 9):
+        plateau = 4200 if i in (5, 6, 7, 8) else 50 * i
+        for trial in range(3):
+            samples = noisy(plateau, 200, 0.004, seed=i * 10 + trial)
+            if i in (5, 6, 7):
+                samples[:55] = [s * (0.05 + 0.95 * n / 55) for n, s in enumerate(samples[:55])]
+            patterns.append(metric(f"p{i}", {"gpu": 0}, samples, at={"trial": trial}))
+    records.append(record("access_patterns %memory=managed", document("access_patterns", patterns, 1)))
+
+    sweep = []
+    for name, rate, start in (("htod", 55.5, 2e-6), ("dtoh", 55.3, 2.2e-6), ("pageable", 11, 6e-6)):
+        for power in range(10, 31):
+            count = 2**power
+            sweep.append(
+                metric(
+                    name,
+                    {"gpu": 0},
+                    noisy(count / (start + count / rate / 1e9) / 1e9, 100, seed=power),
+                    at={"bytes": count},
+                )
+            )
+    records.append(record("transfer", document("transfer", sweep, 1, pcie)))
+
+    pairs = [
+        metric(
+            n,
+            {"from": a, "to": b},
+            noisy(v * (0.5 if (n, a, b) == ("peer", 1, 3) else 1), 100, seed=a * 4 + b),
+        )
+        for n, v in (("peer", 395.8), ("staged", 46.2))
+        for a in range(4)
+        for b in range(4)
+        if a != b
+    ]
+    doc = document("p2p", pairs, 4, nvlink)
+    judged = {m["id"]: judgement(m, nvlink) for m in pairs}
+    judged["peer.gpu1-gpu3"]["verdict"] = "FAIL"
+    doc["path"] = {"peer": "NVLink, 18 links", "staged": "pinned host memory, 4 MiB chunks"}
+    records.append(
+        record(
+            "p2p",
+            doc,
+            "FAIL",
+            judged,
+            [
+                finding(
+                    "FAIL",
+                    "nid001 GPU 1 → 3",
+                    "nid001 GPU 1 → 3: peer copy 197.8 GB/s, while the pairs of its link class reach "
+                    "395.5 GB/s (50 % less)",
+                    "peer.gpu1-gpu3",
+                )
+            ],
+        )
+    )
+
+    phases = [
+        metric(n, {"gpu": 0}, noisy(v * f, 20, seed=len(n)), "ms", "lower", {"kernel": k, "memory": m})
+        for k in ("naive", "tile")
+        for m, f in (("pageable", 2.6), ("pinned", 1.0), ("zero-copy", 0.7), ("managed", 1.3))
+        for n, v in (("init", 3.0), ("htod", 1.2), ("kernel", 0.3 if k == "tile" else 0.6), ("dtoh", 1.3))
+    ]
+    records.append(record("transpose %n=4096", document("transpose", phases, 1)))
+
+    waived = document(
+        "access_patterns",
+        [],
+        1,
+        status="waived",
+        reason="no pageable memory access: cudaDevAttrPageableMemoryAccess is 0",
+    )
+    records.append(
+        record(
+            "access_patterns %memory=sam",
+            waived,
+            "WAIVED",
+            findings=[
+                finding(
+                    "WAIVED",
+                    "nid001 GPU 0",
+                    "no pageable memory access: cudaDevAttrPageableMemoryAccess is 0",
+                )
+            ],
+        )
+    )
+
+    results = {"PASS": "pass", "WAIVED": "skip"}
+    cases = [
+        testcase(
+            r["check"],
+            results.get(r["verdict"], "fail"),
+            environ=r["environ"],
+            fail_reason=None if r["verdict"] in results else "sanity error: see the record",
+        )
+        for r in records
+    ]
+    cases.insert(0, testcase("build ~h200:gpu+cuda", fixture=True, unique_name="build_cuda"))
+    cases += [
+        testcase(
+            "build ~h200:gpu+nvhpc",
+            "fail",
+            "build error: build job failed with exit code: 2",
+            "compile_wait",
+            True,
+            environ="nvhpc",
+            unique_name="build_nvhpc",
+            job_nodelist=[],
+        ),
+        testcase(
+            "stream %backend=openacc",
+            "fail_deps",
+            environ="nvhpc",
+            job_nodelist=[],
+            stagedir=None,
+            dependencies_actual=[["build_nvhpc", "h200:gpu", "nvhpc"]],
+        ),
+        testcase(
+            "hpl",
+            "fail",
+            "spawned process error: command 'sbatch' failed with exit code 1: Invalid account",
+            "run",
+            job_nodelist=[],
+        ),
+    ]
+    plan = {
+        "system": "h200",
+        "applicable": [{"check": "stream"}, {"check": "himeno"}],
+        "not_applicable": [
+            {"check": "mpi_p2p", "lacks": ["mpi"], "text": "the partition gpu offers no MPI environment"},
+            {
+                "check": "snapshot_io_gds",
+                "lacks": ["gds"],
+                "text": "no partition of h200 has GPUDirect Storage",
+            },
+        ],
+        "load_errors": [],
+    }
+    return records, cases, plan

@@ -1,0 +1,253 @@
+"""What the detector promises, on small histories; and the table of the bench with little Monte Carlo."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tenken.history.detect import Detector, Settings, State, detect, power
+from tools.bench.rows import ROWS, planted
+from tools.bench.simulate import FAMILIES, TUNED, TUNING_SEEDS, Change, histories
+
+UP = np.array([True])
+
+
+def _quiet(nights=150, noise=0.01, seed=0, level=1000.0):
+    return level * np.exp(np.random.default_rng(seed).normal(0, noise, (1, nights)))
+
+
+def _regressions(findings):
+    return [event for event in findings.events if event.worse]
+
+
+def test_step_is_found_with_night_size_and_interval():
+    values = _quiet()
+    values[:, 100:] *= 0.95
+    (event,) = _regressions(detect(values, UP))
+    assert event.kind == "step" and event.found_night <= 103
+    assert abs(event.change_night - 100) <= 1
+    assert event.low < -0.05 < event.high and event.size == pytest.approx(-0.05, abs=0.01)
+    assert event.p_value < 2e-4 and event.recovered_night is None
+
+
+@pytest.mark.parametrize("higher, factor, worse", [(True, 0.95, True), (True, 1.05, False), (False, 1.05, True)])
+def test_direction(higher, factor, worse):
+    values = _quiet(seed=1)
+    values[:, 100:] *= factor
+    (event,) = detect(values, np.array([higher])).events
+    assert event.worse is worse
+    assert np.sign(event.size) == np.sign(factor - 1)
+
+
+def test_single_spike_is_told_but_is_no_finding():
+    values = _quiet(nights=121, seed=2)
+    values[:, 120] *= 0.2
+    findings = detect(values, UP)
+    assert findings.events == () and findings.state == (State.SPIKE,)
+    later = np.hstack([values, _quiet(nights=10, seed=3)])
+    assert detect(later, UP).events == ()
+    assert detect(later, UP).state == (State.STEADY,)
+
+
+def test_value_of_zero_or_infinity_is_no_crash():
+    values = _quiet(nights=130, seed=4)
+    values[:, 110:] = 0.0
+    (event,) = _regressions(detect(values, UP))
+    assert event.size < -0.5
+    values[:, 110:] = np.inf
+    assert detect(values, UP).events == ()
+
+
+def test_series_with_zeros_is_judged_by_difference():
+    rng = np.random.default_rng(5)
+    values = rng.normal(0, 1, (1, 140))
+    values[:, 110:] += 6
+    assert not detect(values, np.array([True])).open_events()
+    (event,) = _regressions(detect(values, np.array([False])))
+    assert abs(event.change_night - 110) <= 1
+
+
+def test_constant_series_is_steady_and_its_floor_is_the_tolerance():
+    values = np.full((1, 150), 42.0)
+    assert detect(values, UP).events == ()
+    values[:, 100:] *= 0.999
+    assert detect(values, UP).events == ()
+    values[:, 100:] = 42.0 * 0.98
+    assert len(detect(values, UP).open_events()) == 1
+    assert detect(values, UP, Settings(absolute_floor=1.0)).events == ()
+
+
+def test_slow_drift_is_found():
+    values = _quiet(nights=135, seed=6) * np.exp(-Change(slope=0.001).loss(135))
+    events = _regressions(detect(values, UP))
+    assert events and events[0].found_night < 130
+
+
+def test_short_history_is_being_learned():
+    assert detect(_quiet(nights=12), UP).state == (State.LEARNING,)
+    empty = detect(np.full((2, 60), np.nan), np.array([True, False]))
+    assert empty.state == (State.LEARNING,) * 2 and empty.events == ()
+
+
+def test_missing_nights_delay_but_do_not_prevent():
+    values = _quiet(seed=7)
+    values[:, np.random.default_rng(0).random(150) < 0.3] = np.nan
+    values[:, 100:] *= 0.95
+    assert len(_regressions(detect(values, UP))) == 1
+
+
+def test_recovery_closes_and_a_new_fall_opens_again():
+    values = _quiet(nights=200, seed=8)
+    values[:, 100:104] *= 0.93
+    early = detect(values[:, :130], UP)
+    (event,) = _regressions(early)
+    assert event.recovered_night is not None and early.state == (State.STEADY,)
+    values[:, 150:] *= 0.93
+    events = _regressions(detect(values, UP))
+    assert len(events) == 2 and events[1].recovered_night is None
+    values[:, 185:] /= 0.93
+    assert all(event.recovered_night is not None for event in _regressions(detect(values, UP)))
+
+
+def test_found_once_and_silent_until_it_moves_again():
+    values = _quiet(nights=200, seed=19)
+    values[:, 100:] *= 0.95
+    assert len(_regressions(detect(values, UP))) == 1
+    values[:, 160:] *= 0.94
+    first, second = _regressions(detect(values, UP))
+    assert abs(first.change_night - 100) <= 1 and abs(second.change_night - 160) <= 1
+
+
+def test_larger_steps_are_found_no_later():
+    first = []
+    for step in (0.02, 0.03, 0.05, 0.08, 0.2):
+        values = histories(FAMILIES["lognormal"], 55, Change(step=step), 200, 112)
+        findings = detect(values, np.ones(200, bool), alone_among=200)
+        night = np.full(200, 112)
+        for event in findings.events:
+            if event.worse and event.found_night >= 100:
+                night[event.series] = min(night[event.series], event.found_night)
+        first.append(night.mean())
+    assert all(later <= earlier + 0.15 for earlier, later in pairwise(first)), first
+
+
+def test_night_by_night_is_the_same_as_at_once_and_survives_pickling():
+    values = histories(FAMILIES["ar"], 3, Change(step=0.05), 30, 130)
+    detector = Detector(np.ones(30, bool))
+    for night in range(130):
+        if night == 90:
+            detector = pickle.loads(pickle.dumps(detector))
+        detector.advance(values[:, night])
+    assert detector.findings().events == detect(values, np.ones(30, bool)).events
+
+
+def test_long_histories_drop_their_oldest_nights():
+    values = np.hstack([_quiet(nights=700, seed=12), 0.95 * _quiet(nights=20, seed=11)])
+    (event,) = _regressions(detect(values, UP))
+    assert abs(event.change_night - 700) <= 2
+
+
+def test_larger_fleets_ask_for_more():
+    values = histories(FAMILIES["lognormal"], 56, Change(step=0.05), 100, 102)
+    up = np.ones(100, bool)
+    small = detect(values, up, alone_among=200)
+    large = detect(values, up, alone_among=20_000)
+    assert len(large.events) < len(small.events)
+
+
+def test_wrong_shapes_are_refused():
+    with pytest.raises(ValueError, match="dimensions"):
+        detect(np.zeros(5), UP)
+    with pytest.raises(ValueError, match="directions"):
+        detect(np.zeros((2, 5)), UP)
+    with pytest.raises(ValueError, match="booleans"):
+        Detector(np.array([1.0]))
+
+
+@pytest.mark.parametrize("family", ["lognormal", "ar", "bimodal", "h200"])
+def test_power_is_what_is_found(family):
+    up = np.ones(300, bool)
+    known = detect(histories(FAMILIES[family], 300, None, 300, 100), up, alone_among=200)
+    least = float(np.median(power(known.noise, 4)))
+    values = histories(FAMILIES[family], 301, Change(step=least), 300, 104)
+    found = {e.series for e in detect(values, up, alone_among=200).events if e.worse and e.found_night >= 100}
+    assert 0.78 < len(found) / 300 <= 1.0
+
+
+def test_power_grows_with_the_nights_and_one_is_never_enough():
+    known = detect(histories(FAMILIES["lognormal"], 300, None, 20, 100), np.ones(20, bool))
+    drops = [power(known.noise, nights) for nights in (1, 2, 3, 5, 10)]
+    assert np.all(np.isinf(drops[0]))
+    assert all(np.all(later <= earlier) for earlier, later in pairwise(drops))
+    with pytest.raises(ValueError, match="nights"):
+        power(known.noise, 0)
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row.family in {family.name for family in TUNED}], ids=lambda row: row.name
+)
+def test_table_is_not_lost(row):
+    """Three standard errors and a little below what the bench reaches."""
+    nights, target = list(row.targets.items())[-1]
+    # a drift of 0.1 % a night in noise of 1 % is told from a level that wanders as much only once it has cost 3 %
+    # (before, with 40 false findings a month on levels that wander: 97 %, and 40 % of the autocorrelated)
+    drifts = {"lognormal": 80.0, "ar": 14.0, "spiky": 71.0, "bimodal": 76.0, "h200": 97.0}
+    least = drifts[row.family] if target is None else target
+    values = histories(FAMILIES[row.family], planted(TUNING_SEEDS[0]), row.change, 300, 100 + nights)
+    findings = detect(values, np.ones(300, bool), alone_among=200)
+    found = {event.series for event in findings.events if event.worse and event.found_night >= 100}
+    assert 100 * len(found) / 300 > least - 3
+
+
+@pytest.mark.parametrize("family", TUNED, ids=lambda family: family.name)
+def test_noise_is_not_told(family):
+    findings = detect(histories(family, TUNING_SEEDS[1]), np.ones(200, bool))
+    assert len(_regressions(findings)) <= 11  # 5.7 months at less than one a month: more has a chance of 1 %
+
+
+def test_a_regression_that_stays_is_not_called_back():
+    """Permanent steps of 1 to 3 % at a noise of 1 %: at most one in a hundred of those found."""
+    for family, limit in (("lognormal", 0.01), ("ar", 0.04)):
+        found = back = 0
+        for step in (0.02, 0.03):
+            values = histories(FAMILIES[family], 400, Change(step=step), 300, 160)
+            events = [e for e in detect(values, np.ones(300, bool)).events if e.worse and e.found_night >= 100]
+            found, back = found + len(events), back + sum(e.recovered_night is not None for e in events)
+        assert found > 150 and back <= limit * found + 1
+
+
+def test_a_further_loss_soon_after_a_finding_is_told_and_the_size_is_that_of_now():
+    values = _quiet(nights=112, noise=0.005, seed=21)
+    values[:, 100:] *= 0.95
+    values[:, 107:] *= 0.90
+    found = detect(values[:, :110], UP)
+    assert [e.found_night <= 110 for e in _regressions(found)] == [True, True]
+    last = _regressions(detect(values, UP))[-1]
+    assert last.size == pytest.approx(-0.10, abs=0.02)
+
+
+def test_nights_of_few_samples_weigh_less():
+    """Samples that fall from 100 to 5 make the nights louder, not worse."""
+    rng = np.random.default_rng(7)
+    counts = np.where(np.arange(140) < 100, 100, 5)
+    error = 0.03 * 1.25 / np.sqrt(counts)
+    values = 1000 * np.exp(rng.normal(0, 0.003, (200, 140)) + rng.normal(size=(200, 140)) * error)
+    errors = np.broadcast_to(error, values.shape)
+    told = [e for e in detect(values, np.ones(200, bool), errors=errors).events if e.worse and e.found_night >= 100]
+    plain = [e for e in detect(values, np.ones(200, bool)).events if e.worse and e.found_night >= 100]
+    assert len(told) <= 3 and len(told) <= len(plain)
+
+
+def test_a_change_that_lasts_is_told_though_the_fleet_strays_as_far():
+    """Excursions of 30 % on all series now and then: a step of 10 % is told once it has stood for seven nights."""
+    rng = np.random.default_rng(8)
+    values = 1000 * np.exp(rng.normal(0, 0.01, (60, 140)))
+    for row in range(60):
+        for night in rng.choice(95, 4, replace=False):
+            values[row, night : night + 3] *= 0.7
+    values[0, 110:] *= 0.9
+    events = [e for e in detect(values, np.ones(60, bool)).events if e.series == 0 and e.worse and e.found_night >= 110]
+    assert events and events[0].found_night <= 117 and abs(events[0].change_night - 110) <= 1

@@ -1,0 +1,346 @@
+"""The gate on small histories: what is incomplete, what is acknowledged, what is put down to which cause."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tenken.cli import main
+from tenken.history import acknowledged, causes, propose
+from tenken.history.acknowledged import AcknowledgedError, Entry
+from tenken.history.detect import Settings, detect
+from tenken.history.nights import History, Series
+from tenken.history.record_parser import FINGERPRINT
+from tenken.report import compare, notices
+from tools import synthetic
+
+
+def run(archive: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    output = archive.parent / "out"
+    common = ["--archive", str(archive), "--store", str(archive.parent / "s.duckdb"), "--output", str(output)]
+    code = main(["gate", *common, "--max-age", "0", *options])
+    found = output / "findings.json"
+    return code, json.loads(found.read_text()) if found.exists() else {}
+
+
+def fill(
+    archive: Path,
+    nights: int,
+    nodes: int = 6,
+    slow: int | None = None,
+    quiet: dict[int, int] | None = None,
+    lost_from: int | None = None,
+) -> None:
+    """`quiet` nodes run no more from a night on, `lost_from` a second metric comes no more."""
+    rng = random.Random(1)
+    for night in range(nights):
+        for node in range(nodes):
+            if quiet and night >= quiet.get(node, nights):
+                continue
+            name = synthetic.node_name(node)
+            value = 400 * rng.gauss(1, 0.004) * (0.9 if node == slow and night >= nights - 3 else 1)
+            when = synthetic.FIRST + timedelta(days=night, minutes=node)
+            metrics = [synthetic.metric("triad", {"host": 0}, [value])]
+            if lost_from is not None and night < lost_from:
+                metrics.append(synthetic.metric("copy", {"host": 0}, [value]))
+            record = synthetic.record("m", name, when, "Stream", "stream", metrics, [])
+            synthetic.write(archive, record, node)
+
+
+def test_an_empty_archive_is_incomplete_never_fine(tmp_path: Path, capsys: Any) -> None:
+    assert run(tmp_path / "none")[0] == 3
+    assert "INCOMPLETE: no archive at" in capsys.readouterr().err
+    (tmp_path / "perflogs").mkdir()
+    code, found = run(tmp_path / "perflogs")
+    assert code == 3 and "holds no values yet" in found["incomplete"][0]
+
+
+def test_a_history_that_is_too_short_says_the_least_count(tmp_path: Path) -> None:
+    fill(tmp_path / "a", 5)
+    code, found = run(tmp_path / "a")
+    assert code == 3
+    assert found["incomplete"] == [
+        "m: no series has 20 nights of baseline yet, which is after 30 nights (there are 5): nothing was judged"
+    ]
+
+
+def test_quiet_missing_void_old_and_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "a"
+    fill(archive, 40)
+    assert run(archive)[0] == 0
+    assert "the last night is 2025-10-10" in run(archive, "--max-age", "2")[1]["incomplete"][0]
+    when = synthetic.FIRST + timedelta(days=40)
+    metrics = [synthetic.metric("triad", {"host": 0}, [400.0])]
+    for number in (0, 1, 2, 3):
+        record = synthetic.record("m", synthetic.node_name(number), when, "Stream", "stream", metrics, [])
+        if number == 0:
+            record["verdict"] = "INVALID"
+        if number == 1:
+            record = json.loads(json.dumps(record))
+            record["document"]["metrics"][0]["unit"] = "GiB/s"
+        synthetic.write(archive, record, number)
+    bad = archive / "m" / "gpu" / "2025-10-11" / "x" / "x.json"
+    bad.parent.mkdir()
+    bad.write_text("{")
+    code, found = run(archive)
+    assert code == 3
+    text = "\n".join(found["incomplete"])
+    assert "3 of 6 series did not run last night, on n01, n04, n05" in text
+    assert "1 of 6 series ran under conditions that void it, on n00" in text
+    assert "1 values were refused" in text and "unit is 'GiB/s'" in text
+    assert "1 new files or lines cannot be read, the first: m/gpu/2025-10-11/x/x.json" in text
+    assert found["systems"][0]["findings"] == []
+
+
+def test_a_silent_node_stays_red_until_a_person_retires_it(tmp_path: Path) -> None:
+    archive = tmp_path / "a"
+    fill(archive, 60, quiet={3: 35})
+    for night in (36, 40, 59):
+        code, found = run(archive, "--night", str((synthetic.FIRST + timedelta(days=night)).date()))
+        assert code == 3
+    text = "\n".join(found["incomplete"])
+    assert "node n03 has been silent since 2025-10-05 (1 series): mend it, or retire it" in text
+    file = tmp_path / "acknowledged.yaml"
+    file.write_text("retired:\n  - {system: m, node: n03, reason: sent back, owner: me}\n")
+    assert run(archive, "--acknowledged", str(file))[0] == 0
+
+
+def test_a_lost_metric_is_told(tmp_path: Path) -> None:
+    archive = tmp_path / "a"
+    fill(archive, 50, lost_from=40)
+    code, found = run(archive)
+    text = "\n".join(found["incomplete"])
+    assert code == 3 and "6 of 12 series did not run last night" in text
+    assert "Stream copy on node n00 has been silent since 2025-10-10" in text
+
+
+def test_an_acknowledgement_ends(tmp_path: Path) -> None:
+    h = history()
+    shift = causes.Finding("step", "series", "x", True, 5, 5, -0.05, -0.05, -0.05, 9.0, 0.0, [1], 1)
+    entry = Entry("m", "known", "me", night=h.nights[5], size=-0.05, until=h.nights[-1])
+    assert entry.covers(h, shift)
+    assert not replace(entry, until=h.nights[-2]).covers(h, shift)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("retired:\n  - {system: m, reason: x, owner: y}\n", "needs node, gpu, check or metric"),
+        ("retired:\n  - {system: m, node: n1, owner: y}\n", "reason is missing"),
+        ("retire: []\n", "allowed: `acknowledged`, `retired`"),
+    ],
+)
+def test_a_wrong_retirement_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(text)
+    with pytest.raises(AcknowledgedError, match=said):
+        acknowledged.read_all(file)
+
+
+def test_a_slow_node_is_named_and_a_spike_is_not(tmp_path: Path) -> None:
+    archive = tmp_path / "a"
+    fill(archive, 90, nodes=8, slow=4)
+    code, found = run(archive)
+    (finding,) = found["systems"][0]["findings"]
+    assert code == 1 and finding["what"] == "node n04" and finding["kind"] in ("step", "drift")
+    assert "nothing changed beside it on n04" in finding["text"]
+    code, found = run(archive, "--night", "2025-11-27")
+    assert code == 0 and found["systems"][0]["findings"] == []
+
+
+def test_a_history_of_which_little_is_judged_is_no_pass(tmp_path: Path) -> None:
+    """One of eight checks a night: the values count, not the nights, and a PASS speaks for half of the series."""
+    archive = tmp_path / "a"
+    rng = random.Random(2)
+    for night in range(88):
+        for node in {night % 8, 0}:
+            when = synthetic.FIRST + timedelta(days=night, minutes=node)
+            metrics = [synthetic.metric("triad", {"host": 0}, [400 * rng.gauss(1, 0.004)])]
+            name = synthetic.node_name(node)
+            synthetic.write(archive, synthetic.record("m", name, when, f"Stream{node}", "stream", metrics, []), node)
+    code, found = run(archive)
+    assert code == 3 and any("only 1 of 8 series judged" in one for one in found["incomplete"])
+
+
+def test_every_event_that_is_open_is_told() -> None:
+    """What the detector opened has moved a level: if no finding told of it, nobody would ever hear of it."""
+    rng = np.random.default_rng(3)
+    h = history(nodes=40, nights=120)
+    values = 400 * np.exp(rng.normal(0, 0.01, (40, 120)))
+    values[:30, 80:] *= 0.9
+    values[35, 90:] *= 0.97
+    h = replace(h, values=values, fingerprints=np.zeros((40, 120), int), invalid=np.zeros((40, 120), bool))
+    found = detect(values, np.ones(40, bool), Settings())
+    told = {row for finding in causes.findings(h, found, Settings()) for row in finding.rows}
+    assert {event.series for event in found.events} <= told and set(range(30)) <= told
+
+
+def test_a_store_that_cannot_be_read_is_incomplete(tmp_path: Path, capsys: Any) -> None:
+    fill(tmp_path / "a", 2)
+    (tmp_path / "s.duckdb").write_bytes(b"x" * 10000)
+    assert run(tmp_path / "a")[0] == 3
+    assert "tenken gate: INCOMPLETE:" in capsys.readouterr().err
+
+
+# ---- attribution -----------------------------------------------------------------------------------------
+
+
+def history(nodes: int = 4, nights: int = 10) -> History:
+    series = [
+        Series(n, "m", "gpu", "cuda", "Stream", "stream", 1, "{}", "triad", "", "host", f"n{n}", "", "", "host", "GB/s",
+               "higher", "median")
+        for n in range(nodes)
+    ]  # fmt: skip
+    first = date(2025, 9, 1)
+    dates = [first + timedelta(days=n) for n in range(nights)]
+    marks = np.zeros((nodes, nights), int)
+    environments = {
+        0: ("580.1", "13.0", "6.1", "a", "c", "r", "g", "u", "o"),
+        1: ("580.2", "13.0", "6.1", "a", "c", "r", "g", "u", "o"),
+        2: ("580.2", "13.0", "6.2", "a", "c", "r", "g", "u", "o"),
+    }
+    shape = (nodes, nights)
+    return History("m", series, dates, np.full(shape, 1.0), marks, np.zeros(shape, bool), environments)
+
+
+def test_a_change_on_what_moved_is_the_cause_with_every_field_that_changed() -> None:
+    h = history()
+    h.fingerprints[:2, 5:] = 2
+    found = causes.causes(h, [0, 1], 6)
+    assert [(c.field, c.before, c.after, c.nodes) for c in found] == [
+        ("driver", "580.1", "580.2", ("n0", "n1")), ("kernel", "6.1", "6.2", ("n0", "n1"))
+    ]  # fmt: skip
+    assert [c.field for c in found] == [f for f in FINGERPRINT if f in ("driver", "kernel")]
+
+
+@pytest.mark.parametrize(("rows", "night"), [([0], 6), ([0, 1], 9), ([0, 2], 6)])
+def test_a_change_elsewhere_or_at_another_time_is_not(rows: list[int], night: int) -> None:
+    h = history()
+    h.fingerprints[:2, 5:] = 1
+    if rows == [0]:
+        h.fingerprints[:, 5:] = 1  # all saw it, one moved
+    assert causes.causes(h, rows, night) == []
+
+
+def test_one_program_slower_on_a_node_at_all_sizes_is_one_finding() -> None:
+    """Bandwidths that fall and latencies that rise; the other programs of the node stand."""
+    rng = np.random.default_rng(4)
+    h = history(nodes=48, nights=110)
+    series = []
+    for row, one in enumerate(h.series):
+        node, what = row // 24, row % 24
+        direction = "higher" if what % 2 else "lower"
+        program = "mpi_p2p" if what < 12 else "stream"
+        series.append(
+            replace(one, node=f"n{node}", program=program, check=program, metric=f"m{what}", direction=direction)
+        )
+    values = 400 * np.exp(rng.normal(0, 0.005, (48, 110)))
+    for row in range(12):
+        values[row, 100:] *= 0.95 if series[row].direction == "higher" else 1.05
+    zeros = np.zeros((48, 110), int)
+    h = replace(h, series=series, values=values, fingerprints=zeros, invalid=zeros.astype(bool))
+    found = detect(values, h.higher)
+    (finding,) = [f for f in causes.findings(h, found, Settings()) if f.alarming]
+    assert finding.rows == list(range(12)) and finding.what == "node n0"
+    assert "12 metrics" in notices.sentence(h, finding) and " worse " in notices.sentence(h, finding)
+
+
+# ---- acknowledged ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- {system: m, night: 2025-09-01, owner: x}", "reason is missing"),
+        ("- {system: m, night: 2025-09-01, reason: x}", "owner is missing"),
+        ("- {system: m, reason: x, owner: x}", "needs `night`"),
+        ("- {system: m, night: soon, reason: x, owner: x}", "allowed: a date like 2026-11-21"),
+        ("- {system: m, size: big, reason: x, owner: x}", "allowed: a relative change like -0.05"),
+        ("- {system: m, nihgt: 1, reason: x, owner: x}", "unknown key 'nihgt'; allowed: system, reason"),
+        ("- x", "not a mapping"),
+    ],
+)
+def test_a_wrong_entry_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"# who\nacknowledged:\n  {text}\n")
+    with pytest.raises(AcknowledgedError) as caught:
+        acknowledged.read(file)
+    assert str(caught.value).startswith(f"{file}:3: ") and said in str(caught.value)
+
+
+def test_an_entry_is_silent_until_it_moves_again() -> None:
+    h = history()
+    entry = Entry("m", "known", "me", night=h.nights[5], size=-0.05, node="n1")
+
+    def shift(night: int, size: float, row: int = 1) -> causes.Finding:
+        return causes.Finding("step", "series", "x", True, night, night, size, size, size, 9.0, 0.0, [row], 1)
+
+    assert entry.covers(h, shift(6, -0.05))
+    assert not entry.covers(h, shift(9, -0.05)), "another night"
+    assert not entry.covers(h, shift(5, -0.09)), "moved on"
+    assert not entry.covers(h, shift(5, -0.05, row=2)), "another node"
+
+
+# ---- compare and propose ---------------------------------------------------------------------------------
+
+
+def test_the_interval_of_a_ratio_holds_what_it_says() -> None:
+    rng = np.random.default_rng(5)
+    inside = 0
+    for _ in range(400):
+        shift, low, high = compare.shift_interval(rng.normal(0, 1, 12), rng.normal(0.3, 1, 10))
+        assert low <= shift <= high
+        inside += low <= 0.3 <= high
+    assert 0.93 < inside / 400 < 0.98
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "higher", "said"),
+    [
+        (0.995, 1.005, True, "same"),
+        (1.02, 1.04, True, "faster"),
+        (1.02, 1.04, False, "slower"),
+        (0.9, 0.98, True, "slower"),
+        (0.9, 0.98, False, "faster"),
+        (0.9, 1.1, True, "cannot tell"),
+        (float("nan"), float("nan"), True, "cannot tell"),
+    ],
+)
+def test_answers(low: float, high: float, higher: bool, said: str) -> None:
+    assert compare.answer(low, high, higher, 0.01) == said
+
+
+def test_bad_sides_are_refused(tmp_path: Path, capsys: Any) -> None:
+    fill(tmp_path / "a", 2)
+    common = ["--archive", str(tmp_path / "a"), "--store", str(tmp_path / "s.duckdb")]
+    for a, said in (
+        ("colour=red", "allowed keys: system"),
+        ("night=soon", "expected a night like"),
+        ("system=none", "side A (system=none) has no valid values"),
+    ):
+        assert main(["compare", a, "system=m", *common]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["compare", "night=2025-09-01", "night=2025-09-02", *common]) in (0, 1)
+
+
+def test_propose_renews_what_is_there_and_keeps_the_rest(tmp_path: Path) -> None:
+    file = tmp_path / "m.yaml"
+    file.write_text(
+        "title: x\nreferences:\n  # published\n  - metric: stream.copy\n    subject: host\n    partition: gpu\n"
+        "    value: 1  # why\n  - metric: stream.triad\n    subject: host\n    partition: gpu\n    environ: [cuda]\n"
+        "    value: 300\nnotes: []\n"
+    )
+    when = datetime(2025, 9, 1).date()
+    one = propose.Proposal("stream", "triad", "host", "gpu", "cuda", {}, "GB/s", "median", "higher", 400.0, 0.02, 60,
+                           0.004, when, when, "580.1")  # fmt: skip
+    diff = propose.patch(file, [one])
+    assert "-    value: 300" in diff and "+    value: 400.0" in diff and "# why" not in diff.split("@@")[2][:0]
+    assert not [line for line in diff.splitlines() if line.startswith("-") and "copy" in line]
+    assert " notes: []" in diff

@@ -1,0 +1,413 @@
+"""The store: what goes in, what is refused, and what a second pass, a second process or a kill does to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenken import history as reports
+from tenken.cli import main
+from tenken.history import record_parser as reading
+from tenken.history.ingest import Ingested, NoArchive, ingest
+from tenken.history.store import VERSION, StoreError, open_store
+from tools import synthetic
+
+NOW = datetime(2025, 11, 1)
+
+
+def take(archive: Path, store: Path, **options: Any) -> Ingested:
+    with open_store(store, archive) as opened:
+        return ingest(opened, archive, **{"now": NOW, **options})
+
+
+def rows(archive: Path, store: Path, query: str) -> list[tuple[Any, ...]]:
+    with open_store(store, archive) as opened:
+        return opened.rows(query)
+
+
+def entry(day: int, node: str = "n00", value: float = 100.0, **changes: Any) -> dict[str, Any]:
+    when = datetime(2025, 9, day, 18)
+    metrics = [synthetic.metric("triad", {"gpu": g}, [value + g, value + g + 1, value + g + 2]) for g in (0, 1)]
+    record = synthetic.record("m", node, when, "Stream", "stream", metrics, synthetic.devices(node))
+    return {**record, **changes}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    root = tmp_path / "perflogs"
+    for day in range(1, 6):
+        synthetic.write(root, entry(day), day)
+    return root
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "store.duckdb"
+
+
+def test_a_row_has_all_that_the_archive_knows(archive: Path, store: Path) -> None:
+    frame = reports.history(archive, store, metric="triad")
+    assert len(frame) == 10
+    row = frame.iloc[1]
+    assert (row.system, row.partition, row.environ, row.check, row.program) == ("m", "gpu", "cuda", "Stream", "stream")
+    assert (row.node, row.place, row.gpu) == ("n00", "GPU 1", "1")
+    assert (row.value, row.unit, row.direction, row.statistic) == (102.0, "GB/s", "higher", "median")
+    assert (row.driver, row.cuda, row.kernel) == ("580.95.05", "13.0", "6.12.0")
+    assert row.firmware == "1.4, VBIOS 96.00.CF.00.01"
+    assert row.clocks == "memory 3201 MHz, SM 1980 MHz"
+    assert reports.samples(row, archive) == [101.0, 102.0, 103.0]
+    assert len(reports.history(archive, store, place=["GPU 0"], fresh=False)) == 5
+    with pytest.raises(ValueError, match="no column 'metrik'; allowed: time, night"):
+        reports.history(archive, store, metrik="triad")
+
+
+def test_a_second_pass_reads_nothing_again(archive: Path, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = time.time() - 60
+    for path in [*archive.rglob("*"), archive]:
+        os.utime(path, (old, old))
+    assert take(archive, store).records == 5
+    read: list[str] = []
+    true = reading.record
+    monkeypatch.setattr(reading, "record", lambda text, now: read.append(text) or true(text, now))
+    again = take(archive, store)
+    assert (again.records, again.folders, read) == (0, 0, [])
+    synthetic.write(archive, entry(6), 6)
+    assert take(archive, store).records == 1 and len(read) == 1
+
+
+def test_dates_long_gone_are_left_alone_unless_asked(archive: Path, store: Path) -> None:
+    late = synthetic.write(archive, entry(1, session="s2", time="2025-10-25T18:00:00Z"), 7)
+    old = time.time() - 60
+    for path in archive.rglob("*"):
+        os.utime(path, (old, old))
+    take(archive, store)
+    first = next(archive.glob("m/gpu/2025-09-01/*"))
+    (first / "late.json").write_text(json.dumps(entry(1, node="n07")))
+    os.utime(first.parent, (old, old))
+    assert take(archive, store).records == 0
+    assert take(archive, store, every=True).records == 1
+    assert late.exists()
+
+
+def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
+    one = next(archive.rglob("*.json"))
+    one.with_name("copy.json").write_bytes(one.read_bytes())
+    found = take(archive, store)
+    assert (found.records, found.duplicates, found.bad) == (5, 1, [])
+    assert rows(archive, store, "SELECT count(*) FROM points") == [(10,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "empty"),
+        (json.dumps(entry(7))[:300], "truncated or not JSON"),
+        (json.dumps({**entry(7), "record": "tenken-record/3"}), "not a tenken-record/2 file but 'tenken-record/3'"),
+        ("[]", "not a tenken-record/2 file but 'list'"),
+        (json.dumps({**entry(7), "time": "1970-01-01T00:00:00Z"}), "a clock was not set"),
+        (json.dumps({**entry(7), "time": "2031-01-01T00:00:00Z"}), "in the future"),
+        (json.dumps({**entry(7), "time": "2025-08-01T00:00:00Z"}), "a clock jumped"),
+        (json.dumps({**entry(7), "time": "noon"}), "time 'noon' is none"),
+        (
+            json.dumps({k: v for k, v in entry(7).items() if k != "environ"}),
+            "environ is None; expected a text",
+        ),
+        (json.dumps({**entry(7), "verdict": "GOOD"}), "unknown verdict 'GOOD'; allowed: FAIL"),
+        (json.dumps({**entry(7), "document": {"schema": "tenken-result/2"}}), "misshapen: lacks 'verification'"),
+        ("\x00\x01", "truncated or not JSON"),
+    ],
+)
+def test_bad_files_are_listed_and_stop_nothing(archive: Path, store: Path, text: str, reason: str) -> None:
+    path = archive / "m" / "gpu" / "2025-09-03" / "Bad" / "x.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    found = take(archive, store)
+    assert found.records == 5
+    assert [file for file, _ in found.bad] == ["m/gpu/2025-09-03/Bad/x.json"]
+    assert reason in found.bad[0][1]
+    again = take(archive, store)
+    assert (again.bad, again.known_bad) == ([], 1)
+    path.write_text(json.dumps(entry(7)))
+    assert take(archive, store).records == 1
+    assert rows(archive, store, "SELECT count(*) FROM files WHERE status = 'bad'") == [(0,)]
+
+
+def test_a_unit_that_changed_is_refused_not_mixed(archive: Path, store: Path) -> None:
+    changed = entry(6)
+    changed["document"]["metrics"][0]["unit"] = "GiB/s"
+    synthetic.write(archive, changed, 6)
+    found = take(archive, store)
+    assert found.refused == 1
+    reasons = rows(archive, store, "SELECT id, reason FROM refused ORDER BY id")
+    assert reasons[0][0] == "triad.gpu0" and "unit is 'GiB/s' where the series has 'GB/s'" in reasons[0][1]
+    assert rows(archive, store, "SELECT DISTINCT unit FROM history") == [("GB/s",)]
+
+
+def test_a_series_belongs_to_the_slot_and_another_card_is_a_mark(archive: Path, store: Path) -> None:
+    changed = entry(6)
+    for device in changed["document"]["devices"]:
+        device["uuid"] = device["uuid"][:-4] + "beef"
+    synthetic.write(archive, changed, 6)
+    synthetic.write(archive, entry(7, nodes=["rack1-n00"]), 7)
+    take(archive, store)
+    assert rows(archive, store, "SELECT node, count(*) FROM series GROUP BY node ORDER BY node") == [
+        ("n00", 2), ("rack1-n00", 2)
+    ]  # fmt: skip
+    cards = rows(archive, store, "SELECT count(DISTINCT device) FROM history WHERE node = 'n00' GROUP BY series")
+    assert cards == [(2,), (2,)]
+
+
+#: What a record of this version has beside and in place of what one of version 1 had.
+V2 = {
+    "program_version": 2, "request": None, "result_error": None, "result_text": "", "subjects": ["gpu"],
+    "job": {"scheduler": "slurm", "id": "6", "state": "COMPLETED", "exit_code": 0, "facts": {}}, "judged": {},
+    "result": None,
+}  # fmt: skip
+
+
+def stream(day: int, **parameters: object) -> dict[str, Any]:
+    """A run of stream whose result names further parameters."""
+    changed = entry(day)
+    changed["document"]["parameters"].update(parameters)
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("parameters", "series"),
+    [
+        ({"brand_new_option": "default"}, 2),
+        ({"warmup_seconds": 5}, 2),
+        ({"patience_seconds": 300}, 2),
+        ({"array_bytes": 2**32}, 4),
+        ({"at_once": True}, 4),
+    ],
+)
+def test_only_what_makes_another_quantity_makes_another_series(archive, store, parameters, series) -> None:
+    synthetic.write(archive, stream(6, **parameters), 6)
+    take(archive, store)
+    assert rows(archive, store, "SELECT count(*) FROM series") == [(series,)]
+    marks = rows(archive, store, "SELECT count(DISTINCT options) FROM history")
+    assert marks == [(2 if series == 2 else 1,)], "a changed condition is a mark on the series"
+
+
+def test_a_raised_version_begins_a_series_that_names_its_predecessor(archive: Path, store: Path) -> None:
+    synthetic.write(archive, {**entry(6), "record": "tenken-record/2", **V2, "result": entry(6)["document"]}, 6)
+    take(archive, store)
+    found = rows(archive, store, "SELECT version, count(*) FROM series GROUP BY version ORDER BY version")
+    assert found == [(1, 2), (2, 2)]
+    named = rows(archive, store, "SELECT version, predecessor IS NULL FROM series_with_predecessor ORDER BY ALL")
+    assert named == [(1, True), (1, True), (2, False), (2, False)]
+
+
+def test_a_renamed_metric_and_a_renamed_option_go_on(archive: Path, store: Path, monkeypatch) -> None:
+    stream_ = reading.program("stream")
+    triad = replace(stream_.metrics["triad"], name="triad_new", was=("triad",))
+    renamed = replace(
+        stream_,
+        metrics={"triad_new": triad},
+        identity={"size_bytes": None},
+        was={"size_bytes": ("array_bytes",)},
+    )
+    monkeypatch.setattr(reading, "program", lambda name: renamed)
+    reading._program.cache_clear()
+    changed = stream(6)
+    document = changed["document"]
+    document["parameters"]["size_bytes"] = document["parameters"].pop("array_bytes")
+    for metric in document["metrics"]:
+        metric["name"], metric["id"] = "triad_new", metric["id"].replace("triad.", "triad_new.")
+    document["limits"] = {m["id"]: {"unknown": "synthetic"} for m in document["metrics"]}
+    changed["judged"] = {}
+    synthetic.write(archive, changed, 6)
+    take(archive, store)
+    reading._program.cache_clear()
+    assert rows(archive, store, "SELECT metric, count(*) FROM series GROUP BY metric") == [("triad_new", 2)]
+
+
+def test_invalid_and_unverified_runs_are_kept_but_not_valid(archive: Path, store: Path) -> None:
+    synthetic.write(archive, entry(6, verdict="INVALID"), 6)
+    wrong = entry(7, verdict="FAIL")
+    wrong["document"]["verification"]["passed"] = False
+    synthetic.write(archive, wrong, 7)
+    slow = entry(8, verdict="FAIL")
+    synthetic.write(archive, slow, 8)
+    take(archive, store)
+    assert rows(archive, store, "SELECT run_verdict, valid, count(*) FROM history GROUP BY ALL ORDER BY ALL") == [
+        ("FAIL", False, 2), ("FAIL", True, 2), ("INVALID", False, 2), ("PASS", True, 10)
+    ]  # fmt: skip
+
+
+# ---- performance logs ------------------------------------------------------------------------------------
+
+OURS = (
+    "result|job_completion_time|system|partition|environ|display_name|jobid|job_nodelist|tenken_session|tenken_verdict|"
+    "perf_var|perf_value|perf_unit|perf_ref|perf_lower_thres|perf_upper_thres|fail_phase\n"
+)
+WIDE = "job_completion_time,version,display_name,system,partition,environ,jobid,nodelist,result,copy_value,copy_unit,\n"
+
+
+def ours(day: int, name: str = "triad.host", value: str = "100", verdict: str = "PASS", session: str = "s") -> str:
+    when = f"2025-09-{day:02d}T18:00:00+00:00"
+    return f"pass|{when}|m|gpu|cuda|Lone|1|n00|{session}|{verdict}|{name}|{value}|GB/s|0|null|null|null\n"
+
+
+def test_logs_are_read_on_from_where_they_were_left(archive: Path, store: Path) -> None:
+    log = archive / "m" / "gpu" / "Lone.log"
+    log.write_text(OURS + ours(1) + ours(2) + "pass|2025-09-03T18:0")
+    found = take(archive, store)
+    assert (found.lines, found.bad) == (2, [])
+    log.write_text(OURS + ours(1) + ours(2) + ours(3, verdict="INVALID"))
+    assert take(archive, store).lines == 1
+    assert take(archive, store).lines == 0
+    assert rows(archive, store, "SELECT valid, count(*) FROM history WHERE kind = 'host' GROUP BY 1 ORDER BY 1") == [
+        (False, 1), (True, 2)
+    ]  # fmt: skip
+
+
+def test_a_log_whose_columns_changed_is_moved_and_both_are_read_once(archive: Path, store: Path) -> None:
+    log = archive / "m" / "gpu" / "Lone.log"
+    log.write_text(OURS + ours(1) + ours(2))
+    take(archive, store)
+    log.rename(log.with_name("Lone.log.h0"))
+    log.write_text(OURS.replace("|fail_phase", "") + ours(3).rsplit("|", 1)[0] + "\n")
+    found = take(archive, store)
+    assert (found.lines, found.points, found.bad) == (1, 1, [])
+    (archive / "m" / "gpu" / "Copy.log").write_text(OURS + ours(1))
+    assert take(archive, store).points == 0
+
+
+def test_a_run_that_is_there_as_a_record_is_not_counted_from_the_log(archive: Path, store: Path) -> None:
+    log = archive / "m" / "gpu" / "Stream.log"
+    record = entry(1)
+    line = (
+        f"pass|2025-09-01T18:00:01|m|gpu|cuda|{record['check']}|1|n00|{{}}|PASS|triad.gpu0|101|GB/s|0|null|null|null\n"
+    )
+    log.write_text(OURS + line.format(record["session"]) + line.format("20250909T180000Z-5eed00"))
+    take(archive, store)
+    assert rows(archive, store, "SELECT count(*) FROM runs WHERE kind = 'perflog'") == [(1,)]
+    late = entry(9)
+    late["check"] = record["check"]
+    synthetic.write(archive, late, 9)
+    take(archive, store)
+    assert rows(archive, store, "SELECT count(*) FROM runs WHERE kind = 'perflog'") == [(0,)]
+    assert rows(archive, store, "SELECT count(*) FROM points") == [(12,)]
+
+
+def test_plain_suites_with_other_columns(tmp_path: Path, store: Path) -> None:
+    archive = tmp_path / "plain"
+    (archive / "site" / "cpu").mkdir(parents=True)
+    (archive / "site" / "cpu" / "Osu.log").write_text(
+        WIDE
+        + "2025-09-01T18:00:00,4.10,Osu %n=2,site,cpu,gnu,7,n[1-2],pass,12.5,MB/s\n"
+        + "2025-09-02T18:00:00,4.10,Osu %n=2,site,cpu,gnu,8,n[1-2],pass,null,MB/s\n"
+        + "2025-09-03T18:00:00,4.10,Osu %n=2,site,cpu,gnu,9,n[1-2],pass,x,MB/s\n"
+        + "2025-09-04T18:00:00,4.10,Osu %n=2,site\n"
+    )
+    (archive / "site" / "cpu" / "Latency.log").write_text(
+        "job_completion_time|perf_var|perf_value|perf_unit\n2025-09-01T18:00:00|latency|1.5|us\n"
+    )
+    (archive / "site" / "cpu" / "Build.log").write_text("result|job_completion_time\npass|2025-09-01T18:00:00\n")
+    (archive / "site" / "cpu" / "None.log").write_text("a|b\n1|2\n")
+    found = take(archive, store)
+    assert sorted(found.bad) == [
+        ("site/cpu/None.log", "header has no job_completion_time: 'a|b'"),
+        ("site/cpu/Osu.log", "line 4: value 'x' of copy is no number"),
+        ("site/cpu/Osu.log", "line 5: 4 columns where the header has 11"),
+    ]
+    query = 'SELECT "check", parameters, metric, node, value, unit, direction FROM history ORDER BY 1'
+    assert rows(archive, store, query) == [
+        ("Latency", "", "latency", "", 1.5, "us", "lower"),
+        ("Osu", "%n=2", "copy", "several nodes", 12.5, "MB/s", "higher"),
+    ]
+
+
+# ---- the store as a file ---------------------------------------------------------------------------------
+
+
+def test_a_store_from_a_newer_version_is_refused(archive: Path, store: Path, capsys: Any) -> None:
+    take(archive, store)
+    with open_store(store, archive) as opened:
+        opened.connection.execute(f"UPDATE meta SET value = '{VERSION + 1}' WHERE key = 'version'")
+    with pytest.raises(StoreError, match="written by a newer tenken"):
+        take(archive, store)
+    assert main(["ingest", "--archive", str(archive), "--store", str(store)]) == 2
+    assert "update tenken" in capsys.readouterr().err
+
+
+def test_a_store_belongs_to_one_archive(archive: Path, store: Path, tmp_path: Path) -> None:
+    take(archive, store)
+    with pytest.raises(StoreError, match="is the store of"):
+        take(tmp_path, store)
+    with pytest.raises(NoArchive, match="no archive at"):
+        reports.history(tmp_path / "none", store)
+
+
+def test_a_damaged_store_says_so(archive: Path, store: Path) -> None:
+    store.write_bytes(b"x" * 10000)
+    with pytest.raises(StoreError, match=str(store)):
+        take(archive, store)
+
+
+def test_export(archive: Path, store: Path, tmp_path: Path) -> None:
+    import pandas
+
+    take(archive, store)
+    with open_store(store, archive) as opened:
+        assert opened.export(tmp_path / "h.csv") == 10
+        assert opened.export(tmp_path / "h.parquet") == 10
+        assert opened.rows(f"SELECT count(*), min(value) FROM '{tmp_path / 'h.parquet'}'") == [(10, 101.0)]
+        with pytest.raises(StoreError, match=r"allowed: \.parquet, \.csv"):
+            opened.export(tmp_path / "h.xls")
+    assert len(pandas.read_csv(tmp_path / "h.csv")) == 10
+
+
+def _process(archive: Path, store: Path, before: str = "") -> subprocess.Popen[str]:
+    code = f"import sys; {before}\nfrom tenken.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "ingest", "--archive", str(archive), "--store", str(store)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _many(archive: Path, count: int) -> None:
+    for number in range(count):
+        when = datetime(2025, 9, 1, 18) + timedelta(days=number % 20, seconds=number)
+        synthetic.write(archive, entry(1, session="s", time=f"{when:%Y-%m-%dT%H:%M:%SZ}"), number + 100)
+
+
+def test_two_at_once_and_a_kill(archive: Path, store: Path) -> None:
+    _many(archive, 400)
+    killed = _process(archive, store, "import tenken.history.ingest as i; i.BATCH = 20")
+    end = time.monotonic() + 60
+    while not store.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    both = [_process(archive, store) for _ in range(2)]
+    for process in both:
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, out + err
+    assert rows(archive, store, "SELECT count(*), count(DISTINCT run) FROM points") == [(810, 405)]
+    assert rows(archive, store, "SELECT count(*), count(DISTINCT run) FROM runs") == [(405, 405)]
+
+
+def test_a_full_disk_is_one_line_and_costs_nothing(archive: Path, store: Path) -> None:
+    take(archive, store)
+    _many(archive, 300)
+    full = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (65536,) * 2)"
+    )
+    process = _process(archive, store, full)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert err.startswith(f"tenken: {store}") and err.count("\n") == 1
+    assert take(archive, store).records == 300

@@ -1,0 +1,156 @@
+import json
+
+import pytest
+
+from tenken.report import session
+from tests.unit.reports import builder
+
+
+def load(tmp_path, records, *rest, **options):
+    return session.load(builder.write_session(tmp_path, records, *rest, **options), "last")
+
+
+def simple(check="stream", verdict="PASS", **changes):
+    return builder.record(
+        check,
+        builder.document("stream", [builder.metric("triad", {"host": 0}, [1.0, 2.0])]),
+        verdict,
+        **changes,
+    )
+
+
+@pytest.mark.parametrize(
+    "verdicts, overall, code",
+    [
+        (["PASS"], "PASS", 0),
+        (["PASS", "WAIVED"], "PASS", 0),
+        (["WAIVED"], "WAIVED", 0),
+        (["PASS", "INVALID"], "INVALID", 3),
+        (["INVALID", "FAIL", "PASS"], "FAIL", 1),
+    ],
+)
+def test_overall_verdict_and_exit_code(tmp_path, verdicts, overall, code):
+    found = load(tmp_path, [simple(f"c{i}", v) for i, v in enumerate(verdicts)])
+    assert (found.verdict, found.exit_code) == (overall, code)
+
+
+@pytest.mark.parametrize(
+    "testcase, words",
+    [
+        (builder.testcase("hpl", "fail", "job killed", "run_wait"), "job killed"),
+        (builder.testcase("hpl", "abort", None, "run"), "aborted"),
+        (builder.testcase("hpl", "skip"), "leaves a record"),
+        (builder.testcase("hpl", "pass"), "no record"),
+        (builder.testcase("hpl", "fail_deps"), "what it needs failed"),
+        (builder.testcase("hpl", "something new"), "gives no reason"),
+    ],
+)
+def test_a_case_without_record_fails_with_the_reason(tmp_path, testcase, words):
+    found = load(tmp_path, [simple()], [builder.testcase("stream"), testcase])
+    case = next(c for c in found.cases if c.check == "hpl")
+    assert case.verdict == "FAIL" and words in case.findings[0].message
+    assert found.exit_code == 1
+
+
+def test_a_failed_build_is_named_by_what_needed_it(tmp_path):
+    records, cases, plan = builder.every_kind()
+    found = load(tmp_path, records, cases, plan)
+    case = next(c for c in found.cases if c.check == "stream %backend=openacc")
+    assert "build ~h200:gpu+nvhpc: build error: build job failed with exit code: 2" in case.findings[0].message
+    assert [c.check for c in found.cases if c.build and c.verdict == "PASS"] == ["build ~h200:gpu+cuda"]
+
+
+def test_invalid_of_reframe_stays_invalid(tmp_path):
+    found = load(tmp_path, [], [builder.testcase("hpl", "fail", "sanity error: INVALID: throttled", "sanity")])
+    assert (found.cases[0].verdict, found.exit_code) == ("INVALID", 3)
+
+
+def test_reframe_outvotes_a_record_that_passed(tmp_path):
+    found = load(tmp_path, [simple()], [builder.testcase("stream", "fail", "cleanup error: disk full", "cleanup")])
+    assert found.cases[0].verdict == "FAIL" and "disk full" in found.cases[0].findings[0].message
+
+
+def test_zero_tests_is_no_success(tmp_path):
+    found = load(tmp_path, [], [])
+    assert found.nothing_was_run and (found.verdict, found.exit_code) == ("FAIL", 3)
+
+
+def test_load_errors_fail_a_green_run(tmp_path):
+    found = load(tmp_path, [simple()], plan={**builder.PLAN, "load_errors": ["checks/hpl.py: SyntaxError: line 3"]})
+    assert (found.verdict, found.exit_code) == ("FAIL", 1)
+    assert found.load_errors == ["checks/hpl.py: SyntaxError: line 3"]
+
+
+def test_damaged_files_are_listed_and_stop_nothing(tmp_path):
+    root = builder.write_session(tmp_path, [simple("good"), simple("bad"), simple("odd", verdict="MAYBE")])
+    path = next(root.glob("h200/gpu/*/bad/*.json"))
+    path.write_text(path.read_text()[:100])
+    found = session.load(root, "last")
+    assert {c.check: c.verdict for c in found.cases} == {"good": "PASS", "bad": "FAIL", "odd": "FAIL"}
+    assert len(found.damaged) == 2
+    assert any("bad/030010" in p for p, _ in found.damaged)
+    assert any("MAYBE" in reason for _, reason in found.damaged)
+
+
+def test_a_damaged_record_alone_is_incomplete(tmp_path):
+    root = builder.write_session(tmp_path, [simple("good")])
+    stray = next(root.glob("h200/gpu/*/good/*.json")).with_name(f"040000-{builder.NAME}-ffffffff.json")
+    stray.write_text("")
+    found = session.load(root, "last")
+    assert (found.verdict, found.exit_code) == ("INVALID", 3)
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]"])
+def test_an_interrupted_session_is_incomplete(tmp_path, content):
+    root = builder.write_session(tmp_path, [simple()])
+    report = root / ".sessions" / builder.NAME / "run-report.json"
+    report.unlink()
+    if content is not None:
+        report.write_text(content)
+    found = session.load(root, "last")
+    assert found.exit_code == 3 and [c.check for c in found.cases] == ["stream"]
+    assert "run report is missing" in found.incomplete[0]
+
+
+def test_only_the_last_attempt_counts(tmp_path):
+    first = simple(verdict="FAIL", time="2026-11-21T03:00:00Z")
+    found = load(tmp_path, [first, simple(time="2026-11-21T03:05:00Z")], [builder.testcase("stream")])
+    assert [(c.verdict, c.attempt, c.superseded) for c in found.cases] == [
+        ("FAIL", 1, True),
+        ("PASS", 2, False),
+    ]
+    assert (found.verdict, found.counts["FAIL"]) == ("PASS", 0)
+
+
+def test_the_same_check_on_two_environments_is_two_cases(tmp_path):
+    found = load(tmp_path, [simple(environ="gnu"), simple(environ="nvhpc", verdict="FAIL")])
+    assert [(c.environ, c.verdict) for c in found.cases] == [("gnu", "PASS"), ("nvhpc", "FAIL")]
+
+
+@pytest.mark.parametrize("name", ["last", "nosuch", "../etc", ".sessions", ""])
+def test_no_session(tmp_path, name):
+    (tmp_path / "perflogs").mkdir()
+    with pytest.raises(session.NoSession):
+        session.load(tmp_path / "perflogs", name)
+    with pytest.raises(session.NoSession, match="no archive"):
+        session.load(tmp_path / "nosuch", name)
+
+
+def test_an_unknown_session_names_the_known(tmp_path):
+    builder.write_session(tmp_path, [simple()])
+    with pytest.raises(session.NoSession, match=builder.NAME):
+        session.load(tmp_path, "nosuch")
+
+
+def test_run_report_shape_is_reframes(tmp_path):
+    """A session of records only, with a report that has no runs at all, is a run of nothing."""
+    root = builder.write_session(tmp_path, [])
+    (root / ".sessions" / builder.NAME / "run-report.json").write_text(json.dumps({"session_info": {}, "runs": []}))
+    assert session.load(root, "last").nothing_was_run
+
+
+def test_a_plain_reframe_run_has_no_plan_and_is_no_worse_for_it(tmp_path):
+    root = builder.write_session(tmp_path, [simple()])
+    (root / ".sessions" / builder.NAME / "plan.json").unlink()
+    found = session.load(root, "last")
+    assert found.exit_code == 0 and "no plan" in found.notes[0]

@@ -1,0 +1,66 @@
+"""Siblings together: a small loss of all, a loss of those with a new driver, and nodes that take turns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tenken.history import causes, siblings
+from tenken.history.detect import Settings, detect
+from tests.unit.reports.test_gate import history
+
+NIGHTS, CHANGE = 130, 100
+
+
+def made(nodes: int, changed: slice, loss: float, nights: int = NIGHTS, seed: int = 1):
+    """Nodes with 1 % of noise; the driver of some changes on a night, and costs them so much."""
+    rng = np.random.default_rng(seed)
+    h = history(nodes=nodes, nights=nights)
+    values = 400 * np.exp(rng.normal(0, 0.01, (nodes, nights)) + rng.normal(0, 0.02, (nodes, 1)))
+    values[changed, CHANGE:] *= 1 - loss
+    marks = np.zeros((nodes, nights), int)
+    marks[changed, CHANGE:] = 1
+    return replace(h, values=values, fingerprints=marks, invalid=np.zeros((nodes, nights), bool))
+
+
+def told(h, nights: int) -> list[causes.Finding]:
+    h = replace(h, values=h.values[:, :nights], fingerprints=h.fingerprints[:, :nights], nights=h.nights[:nights])
+    found = detect(h.values, h.higher)
+    return [f for f in causes.findings(h, found, Settings(), siblings.pooled(h, Settings()).found) if f.worse]
+
+
+def test_a_driver_that_costs_1_percent_on_32_is_one_finding_within_three_nights() -> None:
+    h = made(32, slice(0, 32), 0.01)
+    assert told(h, CHANGE) == []
+    (finding,) = told(h, CHANGE + 3)
+    assert finding.label == "measure" and len(finding.rows) >= 20 and -0.015 < finding.size < -0.006
+    assert [(c.field, c.before, c.after) for c in finding.causes] == [("driver", "580.1", "580.2")]
+    assert len(told(h, NIGHTS)) == 1, "and it is told once"
+
+
+def test_a_driver_on_half_of_them_is_told_of_that_half() -> None:
+    (finding,) = told(made(32, slice(0, 16), 0.015), CHANGE + 4)
+    assert set(finding.rows) <= set(range(16)) and len(finding.rows) >= 10
+    assert [c.after for c in finding.causes] == ["580.2"]
+
+
+def test_one_bad_sibling_is_not_all_of_them() -> None:
+    h = made(8, slice(2, 3), 0.2)
+    (finding,) = told(h, NIGHTS)
+    assert finding.rows == [2]
+
+
+def test_nodes_that_take_turns_are_judged_together() -> None:
+    """One of 16 nodes a night: after 200 nights each has 12 values, and a loss of 10 % on all is seen at once."""
+    h = made(16, slice(0, 16), 0.1, nights=200)
+    values = h.values.copy()
+    turn = (np.arange(200)[None, :] % 16) != np.arange(16)[:, None]
+    values[turn] = np.nan
+    values[:, CHANGE:180] /= 0.9
+    h = replace(h, values=values)
+    pool = siblings.pooled(h, Settings())
+    assert pool.judged == set(range(16))
+    (one,) = [t for t in pool.found if t.event.worse]
+    assert one.event.change_night in (179, 180, 181) and one.event.found_night <= 184
+    assert -0.13 < one.event.size < -0.07

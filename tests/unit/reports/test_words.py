@@ -1,0 +1,113 @@
+import pytest
+
+from tenken.model.result import HealthSample
+from tenken.model.subject import Subject, split_metric_id
+from tenken.model.verdicts import worst
+from tenken.report import formatting as words
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (4395.123, "4395"),
+        (55.3149, "55.31"),
+        (0.99712, "0.9971"),
+        (32751.4, "32\u202f751"),
+        (0, "0"),
+        (-1.5, "−1.500"),
+        (1e-9, "1.000e-09"),
+        (200, "200"),
+        (None, "–"),
+        (float("nan"), "–"),
+        (float("inf"), "–"),
+        (True, "–"),
+        ("4", "–"),
+    ],
+)
+def test_number(value, text):
+    assert words.number(value) == text
+
+
+@pytest.mark.parametrize(
+    "count, text",
+    [
+        (0, "0\u202fB"),
+        (1023, "1023\u202fB"),
+        (4096, "4\u202fKiB"),
+        (2**30, "1\u202fGiB"),
+        (2**62, "4096\u202fPiB"),
+        (None, "–"),
+    ],
+)
+def test_size(count, text):
+    assert words.size(count) == text
+
+
+@pytest.mark.parametrize(
+    "metric_id, parts",
+    [
+        ("triad.host", ("triad", "host", {})),
+        ("peer.gpu0-gpu1.bytes=4096", ("peer", "gpu0-gpu1", {"bytes": "4096"})),
+        ("x.gpu0.kind=tile.ratio=0.5", ("x", "gpu0", {"kind": "tile", "ratio": "0.5"})),
+        ("bare", ("bare", "", {})),
+    ],
+)
+def test_split_metric_id(metric_id, parts):
+    assert split_metric_id(metric_id) == parts
+
+
+@pytest.mark.parametrize(
+    "subject, text",
+    [
+        ({"gpu": 3}, "GPU 3"),
+        ({"from": 0, "to": 1}, "GPU 0 → 1"),
+        ({"host": 0}, "host"),
+        ({"ranks": 4}, "4 ranks"),
+        ("gpu12", "GPU 12"),
+        ("gpu0-gpu1", "GPU 0 → 1"),
+        ("host", "host"),
+        ("ranks4", "4 ranks"),
+    ],
+)
+def test_places_of_subjects(subject, text):
+    found = Subject.in_id(subject) if isinstance(subject, str) else Subject.of(subject)
+    assert found is not None and found.place == text
+
+
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("0123456789abcdef0123456789abcdef01234567-dirty", "0123456789ab-dirty"),
+        ("v1.2-3-gabcdef0", "v1.2-3-gabcdef0"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_revision(text, short):
+    assert words.revision(text) == short
+
+
+def test_event_reasons_are_words():
+    cell = words.health_cell(HealthSample(reasons=("hw_thermal_slowdown", "brand_new")), ("reasons",), "")
+    assert cell == "hardware thermal slow-down, brand new"
+    assert words.health_cell(HealthSample(reasons=()), ("reasons",), "") == "none"
+
+
+def test_worst_fails_closed():
+    assert worst(["PASS", "WAIVED"]) == "PASS"
+    assert worst(["WAIVED"]) == "WAIVED"
+    assert worst(["PASS", "INVALID", "FAIL"]) == "FAIL"
+    assert worst(["PASS", "who knows"]) == "FAIL"
+
+
+@pytest.mark.parametrize(
+    "key, value, text",
+    [
+        ("bytes", 4096, "4\u202fKiB"),
+        ("array_bytes", 4096, "array 4\u202fKiB"),
+        ("threads", 8, "threads 8"),
+        ("trial", "3", "trial 3"),
+        ("kernel", "tile", "tile"),
+    ],
+)
+def test_coordinate(key, value, text):
+    assert words.coordinate(key, value) == text

@@ -1,0 +1,112 @@
+"""The tool that makes mistakes: its list fits the sources, and it tells what became of each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenken.paths import ROOT
+from tools.mutants import mutant as mutants
+from tools.mutants import runner, scratch
+from tools.mutants.__main__ import main
+
+
+def write(folder: Path, **more: str) -> Path:
+    fields = {"name": "half", "file": "thing.py", "old": "return 2", "new": "return 1", "why": "two are two", **more}
+    lines = [f"- name: {fields['name']}"] + [f"  {key}: {value!r}" for key, value in fields.items() if key != "name"]
+    (folder / "list.yaml").write_text("\n".join([*lines, "  tests: [test_thing.py]"]) + "\n")
+    return folder
+
+
+def test_the_list_fits_the_sources() -> None:
+    listed = mutants.load()
+    assert mutants.check(listed, ROOT) == []
+    assert len(listed) >= 70 and {one.group for one in listed} >= {"programs", "judging", "parsers", "detector"}
+    programs = {path.parent.name for path in (ROOT / "src" / "programs").glob("*/metrics.yaml")}
+    for program in programs:
+        counted = [one for one in listed if one.group == "programs" and f"/programs/{program}/" in one.file]
+        # what the copy programs and the snapshots count is in what they share
+        shares = {"access_patterns": "copy_program", "migration": "copy_program", "snapshot_io": "particles"}
+        shared = [one for one in listed if shares.get(program, "nothing shared") in one.file]
+        assert len(counted) + len(shared) >= 2, f"{program}: at least two mistakes where it counts"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"old": "return 3"}, "thing.py holds 'return 3' 0 times"),
+        ({"old": "return"}, "thing.py holds 'return' 2 times"),
+        ({"file": "nothing.py"}, "nothing.py: No such file"),
+    ],
+)
+def test_a_mutant_that_does_not_fit_is_named(tmp_path: Path, more: dict[str, str], says: str) -> None:
+    (tmp_path / "thing.py").write_text("def two():\n    return 2\n\n\ndef four():\n    return 4\n")
+    (tmp_path / "test_thing.py").write_text("")
+    (found,) = mutants.check(mutants.load(write(tmp_path, **more)), tmp_path)
+    assert found.startswith("half: ") and says in found
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [({"new": "return 2"}, "the same as new"), ({"speed": "x"}, "keys must be"), ({"old": ""}, "empty")],
+)
+def test_a_list_that_is_none_is_refused(tmp_path: Path, more: dict[str, str], says: str) -> None:
+    with pytest.raises(mutants.MutantError, match=says):
+        mutants.load(write(tmp_path, **more))
+
+
+def test_a_pattern_that_fits_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "no-such-*", "--list"]) == 2
+    assert "no mutant has such a name" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("new", "fate"), [("return 1", runner.CAUGHT), ("return 3 - 1", runner.SURVIVED), ("return )", runner.BROKEN)]
+)
+def test_what_becomes_of_a_mutant(tmp_path: Path, new: str, fate: str) -> None:
+    (tmp_path / "thing.py").write_text("def two():\n    return 2\n")
+    (tmp_path / "test_thing.py").write_text("import thing\n\n\ndef test_two():\n    assert thing.two() == 2\n")
+    (one,) = mutants.load(write(tmp_path, new=new))
+    outcome = runner.try_one(one, tmp_path, scratch.environment(tmp_path), 60)
+    assert outcome.fate == fate, outcome.by
+    assert (tmp_path / "thing.py").read_text() == "def two():\n    return 2\n", "it is taken back"
+    assert outcome.by.startswith("test_thing.py::test_two") == (fate == runner.CAUGHT)
+
+
+def test_tests_that_do_not_end_judge_nothing(tmp_path: Path) -> None:
+    (tmp_path / "thing.py").write_text("def two():\n    return 2\n")
+    (tmp_path / "test_thing.py").write_text("import time\n\n\ndef test_two():\n    time.sleep(60)\n")
+    (one,) = mutants.load(write(tmp_path))
+    assert runner.try_one(one, tmp_path, scratch.environment(tmp_path), 2).fate == runner.BROKEN
+
+
+def test_the_copy_follows_the_tree_and_leaves_it_alone(tmp_path: Path) -> None:
+    root, folder = tmp_path / "root", tmp_path / "scratch"
+    root.mkdir()
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    (root / ".gitignore").write_text(".cache/\n")
+    (root / "one.py").write_text("1")
+    (root / "two.py").write_text("2")
+    with scratch.copy_of(root, folder) as tree:
+        (tree / "one.py").write_text("mistaken")
+        (tree / ".cache" / "built").write_text("kept")
+        with pytest.raises(SystemExit, match="in use by another run"), scratch.copy_of(root, folder):
+            pass
+    (root / "two.py").unlink()
+    with scratch.copy_of(root, folder) as tree:
+        assert (tree / "one.py").read_text() == "1" and not (tree / "two.py").exists()
+        assert (tree / ".cache" / "built").read_text() == "kept"
+    assert (root / "one.py").read_text() == "1"
+
+
+def test_it_is_a_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.mutants", "--list", "--only", "stream-*"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and "stream-triad-four-arrays" in done.stdout

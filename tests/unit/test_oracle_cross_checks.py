@@ -1,0 +1,158 @@
+"""Figures of one result held against each other: what passes stands just inside its bound, what fails just outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.reframe.checks import test_file_relations as files
+from tests.reframe.checks import test_hpcg as hpcg
+from tests.reframe.checks.test_h200_verdicts import captured
+from tests.reframe.checks.test_links import four_gpus, judge, scaled
+from tests.support.documents import spoiled
+
+BOTH = ((0, 1), (1, 0))
+
+
+def linked(text: str) -> dict[str, Any]:
+    def change(raw: dict[str, Any]) -> None:
+        for start, end in BOTH:
+            raw["path"][f"link.gpu{start}-gpu{end}"] = text
+
+    return spoiled(captured("p2p-two-gpus"), change)
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(18, "PASS"), (17, "FAIL"), (16, "FAIL"), (9, "FAIL"), (1, "FAIL"), (19, "PASS")]
+)
+def test_all_18_links_of_a_pair_must_be_active(count: int, expected: str) -> None:
+    found = judge(linked(f"{count} x NVLink through a switch"))
+    assert found.verdict == expected
+    if expected == "FAIL":
+        (one, other) = found.findings
+        assert (one.value, one.bound) == (other.value, other.bound) == (count, 18)
+        assert one.miss == pytest.approx((18 - count) / 18)
+
+
+def test_one_link_down_in_one_direction_is_enough() -> None:
+    one = spoiled(
+        captured("p2p-two-gpus"), lambda d: d["path"].update({"link.gpu1-gpu0": "17 x NVLink through a switch"})
+    )
+    assert judge(one).verdict == "FAIL"
+
+
+def test_gpus_that_nothing_but_pcie_joins_have_no_link() -> None:
+    assert judge(linked("PCIe")).verdict == "FAIL"
+
+
+def pair_at(factor: float, *names: str, pair: tuple[int, int] | None = None) -> str:
+    return judge(spoiled(captured("p2p-two-gpus"), lambda d: scaled(d, factor, *names, pair=pair))).verdict
+
+
+@pytest.mark.parametrize(("of_plain", "expected"), [(0.981, "PASS"), (0.979, "FAIL"), (0.9, "FAIL")])
+def test_a_peer_copy_reaches_0_98_of_the_plain_one(of_plain: float, expected: str) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        plain = {str(m["subject"]): m for m in raw["metrics"] if m["name"] == "memcpy_peer" and not m.get("at")}
+        for one in raw["metrics"]:
+            if one["name"] == "peer" and not one.get("at"):
+                factor = of_plain * plain[str(one["subject"])]["value"] / one["value"]
+                scaled(raw, factor, "peer", pair=(one["subject"]["from"], one["subject"]["to"]))
+
+    assert judge(spoiled(captured("p2p-two-gpus"), change)).verdict == expected
+
+
+@pytest.mark.parametrize(("of_staged", "expected"), [(1.21, 0), (1.19, 2), (0.5, 2)])
+def test_a_copy_that_goes_straight_is_a_fifth_faster_than_one_through_the_host(of_staged: float, expected: int) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        peer = {str(m["subject"]): m["value"] for m in raw["metrics"] if m["name"] == "peer" and not m.get("at")}
+        for one in raw["metrics"]:
+            if one["name"] == "driver_staged" and not one.get("at"):
+                factor = peer[str(one["subject"])] / of_staged / one["value"]
+                scaled(raw, factor, "driver_staged", pair=(one["subject"]["from"], one["subject"]["to"]))
+
+    found = judge(spoiled(captured("p2p-two-gpus"), change)).findings
+    # the value is the pair's own, the bound 1.2 of what went through the host
+    straight = [f for f in found if f.metric and f.metric.startswith("peer.") and f.bound]
+    near = [f for f in straight if f.bound == pytest.approx(1.2 * f.value / of_staged, rel=1e-6)]
+    assert len(near) == expected
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(0.96, "PASS"), (0.94, "FAIL"), (0.91, "FAIL")])
+def test_the_two_directions_of_a_pair_are_alike_to_5_percent(factor: float, expected: str) -> None:
+    assert pair_at(factor, "peer", "memcpy_peer", pair=(1, 0)) == expected
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(0.91, "PASS"), (0.89, "FAIL")])
+def test_kernels_over_a_link_are_alike_to_10_percent(factor: float, expected: str) -> None:
+    assert pair_at(factor, "write", pair=(1, 0)) == expected
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(0.96, "PASS"), (0.94, "FAIL"), (0.8, "FAIL")])
+def test_a_pair_behind_the_others_of_its_class_is_named(factor: float, expected: str) -> None:
+    def slow(raw: dict[str, Any]) -> None:
+        scaled(raw, factor, "peer", "memcpy_peer", pair=(2, 3))
+        scaled(raw, factor, "peer", "memcpy_peer", pair=(3, 2))
+
+    found = judge(spoiled(four_gpus(), slow), gpus=4)
+    assert found.verdict == expected
+    named = {f.metric for f in found.findings}
+    assert named == (
+        set()
+        if expected == "PASS"
+        else {f"{name}.gpu{a}-gpu{b}" for name in ("peer", "memcpy_peer") for a, b in ((2, 3), (3, 2))}
+    )
+
+
+def test_a_pair_ahead_of_its_class_is_not_at_fault() -> None:
+    def fast(raw: dict[str, Any]) -> None:
+        for pair in ((2, 3), (3, 2)):
+            scaled(raw, 1.1, "peer", "memcpy_peer", pair=pair)
+
+    found = judge(spoiled(four_gpus(), fast), gpus=4)
+    assert found.verdict == "PASS", found.message()
+
+
+@pytest.mark.parametrize(("access", "claimed", "expected"), [(True, True, "PASS"), (False, True, "FAIL")])
+def test_claimed_peer_access_that_is_not_there_fails(access: bool, claimed: bool, expected: str) -> None:
+    one = spoiled(captured("p2p-two-gpus"), lambda d: d["path"].update({"peer_access.gpu0-gpu1": access}))
+    assert judge(one, promised=claimed).verdict == expected
+
+
+def verdicts(found: list[Any]) -> list[str]:
+    return [finding.verdict for finding in found]
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(0.90, []), (0.899, ["FAIL"]), (0.5, ["FAIL"])])
+def test_the_packed_layout_reaches_0_9_of_the_other(ratio: float, expected: list[str]) -> None:
+    one = files.pairs("write_hyperslab_over_asis", [ratio] * 20, method="posix", particles=1)
+    assert verdicts(files.file_relations.slow_layouts(files.document_of("snapshot_io", one))) == expected
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(0.95, []), (0.949, ["FAIL"]), (0.6, ["FAIL"])])
+def test_the_choice_by_a_map_reaches_0_95_of_the_best_way(ratio: float, expected: list[str]) -> None:
+    one = files.pairs("adaptive_over_best", [ratio] * 20, bytes=4096, situation="write")
+    assert verdicts(files.file_relations.bad_choices(files.document_of("storage_map", one))) == expected
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(0.80, []), (0.799, ["FAIL"]), (0.5, ["FAIL"])])
+def test_a_cached_file_reaches_0_8_of_the_slower_half(ratio: float, expected: list[str]) -> None:
+    one = files.ratio("pinned_read_over_least", ratio)
+    assert verdicts(files.file_relations.slow_reads(files.document_of("storage_map", one))) == expected
+
+
+@pytest.mark.parametrize(("pairs", "expected"), [(14, ["INVALID"]), (15, ["FAIL"])])
+def test_a_failure_is_proven_or_the_run_is_invalid(pairs: int, expected: list[str]) -> None:
+    """All below the bound by luck: 2^-14 is more than 0.00005, 2^-15 less."""
+    one = files.pairs("adaptive_over_best", [0.9] * pairs, bytes=4096, situation="write")
+    assert verdicts(files.file_relations.bad_choices(files.document_of("storage_map", one))) == expected
+
+
+@pytest.mark.parametrize(
+    ("rating", "iterations", "expected"), [(230, 50, 0), (231, 50, 1), (231, 60, 1), (255, 45, 0), (256, 45, 1)]
+)
+def test_overheads_leave_no_more_than_raw_performance(rating: int, iterations: int, expected: int) -> None:
+    """Of 230 GFLOP/s; 45 iterations for 50 raise it to 255.6."""
+    text = hpcg.REPORT.replace("=210", f"={rating}").replace("per set=53", f"per set={iterations}")
+    read = hpcg.document.validate(hpcg.made(text), "result.json")
+    assert len(hpcg.rating_above_raw(read)) == expected

@@ -1,0 +1,331 @@
+"""The judgement against bounds worked out by hand: what passes stands just inside, what fails just outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tenken.judge import judging
+from tests.support.catalogue import make_program
+from tests.support.documents import around, gpu_document, health_sample, host_document, metric, spoiled
+from tests.unit.core.test_verdict import Bounds, Expectation, Limit, judged, verdict
+
+STREAM = make_program("stream")
+ONE_GPU = Expectation(subjects=("gpu",), gpus=1)
+#: The limit of gpu_document().
+LIMIT = 4814.3
+LAUNCHES = make_program(
+    "daxpy", "daxpy", unit="us", direction="lower", floor={"host": 0.5}, max_spread={"host": None}, min_count=1,
+    data_sheet=None, per=("host",),
+)  # fmt: skip
+HOST = Expectation(subjects=("host",))
+
+
+def triad(value: float, spread: float = 0.0) -> dict[str, Any]:
+    """A GPU whose triad has this median; the other kernels are as they are."""
+    raw = gpu_document()
+    for i, one in enumerate(raw["metrics"]):
+        if one["name"] == "triad":
+            raw["metrics"][i] = metric("triad", one["subject"], around(value, spread=spread))
+    return raw
+
+
+def time(value: float, limit: float | None = 10.0) -> dict[str, Any]:
+    """A host program with one time in us and a least time."""
+    raw = host_document("daxpy")
+    raw["metrics"] = [metric("daxpy", {"host": 0}, [value] * 3, unit="us", direction="lower")]
+    known = {"value": limit, "unit": "us", "basis": "by hand"}
+    raw["limits"] = {"daxpy.host": known if limit else {"unknown": "nobody tells"}}
+    return raw
+
+
+def of(raw: dict[str, Any], **more: Any) -> Any:
+    return judged(raw, **more)
+
+
+@pytest.mark.parametrize(("share", "expected"), [(1.0, "PASS"), (1.0199, "PASS"), (1.0201, "FAIL"), (1.9, "FAIL")])
+def test_a_rate_passes_up_to_1_02_of_its_limit(share: float, expected: str) -> None:
+    found = of(triad(share * LIMIT))
+    assert found.verdict == expected, found.message()
+    assert [f.metric for f in found.findings] == ([] if expected == "PASS" else ["triad.gpu0"])
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.801, "PASS"), (0.799, "FAIL"), (0.4, "FAIL")])
+def test_a_rate_passes_from_its_floor_on(share: float, expected: str) -> None:
+    """The floor of a GPU's kernels is 0.8."""
+    found = of(triad(share * LIMIT))
+    assert found.verdict == expected, found.message()
+    if expected == "FAIL":
+        assert found.findings[0].miss == pytest.approx(1 - share / 0.8)
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "expected"),
+    [(10.0, "PASS"), (10 / 1.019, "PASS"), (10 / 1.021, "FAIL"), (19.9, "PASS"), (20.1, "FAIL"), (5.0, "FAIL")],
+)
+def test_a_time_lies_between_its_limit_and_its_floor(microseconds: float, expected: str) -> None:
+    """Not below 10 us over 1.02; at an efficiency of 0.5 it may be twice as long."""
+    assert of(time(microseconds), program=LAUNCHES, expect=HOST).verdict == expected
+
+
+def test_efficiency_is_the_part_of_the_limit_that_was_reached() -> None:
+    assert of(triad(0.9 * LIMIT)).judged["triad.gpu0"].efficiency == pytest.approx(0.9)
+    found = of(time(12.5), program=LAUNCHES, expect=HOST)
+    assert found.judged["daxpy.host"].efficiency == pytest.approx(0.8)
+
+
+def reference(low: float | None, high: float | None, statistic: str = "median", unit: str = "GB/s") -> Any:
+    bounds = Bounds(4000, low, high, unit, statistic, "by hand")
+    return lambda one: bounds if one.name == "triad" else None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(3801, "PASS"), (3799, "FAIL"), (4199, "PASS"), (4201, "FAIL"), (3700, "FAIL")]
+)
+def test_a_reference_bounds_from_both_sides(value: float, expected: str) -> None:
+    assert of(triad(value), reference=reference(3800, 4200)).verdict == expected
+
+
+def test_where_there_is_a_reference_the_floor_does_not_count() -> None:
+    """3500 GB/s are 0.73 of the limit."""
+    assert of(triad(3500)).verdict == "FAIL"
+    assert of(triad(3500), reference=reference(3400, None)).verdict == "PASS"
+
+
+def test_the_ceiling_counts_beside_a_reference() -> None:
+    assert of(triad(1.03 * LIMIT), reference=reference(3400, None)).verdict == "FAIL"
+
+
+def test_a_reference_of_the_best_is_held_against_the_best() -> None:
+    """Samples from 3960 to 4040: the median is 4000, the best 4040."""
+    wide = triad(4000, spread=0.01)
+    assert of(wide, reference=reference(4030, None, "best")).verdict == "PASS"
+    assert of(wide, reference=reference(4030, None)).verdict == "FAIL"
+
+
+def test_a_reference_of_another_unit_fails() -> None:
+    assert of(triad(4000), reference=reference(3.8, 4.2, unit="TB/s")).verdict == "FAIL"
+
+
+@pytest.mark.parametrize("key", ["value", "best", "median", "p5", "p95"])
+@pytest.mark.parametrize(("factor", "expected"), [(1 + 1e-9, "PASS"), (1.00001, "FAIL"), (1.05, "FAIL")])
+def test_a_statistic_that_does_not_follow_from_its_samples_fails(key: str, factor: float, expected: str) -> None:
+    raw = triad(4000)
+    for one in raw["metrics"]:
+        if one["name"] == "triad":
+            one[key] *= factor
+    assert of(raw).verdict == expected
+
+
+def test_a_statistic_1_percent_off_fails_where_the_samples_scatter() -> None:
+    raw = triad(4000, spread=0.004)
+    for one in raw["metrics"]:
+        if one["name"] == "triad":
+            one["p5"] *= 0.99
+    assert of(raw).verdict == "FAIL"
+
+
+@pytest.mark.parametrize("name", ["copy", "triad", "dot"])
+def test_what_did_not_come_fails(name: str) -> None:
+    raw = gpu_document(gpus=2)
+    raw["metrics"] = [m for m in raw["metrics"] if m["id"] != f"{name}.gpu1"]
+    del raw["limits"][f"{name}.gpu1"]
+    found = of(raw, expect=Expectation(subjects=("gpu",), gpus=2))
+    assert found.verdict == "FAIL" and name in found.message()
+
+
+@pytest.mark.parametrize(("status", "exit_status"), [("ok", 1), ("ok", 139), ("waived", 0)])
+def test_an_exit_status_that_contradicts_the_document_fails(status: str, exit_status: int) -> None:
+    raw = gpu_document()
+    if status == "waived":
+        raw.update(status="waived", reason="needs two GPUs: 1 GPU is here", metrics=[], limits={})
+    assert of(raw, status=exit_status).verdict == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("error", "passed", "expected"),
+    [(1e-12, True, "PASS"), (1.1e-12, True, "FAIL"), (None, True, "FAIL"), (0.0, False, "FAIL"), (1.0, True, "FAIL")],
+)
+def test_an_error_above_its_tolerance_fails_whatever_the_program_says(
+    error: float | None, passed: bool, expected: str
+) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        raw["verification"]["checks"][0].update(error=error, tolerance=1e-12, passed=passed)
+
+    assert of(spoiled(gpu_document(), change)).verdict == expected
+
+
+def worst(**values: Any) -> dict[str, Any]:
+    return spoiled(gpu_document(), lambda d: d["health"]["devices"][0].update(worst=health_sample(**values)))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"reasons": ["hw_slowdown"]}, "INVALID"),
+        ({"reasons": ["hw_thermal_slowdown"]}, "INVALID"),
+        ({"reasons": ["hw_power_brake_slowdown"]}, "INVALID"),
+        ({"reasons": ["sw_thermal_slowdown"]}, "INVALID"),
+        ({"reasons": ["sw_power_cap"]}, "PASS"),
+        ({"reasons": ["gpu_idle", "applications_clocks_setting"]}, "PASS"),
+        ({"memory_clock_mhz": 3201 * 0.985}, "PASS"),
+        ({"memory_clock_mhz": 3201 * 0.975}, "INVALID"),
+        ({"memory_clock_mhz": 3201 * 0.6}, "INVALID"),
+        ({"other_processes": 0}, "PASS"),
+        ({"other_processes": 1}, "INVALID"),
+        ({"pcie_width": 8}, "INVALID"),
+        ({"pcie_generation": 4}, "INVALID"),
+    ],
+)
+def test_conditions_that_void_a_measurement(values: dict[str, Any], expected: str) -> None:
+    assert of(worst(**values)).verdict == expected
+
+
+def test_a_run_that_is_void_is_no_regression() -> None:
+    raw = triad(0.5 * LIMIT)
+    raw["health"]["devices"][0].update(worst=health_sample(reasons=["hw_thermal_slowdown"]))
+    assert of(raw).verdict == "INVALID"
+
+
+@pytest.mark.parametrize(("count", "expected"), [(100, "PASS"), (99, "INVALID"), (50, "INVALID")])
+def test_as_many_samples_as_the_metric_needs(count: int, expected: str) -> None:
+    raw = gpu_document()
+    raw["metrics"] = [
+        metric(m["name"], m["subject"], around(m["median"], count=count if m["name"] == "triad" else 100))
+        for m in raw["metrics"]
+    ]
+    assert of(raw).verdict == expected
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.045, "PASS"), (0.056, "INVALID"), (0.15, "INVALID")])
+def test_a_spread_of_5_percent_is_the_most_of_a_gpu(spread: float, expected: str) -> None:
+    """Median 4000 and best 4000 (1 + spread): they lie spread / (1 + spread) apart."""
+    assert of(triad(4000, spread=spread)).verdict == expected
+
+
+def test_the_spread_is_a_part_of_the_best() -> None:
+    """4182 to 4400 is 4.95 % of the best, though 5.1 % of p95, which is 4300; 4178 is 5.05 % away."""
+    samples = [4182.0] * 60 + [4300.0] * 39 + [4400.0]
+    raw = gpu_document()
+    raw["metrics"] = [
+        metric(m["name"], m["subject"], samples if m["name"] == "triad" else around(m["median"]))
+        for m in raw["metrics"]
+    ]
+    assert of(raw).verdict == "PASS"
+    worse = [4178.0] * 60 + [4300.0] * 39 + [4400.0]
+    raw["metrics"] = [
+        metric(m["name"], m["subject"], worse if m["name"] == "triad" else around(m["median"])) for m in raw["metrics"]
+    ]
+    assert of(raw).verdict == "INVALID"
+
+
+SIBLINGS = make_program(
+    "stream", siblings=0.04, floor={"host": None, "gpu": 0.5}, max_spread={"host": None, "gpu": 0.1}
+)
+
+
+def fleet(factor: float, spread: float = 0.002) -> dict[str, Any]:
+    """Four GPUs alike, of which the third's triad is `factor` of the others'."""
+    raw = gpu_document(gpus=4)
+    raw["metrics"] = [
+        metric(m["name"], m["subject"], around(4000 * factor, spread=spread))
+        if m["id"] == "triad.gpu2"
+        else metric(m["name"], m["subject"], around(4000))
+        for m in raw["metrics"]
+    ]
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("factor", "spread", "expected"),
+    [(0.97, 0.002, "PASS"), (0.95, 0.002, "FAIL"), (0.6, 0.002, "FAIL"), (0.95, 0.02, "PASS"), (0.92, 0.02, "FAIL")],
+)
+def test_a_gpu_stays_behind_its_siblings_by_4_percent_or_three_times_its_scatter(
+    factor: float, spread: float, expected: str
+) -> None:
+    """A scatter of 2 % (1.96 % of the best) excuses 5.9 %."""
+    found = judged(fleet(factor, spread), SIBLINGS, Expectation(subjects=("gpu",), gpus=4))
+    assert found.verdict == expected, found.message()
+    assert {f.metric for f in found.findings} == (set() if expected == "PASS" else {"triad.gpu2"})
+
+
+def test_where_the_program_knows_no_limit_the_data_sheet_has_one() -> None:
+    raw = gpu_document()
+    raw["limits"] = {key: {"unknown": "the GPU does not tell"} for key in raw["limits"]}
+    sheet = Expectation(subjects=("gpu",), gpus=1, limits={("memory", "gpu"): Limit(4000.0, "GB/s", "data sheet: x")})
+    found = judged(raw, expect=sheet)
+    # 4395 GB/s of triad are beyond 1.02 x 4000, what the program itself says counts where it says something
+    assert found.verdict == "FAIL" and "triad.gpu0" in {f.metric for f in found.findings}
+    assert judged(gpu_document(), expect=sheet).verdict == "PASS"
+
+
+@pytest.mark.parametrize(("claimed", "expected"), [(("peer",), "FAIL"), (("managed",), "WAIVED"), ((), "WAIVED")])
+def test_a_waiver_of_what_the_machine_claims_fails(claimed: tuple[str, ...], expected: str) -> None:
+    raw = gpu_document()
+    raw.update(status="waived", reason="no peer access: cudaDeviceCanAccessPeer is 0", metrics=[], limits={})
+    expect = Expectation(subjects=("gpu",), capabilities=frozenset(claimed))
+    assert judged(raw, expect=expect).verdict == expected
+
+
+def requested(token: str | None, told: str | None) -> str:
+    raw = gpu_document()
+    if told is not None:
+        raw["token"] = told
+    return judged(raw, expect=Expectation(subjects=("gpu",), gpus=1, token=token)).verdict
+
+
+@pytest.mark.parametrize(
+    ("token", "told", "expected"),
+    [("a", "a", "PASS"), ("a", "b", "FAIL"), ("a", None, "FAIL"), (None, None, "PASS"), (None, "b", "PASS")],
+)
+def test_a_result_repeats_the_token_of_its_attempt(token: str | None, told: str | None, expected: str) -> None:
+    assert requested(token, told) == expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1 << 20, "PASS"), (1 << 21, "FAIL")])
+def test_each_point_that_was_asked_for_must_come(size: int, expected: str) -> None:
+    raw = gpu_document()
+    triad = next(m for m in raw["metrics"] if m["name"] == "triad")
+    raw["metrics"].append(metric("triad", {"gpu": 0}, triad["samples"], at={"bytes": 1 << 20}))
+    raw["limits"]["triad.gpu0.bytes=1048576"] = raw["limits"]["triad.gpu0"]
+    expect = Expectation(subjects=("gpu",), gpus=1, points=(("triad", "gpu", {"bytes": size}),))
+    assert judged(raw, expect=expect).verdict == expected
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("ecc_corrected", "INVALID"), ("ecc_uncorrected", "FAIL")])
+def test_memory_that_loses_bits_is_the_hardwares_fault(kind: str, expected: str) -> None:
+    raw = spoiled(gpu_document(), lambda d: d["health"]["devices"][0].update(after=health_sample(**{kind: 1})))
+    assert of(raw).verdict == expected
+
+
+def test_a_value_without_a_criterion_is_recorded_and_one_with_makes_a_pass() -> None:
+    bare = make_program("stream", floor={"host": None, "gpu": None})
+    found = judged(gpu_document(), bare)
+    assert found.verdict == "RECORDED" and {one.verdict for one in found.judged.values()} == {"RECORDED"}
+    one = judged(gpu_document(), bare, reference=reference(4000, None))
+    assert one.verdict == "PASS" and one.judged["copy.gpu0"].verdict == "RECORDED"
+    assert judged(gpu_document(), bare, reference=reference(4400, None)).verdict == "FAIL"
+
+
+def test_without_its_request_a_result_is_recorded_at_most() -> None:
+    assert judging.unrequested(of(gpu_document())).verdict == "RECORDED"
+    assert judging.unrequested(of(triad(0.5 * LIMIT))).verdict == "FAIL"
+
+
+@pytest.mark.parametrize(
+    ("of_several", "expected"),
+    [
+        (["PASS", "FAIL", "INVALID", "WAIVED"], "FAIL"),
+        (["PASS", "INVALID", "WAIVED"], "INVALID"),
+        (["PASS", "WAIVED"], "PASS"),
+        (["PASS", "RECORDED", "WAIVED"], "RECORDED"),
+        (["RECORDED", "INVALID", "PASS"], "INVALID"),
+        (["PASS", "MARVELLOUS"], "FAIL"),
+        (["WAIVED"], "WAIVED"),
+        ([], "FAIL"),
+    ],
+)
+def test_the_order_of_verdicts(of_several: list[str], expected: str) -> None:
+    for order in (of_several, of_several[::-1]):
+        assert verdict.worst(order) == expected
