@@ -1,0 +1,101 @@
+"""GEMM in every precision: the ladder of a GPU's tensor cores and vector units, with power, every element verified."""
+
+from __future__ import annotations
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
+
+from tenken.reframe.base import TenkenCheck
+
+#: Square problems of every precision that some GPU has; those that a card lacks are left out by the program, by name.
+LADDER = (
+    "fp64,fp64_tensor,fp32,tf32,fp16,bf16,int8,fp8_e4m3,fp8_e4m3_fast,fp8_e5m2,fp8_e5m2_fast,fp8_blocks,"
+    "mxfp8,nvfp4,mxfp4"
+)
+#: What a quick look takes of it.
+FEW = "fp64_tensor,tf32,fp16,fp8_e4m3"
+#: The update of an LU with its sums in FP32: what HPL-MxP can reach at an NB of 1024 to 8192.
+UPDATES = ",".join(f"fp16_c32:65536x65536x{k}" for k in (1024, 2048, 4096, 8192)) + (
+    ",bf16_c32:65536x65536x4096,fp8_c32:65536x65536x2048,fp8_c32:65536x65536x4096"
+)
+#: Flat, and many small ones.
+SHAPES = "fp16:16384x64x16384,bf16:16384x64x16384,fp16:512x512x512x512,fp64_tensor:512x512x512x128"
+#: GiB that the largest update with its verification needs.
+UPDATES_GIB = 40.0
+
+
+class GemmBase(TenkenCheck):
+    """TFLOP/s by precision, sizes, data and phase; random data, the best of the library's algorithms.
+
+    Metrics: `gemm`, `of_best`, `over_first`; `power` and `per_watt` where the GPU's sensor can be read.
+    """
+
+    program = "gemm"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    #: Seconds of each case on each GPU add up.
+    time_limit = "60m"
+
+    #: What is multiplied, as the program's `--cases`; None: those of the check.
+    gemm_cases = variable(str, type(None), value=None)
+
+    def cases(self) -> str:
+        return FEW if self.tenken_mode == "quick" else LADDER
+
+    @run_after("setup")
+    def choose_cases(self):
+        quick = self.tenken_mode == "quick"
+        wanted = {
+            "backend": "cuda",
+            "cases": self.gemm_cases or self.cases(),
+            # zeros would double the time of a quick look
+            "data": "random" if quick else "both",
+            "sustained-seconds": 0.5 if quick else 1.2,
+            "energy-seconds": 0 if quick else 2.1,
+        }
+        self.arguments = {**self.arguments, **wanted, "gpus": "all"}
+        self.asked = {**self.asked, "backend": "cuda", "cases": wanted["cases"], "data": wanted["data"]}
+
+
+@rfm.simple_test
+class Gemm(GemmBase):
+    """Square problems of every precision, all GPUs one by one or all at once."""
+
+    descr = "GEMM in every precision, all GPUs of a node"
+    tags = {"gemm", "compute", "quick", "acceptance", "nightly", "published"}
+    #: Whether the GPUs are measured one by one or all at once: together they share power and cooling.
+    gpus_at = parameter(["one_by_one", "at_once"])
+
+    @run_after("setup")
+    def choose_gpus(self):
+        at_once = self.gpus_at == "at_once"
+        self.arguments = {**self.arguments, "at-once": at_once}
+        self.asked = {**self.asked, "at_once": at_once}
+
+
+@rfm.simple_test
+class GemmShapes(GemmBase):
+    """The update of an LU at the widths of its blocks, flat matrices, and many small ones: on every GPU."""
+
+    descr = "GEMM of the shapes that matter, all GPUs of a node"
+    tags = {"gemm", "compute", "acceptance", "published"}
+
+    def cases(self) -> str:
+        return f"{UPDATES},{SHAPES}" if self.machine.gpu_memory_gib >= UPDATES_GIB else SHAPES
+
+    @run_after("setup")
+    def leave_energy_to_the_ladder(self):
+        self.arguments = {**self.arguments, "data": "random", "energy-seconds": 0, "sustained-seconds": 1}
+        self.asked = {**self.asked, "data": "random"}
+
+
+@rfm.simple_test
+class GemmHost(TenkenCheck):
+    """Every format emulated on the host: that bounds and verification hold, no rate of use."""
+
+    descr = "GEMM, all formats emulated on the host"
+    program = "gemm"
+    tags = {"gemm", "quick", "acceptance"}
+    arguments = {"backend": "host", "sustained-seconds": 0.05}
+    asked = {"backend": "host"}

@@ -1,0 +1,118 @@
+"""HPL-MxP: our own solver on GPUs and on the host, LU in FP8 as an experiment, and the vendor's binary in its place."""
+
+from __future__ import annotations
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from tenken.reframe.base import TenkenCheck
+from tenken.reframe.links import FIND_NCCL, NEAR_GPU
+
+#: Order of the matrix and columns eliminated together on one GPU; FP32 takes 4 N^2 bytes.
+ONE_GPU = {"quick": (65536, 2048), "nightly": (131072, 4096), "acceptance": (163840, 4096), "published": (163840, 4096)}
+#: The same for all GPUs of a node, by their number: 163840 sqrt(Q) in multiples of the block, so that each has as much
+#: memory to fill as one alone: weak scaling.
+OF_NODE = {2: (229376, 4096), 4: (327680, 4096), 8: (462848, 4096)}
+#: GiB on the GPU beside its part of the matrix.
+BESIDE_GIB = 10.0
+
+
+class MxpBase(TenkenCheck):
+    """TFLOP/s of A x = b by HPL-MxP's rules, held against products of the format with K = NB in the same job.
+
+    Metrics: `hpl_mxp`, `residual`, `factor_error`, `refinements`, `small_share`, `product`, `phase`; `power`, `energy`
+    and `per_watt` where the GPUs' sensors can be read.
+    """
+
+    program = "hpl_mxp"
+    metrics = ["hpl_mxp", "residual", "factor_error", "refinements", "small_share", "product", "phase"]
+    tags = {"hpl_mxp", "compute", "acceptance", "nightly", "published"}
+    time_limit = "60m"
+
+    @run_after("setup")
+    def ask_for_repetitions(self):
+        repetitions = 1 if self.tenken_mode == "quick" else 3
+        self.arguments = {"repetitions": repetitions, "warmup-seconds": 5, **self.arguments}
+        self.asked = {"repetitions": repetitions, **self.asked}
+
+    def ask_for(self, n: int, nb: int, room_gib: float, **more: str):
+        """The problem where it fits; else N as large as the program finds that it does."""
+        fits = n * n * 4 / 2**30 + BESIDE_GIB <= room_gib
+        wanted = {"backend": "cuda", **({"n": n, "nb": nb} if fits else {}), **more}
+        self.arguments = {**self.arguments, **wanted}
+        self.asked = {**self.asked, **wanted}
+
+
+@rfm.simple_test
+class HplMxp(MxpBase):
+    """One GPU, FP16 and BF16."""
+
+    descr = "HPL-MxP on one GPU"
+    tags = {"hpl_mxp", "compute", "quick", "acceptance", "nightly", "published"}
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    gpus = 1
+    #: Operands of the update.
+    low = parameter(["fp16", "bf16"])
+
+    @run_after("setup")
+    def set_problem(self):
+        n, nb = ONE_GPU[self.tenken_mode]
+        self.ask_for(n, nb, 0.95 * self.machine.gpu_memory_gib, low=self.low)
+        self.arguments = {**self.arguments, "gpus": "0"}
+
+
+@rfm.simple_test
+class LuFp8(MxpBase):
+    """LU in FP8 and refinement on one GPU: below the 16 bits of HPL-MxP's rules, so never called by its name."""
+
+    descr = "LU in FP8 with refinement on one GPU, an experiment"
+    metrics = ["lu_fp8", "residual", "factor_error", "refinements", "small_share", "product", "phase"]
+    tags = {"hpl_mxp", "compute", "published"}
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    gpus = 1
+
+    @run_after("setup")
+    def set_problem(self):
+        self.ask_for(131072, 4096, 0.95 * self.machine.gpu_memory_gib, low="fp8")
+        self.arguments = {**self.arguments, "gpus": "0"}
+
+
+@rfm.simple_test
+class HplMxpNode(MxpBase):
+    """All GPUs of a node together, one MPI rank each. Waived with one GPU."""
+
+    descr = "HPL-MxP on all GPUs of a node"
+    valid_systems = ["+cuda +mpi"]
+    valid_prog_environs = ["+cuda +mpi"]
+    subjects = ["ranks"]
+    on_gpus = True
+    uses_mpi = True
+    cores = 0
+    env_vars = dict(NEAR_GPU)
+    prerun_cmds = FIND_NCCL.splitlines()
+
+    @run_after("setup")
+    def one_rank_for_each_gpu(self):
+        self.num_tasks = self.num_tasks_per_node = max(2, self.machine.gpus or 2)
+        n, nb = OF_NODE.get(self.num_tasks, (0, 0))
+        room = self.num_tasks * (0.95 * self.machine.gpu_memory_gib - BESIDE_GIB)
+        self.ask_for(n or 10**7, nb, room, low="fp16")
+
+
+@rfm.simple_test
+class HplMxpHost(MxpBase):
+    """The host with FP16 emulated: that accuracy, refinement and verification hold, no rate of use."""
+
+    descr = "HPL-MxP on the host, FP16 emulated"
+    tags = {"hpl_mxp", "quick", "acceptance"}
+    subjects = ["host"]
+    arguments = {"warmup-seconds": 0}
+    asked = {"backend": "host", "low": "fp16"}
+
+    @run_after("setup")
+    def set_problem(self):
+        self.arguments = {**self.arguments, "backend": "host", "low": "fp16"}

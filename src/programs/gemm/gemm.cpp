@@ -1,0 +1,256 @@
+// GEMM in every precision: how many operations a second, at first and when power and heat have settled, and
+// for how many joules; every element of the product compared.
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "lib/base/parallel_for_devices.h"
+#include "programs/gemm/backend.h"
+
+namespace gemm {
+
+namespace {
+
+/// After the trials, before the first second: cards go back to their highest clock within it.
+constexpr double rest_seconds = 0.3;
+/// Of random data before figures count as sustained; of zeros, on a card that is hot already.
+constexpr double first_second = 1.0;
+constexpr double first_of_zeros = 0.3;
+
+class Gemm : public tenken::Program {
+  public:
+    Gemm() {
+        families_.push_back(make_host_family());
+#ifdef GEMM_HAVE_CUDA
+        families_.push_back(make_cuda_family());
+#endif
+        backend_name_ = families_.back()->name();
+    }
+
+    std::string name() const override { return "gemm"; }
+    std::string purpose() const override {
+        return "Products of matrices in every precision by the best of the library's algorithms, in TFLOP/s "
+               "(integer operations counted alike), in the first second and sustained, with power, every "
+               "element verified.";
+    }
+
+    void options(tenken::Arguments& arguments) override {
+        std::vector<std::string> names;
+        for (const auto& family : families_) names.push_back(family->name());
+        arguments.choice("backend", backend_name_, names, "what multiplies; host emulates the formats");
+        arguments.text("cases", cases_text_, "LIST",
+                       "PRECISION[:N or :MxNxK or :MxNxKxBATCH] with commas between; all: every precision's "
+                       "square problem");
+        arguments.choice("data", data_, {"random", "zeros", "both"},
+                         "what the operands hold; zeros draw less power and are a coordinate of their own");
+        arguments.real("sustained-seconds", sustained_seconds_, "s", 0.05, 600,
+                       "how long to compute after the first second");
+        arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
+                       "how long the pass for energy is, 2 at least for a figure; 0: none");
+        for (const auto& family : families_) family->options(arguments);
+    }
+
+    void prepare(const tenken::Arguments& arguments) override {
+        for (const auto& family : families_) {
+            if (family->name() == backend_name_) family_ = family.get();
+        }
+        if (energy_seconds_ > 0 && energy_seconds_ < 2 && backend_name_ != "host")
+            throw arguments.error("energy-seconds", "0 or at least 2: the sensor moves in steps of 0.1 s");
+        try {
+            cases_ = parse_cases(cases_text_, family_->square());
+        } catch (const std::invalid_argument& wrong) {
+            throw arguments.error("cases", wrong.what());
+        }
+        places_ = family_->places(arguments);
+    }
+
+    void measure(tenken::Run& run) override {
+        tenken::Document& document = run.document;
+        tenken::parallel_for_devices(static_cast<int>(places_.size()), family_->at_once(),
+                                     [&](tenken::DeviceWorker& worker) {
+                                         Place& place = *places_[static_cast<std::size_t>(worker.index())];
+                                         for (const Case& one : cases_) measure_case(run, place, worker, one);
+                                     });
+        for (const auto& family : families_) document.build.backends.push_back(family->name());
+        document.placement = tenken::find_placement();
+        document.path("backend", backend_name_);
+        family_->describe(document);
+        if (measured_ == 0) throw tenken::Waived(tenken::Waiver::not_supported_by_the_device, left_out_);
+    }
+
+  private:
+    void measure_case(tenken::Run& run, Place& place, tenken::DeviceWorker& worker, const Case& one) {
+        const std::string where = one.text() + "." + place.subject().text();
+        const std::string why_not = place.prepare(one);
+        std::string missing = why_not;
+        Choice choice;
+        const Data first_data = data_ == "zeros" ? Data::zeros : Data::random;
+        if (missing.empty()) {
+            place.fill(first_data);
+            choice = place.choose();
+            if (backend_name_ != "host")
+                std::this_thread::sleep_for(std::chrono::duration<double>(rest_seconds));
+        }
+        worker.synchronize();
+        if (!missing.empty()) {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            run.document.path("left_out." + where, missing);
+            left_out_ += (left_out_.empty() ? "" : "; ") + one.text() + ": " + missing;
+            wait_with_others(worker);
+            return;
+        }
+        place.fill(first_data);
+        place.begin_timed();
+        const std::vector<Batch> batches =
+            place.run_for((backend_name_ == "host" ? 0 : first_second) + sustained_seconds_);
+        place.end_timed();
+        worker.synchronize();
+        const tenken::Optional<tenken::EnergyReading> energy = energy_pass(place, one, where, run.document);
+        if (first_data == Data::zeros) {  // of zeros a product says nothing
+            place.fill(Data::random);
+            place.run_for(0);
+        }
+        tenken::Check check = place.verify(run.fault);
+        const double of_best = place.of_best();  // after it, C is another algorithm's
+        worker.synchronize();
+        std::vector<Batch> zeros;
+        if (data_ == "both") {
+            place.fill(Data::zeros);
+            zeros = place.run_for(first_of_zeros + sustained_seconds_ / 3);
+        }
+        worker.synchronize();
+        place.release();
+
+        const std::lock_guard<std::mutex> lock(mutex_);
+        ++measured_;
+        tenken::Document& document = run.document;
+        const tenken::Limit peak = place.peak(one);
+        const std::string data = first_data == Data::zeros ? "zeros" : "random";
+        if (backend_name_ != "host") {
+            add_rates(document, place, one, data, "first_second", batches, 0, first_second, peak);
+            add_rates(document, place, one, data, "sustained", batches, first_second, 1e9, peak);
+        } else {
+            add_rates(document, place, one, data, "sustained", batches, 0, 1e9, peak);
+        }
+        if (!zeros.empty())
+            add_rates(document, place, one, "zeros", "sustained", zeros,
+                      backend_name_ == "host" ? 0 : first_of_zeros, 1e9, peak);
+        add_ratio(document, place, one, "of_best", of_best,
+                  tenken::Limit::known(1, "1", "the best of the library's algorithms, in turns with it"));
+        add_ratio(document, place, one, "over_first", choice.over_first,
+                  tenken::Limit::unknown("the library's first proposal may be its best"));
+        document.path("algorithm." + where, choice.text);
+        if (energy) add_energy(document, place, one, *energy);
+        check.what = where + ": every element of C, error over its bound";
+        document.add(check);
+    }
+
+    /// A worker that leaves a case out still waits where the others do: all GPUs of a run may not be alike.
+    static void wait_with_others(tenken::DeviceWorker& worker) {
+        for (int i = 0; i < 3; ++i) worker.synchronize();
+    }
+
+    tenken::Optional<tenken::EnergyReading> energy_pass(Place& place, const Case& one,
+                                                        const std::string& where,
+                                                        tenken::Document& document) {
+        tenken::EnergyMeter* const meter = place.energy();
+        if (meter == nullptr || energy_seconds_ == 0) return {};
+        meter->start();
+        const std::vector<Batch> batches = place.run_for(energy_seconds_);
+        tenken::Optional<tenken::EnergyReading> reading = meter->stop();
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (!reading) {
+            document.path("energy_left_out." + where, "no sensor of the GPU could be read");
+            return {};
+        }
+        double products = 0;
+        for (const Batch& batch : batches) products += static_cast<double>(batch.count);
+        const double seconds = batches.back().begin + batches.back().seconds;
+        rates_[where] = one.shape.operations() * products / seconds;
+        reading->describe(document, "energy." + where);
+        return reading;
+    }
+
+    static tenken::Metric metric(const Place& place, const Case& one, const std::string& name) {
+        tenken::Metric made;
+        made.name = name;
+        made.subject = place.subject();
+        made.clock = place.clock();
+        made.at = {{"precision", tenken::Json(std::string(one.precision->name))},
+                   {"m", tenken::Json(one.shape.m)},
+                   {"n", tenken::Json(one.shape.n)},
+                   {"k", tenken::Json(one.shape.k)}};
+        if (one.shape.batch > 1) made.at.emplace_back("batch", tenken::Json(one.shape.batch));
+        return made;
+    }
+
+    static void add_rates(tenken::Document& document, const Place& place, const Case& one,
+                          const std::string& data, const std::string& phase,
+                          const std::vector<Batch>& batches, double from, double to,
+                          const tenken::Limit& peak) {
+        tenken::Metric made = metric(place, one, "gemm");
+        made.unit = "TFLOP/s";
+        made.at.emplace_back("data", tenken::Json(data));
+        made.at.emplace_back("phase", tenken::Json(phase));
+        for (const Batch& batch : batches) {
+            // a batch belongs to the phase in which its middle lies
+            const double middle = batch.begin + batch.seconds / 2;
+            if (middle < from || middle >= to) continue;
+            made.samples.push_back(one.shape.operations() * static_cast<double>(batch.count) / batch.seconds /
+                                   1e12);
+        }
+        document.add(made, peak);
+    }
+
+    static void add_ratio(tenken::Document& document, const Place& place, const Case& one,
+                          const std::string& name, double value, const tenken::Limit& limit) {
+        tenken::Metric made = metric(place, one, name);
+        made.unit = "1";
+        made.statistic = tenken::Statistic::total;
+        made.samples = {value};
+        document.add(made, limit);
+    }
+
+    void add_energy(tenken::Document& document, const Place& place, const Case& one,
+                    const tenken::EnergyReading& reading) {
+        const std::string where = one.text() + "." + place.subject().text();
+        tenken::Metric power = metric(place, one, "power");
+        power.unit = "W";
+        power.direction = tenken::Direction::lower;
+        power.statistic = tenken::Statistic::total;
+        power.samples = {reading.watts};
+        document.add(power,
+                     tenken::Limit::unknown("the power limit of the card is a condition, not a target"));
+        tenken::Metric per_watt = metric(place, one, "per_watt");
+        per_watt.unit = "GFLOP/s/W";
+        per_watt.statistic = tenken::Statistic::total;
+        per_watt.samples = {rates_[where] / reading.watts / 1e9};
+        document.add(per_watt, tenken::Limit::unknown("no data sheet has it"));
+    }
+
+    std::vector<std::unique_ptr<Family>> families_;
+    std::string backend_name_;
+    Family* family_ = nullptr;
+    std::string cases_text_ = "all";
+    std::string data_ = "random";
+    double sustained_seconds_ = 1.2;
+    double energy_seconds_ = 2.1;
+    std::vector<Case> cases_;
+    std::vector<std::unique_ptr<Place>> places_;
+    std::mutex mutex_;
+    int measured_ = 0;
+    std::string left_out_;
+    std::map<std::string, double> rates_;  ///< operations a second of the pass for energy
+};
+
+}  // namespace
+
+}  // namespace gemm
+
+int main(int argc, char** argv) {
+    gemm::Gemm program;
+    return tenken::run_program(program, argc, argv);
+}

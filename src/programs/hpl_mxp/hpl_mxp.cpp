@@ -1,0 +1,410 @@
+// HPL-MxP: a dense system to the accuracy of double precision by a factorisation in lower precision, counted
+// and checked by the benchmark's rules (docs/hpl_mxp.md), and its factors verified besides.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "lib/base/clock.h"
+#include "lib/base/energy_pass.h"
+#include "lib/base/placement.h"
+#include "lib/base/program.h"
+#include "programs/hpl_mxp/backend.h"
+#include "programs/hpl_mxp/refine.h"
+
+namespace mxp {
+
+namespace {
+
+/// Above it the rules call a run invalid.
+constexpr double maximum_residual = 16;
+/// What an FP64 factorisation leaves is of the order of 0.01: refinement goes on until there.
+constexpr double target_residual = 0.01;
+/// The part of the update's operands that may be zero or subnormal: they would be multiplied for less power.
+constexpr double maximum_small_share = 0.01;
+constexpr int products = 10;
+
+/// Operations that count, whatever the algorithm does: (2/3) N^3 + (3/2) N^2.
+double operations(double n) {
+    return 2.0 / 3.0 * n * n * n + 1.5 * n * n;
+}
+
+/// Corrections that a correct factorisation of a well-conditioned matrix never needs more of: each leaves at
+/// most 1e-3 (FP16), 1e-2 (BF16), 0.2 (FP8) of the error, and 2^-53 is 1e-16.
+int usual_refinements(Low low) {
+    return low == Low::fp16 ? 5 : low == Low::bf16 ? 8 : 24;
+}
+
+struct Solved {
+    double convert = 0;
+    double refine = 0;
+    double seconds = 0;
+    lu::Factored factored;
+    Refined refined;
+};
+
+class HplMxp : public tenken::Program {
+  public:
+    explicit HplMxp(lu::Ranks& ranks) : ranks_(ranks) {
+        backends_.push_back(make_host_backend());
+#ifdef MXP_HAVE_CUDA
+        backends_.push_back(make_cuda_backend());
+#endif
+        backend_name_ = backends_.back()->name();
+    }
+
+    std::string name() const override { return "hpl_mxp"; }
+    std::string purpose() const override {
+        return "A dense system A x = b to double precision by LU in FP16 or BF16 and iterative refinement, "
+               "in "
+               "TFLOP/s by HPL-MxP's rules, residual and factors verified; by LU in FP8 as an experiment.";
+    }
+    std::int64_t default_repetitions() const override { return 3; }
+
+    void options(tenken::Arguments& arguments) override {
+        std::vector<std::string> names;
+        for (const auto& backend : backends_) names.push_back(backend->name());
+        arguments.choice("backend", backend_name_, names, "what factorises; host emulates the formats");
+        arguments.integer("n", n_, 0, 4000000, "order of A; 0: the back end's usual one");
+        arguments.integer("nb", nb_, 0, 8192,
+                          "columns that are eliminated together; 0: the back end's usual");
+        arguments.choice(
+            "low", low_text_, {"fp16", "bf16", "fp8"},
+            "operands of the update; sums are FP32. fp8 (E4M3) is below the 16 bits that the rules "
+            "ask for: its figures are called lu_fp8");
+        arguments.choice(
+            "matrix", matrix_text_, {"mild", "dominant"},
+            "diagonal of sqrt(N), or of N / 2, which makes it diagonally dominant: for tests only, "
+            "by the rules");
+        arguments.integer("seed", seed_, 0, 2147483647, "of the matrix");
+        arguments.integer("maximum-refinements", maximum_refinements_, 0, 1000,
+                          "corrections after which the run fails; 0: 5 for fp16, 8 for bf16, 24 for fp8");
+        arguments.choice("look-ahead", look_ahead_, {"on", "off"},
+                         "the next panel is factorised beside the update, or after it");
+        arguments.integer("taper", taper_, 0, 1000,
+                          "steps are halved while less than so many widths of the matrix remain; 0: never");
+        arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
+                       "how long the pass for energy is at least; 0: none");
+        arguments.real("patience-seconds", patience_, "s", 1, 36000,
+                       "silence after which ranks give up waiting for others");
+        for (const auto& backend : backends_) backend->options(arguments);
+    }
+
+    std::vector<tenken::FaultKind> faults() const override {
+        return {{"skip-updates", "no trailing update is made at all", "", "", true},
+                {"skip-update", "one trailing update is left out", "", "", true},
+                {"zero-l", "one panel of L is zero below its diagonal block", "", "", true},
+                {"lost-tile", "one square tile of one update is not written", "", "", true}};
+    }
+
+    void prepare(const tenken::Arguments& arguments) override {
+        for (const auto& backend : backends_) {
+            if (backend->name() == backend_name_) backend_ = backend.get();
+        }
+        low_ = low_text_ == "fp16" ? Low::fp16 : low_text_ == "bf16" ? Low::bf16 : Low::fp8;
+        ranks_.set_patience(patience_);
+        ranks_.make_grid(1, ranks_.size(), false);
+        backend_->prepare(arguments, ranks_, low_);
+        if (n_ == 0) n_ = backend_->usual_n();
+        if (nb_ == 0) nb_ = backend_->usual_nb();
+        if (maximum_refinements_ == 0) maximum_refinements_ = usual_refinements(low_);
+        if (nb_ % backend_->tile() != 0)
+            throw arguments.error("nb", "a multiple of " + std::to_string(backend_->tile()));
+        if (n_ <= nb_) throw arguments.error("n", "above NB, which is " + std::to_string(nb_));
+        const std::uint64_t needed = backend_->needed_bytes(n_, nb_, ranks_.size());
+        const bool fits = static_cast<double>(needed) <= 0.98 * static_cast<double>(backend_->free_bytes());
+        if (ranks_.largest({fits ? 0.0 : 1.0}).front() > 0)
+            throw arguments.error("n", "what fits into memory: asked " + tenken::format_bytes(needed) +
+                                           ", free " + tenken::format_bytes(backend_->free_bytes()) +
+                                           " (of this rank)");
+    }
+
+    void measure(tenken::Run& run) override {
+        tenken::Document& document = run.document;
+        const double n = static_cast<double>(n_);
+        matrix_ = {static_cast<std::uint64_t>(seed_), n_, matrix_text_ == "mild" ? std::sqrt(n) : n / 2};
+        const std::unique_ptr<Engine> engine = backend_->make(n_, nb_, ranks_);
+        steps_ = lu::plan_steps(engine->distribution().n, nb_, taper_, engine->tile());
+        const tenken::Limit limit = measure_products(document, *engine, run.warmup_seconds);
+        set_break(*engine);
+        load_kernels(*engine);
+
+        const bool rules = low_ != Low::fp8;
+        tenken::Metric rate = metric(rules ? "hpl_mxp" : "lu_fp8", "TFLOP/s");
+        tenken::Metric residual = metric("residual", "1");
+        tenken::Metric errors = metric("factor_error", "1");
+        tenken::Metric refinements = metric("refinements", "1");
+        for (tenken::Metric* const one : {&residual, &errors, &refinements})
+            one->direction = tenken::Direction::lower;
+        Solved last;
+        for (std::int64_t i = 0; i < run.repetitions; ++i) {
+            backend_->watch([&] { last = solve_once(*engine); });
+            if (last.factored.singular >= 0) {
+                document.fail("no pivot in column " + std::to_string(last.factored.singular) +
+                              ": a matrix of this class has one");
+                return;
+            }
+            rate.samples.push_back(operations(n) / last.seconds / 1e12);
+            residual.samples.push_back(last.refined.scaled);
+            refinements.samples.push_back(last.refined.refinements);
+            ranks_.alive("verifying the factors");
+            FactorError error = engine->factor_error(matrix_, ranks_);
+            if (run.fault == tenken::Fault::element && i == 0) error = spoil_element(*engine);
+            errors.samples.push_back(error.ratio);
+            check(document, last, error, engine->conversions(), i);
+            print_result(last, error);
+        }
+        document.add(rate, limit);
+        add_finite(document, residual, "a residual has no limit but its threshold");
+        add_finite(document, errors, "an error has no limit but its bound, which is 1");
+        document.add(refinements, tenken::Limit::unknown("a count"));
+        report_conversions(document, *engine);
+        report_phases(document, last);
+        if (energy_seconds_ > 0 && broken_ == Broken::none && backend_->energy() != nullptr) {
+            tenken::EnergyPass pass;
+            pass.amount = operations(n);
+            pass.per_watt_unit = "GFLOP/s/W";
+            pass.run = [&] { return solve_once(*engine).seconds; };
+            const tenken::EnergyFound found =
+                tenken::measure_energy(*backend_->energy(), ranks_, energy_seconds_, pass);
+            tenken::add_energy(document, ranks_, pass, found, metric("energy", "J"));
+        }
+        engine->describe(document);
+        for (const auto& backend : backends_) document.build.backends.push_back(backend->name());
+        if (!ranks_.library().empty()) document.build.mpi = ranks_.library();
+        document.placement = tenken::find_placement();
+        document.placement.ranks = ranks_.size();
+        document.placement.nodes = ranks_.nodes();
+        document.path("backend", backend_name_);
+        document.path("algorithm", "LU without pivots, classical iterative refinement");
+        backend_->report(document, ranks_);
+    }
+
+  private:
+    std::string grid() const { return "1x" + std::to_string(ranks_.size()); }
+
+    std::string key() const {
+        return "N " + std::to_string(n_) + ", NB " + std::to_string(nb_) + ", " + grid() + ", " + low_text_;
+    }
+
+    void set_break(Engine& engine) {
+        const std::string& kind = injected_fault();
+        broken_ = kind == "skip-updates"  ? Broken::skip_updates
+                  : kind == "skip-update" ? Broken::skip_update
+                  : kind == "zero-l"      ? Broken::zero_l
+                  : kind == "lost-tile"   ? Broken::lost_tile
+                                          : Broken::none;
+        engine.breaks(broken_, steps_[steps_.size() / 2]);
+    }
+
+    tenken::Metric metric(const std::string& name, const std::string& unit) const {
+        tenken::Metric made;
+        made.name = name;
+        made.unit = unit;
+        made.subject = ranks_.size() > 1 ? tenken::Subject::ranks(ranks_.size()) : backend_->subject();
+        made.at = {{"grid", tenken::Json(grid())},
+                   {"low", tenken::Json(low_text_)},
+                   {"matrix", tenken::Json(matrix_text_)},
+                   {"n", tenken::Json(n_)},
+                   {"nb", tenken::Json(nb_)}};
+        return made;
+    }
+
+    static void add_finite(tenken::Document& document, const tenken::Metric& made, const std::string& why) {
+        for (double sample : made.samples)
+            if (!std::isfinite(sample)) return;  // the verification has said so
+        document.add(made, tenken::Limit::unknown(why));
+    }
+
+    /// The ceiling: products of the update's shape with K = NB, on operands as the factorisation makes them.
+    tenken::Limit measure_products(tenken::Document& document, Engine& engine, double heat) {
+        ranks_.alive("warming up");
+        double flops = 0;
+        std::vector<double> seconds;
+        backend_->watch([&] { seconds = engine.time_products(matrix_, heat, products, flops); });
+        seconds.resize(products, 0);  // a rank may have nothing to multiply
+        double total = 0;
+        for (const std::string& text : ranks_.gather(tenken::Json(flops).dump()))
+            total += std::atof(text.c_str());
+        total = ranks_.largest({total}).front();
+        if (total <= 0) return tenken::Limit::unknown("nothing is multiplied: N is not above NB");
+        tenken::Metric product = metric("product", "TFLOP/s");
+        product.clock = backend_name_ == "cuda" ? "device" : "host";
+        for (double one : ranks_.largest(seconds)) product.samples.push_back(total / one / 1e12);
+        const double median = tenken::order_statistics(product.samples, tenken::Direction::higher).median;
+        document.add(product, tenken::Limit::unknown("the program gemm holds products against the peak"));
+        return tenken::Limit::known(median, "TFLOP/s",
+                                    "measured: low-precision products with K = NB in this run");
+    }
+
+    /// Kernels are loaded when they are first used.
+    void load_kernels(Engine& engine) {
+        engine.breaks(Broken::none, steps_.front());
+        engine.generate(matrix_);
+        lu::factorise(engine, ranks_, steps_, look_ahead_ == "on", false, std::min(n_, 2 * nb_));
+        set_break(engine);
+    }
+
+    Solved solve_once(Engine& engine) {
+        Solved done;
+        ranks_.alive("making the matrix");
+        engine.finish();
+        ranks_.barrier();
+        const double begin = tenken::now_seconds();
+        engine.generate(matrix_);
+        engine.finish();
+        done.convert = tenken::now_seconds() - begin;
+        done.factored =
+            lu::factorise(engine, ranks_, steps_, look_ahead_ == "on", false, engine.distribution().n);
+        const double factored = tenken::now_seconds();
+        done.refined =
+            refine(engine, ranks_, matrix_, target_residual, static_cast<int>(maximum_refinements_));
+        ranks_.barrier();
+        const double end = tenken::now_seconds();
+        done.refine = end - factored;
+        done.seconds = ranks_.largest({end - begin}).front();
+        return done;
+    }
+
+    /// Moves an element of U by a little more than twice the bound of its row and group, and verifies again.
+    FactorError spoil_element(Engine& engine) {
+        const std::int64_t width = engine.tile();
+        const std::int64_t column = n_ / 2;
+        const std::int64_t row = n_ / 4;
+        engine.spoil(row, column, 2.01 * engine.bound_at(row, column / width));
+        return engine.factor_error(matrix_, ranks_);
+    }
+
+    void check(tenken::Document& document, const Solved& done, const FactorError& error,
+               const Conversions& conversions, std::int64_t repetition) const {
+        const std::string begin = key() + ", repetition " + std::to_string(repetition + 1) + ": ";
+        tenken::Check residual;
+        residual.what = begin + "||Ax-b|| / (eps (||A|| ||x|| + ||b||) N), A made anew";
+        residual.error = done.refined.scaled;
+        residual.tolerance = maximum_residual;
+        document.add(residual);
+        tenken::Check converged;
+        converged.what = begin + "scaled residual after the declared maximum of " +
+                         std::to_string(maximum_refinements_) + " refinements, over what FP64 leaves";
+        converged.error = done.refined.scaled / target_residual;
+        converged.tolerance = 1;
+        char text[160];
+        for (double one : done.refined.history) {
+            std::snprintf(text, sizeof text, "%s%.3g", converged.detail.empty() ? "" : ", ", one);
+            converged.detail += text;
+        }
+        converged.detail = std::to_string(done.refined.refinements) + " refinements: " + converged.detail;
+        document.add(converged);
+        tenken::Check factors;
+        factors.what = begin + "A - LU, every row, columns in groups with signs, error over bound";
+        factors.error = error.ratio;
+        factors.tolerance = 1;
+        std::snprintf(text, sizeof text,
+                      "largest in row %lld, group of columns %lld, where the bound is %.3g",
+                      static_cast<long long>(error.row), static_cast<long long>(error.group), error.bound);
+        factors.detail = text;
+        document.add(factors);
+        const double all = ranks_sum(conversions.all);
+        tenken::Check small;
+        small.what = begin + "part of the update's operands that is zero or subnormal";
+        small.error = all > 0 ? ranks_sum(conversions.small) / all : 1;
+        small.tolerance = maximum_small_share;
+        document.add(small);
+        tenken::Check overflowed;
+        overflowed.what = begin + "operands of the update beyond the format's range";
+        overflowed.error = ranks_sum(conversions.overflowed);
+        overflowed.tolerance = 0;
+        document.add(overflowed);
+    }
+
+    double ranks_sum(double mine) const {
+        if (ranks_.size() > 1) ranks_.sum_in_row(&mine, 1);
+        return mine;
+    }
+
+    void report_conversions(tenken::Document& document, Engine& engine) {
+        const Conversions found = engine.conversions();
+        const double all = ranks_sum(found.all);
+        tenken::Metric share = metric("small_share", "%");
+        share.direction = tenken::Direction::lower;
+        share.statistic = tenken::Statistic::total;
+        share.samples = {all > 0 ? 100 * ranks_sum(found.small) / all : 100};
+        document.add(share, tenken::Limit::unknown("the verification holds it below 1 %"));
+    }
+
+    void print_result(const Solved& done, const FactorError& error) const {
+        if (!ranks_.speaks()) return;
+        std::printf(
+            "%s: %.3f s, %.2f TFLOP/s, %d refinements, scaled residual %.3e, factors %.3f of the bound\n",
+            key().c_str(), done.seconds, operations(static_cast<double>(n_)) / done.seconds / 1e12,
+            done.refined.refinements, done.refined.scaled, error.ratio);
+        std::fflush(stdout);
+    }
+
+    void report_phases(tenken::Document& document, const Solved& done) {
+        double panel = done.factored.first_panel;
+        double ahead = 0;
+        double broadcast = 0;
+        double solve = 0;
+        double update = 0;
+        double idle = done.factored.first_panel;
+        for (const lu::StepTimes& step : done.factored.steps) {
+            panel += step.panel;
+            ahead += step.ahead;
+            broadcast += step.broadcast;
+            solve += step.solve;
+            update += step.update;
+            idle += step.idle;
+        }
+        const std::pair<const char*, double> parts[] = {
+            {"convert", done.convert},
+            {"panel", panel},
+            {"ahead", ahead},
+            {"broadcast", broadcast},
+            {"solve", solve},
+            {"update", update},
+            {"exposed", idle},
+            {"refine", done.refine},
+            {"refine_residuals", done.refined.residual_seconds},
+            {"refine_corrections", done.refined.correction_seconds}};
+        for (const auto& part : parts) {
+            tenken::Metric phase = metric("phase", "s");
+            phase.at.emplace_back("part", tenken::Json(std::string(part.first)));
+            phase.direction = tenken::Direction::lower;
+            phase.statistic = tenken::Statistic::total;
+            phase.clock = backend_name_ == "cuda" ? "device" : "host";
+            phase.samples = {part.second};
+            document.add(phase, tenken::Limit::unknown("a part of the whole"));
+        }
+    }
+
+    lu::Ranks& ranks_;
+    std::vector<std::unique_ptr<Backend>> backends_;
+    Backend* backend_ = nullptr;
+    std::string backend_name_;
+    std::int64_t n_ = 0;
+    std::int64_t nb_ = 0;
+    std::string low_text_ = "fp16";
+    Low low_ = Low::fp16;
+    std::string matrix_text_ = "mild";
+    Matrix matrix_ = {0, 0, 0};
+    std::int64_t seed_ = 1;
+    std::int64_t maximum_refinements_ = 0;
+    std::string look_ahead_ = "on";
+    std::int64_t taper_ = 8;
+    double energy_seconds_ = 2.5;
+    double patience_ = 300;
+    Broken broken_ = Broken::none;
+    std::vector<lu::Step> steps_;
+};
+
+}  // namespace
+
+}  // namespace mxp
+
+int main(int argc, char** argv) {
+    const std::unique_ptr<lu::Ranks> ranks = lu::launched_ranks("hpl_mxp");
+    mxp::HplMxp program(*ranks);
+    return tenken::run_program(program, argc, argv, *ranks);
+}

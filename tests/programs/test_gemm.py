@@ -1,0 +1,99 @@
+"""gemm for real: every format emulated on the host, its bounds, and the faults that they must find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.programs.conftest import ROOT, Outcome
+
+pytestmark = pytest.mark.build
+
+Run = Callable[..., Outcome]
+QUICK = ("--backend", "host", "--sustained-seconds", "0.05")
+PRECISIONS = [
+    "fp64", "fp64_tensor", "fp32", "tf32", "fp16", "fp16_c32", "bf16", "bf16_c32", "int8", "fp8_e4m3", "fp8_e4m3_fast",
+    "fp8_e5m2", "fp8_e5m2_fast", "fp8_c32", "fp8_blocks", "mxfp8", "nvfp4", "mxfp4",
+]  # fmt: skip
+
+
+def checks(outcome: Outcome) -> dict[str, dict]:
+    assert outcome.document is not None, outcome.stdout + outcome.stderr
+    return {c["what"].split(":")[0]: c for c in outcome.document["verification"]["checks"]}
+
+
+def test_every_precision_stays_within_its_bound(run: Run) -> None:
+    outcome = run("gemm", *QUICK, "--cases", "all")
+    assert outcome.code == 0, outcome.stdout + outcome.stderr
+    found = checks(outcome)
+    assert list(found) == PRECISIONS and all(c["tolerance"] == 1 for c in found.values())
+    # formats of 16 bits and fewer use a good part of their bound: it is not a loose one
+    rounded = ["fp16", "bf16", "fp8_e4m3", "fp8_e4m3_fast", "fp8_e5m2", "mxfp8", "nvfp4"]
+    assert all(0.3 < found[name]["error"] <= 1 for name in rounded)
+    assert found["int8"]["error"] == 0
+
+
+def test_the_smallest_error_that_must_be_found_is_found_in_every_precision(run: Run) -> None:
+    """One element a little more than twice its bound from what it must be; a whole number off by one."""
+    outcome = run("gemm", *QUICK, "--cases", "all", "--inject-fault", "element")
+    assert outcome.code == 1
+    found = checks(outcome)
+    assert list(found) == PRECISIONS
+    for name, check in found.items():
+        assert not check["passed"] and 1 < check["error"] < 3.1, (name, check)
+        assert "element 8193 is" in check["detail"]
+
+
+@pytest.mark.parametrize("case", ["fp16:48x16x512", "int8:16x32x64x3", "fp8_e4m3_fast:32x32x1024", "fp64:16x16x16x2"])
+def test_flat_and_batched_problems(run: Run, case: str) -> None:
+    outcome = run("gemm", *QUICK, "--cases", case)
+    assert outcome.code == 0, outcome.stdout + outcome.stderr
+    outcome = run("gemm", *QUICK, "--cases", case, "--inject-fault", "element")
+    assert outcome.code == 1 and "error over its bound" in outcome.stdout
+
+
+def test_operations_are_two_for_each_term(run: Run) -> None:
+    """2 m n k, of each problem of a batch: the rate times the seconds of a sample, with numbers written by hand."""
+    outcome = run("gemm", *QUICK, "--cases", "int8:32x48x64x5")
+    assert outcome.document is not None
+    (rate,) = [m for m in outcome.document["metrics"] if m["name"] == "gemm"]
+    assert rate["unit"] == "TFLOP/s" and rate["at"] == {
+        "precision": "int8", "m": 32, "n": 48, "k": 64, "batch": 5, "data": "random", "phase": "sustained",
+    }  # fmt: skip
+    # every sample is 983,040 operations (2 x 32 x 48 x 64 x 5) over seconds that sum up to about the time asked for
+    seconds = [983_040 / (sample * 1e12) for sample in rate["samples"]]
+    assert 0.04 < sum(seconds) < 5
+
+
+def test_zeros_are_a_coordinate_of_their_own(run: Run) -> None:
+    outcome = run("gemm", *QUICK, "--cases", "fp16", "--data", "both")
+    assert outcome.code == 0 and outcome.document is not None
+    data = [m["at"]["data"] for m in outcome.document["metrics"] if m["name"] == "gemm"]
+    assert data == ["random", "zeros"]
+    outcome = run("gemm", *QUICK, "--cases", "fp16", "--data", "zeros")
+    assert outcome.code == 0  # what is verified is a product of random numbers all the same
+
+
+@pytest.mark.parametrize(
+    ("cases", "allowed"),
+    [
+        ("fp7", "PRECISION"), ("fp16:17", "PRECISION"), ("fp16:16x16", "PRECISION"), ("fp16:16x", "PRECISION"),
+        ("fp16:16x16x16x0", "PRECISION"), ("fp16,fp16", "each case once; twice there is fp16"),
+        ("", "a text that is not empty"),
+    ],
+)  # fmt: skip
+def test_wrong_cases_are_refused_in_one_line(run: Run, cases: str, allowed: str) -> None:
+    outcome = run("gemm", *QUICK, "--cases", cases)
+    assert outcome.code == 2
+    assert outcome.stderr.startswith(f"gemm: --cases '{cases}': allowed is ") and outcome.stderr.count("\n") == 1
+    assert allowed in outcome.stderr
+
+
+def test_metrics_are_those_of_metrics_yaml(run: Run) -> None:
+    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
+    declared = yaml.load((ROOT / "src" / "programs" / "gemm" / "metrics.yaml").read_text())["metrics"]
+    outcome = run("gemm", *QUICK, "--cases", "fp16")
+    assert outcome.document is not None
+    names = {m["name"] for m in outcome.document["metrics"]}
+    assert names == {name for name, metric in declared.items() if not metric["optional"]}
