@@ -1,0 +1,196 @@
+"""Simulated runs on a machine of the zoo, and their verdicts. What is known here of tenken.judge's interface stands in
+`verdict_of` alone."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tenken.judge import judging
+from tenken.model import result
+from tenken.model.catalogue import program as catalogue_program
+from tenken.model.request import Request
+from tenken.reframe.machine import Machine
+from tests.support.documents import around, gpu_document, host_document, metric
+from tests.zoo.machine import ZooMachine
+
+#: What honest programs reach of a limit, and what an unknown one is simulated with (GB/s).
+OF_LIMIT = 0.92
+WHERE_UNKNOWN = 100.0
+STREAM = ("copy", "scale", "add", "triad", "dot")
+
+
+@dataclass
+class Run:
+    """A document of a program as it would come back, and what was asked."""
+
+    raw: dict[str, Any]
+    program: str
+    subjects: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+
+def verdict_of(run: Run, machine: ZooMachine) -> tuple[str, str]:
+    """The verdict of a run on that machine, and all that was found, in words."""
+    seen = Machine(machine.system, machine.partition, next(iter(machine.system.environments.values())))
+    request = Request(
+        None,
+        run.program,
+        subjects=run.subjects,
+        metrics=run.metrics,
+        gpus=None if run.subjects == ("host",) else machine.partition.node.gpu_count,
+        ranks=1,
+    )
+    read = result.validate(run.raw, "result.json")
+    judged = judging.judge(read, catalogue_program(run.program), request, seen.facts(), 0)
+    return judged.verdict, " | ".join(finding.message for finding in judged.findings)
+
+
+def _limit(machine: ZooMachine, name: str) -> float:
+    limit = machine.expect["limits"][name]
+    return WHERE_UNKNOWN if limit is None else float(limit)
+
+
+def _unlimited(raw: dict[str, Any]) -> dict[str, Any]:
+    """The program knows no limit itself: what the description of the machine has must hold."""
+    raw["limits"] = {m["id"]: {"unknown": "not told"} for m in raw["metrics"]}
+    return raw
+
+
+def _devices(raw: dict[str, Any], machine: ZooMachine) -> dict[str, Any]:
+    node = machine.partition.node
+    names = [card[0] for card in machine.cards] or [machine.said["jetson"]] * machine.count
+    for device, name in zip(raw["devices"], names, strict=False):
+        device.update(name=name, integrated="jetson" in machine.said)
+        device["compute_capability"] = node.compute_capability or "0.0"
+        device["pcie_generation_max"], device["pcie_width_max"] = 3, 16
+    for entry in raw["health"]["devices"]:
+        for when in ("before", "after", "worst"):
+            if machine.said.get("no_ecc"):
+                entry[when].update(ecc_corrected=None, ecc_uncorrected=None)
+    return raw
+
+
+def stream_on_gpus(machine: ZooMachine) -> Run:
+    """STREAM on every GPU of the node."""
+    value = OF_LIMIT * _limit(machine, "gpu")
+    raw = _devices(gpu_document("stream", dict.fromkeys(STREAM, value), machine.count), machine)
+    return Run(_unlimited(raw), "stream", ("gpu",), STREAM)
+
+
+def stream_on_host(machine: ZooMachine) -> Run:
+    """STREAM in host memory."""
+    value = OF_LIMIT * _limit(machine, "host")
+    raw = host_document("stream", dict.fromkeys(STREAM, value))
+    return Run(_unlimited(raw), "stream", ("host",), STREAM)
+
+
+def transfers(machine: ZooMachine) -> Run:
+    """Copies from the host to every GPU."""
+    value = OF_LIMIT * _limit(machine, "link")
+    raw = _devices(gpu_document("transfer", {"htod_pinned": value}, machine.count), machine)
+    return Run(_unlimited(raw), "transfer", ("gpu",), ("htod_pinned",))
+
+
+def copies_between(machine: ZooMachine) -> Run:
+    """Copies between all pairs of GPUs."""
+    value = OF_LIMIT * _limit(machine, "links")
+    raw = _devices(gpu_document("p2p", {"peer": 1.0}, machine.count), machine)
+    pairs = [(a, b) for a in range(machine.count) for b in range(machine.count) if a != b]
+    raw["metrics"] = [metric("peer", {"from": a, "to": b}, around(value)) for a, b in pairs]
+    links = machine.partition.node.pair_links
+    shown = f"{links.count} x {links.kind}" if links else "not known"
+    raw["path"] = {f"link.gpu{a}-gpu{b}": shown for a, b in pairs}
+    return Run(_unlimited(raw), "p2p", ("pair",), ("peer",))
+
+
+def honest_runs(machine: ZooMachine) -> list[Run]:
+    """Runs of a machine that is in order."""
+    runs = [stream_on_host(machine)]
+    if machine.count:
+        runs += [stream_on_gpus(machine), *([transfers(machine)] if "jetson" not in machine.said else [])]
+    if machine.count > 1:
+        runs.append(copies_between(machine))
+    return runs
+
+
+def _scaled(run: Run, factor: float, chosen: Callable[[Mapping[str, Any]], bool]) -> Run:
+    for one in run.raw["metrics"]:
+        if chosen(one):
+            for key in ("value", "best", "median", "p5", "p95"):
+                one[key] *= factor
+            one["samples"] = [sample * factor for sample in one["samples"]]
+    return run
+
+
+def _of_gpu(fault: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda one: one["subject"].get("gpu") == fault["gpu"]
+
+
+def _wrong(run: Run) -> Run:
+    check = run.raw["verification"]["checks"][0]
+    check.update(error=1.0, passed=False)
+    run.raw["verification"]["passed"] = False
+    return run
+
+
+def _missing(run: Run) -> Run:
+    lost = run.raw["metrics"].pop()
+    del run.raw["limits"][lost["id"]]
+    return run
+
+
+def _lost(machine: ZooMachine) -> Run:
+    """The program sees one GPU less than the node has."""
+    run = stream_on_gpus(machine)
+    last = machine.count - 1
+    raw = run.raw
+    raw["devices"] = [d for d in raw["devices"] if d["index"] != last]
+    raw["metrics"] = [m for m in raw["metrics"] if m["subject"]["gpu"] != last]
+    raw["health"]["devices"] = [d for d in raw["health"]["devices"] if d["index"] != last]
+    _unlimited(raw)
+    return run
+
+
+def _ecc(machine: ZooMachine) -> Run:
+    run = stream_on_gpus(machine)
+    run.raw["health"]["devices"][machine.fault["gpu"]]["after"]["ecc_uncorrected"] = 1
+    return run
+
+
+def _link_down(machine: ZooMachine) -> Run:
+    run, gpu = copies_between(machine), machine.fault["gpu"]
+    links = machine.partition.node.pair_links
+    assert links is not None
+    for key in run.raw["path"]:
+        if f"gpu{gpu}-" in key or key.endswith(f"-gpu{gpu}"):
+            run.raw["path"][key] = f"{links.count - 1} x {links.kind}"
+    run.raw["path"][f"inactive_links.gpu{gpu}"] = "3"
+    return run
+
+
+def broken_run(machine: ZooMachine) -> Run:
+    """The run in which the machine's fault was planted."""
+    fault = machine.fault
+    pair = fault.get("pair")
+    everything: Callable[[Mapping[str, Any]], bool] = lambda one: True  # noqa: E731
+    makers: dict[str, Callable[[], Run]] = {
+        "slow_gpu": lambda: _scaled(stream_on_gpus(machine), 0.7, _of_gpu(fault)),
+        "fast_gpu": lambda: _scaled(stream_on_gpus(machine), 1.2, _of_gpu(fault)),
+        "slow_host": lambda: _scaled(stream_on_host(machine), 0.4, everything),
+        "fast_host": lambda: _scaled(stream_on_host(machine), 1.2, everything),
+        "pcie_x8": lambda: _scaled(transfers(machine), 0.5, _of_gpu(fault)),
+        "slow_pair": lambda: _scaled(
+            copies_between(machine), 0.6, lambda one: [one["subject"]["from"], one["subject"]["to"]] == pair
+        ),
+        "wrong": lambda: _wrong(stream_on_gpus(machine)),
+        "missing_metric": lambda: _missing(stream_on_gpus(machine)),
+        "lost_gpu": lambda: _lost(machine),
+        "ecc": lambda: _ecc(machine),
+        "link_down": lambda: _link_down(machine),
+    }
+    made = makers[fault["kind"]]()
+    made.raw = copy.deepcopy(made.raw)
+    return made

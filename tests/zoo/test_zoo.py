@@ -1,0 +1,148 @@
+"""Machines that do not exist here: description, limits, checks, build and verdicts, as machines.yaml decided before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tenken.machines import draft, limits, loader
+from tenken.machines.model import Partition, System
+from tenken.reframe.machine import Machine
+from tenken.reframe.plan import describe_checks, make_plan
+from tests.zoo import judge
+from tests.zoo.machine import ZooMachine, machines
+
+ALL = sorted(machines())
+#: Hardware at fault: until the judge has a verdict FAIL for it, INVALID. It never passes.
+AT_FAULT = ("ecc", "lost_gpu")
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory) -> Callable[[str], ZooMachine]:
+    """Machines by name, each built once."""
+    built: dict[str, ZooMachine] = {}
+
+    def get(name: str) -> ZooMachine:
+        if name not in built:
+            built[name] = ZooMachine(name, machines()[name], tmp_path_factory.mktemp(name))
+            built[name].build()
+        return built[name]
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def checks() -> list[dict[str, Any]]:
+    """All checks as ReFrame lists them."""
+    found, errors = describe_checks(None)
+    assert not errors
+    return found
+
+
+def test_the_zoo_is_large_enough():
+    assert len(ALL) >= 25
+    assert all({"expect", "fault", "cpu"} <= set(machine) for machine in machines().values())
+    assert all(machine["expect"]["source"] for machine in machines().values())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_is_described_as_it_is(name, zoo):
+    machine = zoo(name)
+    node, cpu = machine.partition.node, machine.said["cpu"]
+    assert (node.gpu.name if node.gpu else None) == machine.expect["sheet"]
+    assert node.gpu_count == machine.count
+    assert (node.sockets, node.cores, node.threads_per_core) == (
+        cpu["sockets"],
+        cpu["sockets"] * cpu["cores"],
+        cpu["threads"],
+    )
+    assert machine.expect.get("note", "") in " | ".join(machine.system.notes)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_its_limits_are_those_of_the_vendor(name, zoo):
+    machine = zoo(name)
+    found = {
+        "gpu": limits.memory(machine.partition, "gpu"),
+        "host": limits.memory(machine.partition, "host"),
+        "links": limits.pair_link(machine.partition),
+        "link": limits.host_link(machine.partition),
+    }
+    values = {key: limit.value if isinstance(limit, limits.Limit) else None for key, limit in found.items()}
+    wanted = {key: None if v is None else pytest.approx(v, rel=0.002) for key, v in machine.expect["limits"].items()}
+    assert values == wanted, found
+    for limit in found.values():
+        assert not isinstance(limit, limits.Limit) or limit.basis.startswith(("data sheet: ", "attribute: "))
+
+
+def named(spec: str, names: tuple[str, ...]) -> list[str]:
+    """Checks of a name and, behind it, values of its parameters."""
+    base, *values = spec.split()
+    return [n for n in names if n.split()[0] == base and all(f"={value} " in f"{n} " for value in values)]
+
+
+def selected(system: System, partition: Partition, checks: list[dict[str, Any]]) -> tuple[str, ...]:
+    one = System(system.name, "", "test", {partition.name: partition}, system.environments)
+    return make_plan(one, checks, [], None).applicable
+
+
+def hold(expected: Mapping[str, Any], applicable: tuple[str, ...], everything: tuple[str, ...]) -> None:
+    for spec in (*expected["with"], *expected["without"]):
+        assert named(spec, everything), f"no check is called {spec}"
+    assert [spec for spec in expected["with"] if not named(spec, applicable)] == []
+    assert [spec for spec in expected["without"] if named(spec, applicable)] == []
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_checks_are_selected_by_what_it_can_do(name, zoo, checks):
+    machine = zoo(name)
+    everything = tuple(check["display_name"] for check in checks)
+    hold(machine.expect, selected(machine.system, machine.partition, checks), everything)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "nvcc" in machines()[name]["tools"]])
+def test_it_is_compiled_for_its_gpus(name, zoo):
+    machine = zoo(name)
+    options = Machine(machine.system, machine.partition, machine.system.environments["cuda"]).cmake_options()
+    wanted = machine.expect["architecture"]
+    assert [o for o in options if "ARCHITECTURES" in o] == [
+        f"-DCMAKE_CUDA_ARCHITECTURES={wanted if ';' not in wanted else repr(wanted)}"
+    ]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_honest_run_is_no_failure(name, zoo):
+    machine = zoo(name)
+    if machine.fault["kind"] == "lost_gpu" and len(machine.cards) < machine.count:
+        pytest.skip("this one has lost a card: no run of it is honest")
+    for run in judge.honest_runs(machine):
+        verdict, said = judge.verdict_of(run, machine)
+        assert verdict in ("PASS", "RECORDED"), (run.program, said)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_planted_fault_is_found_and_named(name, zoo):
+    machine = zoo(name)
+    verdict, said = judge.verdict_of(judge.broken_run(machine), machine)
+    assert verdict in (("FAIL", "INVALID") if machine.fault["kind"] in AT_FAULT else ("FAIL",)), said
+    assert machine.fault["says"] in said
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "written" in machines()[name]["expect"]])
+def test_a_file_written_from_there_describes_the_compute_nodes(name, zoo, checks, tmp_path):
+    machine = zoo(name)
+    made = draft.draft("seen", "slurm", machine.system, machine.run, machine.which, {})
+    draft.write(tmp_path / "seen.yaml", made.text)
+    system = loader.load_file(tmp_path / "seen.yaml", cache_folder=None)
+    everything = tuple(check["display_name"] for check in checks)
+    assert set(system.partitions) == set(machine.expect["written"])
+    for partition, wanted in machine.expect["written"].items():
+        node = system.partition(partition).node
+        assert (node.gpu.name if node.gpu else None, node.gpu_count, node.count) == (
+            wanted["sheet"],
+            wanted["count"],
+            wanted["nodes"],
+        )
+        hold(wanted, selected(system, system.partition(partition), checks), everything)
