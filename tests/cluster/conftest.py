@@ -1,0 +1,126 @@
+"""Runs probes on a stand-in cluster through the real ReFrame."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.minislurm import PORT, MiniSlurm, PortTakenError
+from tests.cluster.standins.cluster import Cluster
+from tests.support import debian
+from tests.support.documents import host_document
+from tests.support.reframe import Outcome, reframe
+
+#: Site by scheduler: the system file, its user variables and the stand-in's commands.
+SITES: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
+    "pbs": ("miyabi", {"TENKEN_GROUP": "gz00"}, ("qsub", "qstat", "qdel", "pbsnodes")),
+    "nqsv": ("pegasus", {"TENKEN_PROJECT": "gz00"}, ("qsub", "qstat", "qdel")),
+    "gridengine": ("tsubame3", {"TENKEN_GROUP": "gz00"}, ("qsub", "qstat", "qdel")),
+}
+
+#: A test must not wait for what a person would wait for.
+IMPATIENT = "output=00:00:05,submission=00:00:06,cancel=00:00:10,blocked=00:00:03,silence=00:00:20"
+
+
+def document(ranks: int = 1) -> dict[str, Any]:
+    """A good result of daxpy on a node with cores enough for any system."""
+    found = host_document("daxpy")
+    found["limits"] = {"daxpy.host": {"value": 25.0, "unit": "GB/s", "basis": "test"}}
+    found["placement"] |= {"ranks": ranks, "allowed_cores": 256, "threads": 256}
+    return found
+
+
+def write_document(folder: Path, ranks: int = 1) -> str:
+    path = folder / "document.json"
+    path.write_text(json.dumps(document(ranks)))
+    return str(path)
+
+
+@dataclass
+class Site:
+    """A stand-in with a system file for it."""
+
+    cluster: Cluster
+    system: str
+    environment: dict[str, str]
+    folder: Path
+
+    def run(
+        self, *arguments: str, check: str = "ProbeOne", command: str = "true", ranks: int = 1, **env: str
+    ) -> Outcome:
+        """`reframe -n CHECK` there, in the environment `host` or that of the MPI probes."""
+        programming = ["-p", "host"] if check == "ProbeOne" else ["-p", "cuda"]
+        environment = {
+            "TENKEN_TEST_DOCUMENT": write_document(self.folder, ranks), "TENKEN_TEST_COMMAND": command,
+            "TENKEN_PATIENCE": IMPATIENT, **self.environment, **env,
+        }  # fmt: skip
+        return reframe(
+            "-r", "--system", self.system, "-n", check, *programming, *arguments,
+            folder=self.folder, checks="tests/cluster/probes", **environment,
+        )  # fmt: skip
+
+    def script(self, check: str = "ProbeOne") -> str:
+        """The job script of a check."""
+        found = [*self.folder.glob("stage/**/rfm_job.sh"), *self.folder.glob("output/**/rfm_job.sh")]
+        return next(path.read_text() for path in found if path.parent.name.startswith(check))
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Callable[..., Site]:
+    def make(scheduler: str, **faults: Any) -> Site:
+        system, variables, commands = SITES[scheduler]
+        cluster = Cluster(tmp_path / "cluster")
+        environment = cluster.create(scheduler, commands, **faults)
+        return Site(cluster, system, {**environment, **variables}, tmp_path)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def started(tmp_path_factory) -> Iterator[MiniSlurm]:
+    debian.need(*debian.SLURM)
+    cluster = bring_up(tmp_path_factory.mktemp("mini"))
+    yield cluster
+    cluster.down()
+
+
+def bring_up(folder: Path) -> MiniSlurm:
+    """On the first ports that are free: another checkout may be tested on this machine."""
+    asked = os.environ.get("TENKEN_TEST_PORT")
+    ports = [int(asked)] if asked else range(PORT, PORT + 2000, 100)
+    taken: PortTakenError | None = None
+    for port in ports:
+        try:
+            cluster = MiniSlurm(folder, port)
+            cluster.up()
+            return cluster
+        except PortTakenError as error:
+            taken = error
+    raise taken or AssertionError("no ports")
+
+
+@pytest.fixture
+def slurm(started: MiniSlurm) -> MiniSlurm:
+    started.reset()
+    return started
+
+
+@pytest.fixture
+def run(slurm: MiniSlurm, tmp_path: Path) -> Callable[..., Outcome]:
+    def call(*arguments: str, check: str = "ProbeOne", command: str = "true", ranks: int = 1, **env: str) -> Outcome:
+        environment = {
+            **slurm.environment, "TENKEN_TEST_DOCUMENT": write_document(tmp_path, ranks),
+            "TENKEN_TEST_COMMAND": command, **env,
+        }  # fmt: skip
+        return reframe(
+            "-r", "--system", "minislurm", "-n", check, *arguments,
+            folder=tmp_path, checks="tests/cluster/probes", **environment,
+        )  # fmt: skip
+
+    return call

@@ -1,0 +1,95 @@
+"""Univa Grid Engine as TSUBAME3.0 ran it: whole nodes by f_node, the group on qsub's command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tests.cluster.standins.cluster import Cluster, directives, refuse, seconds
+
+NODES = ["r1i0n0", "r1i0n1", "r1i0n2", "r1i0n3"]
+GROUPS = {"gz00"}
+LIMIT = 24 * 3600
+
+
+def qsub(cluster: Cluster, arguments: list[str]) -> None:
+    """`-g GROUP SCRIPT`; the directives are those on record."""
+    if len(arguments) != 3 or arguments[0] != "-g":
+        refuse("qsub", "ERROR! give the group with -g", 1)
+    if arguments[1] not in GROUPS:
+        refuse("qsub", f"ERROR: you are not a member of group {arguments[1]}", 1)
+    if cluster.use_up("qsub_fails"):
+        refuse("qsub", "unable to contact qmaster using port 6444 on host qmaster", 1)
+    script = Path(arguments[2])
+    job = {"count": 0, "seconds": None, "stdout": None, "stderr": None, "cwd": False, "name": ""}
+    for option in directives(script, "#$"):
+        name, _, value = option.partition(" ")
+        if name in ("-N", "-o", "-e"):
+            job[{"-N": "name", "-o": "stdout", "-e": "stderr"}[name]] = value
+        elif option == "-cwd":
+            job["cwd"] = True
+        elif option == "-r n":
+            pass
+        elif name == "-l" and value.startswith("f_node="):
+            job["count"] = int(value.removeprefix("f_node="))
+        elif name == "-l" and value.startswith("h_rt="):
+            job["seconds"] = seconds(value.removeprefix("h_rt="))
+        else:
+            refuse("qsub", f"Unknown option {option}", 7)
+    if not job["count"] or not job["seconds"] or int(str(job["seconds"])) > LIMIT:
+        refuse("qsub", "Unable to run job: f_node and h_rt up to 24:00:00 are needed", 1)
+    number = cluster.submit(
+        "gridengine", **job, script=str(script.resolve()), folder=os.getcwd(),
+        start_in=os.getcwd() if job["cwd"] else str(cluster.folder), nodes=NODES[: int(str(job["count"]))],
+    )  # fmt: skip
+    print(f'Your job {number} ("{job["name"]}") has been submitted')
+
+
+def qstat(cluster: Cluster, arguments: list[str]) -> None:
+    if arguments[:2] != ["-xml", "-u"]:
+        refuse("qstat", "Unknown option", 1)
+    faults = cluster.faults()
+    if faults.get("qstat_always_fails") or cluster.use_up("qstat_fails"):
+        refuse("qstat", "error: unable to contact qmaster using port 6444", 1)
+    if cluster.use_up("qstat_garbage"):
+        print("<?xml version='1.0'?><job_info><queue_in")
+        return
+    entries = {"running": "", "queued": ""}
+    for number, job in cluster.jobs().items():
+        if job["state"] in entries:
+            letters = faults.get("error_state") or {"running": "r", "queued": "qw"}[job["state"]]
+            entries[job["state"]] += (
+                f'<job_list state="{job["state"]}"><JB_job_number>{number}</JB_job_number>'
+                f"<JB_name>{job['name']}</JB_name><JB_owner>{arguments[2]}</JB_owner><state>{letters}</state></job_list>\n"
+            )
+    print(
+        f"<?xml version='1.0'?>\n<job_info>\n<queue_info>\n{entries['running']}</queue_info>\n"
+        f"<job_info>\n{entries['queued']}</job_info>\n</job_info>"
+    )
+
+
+def qdel(cluster: Cluster, arguments: list[str]) -> None:
+    (number,) = arguments
+    job = cluster.job(number)
+    if job is None or job["state"] == "ended":
+        refuse("qdel", f'denied: job "{number}" does not exist', 1)
+    cluster.delete(number)
+    print(f"user has registered the job {number} for deletion")
+
+
+def main(arguments: list[str]) -> None:
+    cluster = Cluster.asked()
+    if arguments[0] == "--run":
+        number = arguments[1]
+        job = cluster.job(number)
+        assert job
+        hosts = cluster.folder / "jobs" / f"{number}.hosts"
+        hosts.write_text("".join(f"{node} 28 all.q@{node} UNDEFINED\n" for node in job["nodes"]))
+        cluster.run(number, {"JOB_ID": number, "PE_HOSTFILE": str(hosts)})
+        return
+    {"qsub": qsub, "qstat": qstat, "qdel": qdel}[arguments[0]](cluster, arguments[1:])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

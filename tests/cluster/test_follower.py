@@ -1,0 +1,547 @@
+"""The state machine that follows jobs, with a clock of its own; and what each scheduler's words are taken for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from tenken.machines.model import Patience
+from tenken.reframe import joblines
+from tenken.reframe.schedulers import gridengine, nqsv, pbs, reasons, remote, slurm
+from tenken.reframe.schedulers.batch import last_queue
+from tenken.reframe.schedulers.command import CommandError
+from tenken.reframe.schedulers.polling import Follower, Patient, PatientJob, Seen, Waiting, hms, shape
+
+END = "TENKEN-NODES n1,n2\nTENKEN-END status=0 nodes=n1,n2\n"
+PATIENCE = Patience(pending=100, blocked=20, silence=50, output=30, submission=10, cancel=15)
+
+
+class World:
+    """One job, a clock, and the jobs that were cancelled."""
+
+    def __init__(self, folder):
+        self.now = 1000.0
+        self.cancelled = []
+        self.job = PatientJob("probe", workdir=str(folder), script_filename="job.sh", stdout="out", stderr="err")
+        self.job._jobid = "7"
+        self.job._submit_time = self.now
+        self.output = folder / "out"
+        self.follower = Follower(PATIENCE, self.cancel, lambda: self.now)
+
+    def cancel(self, job):
+        job.cancelled = True
+        self.cancelled.append(job)
+
+    def hear(self, *seen, after=1.0):
+        """One answer after some seconds; nothing: the job is not listed, None: no answer."""
+        self.now += after
+        self.follower.update([self.job], {"7": seen[0]} if seen else {})
+        return self.job
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+RUNNING = Seen("RUNNING")
+DONE = Seen("COMPLETED", ended=True, exit_code=0)
+TAKEN_OUT = Seen("CANCELLED", ended=True, killed=True)
+
+
+def test_a_job_is_complete_once_its_end_mark_is_there(world):
+    world.hear(Seen("QUEUED", pending=True))
+    world.hear(RUNNING)
+    assert not world.hear(DONE).completed
+    world.output.write_text(END)
+    assert world.hear(DONE).completed
+    assert (world.job.nodelist, world.job.exitcode, world.job.state) == (["n1", "n2"], 0, "COMPLETED")
+
+
+def test_output_of_a_killed_job_is_taken_once_it_has_settled(world):
+    killed = Seen("TIMEOUT", ended=True, killed=True, nodes=("n1",))
+    world.job.token = "t"
+    world.output.write_text("TENKEN-NODES n1\n")
+    assert not world.hear(killed).completed
+    world.output.write_text("TENKEN-NODES n1\nmore\n")
+    assert not world.hear(killed, after=2.0).completed
+    assert not world.hear(killed, after=2.0).completed
+    assert world.hear(killed, after=2.0).completed
+
+
+def test_a_build_prints_no_marks_and_is_taken_once_it_has_settled(world):
+    world.output.write_text("compiled")
+    assert not world.hear(DONE).completed
+    assert world.hear(DONE, after=4.0).completed
+
+
+def test_the_second_half_of_an_output_is_waited_for(world):
+    """Exit_status 0 and the first half, the rest 12 s later: seen on OpenPBS."""
+    world.job.token = "t"
+    first = "TENKEN-BEGIN token=t node=n1 time=1\nTENKEN-NODES n1\n"
+    world.output.write_text(first)
+    world.hear(DONE)
+    assert not world.hear(DONE, after=12.0).completed
+    world.output.write_text(first + "TENKEN-END token=t status=0 nodes=n1 node=n1 time=2\n")
+    assert world.hear(DONE).completed
+    assert (world.job.nodelist, world.job.exitcode) == (["n1"], 0)
+
+
+def test_an_end_mark_of_another_attempt_ends_no_wait(world):
+    world.job.token = "t"
+    world.output.write_text("TENKEN-END token=old status=0 nodes=n1 node=n1 time=2\n")
+    world.hear(DONE)
+    assert not world.hear(DONE, after=20.0).completed
+
+
+def test_output_that_never_comes_is_not_waited_for_without_end(world):
+    assert not world.hear(DONE).completed
+    assert not world.hear(after=29.0).completed
+    assert world.hear(after=2.0).completed
+    assert (world.output.parent / "err").exists()
+
+
+def test_a_job_that_is_missing_in_one_answer_is_not_lost(world):
+    world.hear(RUNNING)
+    assert world.hear().state == "COMPLETED (no longer listed)"
+    assert world.hear(RUNNING).state == "RUNNING"
+    assert not world.hear(RUNNING, after=100.0).completed
+
+
+def test_a_job_between_two_runs_has_not_ended(world):
+    world.job.token = "t"
+    world.hear(RUNNING)
+    world.hear(Seen("FAILED", ended=True, exit_code=1))
+    world.hear(Seen("PENDING", pending=True))
+    assert not world.hear(RUNNING, after=99.0).completed
+    world.output.write_text("TENKEN-BEGIN token=t node=n1 time=1\nTENKEN-END token=t status=0 nodes=n1 time=2\n")
+    assert world.hear(DONE).completed
+    assert (world.job.exitcode, world.job.state) == (0, "COMPLETED")
+
+
+def test_silence_is_borne_and_then_ends_the_job_alone(world):
+    world.hear(RUNNING)
+    assert not world.hear(None, after=49.0).completed
+    assert not world.hear(None, after=2.0).completed
+    assert world.cancelled == [world.job]
+    assert not world.hear(TAKEN_OUT).completed
+    assert world.hear(TAKEN_OUT, after=31.0).completed
+    assert world.job.state == "CANCELLED (no word from the scheduler for 00:00:51; last state RUNNING)"
+
+
+def test_a_job_that_ended_in_silence_is_told_by_its_own_mark(world):
+    world.job.token = "t"
+    world.hear(RUNNING)
+    world.output.write_text("TENKEN-BEGIN token=t node=n1 time=1\nTENKEN-END token=t status=0 nodes=n1 time=2\n")
+    assert world.hear(None, after=51.0).completed
+    assert world.job.state.startswith("COMPLETED (by its own end mark; no word from the scheduler for 00:00:51")
+    assert world.cancelled == []
+
+
+def test_a_cancellation_that_fails_is_tried_again_and_then_told(world):
+    def cancel(job):
+        world.cancelled.append(world.now)
+        return "qdel ended with 111: cannot connect"
+
+    world.follower.cancel = cancel
+    held = Seen("HELD", pending=True, waiting=Waiting.NEVER, why="no")
+    for _ in range(15):
+        assert not world.hear(held).completed
+    assert len(world.cancelled) >= 3
+    assert world.hear(held).completed
+    assert world.job.state == (
+        "CANCELLED (cannot run: no; not confirmed, job 7 may still be there: qdel ended with 111: cannot connect)"
+    )
+
+
+def test_a_cancellation_counts_once_the_scheduler_confirms_it(world):
+    never = Seen("PENDING", pending=True, waiting=Waiting.NEVER, why="BadConstraints")
+    assert not world.hear(never).completed
+    assert world.cancelled == [world.job]
+    # of a job that never ran no output is waited for
+    assert world.hear(TAKEN_OUT).completed
+    assert world.job.state == "CANCELLED (cannot run: BadConstraints)"
+
+
+def test_a_job_that_ends_while_it_is_being_cancelled_is_judged_by_its_output(world):
+    world.job.token = "t"
+    world.hear(RUNNING)
+    world.hear(None, after=51.0)
+    world.output.write_text("TENKEN-BEGIN token=t node=n1 time=1\nTENKEN-END token=t status=0 nodes=n1 time=2\n")
+    assert world.hear(DONE).completed
+    assert world.job.exitcode == 0
+
+
+def test_a_blocked_job_is_taken_out_sooner_than_one_that_waits(world):
+    blocked = Seen("PENDING", pending=True, waiting=Waiting.MENDED, why="PartitionDown")
+    world.hear(blocked)
+    assert not world.hear(blocked, after=19.0).cancelled
+    world.hear(blocked, after=2.0)
+    assert world.cancelled == [world.job]
+    assert world.hear(TAKEN_OUT).state == "CANCELLED (blocked in the queue: PartitionDown)"
+
+
+def test_a_job_that_is_blocked_for_a_moment_goes_on(world):
+    blocked, free = Seen("PENDING", pending=True, waiting=Waiting.MENDED), Seen("PENDING", pending=True)
+    world.hear(blocked)
+    world.hear(free, after=15.0)
+    assert not world.hear(blocked, after=15.0).giving_up
+
+
+def test_the_queue_is_left_at_the_limit_of_the_partition_or_of_the_check(world):
+    waiting = Seen("PENDING", pending=True, why="Resources")
+    assert not world.hear(waiting, after=99.0).giving_up
+    world.hear(waiting, after=2.0)
+    assert world.hear().completed
+    assert world.job.state == "CANCELLED (still in the queue after 00:01:41: Resources)"
+
+
+def test_a_cancelled_job_says_so_whatever_its_scheduler_says(world):
+    world.job.cancelled = True
+    world.output.write_text("TENKEN-NODES n1\n")
+    assert world.hear(DONE).state == "CANCELLED (COMPLETED)"
+
+
+def test_an_exit_code_that_comes_after_the_end_is_kept(world):
+    world.hear(Seen("COMPLETED", ended=True))
+    world.hear(Seen("COMPLETED", ended=True, exit_code=3))
+    assert world.job.exitcode == 3
+
+
+@pytest.mark.parametrize(
+    ("tasks", "each", "expected"), [(10, 4, [(2, 4), (1, 2)]), (8, 4, [(2, 4)]), (1, 1, [(1, 1)]), (3, 4, [(1, 3)])]
+)
+def test_the_nodes_of_a_job_add_up(world, tasks, each, expected):
+    world.job.num_tasks, world.job.num_tasks_per_node = tasks, each
+    assert shape(world.job) == expected
+
+
+def test_times_are_written_as_schedulers_take_them():
+    assert (hms(59), hms(3600), hms(90 * 3600 + 61)) == ("00:00:59", "01:00:00", "90:01:01")
+
+
+def test_the_last_queue_counts():
+    assert last_queue(["-q a", "-W x", "-q b"]) == ["-W x", "-q b"]
+
+
+# -- words of schedulers --
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"),
+    [
+        ({"job_state": "R", "exec_host": "n1/0*4+n2/0*4"}, Seen("RUNNING", nodes=("n1", "n2"))),
+        ({"job_state": "F"}, Seen("COMPLETED", ended=True)),
+        ({"job_state": "F", "Exit_status": 3}, Seen("COMPLETED", ended=True, exit_code=3)),
+        (
+            {"job_state": "F", "Exit_status": "271"},
+            Seen("CANCELLED (deleted or killed, Exit_status 271)", True, killed=True, exit_code=271),
+        ),
+        (
+            {"job_state": "F", "Exit_status": 0, "substate": 91, "comment": "terminated by u"},
+            Seen("CANCELLED (deleted or killed, Exit_status 0: terminated by u)", True, killed=True, exit_code=0),
+        ),
+        (
+            {"job_state": "F", "Exit_status": -29},
+            Seen("TIMEOUT (by PBS, Exit_status -29)", True, killed=True, exit_code=-29),
+        ),
+        (
+            {"job_state": "F", "Exit_status": -1},
+            Seen("CANCELLED (by PBS, Exit_status -1)", True, killed=True, exit_code=-1),
+        ),
+        ({"job_state": "X"}, Seen("COMPLETED", ended=True)),
+        (
+            {"job_state": "Q", "comment": "Can Never Run: no"},
+            Seen("QUEUED", False, True, Waiting.NEVER, why="Can Never Run: no"),
+        ),
+        ({"job_state": "M"}, Seen("MOVED", pending=True, why="state M")),
+        ({"job_state": "U"}, Seen("SUSPENDED")),
+        ({"job_state": "y"}, Seen("UNKNOWN (state 'y')")),
+        ({}, Seen("UNKNOWN (state '')")),
+    ],
+)
+def test_pbs_words(info, expected):
+    assert pbs.seen(info) == expected
+
+
+def test_pbs_knows_which_nodes_work_and_which_are_idle():
+    busy = pbs.PbsNode("n1", {"state": "job-busy", "resources_available": {"Qlist": "a,b"}})
+    down = pbs.PbsNode("n2", {"state": "down,offline"})
+    assert (busy.queues, down.queues) == ({"a", "b"}, set())
+    assert down.in_state("offline") and not down.in_statex("offline")
+    assert pbs.PbsNode("n3", {"state": "free"}).in_statex("idle")
+
+
+def test_nqsv_words():
+    header = "RequestID ReqName UserName Queue Pri STT S Memory\n--------- ---\n"
+    table = header + "12.nqsv a u gen_S 0 RUN - 0\n13.nqsv a u q 0 HLD -"
+    found = nqsv.requests(table)
+    assert found["12.nqsv"].state == "RUN" and not found["12.nqsv"].pending
+    assert found["13.nqsv"].waiting is Waiting.MENDED
+    assert nqsv.requests("") == {}
+
+
+@pytest.mark.parametrize(
+    ("letters", "state"),
+    [("r", "RUNNING"), ("hqw", "HELD"), ("qw", "PENDING"), ("Eqw", "ERROR"), ("dr", "DELETING"), ("S", "SUSPENDED")],
+)
+def test_gridengine_words(letters, state):
+    assert gridengine.seen(letters).state == state
+    assert gridengine.seen(letters).lost == (state == "ERROR")
+
+
+def test_gridengine_refuses_what_is_no_xml():
+    with pytest.raises(CommandError, match="no XML"):
+        gridengine.states("qstat: no")
+
+
+def test_slurm_words():
+    table = (
+        "1|RUNNING|0|nid1|gpu|0|None|\n2|PENDING|0||gpu|0|PartitionDown|\n3|FAILED|768||gpu|1|NonZeroExitCode|\n"
+        "4|TIMEOUT|0||gpu|0|TimeLimit|\n5|PREEMPTED|0||gpu|0|None|\n"
+    )
+    found = slurm.listed(table)
+    assert found["2"].waiting is Waiting.MENDED and found["2"].why == "PartitionDown"
+    assert (found["3"].ended, found["3"].exit_code, found["3"].facts["run_count"]) == (True, 3, 2)
+    # Slurm reports 0 for a job that it ended
+    assert (found["4"].ended, found["4"].exit_code, found["4"].killed) == (True, None, True)
+    assert found["5"].ended
+    old = slurm.accounted("7|CANCELLED by 1000|0:0|None assigned\n8|COMPLETED|0:0|\n")
+    assert (old["7"].state, old["7"].exit_code, old["8"].exit_code) == ("CANCELLED", None, 0)
+
+
+@pytest.mark.parametrize("reason", reasons.SLURM, ids=lambda one: one.words)
+def test_every_reason_of_slurm_in_the_table_is_found_as_itself(reason):
+    assert reasons.slurm(f"{reason.words}, UnavailableNodes:nid1") is reason.waiting
+    assert reason.source
+
+
+@pytest.mark.parametrize("reason", reasons.PBS, ids=lambda one: one.words)
+def test_every_reason_of_pbs_in_the_table_is_found_as_itself(reason):
+    assert reasons.pbs(f"Not Running: {reason.words} ...") is reason.waiting
+
+
+def test_a_reason_that_is_not_known_is_waited_for():
+    assert reasons.slurm("SomethingNew") is reasons.pbs("Not Running: something new") is Waiting.RUNS
+
+
+@pytest.mark.parametrize(
+    ("comment", "kind"),
+    [
+        ("Not Running: Insufficient amount of resource: ncpus (R: 8 A: 0 T: 8)", None),
+        ("Not Running: Insufficient amount of resource: ncpus (R: 9 A: 8 T: 8)", Waiting.NEVER),
+        ("Not Running: Queue not started.", Waiting.MENDED),
+        ("Not Running: Not enough free nodes available", None),
+        ("Can Never Run: Insufficient amount of resource: ncpus (R: 9 A: 8 T: 8)", Waiting.NEVER),
+    ],
+)
+def test_comments_of_a_real_pbs(comment, kind):
+    assert reasons.pbs(comment) is kind
+
+
+@pytest.mark.parametrize(
+    ("states", "needed", "kind"),
+    [
+        (["idle"], 1, Waiting.RUNS), (["planned"], 1, Waiting.RUNS), (["maint"], 1, Waiting.RUNS),
+        (["reserved", "allocated"], 2, Waiting.RUNS), (["drained"], 1, Waiting.MENDED),
+        (["down*", "idle"], 2, Waiting.MENDED), (["draining", "mixed"], 1, Waiting.RUNS),
+    ],
+)  # fmt: skip
+def test_nodes_decide_where_slurm_s_words_say_both(states, needed, kind):
+    assert slurm.enough("".join(f"n{at} {state}\n" for at, state in enumerate(states)), needed) is kind
+
+
+def test_ssh_words():
+    assert remote.seen(None).state == "RUNNING"
+    assert remote.seen(124).state == "TIMEOUT"
+    assert "did not reach" in remote.seen(255).state
+    assert remote.seen(3).exit_code == 3
+
+
+# -- submission --
+
+
+class Submitter(Patient):
+    """Only what submit_patiently needs."""
+
+    registered_name = "test"
+
+    def __init__(self):
+        self.patience = PATIENCE
+        self.said = []
+
+    def log(self, message, level=None):
+        self.said.append(message)
+
+    def emit_preamble(self, job): ...
+    def allnodes(self): ...
+    def filternodes(self, job, nodes): ...
+    def submit(self, job): ...
+
+
+def failing(times, text="Socket timed out on send/recv operation"):
+    left = [times]
+
+    def submit():
+        if left[0]:
+            left[0] -= 1
+            raise CommandError(text)
+        return "ok"
+
+    return submit
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self):
+        self.pauses = []
+
+    def __call__(self):
+        return float(sum(self.pauses))
+
+
+def submit(submitter, job, once):
+    clock = Clock()
+    return submitter.submit_patiently(job, once, clock, clock.pauses.append), clock.pauses
+
+
+def test_a_busy_scheduler_is_tried_again_with_growing_pauses(world):
+    submitter = Submitter()
+    assert submit(submitter, world.job, failing(2)) == ("ok", [1, 2])
+    assert len(submitter.said) == 2
+
+
+def test_patience_with_a_submission_ends(world):
+    with pytest.raises(CommandError, match=r"\(tried 5 times in 00:00:15\)"):
+        submit(Submitter(), world.job, failing(99))
+
+
+def test_a_refusal_is_not_tried_again(world):
+    submitter = Submitter()
+    with pytest.raises(CommandError, match="invalid partition"):
+        submit(submitter, world.job, failing(1, "invalid partition specified: x"))
+    assert submitter.said == []
+
+
+def test_a_submission_that_only_seemed_to_fail_is_found_in_the_queue(world):
+    """A second one would run beside it in the same stage folder."""
+    submitter = Submitter()
+    submitter.submitted = lambda job: "77"
+    assert submit(submitter, world.job, failing(1)) == ("77", [1])
+
+
+# -- what a job prints --
+
+
+def run_lines(lines, folder, **environment):
+    script = "\n".join(lines)
+    return subprocess.run(
+        ["sh", "-c", script], env={"PATH": "/usr/bin:/bin", **environment}, capture_output=True, text=True, cwd=folder
+    )
+
+
+def test_a_job_ends_by_name_of_the_module_that_is_missing(tmp_path):
+    lines = [*joblines.begin(False, "t1"), *joblines.need_modules(["gcc/12", "cuda"]), "echo ran"]
+    done = run_lines(lines, tmp_path, LOADEDMODULES="gcc/12:cuda/12.6")
+    assert "ran" in done.stdout
+    done = run_lines(lines, tmp_path, LOADEDMODULES="gcc/12")
+    assert (done.returncode, joblines.end_status(done.stdout)) == (1, 1)
+    assert "tenken: module cuda is not loaded here" in done.stderr
+
+
+def test_nodes_are_named_once_in_order(tmp_path):
+    (tmp_path / "nodes").write_text("n2\nn1\nn1\n")
+    done = run_lines(joblines.begin(False, "t1"), tmp_path, PBS_NODEFILE=str(tmp_path / "nodes"))
+    assert joblines.nodes(done.stdout) == ["n1", "n2"]
+
+
+LINES = [
+    *joblines.begin(False, "t1", ["result.json", "HPCG-Benchmark*.txt", "a b"]), *joblines.command_begin(),
+    "sh -c 'exit 3'", *joblines.command_end(), *joblines.end(),
+]  # fmt: skip
+
+
+def test_a_job_tells_where_and_when_it_began_and_ended(tmp_path):
+    before = time.time()
+    done = run_lines(LINES, tmp_path, PBS_JOBID="12.opbs")
+    found = joblines.report(done.stdout, "t1")
+    here = os.uname().nodename
+    assert (found.status, done.returncode, found.nodes, found.ran_again) == (3, 3, (here,), False)
+    assert found.attempts[0].node == here and found.attempts[0].job == "12.opbs"
+    (command,) = found.commands
+    times = [before - 1e-3, found.begin, command.begin, command.end, found.end, time.time() + 1e-3]
+    assert times == sorted(times) and command.status == 3
+
+
+def test_a_second_attempt_says_so_although_the_first_output_is_gone(tmp_path):
+    for name in ("result.json", "HPCG-Benchmark_3.1.txt", "a b", "keep"):
+        (tmp_path / name).touch()
+    run_lines(LINES, tmp_path)
+    assert [path.name for path in tmp_path.iterdir() if path.name != joblines.ATTEMPTS_FILE] == ["keep"]
+    again = joblines.report(run_lines(LINES, tmp_path).stdout, "t1")
+    assert again.ran_again and len(again.attempts) == 2
+    # an output that is appended to tells the first attempt twice: it is one
+    both = joblines.report(run_lines(LINES, tmp_path).stdout * 2, "t1")
+    assert len(both.attempts) == 3
+
+
+def test_another_attempt_of_reframe_in_the_same_folder_is_none_of_this_one(tmp_path):
+    run_lines(LINES, tmp_path)
+    other = [line.replace("t1", "t2") for line in LINES]
+    found = joblines.report(run_lines(other, tmp_path).stdout, "t2")
+    assert not found.ran_again and found.other_tokens == ()
+
+
+def test_an_end_mark_counts_with_its_own_token_alone():
+    text = "TENKEN-BEGIN token=t1 node=n1 time=5.0\nTENKEN-END token=t0 status=0 nodes=n1 node=n1 time=6.0\n"
+    found = joblines.report(text, "t1")
+    assert (found.status, found.other_tokens) == (None, ("t0",))
+    assert joblines.end_status(text + "TENKEN-END token=t1 status=4 nodes=n1 node=n1 time=7.N\n", "t1") == 4
+
+
+def test_the_end_of_the_last_attempt_counts():
+    one = "TENKEN-BEGIN token=t1 node=n1 time=5.0\nTENKEN-NODES n1\nTENKEN-RANK host=n1\n"
+    end = "TENKEN-END token=t1 status=0 nodes=n1 node=n1 time=6.0\n"
+    two = one.replace("n1", "n2").replace("5.0", "9.0")
+    found = joblines.report(one + end + two, "t1")
+    assert (found.status, found.nodes, found.rank_hosts, found.ran_again) == (None, ("n2",), ("n2",), True)
+
+
+def report_of(nodes, hosts, *names):
+    lines = ["TENKEN-BEGIN token=t1 node=x time=1", f"TENKEN-NODES {nodes}", *(f"TENKEN-NAME {name}" for name in names)]
+    return joblines.report("\n".join([*lines, *(f"TENKEN-RANK host={host}" for host in hosts)]))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hosts", "names", "words"),
+    [
+        ("n1,n2", ["n1", "n2"], [], None),
+        ("n1,n2", ["n2.site.org", "N1"], [], None),
+        ("n1,n2", ["n1", "n2", "n2", "n1"], [], None),  # launched twice
+        ("n1,n2", ["c0-1", "c0-2"], ["n1 c0-1", "n2 c0-2.site.org"], None),
+        ("n1,n2", ["n1", "n1"], [], "job: asked for 2 ranks; nodes by the scheduler: n1,n2; by the ranks: n1 (2)"),
+        ("n1", ["n1", "n2"], [], "did not run on the nodes of the job"),
+        ("n1,n2", ["n1", "n2", "n2"], [], "3 ranks told their host name"),
+        ("n1,n2", [], [], "0 ranks told their host name; the ranks did not run"),
+        ("n1,n2", ["c0-1", "c0-2"], ["n1 c0-1"], "nodes by the scheduler: n1=c0-1,n2; by the ranks: c0-1 (1),c0-2 (1)"),
+    ],
+)  # fmt: skip
+def test_ranks_are_held_against_the_nodes_of_the_job(nodes, hosts, names, words):
+    fault = report_of(nodes, hosts, *names).placement_fault(2)
+    assert fault is None if words is None else words in fault
+
+
+def test_each_rank_tells_its_host_before_its_program(tmp_path):
+    done = run_lines([f"{joblines.around_rank()} echo 'a  b'"], tmp_path)
+    assert done.stdout == f"TENKEN-RANK host={os.uname().nodename}\na  b\n"
+
+
+def test_a_token_that_would_break_the_script_is_refused():
+    with pytest.raises(ValueError, match="only letters, digits"):
+        joblines.begin(False, "a b")
+    assert joblines.token_of(joblines.begin(False, "t-1.x")) == "t-1.x"
+    assert joblines.token_of(["echo"]) is None

@@ -1,0 +1,161 @@
+"""What killed sessions left: jobs, stage folders and half-written files; and what a selection builds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import time
+from types import SimpleNamespace
+
+import pytest
+from reframe.core.backends import getlauncher
+
+import tenken.reframe.launchers  # noqa: F401 -- registers them
+from tenken.errors import TenkenError
+from tenken.reframe import build, clean, jobs
+from tenken.reframe.configuration import impatience
+from tenken.reframe.schedulers import ledger
+from tenken.reframe.schedulers.command import CommandError
+
+DEAD = 2**22 + 1  # above what Linux gives to a process
+
+
+def leave(folder, pid=DEAD, host=None, token="t", cancel="scancel"):
+    """A stage folder with a submitted job."""
+    folder.mkdir(parents=True)
+    words = {
+        "job_id": "12", "session": "s", "case": "rfm_A", "token": token, "scheduler": "tenken-slurm", "cancel": cancel,
+        "stdout": "rfm_job.out", "pid": pid, "host": host or socket.gethostname(), "submitted": time.time(),
+    }  # fmt: skip
+    (folder / ledger.FILE).write_text(json.dumps(words))
+    return folder
+
+
+def test_a_ledger_says_what_was_submitted_until_the_end_was_seen(tmp_path):
+    job = SimpleNamespace(workdir=str(tmp_path), jobid="7", name="rfm_A", token="t", stdout="out")
+    ledger.write(job, "tenken-pbs", "qdel")
+    (entry,) = ledger.entries(tmp_path)
+    assert (entry.job_id, entry.case, entry.pid, entry.cancel) == ("7", "rfm_A", os.getpid(), "qdel")
+    ledger.close(job)
+    assert list(ledger.entries(tmp_path)) == []
+    (tmp_path / ledger.FILE).write_text("half")
+    assert list(ledger.entries(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        ("RUNNING\n", "queued or running"), ("", "gone"),
+        (CommandError("x", "slurm_load_jobs error: Invalid job id specified"), "gone"),
+        (CommandError("x", "Unable to contact slurm controller"), "unknown"),
+    ],
+)  # fmt: skip
+def test_orphans_are_told_by_what_the_scheduler_says(tmp_path, answer, state):
+    leave(tmp_path / "a")
+    leave(tmp_path / "b", host="another")
+    asked = []
+
+    def ask(words):
+        asked.append(words)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    (orphan,) = jobs.find(tmp_path, ask)
+    assert orphan.state == state and orphan.entry.folder == tmp_path / "a"
+    assert asked == [["squeue", "-h", "-o", "%T", "-j", "12"]]
+
+
+def test_an_orphan_that_ended_is_told_by_its_own_mark(tmp_path):
+    folder = leave(tmp_path / "a")
+    (folder / "rfm_job.out").write_text("TENKEN-BEGIN token=t node=n time=1\nTENKEN-END token=t status=0 time=2\n")
+    (orphan,) = jobs.find(tmp_path, lambda words: "R")
+    assert orphan.state == "ended"
+    assert jobs.cancel([orphan], pytest.fail) == []
+    assert jobs.find(tmp_path) == []
+
+
+def test_an_orphan_that_cannot_be_cancelled_is_told_and_kept(tmp_path, capsys):
+    leave(tmp_path / "a", cancel="false-scancel")
+    (orphan,) = jobs.find(tmp_path)
+    assert orphan.state == "unknown"
+    leave(tmp_path / "b")
+
+    def ask(words):
+        if words[0] == "scancel":
+            raise CommandError("scancel ended with 1", "Unable to contact slurm controller")
+        return "R"
+
+    found = jobs.find(tmp_path, ask)
+    assert jobs.cancel([one for one in found if one.state == "queued or running"], ask) == [
+        "job 12 of rfm_A: scancel ended with 1"
+    ]
+    assert (tmp_path / "b" / ledger.FILE).exists()
+
+
+def make_old(path, days):
+    for one in [*path.rglob("*"), path]:
+        os.utime(one, (time.time() - days * 86400,) * 2)
+
+
+def test_clean_takes_old_stage_folders_leftovers_and_logs_alone(tmp_path, monkeypatch, capsys):
+    root, archive = tmp_path, tmp_path / "perflogs"
+    for name in ("old", "new"):
+        (root / "stage" / name / "x").mkdir(parents=True)
+        (root / "stage" / name / "x" / "f").write_bytes(b"x" * 1000)
+    leave(root / "stage" / "busy" / "x")
+    archive.mkdir()
+    for name in (".tmp-a", "a.json"):
+        (archive / name).write_text("{}")
+    (root / "output" / "nightly").mkdir(parents=True)
+    (root / "output" / "nightly" / "s.log").write_text("")
+    for path in (root / "stage" / "old", root / "stage" / "busy", archive, root / "output"):
+        make_old(path, 100)
+    (root / "output" / "nightly" / "t.log").write_text("")
+    monkeypatch.setattr(clean, "ROOT", root)
+    monkeypatch.setattr(clean, "archive_root", lambda: archive)
+    arguments = argparse.Namespace(dry_run=True, days=7, log_days=90)
+    assert clean.main(arguments) == 0
+    assert (root / "stage" / "old").exists() and "would be removed" in capsys.readouterr().out
+    assert clean.main(argparse.Namespace(dry_run=False, days=7, log_days=90)) == 0
+    left = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+    busy = f"stage/busy/x/{ledger.FILE}"
+    assert left == {"stage/new/x/f", busy, "perflogs/a.json", "output/nightly/t.log"}
+
+
+def case(program, partition="m:gpu", environ="cuda"):
+    return SimpleNamespace(
+        check=SimpleNamespace(program=program), partition=SimpleNamespace(fullname=partition),
+        environ=SimpleNamespace(name=environ),
+    )  # fmt: skip
+
+
+def test_a_selection_builds_only_its_programs():
+    build.note_selection([case("stream"), case("stream"), case("daxpy", environ="host"), case("nosuch"), case(None)])
+    assert build.selected("m:gpu", "cuda") == ["stream"]
+    assert build.selected("m:gpu", "host") == ["daxpy"]
+    assert build.selected("m:gpu", "nvhpc") == []
+    build.note_selection([])
+    assert build.selected("m:gpu", "cuda") == []
+
+
+def test_impatience_is_read_and_refused_by_word():
+    assert impatience("output=00:00:05,cancel=01:00:00") == {"output": 5.0, "cancel": 3600.0}
+    assert impatience("") == {}
+    with pytest.raises(TenkenError, match="TENKEN_PATIENCE: 'submit=5'; allowed: pending, blocked, silence"):
+        impatience("submit=5")
+
+
+def test_open_mpi_without_the_scheduler_gets_the_nodes_of_the_job(tmp_path):
+    (tmp_path / "mpirun").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "mpirun").chmod(0o755)
+    launcher = getlauncher("openmpi-hosts")()
+    words = " ".join(launcher.command(SimpleNamespace(num_tasks=4, num_tasks_per_node=2)))
+    done = subprocess.run(
+        ["sh", "-c", f"tenken_nodes=n1,n2; {words} prog"], env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "-np 4 --host n1:2,n2:2 --map-by ppr:2:node prog\n"
