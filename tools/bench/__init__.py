@@ -1,0 +1,1 @@
+"""Benchmarks of the reports: what the detection reaches, and what it costs, against its rivals."""

@@ -1,0 +1,32 @@
+"""All tables of the gate, as the docs have them: what it finds beside its rivals, and what it costs.
+
+    python -m tools.bench [OPTIONS OF tools.bench.detection] [--public FILE]...
+
+FILE is a public history that `python -m tools.histories` wrote.
+
+Exit status 1 if a figure is worse than what is asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tools import speed
+from tools.bench import detection, real
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--public", action="append", default=[], metavar="FILE")
+    given, rest = parser.parse_known_args(arguments)
+    missed = detection.main(rest)
+    if given.public:
+        print("\npublic histories\n")
+        missed = max(missed, real.main([*given.public, "--rivals"]))
+    print("\nspeed\n")
+    return max(missed, speed.main([]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

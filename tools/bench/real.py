@@ -1,0 +1,214 @@
+"""What the gate, and the rules beside it, make of public histories that `python -m tools.histories` brought.
+
+    python -m tools.bench.real FILE... [--series N] [--rivals]
+
+A plain step: ten entries that are all worse than the ten before them, their medians more than 5 % apart. It is told if
+the gate opens a finding of this series by its tenth entry that begins near it. A finding is false if the medians of
+the ten entries before and after its beginning differ by less than 2 %. Both are counted on entries on which a series
+could be judged at all (30 entries of learning, ten before and after).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tenken.history.detect import Settings, detect
+from tools import histories
+
+#: Entries compared on either side, the step that is plain and the one that is large, and what is no change at all.
+SIDE, PLAIN, LARGE, NOTHING = 10, 0.05, 0.20, 0.02
+#: Entries of learning before a step, and entries within which its beginning must be told.
+LEARNING, NEAR = 30, 5
+
+
+@dataclass(frozen=True)
+class Step:
+    """A plain step of one series; `size` is the relative loss."""
+
+    series: int
+    entry: int
+    size: float
+
+
+def dense(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The entries that a series has, and their columns."""
+    columns = np.flatnonzero(~np.isnan(costs))
+    return costs[columns], columns
+
+
+def plain_steps(costs: np.ndarray) -> list[Step]:
+    """Plain steps in costs (series, entries), logarithms of which more is worse; the greatest of those that meet."""
+    out = []
+    for series, row in enumerate(costs):
+        own, columns = dense(row)
+        found: list[Step] = []
+        for at in range(LEARNING, len(own) - SIDE + 1):
+            before, after = own[at - SIDE : at], own[at : at + SIDE]
+            if after.min() <= before.max():
+                continue
+            size = float(np.expm1(np.median(after) - np.median(before)))
+            if size > PLAIN:
+                one = Step(series, int(columns[at]), size)
+                if found and at - int(np.searchsorted(columns, found[-1].entry)) < SIDE:
+                    found[-1] = max(found[-1], one, key=lambda s: s.size)
+                else:
+                    found.append(one)
+        out += found
+    return out
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was told of one series: where a change began and on which entry it was said."""
+
+    series: int
+    began: int
+    said: int
+
+
+def ours(values: np.ndarray, higher: np.ndarray, settings: Settings | None = None) -> list[Told]:
+    """Findings for the worse of the detector, night by night, each series on the entries that it has."""
+    found = detect(values, higher, settings or Settings())
+    return [Told(e.series, e.change_night, e.found_night) for e in found.events if e.worse]
+
+
+def from_rule(alarms: np.ndarray) -> list[Told]:
+    """A rule's alarms where they begin."""
+    out = []
+    for series, row in enumerate(alarms):
+        on = np.flatnonzero(row & ~np.concatenate([[False], row[:-1]]))
+        out += [Told(series, int(night), int(night)) for night in on]
+    return out
+
+
+def three_nights(costs: np.ndarray, loss: float = 0.03, window: int = 30) -> np.ndarray:
+    """Three nights running worse by `loss` than the trailing median of the nights before them."""
+    out = np.zeros(costs.shape, bool)
+    for night in range(LEARNING + 3, costs.shape[1]):
+        median = np.nanmedian(costs[:, max(0, night - 2 - window) : night - 2], axis=1)
+        out[:, night] = (costs[:, night - 2 : night + 1] > median[:, None] + loss).all(axis=1)
+    return out
+
+
+def ewma(costs: np.ndarray, weight: float = 0.2, limit: float = 4.0) -> np.ndarray:
+    """An exponentially weighted mean beyond `limit` of its standard deviations, learned on the last 100 nights."""
+    out = np.zeros(costs.shape, bool)
+    state = np.zeros(len(costs))
+    for night in range(LEARNING, costs.shape[1]):
+        before = costs[:, max(0, night - 100) : night]
+        level = np.nanmedian(before, axis=1)
+        scale = 1.4826 * np.nanmedian(np.abs(before - level[:, None]), axis=1)
+        there = ~np.isnan(costs[:, night])
+        moved = np.where(there, costs[:, night] - level, 0)
+        state = np.where(there, (1 - weight) * state + weight * moved, state)
+        out[:, night] = state > limit * scale * np.sqrt(weight / (2 - weight)) + 1e-9
+    return out
+
+
+@dataclass(frozen=True)
+class Score:
+    """Steps told and findings that nothing stands behind."""
+
+    steps: int
+    told: int
+    large: int
+    large_told: int
+    findings: int
+    false: int
+    months: float
+    missed: tuple[Step, ...] = ()
+
+    @property
+    def row(self) -> str:
+        share = 100 * self.told / max(self.steps, 1)
+        large = f"{self.large_told} of {self.large}"
+        rate = self.false / self.months
+        return f"{self.told} of {self.steps} ({share:.0f} %) | {large} | {self.findings} | {self.false} ({rate:.2f})"
+
+
+def score(costs: np.ndarray, steps: list[Step], told: list[Told], within: int = SIDE) -> Score:
+    """Steps that were told within so many entries, and false findings of a fleet of 200 a month."""
+    rows = [dense(row) for row in costs]
+    by_series: dict[int, list[Told]] = {}
+    for one in told:
+        by_series.setdefault(one.series, []).append(one)
+    missed = []
+    for step in steps:
+        columns = rows[step.series][1]
+        at = int(np.searchsorted(columns, step.entry))
+        hit = False
+        for one in by_series.get(step.series, []):
+            began, said = int(np.searchsorted(columns, one.began)), int(np.searchsorted(columns, one.said))
+            hit |= at <= said < at + within and abs(began - at) <= max(NEAR, said - at)
+        if not hit:
+            missed.append(step)
+    false = 0
+    for one in told:
+        own, columns = rows[one.series]
+        at = int(np.searchsorted(columns, one.began))
+        if at < SIDE or at + SIDE > len(own):
+            continue
+        change = np.expm1(np.median(own[at : at + SIDE]) - np.median(own[at - SIDE : at]))
+        false += bool(change < NOTHING)
+    months = sum(max(0, len(own) - LEARNING - SIDE) for own, _ in rows) / (200 * 30)
+    gone = {id(s) for s in missed}
+    large = [s for s in steps if s.size > LARGE]
+    return Score(
+        len(steps), len(steps) - len(missed), len(large), sum(id(s) not in gone for s in large), len(told), false,
+        months, tuple(missed),
+    )  # fmt: skip
+
+
+def costs_of(values: np.ndarray, higher: np.ndarray) -> np.ndarray:
+    """Logarithms such that more is worse."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(higher[:, None], -1, 1) * np.log(values)
+
+
+def chosen(public: histories.Public, count: int) -> np.ndarray:
+    """Every k-th series, so that about `count` remain."""
+    return np.arange(0, len(public.values), max(1, -(-len(public.values) // count)))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--series", type=int, default=600, help="take about so many of a file, evenly (default: 600)")
+    parser.add_argument("--rivals", action="store_true", help="EWMA and the three-night rule beside it")
+    parser.add_argument("--missed", action="store_true", help="list the steps that were not told")
+    given = parser.parse_args(arguments)
+    print("| history | method | steps > 5 % told | > 20 % | findings | false (a month per 200 series) |")
+    print("|---|---|---|---|---|---|")
+    bad = False
+    for file in given.files:
+        public = histories.load(file)
+        rows = chosen(public, given.series)
+        values, higher = public.values[rows], public.higher[rows]
+        costs = costs_of(values, higher)
+        steps = plain_steps(costs)
+        methods = {"gate": ours(values, higher)}
+        if given.rivals:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                methods["three nights, 3 %"] = from_rule(three_nights(costs))
+                methods["EWMA"] = from_rule(ewma(costs))
+        for name, told in methods.items():
+            found = score(costs, steps, told)
+            print(f"| {file.stem} | {name} | {found.row} |", flush=True)
+            if name == "gate":
+                bad |= found.told < 0.95 * found.steps or found.large_told < found.large
+                bad |= found.false > 2 * found.months
+                if given.missed:
+                    for step in found.missed:
+                        print(f"    {public.names[rows[step.series]]} entry {step.entry}: {100 * step.size:.1f} %")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""Public histories for the bench: reads the results that a project publishes in a Git repository into one file.
+
+    git clone --bare https://github.com/pv/numpy-bench numpy-bench.git
+    python -m tools.histories asv numpy-bench.git --ref master --machine i7 --output numpy-i7.npz \\
+        --source https://github.com/pv/numpy-bench
+    python -m tools.bench.real numpy-i7.npz
+
+FORMAT is `asv` (result files of airspeed velocity), `lines` (a JSON object a line and a file a case, as mujoco_warp
+has them) or `tsv` (a folder a night with a result.tsv, as PHP has them). An entry of a history is one commit or night
+that was measured; it stands for a night. The file notes source, commit, SHA-256 of the values and the command. No data
+of others is part of this project: the files stay where you write them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+#: Entries that a series needs to be of use: 30 nights of learning, ten before a step and ten after it.
+REQUIRED_ENTRIES = 60
+
+#: One value: (when it was measured or committed in seconds, series, value).
+Value = tuple[float, str, float]
+
+
+class HistoriesError(Exception):
+    """The repository cannot be read or holds no such results; one line says what and where."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """One public history: `values` (series, entries), NaN where a series has none; `higher` (series,)."""
+
+    values: np.ndarray
+    higher: np.ndarray
+    names: list[str]
+    entries: np.ndarray  # seconds since 1970
+    provenance: dict[str, str]
+
+
+def _git(repository: Path, *arguments: str) -> bytes:
+    done = subprocess.run(["git", "-C", str(repository), *arguments], capture_output=True)
+    if done.returncode:
+        raise HistoriesError(f"{repository}: git {arguments[0]}: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
+
+
+def files(repository: Path, commit: str, chosen: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
+    """Path and content of each chosen file of a commit. Raises HistoriesError."""
+    names = [n for n in _git(repository, "ls-tree", "-r", "-z", "--name-only", commit).decode().split("\0") if n]
+    names = [n for n in names if chosen(n)]
+    if not names:
+        raise HistoriesError(f"{repository}: commit {commit[:12]} has no result files of this format")
+    wanted = "".join(f"{commit}:{name}\n" for name in names)
+    done = subprocess.run(
+        ["git", "-C", str(repository), "cat-file", "--batch"], input=wanted.encode(), capture_output=True
+    )
+    at = 0
+    for name in names:
+        end = done.stdout.index(b"\n", at)
+        size = int(done.stdout[at:end].split()[-1])
+        yield name, done.stdout[end + 1 : end + 1 + size]
+        at = end + 1 + size + 1
+
+
+def asv(repository: Path, commit: str, machine: str) -> Iterator[Value]:
+    """Times of airspeed velocity's result files of one machine; what is tracked otherwise has no direction."""
+
+    def chosen(name: str) -> bool:
+        folder, _, file = name.rpartition("/")
+        return folder == f"results/{machine}" and file.endswith(".json") and file != "machine.json"
+
+    for _, content in files(repository, commit, chosen):
+        one = json.loads(content)
+        columns = one.get("result_columns") or ["result", "params"]
+        for name, found in one.get("results", {}).items():
+            if ".time_" not in name and not name.rpartition(".")[2].startswith("time_"):
+                continue
+            if isinstance(found, dict):
+                values, parameters = found.get("result"), found.get("params")
+            elif isinstance(found, list):
+                named = dict(zip(columns, found, strict=False))
+                values, parameters = named.get("result"), named.get("params")
+            else:
+                values, parameters = found, []
+            many = values if isinstance(values, list) else [values]
+            labels = _products(parameters or [], len(many))
+            for label, value in zip(labels, many, strict=True):
+                if isinstance(value, (int, float)) and math.isfinite(value) and value > 0:
+                    yield one["date"] / 1000, f"{name}{label}", float(value)
+
+
+def _products(parameters: list[list[str]], count: int) -> list[str]:
+    labels = [""]
+    for values in parameters:
+        labels = [f"{label} {value}" for label in labels for value in values]
+    return labels if len(labels) == count else [f" {n}" for n in range(count)]
+
+
+#: What mujoco_warp writes beside times and rates: counts that are no performance.
+_COUNTS = ("converged_worlds", "ncon", "nefc", "solver_niter", "commit", "timestamp")
+
+
+def lines(repository: Path, commit: str, _: str) -> Iterator[Value]:
+    """JSON objects, one a line, one file a case: times and memory, and rates that end in `_per_second`."""
+    for path, content in files(repository, commit, lambda name: name.endswith(".jsonl")):
+        case = Path(path).stem
+        for line in content.decode().splitlines():
+            one: dict[str, Any] = json.loads(line)
+            when = datetime.fromisoformat(one["timestamp"]).timestamp()
+            for name, value in one.items():
+                if not name.startswith(_COUNTS) and isinstance(value, (int, float)) and value > 0:
+                    yield when, f"{case}.{name}", float(value)
+
+
+def tsv(repository: Path, commit: str, machine: str) -> Iterator[Value]:
+    """A folder a night, named by its time and machine, with a table of tests by version: their medians."""
+    for path, content in files(repository, commit, lambda n: n.endswith("/result.tsv") and machine in n):
+        stamp = Path(path).parent.name
+        when = datetime.strptime(stamp[:19], "%Y_%m_%d_%H_%M_%S").timestamp()
+        for row in csv.DictReader(content.decode().splitlines(), delimiter="\t"):
+            version = row["PHP"].partition("@")[0]
+            try:
+                value = float(row["Median"])
+            except (TypeError, ValueError):
+                continue
+            test = " ".join(w for w in row["Test name"].split() if not w[:1].isdigit())
+            if value > 0 and "previous" not in version:
+                yield when, f"{test}, {version}", value
+
+
+FORMATS: dict[str, Callable[[Path, str, str], Iterator[Value]]] = {"asv": asv, "lines": lines, "tsv": tsv}
+
+
+def read(form: str, repository: Path, ref: str, machine: str, source: str, command: str) -> Public:
+    """One public history out of a repository. Raises HistoriesError."""
+    commit = _git(repository, "rev-parse", "--verify", f"{ref}^{{commit}}").decode().strip()
+    found: dict[str, dict[float, float]] = {}
+    for when, name, value in FORMATS[form](repository, commit, machine):
+        found.setdefault(name, {})[when] = value
+    kept = sorted(name for name, values in found.items() if len(values) >= REQUIRED_ENTRIES)
+    if not kept:
+        raise HistoriesError(f"{repository}: no series of {REQUIRED_ENTRIES} entries at {commit[:12]}")
+    entries = np.array(sorted({when for name in kept for when in found[name]}))
+    column = {when: index for index, when in enumerate(entries.tolist())}
+    values = np.full((len(kept), len(entries)), np.nan)
+    for row, name in enumerate(kept):
+        for when, value in found[name].items():
+            values[row, column[when]] = value
+    higher = np.array([name.endswith("_per_second") for name in kept])
+    provenance = {
+        "source": source, "commit": commit, "format": form, "machine": machine, "command": command,
+        "sha256": hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest(),
+    }  # fmt: skip
+    return Public(values, higher, kept, entries, provenance)
+
+
+def save(public: Public, path: Path) -> None:
+    """Write the history with its provenance. Raises OSError."""
+    np.savez_compressed(
+        path, values=public.values, higher=public.higher, names=np.array(public.names), entries=public.entries,
+        provenance=json.dumps(public.provenance),
+    )  # fmt: skip
+
+
+def load(path: Path) -> Public:
+    """What `save` wrote. Raises HistoriesError where the values are not those that were noted."""
+    with np.load(path) as one:
+        public = Public(
+            one["values"], one["higher"], one["names"].tolist(), one["entries"], json.loads(str(one["provenance"]))
+        )
+    digest = hashlib.sha256(np.ascontiguousarray(public.values).tobytes()).hexdigest()
+    if digest != public.provenance["sha256"]:
+        raise HistoriesError(f"{path}: the values have SHA-256 {digest}, the note says {public.provenance['sha256']}")
+    return public
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("format", choices=sorted(FORMATS))
+    parser.add_argument("repository", type=Path, help="a clone, bare or not")
+    parser.add_argument("--ref", default="HEAD", help="branch or commit (default: HEAD)")
+    parser.add_argument("--machine", default="", help="whose results: folder (asv) or part of the folder's name (tsv)")
+    parser.add_argument("--source", required=True, help="where the repository came from, for the note")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the .npz to write")
+    given = parser.parse_args(arguments)
+    command = "python -m tools.histories " + " ".join(sys.argv[1:] if arguments is None else arguments)
+    try:
+        public = read(given.format, given.repository, given.ref, given.machine, given.source, command)
+    except HistoriesError as error:
+        print(f"tools.histories: {error}", file=sys.stderr)
+        return 1
+    save(public, given.output)
+    print(f"{given.output}: {len(public.values)} series, {len(public.entries)} entries")
+    print(json.dumps(public.provenance, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
