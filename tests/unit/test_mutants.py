@@ -14,10 +14,10 @@ from tools.mutants import runner, scratch
 from tools.mutants.__main__ import main
 
 
-def write(folder: Path, **more: str) -> Path:
+def write(folder: Path, tests: str = "test_thing.py", **more: str) -> Path:
     fields = {"name": "half", "file": "thing.py", "old": "return 2", "new": "return 1", "why": "two are two", **more}
     lines = [f"- name: {fields['name']}"] + [f"  {key}: {value!r}" for key, value in fields.items() if key != "name"]
-    (folder / "list.yaml").write_text("\n".join([*lines, "  tests: [test_thing.py]"]) + "\n")
+    (folder / "list.yaml").write_text("\n".join([*lines, f"  tests: ['{tests}']"]) + "\n")
     return folder
 
 
@@ -40,11 +40,18 @@ def test_the_list_fits_the_sources() -> None:
         ({"old": "return 3"}, "thing.py holds 'return 3' 0 times"),
         ({"old": "return"}, "thing.py holds 'return' 2 times"),
         ({"file": "nothing.py"}, "nothing.py: No such file"),
+        ({"new": "return 2)"}, "thing.py is no Python any more: line 2"),
+        ({"tests": "test_nothing.py"}, "there is no test_nothing.py"),
+        ({"tests": "test_empty.py"}, "there is no test_empty.py"),
+        ({"tests": "test_thing.py::test_tw"}, "there is no test_thing.py::test_tw"),
     ],
 )
 def test_a_mutant_that_does_not_fit_is_named(tmp_path: Path, more: dict[str, str], says: str) -> None:
     (tmp_path / "thing.py").write_text("def two():\n    return 2\n\n\ndef four():\n    return 4\n")
-    (tmp_path / "test_thing.py").write_text("")
+    (tmp_path / "test_thing.py").write_text("def test_two():\n    pass\n")
+    (tmp_path / "test_empty.py").write_text("def not_a_test():\n    pass\n")
+    for tests in ("test_thing.py", "test_thing.py::test_two", "test_thing.py::test_two[a-b]"):
+        assert mutants.check(mutants.load(write(tmp_path, tests)), tmp_path) == []
     (found,) = mutants.check(mutants.load(write(tmp_path, **more)), tmp_path)
     assert found.startswith("half: ") and says in found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -90,15 +91,36 @@ def chosen(mutants: Sequence[Mutant], patterns: Sequence[str]) -> tuple[Mutant, 
 
 
 def check(mutants: Sequence[Mutant], root: Path) -> list[str]:
-    """What does not fit the sources below `root`: a missing file, a text that is not there exactly once."""
+    """What does not fit the sources below `root`.
+
+    A missing file, a text that is not there exactly once, what would be no Python any more, a test that is not there.
+    """
     wrong = []
+    tests: dict[str, set[str]] = {}
     for mutant in mutants:
         try:
-            mutant.applied((root / mutant.file).read_text(encoding="utf-8"))
+            text = mutant.applied((root / mutant.file).read_text(encoding="utf-8"))
+            if mutant.file.endswith(".py"):
+                ast.parse(text)
         except OSError as error:
             wrong.append(f"{mutant.name}: {mutant.file}: {error.strerror}")
         except MutantError as error:
             wrong.append(str(error))
-        missing = [test for test in mutant.tests if not (root / test.split("::")[0]).exists()]
-        wrong += [f"{mutant.name}: there is no {test}" for test in missing]
+        except SyntaxError as error:
+            wrong.append(f"{mutant.name}: {mutant.file} is no Python any more: line {error.lineno}: {error.msg}")
+        for test in mutant.tests:
+            file, _, name = test.partition("::")
+            if file not in tests:
+                tests[file] = _tests_of(root / file)
+            known = tests[file]
+            if (name.split("[")[0] not in known) if name else not known:
+                wrong.append(f"{mutant.name}: there is no {test}")
     return wrong
+
+
+def _tests_of(file: Path) -> set[str]:
+    """The names of the tests of one file; none where it is not there."""
+    if not file.is_file():
+        return set()
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    return {one.name for one in body if isinstance(one, ast.FunctionDef) and one.name.startswith("test_")}
