@@ -1,0 +1,194 @@
+"""`tenken judge`: what it reads, what the command line may add, and its exit status for each verdict."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenken.archive import records
+from tenken.cli import main
+from tenken.model.judgement import Finding, Judgement
+from tenken.model.record import Job
+from tenken.model.request import Request
+from tenken.model.result import validate
+from tests.support.documents import around, gpu_document, health_sample, metric
+from tests.unit.core.test_archive import record
+
+ASKED = Request(None, "stream", "StreamCuda", ("gpu",), ("copy", "scale", "add", "triad", "dot"), gpus=1)
+WAIVED = Judgement("WAIVED", (Finding("WAIVED", "nid001: library missing: libnccl.so.2 is not here"),))
+
+
+def slow(raw: dict[str, Any]) -> None:
+    raw["metrics"][3] = metric("triad", {"gpu": 0}, around(2000.0))
+
+
+def throttled(raw: dict[str, Any]) -> None:
+    raw["health"]["devices"][0]["worst"] = health_sample(reasons=["hw_thermal_slowdown"])
+
+
+def waived(raw: dict[str, Any]) -> None:
+    raw.update(status="waived", reason="library missing: libcudart.so.12", metrics=[], limits={})
+
+
+def unbounded(raw: dict[str, Any]) -> None:
+    raw["limits"] = {key: {"unknown": "the GPU does not tell"} for key in raw["limits"]}
+
+
+def document(change: Any = None) -> dict[str, Any]:
+    raw: dict[str, Any] = gpu_document()
+    if change:
+        change(raw)
+    return raw
+
+
+def archived(folder: Path, change: Any = None, **more: Any) -> str:
+    """A record's path. Its verdict as archived is WAIVED throughout: what the command says is found anew."""
+    status = {"failed": 1, "waived": 3}.get(document(change)["status"], 0)
+    fields = {"system": "unheard", "request": ASKED, "judgement": WAIVED, "job": Job("slurm", "17", "COMPLETED", status)}
+    return str(
+        records.write(replace(record(), **{**fields, "result": validate(document(change), "r"), **more}), folder)
+    )
+
+
+def bare(folder: Path, change: Any = None) -> str:
+    path = folder / "result.json"
+    path.write_text(json.dumps(document(change)))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "status"),
+    [
+        (None, "PASS", 0),
+        (slow, "FAIL", 1),
+        (throttled, "INVALID", 3),
+        (waived, "WAIVED", 4),
+        (unbounded, "RECORDED", 5),
+    ],
+)
+def test_the_exit_status_of_each_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, verdict: str, status: int
+) -> None:
+    assert main(["judge", archived(tmp_path, change)]) == status
+    assert capsys.readouterr().out.startswith(f"{verdict} {tmp_path}")
+
+
+def test_several_files_end_with_the_worst(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good, hot, bad = (archived(tmp_path, change) for change in (None, throttled, slow))
+    assert main(["judge", good, hot]) == 3
+    assert main(["judge", hot, bad, good]) == 1
+    capsys.readouterr()
+    assert main(["judge", good, archived(tmp_path, waived)]) == 0
+    found = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert [line.split()[0] for line in found] == ["PASS", "WAIVED"]
+    assert found[0].endswith("(5 of 5 values had a criterion)")
+
+
+def test_a_bare_result_passes_nothing_and_fails_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["judge", bare(tmp_path)]) == 5
+    assert "judged without its request" in capsys.readouterr().out
+    assert main(["judge", bare(tmp_path, slow)]) == 1
+    assert main(["judge", bare(tmp_path), "--job", "exit_code=1"]) == 1
+    assert main(["judge", bare(tmp_path), "--job", "state=TIMEOUT"]) == 1
+    # what has been cut off, is no JSON or is of no known program
+    (tmp_path / "cut.json").write_text((tmp_path / "result.json").read_text()[:500])
+    assert main(["judge", str(tmp_path / "cut.json")]) == 1
+    assert "cut.json: is truncated or not JSON" in capsys.readouterr().out
+    assert main(["judge", bare(tmp_path, lambda raw: raw.update(program="no-such"))]) == 1
+
+
+def test_as_json_it_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [archived(tmp_path), archived(tmp_path, slow)]
+    assert main(["judge", "--json", *files]) == 1
+    one, other = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (one["file"], one["verdict"], one["findings"]) == (files[0], "PASS", [])
+    assert other["judged"]["triad.gpu0"]["verdict"] == "FAIL" != other["judged"]["copy.gpu0"]["verdict"]
+    assert other["findings"][0]["metric"] == "triad.gpu0"
+
+
+@pytest.mark.parametrize("state", ["TIMEOUT", "CANCELLED by 0", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "timeout"])
+def test_a_job_that_was_killed_fails_whatever_it_left(tmp_path: Path, state: str) -> None:
+    assert main(["judge", archived(tmp_path, job=Job("slurm", "17", state, 0))]) == 1
+    assert main(["judge", archived(tmp_path), "--job", f"state={state}"]) == 1
+    assert main(["judge", archived(tmp_path), "--job", "state=COMPLETED"]) == 0
+
+
+def test_what_the_command_line_says_of_a_job_counts_in_the_records_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = archived(tmp_path, job=Job("slurm", "17", "TIMEOUT", 7))
+    assert main(["judge", file, "--job", "state=COMPLETED"]) == 1  # the exit code is still the record's
+    assert "exited with 7" in capsys.readouterr().out
+    assert main(["judge", file, "--job", "state=COMPLETED", "--job", "exit_code=0"]) == 0
+    none = archived(tmp_path, result=None, judgement=Judgement("FAIL"), job=Job("slurm", "17", "TIMEOUT", 0))
+    capsys.readouterr()
+    assert main(["judge", none, "--job", "nodes=n1,n2"]) == 1
+    assert "FAIL: n1,n2: the job did not run to its end: state TIMEOUT" in capsys.readouterr().out
+
+
+END = "TENKEN-BEGIN token=t node=n time=1.0 job=17\nTENKEN-END token=t status={} nodes=n node=n time=2.0\n"
+
+
+@pytest.mark.parametrize(("text", "status"), [(END.format(0), 0), (END.format(1), 1), (END.split("\n")[0] + "\n", 1)])
+def test_the_jobs_output_says_how_it_ended(tmp_path: Path, text: str, status: int) -> None:
+    """Without its last line a job was killed, whatever the scheduler says."""
+    output = tmp_path / "job.out"
+    output.write_text(text)
+    assert main(["judge", archived(tmp_path), "--job", f"output={output}"]) == status
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "says"),
+    [
+        ({"judgement": WAIVED}, 4, "library missing"),
+        ({"judgement": Judgement("WAIVED", (Finding("WAIVED", "nid001: no wish to: x"),))}, 1, "left no result"),
+        ({"judgement": Judgement("PASS")}, 1, "nid001: stream: the run left no result"),
+        ({"judgement": Judgement("FAIL"), "result_error": "result.json: is empty"}, 1, "stream: result.json: is empty"),
+    ],
+)
+def test_a_record_without_a_result_fails_unless_it_was_waived(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], fields: dict[str, Any], status: int, says: str
+) -> None:
+    assert main(["judge", archived(tmp_path, result=None, **fields)]) == status
+    assert says in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["no-such.json"], "no-such.json: no such file"),
+        (["FILE", "--job", "colour=red"], "allowed keys: state, exit_code, nodes, output"),
+        (["FILE", "--job", "state"], "expected KEY=VALUE"),
+        (["FILE", "--job", "exit_code=one"], "expected an integer"),
+        (["FILE", "--job", "output=no-such.out"], "no-such.out: No such file"),
+        (["FILE", "--system", "no-such"], "no-such"),
+        (["FILE", "--system", "miyabi:no-such"], "has no partition 'no-such'; allowed:"),
+        (["FILE", "--system", "miyabi:gpu+no-such"], "has no environment 'no-such'; allowed:"),
+    ],
+)
+def test_a_command_line_that_cannot_be_followed_is_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    file = archived(tmp_path)
+    assert main(["judge", *(file if word == "FILE" else word for word in arguments)]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_machine_that_is_named_holds_in_the_records_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its data sheet where the GPU tells no limit; a waiver of what the machine claims fails."""
+    file = archived(tmp_path, unbounded)
+    assert main(["judge", file]) == 5
+    assert main(["judge", file, "--system", "miyabi:gpu"]) != 5
+    no_peer = archived(
+        tmp_path, lambda raw: raw.update(status="waived", reason="no managed memory: 0", metrics=[], limits={})
+    )
+    assert main(["judge", no_peer]) == 4
+    capsys.readouterr()
+    assert main(["judge", no_peer, "--system", "miyabi:gpu"]) == 1
+    assert "the system file claims 'managed'" in capsys.readouterr().out
