@@ -17,6 +17,9 @@ _UUID = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}
 _PCI = re.compile(r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]\b")
 _PATH = re.compile(r"(?<![\w./<])/(?:home|root|work|tmp|opt|mnt|scratch|users|lustre|data|var/tmp)(?:/[\w.+@=-]+)+")
 
+#: Stands for a folder given until the words are replaced, of which `root` may be one.
+_ROOT = "\ue000"
+
 
 class Redactor:
     """Replaces names consistently over all texts it is given.
@@ -45,13 +48,15 @@ class Redactor:
     def text(self, text: str) -> str:
         """`text` with every name replaced."""
         for path in self._paths:
-            text = text.replace(path, "<root>")
+            text = text.replace(path, _ROOT)
         text = _PATH.sub(lambda m: "<path>/" + m[0].rsplit("/", 1)[1], text)
         text = _UUID.sub(self._uuid, text)
         text = _PCI.sub(self._bus, text)
-        for word, replacement in self._words.items():
-            text = re.sub(rf"(?<![\w-]){re.escape(word)}(?![\w-])", replacement, text)
-        return text
+        # all at once: a host may be called as another one is from now on
+        words = "|".join(re.escape(word) for word in sorted(self._words, key=len, reverse=True))
+        if words:
+            text = re.sub(rf"(?<![\w-])(?:{words})(?![\w-])", lambda match: self._words[match[0]], text)
+        return text.replace(_ROOT, "<root>")
 
     def file(self, source: Path, target: Path) -> None:
         """Write a redacted copy of a text file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,72 @@ def test_damaged_files_are_listed_and_skipped(tmp_path):
     damaged: list[archive.Damaged] = []
     assert len(list(archive.records(tmp_path, damaged=damaged))) == 1
     assert sorted(d.path.name for d in damaged) == ["010203-a-other.json", "010203-a-truncated.json"]
+
+
+def test_a_record_is_synced_before_it_has_its_name(tmp_path, monkeypatch):
+    done = []
+    real = {name: getattr(os, name) for name in ("fsync", "rename")}
+
+    def fsync(descriptor):
+        where = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        done.append(("fsync", where.name if where.is_dir() else where.name[:5], where.is_file() and where.read_text()))
+        real["fsync"](descriptor)
+
+    def rename(source, target):
+        done.append(("rename", Path(target).name, Path(target).exists()))
+        real["rename"](source, target)
+
+    monkeypatch.setattr(archive.os, "fsync", fsync)
+    monkeypatch.setattr(archive.os, "rename", rename)
+    archive.write_file(tmp_path / "inner" / "a.json", "whole")
+    assert done == [("fsync", ".tmp-", "whole"), ("rename", "a.json", False), ("fsync", "inner", False)]
+    assert [path.name for path in (tmp_path / "inner").iterdir()] == ["a.json"]
+
+
+def test_only_records_are_read(tmp_path):
+    good = archive.write(record(), tmp_path)
+    other = archive.write(record(session="20261120T000000Z-123456", system="h200"), tmp_path)
+    assert good.name.startswith("010203-20261121T000000Z-abcdef-") and good.suffix == ".json"
+    for name in (".tmp-x.json", ".hidden.json"):
+        good.with_name(name).write_text("{")
+    archive.write_file(archive.session_folder(tmp_path, "s") / "a" / "b" / "plan.json", "{}")
+    good.with_suffix(".txt").write_text("{")
+    damaged: list[archive.Damaged] = []
+    assert {r.path for r in archive.records(tmp_path, damaged=damaged)} == {good, other} and damaged == []
+    assert [r.path for r in archive.records(tmp_path, system="h200")] == [other]
+    assert [r.path for r in archive.records(tmp_path, session="20261121T000000Z-abcdef")] == [good]
+    assert list(archive.paths(tmp_path, "no such")) == []
+    archive.check_writable(tmp_path)
+    assert [p.name for p in (tmp_path / archive.SESSIONS).iterdir()] == ["s"]
+
+
+def test_a_file_that_cannot_be_read_is_one_line_with_its_name(tmp_path):
+    path = archive.write(record(), tmp_path)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ArchiveError, match=rf"^{re.escape(str(path))}: 'utf-8' codec"):
+        archive.read(path)
+    with pytest.raises(ArchiveError, match=r"no\.json: .*No such file"):
+        archive.read(tmp_path / "no.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("StreamCuda %x=1", "StreamCuda_x=1"),
+        ("a/../b", "a_.._b"),
+        ("..", "unnamed"),
+        ("", "unnamed"),
+        ("été+1-2_3.4=5", "t_+1-2_3.4=5"),
+        ("x" * 200, "x" * 120),
+    ],
+)
+def test_names_of_folders_lead_nowhere_else(text, name):
+    assert archive.safe_name(text) == name
+
+
+def test_sessions_that_begin_at_once_have_two_names():
+    names = {archive.new_session() for _ in range(20)}
+    assert len(names) == 20 and all(re.fullmatch(r"\d{8}T\d{6}Z-[0-9a-f]{6}", name) for name in names)
 
 
 def test_a_read_only_archive_is_one_clear_line(tmp_path, monkeypatch):

@@ -48,7 +48,12 @@ def document(change: Any = None) -> dict[str, Any]:
 def archived(folder: Path, change: Any = None, **more: Any) -> str:
     """A record's path. Its verdict as archived is WAIVED throughout: what the command says is found anew."""
     status = {"failed": 1, "waived": 3}.get(document(change)["status"], 0)
-    fields = {"system": "unheard", "request": ASKED, "judgement": WAIVED, "job": Job("slurm", "17", "COMPLETED", status)}
+    fields = {
+        "system": "unheard",
+        "request": ASKED,
+        "judgement": WAIVED,
+        "job": Job("slurm", "17", "COMPLETED", status),
+    }
     return str(
         records.write(replace(record(), **{**fields, "result": validate(document(change), "r"), **more}), folder)
     )
