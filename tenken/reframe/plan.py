@@ -17,6 +17,7 @@ from typing import Any
 
 from tenken.errors import TenkenError
 from tenken.machines import catch_all_system as everything
+from tenken.machines import summary
 from tenken.machines.model import GPUS, HOST_MPI, NODES, ONE_OPENACC, Partition, System
 from tenken.paths import ROOT
 
@@ -45,6 +46,8 @@ class Plan:
     applicable: tuple[str, ...]
     not_applicable: tuple[NotApplicable, ...]
     load_errors: tuple[str, ...]
+    #: What the machine is, as (label, words): the page begins with it.
+    machine: tuple[tuple[str, str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -102,6 +105,7 @@ def _in_words(feature: str, partition: Partition) -> str:
 
 def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Iterable[str], mode: str | None) -> Plan:
     """Hold each check against each partition and environment of the system."""
+    machine = (*summary.of_system(system), *summary.of_driver(system))
     applicable, rest = [], []
     for check in checks:
         lacks: set[str] | None = None
@@ -116,4 +120,4 @@ def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Itera
             rest.append(NotApplicable(check["display_name"], check.get("descr", ""), tuple(sorted(lacks))))
         else:
             applicable.append(check["display_name"])
-    return Plan(system.name, mode, tuple(applicable), tuple(rest), tuple(errors))
+    return Plan(system.name, mode, tuple(applicable), tuple(rest), tuple(errors), machine)

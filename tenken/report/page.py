@@ -18,9 +18,10 @@ import jinja2
 from tenken.model.catalogue import Program
 from tenken.model.judgement import Finding
 from tenken.model.numbers import is_number
-from tenken.model.result import Host, Result
+from tenken.model.result import Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED, of_criteria, worst
 from tenken.report import formatting as words
+from tenken.report import opening
 from tenken.report.rows import Row, rows_of
 from tenken.report.session import Case, Session
 
@@ -159,12 +160,16 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
     )
     environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
     rows = {id(case): _rows(case, catalogue) for case in session.cases}
+    counted = [row for case in session.counted for row in rows[id(case)]]
     pictures = Pictures(MAX_PLOTS)
     sections = _sections(session, catalogue, rows, pictures, environment)
     anchors = {id(c): s.anchor for s in sections for c in s.cases}
     return environment.get_template("page.html").render(
         session=session,
         head=_head(session),
+        machine=opening.machine(session),
+        judged_by=opening.judged_by(counted),
+        next_steps=opening.next_steps(session, counted),
         attention=_attention(session, anchors),
         most=MAX_ATTENTION,
         table=_verdict_rows(session, rows, anchors),
@@ -523,7 +528,7 @@ def _facts(case: Case) -> list[tuple[str, Any]]:
             ("MPI", build.mpi),
             ("Libraries", ", ".join(f"{k} {v}" for k, v in (build.libraries or {}).items())),
             ("Host", host.name),
-            ("Processor", _processor(host)),
+            ("Processor", opening.processor(host)),
             ("Memory", words.size(host.memory_bytes)),
             ("Operating system", " / ".join(_some([host.os, host.kernel, host.architecture]))),
             ("Virtual machine", host.virtual_machine),
@@ -541,20 +546,6 @@ def _facts(case: Case) -> list[tuple[str, Any]]:
         ("Stage folder", testcase.get("stagedir")),
         ("Archive file", "/".join(record.path.parts[-5:]) if record is not None else ""),
     ]
-
-
-def _processor(host: Host) -> str:
-    counts = [
-        f"{count} {unit}"
-        for count, unit in (
-            (host.sockets, "sockets"),
-            (host.cores, "cores"),
-            (host.logical_cpus, "logical CPUs"),
-            (host.numa_nodes, "NUMA nodes"),
-        )
-        if count
-    ]
-    return ", ".join(_some([host.cpu, *counts]))
 
 
 def _pairs(thing: Mapping[str, Any]) -> list[tuple[str, str]]:
