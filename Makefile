@@ -29,9 +29,9 @@ $(VENV)/.stamp-dev: $(VENV)/.stamp requirements-dev.lock
 	$(VENV)/bin/pip install -q --require-hashes -r requirements-dev.lock
 	@touch $@
 
-run: $(VENV)/.stamp ## SYSTEM=local MODE=quick: run the checks, print verdicts and the page
+run: $(VENV)/.stamp ## SYSTEM=local MODE=quick: run the checks, print verdicts and the page (V=1: all that ReFrame says)
 	@sh scripts/need.sh $(PYTHON) build
-	@. $(VENV)/bin/activate && sh scripts/run.sh $(SYSTEM) $(MODE) $(RFMARGS)
+	@. $(VENV)/bin/activate && V=$(V) exec sh scripts/run.sh $(SYSTEM) $(MODE) $(RFMARGS)
 
 test: $(VENV)/.stamp-dev ## linters and all tests (Debian packages for some: needs root for apt, says so)
 	@sh scripts/need.sh $(PYTHON) build

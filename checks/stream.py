@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+from reframe.core.builtins import fixture, parameter, run_after
 
 from tenken.reframe.base import TenkenCheck
+from tenken.reframe.build import BuildFirst
 
 
 class StreamBase(TenkenCheck):
@@ -26,8 +27,10 @@ class StreamBase(TenkenCheck):
 
 @rfm.simple_test
 class StreamHost(StreamBase):
-    """STREAM in host memory with OpenMP on all cores of a node."""
+    """STREAM in host memory with OpenMP on all cores of a node: the first finding of a run."""
 
+    programs = fixture(BuildFirst, scope="environment")
+    comes_first = True
     descr = "STREAM, host memory, OpenMP on all cores"
     arguments = {"backend": "host"}
     asked = {"backend": "host"}

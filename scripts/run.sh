@@ -1,29 +1,48 @@
 #!/bin/sh
 # run.sh SYSTEM MODE [REFRAME OPTIONS]: what `make run` does, inside the activated virtual environment.
-# The run is ReFrame's own command; the report beside it fails when nothing was run.
+# The run is ReFrame's own command; the report beside it fails when nothing was run. V=1 prints all that ReFrame says,
+# which else goes to output/reframe.log alone, with one line a check here.
 system=$1
 mode=$2
 shift 2
 TENKEN_SESSION=${TENKEN_SESSION:-$(date -u +%Y%m%dT%H%M%SZ)-$(od -An -N3 -tx1 /dev/urandom | tr -d ' \n')}
 export TENKEN_SESSION
+if [ -z "$V" ] || [ "$V" = 0 ]; then
+    export TENKEN_TERMINAL=brief
+fi
+
+# `make: *** Error 3` says nothing: what the status means goes before it
+leave() {
+    case $1 in
+    0) ;;
+    1) echo "tenken: ends with 1: something is FAIL" >&2 ;;
+    2) echo "tenken: ends with 2: the run could not begin" >&2 ;;
+    3) echo "tenken: ends with 3: nothing is FAIL, but something is INVALID (run it again) or missing" >&2 ;;
+    *) echo "tenken: ends with $1, the status of the last command" >&2 ;;
+    esac
+    exit "$1"
+}
+
 if [ "$system" = local ]; then
-    home=$(sh scripts/nvcc.sh) || exit
+    home=$(sh scripts/nvcc.sh) || leave 2
     [ -z "$home" ] || export CUDA_HOME="$home"
 fi
 case $system in local | h200) . scripts/mpi.sh ;; esac
-tenken systems describe "$system" || exit
-# what does not apply here, and check files that do not import: the page lists both
-tenken checks --system "$system" --mode "$mode" --save || exit
+[ -n "$TENKEN_TERMINAL" ] || tenken systems describe "$system" || leave 2
+# what it is, what does not apply here, and check files that do not import: the page has all three
+tenken checks --system "$system" --mode "$mode" --save || leave 2
 echo "+ reframe -c checks -r --system $system --mode $mode $*"
 # past TENKEN_LIMIT reframe is ended: it cancels its jobs, and what ran is reported
 ${TENKEN_LIMIT:+timeout -k 5m "$TENKEN_LIMIT"} reframe -c checks -r --system "$system" --mode "$mode" "$@" &
 child=$!
-trap 'kill -TERM $child 2>/dev/null' TERM INT HUP
+stopped=
+trap 'stopped=1; kill -TERM $child 2>/dev/null' TERM INT HUP
 wait $child
 ran=$?
 while kill -0 $child 2>/dev/null; do
     wait $child
     ran=$?
 done
-tenken report --session "$TENKEN_SESSION" || exit
-exit $ran
+[ -z "$stopped" ] || echo "tenken: stopped; the page has what there is" >&2
+tenken report --session "$TENKEN_SESSION" || leave $?
+leave $ran

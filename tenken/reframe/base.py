@@ -42,7 +42,7 @@ from tenken.model.record import Job, Record
 from tenken.model.request import Request
 from tenken.paths import archive_root
 from tenken.reframe import joblines
-from tenken.reframe.build import BuildPrograms
+from tenken.reframe.build import BuildPrograms, first_is_over
 from tenken.reframe.last_words import why
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
@@ -108,6 +108,9 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     outputs = variable(typ.List[str], value=[RESULT_FILE])
 
     programs = fixture(BuildPrograms, scope="environment")
+
+    #: Whether its program is built before all others (with `programs = fixture(BuildFirst, ...)`): a first finding.
+    comes_first = False
 
     valid_systems = ["*"]
     valid_prog_environs = ["host"]
@@ -202,7 +205,9 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         begin = self.machine.begin_commands(self.token, self.outputs)
         allowed = joblines.allow_root() if self.uses_mpi else []
         self.prerun_cmds = [*begin, *allowed, *before, *joblines.command_begin()]
-        self.postrun_cmds = [*joblines.command_end(), *after, *joblines.end()]
+        over = first_is_over(self.current_partition.fullname, self.current_environ.name)
+        told = [f": > {shlex.quote(str(over))}"] if self.comes_first and self.machine.measured_where_built else []
+        self.postrun_cmds = [*joblines.command_end(), *told, *after, *joblines.end()]
 
     # -- after the run --
 

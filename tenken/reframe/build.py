@@ -15,6 +15,7 @@ from reframe.core.builtins import run_after, run_before, sanity_function, variab
 from reframe.core.exceptions import SanityError
 from reframe.frontend.executors import Runner
 
+from tenken.machines import loader
 from tenken.paths import PROGRAMS, ROOT, SRC
 from tenken.reframe.last_words import why
 from tenken.reframe.machine import Machine
@@ -22,8 +23,11 @@ from tenken.reframe.mode import HasMode
 
 #: What the build's job prints at its end, with its exit status.
 _END = "TENKEN-BUILD-END"
-#: Programs of the checks that this session runs, by partition and environment; ReFrame itself tells no test of it.
-_selected: dict[tuple[str, str], set[str]] = {}
+#: Programs of the checks that this session runs, by partition, environment and whether their check comes first; ReFrame
+#: itself tells no test of it.
+_selected: dict[tuple[str, str, bool], set[str]] = {}
+#: Seconds that a build on the machine that is measured waits for the check that comes first.
+WAIT_FOR_FIRST = 90
 
 
 def note_selection(cases: Iterable[Any]) -> None:
@@ -32,12 +36,20 @@ def note_selection(cases: Iterable[Any]) -> None:
     for case in cases:
         program = getattr(case.check, "program", None)
         if isinstance(program, str) and (PROGRAMS / program / "CMakeLists.txt").is_file():
-            _selected.setdefault((case.partition.fullname, case.environ.name), set()).add(program)
+            first = bool(getattr(case.check, "comes_first", False))
+            _selected.setdefault((case.partition.fullname, case.environ.name, first), set()).add(program)
 
 
-def selected(partition: str, environment: str) -> list[str]:
-    """Programs that are needed there; empty: nothing is known, and all are built."""
-    return sorted(_selected.get((partition, environment), ()))
+def selected(partition: str, environment: str, first: bool = False) -> list[str]:
+    """Programs that are needed there, by the checks that come first or by all others; empty: nothing is known, and all
+    are built."""
+    return sorted(_selected.get((partition, environment, first), ()))
+
+
+def first_is_over(partition: str, environment: str) -> Path:
+    """The file that tells the build of all other programs that the check that comes first has been measured."""
+    key = f"{partition.replace(':', '-')}-{environment}"
+    return ROOT / ".build" / key / f".first-{os.environ.get('TENKEN_SESSION', 'none')}"
 
 
 def register() -> None:
@@ -67,7 +79,17 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
     build_system = "CustomBuild"
     sourcesdir = None
     build_time_limit = "60m"
+    #: Whether it builds for the checks that come first.
+    for_first = False
     maintainers = ["tenken"]
+
+    @run_after("init")
+    def choose_where(self):
+        """ReFrame makes the build's job while it sets up, for the login node or for a node; later is too late."""
+        # a fixture of an environment is made for one partition, by its full name
+        system, _, partition = self.valid_systems[0].partition(":") if self.valid_systems else ("", "", "")
+        if partition and system in loader.names():
+            self.build_locally = loader.load(system).partition(partition).builds_on_login
 
     @run_after("setup")
     def find_machine(self):
@@ -76,7 +98,6 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
 
     @run_before("compile")
     def set_commands(self):
-        self.build_locally = self.machine.builds_on_login
         key = f"{self.current_partition.fullname.replace(':', '-')}-{self.current_environ.name}"
         tree = shlex.quote(str(ROOT / ".build" / key))
         jobs = self.build_jobs or os.cpu_count() or 1
@@ -86,7 +107,8 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         options = " ".join([*self.machine.cmake_options(), self.cmake_options]).strip()
         # one flock for configure, build and install: another session may build the same tree at this moment
         configure = f"cmake -S {shlex.quote(str(SRC))} -B {tree} -DCMAKE_BUILD_TYPE=Release {options}".strip()
-        programs = selected(self.current_partition.fullname, self.current_environ.name)
+        where = (self.current_partition.fullname, self.current_environ.name)
+        programs = selected(*where, self.for_first)
         build = f"cmake --build {tree} -j {jobs}"
         if self.build_locally:
             # others work on a login node; where the node builds for itself, host checks already run beside it
@@ -97,9 +119,14 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             # what belongs to no program (a library that is loaded while running) is a component of that name
             install = f"for name in $tenken_programs Unspecified; do {install} --component $name || exit; done"
         driver = f"sh {shlex.quote(str(ROOT / 'scripts' / 'driver.sh'))} {self.machine.nvcc}"
+        over = shlex.quote(str(first_is_over(*where)))
+        waits = not self.for_first and self.machine.measured_where_built and bool(selected(*where, first=True))
+        wait = f"for second in $(seq {WAIT_FOR_FIRST}); do [ ! -e {over} ] || break; sleep 1; done"
         steps = [
+            *([wait] if waits else []),
             *([driver] if self.machine.nvcc else []),
             f"mkdir -p {tree}",
+            *([f"rm -f {tree}/.first-*"] if self.for_first else []),
             f"exec 9> {tree}/.lock",
             "flock 9",
             *([f'tenken_programs="{" ".join(programs)}"'] if programs else []),
@@ -113,6 +140,8 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             ")",
             # ReFrame would tell no more than the exit status: the job ends with 0, and what it printed is read below
             "tenken_build && tenken_status=0 || tenken_status=$?",
+            # nobody waits for a check that will not come
+            *([f"[ $tenken_status = 0 ] || : > {over}"] if self.for_first else []),
             f'echo "{_END} $tenken_status"',
         ]
 
@@ -130,3 +159,12 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         return sn.assert_true(
             os.path.isdir(folder) and os.listdir(folder), f"the build installed no program into {folder}"
         )
+
+
+class BuildFirst(BuildPrograms):
+    """Builds the programs of the checks that come first, so that a first finding does not wait for all of them.
+
+    Where programs are compiled on the machine that is measured, the other build waits until that check is over.
+    """
+
+    for_first = True

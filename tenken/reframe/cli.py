@@ -9,7 +9,7 @@ import os
 from tenken.archive.records import session_folder, write_file
 from tenken.machines import loader
 from tenken.paths import archive_root
-from tenken.reframe import plan
+from tenken.reframe import plan, terminal
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -24,6 +24,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 when a check file does not import or nothing applies."""
     system = loader.load(arguments.system)
+    if arguments.save:  # a run follows: what it needs of the user is asked for before anything starts
+        system.expand(os.environ)
     checks, errors = plan.describe_checks(arguments.mode)
     made = plan.make_plan(system, checks, errors, arguments.mode)
     if arguments.save:
@@ -31,6 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
         write_file(folder / "plan.json", json.dumps(made.as_json(), indent=1))
     if arguments.json:
         print(json.dumps(made.as_json(), indent=1))
+    elif terminal.brief():
+        print("\n".join(plan.in_brief(made, system)))
     else:
         print(f"{len(made.applicable)} checks apply to {system.name}: {', '.join(made.applicable) or 'none'}")
         for one in made.not_applicable:

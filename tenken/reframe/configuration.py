@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import socket
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from tenken.archive.records import new_session, session_folder
@@ -16,7 +19,7 @@ from tenken.machines import loader
 from tenken.machines.errors import SystemFileError
 from tenken.machines.model import Environment, Partition, Patience, System, duration_seconds
 from tenken.paths import ROOT, archive_root, unusable
-from tenken.reframe import schedulers
+from tenken.reframe import schedulers, terminal
 
 MODES = ("quick", "acceptance", "nightly", "published")
 
@@ -126,12 +129,46 @@ def _partition(partition: Partition) -> dict[str, Any]:
     return options
 
 
+def _hostnames(system: System) -> list[str]:
+    """Patterns by which ReFrame finds a system without `--system`: the first one that matches counts, and `local`,
+    which is the last, is for every machine. A system without patterns is chosen by name alone."""
+    if system.name == loader.LOCAL:
+        return [".*"]
+    return list(system.hostnames) or [f"^{system.name} is chosen by name$"]
+
+
+def chosen_system(arguments: Sequence[str], env: Mapping[str, str]) -> str | None:
+    """The system that ReFrame's command line or environment names; None: it is found by the host name."""
+    for at, word in enumerate(arguments):
+        if word == "--system" and at + 1 < len(arguments):
+            return arguments[at + 1].partition(":")[0]
+        if word.startswith("--system="):
+            return word.partition("=")[2].partition(":")[0]
+    return env.get("RFM_SYSTEM", "").partition(":")[0] or None
+
+
+def runs(arguments: Sequence[str]) -> bool:
+    """Whether ReFrame was asked to run checks, and not to list them or to write their scripts."""
+    asked = any(word == "--run" or re.fullmatch(r"-[qrv]*r[qrv]*", word) for word in arguments)
+    return asked and "--dry-run" not in arguments
+
+
+def _refuse_unset_variables(systems: Iterable[System]) -> None:
+    """One line before anything starts, where the chosen system needs variables that are not set."""
+    if not runs(sys.argv[1:]):
+        return
+    name, host = chosen_system(sys.argv[1:], os.environ), socket.gethostname()
+    for system in systems:
+        if system.name == name or (name is None and any(re.match(p, host) for p in _hostnames(system))):
+            system.expand(os.environ)
+            return
+
+
 def _system(system: System, session: str) -> dict[str, Any]:
     return {
         "name": system.name,
         "descr": system.title,
-        # a pattern that no host name matches: such a system is chosen by --system alone
-        "hostnames": list(system.hostnames) or [f"^{system.name} is chosen by name$"],
+        "hostnames": _hostnames(system),
         "modules_system": system.modules_system,
         "stagedir": str(ROOT / "stage" / session),
         "outputdir": str(ROOT / "output"),
@@ -142,7 +179,9 @@ def _system(system: System, session: str) -> dict[str, Any]:
 def _logging() -> dict[str, Any]:
     """ReFrame's own performance logs: one line a metric, locked, beside the records."""
     basedir = ROOT / "output" / "dry-run" if dry_run() else archive_root()
-    handlers: list[dict[str, Any]] = [{"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}]
+    # where one line a check is printed (terminal.py), the file has what ReFrame says beside it
+    shown = "warning" if terminal.brief() else "info"
+    handlers: list[dict[str, Any]] = [{"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}]
     with contextlib.suppress(OSError):  # a read-only checkout can still be listed
         (ROOT / "output").mkdir(exist_ok=True)
         handlers.append(
@@ -173,6 +212,13 @@ def _logging() -> dict[str, Any]:
     }
 
 
+def _report_file(session: str) -> Path:
+    """ReFrame's report of a run, with the session; of a dry run, which is no session, out of the archive."""
+    if dry_run():
+        return ROOT / "output" / "dry-run" / "run-report.json"
+    return session_folder(archive_root(), session) / "run-report.json"
+
+
 def _modes() -> list[dict[str, Any]]:
     """`--mode NAME`: which checks, and at which sizes and repetitions."""
     return [{"name": name, "options": [f"--tag=^{name}$", f"-S tenken_mode={name}"]} for name in MODES]
@@ -188,11 +234,13 @@ def site_configuration() -> dict[str, Any]:
     systems: list[System] = []
     for name in [*loader.names(), loader.LOCAL]:
         try:
-            systems.append(loader.load(name).expand(os.environ, strict=False))
+            systems.append(loader.load(name))
         except SystemFileError as error:
-            if f"--system={name}" in sys.argv or name in sys.argv:
+            if chosen_system(sys.argv[1:], os.environ) == name:
                 raise
             print(f"tenken: left out: {error}", file=sys.stderr)
+    _refuse_unset_variables(systems)
+    systems = [system.expand(os.environ, strict=False) for system in systems]
     if everything.VARIABLE in os.environ:
         systems.append(everything.describe())
     environments: dict[tuple[str, Any], Any] = {}
@@ -209,7 +257,7 @@ def site_configuration() -> dict[str, Any]:
             {
                 "check_search_recursive": True,
                 "remote_detect": False,
-                "report_file": str(session_folder(archive_root(), session) / "run-report.json"),
+                "report_file": str(_report_file(session)),
                 "resolve_module_conflicts": False,
                 "purge_environment": False,
                 # one question for all jobs; at ReFrame's 0.1 a verdict comes up to 10 s late

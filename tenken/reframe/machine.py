@@ -73,6 +73,11 @@ class Machine:
         return self.partition.builds_on_login
 
     @property
+    def measured_where_built(self) -> bool:
+        """Whether programs are compiled on the machine that they measure."""
+        return self.builds_on_login and self.partition.scheduler == "local"
+
+    @property
     def nvcc(self) -> str | None:
         """The CUDA compiler of this environment, None where it builds no CUDA."""
         return (self.environment.cuda or "nvcc") if "cuda" in self.environment.features else None

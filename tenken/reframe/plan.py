@@ -11,7 +11,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -101,6 +102,22 @@ def _in_words(feature: str, partition: Partition) -> str:
     if count is not None:
         return f"{count} GPUs a node"
     return {HOST_MPI: "mpi", ONE_OPENACC: "openacc"}.get(feature, feature)
+
+
+def in_brief(made: Plan, system: System) -> Iterator[str]:
+    """A few lines: what the machine is, how many checks apply, and what the others lack."""
+    width = max((len(label) for label, _ in made.machine), default=0)
+    yield from (f"{label:<{width}}  {text}" for label, text in made.machine)
+    yield from (f"note: {note}" for note in system.notes)
+    mode = f" in mode {made.mode}" if made.mode else ""
+    lacks = Counter(" and ".join(one.lacks) for one in made.not_applicable)
+    rest = ", ".join(f"{count} for lack of {what}" for what, count in lacks.most_common(4))
+    more = sum(lacks.values()) - sum(count for _, count in lacks.most_common(4))
+    command = f"tenken checks --system {system.name}{f' --mode {made.mode}' if made.mode else ''}"
+    others = (
+        f"; {sum(lacks.values())} do not: {rest}{f', {more} for others' if more else ''} ({command})" if lacks else ""
+    )
+    yield f"{len(made.applicable)} checks apply to {system.name}{mode}{others}"
 
 
 def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Iterable[str], mode: str | None) -> Plan:

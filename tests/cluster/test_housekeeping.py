@@ -126,9 +126,9 @@ def test_clean_takes_old_stage_folders_leftovers_and_logs_alone(tmp_path, monkey
     assert left == {"stage/new/x/f", busy, "perflogs/a.json", "output/nightly/t.log"}
 
 
-def case(program, partition="m:gpu", environ="cuda"):
+def case(program, partition="m:gpu", environ="cuda", first=False):
     return SimpleNamespace(
-        check=SimpleNamespace(program=program), partition=SimpleNamespace(fullname=partition),
+        check=SimpleNamespace(program=program, comes_first=first), partition=SimpleNamespace(fullname=partition),
         environ=SimpleNamespace(name=environ),
     )  # fmt: skip
 
@@ -140,6 +140,14 @@ def test_a_selection_builds_only_its_programs():
     assert build.selected("m:gpu", "nvhpc") == []
     build.note_selection([])
     assert build.selected("m:gpu", "cuda") == []
+
+
+def test_what_comes_first_is_built_apart():
+    build.note_selection([case("stream", first=True), case("stream"), case("daxpy"), case("hpcg", environ="host")])
+    assert build.selected("m:gpu", "cuda", first=True) == ["stream"]
+    assert build.selected("m:gpu", "cuda") == ["daxpy", "stream"]
+    assert build.selected("m:gpu", "host", first=True) == []
+    build.note_selection([])
 
 
 def test_impatience_is_read_and_refused_by_word():

@@ -1,0 +1,314 @@
+"""What `make run` prints while ReFrame runs: one line a check, with its key figure, criterion, verdict and time.
+
+$TENKEN_TERMINAL=brief turns it on. ReFrame's handler of the terminal then shows warnings and errors alone
+(configuration.py), its file output/reframe.log everything as ever; and a listener on ReFrame's tasks prints the lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from reframe.frontend.executors import Runner, TaskEventListener
+
+from tenken.model.judgement import JudgedMetric
+from tenken.model.quantities import number
+from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED
+from tenken.paths import CACHE
+
+VARIABLE = "TENKEN_TERMINAL"
+BRIEF = "brief"
+#: Seconds that a check may take in mode `quick`; one that takes more is marked.
+QUICK_SHARE = 30.0
+#: Seconds without a line after which one says what is going on.
+SILENCE = 25.0
+#: What a check takes of which nothing is known yet.
+GUESS = 6.0
+#: Characters of a reason.
+LONGEST = 160
+
+_BUILDING = re.compile(r"^\[\s*(\d+)/(\d+)\]|^\[\s*(\d+)%\]", re.M)
+
+
+def brief() -> bool:
+    """Whether this process shall print one line a check."""
+    return os.environ.get(VARIABLE) == BRIEF
+
+
+def key_figure(judged: Mapping[str, JudgedMetric], verdict: str) -> str:
+    """The value that the verdict hangs on, with unit and criterion: that nearest to its bound, the missed one of a
+    FAIL."""
+    if not judged:
+        return ""
+    of_verdict = {name: one for name, one in judged.items() if one.verdict == verdict} or judged
+    name, one = min(of_verdict.items(), key=lambda item: _margin(item[1]))
+    said = f"{name} {_plain(one.value)} {one.unit}"
+    bound = _bound(one)
+    return f"{said}, {bound}" if bound else said
+
+
+def _margin(one: JudgedMetric) -> float:
+    """How far the value is from the bound of its criterion, as a fraction of it; those without come last."""
+    criterion = one.criterion
+    if criterion is None:
+        return float("inf")
+    ways = [(one.value - criterion.low) / abs(criterion.low)] if criterion.low else []
+    ways += [(criterion.high - one.value) / abs(criterion.high)] if criterion.high else []
+    return min(ways, default=1e9)
+
+
+def _bound(one: JudgedMetric) -> str:
+    criterion = one.criterion
+    if criterion is None:
+        return "no criterion"
+    low, high = criterion.low, criterion.high
+    if low is not None and high is not None:
+        text = f"{_plain(low)} to {_plain(high)} allowed"
+    elif low is not None:
+        text = f"at least {_plain(low)}"
+    elif high is not None:
+        text = f"at most {_plain(high)}"
+    else:
+        return f"no bound by {criterion.kind}"
+    return f"{text} by {criterion.kind}"
+
+
+def _plain(value: float) -> str:
+    return number(value).replace("\u202f", "").replace("−", "-")
+
+
+def span(seconds: float) -> str:
+    """`8 s`, `2 min 05 s`."""
+    whole = max(0, round(seconds))
+    return f"{whole} s" if whole < 100 else f"{whole // 60} min {whole % 60:02d} s"
+
+
+class Durations:
+    """Seconds that each check took the last time it ran on this machine: what is left of a run is estimated by them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: dict[str, float] = {}
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            said = json.loads(path.read_text(encoding="utf-8"))
+            self.known = {str(k): float(v) for k, v in said.items() if isinstance(v, (int, float)) and 0 <= v < 1e6}
+
+    def of(self, name: str) -> float:
+        """Of a check; of one that never ran, what the others took in the middle."""
+        return self.known.get(name, statistics.median(self.known.values()) if self.known else GUESS)
+
+    def keep(self) -> None:
+        """Write them by rename; a folder that cannot be written costs the next run its estimate alone."""
+        with contextlib.suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            half = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+            half.write_text(json.dumps(self.known, indent=0, sort_keys=True), encoding="utf-8")
+            half.replace(self.path)
+
+
+class Progress(TaskEventListener):
+    """Prints as tasks end. `clock` and `stream` are handed in by tests."""
+
+    def __init__(
+        self,
+        cases: Iterable[Any],
+        durations: Durations,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stream, self.clock, self.durations = stream or sys.stdout, clock, durations
+        self.waiting = {_name(case.check, case.partition, case.environ) for case in cases if not _is_build(case.check)}
+        self.width = min(44, max((len(_shown(case.check)) for case in cases), default=0))
+        self.total = len(self.waiting)
+        self.counts = dict.fromkeys(VERDICTS, 0)
+        self.began = self.last = clock()
+        self.started: dict[Any, float] = {}
+        self.building: dict[Any, Any] = {}
+        self.built = 0.0
+        self.not_started = 0
+        self._over = threading.Event()
+        self._lock = threading.Lock()
+
+    # -- what ReFrame tells --
+
+    def on_task_setup(self, task: Any) -> None:
+        pass
+
+    def on_task_compile(self, task: Any) -> None:
+        if _is_build(task.check):
+            self.building[task] = self.clock()
+
+    def on_task_compile_exit(self, task: Any) -> None:
+        pass
+
+    def on_task_run(self, task: Any) -> None:
+        if not _is_build(task.check):
+            self.started[task] = self.clock()
+
+    def on_task_exit(self, task: Any) -> None:
+        pass
+
+    def on_task_skip(self, task: Any) -> None:
+        reason = str(task.exc_info[1] or "skipped")
+        if getattr(task, "failed_deps", False):
+            # the build has told why, once
+            self._finished(task)
+            self.not_started += 1
+            return
+        waived = reason.startswith("WAIVED")
+        self._line(task, WAIVED if waived else FAIL, reason.removeprefix("WAIVED: "))
+
+    def on_task_failure(self, task: Any) -> None:
+        reason = re.sub(r"^(FAIL|INVALID): ", "", str(task.exc_info[1] or "failed without a reason"))
+        verdict = getattr(task.check, "tenken_verdict", "none")
+        self._line(task, verdict if verdict in (FAIL, INVALID) else FAIL, reason)
+
+    def on_task_success(self, task: Any) -> None:
+        verdict = getattr(task.check, "tenken_verdict", "none")
+        self._line(task, verdict if verdict in VERDICTS else PASS, "")
+
+    def on_task_abort(self, task: Any) -> None:
+        self._finished(task)
+        self.not_started += not _is_build(task.check)
+
+    # ReFrame's expected failures are not in use here: told as what they are for ReFrame
+    on_task_xfailure = on_task_failure
+    on_task_xsuccess = on_task_failure
+
+    # -- lines --
+
+    def _finished(self, task: Any) -> float:
+        """Take a task off the list; seconds that it took."""
+        check = task.check
+        if _is_build(check):
+            took = self.clock() - self.building.pop(task, self.clock())
+            self.built = max(self.built, took)
+            return took
+        name = _name(check, task.testcase.partition, task.testcase.environ)
+        began = self.started.pop(task, None)
+        self.waiting.discard(name)
+        if began is None:
+            return 0.0
+        took = _own_time(check) or self.clock() - began
+        self.durations.known[name] = round(took, 1)
+        return took
+
+    def _line(self, task: Any, verdict: str, reason: str) -> None:
+        took = self._finished(task)
+        check = task.check
+        if _is_build(check):
+            what = _cut(reason) if reason else "programs are there"
+            self._say(f"{verdict if reason else 'built':<9} {_shown(check, task):<{self.width}}  {what}  {span(took)}")
+            return
+        self.counts[verdict] += 1
+        judged = getattr(getattr(check, "judged", None), "judged", {}) or {}
+        figure = key_figure(judged, verdict) if verdict in (PASS, RECORDED) or not reason else _cut(reason)
+        late = getattr(check, "tenken_mode", "") == "quick" and took > QUICK_SHARE
+        share = f"{span(took)}{f', more than its {QUICK_SHARE:g} s' if late else ''}"
+        self._say(f"{verdict:<9} {_shown(check):<{self.width}}  {figure}  {share}  [{self._left()}]")
+
+    def _left(self) -> str:
+        done = self.total - len(self.waiting)
+        seconds = sum(self.durations.of(name) for name in self.waiting)
+        return f"{done}/{self.total}" + (f", about {span(seconds)} left" if self.waiting else "")
+
+    def _say(self, text: str) -> None:
+        with self._lock:
+            self.last = self.clock()
+            print(" ".join(text.split("\n")), file=self.stream, flush=True)
+
+    def tick(self) -> None:
+        """Say what is going on where nothing was printed for a while."""
+        if self.clock() - self.last < SILENCE:
+            return
+        doing = [f"building{_share_built(task.check)}" for task in list(self.building)]
+        doing += [f"{_shown(task.check)} runs for {span(self.clock() - at)}" for task, at in list(self.started.items())]
+        self._say(f"...       {'; '.join(dict.fromkeys(doing)) or 'waiting'}  [{self._left()}]")
+
+    def start(self) -> None:
+        """Tick until `end`."""
+
+        def tick() -> None:
+            while not self._over.wait(1.0):
+                with contextlib.suppress(Exception):  # a line of progress must never cost a run
+                    self.tick()
+
+        threading.Thread(target=tick, daemon=True, name="tenken-progress").start()
+
+    def end(self) -> None:
+        """The last line: how many checks ended how, and how long it took."""
+        self._over.set()
+        self.durations.keep()
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items() if count)
+        left = len(self.waiting) + self.not_started
+        rest = f"; {left} were not run" if left else ""
+        build = f", of which the build {span(self.built)}" if self.built >= 1 else ""
+        self._say(f"{sum(self.counts.values())} of {self.total} checks in {span(self.clock() - self.began)}{build}: "
+                  f"{counts or 'none ended'}{rest}")  # fmt: skip
+
+
+def _is_build(check: Any) -> bool:
+    from tenken.reframe.build import BuildPrograms
+
+    return isinstance(check, BuildPrograms)
+
+
+def _name(check: Any, partition: Any, environ: Any) -> str:
+    """A check as its duration is kept: the same size on the same machine."""
+    return f"{check.display_name} @{partition.fullname}+{environ.name} {getattr(check, 'tenken_mode', '')}"
+
+
+def _shown(check: Any, task: Any = None) -> str:
+    if _is_build(check):
+        return f"build for {task.testcase.environ.name}" if task is not None else ""
+    return re.sub(r" %\w+=", " ", check.display_name)
+
+
+def _own_time(check: Any) -> float | None:
+    """Seconds by the job's own lines: without the time in a queue."""
+    with contextlib.suppress(Exception):
+        told = check.told()
+        if told.begin is not None and told.end is not None:
+            return max(0.0, told.end - told.begin)
+    return None
+
+
+def _share_built(check: Any) -> str:
+    """` 42 of 130` from what the build printed so far."""
+    with contextlib.suppress(Exception):
+        text = Path(check.stagedir, check.build_job.stdout).read_text(errors="replace")
+        last = list(_BUILDING.finditer(text))[-1]
+        return f" {last[3]} %" if last[3] else f" {last[1]} of {last[2]} files"
+    return ""
+
+
+def _cut(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= LONGEST else f"{flat[: LONGEST - 4]} ..."
+
+
+def register() -> None:
+    """Have ReFrame's runner tell of its tasks, where one line a check is wanted."""
+    if not brief():
+        return
+    runall = Runner.runall
+
+    def telling(self: Any, testcases: Any, *args: Any, **kwargs: Any) -> Any:
+        progress = Progress(testcases, Durations(CACHE / "durations.json"))
+        self._policy.task_listeners.append(progress)
+        progress.start()
+        try:
+            return runall(self, testcases, *args, **kwargs)
+        finally:
+            progress.end()
+
+    Runner.runall = telling

@@ -1,0 +1,93 @@
+"""What ReFrame does with a configuration before anything runs: refusals in one line, dry runs, no `--system`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenken.paths import ROOT
+from tenken.reframe.configuration import chosen_system, runs
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """A checkout of a site: its own folder of systems, all else as here."""
+    folder = tmp_path_factory.mktemp("site")
+    for name in ("config", "checks", "src", "scripts"):
+        (folder / name).symlink_to(ROOT / name)
+    shutil.copytree(ROOT / "systems", folder / "systems")
+    text = (ROOT / "systems" / "minislurm.yaml").read_text()
+    assert "build: login" in text
+    (folder / "systems" / "jobbuild.yaml").write_text(text.replace("build: login", "build: job"))
+    return folder
+
+
+def reframe(site: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_"))}
+    kept["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
+    return subprocess.run(
+        ["reframe", "-c", "checks", *arguments], cwd=site, capture_output=True, text=True, check=False, timeout=300,
+        env={**kept, "RFM_CONFIG_PATH": "config", "RFM_COLORIZE": "n", "TENKEN_ROOT": str(site), **env},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "line"),
+    [
+        (["-r", "--system", "miyabi"], {}, "tenken: system 'miyabi': TENKEN_GROUP (project group"),
+        (["-r", "--system=miyabi:gpu"], {}, "tenken: system 'miyabi': TENKEN_GROUP (project group"),
+        (["-vr"], {"RFM_SYSTEM": "miyabi"}, "tenken: system 'miyabi': TENKEN_GROUP (project group"),
+        (["-l", "--system", "local"], {"TENKEN_PATIENCE": "soon"}, "tenken: TENKEN_PATIENCE: 'soon'; allowed: "),
+    ],
+)
+def test_what_a_user_must_mend_is_one_line_before_anything_starts(site, arguments, env, line):
+    done = reframe(site, *arguments, **env)
+    assert done.returncode != 0
+    (said,) = (done.stdout + done.stderr).splitlines()
+    assert said.startswith(line), said
+
+
+def test_a_file_that_is_wrong_is_told_where_it_is_asked_for(site):
+    wrong = site / "systems" / "wrong.yaml"
+    wrong.write_text("title: x\n")
+    try:
+        done = reframe(site, "-l", "--system", "wrong")
+    finally:
+        wrong.unlink()
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert done.stderr.startswith("tenken: systems/wrong.yaml")
+
+
+def test_a_system_whose_variables_are_set_is_not_refused(site):
+    done = reframe(site, "-r", "--system", "miyabi", "-n", "NoSuchCheck", TENKEN_GROUP="gz00")
+    assert "is not set" not in done.stdout + done.stderr and "Ran 0/0" in done.stdout
+
+
+def test_without_a_system_it_is_this_machine(site):
+    listed = reframe(site, "-l")
+    assert listed.returncode == 0 and "StreamHost" in listed.stdout
+
+
+@pytest.mark.parametrize("system", ["jobbuild", "minislurm"])
+def test_a_dry_run_builds_where_the_file_says_and_is_no_session(site, system):
+    before = sorted((site / "perflogs").rglob("*"))
+    done = reframe(site, "--dry-run", "--system", system, "-n", "StreamHost|Daxpy", "--mode", "quick")
+    assert done.returncode == 0, done.stdout
+    builds = list((site / "stage").glob(f"*/{system}/*/*/Build*/rfm_build.sh"))
+    assert builds
+    assert all(("#SBATCH --partition=" in script.read_text()) is (system == "jobbuild") for script in builds)
+    assert sorted((site / "perflogs").rglob("*")) == before
+
+
+def test_the_command_line_tells_the_system_and_whether_anything_runs():
+    assert chosen_system(["-r", "--system", "miyabi:gpu"], {}) == "miyabi"
+    assert chosen_system(["--system=h200", "-l"], {"RFM_SYSTEM": "v100"}) == "h200"
+    assert chosen_system(["-r"], {"RFM_SYSTEM": "v100"}) == "v100"
+    assert chosen_system(["-r", "--system"], {}) is None
+    assert runs(["-c", "checks", "-r"]) and runs(["--run"]) and runs(["-vvr"])
+    assert not runs(["-l"]) and not runs(["--dry-run"]) and not runs(["-c", "checks", "--restore-session"])

@@ -1,0 +1,206 @@
+"""What `make run` prints while ReFrame runs: one line a check, progress, and the end."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tenken.model.judgement import FLOOR, Criterion, JudgedMetric, Limit
+from tenken.reframe import terminal
+from tenken.reframe.build import BuildPrograms
+from tenken.reframe.terminal import Durations, Progress, key_figure
+
+LIMIT = Limit(20.0, "GB/s", "data sheet: none")
+
+
+def floor(low: float | None = None, high: float | None = None) -> Criterion:
+    return Criterion(FLOOR, 20.0, low, high, "GB/s", "median", "a share")
+
+
+def metric(value: float, criterion: Criterion | None, verdict: str = "PASS") -> JudgedMetric:
+    return JudgedMetric(verdict, value, "GB/s", "higher", "median", criterion, LIMIT, None, (None, None))
+
+
+@pytest.mark.parametrize(
+    ("criterion", "words"),
+    [
+        (floor(10.0), "triad.host 12.50 GB/s, at least 10.00 by floor"),
+        (floor(None, 14.0), "triad.host 12.50 GB/s, at most 14.00 by floor"),
+        (floor(10.0, 14.0), "triad.host 12.50 GB/s, 10.00 to 14.00 allowed by floor"),
+        (None, "triad.host 12.50 GB/s, no criterion"),
+    ],
+)
+def test_a_figure_is_told_with_unit_and_criterion(criterion, words):
+    assert key_figure({"triad.host": metric(12.5, criterion)}, "PASS") == words
+
+
+def test_the_figure_is_the_one_that_the_verdict_hangs_on():
+    judged = {
+        "far": metric(20.0, floor(10.0)),
+        "near": metric(10.1, floor(10.0)),
+        "free": metric(1.0, None, "RECORDED"),
+        "missed": metric(4.0, floor(10.0), "FAIL"),
+    }
+    assert key_figure(judged, "FAIL").startswith("missed 4.000 GB/s")
+    assert key_figure(judged, "PASS").startswith("near ")
+    assert key_figure(judged, "RECORDED").startswith("free ")
+    assert key_figure({}, "PASS") == ""
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def case(name: str, **check: Any) -> SimpleNamespace:
+    seen = SimpleNamespace(display_name=name, tenken_verdict="none", tenken_mode="quick", judged=None)
+    vars(seen).update(check)
+    return SimpleNamespace(
+        check=seen, partition=SimpleNamespace(fullname="local:node"), environ=SimpleNamespace(name="host")
+    )
+
+
+class Task:
+    """What a listener sees of one of ReFrame's tasks."""
+
+    def __init__(self, one: SimpleNamespace, error: str = "", failed_deps: bool = False) -> None:
+        self.testcase, self.check = one, one.check
+        self.exc_info = (None, Exception(error) if error else None, None)
+        self.failed_deps = failed_deps
+
+
+def progress(cases, clock, tmp_path, known=None) -> Progress:
+    durations = Durations(tmp_path / "durations.json")
+    durations.known.update(known or {})
+    return Progress(cases, durations, io.StringIO(), clock)
+
+
+def lines(run: Progress) -> list[str]:
+    return run.stream.getvalue().splitlines()
+
+
+def judged(verdict: str, **metrics: JudgedMetric) -> dict[str, Any]:
+    return {"tenken_verdict": verdict, "judged": SimpleNamespace(judged=metrics)}
+
+
+def test_each_check_has_one_line_with_its_share_of_time(clock, tmp_path):
+    cases = [
+        case("StreamHost", **judged("PASS", triad=metric(12.5, floor(10.0)))),
+        case("Daxpy", **judged("INVALID", daxpy=metric(9.0, None))),
+        case("SnapshotHost"),
+        case("Gemm %gpus_at=at_once"),
+    ]
+    run = progress(cases, clock, tmp_path)
+    tasks = [Task(cases[0]), Task(cases[1], "INVALID: spread 30 % is above 10 %\nsecond line"),
+             Task(cases[2], "WAIVED: no libhdf5"), Task(cases[3], "cannot start")]  # fmt: skip
+    told = (run.on_task_success, run.on_task_failure, run.on_task_skip, run.on_task_failure)
+    for task, tell in zip(tasks, told, strict=True):
+        run.on_task_run(task)
+        clock.now += 4
+        tell(task)
+    run.end()
+    found = lines(run)
+    assert len(found) == 5
+    assert found[0].split()[:2] == ["PASS", "StreamHost"] and "12.50 GB/s, at least 10.00 by floor  4 s" in found[0]
+    assert found[1].startswith("INVALID ") and "spread 30 % is above 10 % second line" in found[1]
+    assert found[2].startswith("WAIVED ") and "no libhdf5" in found[2]
+    assert found[3].startswith("FAIL ") and "Gemm at_once" in found[3] and "[4/4]" in found[3]
+    assert found[4] == "4 of 4 checks in 16 s: 1 FAIL, 1 INVALID, 1 PASS, 1 WAIVED"
+
+
+def test_what_is_left_is_told_by_what_each_check_took_last_time(clock, tmp_path):
+    cases = [case(name) for name in ("A", "B", "C")]
+    known = {f"{name} @local:node+host quick": seconds for name, seconds in (("A", 5), ("B", 20), ("C", 100))}
+    run = progress(cases, clock, tmp_path, known)
+    run.on_task_run(task := Task(cases[0]))
+    clock.now += 7
+    run.on_task_success(task)
+    assert "[1/3, about 2 min 00 s left]" in lines(run)[0]
+    run.end()
+    assert Durations(tmp_path / "durations.json").known["A @local:node+host quick"] == 7
+
+
+@pytest.mark.parametrize("text", ["", "[1]", '{"a": "b"}', '{"a": -1}', "{"])
+def test_damaged_durations_cost_the_estimate_alone(tmp_path, text):
+    (tmp_path / "durations.json").write_text(text)
+    assert Durations(tmp_path / "durations.json").of("A") == terminal.GUESS
+
+
+@pytest.mark.parametrize(("took", "late"), [(29, False), (31, True)])
+def test_a_check_that_takes_more_than_its_share_is_marked(clock, tmp_path, took, late):
+    one = case("A")
+    run = progress([one], clock, tmp_path)
+    run.on_task_run(task := Task(one))
+    clock.now += took
+    run.on_task_success(task)
+    assert ("more than its 30 s" in lines(run)[0]) is late
+
+
+def test_a_failed_build_is_told_once_and_its_checks_are_counted(clock, tmp_path):
+    cases = [case(f"Check{i}") for i in range(5)]
+    build = SimpleNamespace(check=object.__new__(BuildPrograms), partition=cases[0].partition, environ=cases[0].environ)
+    run = progress([build, *cases], clock, tmp_path)
+    run.on_task_compile(task := Task(build, "the build failed with exit status 2: fatal error: no such file"))
+    clock.now += 3
+    run.on_task_failure(task)
+    for one in cases:
+        run.on_task_skip(Task(one, "dependencies failed", failed_deps=True))
+    run.end()
+    found = lines(run)
+    assert len(found) == 2
+    assert found[0].startswith("FAIL ") and "build for host" in found[0] and "no such file" in found[0]
+    assert found[1].endswith("none ended; 5 were not run")
+
+
+def test_a_run_that_was_stopped_says_what_was_not_run(clock, tmp_path):
+    cases = [case("A"), case("B"), case("C")]
+    run = progress(cases, clock, tmp_path)
+    run.on_task_success(Task(cases[0]))
+    run.on_task_abort(Task(cases[1]))
+    run.end()
+    assert lines(run)[-1].startswith("1 of 3 checks") and lines(run)[-1].endswith("1 PASS; 2 were not run")
+
+
+def test_long_work_says_what_is_going_on(clock, tmp_path):
+    one = case("HpcgHost")
+    run = progress([one], clock, tmp_path)
+    run.on_task_run(Task(one))
+    clock.now += terminal.SILENCE - 1
+    run.tick()
+    assert lines(run) == []
+    clock.now += 2
+    run.tick()
+    run.tick()
+    assert len(lines(run)) == 1 and "HpcgHost runs for 26 s" in lines(run)[0] and "[0/1, about" in lines(run)[0]
+
+
+@pytest.mark.parametrize(
+    ("printed", "share"),
+    [("[1/130] x\n[42/130] Building CXX\n", " 42 of 130 files"), ("[ 42%] Building CXX", " 42 %"), ("-- Found", "")],
+)
+def test_a_build_tells_how_far_it_is(tmp_path, printed, share):
+    (tmp_path / "build.out").write_text(printed)
+    check = SimpleNamespace(stagedir=str(tmp_path), build_job=SimpleNamespace(stdout="build.out"))
+    assert terminal._share_built(check) == share
+
+
+def test_reframe_itself_keeps_its_own_lines(monkeypatch):
+    from tenken.reframe.configuration import _logging
+
+    monkeypatch.setattr("sys.argv", ["reframe", "-r"])
+    monkeypatch.delenv(terminal.VARIABLE, raising=False)
+    assert _logging()["handlers"][0]["level"] == "info"
+    monkeypatch.setenv(terminal.VARIABLE, terminal.BRIEF)
+    assert _logging()["handlers"][0]["level"] == "warning"
+    assert _logging()["handlers"][1]["level"] == "debug2"
