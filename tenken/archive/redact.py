@@ -21,14 +21,22 @@ _PATH = re.compile(r"(?<![\w./<])/(?:home|root|work|tmp|opt|mnt|scratch|users|lu
 _ROOT = "\ue000"
 
 
+def _pattern(word: str) -> str:
+    """A name as a pattern; `:root {` of a style sheet names no user."""
+    return rf"(?<!^:)(?<![\s{{}};,>]:){word}" if word == "root" else re.escape(word)
+
+
 class Redactor:
     """Replaces names consistently over all texts it is given.
 
     `hosts` and `users` are further names to replace, besides those of the machine and user it runs as. Hosts
-    become node1, node2, ... in the order met.
+    become node1, node2, ... in the order met. With `devices` False, UUIDs and bus ids stay as they are.
     """
 
-    def __init__(self, hosts: Iterable[str] = (), users: Iterable[str] = (), paths: Iterable[str] = ()) -> None:
+    def __init__(
+        self, hosts: Iterable[str] = (), users: Iterable[str] = (), paths: Iterable[str] = (), devices: bool = True
+    ) -> None:
+        self._devices = devices
         names = dict.fromkeys(h for h in [*hosts, socket.gethostname()] if len(h) > 1 and h != "localhost")
         self._words: dict[str, str] = {name: f"node{i}" for i, name in enumerate(names, start=1)}
         for user in dict.fromkeys([*users, getpass.getuser()]):
@@ -50,10 +58,11 @@ class Redactor:
         for path in self._paths:
             text = text.replace(path, _ROOT)
         text = _PATH.sub(lambda m: "<path>/" + m[0].rsplit("/", 1)[1], text)
-        text = _UUID.sub(self._uuid, text)
-        text = _PCI.sub(self._bus, text)
+        if self._devices:
+            text = _UUID.sub(self._uuid, text)
+            text = _PCI.sub(self._bus, text)
         # all at once: a host may be called as another one is from now on
-        words = "|".join(re.escape(word) for word in sorted(self._words, key=len, reverse=True))
+        words = "|".join(_pattern(word) for word in sorted(self._words, key=len, reverse=True))
         if words:
             text = re.sub(rf"(?<![\w-])(?:{words})(?![\w-])", lambda match: self._words[match[0]], text)
         return text.replace(_ROOT, "<root>")

@@ -35,7 +35,16 @@ _TYPES = {
     "null": "null",
 }
 # Maps whose keys are names that the author chose: how to speak of what stands below one.
-_LISTS = ("partitions", "environments", "variables", "gpus", "hosts", "references", "relations")
+_LISTS = ("partitions", "environments", "variables", "gpus", "hosts", "references", "relations", "clauses",
+          "exclusions", "punch_list")  # fmt: skip
+# Lists whose items are told by a key of theirs: the word for one of them, and that key.
+_ITEMS = {
+    "references": ("reference", "metric"),
+    "relations": ("relation", "metric"),
+    "clauses": ("clause", "id"),
+    "exclusions": ("exclusion", "id"),
+    "punch_list": ("punch list item", "id"),
+}
 _NAMED = {
     "partitions": "partition",
     "environments": "environment",
@@ -52,22 +61,15 @@ def place(path: KeyPath, data: Any) -> str:
     for depth, part in enumerate(path):
         here = _below(here, part)
         before = path[depth - 1] if depth else None
-        if depth == 0 and part in (
-            "partitions",
-            "environments",
-            "variables",
-            "gpus",
-            "hosts",
-            "references",
-            "relations",
-        ):
+        if depth == 0 and part in _LISTS:
             if len(path) == 1:
                 words.append(f"'{part}'")
         elif depth == 1 and before in _NAMED:
             words.append(f"{_NAMED[before]} '{part}'")
-        elif before in ("references", "relations"):
-            metric = here.get("metric") if isinstance(here, dict) else None
-            words.append(f"{before[:-1]} {int(part) + 1}" + (f" ({metric})" if isinstance(metric, str) else ""))
+        elif depth == 1 and before in _ITEMS:
+            word, key = _ITEMS[str(before)]
+            named = here.get(key) if isinstance(here, dict) else None
+            words.append(f"{word} {int(part) + 1}" + (f" ({named})" if isinstance(named, str) else ""))
         elif isinstance(part, int):
             words.append(f"item {part + 1}")
         else:

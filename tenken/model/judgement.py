@@ -17,6 +17,12 @@ CRITERIA = (CONTRACT, REFERENCE, FLOOR)
 #: Who says what a limit is.
 DATA_SHEET, DEVICE, SAME_RUN, RESULT = "data sheet", "device's own claim", "same run", "result"
 
+#: How the basis of a limit in a result begins, and who says it then (docs/result-format.md).
+_SAYS = (
+    ("data sheet:", DATA_SHEET), ("attribute:", DEVICE), ("driver:", DEVICE), ("measured:", SAME_RUN),
+    ("the best of the library's algorithms", SAME_RUN),
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Limit:
@@ -33,7 +39,10 @@ class Limit:
         """From an entry of a result's `limits`, or of a record's."""
         if "unknown" in raw and raw.get("value") is None:
             return cls(None, unknown=str(raw["unknown"]))
-        return cls(float(raw["value"]), str(raw["unit"]), str(raw["basis"]), str(raw.get("said_by") or RESULT))
+        basis, said_by = str(raw["basis"]), str(raw.get("said_by") or RESULT)
+        if said_by == RESULT:
+            said_by = next((who for begin, who in _SAYS if basis.startswith(begin)), RESULT)
+        return cls(float(raw["value"]), str(raw["unit"]), basis, said_by)
 
     def as_json(self) -> dict[str, Any]:
         if self.value is None:

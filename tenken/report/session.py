@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -322,3 +322,21 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
         dict(testcase),
         build,
     )
+
+
+def without_records(perflogs: Path, sessions: Iterable[str], records: Iterable[Record]) -> tuple[list[Case], list[str]]:
+    """Failed cases of some sessions' run reports that left no record among `records`, and what cannot be read."""
+    kept = {(r.session, r.check, r.partition, r.environ) for r in records}
+    lost: list[Case] = []
+    damaged: list[tuple[str, str]] = []
+    for name in sessions:
+        folder = archive.session_folder(perflogs, name)
+        _read_object(folder / "plan.json", damaged)
+        testcases = list(_testcases(_read_object(folder / "run-report.json", damaged)))
+        by_unique_name = {str(t.get("unique_name")): t for t in testcases}
+        for testcase in testcases:
+            if not any((name, *key) in kept for key in _keys(testcase)):
+                case = _case_without_record(testcase, by_unique_name)
+                if case.verdict != PASS:
+                    lost.append(case)
+    return lost, [f"{file}: {reason}" for file, reason in damaged]

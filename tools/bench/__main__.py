@@ -13,7 +13,7 @@ import argparse
 import sys
 
 from tools import speed
-from tools.bench import detection, real
+from tools.bench import detection, intervals, real
 
 
 def main(arguments: list[str]) -> int:
@@ -24,6 +24,8 @@ def main(arguments: list[str]) -> int:
     if given.public:
         print("\npublic histories\n")
         missed = max(missed, real.main([*given.public, "--rivals"]))
+    print("\nintervals of an acceptance\n")
+    missed = max(missed, intervals.main([]))
     print("\nspeed\n")
     return max(missed, speed.main([]))
 

@@ -107,3 +107,17 @@ def test_the_command_takes_lists_with_commas(tmp_path):
     options = ["--hosts", "n1,,n2", "--users", "carol,davey", "--paths", "/srv/one,/srv/two"]
     assert redact.main([*options, str(tmp_path / "a.json"), str(tmp_path / "o")]) == 0
     assert (tmp_path / "o" / "a.json").read_text() == "node1 node2 user user <root>/x <root>/y"
+
+
+def test_a_style_sheet_names_no_user():
+    clean = redact.Redactor(users=["root"]).text(
+        "<style>\n:root { --ink: #000 }\n@media print{:root{}}</style> by root, root:x"
+    )
+    assert clean.count(":root") == 2
+    assert clean.endswith("by user, user:x")
+
+
+def test_devices_stay_where_a_vendor_must_find_them():
+    clean = json.loads(redact.Redactor(hosts=["gpu-node17"], devices=False).text(TEXT))
+    assert clean["devices"][0]["uuid"] == "GPU-ce0b8db5-c5f9-6ec3-7cdd-08bd43bbbd0d"
+    assert "gpu-node17" not in json.dumps(clean)

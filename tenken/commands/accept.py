@@ -1,0 +1,281 @@
+"""`tenken accept`: the acceptance report of some sessions against a contract, and the check of one that was written."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from tenken import paths
+from tenken.archive import packed
+from tenken.archive import records as archive
+from tenken.errors import ArchiveError, TenkenError
+from tenken.machines import loader
+from tenken.model.catalogue import load_catalogue
+from tenken.model.record import Record
+from tenken.report import bundle, contracts, evidence, session, signed
+from tenken.report.acceptance import (
+    ACCEPTED,
+    EXCEPTIONS,
+    INCONCLUSIVE,
+    REJECTED,
+    Acceptance,
+    Counted,
+    accept,
+    as_json,
+)
+from tenken.report.contracts import Contract, ContractError
+
+#: Exit status; 2 is a wrong command line or contract.
+EXIT_CODES: Mapping[str, int] = {ACCEPTED: 0, EXCEPTIONS: 0, REJECTED: 1, INCONCLUSIVE: 3}
+
+
+class AcceptError(TenkenError):
+    """An acceptance that cannot be written or checked: one line."""
+
+
+@dataclass
+class Files:
+    """Files of some sessions in an archive by their names in a bundle, and what cannot be read."""
+
+    root: Path
+    names: dict[str, Path] = field(default_factory=dict)
+    damaged: list[str] = field(default_factory=list)
+    failed: list[Counted] = field(default_factory=list)
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `accept` to the `tenken` command."""
+    parser = subparsers.add_parser(
+        "accept",
+        help="hold sessions against a contract: a report to sign, with evidence, in one checkable file",
+        description="Writes report.html (and report.pdf where a headless browser is found) and a tar with contract, "
+        "report, answer, evidence and archive. Exit status: 0 ACCEPTED, with or without exceptions, 1 REJECTED, 2 "
+        "usage or a wrong contract, 3 INCONCLUSIVE. --verify: 0 whole and decided the same anew, 1 changed.",
+    )
+    parser.add_argument("--contract", metavar="NAME", help="of reports/contracts/, or a file")
+    parser.add_argument("--sessions", nargs="+", metavar="ID", help="sessions of the archive; `last` is the last one")
+    parser.add_argument(
+        "--archive", type=packed.argument, metavar="DIR",
+        help="archive to read, a folder or a .tar.xz of one (default: $TENKEN_ARCHIVE, else perflogs/)",
+    )  # fmt: skip
+    parser.add_argument("--output", type=Path, metavar="DIR", help="default: output/acceptance/<contract>-<time>")
+    parser.add_argument("--no-pdf", action="store_true", help="do not look for a browser")
+    parser.add_argument("--verify", type=Path, metavar="FILE", help="check a tar that was written before")
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `tenken accept`; returns its exit status."""
+    if arguments.verify is not None:
+        if arguments.contract or arguments.sessions:
+            raise AcceptError("--verify takes no --contract and no --sessions: both are in the file")
+        return verify(arguments.verify)
+    if not arguments.contract or not arguments.sessions:
+        raise AcceptError("give --contract NAME and --sessions ID..., or --verify FILE")
+    contract = contracts.load(arguments.contract, load_catalogue(), loader.names())
+    root = arguments.archive or paths.archive_root()
+    sessions = known_sessions(root, arguments.sessions)
+    now = datetime.now(timezone.utc)
+    folder = arguments.output or paths.ROOT / "output" / "acceptance" / f"{contract.name}-{now:%Y%m%dT%H%M%SZ}"
+    found, tar, why = write(contract, root, sessions, folder, f"{now:%Y-%m-%d %H:%M UTC}", not arguments.no_pdf)
+    print("\n".join(lines(found)))
+    print(f"\nReport: {folder / 'report.html'}" + (f"\nNo PDF: {why}" if why else f"\nPDF: {folder / 'report.pdf'}"))
+    print(f"All of it: {tar}")
+    return EXIT_CODES[found.statement]
+
+
+def known_sessions(root: Path, asked: list[str]) -> tuple[str, ...]:
+    """Sessions by name, each once. Raises AcceptError for one that the archive does not hold."""
+    if not root.is_dir():
+        raise AcceptError(f"no archive at {root}: give the folder that holds the runs with --archive")
+    there = {p.name for p in (root / archive.SESSIONS).glob("*") if p.is_dir()}
+    there |= {record.session for record in archive.records(root)} if not set(asked) - {"last"} <= there else set()
+    names = [archive.last_session(root) or "last" if name == "last" else name for name in asked]
+    for name in names:
+        if name not in there:
+            latest = ", ".join(sorted(there)[-5:]) or "none"
+            raise AcceptError(f"no session '{name}' in {root}; the latest there: {latest}")
+    return tuple(dict.fromkeys(names))
+
+
+# ---- the archive -----------------------------------------------------------------------------------------
+
+
+def files_of(root: Path, sessions: tuple[str, ...]) -> Files:
+    """All files of some sessions: records by name, plan and run report; damaged ones too, since they are evidence."""
+    files = Files(root)
+    marks = {f"-{archive.safe_name(s)}-" for s in sessions}
+    for path in archive.paths(root):
+        if any(mark in path.name for mark in marks):
+            files.names[f"{bundle.ARCHIVE}/{path.relative_to(root).as_posix()}"] = path
+    for name in sessions:
+        folder = archive.session_folder(root, name)
+        for path in sorted(folder.glob("*")) if folder.is_dir() else ():
+            if path.is_file() and not path.name.startswith("."):
+                files.names[f"{bundle.ARCHIVE}/{path.relative_to(root).as_posix()}"] = path
+    return files
+
+
+def records_of(files: Files) -> Iterator[tuple[str, Record]]:
+    """Records with their names; a file that is none is appended to `files.damaged`."""
+    for name, path in sorted(files.names.items()):
+        if f"{bundle.ARCHIVE}/{archive.SESSIONS}/" in name:
+            continue
+        try:
+            yield name, archive.read(path)
+        except ArchiveError as error:
+            files.damaged.append(f"{name}: {str(error).removeprefix(f'{path}: ')}")
+
+
+def decide(contract: Contract, files: Files, sessions: tuple[str, ...]) -> Acceptance:
+    """The answer, cases without a record and damaged files included."""
+    kept = list(records_of(files))
+    lost, unread = session.without_records(files.root, sessions, [record for _, record in kept])
+    return accept(contract, kept, load_catalogue(), sessions, [*files.damaged, *unread], lost)
+
+
+# ---- writing ---------------------------------------------------------------------------------------------
+
+
+def write(
+    contract: Contract, root: Path, sessions: tuple[str, ...], folder: Path, written: str, with_pdf: bool
+) -> tuple[Acceptance, Path, str | None]:
+    """Report, answer, evidence and tar in `folder`; the answer, the tar's path and why there is no PDF."""
+    files = files_of(root, sessions)
+    found = decide(contract, files, sessions)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tar = folder / f"{contract.name}{bundle.SUFFIX}"
+        digests = {name: bundle.sha256(path) for name, path in files.names.items()}
+        text = contract.text.encode()
+        hosts = {n for r in found.requirements for m in r.parts for n in m.part.node.split(", ")}
+        hosts |= {p.node for p in found.parts}
+        handed = evidence.bundle(found, lambda name: archive.read(files.names[name]), hosts)
+        named = list(zip((name for name, _ in handed), evidence.failing(found), strict=True))
+        html = signed.render(
+            found, load_catalogue(), bundle.archive_digest(digests), bundle.sha256(text), named, written
+        )
+        page, answer = folder / "report.html", folder / bundle.ANSWER
+        archive.write_file(page, html)
+        archive.write_file(answer, answer_text(found))
+        why: str | None = "not asked for"
+        if with_pdf:
+            (folder / "report.pdf").unlink(missing_ok=True)
+            why = signed.pdf(page, folder / "report.pdf")
+        for name, content in handed:
+            archive.write_file(folder / name, content)
+        members = [bundle.Member(name, path) for name, path in files.names.items()]
+        members += [bundle.Member(name, content.encode()) for name, content in handed]
+        members += [
+            bundle.Member(bundle.CONTRACT, text), bundle.Member("report.html", page),
+            bundle.Member(bundle.ANSWER, answer),
+        ]  # fmt: skip
+        if why is None:
+            members.append(bundle.Member("report.pdf", folder / "report.pdf"))
+        bundle.write(tar, members)
+    except OSError as error:
+        raise AcceptError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    return found, tar, why
+
+
+def answer_text(found: Acceptance) -> str:
+    return json.dumps(as_json(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def lines(found: Acceptance) -> Iterator[str]:
+    """The answer on the terminal."""
+    from tabulate import tabulate
+
+    rows = []
+    for r in found.requirements:
+        worst = r.worst
+        rows.append(
+            [
+                r.result, r.clause.id, f"{r.clause.program}.{r.clause.metric}", r.check or "–",
+                f"{r.clause.sign} {r.clause.bound:.5g} {r.clause.unit}", f"{worst.median:.5g}" if worst else "–",
+                worst.part.name if worst else "–", r.why,
+            ]
+        )  # fmt: skip
+    heads = ["Result", "Clause", "Metric", "Check", "Bound", "Worst", "On", "Why"]
+    yield tabulate(rows, headers=heads, tablefmt="simple", disable_numparse=True)
+    yield f"\n{found.statement}: {found.contract.name}, {found.records} records of {len(found.sessions)} sessions"
+    yield from (f"  {reason}" for reason in found.reasons[:20])
+    if len(found.reasons) > 20:
+        yield f"  … and {len(found.reasons) - 20} more in acceptance.json"
+
+
+# ---- checking --------------------------------------------------------------------------------------------
+
+
+def verify(file: Path) -> int:
+    """Check a tar against its manifest, its report against the archive, and decide anew. 0: whole; 1: changed."""
+    members = bundle.read(file)
+    faults = list(bundle.faults(file, members))
+    if not faults:
+        faults = list(_against_itself(members))
+    for fault in faults[:50]:
+        print(f"CHANGED: {fault}")
+    if len(faults) > 50:
+        print(f"CHANGED: … and {len(faults) - 50} more")
+    if faults:
+        return 1
+    statement = json.loads(members[bundle.ANSWER])["statement"]
+    digest = bundle.archive_digest({name: bundle.sha256(content) for name, content in members.items()})
+    print(f"{file}: whole, and decided the same anew: {statement}")
+    print(f"Archive SHA-256 {digest}: compare it with the signed one")
+    return 0
+
+
+def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
+    """Whether report and answer are those of the archive and the contract beside them."""
+    for name in (bundle.CONTRACT, bundle.ANSWER, "report.html"):
+        if name not in members:
+            yield f"{name} is missing"
+            return
+    digest = bundle.archive_digest({name: bundle.sha256(content) for name, content in members.items()})
+    if digest not in members["report.html"].decode("utf-8", "replace"):
+        yield f"the archive is not the one of report.html: its SHA-256 is {digest}"
+    try:
+        said = json.loads(members[bundle.ANSWER])
+        sessions, name = tuple(map(str, said["sessions"])), str(said["contract"])
+    except (ValueError, KeyError, TypeError) as error:
+        yield f"{bundle.ANSWER} is no answer of `tenken accept`: {error}"
+        return
+    with tempfile.TemporaryDirectory(prefix="tenken-verify-") as folder:
+        root = Path(folder)
+        for member, content in members.items():
+            if member.startswith(f"{bundle.ARCHIVE}/") or member == bundle.CONTRACT:
+                (root / member).parent.mkdir(parents=True, exist_ok=True)
+                (root / member).write_bytes(content)
+        agreed = root / f"{archive.safe_name(name)}.yaml"
+        (root / bundle.CONTRACT).rename(agreed)
+        try:
+            contract = contracts.load(str(agreed), load_catalogue(), [*loader.names(), str(said.get("system"))])
+            # a fault of this installation, not of the file, must not look like a change: it is said as what it is
+            anew = decide(contract, files_of(root / bundle.ARCHIVE, sessions), sessions)
+        except ContractError as error:
+            yield f"{bundle.CONTRACT} cannot be read by this version: {error}"
+            return
+        text = json.dumps(as_json(anew), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if text != members[bundle.ANSWER].decode("utf-8", "replace"):
+        yield from _differences(said, json.loads(text), "")
+    if json.loads(text)["statement"] not in members["report.html"].decode("utf-8", "replace"):
+        yield f"report.html does not say {json.loads(text)['statement']}"
+
+
+def _differences(said: Any, anew: Any, where: str) -> Iterator[str]:
+    """The first places in which two answers differ."""
+    if isinstance(said, dict) and isinstance(anew, dict):
+        for key in sorted({*said, *anew}):
+            yield from _differences(said.get(key), anew.get(key), f"{where}/{key}")
+    elif isinstance(said, list) and isinstance(anew, list) and len(said) == len(anew):
+        for index, (a, b) in enumerate(zip(said, anew, strict=True)):
+            yield from _differences(a, b, f"{where}/{index}")
+    elif said != anew:
+        yield f"{bundle.ANSWER}{where} says {str(said)[:80]!r}; archive and contract give {str(anew)[:80]!r}"

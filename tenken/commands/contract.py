@@ -1,0 +1,81 @@
+"""`tenken contract`: list, check and begin contracts, the files that say what a machine must reach."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from tenken.machines import loader
+from tenken.model.catalogue import load_catalogue
+from tenken.report import contracts
+from tenken.report.contracts import ContractError
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `contract` to the `tenken` command."""
+    parser = subparsers.add_parser("contract", help="contracts of acceptance: list, validate, new")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+    add = actions.add_parser("list", help="the contracts in reports/contracts/")
+    add.set_defaults(func=_list)
+
+    add = actions.add_parser(
+        "validate", help="check contracts; without a name, all of them", description="Exit status: 0 right, 1 wrong."
+    )
+    add.add_argument("names", nargs="*", metavar="NAME", help="a contract's name, or a file")
+    add.set_defaults(func=_validate)
+
+    add = actions.add_parser("new", help="draft reports/contracts/NAME.yaml from what is known of a system")
+    add.add_argument("name", nargs="?", metavar="NAME", help="default: the system's")
+    add.add_argument("--from", dest="system", required=True, metavar="SYSTEM", help="whose references and data sheets")
+    add.add_argument("--customer", default="", help="who accepts")
+    add.add_argument("--supplier", default="", help="who delivers")
+    add.add_argument("--folder", type=Path, default=contracts.FOLDER, help="default: reports/contracts/")
+    add.set_defaults(func=_new)
+
+
+def _list(_: argparse.Namespace) -> int:
+    for name in contracts.names():
+        print(name)
+    return 0
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    wrong = 0
+    names = arguments.names or contracts.names()
+    if not names:
+        raise ContractError("there is no contract in reports/contracts; begin one with `tenken contract new`")
+    for name in names:
+        try:
+            contract = contracts.load(name, load_catalogue(), loader.names())
+        except ContractError as error:
+            print(error, file=sys.stderr)
+            wrong = 1
+        else:
+            print(f"{name}: ok, {len(contract.clauses)} clauses on {contract.system}")
+    return wrong
+
+
+def _new(arguments: argparse.Namespace) -> int:
+    name = arguments.name or arguments.system
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
+        raise ContractError(f"'{name}' is no name of a contract; allowed: lower case letters, digits and . _ -")
+    if arguments.system not in loader.names():
+        raise ContractError(f"unknown system '{arguments.system}'; allowed: {', '.join(loader.names())}")
+    system = loader.load(arguments.system).expand(os.environ, strict=False)
+    text = contracts.draft(system, load_catalogue(), arguments.customer, arguments.supplier)
+    file = arguments.folder / f"{name}.yaml"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise ContractError(f"{file} is there already") from None
+    except OSError as error:
+        raise ContractError(f"{file}: cannot be written: {error.strerror}") from None
+    print(f"{file} written; agree on its targets, then: tenken contract validate {name}")
+    return 0

@@ -1,0 +1,621 @@
+"""Whether a machine meets its contract: every run of the sessions given, held against every clause. Pure, no output.
+
+The unit of repetition is the run: samples within one are not independent. A run that the judge voided (INVALID) does
+not count as a value, it is counted as what it is; a run that missed a reference or a floor is a value like any other; a
+run whose result was wrong counts against the machine, however often it was tried again. Nothing here reads a sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import ceil
+from typing import Any
+
+from tenken.model.catalogue import Program
+from tenken.model.judgement import CONTRACT, DATA_SHEET, DEVICE, FLOOR, REFERENCE, SAME_RUN, Limit
+from tenken.model.record import Record
+from tenken.model.result import Device, MetricValue, Result
+from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED
+from tenken.report.contracts import ESSENTIAL, INTERVAL, Clause, Contract, Exclusion, excluded
+from tenken.report.intervals import median_interval
+from tenken.report.session import Case
+
+ACCEPTED, EXCEPTIONS, REJECTED, INCONCLUSIVE = "ACCEPTED", "ACCEPTED WITH EXCEPTIONS", "REJECTED", "INCONCLUSIVE"
+MET, NOT_MET, NOT_TESTED = "MET", "NOT MET", "NOT TESTED"
+
+#: Findings of a FAIL that leave the value standing: it was measured, and it is too small.
+_OF_SPEED = (CONTRACT, REFERENCE, FLOOR, "siblings")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A device of the machine: a GPU by UUID and slot, a pair, the ranks or the host of a node."""
+
+    node: str
+    place: str
+    uuid: str = ""
+    slot: str = ""
+    serial: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.node} {self.place}"
+
+
+@dataclass(frozen=True)
+class Value:
+    """The figure of one run for one part, and the file of the archive that it is in."""
+
+    value: float
+    session: str
+    time: str
+    file: str
+    metric: str
+
+
+@dataclass
+class Measured:
+    """A part's runs for one requirement; `low` and `high` enclose its median with probability `confidence`."""
+
+    part: Part
+    values: list[Value] = field(default_factory=list)
+    invalid: list[Value] = field(default_factory=list)
+    median: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    confidence: float = 0.0
+    result: str = NOT_TESTED
+    why: str = ""
+
+
+@dataclass
+class Requirement:
+    """A clause for one check in one environment: what was measured on each part, and whether it is met."""
+
+    clause: Clause
+    check: str = ""
+    environ: str = ""
+    parts: list[Measured] = field(default_factory=list)
+    result: str = NOT_TESTED
+    why: str = "no run of the sessions given measured it"
+    peak: Limit | None = None
+    attainable: Limit | None = None
+    command: str = ""
+
+    @property
+    def worst(self) -> Measured | None:
+        """The part that is nearest to missing the bound, or furthest below it."""
+        tested = [m for m in self.parts if m.values]
+        if not tested:
+            return None
+        pick = min if self.clause.direction == "higher" else max
+        return pick(tested, key=lambda m: (self.decisive(m), m.part.name))
+
+    def decisive(self, measured: Measured) -> float:
+        """The figure that the rule holds against the bound."""
+        if self.clause.rule != INTERVAL:
+            return measured.median
+        return measured.low if self.clause.direction == "higher" else measured.high
+
+    def missed_by(self, measured: Measured) -> bool:
+        """Whether a part's decisive figure is on the wrong side of the bound, however many runs it has."""
+        figure = self.decisive(measured)
+        return figure < self.clause.bound if self.clause.direction == "higher" else figure > self.clause.bound
+
+    @property
+    def margin(self) -> float | None:
+        """By how much the worst part's decisive figure is on the good side of the bound: a fraction of the bound."""
+        if self.worst is None:
+            return None
+        distance = self.decisive(self.worst) - self.clause.bound
+        return (distance if self.clause.direction == "higher" else -distance) / self.clause.bound
+
+    def share_of(self, limit: Limit | None) -> float | None:
+        """The worst part's median as a fraction of a limit."""
+        if limit is None or not limit.value or self.worst is None or not self.worst.median:
+            return None
+        if self.clause.direction == "higher":
+            return self.worst.median / limit.value
+        return limit.value / self.worst.median
+
+    @property
+    def uniformity(self) -> tuple[float, float, float] | None:
+        """Lowest, median and highest of the parts' medians, where there are two or more."""
+        medians = sorted(m.median for m in self.parts if m.values)
+        if len(medians) < 2:
+            return None
+        return medians[0], median_interval(medians).median, medians[-1]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A run that is no value: why, and where it is."""
+
+    check: str
+    node: str
+    session: str
+    time: str
+    file: str
+    why: str
+
+
+@dataclass
+class Acceptance:
+    """The whole answer."""
+
+    contract: Contract
+    sessions: tuple[str, ...]
+    statement: str = INCONCLUSIVE
+    reasons: list[str] = field(default_factory=list)
+    requirements: list[Requirement] = field(default_factory=list)
+    records: int = 0
+    verdicts: dict[str, int] = field(default_factory=dict)
+    wrong: list[Counted] = field(default_factory=list)
+    failed: list[Counted] = field(default_factory=list)
+    invalid: list[Counted] = field(default_factory=list)
+    excluded: list[tuple[Exclusion, Counted]] = field(default_factory=list)
+    other_modes: int = 0
+    faults_injected: int = 0
+    verifications: int = 0
+    damaged: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    missing_parts: list[str] = field(default_factory=list)
+    unlisted_parts: list[str] = field(default_factory=list)
+    conditions: dict[str, dict[str, int]] = field(default_factory=dict)
+    first: str = ""
+    last: str = ""
+    stability: str = ""
+    stability_why: str = ""
+
+    def count(self, result: str) -> int:
+        return sum(r.result == result for r in self.requirements)
+
+
+def accept(
+    contract: Contract,
+    records: Iterable[tuple[str, Record]],
+    catalogue: Mapping[str, Program],
+    sessions: Sequence[str],
+    damaged: Sequence[str] = (),
+    lost: Sequence[Case] = (),
+) -> Acceptance:
+    """Hold the records of some sessions against a contract; each with its name in the archive, in any order.
+
+    `damaged` are files of the archive that are no records: with one, nothing can be accepted. `lost` are cases that
+    failed without leaving a record.
+    """
+    found = Acceptance(contract, tuple(sessions), damaged=list(damaged))
+    groups: dict[str, dict[tuple[str, ...], Requirement]] = {c.id: {} for c in contract.clauses}
+    measured: dict[tuple[int, Part], Measured] = {}
+    seen: dict[str, str] = {}
+    parts: dict[Part, None] = {}
+    for file, record in sorted(records, key=lambda pair: (pair[1].time, pair[0])):
+        found.records += 1
+        if record.system != contract.system:
+            found.damaged.append(f"{file}: is of system {record.system}; the contract is on {contract.system}")
+            continue
+        if record.session not in found.sessions:
+            continue
+        found.verdicts[record.verdict] = found.verdicts.get(record.verdict, 0) + 1
+        found.first, found.last = min(found.first or record.time, record.time), max(found.last, record.time)
+        if _of_a_fault(record):
+            found.faults_injected += 1
+            continue
+        if contract.modes and record.mode not in contract.modes:
+            found.other_modes += 1
+            continue
+        text = record.result.text if record.result is not None else ""
+        digest = hashlib.sha256(text.encode()).hexdigest() if text and record.result and record.result.metrics else ""
+        if digest and digest in seen:
+            found.damaged.append(f"{file}: holds the same result as {seen[digest]}: one run, twice in the archive")
+            continue
+        seen[digest or file] = file
+        _take(found, groups, measured, parts, file, record, catalogue)
+    for case in lost:
+        why = "; ".join(f.message for f in case.findings) or "left no record"
+        found.failed.append(Counted(case.check, ", ".join(case.nodes) or "unknown node", "", "", "", why))
+    for clause in contract.clauses:
+        for requirement in groups[clause.id].values():
+            _decide(requirement, contract.confidence)
+        found.requirements += list(groups[clause.id].values()) or [Requirement(clause)]
+    _scope(found, list(parts))
+    _hold_stable(found)
+    _state(found)
+    return found
+
+
+# ---- one record ------------------------------------------------------------------------------------------
+
+
+def _of_a_fault(record: Record) -> bool:
+    """Whether a fault was made on purpose: that is no measurement."""
+    said = record.result.parameters.get("inject_fault") if record.result is not None else None
+    return said not in (None, "", "none")
+
+
+def _take(
+    found: Acceptance,
+    groups: dict[str, dict[tuple[str, ...], Requirement]],
+    measured: dict[tuple[int, Part], Measured],
+    parts: dict[Part, None],
+    file: str,
+    record: Record,
+    catalogue: Mapping[str, Program],
+) -> None:
+    contract, result = found.contract, record.result
+    node = result.node if result is not None else ", ".join(record.nodes)
+    clauses = [c for c in contract.clauses if _concerns(c, record)]
+    about = Counted(record.check, node, record.session, record.time, file, "")
+    uuids = [d.uuid for d in result.devices if d.uuid] if result is not None else []
+    agreed = [excluded(contract, c.id, node, uuids, record.session) for c in clauses]
+    general = excluded(contract, "", node, uuids, record.session)
+    if general is not None:
+        found.excluded.append((general, about))
+        return
+    for one in dict.fromkeys(e for e in agreed if e is not None):
+        found.excluded.append((one, about))
+    clauses = [c for c, e in zip(clauses, agreed, strict=True) if e is None]
+    if result is not None:
+        found.verifications += len(result.verification.checks)
+        _note_conditions(found, result)
+        for device in result.devices:
+            parts.setdefault(_gpu(found.contract, result, device))
+
+    if record.verdict == WAIVED:
+        return
+    reason = "; ".join(f.message for f in record.findings if f.verdict == record.verdict) or "no finding says why"
+    if record.verdict == FAIL and not _only_too_slow(record):
+        if clauses or (result is not None and not result.verification.passed):
+            found.wrong.append(_with(about, reason))
+        else:
+            found.failed.append(_with(about, reason))
+        return
+    if record.verdict == FAIL and not clauses:
+        found.failed.append(_with(about, reason))
+    if record.verdict == INVALID:
+        found.invalid.append(_with(about, reason))
+    if result is None:
+        if record.verdict in (PASS, RECORDED):
+            found.wrong.append(_with(about, f"{record.verdict} without a result"))
+        return
+    if not result.verification.passed:
+        found.wrong.append(_with(about, "its verification did not pass"))
+        return
+    for clause in clauses:
+        _measure(found, clause, groups[clause.id], measured, file, record, result, catalogue)
+
+
+def _with(about: Counted, why: str) -> Counted:
+    return Counted(about.check, about.node, about.session, about.time, about.file, why)
+
+
+def _concerns(clause: Clause, record: Record) -> bool:
+    program = record.result.program if record.result is not None else record.program
+    return (
+        program == clause.program
+        and clause.check in (None, record.check, record.base_check)
+        and clause.environ in (None, record.environ)
+        and clause.partition in (None, record.partition)
+        and (record.result is None or any(_is_of(clause, m) for m in record.result.metrics))
+    )
+
+
+def _is_of(clause: Clause, metric: MetricValue) -> bool:
+    return (
+        metric.name == clause.metric
+        and metric.kind == clause.subject
+        and all(metric.at.get(k) == v for k, v in clause.at.items())
+    )
+
+
+def _only_too_slow(record: Record) -> bool:
+    """Whether a FAIL says nothing but that values missed a bound: then they were measured, and count."""
+    failures = [f for f in record.findings if f.verdict == FAIL]
+    return bool(failures) and all(f.kind in _OF_SPEED and f.metric for f in failures)
+
+
+def _measure(
+    found: Acceptance,
+    clause: Clause,
+    group: dict[tuple[str, ...], Requirement],
+    measured: dict[tuple[int, Part], Measured],
+    file: str,
+    record: Record,
+    result: Result,
+    catalogue: Mapping[str, Program],
+) -> None:
+    program = catalogue[clause.program]
+    identity = tuple(f"{name}={program.parameter(result.parameters, name)}" for name in program.identity)
+    key = (record.partition, record.environ, record.check, *identity)
+    worst: dict[Part, tuple[float, MetricValue]] = {}
+    for metric in result.metrics:
+        if not _is_of(clause, metric):
+            continue
+        if metric.unit != clause.unit or metric.direction != clause.direction or metric.inconsistencies():
+            said = "; ".join(metric.inconsistencies()) or f"it is in {metric.unit}, {metric.direction} is better"
+            found.wrong.append(Counted(record.check, result.node, record.session, record.time, file,
+                                       f"{metric.id}: {said}"))  # fmt: skip
+            return
+        value = metric.statistic_named(clause.statistic)
+        part = _part(found.contract, result, metric)
+        before = worst.get(part)
+        # of several points of a sweep that the clause names together, the worst counts
+        if before is None or ((value < before[0]) if clause.direction == "higher" else (value > before[0])):
+            worst[part] = (value, metric)
+    for part, (value, metric) in worst.items():
+        requirement = group.setdefault(key, Requirement(clause, record.check, record.environ))
+        requirement.command = requirement.command or " ".join(result.command)
+        _limits(requirement, record, result, metric)
+        one = measured.get((id(requirement), part))
+        if one is None:
+            one = measured[(id(requirement), part)] = Measured(part)
+            requirement.parts.append(one)
+        entry = Value(value, record.session, record.time, file, metric.id)
+        (one.invalid if record.verdict == INVALID else one.values).append(entry)
+
+
+def _limits(requirement: Requirement, record: Record, result: Result, metric: MetricValue) -> None:
+    """The peak by data sheet or driver, and what the same run showed to be attainable: never one for the other."""
+    judged = record.judgement.judged.get(metric.id)
+    for limit in (judged.limit if judged is not None else None, result.limits.get(metric.id)):
+        if limit is None or limit.value is None or (limit.unit and limit.unit != metric.unit):
+            continue
+        if limit.said_by == SAME_RUN:
+            requirement.attainable = requirement.attainable or limit
+        elif limit.said_by in (DATA_SHEET, DEVICE):
+            requirement.peak = requirement.peak or limit
+
+
+def _gpu(contract: Contract, result: Result, device: Device) -> Part:
+    listed = next((d for d in contract.delivered if d.uuid == device.uuid), None)
+    serial = str(getattr(device, "serial", None) or "") or (listed.serial if listed else "")
+    slot = device.pci_bus_id or (listed.slot if listed else "")
+    return Part(result.node, f"GPU {device.index}", device.uuid or "", slot, serial)
+
+
+def _part(contract: Contract, result: Result, metric: MetricValue) -> Part:
+    device = result.device(metric.subject.first) if metric.kind == "gpu" else None
+    return _gpu(contract, result, device) if device is not None else Part(result.node, metric.place)
+
+
+#: Of the device: (title, field of a result's device); what a driver does not tell is "not recorded".
+_DEVICE_CONDITIONS = (
+    ("GPU", "name"), ("Driver", "driver"), ("CUDA runtime", "cuda_runtime"), ("VBIOS", "vbios"),
+    ("Power limit, W", "power_limit_w"), ("Highest SM clock, MHz", "sm_clock_max_mhz"),
+    ("Highest memory clock, MHz", "memory_clock_max_mhz"), ("ECC", "ecc_enabled"), ("MIG", "mig_enabled"),
+    ("Persistence mode", "persistence_mode"), ("PCIe generation", "pcie_generation_max"),
+    ("PCIe lanes", "pcie_width_max"),
+)  # fmt: skip
+
+
+def _note_conditions(found: Acceptance, result: Result) -> None:
+    def note(title: str, value: Any) -> None:
+        word = "not recorded" if value in (None, "") else "on" if value is True else "off" if value is False else value
+        counts = found.conditions.setdefault(title, {})
+        counts[str(word)] = counts.get(str(word), 0) + 1
+
+    for title, key in _DEVICE_CONDITIONS:
+        for device in result.devices:
+            note(title, getattr(device, key, None))
+    host, build = result.host, result.build
+    note("Operating system", " / ".join(x for x in (host.os, host.kernel) if x))
+    note("Processor", host.cpu)
+    note("Firmware of the host", host.firmware)
+    note("Virtual machine", host.virtual_machine or "none seen")
+    note("Compiler", build.compiler)
+    note("CUDA compiler", build.cuda_compiler or "none")
+    note("Compiler flags", build.flags)
+    note("Revision of the programs", result.version)
+
+
+# ---- deciding --------------------------------------------------------------------------------------------
+
+
+def _decide(requirement: Requirement, confidence: float) -> None:
+    clause = requirement.clause
+    higher = clause.direction == "higher"
+    for one in requirement.parts:
+        if not one.values:
+            one.why = f"all {len(one.invalid)} runs are INVALID"
+            one.result = INCONCLUSIVE
+            continue
+        interval = median_interval([v.value for v in one.values], confidence)
+        one.median, one.low, one.high, one.confidence = (
+            interval.median,
+            interval.low,
+            interval.high,
+            interval.confidence,
+        )
+        good, bad = (one.low, one.high) if higher else (one.high, one.low)
+        if clause.rule != INTERVAL:
+            good = bad = one.median
+        if len(one.values) < clause.repetitions:
+            one.result = INCONCLUSIVE
+            one.why = f"{len(one.values)} of {clause.repetitions} runs"
+        elif clause.retests is not None and len(one.invalid) > clause.retests:
+            one.result = INCONCLUSIVE
+            one.why = f"{len(one.invalid)} INVALID runs; at most {clause.retests} may be run again"
+        elif (good >= clause.bound) if higher else (good <= clause.bound):
+            one.result = MET
+        elif (bad < clause.bound) if higher else (bad > clause.bound):
+            one.result, one.why = NOT_MET, "the bound is missed"
+        else:
+            one.result, one.why = INCONCLUSIVE, "the interval holds the bound"
+    count = len(requirement.parts)
+    needed = ceil(clause.share * count - 1e-9)
+    met = sum(m.result == MET for m in requirement.parts)
+    missed = sum(m.result == NOT_MET for m in requirement.parts)
+    open_ = [m for m in requirement.parts if m.result == INCONCLUSIVE]
+    if met >= needed:
+        requirement.result = MET
+    elif missed > count - needed:
+        requirement.result = NOT_MET
+    else:
+        requirement.result = INCONCLUSIVE
+    requirement.why = f"met on {met} of {count}, needed on {needed}"
+    if requirement.result == INCONCLUSIVE and open_:
+        requirement.why += f"; {open_[0].part.name}: {open_[0].why}"
+
+
+def _scope(found: Acceptance, parts: list[Part]) -> None:
+    contract = found.contract
+    found.parts = sorted(parts, key=lambda p: (p.node, p.slot, p.place, p.uuid))
+    measured = {p.uuid for p in parts if p.uuid}
+    found.missing_parts = [
+        f"delivered GPU {d.serial or d.uuid} ({d.uuid}) was not measured"
+        for d in contract.delivered
+        if d.uuid not in measured
+    ]
+    tested = {m.part.node for r in found.requirements for m in r.parts}
+    if contract.nodes is not None and len(tested) != contract.nodes:
+        found.missing_parts.append(f"{len(tested)} nodes were measured; the contract is on {contract.nodes}")
+    if contract.gpus_per_node is not None:
+        for node in sorted(tested):
+            there = len({(p.uuid or p.place) for p in parts if p.node == node})
+            if there != contract.gpus_per_node:
+                found.missing_parts.append(
+                    f"{node}: {there} GPUs were measured; the contract is on {contract.gpus_per_node} a node"
+                )
+    if contract.delivered:
+        listed = {d.uuid for d in contract.delivered}
+        found.unlisted_parts = [
+            f"{p.name} ({p.uuid or 'no UUID'}) is not among the delivered GPUs"
+            for p in found.parts
+            if p.uuid not in listed
+        ]
+
+
+def _hold_stable(found: Acceptance) -> None:
+    """Whether the last session keeps the figures of the first, and lies long enough after it."""
+    rule = found.contract.stability
+    if rule is None:
+        return
+    hours = _hours(found.first, found.last)
+    if hours < rule.hours:
+        found.stability = INCONCLUSIVE
+        found.stability_why = f"the runs span {hours:.1f} h; {rule.hours:g} h are required"
+        return
+    lowest: tuple[float, str] | None = None
+    alone = ""
+    for requirement in found.requirements:
+        for one in requirement.parts:
+            by_session: dict[str, list[float]] = {}
+            for value in one.values:
+                by_session.setdefault(value.session, []).append(value.value)
+            if len(by_session) < 2:
+                alone = alone or f"{requirement.clause.id} on {one.part.name} was measured in one session alone"
+                continue
+            order = list(by_session)
+            first, last = (median_interval(by_session[s]).median for s in (order[0], order[-1]))
+            ratio = last / first if requirement.clause.direction == "higher" else first / last
+            if lowest is None or ratio < lowest[0]:
+                lowest = (ratio, f"{requirement.clause.id} on {one.part.name}")
+    if lowest is not None and lowest[0] < rule.least:
+        found.stability = NOT_MET
+    elif lowest is None or alone:
+        found.stability = INCONCLUSIVE
+    else:
+        found.stability = MET
+    kept = f"lowest ratio of last to first session {lowest[0]:.4f} ({lowest[1]})" if lowest else "nothing was repeated"
+    found.stability_why = f"{kept}; at least {rule.least:g} over {hours:.1f} h" + (f"; {alone}" if alone else "")
+
+
+def _hours(first: str, last: str) -> float:
+    if not first or not last:
+        return 0.0
+    ends = (datetime.fromisoformat(t.replace("Z", "+00:00")) for t in (last, first))
+    return (next(ends) - next(ends)).total_seconds() / 3600
+
+
+def _state(found: Acceptance) -> None:
+    """The statement and its reasons, most serious first."""
+    essential = [r for r in found.requirements if r.clause.severity == ESSENTIAL]
+    against = [f"{r.clause.id} {_label(r)}: NOT MET ({r.why})" for r in essential if r.result == NOT_MET]
+    against += [f"{len(found.wrong)} runs with a wrong or missing result"] if found.wrong else []
+    against += [f"stability: {found.stability_why}"] if found.stability == NOT_MET else []
+    unclear = [
+        f"{r.clause.id} {_label(r)}: {r.result} ({r.why})" for r in essential if r.result in (INCONCLUSIVE, NOT_TESTED)
+    ]
+    unclear += found.missing_parts
+    unclear += [f"stability: {found.stability_why}"] if found.stability == INCONCLUSIVE else []
+    unclear += [f"the archive is damaged: {text}" for text in found.damaged[:3]]
+    if not essential:
+        unclear.append("the contract has no essential clause")
+    exceptions = [
+        f"{r.clause.id} {_label(r)}, minor: {r.result} ({r.why})"
+        for r in found.requirements
+        if r.clause.severity != ESSENTIAL and r.result != MET
+    ]
+    exceptions += [f"{len(found.failed)} failed runs that no clause concerns"] if found.failed else []
+    exceptions += found.unlisted_parts
+    exceptions += [f"punch list {i.id}: {i.what}" for i in found.contract.punch_list if i.open]
+    exceptions += [f"{len(found.excluded)} runs were excluded by agreement"] if found.excluded else []
+    for statement, reasons in ((REJECTED, against), (INCONCLUSIVE, unclear), (EXCEPTIONS, exceptions)):
+        if reasons:
+            found.statement = statement
+            found.reasons = [*against, *unclear, *exceptions]
+            return
+    found.statement = ACCEPTED
+
+
+def _label(requirement: Requirement) -> str:
+    clause = requirement.clause
+    return f"{clause.program}.{clause.metric}" + (f" by {requirement.check}" if requirement.check else "")
+
+
+# ---- as data ---------------------------------------------------------------------------------------------
+
+
+def as_json(found: Acceptance) -> dict[str, Any]:
+    """Every figure of the report, and where it comes from: the report is drawn from it, `--verify` makes it anew."""
+
+    def limit(one: Limit | None) -> dict[str, Any] | None:
+        return None if one is None else one.as_json()
+
+    return {
+        "contract": found.contract.name,
+        "system": found.contract.system,
+        "sessions": list(found.sessions),
+        "statement": found.statement,
+        "reasons": found.reasons,
+        "records": found.records,
+        "verdicts": dict(sorted(found.verdicts.items())),
+        "first": found.first,
+        "last": found.last,
+        "requirements": [
+            {
+                "clause": r.clause.id, "metric": f"{r.clause.program}.{r.clause.metric}", "subject": r.clause.subject,
+                "check": r.check, "environ": r.environ, "target": r.clause.target, "bound": r.clause.bound,
+                "unit": r.clause.unit, "result": r.result, "why": r.why, "margin": r.margin,
+                "peak": limit(r.peak), "attainable": limit(r.attainable),
+                "of_peak": r.share_of(r.peak), "of_attainable": r.share_of(r.attainable),
+                "worst": None if r.worst is None else r.worst.part.name,
+                "parts": [
+                    {
+                        "part": vars(m.part), "median": m.median, "low": m.low, "high": m.high,
+                        "confidence": m.confidence, "result": m.result, "why": m.why,
+                        "values": [vars(v) for v in m.values], "invalid": [vars(v) for v in m.invalid],
+                    }
+                    for m in r.parts
+                ],
+            }
+            for r in found.requirements
+        ],
+        "wrong": [vars(c) for c in found.wrong],
+        "failed": [vars(c) for c in found.failed],
+        "invalid": [vars(c) for c in found.invalid],
+        "excluded": [{"exclusion": e.id, **vars(c)} for e, c in found.excluded],
+        "other_modes": found.other_modes,
+        "faults_injected": found.faults_injected,
+        "verifications": found.verifications,
+        "damaged": found.damaged,
+        "parts": [vars(p) for p in found.parts],
+        "missing": found.missing_parts,
+        "unlisted": found.unlisted_parts,
+        "conditions": found.conditions,
+        "stability": found.stability,
+        "stability_why": found.stability_why,
+    }  # fmt: skip

@@ -1,0 +1,159 @@
+"""An acceptance as one tar: contract, report, answer, evidence and the archive that they rest on, with a manifest.
+
+`MANIFEST.sha256` has a line for every other member, as `sha256sum -c` reads it. The tar has one form only (members in
+order, no times, no owners), so that `verify` can write it again out of what it read: a byte changed anywhere, between
+members too, is found and named.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tenken.errors import TenkenError
+
+MANIFEST, ARCHIVE, ANSWER, CONTRACT = "MANIFEST.sha256", "archive", "acceptance.json", "contract.yaml"
+SUFFIX = ".tar"
+
+#: What a bundle may hold, in bytes: more is a mistake or an attack.
+MAX_BYTES = 8 << 30
+
+_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+
+
+class BundleError(TenkenError):
+    """A bundle that cannot be written or read: one line."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One file of a bundle: bytes in hand, or a file to read."""
+
+    name: str
+    content: bytes | Path
+
+    def bytes(self) -> bytes:
+        return self.content if isinstance(self.content, bytes) else self.content.read_bytes()
+
+
+def digest_of(files: Mapping[str, str]) -> str:
+    """One digest of several files by name: SHA-256 of the lines `sha256sum` writes for them in order of their names."""
+    lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(files.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def sha256(content: bytes | Path) -> str:
+    if isinstance(content, bytes):
+        return hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256()
+    with content.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def archive_digest(digests: Mapping[str, str]) -> str:
+    """The digest that stands on every page of a report: of all members below `archive/`."""
+    return digest_of({name: one for name, one in digests.items() if name.startswith(f"{ARCHIVE}/")})
+
+
+def write(target: Path, members: list[Member]) -> str:
+    """Write a bundle by rename and return the SHA-256 of its manifest. Raises BundleError and leaves nothing behind."""
+    digests = {m.name: sha256(m.content) for m in members}
+    if len(digests) != len(members):
+        raise BundleError(f"{target}: two members have one name")
+    manifest = "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()
+    temporary = target.with_name(f".tmp-{target.name}")
+    try:
+        with temporary.open("xb") as stream:
+            _tar(stream, [Member(MANIFEST, manifest), *sorted(members, key=lambda m: m.name)])
+        temporary.replace(target)
+    except OSError as error:
+        raise BundleError(f"{target}: cannot be written: {error.strerror or error}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return hashlib.sha256(manifest).hexdigest()
+
+
+def _tar(stream: io.BufferedIOBase | io.BufferedWriter, members: list[Member]) -> None:
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as packed:
+        for member in members:
+            content = member.bytes()
+            entry = tarfile.TarInfo(member.name)
+            entry.size, entry.mode = len(content), 0o644
+            packed.addfile(entry, io.BytesIO(content))
+
+
+def read(file: Path) -> dict[str, bytes]:
+    """All members of a bundle. Raises BundleError for what is no tar of plain files with names of its own."""
+    found: dict[str, bytes] = {}
+    total = 0
+    try:
+        with tarfile.open(file, "r:") as packed:
+            for member in packed:
+                name = PurePosixPath(member.name)
+                if name.is_absolute() or ".." in name.parts or str(name) != member.name:
+                    raise BundleError(f"{file}: {member.name!r} is no name inside of a bundle")
+                content = packed.extractfile(member) if member.isreg() else None
+                if content is None:
+                    raise BundleError(f"{file}: {member.name!r} is no plain file")
+                if member.name in found:
+                    raise BundleError(f"{file}: {member.name!r} is there twice")
+                total += member.size
+                if total > MAX_BYTES:
+                    raise BundleError(f"{file}: holds more than {MAX_BYTES >> 30} GiB")
+                found[member.name] = content.read()
+    except (tarfile.TarError, EOFError) as error:
+        raise BundleError(f"{file}: is no whole tar: {error}") from None
+    except OSError as error:
+        raise BundleError(f"{file}: cannot be read: {error.strerror or error}") from None
+    return found
+
+
+def faults(file: Path, members: Mapping[str, bytes]) -> Iterator[str]:
+    """What is not as the bundle was written, a line each: members changed, lost or added, and bytes between them."""
+    text = members.get(MANIFEST)
+    if text is None:
+        yield f"{MANIFEST} is missing"
+        return
+    listed: dict[str, str] = {}
+    for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1):
+        match = _LINE.fullmatch(line)
+        if match is None or match[2] in listed:
+            yield f"{MANIFEST}, line {number}: is no line of a digest and a name of its own"
+            continue
+        listed[match[2]] = match[1]
+    found = False
+    for name in sorted(listed.keys() | members.keys() - {MANIFEST}):
+        if name not in members:
+            found, fault = True, f"{name} is missing"
+        elif name not in listed:
+            found, fault = True, f"{name} is not in the manifest"
+        elif hashlib.sha256(members[name]).hexdigest() != listed[name]:
+            found, fault = True, f"{name} was changed: its SHA-256 is not that of the manifest"
+        else:
+            continue
+        yield fault
+    if not found:
+        yield from _between(file, members)
+
+
+def _between(file: Path, members: Mapping[str, bytes]) -> Iterator[str]:
+    """The first byte that is not where writing the same members again puts it."""
+    again = io.BytesIO()
+    rest = [Member(name, content) for name, content in sorted(members.items()) if name != MANIFEST]
+    _tar(again, [Member(MANIFEST, members[MANIFEST]), *rest])
+    there, wanted = file.read_bytes(), again.getvalue()
+    if there == wanted:
+        return
+    place = next(
+        (i for i, (a, b) in enumerate(zip(there, wanted, strict=False)) if a != b), min(len(there), len(wanted))
+    )
+    with tarfile.open(fileobj=io.BytesIO(wanted)) as packed:
+        before = [m.name for m in packed if m.offset <= place]
+    yield f"byte {place} of the tar was changed, in the head or the padding of {before[-1] if before else MANIFEST}"

@@ -1,0 +1,437 @@
+"""Contracts: what a machine must reach to be accepted, as `reports/contracts/<name>.yaml` says it.
+
+    load("h200-node")              -> Contract; ContractError with a line for each fault of the file
+    draft(system, catalogue)       -> the text of a first one, from data sheets and references
+
+A wrong file is refused line by line, as system files are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tenken.errors import TenkenError
+from tenken.machines import limits, validation, yamlfile
+from tenken.machines.errors import SystemFileError
+from tenken.machines.model import Partition, Reference, System
+from tenken.machines.yamlfile import Document, KeyPath
+from tenken.model.catalogue import Metric, Program
+from tenken.paths import REPORTS
+
+SCHEMA = Path(__file__).with_name("contract.schema.json")
+FOLDER = REPORTS / "contracts"
+
+#: How a clause is decided: by the end of the interval that is nearer to its bound, or by the measured median alone.
+INTERVAL, VALUE = "interval", "value"
+ESSENTIAL, MINOR = "essential", "minor"
+#: Runs of a device below which nothing is decided, where a contract does not say otherwise.
+REPETITIONS = 5
+
+
+class ContractError(TenkenError):
+    """A contract that is wrong or not there: a line for each fault."""
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One requirement: `metric` of every `subject` must reach `target`, less `tolerance` (a fraction of it).
+
+    The figure of a run is `statistic` of its samples, that of a device the median over its runs. At least the fraction
+    `share` of the devices must meet it. `repetitions` are the runs of a device below which it is inconclusive,
+    `retests` the runs that may be INVALID and run again (None: any number).
+    """
+
+    id: str
+    program: str
+    metric: str
+    subject: str
+    target: float
+    unit: str
+    direction: str
+    statistic: str
+    source: str
+    text: str = ""
+    check: str | None = None
+    environ: str | None = None
+    partition: str | None = None
+    at: Mapping[str, Any] = field(default_factory=dict)
+    tolerance: float = 0.0
+    rule: str = INTERVAL
+    share: float = 1.0
+    repetitions: int = REPETITIONS
+    retests: int | None = None
+    severity: str = ESSENTIAL
+
+    @property
+    def bound(self) -> float:
+        """What must be reached, in `unit`: the target less the tolerance."""
+        return self.target * (1 - self.tolerance if self.direction == "higher" else 1 + self.tolerance)
+
+    @property
+    def sign(self) -> str:
+        return "≥" if self.direction == "higher" else "≤"
+
+    def rule_in_words(self, confidence: float) -> str:
+        """The decision rule as one clause of a sentence."""
+        whom = "every device" if self.share >= 1 else f"at least {100 * self.share:g} % of the devices"
+        if self.rule == VALUE:
+            return f"median over the runs {self.sign} bound on {whom}"
+        end = "lower" if self.direction == "higher" else "upper"
+        return f"{end} end of the {100 * confidence:g} % interval {self.sign} bound on {whom}"
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """A device that the contract says was delivered; empty where it does not say."""
+
+    uuid: str
+    serial: str = ""
+    node: str = ""
+    slot: str = ""
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Runs that both parties agreed not to count: those that every key given agrees with."""
+
+    id: str
+    reason: str
+    agreed: str
+    clause: str | None = None
+    node: str | None = None
+    uuid: str | None = None
+    session: str | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of the punch list."""
+
+    id: str
+    what: str
+    open: bool
+    due: str = ""
+
+
+@dataclass(frozen=True)
+class Stability:
+    """Between the first and last run lie at least `hours`; the last session keeps `least` of the first's figures."""
+
+    hours: float
+    least: float
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What was agreed. `modes`: only runs of these count (empty: all)."""
+
+    name: str
+    title: str
+    system: str
+    customer: str
+    supplier: str
+    clauses: tuple[Clause, ...]
+    lot: str = ""
+    date: str = ""
+    modes: tuple[str, ...] = ()
+    confidence: float = 0.95
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    delivered: tuple[Delivered, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
+    punch_list: tuple[Item, ...] = ()
+    stability: Stability | None = None
+    text: str = field(default="", repr=False)
+
+
+# ---- reading ---------------------------------------------------------------------------------------------
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    return sorted(file.stem for file in folder.glob("*.yaml"))
+
+
+def file_of(name: str, folder: Path = FOLDER) -> Path:
+    """The file of a contract by its name, or a path to one. Raises ContractError that lists those that are there."""
+    file = folder / f"{name}.yaml"
+    if file.is_file() and "/" not in name:
+        return file
+    if ("/" in name or name.endswith(".yaml")) and Path(name).is_file():
+        return Path(name)
+    known = validation.choices(name, names(folder))
+    raise ContractError(f"no contract '{name}' in {_shown(folder)}; {known}")
+
+
+def load(name: str, catalogue: Mapping[str, Program], systems: Collection[str], folder: Path = FOLDER) -> Contract:
+    """One contract by name or path. Raises ContractError with every fault of it, a line each."""
+    file = file_of(name, folder)
+    shown = _shown(file)
+    try:
+        text = file.read_bytes()
+        document = yamlfile.parse(text.decode("utf-8"), shown)
+        return parse(file.stem, document, text.decode("utf-8"), catalogue, systems)
+    except SystemFileError as error:
+        raise ContractError(str(error)) from None
+    except OSError as error:
+        raise ContractError(f"{shown}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise ContractError(f"{shown}:{line}: is not UTF-8 text") from None
+
+
+def _shown(path: Path) -> str:
+    """As in messages: the last three parts."""
+    return "/".join(path.parts[-3:])
+
+
+def parse(
+    name: str, document: Document, text: str, catalogue: Mapping[str, Program], systems: Collection[str]
+) -> Contract:
+    """A contract out of a parsed file. Raises SystemFileError with every fault."""
+    problems = validation.shape(document, SCHEMA)
+    if not problems:
+        problems = _meaning(document, catalogue, systems)
+    if problems:
+        raise SystemFileError(problems)
+    data = document.data
+    scope = data.get("scope", {})
+    stability = data.get("stability")
+    return Contract(
+        name=name, title=data["title"], system=data["system"], customer=data["parties"]["customer"],
+        supplier=data["parties"]["supplier"],
+        clauses=tuple(_clause(raw, data, catalogue) for raw in data["clauses"]),
+        lot=data.get("lot", ""), date=data.get("date", ""), modes=tuple(data.get("modes", ())),
+        confidence=data.get("confidence", 0.95), nodes=scope.get("nodes"), gpus_per_node=scope.get("gpus_per_node"),
+        delivered=tuple(Delivered(**one) for one in scope.get("delivered", ())),
+        exclusions=tuple(Exclusion(**one) for one in data.get("exclusions", ())),
+        punch_list=tuple(
+            Item(one["id"], one["what"], one["status"] == "open", one.get("due", ""))
+            for one in data.get("punch_list", ())
+        ),
+        stability=None if stability is None else Stability(float(stability["hours"]), float(stability["least"])),
+        text=text,
+    )  # fmt: skip
+
+
+def _clause(raw: Mapping[str, Any], data: Mapping[str, Any], catalogue: Mapping[str, Program]) -> Clause:
+    program, _, metric = raw["metric"].partition(".")
+    about = catalogue[program].metrics[metric]
+    own = ("text", "check", "environ", "partition", "at", "tolerance", "severity")
+    shared = ("rule", "share", "repetitions", "retests")
+    given = {key: raw[key] for key in own if key in raw}
+    given |= {key: raw.get(key, data.get(key)) for key in shared if key in raw or key in data}
+    return Clause(
+        id=raw["id"], program=program, metric=metric, subject=raw["subject"], target=float(raw["target"]),
+        unit=raw["unit"], direction=about.direction, statistic=raw.get("statistic", about.statistic),
+        source=raw["source"], **given,
+    )  # fmt: skip
+
+
+def _meaning(document: Document, catalogue: Mapping[str, Program], systems: Collection[str]) -> list[Any]:
+    """What a schema cannot say: names that must exist, units, ids that are there twice, rules that fit."""
+    data = document.data
+    problems = []
+
+    def wrong(path: KeyPath, what: str) -> None:
+        problems.append(document.problem(path, what))
+
+    if data["system"] not in systems:
+        wrong(("system",), f"unknown system '{data['system']}'; {validation.choices(data['system'], sorted(systems))}")
+    for part in ("clauses", "exclusions", "punch_list"):
+        seen: set[str] = set()
+        for index, one in enumerate(data.get(part, ())):
+            if one["id"] in seen:
+                wrong((part, index, "id"), f"id '{one['id']}' is there twice in '{part}'")
+            seen.add(one["id"])
+    for index, clause in enumerate(data["clauses"]):
+        _check_clause(("clauses", index), clause, data, catalogue, wrong)
+    ids = [clause["id"] for clause in data["clauses"]]
+    for index, exclusion in enumerate(data.get("exclusions", ())):
+        shown = f"exclusion {index + 1} ({exclusion['id']})"
+        if not {"clause", "node", "uuid", "session"} & set(exclusion):
+            wrong(("exclusions", index), f"{shown} names nothing; give 'clause', 'node', 'uuid' or 'session'")
+        if exclusion.get("clause", ids[0]) not in ids:
+            known = validation.choices(exclusion["clause"], ids)
+            wrong(("exclusions", index, "clause"), f"unknown clause '{exclusion['clause']}' in {shown}; {known}")
+    listed: set[str] = set()
+    for index, one in enumerate(data.get("scope", {}).get("delivered", ())):
+        if one["uuid"] in listed:
+            wrong(("scope", "delivered", index, "uuid"), f"uuid '{one['uuid']}' is delivered twice")
+        listed.add(one["uuid"])
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.what))
+
+
+def _check_clause(
+    path: KeyPath, clause: Mapping[str, Any], data: Mapping[str, Any], catalogue: Mapping[str, Program], wrong: Any
+) -> None:
+    shown = f"clause {int(path[1]) + 1} ({clause['id']})"
+    program, _, name = clause["metric"].partition(".")
+    if program not in catalogue:
+        known = validation.choices(program, sorted(catalogue))
+        wrong((*path, "metric"), f"unknown program '{program}' in {shown}; {known}")
+        return
+    metric = catalogue[program].metrics.get(name)
+    if metric is None:
+        known = validation.choices(name, sorted(catalogue[program].metrics))
+        wrong((*path, "metric"), f"unknown metric '{name}' of program '{program}' in {shown}; {known}")
+        return
+    if clause["subject"] not in metric.per:
+        known = validation.choices(clause["subject"], metric.per)
+        wrong((*path, "subject"), f"wrong subject '{clause['subject']}' in {shown}; {known}")
+    if clause["unit"] != metric.unit:
+        wrong((*path, "unit"), f"wrong unit '{clause['unit']}' in {shown}; allowed: {metric.unit}")
+    if clause.get("direction", metric.direction) != metric.direction:
+        wrong(
+            (*path, "direction"),
+            f"wrong direction '{clause['direction']}' in {shown}; of {clause['metric']} {metric.direction} is better",
+        )
+    if metric.statistic == "total" and clause.get("statistic", "total") != "total":
+        wrong((*path, "statistic"), f"wrong statistic '{clause['statistic']}' in {shown}; allowed: total")
+    runs = clause.get("repetitions", data.get("repetitions", REPETITIONS))
+    if clause.get("rule", data.get("rule", INTERVAL)) == INTERVAL and runs < 2:
+        wrong(path, f"{shown} decides by the interval of {runs} run; give 2 'repetitions' or more, or 'rule: value'")
+
+
+# ---- drafting --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """A drafted clause, and what could not become one."""
+
+    metric: str
+    subject: str
+    target: float
+    unit: str
+    source: str
+    partition: str
+    environ: str = ""
+    statistic: str = ""
+
+
+def draft(system: System, catalogue: Mapping[str, Program], customer: str = "", supplier: str = "") -> str:
+    """The text of a contract on a machine: what its references bound, else its data sheets. Raises ContractError.
+
+    A target by a reference is the reference's own bound; one by a data sheet is the metric's floor of the sheet's peak.
+    """
+    clauses = list(_drafted(system, catalogue))
+    if not clauses:
+        raise ContractError(
+            f"system '{system.name}' has neither a reference nor a data sheet that bounds a metric: nothing to draft"
+        )
+    nodes = sum(p.node.count or 0 for p in system.partitions.values())
+    lines = [
+        f"# Drafted by `tenken contract new --from {system.name}`: every target is a proposal. A target that has a",
+        "# reference is the reference's own bound; another is the least share of the data sheet's peak that the suite",
+        "# passes. Change what you agree otherwise, and say so in `source`.",
+        f'title: "Acceptance of {_quoted(system.title)}"',
+        f"system: {system.name}",
+        "parties:",
+        f'  customer: "{_quoted(customer or "CUSTOMER")}"',
+        f'  supplier: "{_quoted(supplier or "SUPPLIER")}"',
+        f"repetitions: {REPETITIONS}      # runs of each device; with fewer a clause is inconclusive",
+        "confidence: 0.95",
+        f"rule: {INTERVAL}       # or `{VALUE}`: by the measured median alone",
+        "share: 1.0           # of the devices that must meet a clause",
+        "retests: 2           # runs of a device that may be INVALID and run again, a clause",
+    ]
+    if nodes:
+        lines += ["scope:", f"  nodes: {nodes}"]
+        counts = {
+            p.node.gpu_count for p in system.partitions.values() if p.node.gpu_count and not p.node.gpu_count_found
+        }
+        if len(counts) == 1:
+            lines.append(f"  gpus_per_node: {counts.pop()}")
+    lines.append("clauses:")
+    for number, one in enumerate(clauses, 1):
+        lines += [
+            f"  - id: C{number}",
+            f"    metric: {one.metric}",
+            f"    subject: {one.subject}",
+            *([f"    partition: {one.partition}"] if len(system.partitions) > 1 else []),
+            *([f"    environ: {one.environ}"] if one.environ else []),
+            *([f"    statistic: {one.statistic}"] if one.statistic else []),
+            f"    target: {one.target:.6g}",
+            f'    unit: "{one.unit}"',
+            f'    source: "{_quoted(one.source)}"',
+        ]
+    lines += [
+        "exclusions: []",
+        "punch_list: []",
+        "# stability: {hours: 72, least: 0.9}   # between first and last run; the last session against the first",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+
+
+def _drafted(system: System, catalogue: Mapping[str, Program]) -> Iterator[Drafted]:
+    for partition in system.partitions.values():
+        known = [r for r in system.references if r.partition == partition.name and not r.parameters]
+        bound: set[tuple[str, str]] = set()
+        for reference in known:
+            drafted = _of_reference(reference, catalogue)
+            if drafted is not None:
+                bound.add((drafted.metric, drafted.subject))
+                yield drafted
+        for program in catalogue.values():
+            for metric in program.metrics.values():
+                for subject in metric.per:
+                    drafted = _of_sheet(partition, program, metric, subject)
+                    if drafted is not None and (drafted.metric, subject) not in bound:
+                        yield drafted
+
+
+def _of_reference(reference: Reference, catalogue: Mapping[str, Program]) -> Drafted | None:
+    program = catalogue.get(reference.program)
+    metric = program.metrics.get(reference.metric) if program else None
+    low, high = reference.bounds
+    target = low if reference.direction == "higher" else high
+    if metric is None or target is None:
+        return None
+    return Drafted(
+        f"{reference.program}.{reference.metric}", reference.subject, target, reference.unit,
+        f"reference: {reference.source}", reference.partition, reference.environ[0] if reference.environ else "",
+        "" if reference.statistic == metric.statistic else reference.statistic,
+    )  # fmt: skip
+
+
+def _of_sheet(partition: Partition, program: Program, metric: Metric, subject: str) -> Drafted | None:
+    """The floor of a data sheet's peak, where the metric has both."""
+    floor = metric.floor.get(subject)
+    if not floor or metric.optional or metric.direction != "higher":
+        return None
+    peak: limits.Limit | limits.Unknown
+    if metric.data_sheet == "memory" and subject in ("host", "gpu"):
+        peak = limits.memory(partition, subject)
+    elif metric.data_sheet == "host_link":
+        peak = limits.host_link(partition)
+    elif metric.data_sheet == "gpu_link":
+        peak = limits.pair_link(partition)
+    else:
+        return None
+    if isinstance(peak, limits.Unknown) or peak.unit != metric.unit:
+        return None
+    source = f"{100 * floor:g} % of {peak.value:.6g} {peak.unit}, {peak.basis}"
+    return Drafted(f"{program.name}.{metric.name}", subject, peak.value * floor, metric.unit, source, partition.name)
+
+
+# ---- exclusions ------------------------------------------------------------------------------------------
+
+
+def excluded(contract: Contract, clause: str, node: str, uuids: Collection[str], session: str) -> Exclusion | None:
+    """The first exclusion that a run of a clause falls under."""
+    for one in contract.exclusions:
+        if (
+            one.clause in (None, clause)
+            and one.node in (None, node)
+            and one.session in (None, session)
+            and (one.uuid is None or one.uuid in uuids)
+        ):
+            return one
+    return None

@@ -1,0 +1,77 @@
+"""What a vendor needs to take a failing part back: one file a part, without names of the site in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tenken.archive.records import safe_name
+from tenken.archive.redact import Redactor
+from tenken.model.record import Record
+from tenken.report.acceptance import Acceptance, Part
+
+
+def failing(found: Acceptance) -> list[Part]:
+    """Parts that missed a clause, or whose figure is on the wrong side of the bound: each once."""
+    return list(dict.fromkeys(m.part for r in found.requirements for m in r.parts if m.values and r.missed_by(m)))
+
+
+def name_of(part: Part, number: int) -> str:
+    """As a file name: the serial number or UUID where there is one; a node's name stays at the site."""
+    return f"evidence/{number:02d}-{safe_name(part.serial or part.uuid or part.place)}.json"
+
+
+def bundle(found: Acceptance, read: Callable[[str], Record], hosts: Iterable[str]) -> list[tuple[str, str]]:
+    """(name, JSON text) of every failing part; `read` gives a record by its name in the archive.
+
+    Names of nodes, users and folders are replaced; the UUID, serial number and slot of the part itself stay, since by
+    them the vendor finds it.
+    """
+    redactor = Redactor(sorted(hosts), devices=False)
+    return [
+        (name_of(part, number), redactor.text(json.dumps(_of(found, part, read), indent=1, ensure_ascii=False)) + "\n")
+        for number, part in enumerate(failing(found), 1)
+    ]
+
+
+def _of(found: Acceptance, part: Part, read: Callable[[str], Record]) -> dict[str, Any]:
+    clauses = []
+    files: dict[str, list[str]] = {}
+    for requirement in found.requirements:
+        for one in requirement.parts:
+            if one.part != part or not one.values:
+                continue
+            clauses.append(
+                {
+                    "clause": requirement.clause.id,
+                    "metric": f"{requirement.clause.program}.{requirement.clause.metric}",
+                    "check": requirement.check, "bound": requirement.clause.bound, "unit": requirement.clause.unit,
+                    "rule": requirement.clause.rule_in_words(found.contract.confidence), "result": one.result,
+                    "median": one.median, "interval": [one.low, one.high], "runs": [v.value for v in one.values],
+                }
+            )  # fmt: skip
+            if requirement.missed_by(one):
+                for value in [*one.values, *one.invalid]:
+                    files.setdefault(value.file, []).append(value.metric)
+    runs = []
+    for file, metrics in files.items():
+        record = read(file)
+        result = record.result
+        if result is None:
+            continue
+        runs.append(
+            {
+                "file": file, "time": record.time, "verdict": record.verdict, "command": list(result.command),
+                "revision": result.version, "driver": sorted({d.driver for d in result.devices if d.driver}),
+                "samples": {m.id: list(m.samples) for m in result.metrics if m.id in metrics},
+                "health": [
+                    {"gpu": d.index, "before": vars(d.before), "worst": vars(d.worst), "after": vars(d.after),
+                     "xids": list(d.xids)}
+                    for d in result.health.devices
+                    if part.place in (f"GPU {d.index}", "host") or not part.uuid
+                ],
+                "findings": [f.message for f in record.findings],
+            }
+        )  # fmt: skip
+    return {"part": vars(part), "clauses": clauses, "runs": runs}

@@ -1,0 +1,55 @@
+"""The interval of a median over runs, from the runs' order alone: no law of noise is assumed.
+
+Between the d-th smallest and the d-th largest of n independent values lies the median of their law with probability
+1 - 2 P(Binomial(n, 1/2) < d). The two d that enclose the confidence asked for are joined by the interpolation of
+Hettmansperger and Sheather (1986), which is nearly free of the law. Up to five runs even the widest interval, from the
+smallest to the largest, stays below 95 %: its own confidence (93.8 % of five runs, 87.5 % of four) is then given back.
+
+Student's interval of the mean is not used: on launches of one GPU, whose slow ones make a tail, its 95 % cover 77 to
+87 % (docs/acceptance.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+
+from tenken.model.numbers import quantile
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Median over runs and what encloses it with probability `confidence`; without width for a single run, at 0."""
+
+    median: float
+    low: float
+    high: float
+    confidence: float
+    runs: int
+
+
+def covered(runs: int, rank: int) -> float:
+    """Probability that the median lies between the `rank`-th smallest and the `rank`-th largest of `runs` values."""
+    return 1 - 2 * sum(comb(runs, i) for i in range(rank)) / 2**runs
+
+
+def median_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """The interval of the median of at least one value. Raises ValueError for none, or a confidence not in (0, 1)."""
+    if not values or not 0 < confidence < 1:
+        raise ValueError(f"{len(values)} values and a confidence of {confidence}: no interval")
+    ordered = sorted(values)
+    runs = len(ordered)
+    middle = quantile(ordered, 0.5)
+    widest = covered(runs, 1)
+    if widest <= confidence:
+        return Interval(middle, ordered[0], ordered[-1], max(widest, 0.0), runs)
+    rank = 1
+    while covered(runs, rank + 1) >= confidence:
+        rank += 1
+    wide, narrow = covered(runs, rank), covered(runs, rank + 1)
+    share = (wide - confidence) / (wide - narrow)
+    weight = (runs - rank) * share / (rank + (runs - 2 * rank) * share)
+    low = (1 - weight) * ordered[rank - 1] + weight * ordered[rank]
+    high = (1 - weight) * ordered[runs - rank] + weight * ordered[runs - rank - 1]
+    return Interval(middle, low, high, confidence, runs)

@@ -1,0 +1,120 @@
+"""The acceptance report as one HTML text that prints to a few pages of A4, and as PDF where there is a browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import jinja2
+
+from tenken.model.catalogue import Program
+from tenken.report import formatting as words
+from tenken.report.acceptance import (
+    EXCEPTIONS,
+    INCONCLUSIVE,
+    MET,
+    NOT_MET,
+    NOT_TESTED,
+    Acceptance,
+    Part,
+    Requirement,
+)
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+#: Lines of a list, and GPUs of the scope, before the rest is said to be in acceptance.json.
+MOST, PARTS = 8, 32
+#: Names under which a headless browser is looked for.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
+
+_WORD = {MET: "MET", NOT_MET: "MISSED", INCONCLUSIVE: "OPEN", NOT_TESTED: "OPEN"}
+
+
+def render(
+    found: Acceptance,
+    catalogue: Mapping[str, Program],
+    digest: str,
+    contract_digest: str,
+    evidence: list[tuple[str, Part]],
+    written: str,
+) -> str:
+    """The report. `digest` is that of the archive's files, `evidence` the names of the files of failing parts."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    environment.filters.update(number=words.number, percent=words.percent)
+    contract = found.contract
+    rules = dict.fromkeys(c.rule_in_words(contract.confidence) for c in contract.clauses)
+    return environment.get_template("acceptance.html").render(
+        a=found, c=contract, tone="EXCEPTIONS" if found.statement == EXCEPTIONS else found.statement,
+        rule="; ".join(rules), written=written, digest=digest, contract_digest=contract_digest, evidence=evidence,
+        titles={c.id: _title(c.text, catalogue, c.program, c.metric) for c in contract.clauses},
+        at=lambda at: ", ".join(words.coordinate(k, v) for k, v in sorted(at.items())),
+        runs=_runs, uniformity=[(r, r.uniformity) for r in found.requirements if r.uniformity],
+        commands=list(dict.fromkeys((r.check, r.command) for r in found.requirements if r.command)),
+        block={
+            "contract": css_string(f"{contract.title} ({contract.name})"),
+            "system": css_string(f"{contract.system}: {found.statement}"),
+            "sessions": css_string(f"Sessions: {_some(found.sessions)}"),
+            "digest": css_string(f"Archive SHA-256: {digest}"),
+        },
+        WORD=_WORD, MOST=MOST, PARTS=PARTS, style=(TEMPLATES / "acceptance.css").read_text(encoding="utf-8"),
+    )  # fmt: skip
+
+
+def _title(text: str, catalogue: Mapping[str, Program], program: str, metric: str) -> str:
+    return text or catalogue[program].metrics[metric].title
+
+
+def _runs(requirement: Requirement) -> str:
+    counts = sorted({len(m.values) for m in requirement.parts})
+    return str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+
+
+def _some(sessions: tuple[str, ...]) -> str:
+    if len(sessions) <= 3:
+        return ", ".join(sessions)
+    return f"{sessions[0]}, …, {sessions[-1]} ({len(sessions)})"
+
+
+def css_string(text: str) -> str:
+    """A text as a CSS string that can neither end itself nor the style element."""
+    safe = re.sub(r"[^A-Za-z0-9 .,:;=+_()…·-]", lambda m: f"\\{ord(m[0]):x} ", text)
+    return f'"{safe}"'
+
+
+def browser() -> str | None:
+    """A headless browser on this machine: the one that $TENKEN_BROWSER names, else a Chromium; None: there is none."""
+    named = os.environ.get("TENKEN_BROWSER")
+    return shutil.which(named) if named else next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def pdf(html: Path, target: Path, seconds: float = 120) -> str | None:
+    """Print a page to PDF. Returns why it could not be, None where it was."""
+    program = browser()
+    if program is None:
+        return "no headless browser was found (Chromium, say; or set TENKEN_BROWSER): print the page by hand"
+    with tempfile.TemporaryDirectory(prefix="tenken-browser-") as home:
+        command = [
+            program, "--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
+            f"--user-data-dir={home}", "--no-pdf-header-footer", f"--print-to-pdf={target}", html.resolve().as_uri(),
+        ]  # fmt: skip
+        if os.geteuid() == 0:
+            command.insert(1, "--no-sandbox")
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=seconds, check=False,
+                env={**os.environ, "HOME": home},
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return f"{program} did not print the page: {error}"
+    if done.returncode or not target.is_file() or not target.stat().st_size:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return f"{program} ended with {done.returncode} and printed no page: {last}"
+    return None

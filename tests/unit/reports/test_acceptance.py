@@ -1,0 +1,484 @@
+"""The acceptance report: each statement from the runs that lead to it, and a file that cannot be changed unseen."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import re
+import tarfile
+
+import pytest
+from lxml import html
+
+from tenken.archive import records as archive
+from tenken.commands import accept as command
+from tenken.errors import TenkenError
+from tenken.model import record
+from tenken.model.catalogue import load_catalogue
+from tenken.report import bundle, contracts, signed
+from tenken.report.acceptance import accept
+from tests.unit.reports import builder
+
+CONTRACT = """\
+title: "Two cards, <b>tested</b>"
+system: h200
+parties: {customer: "Site", supplier: "Vendor"}
+clauses:
+  - {id: M1, metric: stream.triad, subject: gpu, target: 4000, unit: GB/s, source: "offer"}
+"""
+HBM = {"value": 4814.0, "unit": "GB/s", "basis": "attribute: memory clock x bus width"}
+#: Five launches of a card: medians of triad in GB/s.
+RUNS = (4362.0, 4368.0, 4365.0, 4363.0, 4366.0)
+
+
+def stream(run, values, session="S1", verdict="PASS", findings=(), gpus=(0, 1), node="nid001", **changes):
+    """One run of STREAM on some cards; `values` is by card."""
+    metrics = [builder.metric("triad", {"gpu": g}, builder.noisy(values[g], 100, 0.0005, run * 10 + g)) for g in gpus]
+    # a median of exactly the value, as a run on a quiet machine has it
+    metrics = [{**m, "samples": [values[g]] * 100, **builder.statistics([values[g]] * 100, "higher"),
+                "value": values[g], "count": 100} for m, g in zip(metrics, gpus, strict=True)]  # fmt: skip
+    doc = builder.document("stream", metrics, len(gpus), HBM, started=f"2026-11-21T{run:02d}:00:01Z")
+    doc["host"] = {**doc["host"], "name": node}
+    doc.update(changes.pop("doc", {}))
+    return builder.record(
+        "StreamCuda", doc, verdict, findings=list(findings), nodes=(node,), session=session,
+        time=f"2026-11-21T{run:02d}:00:10Z", **changes,
+    )  # fmt: skip
+
+
+def five(**changes):
+    return [stream(i, {0: v, 1: v - 5}, **changes) for i, v in enumerate(RUNS)]
+
+
+def store(root, records):
+    """An archive of records of several sessions, each session whole."""
+    for name in dict.fromkeys(r["session"] for r in records):
+        of_it = [r for r in records if r["session"] == name]
+        builder.write_session(root, of_it, name=name)
+    return root
+
+
+def contract_of(tmp_path, text=CONTRACT):
+    file = tmp_path / "deal.yaml"
+    file.write_text(text)
+    return contracts.load(str(file), load_catalogue(), ["h200"])
+
+
+def answer(tmp_path, records, text=CONTRACT):
+    root = store(tmp_path / "archive", records)
+    sessions = tuple(dict.fromkeys(r["session"] for r in records))
+    return command.decide(contract_of(tmp_path, text), command.files_of(root, sessions), sessions)
+
+
+# ---- the statement ---------------------------------------------------------------------------------------
+
+
+def test_five_good_runs_are_accepted(tmp_path):
+    found = answer(tmp_path, five())
+    assert (found.statement, found.reasons) == ("ACCEPTED", [])
+    (one,) = found.requirements
+    assert one.result == "MET" and one.worst.part.place == "GPU 1"
+    assert (one.worst.low, one.worst.median, one.worst.high) == (4357.0, 4360.0, 4363.0)
+    assert one.worst.confidence == 0.9375
+    assert one.margin == pytest.approx((4357 - 4000) / 4000)
+    assert one.peak.value == 4814 and one.share_of(one.peak) == pytest.approx(4360 / 4814)
+    assert one.attainable is None
+    assert one.uniformity == (4360.0, 4362.5, 4365.0)
+
+
+def test_what_a_run_measured_of_itself_is_no_peak(tmp_path):
+    same_run = {**HBM, "basis": "measured: dot bandwidth in this run"}
+    records = five()
+    for one in records:
+        one["document"]["limits"] = dict.fromkeys(one["document"]["limits"], same_run)
+        one["judged"] = {m["id"]: builder.judgement(m, same_run) for m in one["document"]["metrics"]}
+    (one,) = answer(tmp_path, records).requirements
+    assert one.peak is None and one.attainable.value == 4814
+
+
+@pytest.mark.parametrize(
+    ("change", "statement", "why"),
+    [
+        ("target: 4400", "REJECTED", "M1 stream.triad by StreamCuda: NOT MET (met on 0 of 2, needed on 2)"),
+        ("target: 4360", "INCONCLUSIVE", "nid001 GPU 1: the interval holds the bound"),
+        ("target: 4360, rule: value", "ACCEPTED", None),
+        ("target: 4400, tolerance: 0.02", "ACCEPTED", None),
+        ("target: 4000, repetitions: 6", "INCONCLUSIVE", "nid001 GPU 0: 5 of 6 runs"),
+        ("target: 4361, share: 0.5, rule: value", "ACCEPTED", None),
+        ("target: 4361, share: 0.51, rule: value", "REJECTED", "met on 1 of 2, needed on 2"),
+        ("target: 4400, severity: minor", "INCONCLUSIVE", "no essential clause"),
+        ("target: 4000, check: StreamHost", "INCONCLUSIVE", "NOT TESTED"),
+    ],
+)
+def test_each_rule_has_its_statement(tmp_path, change, statement, why):
+    found = answer(tmp_path, five(), CONTRACT.replace("target: 4000", change))
+    assert found.statement == statement
+    assert why is None or any(why in reason for reason in found.reasons), found.reasons
+
+
+def test_four_runs_are_inconclusive_unless_the_contract_says_so(tmp_path):
+    assert answer(tmp_path, five()[:4]).statement == "INCONCLUSIVE"
+    fewer = CONTRACT.replace("parties:", "repetitions: 4\nparties:")
+    (tmp_path / "b").mkdir()
+    assert answer(tmp_path / "b", five()[:4], fewer).statement == "ACCEPTED"
+
+
+def test_lower_is_better_is_held_the_other_way_round(tmp_path):
+    def latency(run, value):
+        metric = builder.metric("htod_latency", {"gpu": 0}, [value] * 100, "us", "lower")
+        doc = builder.document("transfer", [metric], 1, started=f"2026-11-21T{run:02d}:00:01Z")
+        return builder.record("Transfer", doc, session="S1", time=f"2026-11-21T{run:02d}:00:10Z")
+
+    text = CONTRACT.replace("stream.triad", "transfer.htod_latency").replace("GB/s", "us")
+    records = [latency(i, v) for i, v in enumerate((8.0, 8.1, 8.2, 8.3, 8.4))]
+    assert answer(tmp_path, records, text.replace("4000", "8.5")).statement == "ACCEPTED"
+    (tmp_path / "b").mkdir()
+    found = answer(tmp_path / "b", records, text.replace("4000", "7.9"))
+    assert found.statement == "REJECTED"
+    assert found.requirements[0].margin == pytest.approx(-(8.4 - 7.9) / 7.9)
+
+
+# ---- which runs count ------------------------------------------------------------------------------------
+
+
+def test_a_run_below_its_reference_counts_and_is_not_picked_away(tmp_path):
+    slow = builder.finding("FAIL", "nid001 GPU 0", "too slow", "triad.gpu0")
+    records = [*five(), stream(6, {0: 3000.0, 1: 4360.0}, verdict="FAIL", findings=[{**slow, "kind": "reference"}])]
+    found = answer(tmp_path, records)
+    first = next(m for m in found.requirements[0].parts if m.part.place == "GPU 0")
+    assert sorted(v.value for v in first.values)[0] == 3000.0
+    assert found.statement == "INCONCLUSIVE" and not found.wrong
+
+
+def test_one_wrong_result_rejects_however_often_it_was_run_again(tmp_path):
+    wrong = builder.finding("FAIL", "nid001", "nid001: element 17 differs")
+    found = answer(tmp_path, [*five(), stream(6, {0: 4365.0, 1: 4360.0}, verdict="FAIL", findings=[wrong])])
+    assert found.statement == "REJECTED"
+    assert [w.why for w in found.wrong] == ["nid001: element 17 differs"]
+
+
+def test_a_value_that_its_samples_do_not_give_is_a_wrong_result(tmp_path):
+    records = five()
+    records[0]["document"]["metrics"][0].update(value=4400.0, median=4400.0)
+    found = answer(tmp_path, records)
+    assert found.statement == "REJECTED" and "the samples give" in found.wrong[0].why
+
+
+def test_invalid_runs_are_counted_and_are_no_values(tmp_path):
+    hot = builder.finding("INVALID", "nid001 GPU 0", "nid001 GPU 0: thermal slow-down")
+    invalid = [stream(6 + i, {0: 2000.0 + i, 1: 4360.0}, verdict="INVALID", findings=[hot]) for i in range(3)]
+    found = answer(tmp_path, [*five(), *invalid])
+    assert found.statement == "ACCEPTED" and len(found.invalid) == 3
+    limited = CONTRACT.replace("parties:", "retests: 2\nparties:")
+    (tmp_path / "b").mkdir()
+    found = answer(tmp_path / "b", [*five(), *invalid], limited)
+    assert found.statement == "INCONCLUSIVE"
+    assert "3 INVALID runs; at most 2 may be run again" in found.requirements[0].why
+
+
+def test_the_same_result_twice_is_one_run_and_said(tmp_path):
+    records = five()[:4]
+    found = answer(tmp_path, [*records, {**records[0], "time": "2026-11-21T09:00:10Z"}])
+    assert found.statement == "INCONCLUSIVE"
+    assert "one run, twice in the archive" in found.damaged[0]
+
+
+def test_other_modes_and_injected_faults_are_no_runs(tmp_path):
+    broken = stream(6, {0: 1.0, 1: 1.0}, doc={"parameters": {"array_bytes": 4_294_967_296, "inject_fault": "slow"}})
+    quick = stream(7, {0: 1.0, 1: 1.0}, mode="quick")
+    found = answer(tmp_path, [*five(), broken, quick], CONTRACT.replace("parties:", "modes: [acceptance]\nparties:"))
+    assert found.statement == "ACCEPTED"
+    assert (found.other_modes, found.faults_injected) == (1, 1)
+
+
+def test_another_array_size_is_another_requirement(tmp_path):
+    small = [stream(6 + i, {0: 4100.0, 1: 4100.0}, doc={"parameters": {"array_bytes": 1 << 20}}) for i in range(5)]
+    found = answer(tmp_path, [*five(), *small])
+    assert [r.worst.median for r in found.requirements] == [4360.0, 4100.0]
+
+
+def test_exclusions_are_shown_and_make_an_exception(tmp_path):
+    text = CONTRACT + 'exclusions: [{id: E1, session: S2, reason: "door open", agreed: 2026-11-22}]\n'
+    found = answer(tmp_path, [*five(), stream(8, {0: 3000.0, 1: 4360.0}, session="S2")], text)
+    assert found.statement == "ACCEPTED WITH EXCEPTIONS"
+    assert len(found.excluded) == 1 and "excluded by agreement" in found.reasons[0]
+
+
+def test_scope_names_what_was_not_measured(tmp_path):
+    text = CONTRACT + (
+        "scope:\n  nodes: 2\n  gpus_per_node: 4\n  delivered:\n"
+        "    - {uuid: GPU-00000000-0000-0000-0000-000000000000, serial: '165'}\n    - {uuid: GPU-lost}\n"
+    )
+    found = answer(tmp_path, five(), text)
+    assert found.statement == "INCONCLUSIVE"
+    text = " ".join(found.missing_parts)
+    assert "GPU-lost" in text and "1 nodes were measured" in text and "2 GPUs were measured" in text
+    assert [p.serial for p in found.parts] == ["165", ""]
+    assert "is not among the delivered GPUs" in found.unlisted_parts[0]
+
+
+def test_cases_that_left_no_record_and_files_that_are_none_are_told(tmp_path):
+    root = store(tmp_path / "archive", five())
+    session = root / ".sessions" / "S1"
+    report = json.loads((session / "run-report.json").read_text())
+    report["runs"][0]["testcases"].append(builder.testcase("Hpl", "fail", "sbatch: error", "run"))
+    (session / "run-report.json").write_text(json.dumps(report))
+    files = command.files_of(root, ("S1",))
+    found = command.decide(contract_of(tmp_path), files, ("S1",))
+    assert found.statement == "ACCEPTED WITH EXCEPTIONS"
+    assert [f.check for f in found.failed] == ["Hpl"]
+    next(iter(archive.paths(root))).write_text("{")
+    found = command.decide(contract_of(tmp_path), command.files_of(root, ("S1",)), ("S1",))
+    assert found.statement == "INCONCLUSIVE" and "truncated or not JSON" in found.damaged[0]
+
+
+def test_stability_needs_its_span_and_its_level(tmp_path):
+    text = CONTRACT + "stability: {hours: 5, least: 0.9}\n"
+    later = [stream(10 + i, {0: 0.85 * v, 1: 0.85 * v}, session="S2") for i, v in enumerate(RUNS)]
+    text = text.replace("4000", "3000")
+    assert answer(tmp_path, five(), text).statement == "INCONCLUSIVE"
+    (tmp_path / "b").mkdir()
+    found = answer(tmp_path / "b", [*five(), *later], text)
+    assert (found.statement, found.stability) == ("REJECTED", "NOT MET")
+    assert "0.85" in found.stability_why
+    (tmp_path / "c").mkdir()
+    good = [stream(10 + i, {0: v, 1: v}, session="S2") for i, v in enumerate(RUNS)]
+    assert answer(tmp_path / "c", [*five(), *good], text).statement == "ACCEPTED"
+
+
+def test_minor_clauses_and_open_items_are_exceptions(tmp_path):
+    minor = "  - {id: M2, metric: stream.triad, subject: gpu, target: 4790, unit: GB/s, source: x, severity: minor}\n"
+    found = answer(tmp_path, five(), CONTRACT + minor + "punch_list: [{id: P1, what: door, status: open}]\n")
+    assert found.statement == "ACCEPTED WITH EXCEPTIONS"
+    assert len(found.reasons) == 2
+
+
+def test_order_of_files_changes_nothing(tmp_path):
+    records = [(r["time"], record.parse(json.dumps(r))) for r in five()]
+    contract = contract_of(tmp_path)
+    one = accept(contract, records, load_catalogue(), ("S1",))
+    two = accept(contract, records[::-1], load_catalogue(), ("S1",))
+    assert one.requirements == two.requirements and one.statement == "ACCEPTED"
+
+
+# ---- the report and its file -----------------------------------------------------------------------------
+
+
+def run(*arguments):
+    parser = argparse.ArgumentParser()
+    command.register(parser.add_subparsers())
+    options = parser.parse_args(["accept", *map(str, arguments)])
+    return options.func(options)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A report of two sessions with a failing card, an INVALID run and a punch list."""
+    folder = tmp_path_factory.mktemp("accept")
+    hot = builder.finding("INVALID", "nid001 GPU 0", "nid001 GPU 0: thermal slow-down")
+    records = [*five(), *(stream(10 + i, {0: v, 1: 3900.0 + i}, session="S2") for i, v in enumerate(RUNS))]
+    records.append(stream(20, {0: 2000.0, 1: 4360.0}, session="S2", verdict="INVALID", findings=[hot]))
+    root = store(folder / "archive", records)
+    text = CONTRACT.replace("target: 4000", "target: 4200, rule: value")
+    text += "  - {id: M2, metric: stream.triad, subject: gpu, target: 3000, unit: GB/s, source: offer}\n"
+    (folder / "deal.yaml").write_text(text + "punch_list: [{id: P1, what: 'rack </style> door', status: open}]\n")
+    status = run("--contract", folder / "deal.yaml", "--sessions", "S1", "S2", "--archive", root,
+                 "--output", folder / "out", "--no-pdf")  # fmt: skip
+    return status, folder
+
+
+def test_the_page_says_what_a_signature_needs(written):
+    status, folder = written
+    assert status == 1
+    markup = (folder / "out" / "report.html").read_text()
+    text = re.sub(r"\s+", " ", html.document_fromstring(markup).text_content())
+    for words in (
+        "Two cards, <b>tested</b>", "Requirements", "Scope", "Uniformity", "Conditions", "Procedure", "Correctness",
+        "Stability", "Punch list", "Signatures", "Annexes", "580.95.05", "v0.1.0-12-gabc1234", "--backend cuda",
+        "1 INVALID runs", "thermal slow-down", "GPU-00000000-0000-0000-0000-000000000001", "For the customer: Site",
+        "For the supplier: Vendor", "rack </style> door", "S1, S2", "REJECTED", "NOT MET",
+    ):  # fmt: skip
+        assert words in text, words
+    digest = re.search(r"Archive SHA-256 ([0-9a-f]{64})", text)
+    assert digest and f'"Archive SHA-256: {digest[1]}"' in markup
+    assert "counter(pages)" in markup and markup.count("</style>") == 1
+    assert "default-src 'none'" in markup and "<script" not in markup
+    assert not re.search(r"(?:https?|ftp):|@import|url\(", markup)
+
+
+def test_every_figure_of_the_page_is_in_the_archive(written):
+    _, folder = written
+    said = json.loads((folder / "out" / "acceptance.json").read_text())
+    values = 0
+    for requirement in said["requirements"]:
+        for part in requirement["parts"]:
+            for one in [*part["values"], *part["invalid"]]:
+                kept = archive.read(folder / one["file"])
+                metric = next(m for m in kept.result.metrics if m.id == one["metric"])
+                assert metric.value == one["value"] and kept.session == one["session"]
+                values += 1
+    assert values == 2 * 22
+
+
+def test_evidence_is_of_the_failing_card_alone_and_names_no_node(written):
+    _, folder = written
+    (file,) = (folder / "out" / "evidence").iterdir()
+    text = file.read_text()
+    bundle_ = json.loads(text)
+    assert bundle_["part"]["uuid"] == "GPU-00000000-0000-0000-0000-000000000001"
+    assert bundle_["runs"] and bundle_["runs"][0]["samples"] and bundle_["runs"][0]["command"]
+    assert "nid001" not in text
+
+
+def test_verify_takes_what_was_written(written, capsys):
+    _, folder = written
+    assert run("--verify", folder / "out" / "deal.tar") == 0
+    assert "whole, and decided the same anew" in capsys.readouterr().out
+
+
+def doctored(folder, tmp_path, change):
+    """The tar of `folder` with members changed by `change(members)`, its manifest as it was."""
+    members = bundle.read(folder / "out" / "deal.tar")
+    change(members)
+    manifest = members.pop(bundle.MANIFEST, None)
+    rest = [bundle.Member(n, c) for n, c in sorted(members.items())]
+    target = tmp_path / "deal.tar"
+    with target.open("wb") as stream:
+        bundle._tar(stream, [*([bundle.Member(bundle.MANIFEST, manifest)] if manifest else []), *rest])
+    return target
+
+
+def some_record(members):
+    return next(n for n in sorted(members) if n.startswith("archive/h200/"))
+
+
+@pytest.mark.parametrize("where", ["archive", "report.html", "contract.yaml", "acceptance.json", "evidence"])
+def test_a_changed_byte_is_found_and_named(written, tmp_path, capsys, where):
+    _, folder = written
+    name = ""
+
+    def flip(members):
+        nonlocal name
+        name = next(n for n in sorted(members) if n.startswith(where))
+        content = bytearray(members[name])
+        content[len(content) // 2] ^= 1
+        members[name] = bytes(content)
+
+    assert run("--verify", doctored(folder, tmp_path, flip)) == 1
+    assert capsys.readouterr().out == f"CHANGED: {name} was changed: its SHA-256 is not that of the manifest\n"
+
+
+def test_a_byte_changed_anywhere_in_the_tar_is_found(written, tmp_path, capsys):
+    _, folder = written
+    whole = (folder / "out" / "deal.tar").read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 40)):
+        changed = bytearray(whole)
+        changed[place] ^= 0x40
+        target = tmp_path / "deal.tar"
+        target.write_bytes(bytes(changed))
+        try:
+            status = run("--verify", target)
+            said = capsys.readouterr().out
+            assert status == 1 and "CHANGED: " in said, place
+        except TenkenError as error:
+            assert "deal.tar" in str(error)
+
+
+@pytest.mark.parametrize("kind", ["lost", "added", "no manifest"])
+def test_members_lost_and_added_are_named(written, tmp_path, capsys, kind):
+    _, folder = written
+
+    def change(members):
+        if kind == "lost":
+            del members[some_record(members)]
+        elif kind == "added":
+            members["archive/h200/gpu/2026-11-21/StreamCuda/more.json"] = b"{}"
+        else:
+            del members[bundle.MANIFEST]
+
+    assert run("--verify", doctored(folder, tmp_path, change)) == 1
+    said = capsys.readouterr().out
+    assert {"lost": "is missing", "added": "more.json is not in the manifest", "no manifest": "MANIFEST"}[kind] in said
+
+
+def test_a_new_manifest_over_a_doctored_archive_is_found(written, tmp_path, capsys):
+    _, folder = written
+    members = bundle.read(folder / "out" / "deal.tar")
+    del members[bundle.MANIFEST]
+    name = some_record(members)
+    members[name] = members[name].replace(b"4362.0", b"4499.0")
+    bundle.write(tmp_path / "deal.tar", [bundle.Member(n, c) for n, c in members.items()])
+    assert run("--verify", tmp_path / "deal.tar") == 1
+    said = capsys.readouterr().out
+    assert "the archive is not the one of report.html" in said
+    assert "archive and contract give" in said
+
+
+def test_a_report_doctored_to_another_statement_is_found(written, tmp_path, capsys):
+    _, folder = written
+    members = bundle.read(folder / "out" / "deal.tar")
+    del members[bundle.MANIFEST]
+    said = json.loads(members[bundle.ANSWER])
+    members["report.html"] = members["report.html"].replace(said["statement"].encode(), b"ACCEPTED")
+    members[bundle.ANSWER] = members[bundle.ANSWER].replace(said["statement"].encode(), b"ACCEPTED")
+    bundle.write(tmp_path / "deal.tar", [bundle.Member(n, c) for n, c in members.items()])
+    assert run("--verify", tmp_path / "deal.tar") == 1
+    assert "acceptance.json/statement says 'ACCEPTED'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        (tarfile.TarInfo("/etc/passwd"), "is no name inside of a bundle"),
+        (tarfile.TarInfo("../x"), "is no name inside of a bundle"),
+        ("link", "is no plain file"),
+        ("twice", "is there twice"),
+    ],
+)
+def test_a_tar_that_leads_elsewhere_is_refused(tmp_path, member, said):
+    file = tmp_path / "x.tar"
+    with tarfile.open(file, "w") as packed:
+        if member == "link":
+            entry = tarfile.TarInfo("a")
+            entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            packed.addfile(entry)
+        elif member == "twice":
+            for _ in range(2):
+                packed.addfile(tarfile.TarInfo("a"), io.BytesIO(b""))
+        else:
+            packed.addfile(member)
+    with pytest.raises(TenkenError, match=said):
+        run("--verify", file)
+    file.write_bytes(b"no tar at all")
+    with pytest.raises(TenkenError, match="is no whole tar"):
+        run("--verify", file)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--sessions", "S1"], "give --contract NAME"),
+        (["--verify", "x.tar", "--contract", "a"], "takes no --contract"),
+        (["--contract", "nosuch", "--sessions", "S1"], "no contract 'nosuch'"),
+    ],
+)
+def test_wrong_command_lines_are_one_line(arguments, said):
+    with pytest.raises(TenkenError, match=said) as error:
+        run(*arguments)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_an_unknown_session_lists_those_that_are_there(written, tmp_path):
+    _, folder = written
+    with pytest.raises(TenkenError, match=r"no session 'S9' in .*; the latest there: S1, S2"):
+        run("--contract", folder / "deal.yaml", "--sessions", "S9", "--archive", folder / "archive")
+
+
+def test_without_a_browser_the_page_stays_and_says_so(written, tmp_path, monkeypatch, capsys):
+    _, folder = written
+    monkeypatch.setenv("TENKEN_BROWSER", "no-such-browser")
+    assert signed.pdf(folder / "out" / "report.html", tmp_path / "r.pdf") is not None
+    assert not (tmp_path / "r.pdf").exists()
+    monkeypatch.setenv("TENKEN_BROWSER", "false")
+    assert "printed no page" in (signed.pdf(folder / "out" / "report.html", tmp_path / "r.pdf") or "")
