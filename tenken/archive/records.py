@@ -17,7 +17,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tenken.errors import ArchiveError, RecordError
-from tenken.model.record import Record, parse
+from tenken.model import files
+from tenken.model.record import MAX_RECORD_BYTES, Record, parse
 
 SESSIONS = ".sessions"
 _TEMPORARY = ".tmp-"
@@ -87,10 +88,8 @@ def check_writable(archive: Path) -> None:
 def read(path: Path) -> Record:
     """One record. Raises ArchiveError saying what is wrong with the file."""
     try:
-        return parse(path.read_text(encoding="utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArchiveError(f"{path}: {' '.join(str(error).split())}") from error
-    except RecordError as error:
+        return parse(files.read_text(path, MAX_RECORD_BYTES), path)
+    except (files.FileError, RecordError) as error:
         raise ArchiveError(f"{path}: {error}") from None
 
 

@@ -138,8 +138,10 @@ def judge(arguments: argparse.Namespace) -> Gate:
         if not history.nights:
             continue
         kept = path.with_name(f"{path.name}.{history.system}.state")
-        found = nights.judge(history, settings, kept if arguments.night is None else None)
+        notices: list[str] = []
+        found = nights.judge(history, settings, kept if arguments.night is None else None, notices)
         one = system(history, found, settings, retired)
+        one.notes += notices
         acknowledged.apply(entries, history, one.findings)
         gate.systems.append(one)
         gate.incomplete += _incomplete(one, settings.least_baseline, 0 if arguments.night else arguments.max_age)

@@ -22,6 +22,8 @@ from tenken.archive.records import SESSIONS
 from tenken.errors import TenkenError
 from tenken.history import record_parser as reading
 from tenken.history.store import Store, default_path, open_store
+from tenken.model.files import FileError, read_text
+from tenken.model.record import MAX_RECORD_BYTES
 from tenken.paths import archive_root
 
 #: Documents and lines of a log that are one transaction
@@ -167,7 +169,7 @@ class _Pass:
                 with os.scandir(self.archive / relative) as entries:
                     for entry in entries:
                         if entry.name.endswith(".json") and not entry.name.startswith(".") and entry.name not in known:
-                            self._waiting.append((relative, entry.name, entry.stat()))
+                            self._waiting.append((relative, entry.name, entry.stat(follow_symlinks=False)))
             except OSError as error:
                 self.out.bad.append((relative, f"cannot be listed: {error.strerror}"))
                 continue
@@ -215,7 +217,7 @@ class _Pass:
             "SELECT folder, name, size, mtime FROM files WHERE status = 'bad'"
         ):
             try:
-                stat = os.stat(self.archive / folder / name)
+                stat = os.lstat(self.archive / folder / name)
             except OSError:
                 gone.append((folder, name))
                 continue
@@ -242,13 +244,12 @@ class _Pass:
         for folder, name, stat in files:
             shown = f"{folder}/{name}"
             try:
-                text = (self.archive / shown).read_bytes().decode()
+                text = read_text(self.archive / shown, MAX_RECORD_BYTES)
                 parsed.append((reading.record(text, self.now), shown))
                 rows.append([folder, name, "ok", "", stat.st_size, stat.st_mtime_ns])
-            except (reading.Unreadable, OSError, UnicodeDecodeError) as error:
-                reason = error.strerror if isinstance(error, OSError) else str(error)
-                rows.append([folder, name, "bad", str(reason), stat.st_size, stat.st_mtime_ns])
-                self.out.bad.append((shown, str(reason)))
+            except (reading.Unreadable, FileError) as error:
+                rows.append([folder, name, "bad", str(error), stat.st_size, stat.st_mtime_ns])
+                self.out.bad.append((shown, str(error)))
         good = [row for row in rows if row[2] == "ok"]
         with self.store.transaction():
             double = self.store.insert_records(parsed)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import inspect
-import os
-import pickle
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 import numpy as np
 
-from tenken.history.detect import Detector, Findings, Settings
+from tenken.history.detect import Detector, Findings, Settings, state
 from tenken.history.record_parser import FINGERPRINT
 from tenken.history.store import NIGHT, Store
 from tenken.model.quantities import coordinate
@@ -138,18 +137,20 @@ def load(store: Store, system: str, until: date | None = None) -> History:
     return History(system, series, every.tolist(), values, fingerprints, invalid, known, errors)
 
 
-def judge(history: History, settings: Settings, kept: Path | None = None) -> Findings:
+def judge(history: History, settings: Settings, kept: Path | None = None, notices: list[str] | None = None) -> Findings:
     """Every night of every series judged; with `kept`, only those that are new since the state kept there.
 
-    The state is that before the last night, so that a night that is still growing is judged anew. A file that is not
-    this user's own, of other series, other nights or another version is not used.
+    The state is that before the last night, so that a night that is still growing is judged anew. A file of other
+    series, other nights or another version of the detector is not used; one that is damaged, or that others may write,
+    is not used either, and a line in `notices` says so.
     """
     last = len(history.nights) - 1
-    detector, done = _recall(history, settings, kept, last)
+    detector, done = _recall(history, settings, kept, last, [] if notices is None else notices)
     for night in range(done, last):
         detector.advance(history.values[:, night], _errors(history, night))
     if kept is not None and done < last:
-        _keep(kept, _mark(history, settings, last), last, detector)
+        with contextlib.suppress(OSError):  # without a state the next time is only slower
+            state.write(kept, _mark(history, settings, last), last, detector)
     if last >= 0:
         detector.advance(history.values[:, last], _errors(history, last))
     return detector.findings()
@@ -159,27 +160,19 @@ def _errors(history: History, night: int) -> np.ndarray | None:
     return None if history.errors is None else history.errors[:, night]
 
 
-def _recall(history: History, settings: Settings, kept: Path | None, last: int) -> tuple[Detector, int]:
+def _recall(
+    history: History, settings: Settings, kept: Path | None, last: int, notices: list[str]
+) -> tuple[Detector, int]:
     if kept is not None:
+        detector = Detector(history.higher, settings)
         try:
-            if kept.stat().st_uid == os.geteuid():
-                with kept.open("rb") as stream:
-                    mark, done, detector = pickle.load(stream)
-                if done <= last and mark == _mark(history, settings, done):
-                    return detector, done
-        except Exception:  # a state that cannot be read is only slower
-            pass
+            done = state.read(kept, detector, last, lambda nights: _mark(history, settings, nights))
+        except state.StateError as error:
+            notices.append(f"{kept} {error}: all nights are judged anew, and it is written again")
+        else:
+            if done is not None:
+                return detector, done
     return Detector(history.higher, settings), 0
-
-
-def _keep(kept: Path, mark: str, done: int, detector: Detector) -> None:
-    temporary = kept.with_name(f".tmp-{kept.name}-{os.getpid()}")
-    try:
-        with temporary.open("wb") as stream:
-            pickle.dump((mark, done, detector), stream, protocol=pickle.HIGHEST_PROTOCOL)
-        temporary.replace(kept)
-    except OSError:
-        temporary.unlink(missing_ok=True)
 
 
 def _mark(history: History, settings: Settings, nights: int) -> str:

@@ -13,10 +13,12 @@ from tenken.errors import RecordError, ResultError
 from tenken.model import verdicts
 from tenken.model.judgement import FLOOR, REFERENCE, Finding, Judgement
 from tenken.model.request import Request
-from tenken.model.result import Result, typed
+from tenken.model.result import MAX_BYTES, Result, decode, typed
 from tenken.model.subject import Subject, split_metric_id
 
 RECORD = "tenken-record/2"
+#: A larger file is refused unread: a result, and what was judged of it.
+MAX_RECORD_BYTES = 2 * MAX_BYTES
 #: Versions that are read.
 READABLE = ("tenken-record/1", RECORD)
 
@@ -92,9 +94,9 @@ class Record:
 def parse(text: str, path: Path = Path()) -> Record:
     """A record out of its JSON text, migrated where an earlier version wrote it. Raises RecordError with the reason."""
     try:
-        raw = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise RecordError("empty" if not text.strip() else f"truncated or not JSON ({error})") from None
+        raw = decode(text, MAX_RECORD_BYTES)
+    except ResultError as error:
+        raise RecordError(str(error).removeprefix("is ")) from None
     version = raw.get("record") if isinstance(raw, dict) else type(raw).__name__
     if version not in READABLE:
         raise RecordError(f"not a {RECORD} file but {version!r}; this version reads {', '.join(READABLE)}")

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import ResultError
+from tenken.model import files
 from tenken.model.judgement import Limit
 from tenken.model.numbers import quantile
 from tenken.model.subject import Coordinates, Subject
@@ -25,6 +24,8 @@ SCHEMA = "tenken-result/1"
 
 #: A larger result is refused unread. The largest kept one has 1.1 MB.
 MAX_BYTES = 32 * 2**20
+#: More values than this are refused unread: they are what takes time and memory. The largest kept one has 40,000.
+MAX_VALUES = 400_000
 #: Nesting beyond this is refused before it can exhaust the stack.
 MAX_DEPTH = 24
 
@@ -365,31 +366,25 @@ def _integer(text: str) -> int:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
         raise ResultError(f"holds the key {twice[:60]!r} twice in one object")
     return found
 
 
-def decode(text: str) -> Any:
-    """JSON out of text, strictly: no key twice, no NaN, no number beyond a double, bounded nesting and size.
+def decode(text: str, most: int = MAX_BYTES) -> Any:
+    """JSON out of text, strictly: no key twice, no NaN, no number beyond a double, bounded nesting, `most` characters.
 
     Raises ResultError with the reason.
     """
-    if len(text) > MAX_BYTES:
-        raise ResultError(f"has {len(text)} characters; at most {MAX_BYTES} are read")
-    depth = deepest = 0
-    for character in re.finditer(r'[\[\]{}]|"(?:[^"\\]|\\.)*"', text):
-        mark = character[0]
-        if mark in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-            if deepest > MAX_DEPTH:
-                raise ResultError(f"is nested deeper than {MAX_DEPTH} levels")
-        elif mark in "]}":
-            depth -= 1
+    if len(text) > most:
+        raise ResultError(f"has {len(text)} characters; at most {most} are read")
+    # each value but the first of its container stands behind a comma
+    values = text.count(",") + text.count("[") + text.count("{")
+    if values > MAX_VALUES:
+        raise ResultError(f"holds {values} values; at most {MAX_VALUES} are read")
     try:
-        return json.loads(
+        found = json.loads(
             text,
             parse_constant=_refuse_constant,
             parse_float=_finite,
@@ -398,29 +393,35 @@ def decode(text: str) -> Any:
         )
     except ResultError:
         raise
+    except RecursionError:
+        raise ResultError(f"is nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
+        if getattr(error, "msg", "") == "Extra data":
+            raise ResultError(f"holds more than one document: {str(error).partition(': ')[2]}") from None
         raise ResultError("is empty" if not text.strip() else f"is truncated or not JSON ({error})") from None
+    _bounded(found)
+    return found
+
+
+def _bounded(value: Any) -> None:
+    """Raises ResultError for nesting beyond MAX_DEPTH."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [one for one in level if isinstance(one, (dict, list))]
+        if not level:
+            return
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    raise ResultError(f"is nested deeper than {MAX_DEPTH} levels")
 
 
 def read_text(path: Path) -> str:
     """The text of a regular file of at most MAX_BYTES, never through a symbolic link. Raises ResultError."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
+        return files.read_text(path, MAX_BYTES)
+    except files.NoFile:
         raise ResultError(f"{path.name}: the program wrote no result") from None
-    except OSError as error:
-        link = ": it is a symbolic link" if path.is_symlink() else f": {error.strerror}"
-        raise ResultError(f"{path.name}: cannot be read{link}") from None
-    with os.fdopen(descriptor, "rb") as stream:
-        facts = os.fstat(stream.fileno())
-        if not stat.S_ISREG(facts.st_mode):
-            raise ResultError(f"{path.name}: is no regular file")
-        if facts.st_size > MAX_BYTES:
-            raise ResultError(f"{path.name}: has {facts.st_size} bytes; at most {MAX_BYTES} are read")
-        try:
-            return stream.read(MAX_BYTES + 1).decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ResultError(f"{path.name}: cannot be read: {error}") from None
+    except files.FileError as error:
+        raise ResultError(f"{path.name}: {error}") from None
 
 
 def load(path: Path) -> Result:

@@ -128,7 +128,7 @@ def detect(
 
 
 class Detector:
-    """The same, a night at a time: keep it (it pickles) and only the new night need be judged.
+    """The same, a night at a time: keep it (`state`) and only the new night need be judged.
 
     `alone_among=n` takes the fleet to have n series, whatever the number given: what a bench of many independent
     histories needs.

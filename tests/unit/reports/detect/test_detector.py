@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from tenken.history.detect import Detector, Settings, State, detect, power
+from tenken.history.detect import Detector, Settings, State, detect, power, state
 from tools.bench.rows import ROWS, planted
 from tools.bench.simulate import FAMILIES, TUNED, TUNING_SEEDS, Change, histories
 
@@ -134,14 +133,22 @@ def test_larger_steps_are_found_no_later():
     assert all(later <= earlier + 0.15 for earlier, later in pairwise(first)), first
 
 
-def test_night_by_night_is_the_same_as_at_once_and_survives_pickling():
+def test_night_by_night_is_the_same_as_at_once_and_survives_being_kept(tmp_path):
     values = histories(FAMILIES["ar"], 3, Change(step=0.05), 30, 130)
-    detector = Detector(np.ones(30, bool))
+    up = np.ones(30, bool)
+    detector = Detector(up)
     for night in range(130):
-        if night == 90:
-            detector = pickle.loads(pickle.dumps(detector))
+        if night == 120:
+            assert detector._events and detector._peaks, "there is something to keep"
+            state.write(tmp_path / "s", "mark", night, detector)
+            detector = Detector(up)
+            assert state.read(tmp_path / "s", detector, 200, lambda nights: "mark") == 120
         detector.advance(values[:, night])
-    assert detector.findings().events == detect(values, np.ones(30, bool)).events
+    whole = detect(values, up)
+    found = detector.findings()
+    assert found.events == whole.events and found.state == whole.state
+    for name in ("level", "evidence", "p_value", "memory"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
 
 
 def test_long_histories_drop_their_oldest_nights():

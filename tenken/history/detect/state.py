@@ -1,0 +1,169 @@
+"""A detector on disk: one line of JSON, then its arrays as they lie in memory. What is read is data, never run.
+
+    {"format": "tenken-state/1", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
+    <the arrays, the events, the peaks: bytes>
+
+Names, types and shapes of the arrays are those of a fresh detector of as many series: a file cannot ask for others,
+and its length is known before anything of it is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tenken.errors import TenkenError
+from tenken.history.detect.detector import Detector, Event
+from tenken.history.detect.excursions import Excursions
+from tenken.history.detect.windows import WINDOWS
+from tenken.model import files
+
+FORMAT = "tenken-state/1"
+#: Bytes of the first line, at most.
+_HEAD = 4096
+_NUMBERS: dict[str, type] = {
+    "night": int, "judged": int, "exposed": float, "exposed_better": float, "watched": int, "watched_better": int,
+}  # fmt: skip
+_EVENT = np.dtype(
+    [("series", "<i8"), ("kind", "S8"), ("worse", "?"), ("change_night", "<i8"), ("found_night", "<i8"),
+     ("size", "<f8"), ("low", "<f8"), ("high", "<f8"), ("evidence", "<f8"), ("p_value", "<f8"), ("recovered", "<i8")]
+)  # fmt: skip
+_KINDS = (b"step", b"drift")
+_PEAKS = np.dtype([("row", "<i8"), ("peaks", "<f8", (2, 2, len(WINDOWS)))])
+
+
+class StateError(TenkenError):
+    """A file is no state that may be used, and why."""
+
+
+def write(path: Path, mark: str, nights: int, detector: Detector) -> None:
+    """Keep a detector that has seen so many nights, readable and writable by this user alone. Raises OSError."""
+    events = np.array(
+        [(e.series, e.kind.encode(), *astuple(e)[2:-1], -1 if e.recovered_night is None else e.recovered_night)
+         for e in detector._events],
+        dtype=_EVENT,
+    )  # fmt: skip
+    peaks = np.zeros(len(detector._peaks), _PEAKS)
+    for at, (row, pair) in enumerate(detector._peaks.items()):
+        peaks[at] = (row, np.asarray(pair))
+    body = [array.tobytes() for _, _, array in _arrays(detector)] + [events.tobytes(), peaks.tobytes()]
+    worse, better = detector._excursions
+    head = {
+        "format": FORMAT, "mark": mark, "nights": nights, "events": len(events), "peaks": len(peaks),
+        "night": int(detector.night), "judged": int(detector._judged), "exposed": float(worse._exposed),
+        "exposed_better": float(better._exposed), "watched": int(worse.nights), "watched_better": int(better.nights),
+        "digest": _digest(body),
+    }  # fmt: skip
+    temporary = path.with_name(f".tmp-{path.name}-{os.getpid()}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(json.dumps(head).encode() + b"\n")
+            stream.writelines(body)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> int | None:
+    """Fill a fresh detector from `path`; returns the nights it has seen, `most` at most.
+
+    None where there is no file, or one of another history than that which has `mark` after so many nights. Raises
+    StateError for a file that is damaged, of another version, or that others may write.
+    """
+    try:
+        stream, facts = files.open_regular(path)
+    except files.NoFile:
+        return None
+    except files.FileError as error:
+        raise StateError(str(error)) from None
+    with stream:
+        if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
+            raise StateError("others than this user may write it")
+        line = stream.readline(_HEAD)
+        head = _head(line)
+        if head["nights"] > most or head["mark"] != mark(head["nights"]):
+            return None
+        arrays = list(_arrays(fresh))
+        sizes = [array.nbytes for _, _, array in arrays]
+        sizes += [head["events"] * _EVENT.itemsize, head["peaks"] * _PEAKS.itemsize]
+        if sum(sizes) != facts.st_size - len(line):
+            raise StateError(f"has {facts.st_size - len(line)} bytes where {sum(sizes)} are expected")
+        body = [stream.read(size) for size in sizes]
+    if _digest(body) != head["digest"]:
+        raise StateError("is damaged: its digest is another")
+    for (owner, name, array), content in zip(arrays, body, strict=False):
+        setattr(owner, name, np.frombuffer(content, array.dtype).reshape(array.shape).copy())
+    _restore(fresh, head, np.frombuffer(body[-2], _EVENT), np.frombuffer(body[-1], _PEAKS))
+    return int(head["nights"])
+
+
+def _arrays(detector: Detector) -> Iterator[tuple[Any, str, np.ndarray]]:
+    """(owner, name, array) of all that changes from night to night, in one order."""
+    owners: list[Detector | Excursions] = [detector, *detector._excursions]
+    for owner in owners:
+        for name, value in sorted(vars(owner).items()):
+            if isinstance(value, np.ndarray) and name not in ("_sign", "_lasting"):
+                yield owner, name, value
+
+
+def _digest(body: list[bytes]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in body:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _head(line: bytes) -> dict[str, Any]:
+    if line[:1] == b"\x80":
+        raise StateError("was written by an earlier version")
+    try:
+        head = json.loads(line) if line.endswith(b"\n") else None
+    except (ValueError, RecursionError):
+        head = None
+    if not isinstance(head, dict) or not str(head.get("format")).startswith("tenken-state/"):
+        raise StateError("is damaged: it does not begin as a state does")
+    if head["format"] != FORMAT:
+        raise StateError("was written by another version")
+    kinds: dict[str, type] = {"mark": str, "digest": str, "nights": int, "events": int, "peaks": int, **_NUMBERS}
+    for name, kind in kinds.items():
+        value: Any = head.get(name)
+        if type(value) is not kind or (isinstance(value, (int, float)) and not 0 <= value < 2**53):
+            raise StateError(f"is damaged: '{name}' is {repr(value)[:40]}")
+    return head
+
+
+def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray, peaks: np.ndarray) -> None:
+    """The rest; and what is used as an index must be one."""
+    indices: list[tuple[str, int, int]] = [
+        ("_choice", 0, len(detector.settings.level_weights)), ("_last_event", -1, len(events)),
+        ("_open", -1, len(events)), ("_number", 0, 2**53), ("_since", 0, 2**53), ("_back_nights", 0, 2**53),
+    ]  # fmt: skip
+    for name, least, end in indices:
+        array = getattr(detector, name)
+        if len(array) and not (array.min() >= least and array.max() < end):
+            raise StateError(f"is damaged: {name.strip('_')} out of range")
+    for rows in (events["series"], peaks["row"]):
+        if len(rows) and not (rows.min() >= 0 and rows.max() < detector.series):
+            raise StateError("is damaged: an event of no series")
+    if not set(events["kind"].tolist()) <= set(_KINDS):
+        raise StateError("is damaged: an event of no kind")
+    detector.night, detector._judged = head["night"], head["judged"]
+    for excursions, side in zip(detector._excursions, ("", "_better"), strict=True):
+        excursions._exposed, excursions.nights = head[f"exposed{side}"], head[f"watched{side}"]
+    told: list[list[Any]] = [list(one) for one in events.tolist()]
+    detector._events = [
+        Event(one[0], one[1].decode(), *one[2:-1], None if one[-1] < 0 else one[-1])  # type: ignore[call-arg]
+        for one in told
+    ]
+    detector._peaks = {
+        int(row): tuple((pair[0].copy(), pair[1].copy()) for pair in both)
+        for row, both in zip(peaks["row"], peaks["peaks"], strict=True)
+    }

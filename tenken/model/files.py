@@ -1,0 +1,69 @@
+"""Reading what another program, or another person, may have left: a regular file of bounded size, or a clear reason.
+
+A pipe would hang, a device never end, a link lead to what nobody meant; each is refused before a byte of it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from tenken.errors import TenkenError
+
+
+class FileError(TenkenError):
+    """Why a file cannot be read, without its name."""
+
+
+class NoFile(FileError):
+    """There is none."""
+
+
+def open_regular(path: Path, links: bool = False) -> tuple[BinaryIO, os.stat_result]:
+    """A regular file and its facts; `links`: through a symbolic link too. Raises FileError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW))
+    except FileNotFoundError:
+        raise NoFile("there is no such file") from None
+    except OSError as error:
+        link = not links and path.is_symlink()
+        raise FileError("is a symbolic link" if link else f"cannot be read: {error.strerror}") from None
+    except ValueError:  # a NUL in the name
+        raise FileError("cannot be read: its name holds a NUL") from None
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode):
+        os.close(descriptor)
+        raise FileError("is no regular file")
+    return os.fdopen(descriptor, "rb"), facts
+
+
+def read_text(path: Path, most: int, links: bool = False) -> str:
+    """The UTF-8 text of a regular file of at most `most` bytes. Raises FileError."""
+    stream, facts = open_regular(path, links)
+    with stream:
+        if facts.st_size > most:
+            raise FileError(f"has {facts.st_size} bytes; at most {most} are read")
+        try:
+            content = stream.read(most + 1)
+        except OSError as error:
+            raise FileError(f"cannot be read: {error.strerror}") from None
+    if len(content) > most:
+        raise FileError(f"grew beyond {most} bytes while it was read")
+    return decoded(content)
+
+
+def decoded(content: bytes) -> str:
+    """UTF-8 text without a byte order mark. Raises FileError that names the encoding where it can be told."""
+    for mark, name in ((b"\xef\xbb\xbf", "UTF-8 with a byte order mark"), (b"\xff\xfe", "UTF-16 or UTF-32"),
+                       (b"\xfe\xff", "UTF-16"), (b"\x00\x00\xfe\xff", "UTF-32")):  # fmt: skip
+        if content.startswith(mark):
+            raise FileError(f"is {name}; write it as plain UTF-8")
+    if b"\x00" in content[:64]:
+        raise FileError("holds zero bytes: it is binary, UTF-16 or UTF-32; write it as plain UTF-8")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise FileError(f"is no UTF-8 text: byte {content[error.start]:#04x} in line {line}") from None

@@ -1,0 +1,168 @@
+"""What is kept between two nights is data: a damaged, foreign or old file costs time and a line, never more."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import time
+from datetime import date, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tenken.history import nights
+from tenken.history.detect import Settings, detect
+from tenken.history.nights import History, Series
+from tenken.paths import ROOT
+from tools.bench.simulate import FAMILIES, Change, histories
+
+SERIES, NIGHTS = 4, 45
+
+
+@pytest.fixture(scope="module")
+def history() -> History:
+    values = histories(FAMILIES["lognormal"], 7, Change(step=0.08), SERIES, NIGHTS)
+    series = [Series(i, *[""] * 14, "GB/s", "higher", "median") for i in range(SERIES)]
+    days = [date(2026, 1, 1) + timedelta(days=i) for i in range(NIGHTS)]
+    none = np.zeros(values.shape, int)
+    return History("m", series, days, values, none, none.astype(bool), {})
+
+
+def judged(history: History, kept: Path) -> tuple[object, list[str]]:
+    notices: list[str] = []
+    found = nights.judge(history, Settings(), kept, notices)
+    return (found.events, found.state), notices
+
+
+@pytest.fixture
+def kept(history: History, tmp_path: Path) -> Path:
+    path = tmp_path / "store.m.state"
+    whole = detect(history.values, history.higher)
+    assert judged(history, path) == ((whole.events, whole.state), [])
+    return path
+
+
+def test_a_state_is_used(history: History, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = judged(history, kept)
+    advanced = []
+    advance = nights.Detector.advance
+    monkeypatch.setattr(nights.Detector, "advance", lambda self, *a: (advanced.append(1), advance(self, *a))[1])
+    assert judged(history, kept) == expected and len(advanced) == 1
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def head_and_body(content: bytes) -> tuple[dict, bytes]:
+    line, _, body = content.partition(b"\n")
+    return json.loads(line), body
+
+
+def with_head(content: bytes, **change: object) -> bytes:
+    head, body = head_and_body(content)
+    return json.dumps({**head, **change}).encode() + b"\n" + body
+
+
+DAMAGE = {
+    "cut": (lambda c: c[:-1], "bytes where"),
+    "longer": (lambda c: c + b"x", "bytes where"),
+    "empty": (lambda c: b"", "does not begin as a state does"),
+    "one byte": (lambda c: c[:-100] + bytes([c[-100] ^ 1]) + c[-99:], "its digest is another"),
+    "no line": (lambda c: c.replace(b"\n", b" "), "does not begin as a state does"),
+    "deep": (lambda c: b"[" * 4000 + b"\n", "does not begin as a state does"),
+    "version": (lambda c: with_head(c, format="tenken-state/9"), "another version"),
+    "pickle": (lambda c: pickle.dumps(("mark", 1, [1])), "an earlier version"),
+    "events": (lambda c: with_head(c, events=2**40), "bytes where"),
+    "negative": (lambda c: with_head(c, peaks=-1), "'peaks' is -1"),
+    "true": (lambda c: with_head(c, nights=True), "'nights' is True"),
+    "nan": (lambda c: with_head(c, exposed=float("nan")), "'exposed' is nan"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_state_is_made_anew_with_one_line(history: History, kept: Path, name: str) -> None:
+    expected, _ = judged(history, kept)
+    spoil, says = DAMAGE[name]
+    kept.write_bytes(spoil(kept.read_bytes()))
+    found, notices = judged(history, kept)
+    assert found == expected
+    assert len(notices) == 1 and says in notices[0] and str(kept) in notices[0] and "\n" not in notices[0]
+    assert judged(history, kept) == (expected, []), "written again"
+
+
+def test_an_index_beyond_its_list_is_found_even_with_the_right_digest(history: History, kept: Path) -> None:
+    from tenken.history.detect import Detector, state
+
+    detector = Detector(history.higher, Settings())
+    detector._open[0] = 5
+    state.write(kept, "mark", 1, detector)
+    with pytest.raises(state.StateError, match="open out of range"):
+        state.read(kept, Detector(history.higher, Settings()), 9, lambda n: "mark")
+
+
+class Runs:
+    """What an unpickler would run."""
+
+    def __init__(self, made: Path) -> None:
+        self.made = made
+
+    def __reduce__(self) -> tuple:
+        return os.mkdir, (str(self.made),)
+
+
+def test_a_pickle_is_never_run(history: History, kept: Path, tmp_path: Path) -> None:
+    expected, _ = judged(history, kept)
+    kept.write_bytes(pickle.dumps(Runs(tmp_path / "ran")))
+    assert judged(history, kept)[0] == expected
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_what_others_may_write_is_not_used(history: History, kept: Path, mode: int) -> None:
+    kept.chmod(mode)
+    assert "others than this user may write it" in judged(history, kept)[1][0]
+    assert kept.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_link_a_pipe_and_a_folder_are_no_states(history: History, kept: Path, tmp_path: Path) -> None:
+    expected, _ = judged(history, kept)
+    real = tmp_path / "real"
+    kept.rename(real)
+    kept.symlink_to(real)
+    assert "is a symbolic link" in judged(history, kept)[1][0]
+    assert not kept.is_symlink() and real.is_file()
+    kept.unlink()
+    os.mkfifo(kept)
+    begin = time.monotonic()
+    found, notices = judged(history, kept)
+    assert found == expected and "no regular file" in notices[0] and time.monotonic() - begin < 10
+    kept.unlink()
+    kept.mkdir()
+    assert judged(history, kept)[0] == expected
+
+
+def test_another_history_is_judged_anew_in_silence(history: History, kept: Path) -> None:
+    other = History(**{**vars(history), "values": history.values * 2})
+    assert judged(other, kept)[1] == []
+
+
+def test_whatever_changed_in_the_file_is_found(history: History, kept: Path) -> None:
+    """A dozen files with a few bytes changed, lost or added: the same verdicts, and no error."""
+    seed = 20261122
+    dice = random.Random(seed)
+    expected, _ = judged(history, kept)
+    good = kept.read_bytes()
+    for number in range(12):
+        content = bytearray(good)
+        for _ in range(dice.randint(1, 4)):
+            at = dice.randrange(min(len(content), 700)) if dice.random() < 0.7 else dice.randrange(len(content))
+            content[at : at + dice.randint(0, 3)] = bytes(dice.randrange(256) for _ in range(dice.randint(0, 3)))
+        kept.write_bytes(content)
+        assert judged(history, kept)[0] == expected, f"seed {seed}, file {number}"
+
+
+def test_nothing_is_unpickled_anywhere() -> None:
+    for file in [*ROOT.glob("tenken/**/*.py"), *ROOT.glob("checks/*.py"), *ROOT.glob("config/*.py")]:
+        for word in ("pickle", "marshal", "shelve", "allow_pickle=True", "yaml.unsafe"):
+            assert f"import {word}" not in file.read_text() and f" {word}." not in file.read_text(), f"{file}: {word}"
