@@ -455,7 +455,7 @@ def _decide(requirement: Requirement, confidence: float) -> None:
         requirement.result = NOT_MET
     else:
         requirement.result = INCONCLUSIVE
-    requirement.why = f"met on {met} of {count}, needed on {needed}"
+    requirement.why = f"met on {met} of {count} devices" + (f", needed on {needed}" if needed < count else "")
     if requirement.result == INCONCLUSIVE and open_:
         requirement.why += f"; {open_[0].part.name}: {open_[0].why}"
 
@@ -533,22 +533,16 @@ def _hours(first: str, last: str) -> float:
 def _state(found: Acceptance) -> None:
     """The statement and its reasons, most serious first."""
     essential = [r for r in found.requirements if r.clause.severity == ESSENTIAL]
-    against = [f"{r.clause.id} {_label(r)}: NOT MET ({r.why})" for r in essential if r.result == NOT_MET]
+    against = _by_clause(r for r in essential if r.result == NOT_MET)
     against += [f"{len(found.wrong)} runs with a wrong or missing result"] if found.wrong else []
     against += [f"stability: {found.stability_why}"] if found.stability == NOT_MET else []
-    unclear = [
-        f"{r.clause.id} {_label(r)}: {r.result} ({r.why})" for r in essential if r.result in (INCONCLUSIVE, NOT_TESTED)
-    ]
+    unclear = _by_clause(r for r in essential if r.result in (INCONCLUSIVE, NOT_TESTED))
     unclear += found.missing_parts
     unclear += [f"stability: {found.stability_why}"] if found.stability == INCONCLUSIVE else []
     unclear += [f"the archive is damaged: {text}" for text in found.damaged[:3]]
     if not essential:
         unclear.append("the contract has no essential clause")
-    exceptions = [
-        f"{r.clause.id} {_label(r)}, minor: {r.result} ({r.why})"
-        for r in found.requirements
-        if r.clause.severity != ESSENTIAL and r.result != MET
-    ]
+    exceptions = _by_clause(r for r in found.requirements if r.clause.severity != ESSENTIAL and r.result != MET)
     exceptions += [f"{len(found.failed)} failed runs that no clause concerns"] if found.failed else []
     exceptions += found.unlisted_parts
     exceptions += [f"punch list {i.id}: {i.what}" for i in found.contract.punch_list if i.open]
@@ -561,9 +555,20 @@ def _state(found: Acceptance) -> None:
     found.statement = ACCEPTED
 
 
-def _label(requirement: Requirement) -> str:
-    clause = requirement.clause
-    return f"{clause.program}.{clause.metric}" + (f" by {requirement.check}" if requirement.check else "")
+def _by_clause(requirements: Iterable[Requirement]) -> list[str]:
+    """A line a clause and result: with its check, or with how many checks it is so in."""
+    groups: dict[tuple[str, str], list[Requirement]] = {}
+    for requirement in requirements:
+        groups.setdefault((requirement.clause.id, requirement.result), []).append(requirement)
+    lines = []
+    for group in groups.values():
+        clause, first = group[0].clause, group[0]
+        minor = "" if clause.severity == ESSENTIAL else ", minor"
+        where = f" by {first.check}" if len(group) == 1 and first.check else ""
+        many = f" in {len(group)} checks; {first.check}:" if len(group) > 1 else ""
+        name = f"{clause.id} {clause.program}.{clause.metric}{where}{minor}"
+        lines.append(f"{name}: {first.result}{many} ({first.why})")
+    return lines
 
 
 # ---- as data ---------------------------------------------------------------------------------------------

@@ -50,10 +50,15 @@ def render(
     )  # fmt: skip
     environment.filters.update(number=words.number, percent=words.percent)
     contract = found.contract
-    rules = dict.fromkeys(c.rule_in_words(contract.confidence) for c in contract.clauses)
+    rules: dict[str, list[str]] = {}
+    for clause in contract.clauses:
+        rules.setdefault(clause.rule_in_words(contract.confidence), []).append(clause.id)
     return environment.get_template("acceptance.html").render(
         a=found, c=contract, tone="EXCEPTIONS" if found.statement == EXCEPTIONS else found.statement,
-        rule="; ".join(rules), written=written, digest=digest, contract_digest=contract_digest, evidence=evidence,
+        rule="; ".join(
+            text + (f" ({', '.join(ids)})" if len(rules) > 1 else "") for text, ids in rules.items()
+        ),
+        written=written, digest=digest, contract_digest=contract_digest, evidence=evidence,
         titles={c.id: _title(c.text, catalogue, c.program, c.metric) for c in contract.clauses},
         at=lambda at: ", ".join(words.coordinate(k, v) for k, v in sorted(at.items())),
         runs=_runs, uniformity=[(r, r.uniformity) for r in found.requirements if r.uniformity],

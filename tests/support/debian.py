@@ -21,7 +21,7 @@ SLURM = (
     "libpmix2", "mariadb-server", "mariadb-client", "openmpi-bin",
 )  # fmt: skip
 HPCC = ("hpcc",)
-BROWSER = ("chromium", "fonts-dejavu-core")
+BROWSER = ("chromium", "fonts-dejavu-core", "poppler-utils")
 
 
 def need(*packages: str) -> None:
