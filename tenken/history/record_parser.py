@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tenken.errors import CatalogueError, RecordError
-from tenken.model.catalogue import Program, program
+from tenken.model.catalogue import NOTHING, Program, program
 from tenken.model.numbers import is_number
 from tenken.model.record import Record, parse
 from tenken.model.result import Device, MetricValue, Result
@@ -147,10 +147,11 @@ def parsed(found: Record, now: datetime) -> Parsed:
 
 
 def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[tuple[str, str]]]:
-    injected = result.parameters.get("inject_fault") not in (None, "", "none", False)
+    program = _program(result.program)
+    known = program.parameters_today(result.parameters) if program else result.parameters
+    injected = known.get("inject_fault") not in NOTHING
     sound = run.verdict != INVALID and result.status == "ok" and result.verification.passed and not injected
     devices = {d.index: d for d in result.devices}
-    program = _program(result.program)
     conditions = _conditions(found, result, program)
     marks = {index: _fingerprint(result, [device], conditions) for index, device in devices.items()}
     whole = _fingerprint(result, result.devices, conditions)
@@ -209,10 +210,8 @@ def _conditions(found: Record, result: Result, program: Program | None) -> str:
     """All other parameters, as compact JSON: a changed one is a mark on the series. Paths differ each time."""
     if program is None:
         return ""
-    of_identity = {before for name in program.identity for before in (name, *program.was.get(name, ()))}
-    kept = {
-        program.current_name(k): v for k, v in result.parameters.items() if k not in of_identity and not _is_path(v)
-    }
+    today = program.parameters_today(result.parameters)
+    kept = {k: v for k, v in today.items() if k not in program.identity and not _is_path(v)}
     return json.dumps(kept, sort_keys=True, separators=(",", ":"))
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from tenken.judge import cross_checks
 from tenken.judge.criteria import behind_siblings, hold
 from tenken.judge.health import conditions
-from tenken.model.catalogue import Program
+from tenken.model.catalogue import NOTHING, Program
 from tenken.model.judgement import Finding, JudgedMetric, Judgement
 from tenken.model.machine import Machine
 from tenken.model.request import Request
@@ -128,8 +128,8 @@ def _structure(result: Result, program: Program, request: Request) -> list[str]:
         return wrong
     if result.reason:
         wrong.append(f"status is ok, but the reason says {result.reason[:200]!r}")
-    fault = result.parameters.get("inject_fault")
-    if fault not in (None, "", "none", False) and "inject_fault" not in request.parameters:
+    fault = program.parameters_today(result.parameters).get("inject_fault")
+    if fault not in NOTHING and "inject_fault" not in request.parameters:
         wrong.append(f"parameter inject_fault is {fault!r}: a fault was injected that nobody asked for")
     wrong += _devices(result) + _verification(result)
     for metric in result.metrics:

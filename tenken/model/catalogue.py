@@ -25,6 +25,8 @@ SUBJECTS = ("host", "gpu", "pair", "ranks")
 PLOTS = ("bars", "series", "sweep", "matrix", "phases")
 #: What a data sheet can tell where the program cannot: the memory's, the host link's or the GPU-GPU link's peak.
 DATA_SHEETS = ("memory", "host_link", "gpu_link")
+#: Values by which an option says nothing: of an option that became a kind of another one they mean "not this kind".
+NOTHING = (None, "", "none", "no", False)
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,14 @@ class Program:
 
     def parameter(self, parameters: Mapping[str, Any], name: str) -> Any:
         """A parameter by its name or one that it had before; the value that records without it had."""
-        for known in (name, *self.was.get(name, ())):
-            if known in parameters:
-                return parameters[known]
-        return self.identity.get(name)
+        there = [parameters[known] for known in (name, *self.was.get(name, ())) if known in parameters]
+        # Several options may have become one: the one that says something counts.
+        return next((value for value in there if value not in NOTHING), (*there, self.identity.get(name))[0])
+
+    def parameters_today(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Parameters of a result of any release, under the names that they have today."""
+        names = dict.fromkeys(map(self.current_name, parameters))
+        return {name: self.parameter(parameters, name) for name in names}
 
     def current_name(self, name: str) -> str:
         """The name that a parameter or coordinate has today."""
