@@ -42,7 +42,7 @@ CUDA_MAPS = {**MAPS, "quick": ("256Mi", 256, "few", "write,read_cached", 0.2, 0.
 class FileCheck(TenkenCheck):
     """Writes files in a folder of its own, which the program removes whatever ends it.
 
-    What a document says of cuFile is held against the promise `gds` of the system file.
+    What a document says of cuFile is held against the capability `gds` of the system file.
     """
 
     tags = {"storage", "quick", "acceptance", "nightly", "published"}
@@ -109,7 +109,7 @@ class SnapshotCuda(SnapshotBase):
 @rfm.simple_test
 class SnapshotGds(SnapshotCuda):
     """Snapshots by GPUDirect Storage, asked for by name: waived where cuFile does anything else, and that is a FAIL
-    where the system file promises `gds`."""
+    where the system file claims `gds`."""
 
     descr = "N-body snapshots in HDF5, GPUDirect Storage and nothing else"
     tags = {"storage", "acceptance", "published"}

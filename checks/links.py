@@ -71,7 +71,7 @@ class MpiDevice(MpiBase):
     """Two ranks of one node with a GPU each: device buffers, beside a peer copy in the same job.
 
     Metric besides: `peer_copy`. Device buffers below 60 % of it are "not GPUDirect", a FAIL where the system file
-    promises `device_mpi`. Waived where the MPI takes no device pointer.
+    claims `device_mpi`. Waived where the MPI takes no device pointer.
     """
 
     descr = "messages between two GPUs of a node by MPI, device buffers"

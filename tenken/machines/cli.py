@@ -119,14 +119,16 @@ def describe(system: System, env: Mapping[str, str]) -> Iterator[str]:
             f"{span} {reference.unit}, {reference.statistic} "
             f"({reference.published or 'own runs'}: {reference.source})"
         )
-    for relation in system.relations:
+    for ratio in system.ratios:
         yield (
-            f"relation {relation.program}.{relation.metric} per {relation.subject}: time over {relation.over} from "
-            f"{relation.ratio[0]:g} to {relation.ratio[1]:g} against {relation.against}, {relation.statistic} "
-            f"({relation.published or 'own runs'}: {relation.source})"
+            f"ratio {ratio.program}.{ratio.metric} per {ratio.subject}: time over {ratio.over} from "
+            f"{ratio.ratio[0]:g} to {ratio.ratio[1]:g} against {ratio.against}, {ratio.statistic} "
+            f"({ratio.published or 'own runs'}: {ratio.source})"
         )
     for note in system.notes:
         yield f"note: {note}"
+    for notice in system.notices:
+        yield f"notice: {notice}"
 
 
 def _partition(partition: Partition) -> Iterator[str]:
@@ -139,7 +141,7 @@ def _partition(partition: Partition) -> Iterator[str]:
         yield f"  access: {' '.join(partition.access)}"
     yield f"  environments: {', '.join(partition.environments)}"
     yield f"  can start: {', '.join(sorted(partition.features)) or 'plain programs'}"
-    yield f"  promises: {', '.join(sorted(partition.promises)) or 'nothing'}"
+    yield f"  capabilities claimed: {', '.join(sorted(partition.capabilities)) or 'none'}"
     cpu = node.host.name if node.host else node.cpu or "CPU not known"
     parts = [f"{_known(node.cores)} cores", f"{_known(node.sockets)} sockets"]
     if node.threads_per_core:
@@ -187,15 +189,16 @@ def _validate(arguments: argparse.Namespace) -> int:
         return _complain(f"no such file or system: {', '.join(missing)}; allowed: a file, {', '.join(known)}", 2)
     worst = 0
     for file in named or [hardware.FILE, *loader.files().values()]:
+        notices: tuple[str, ...] = ()
         try:
             if file == hardware.FILE:
                 hardware.load(cache_folder=None)
             else:
-                loader.load_file(file, cache_folder=None)
+                notices = loader.load_file(file, cache_folder=None).notices
         except SystemFileError as error:
             worst = _complain(error, 1)
         else:
-            print(f"{file.resolve().parent.name}/{file.name}: ok")
+            print("\n".join([f"{file.resolve().parent.name}/{file.name}: ok", *notices]))
     return worst
 
 

@@ -163,7 +163,7 @@ def _partition(
     lines += ["    build: login", "    node:", f"      architecture: {node.architecture}   # as here"]
     if queue.nodes > 1 or scheduler != "local":
         lines.append(f"      count: {queue.nodes}")
-    # fewer cores than the scheduler hands out threads for are never promised
+    # fewer cores than the scheduler hands out threads for are never claimed
     for key, value in (
         ("sockets", queue.sockets),
         ("cores", queue.cores),

@@ -38,7 +38,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
 
     links = partition.node.pair_links
     count = links.count if links and "NVLink" in links.kind else None
-    return Machine(partition.promises, known, criterion, count)
+    return Machine(partition.capabilities, known, criterion, count)
 
 
 def _criterion(reference: Reference) -> Criterion:

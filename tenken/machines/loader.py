@@ -28,8 +28,8 @@ from tenken.machines.model import (
     Node,
     Partition,
     Patience,
+    Ratio,
     Reference,
-    Relation,
     System,
     UserVariable,
     duration_seconds,
@@ -146,7 +146,8 @@ def _rules(src: Path) -> bytes:
 
 
 def _read(file: Path, sheets: Sheets, src: Path) -> Any:
-    """Parse and check; returns plain data with each reference's direction filled in from the catalogue."""
+    """Parse and check; returns plain data under present names, with each reference's direction from the catalogue
+    and, under `notices`, what a person should be told of the file."""
     from tenken.machines import validation, yamlfile
     from tenken.model import catalogue
 
@@ -155,7 +156,8 @@ def _read(file: Path, sheets: Sheets, src: Path) -> Any:
 
     shown = f"{file.resolve().parent.name}/{file.name}"
     document = yamlfile.read(file, shown)
-    problems = validation.shape(document, SCHEMA)
+    problems, notices = validation.rename_former_keys(document)
+    problems = problems or validation.shape(document, SCHEMA)
     if not problems:
         problems = validation.meaning(document, sheets.gpus, sheets.hosts, programs)
     if problems:
@@ -163,7 +165,7 @@ def _read(file: Path, sheets: Sheets, src: Path) -> Any:
     for reference in document.data.get("references", ()):
         program, _, metric = reference["metric"].partition(".")
         reference["direction"] = programs()[program].metrics[metric].direction
-    return document.data
+    return {**document.data, "notices": notices}
 
 
 def _system(name: str, data: Mapping[str, Any], sheets: Sheets) -> System:
@@ -182,7 +184,8 @@ def _system(name: str, data: Mapping[str, Any], sheets: Sheets) -> System:
         modules_system=data.get("modules_system", "nomod"),
         variables={key: UserVariable(name=key, **raw) for key, raw in data.get("variables", {}).items()},
         references=tuple(_reference(raw) for raw in data.get("references", ())),
-        relations=tuple(_relation(raw) for raw in data.get("relations", ())),
+        ratios=tuple(_ratio(raw) for raw in data.get("ratios", ())),
+        notices=tuple(data["notices"]),
     )
 
 
@@ -225,7 +228,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         prerun=tuple(raw.get("prerun", ())),
         env_vars=raw.get("env_vars", {}),
         features=frozenset(raw.get("features", ())),
-        promises=frozenset(raw.get("promises", ())),
+        capabilities=frozenset(raw.get("capabilities", ())),
         max_jobs=raw.get("max_jobs"),
         time_limit=raw.get("time_limit"),
         build=raw.get("build", "login"),
@@ -300,9 +303,9 @@ def _reference(raw: Mapping[str, Any]) -> Reference:
     )
 
 
-def _relation(raw: Mapping[str, Any]) -> Relation:
+def _ratio(raw: Mapping[str, Any]) -> Ratio:
     program, _, metric = raw["metric"].partition(".")
-    return Relation(
+    return Ratio(
         program=program,
         metric=metric,
         subject=raw["subject"],

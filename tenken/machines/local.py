@@ -555,9 +555,9 @@ def resolve(system: System, root: Path = ROOT, env: Mapping[str, str] | None = N
             memory_bytes=node.memory_bytes or look.memory_bytes(),
             virtual_machine=look.virtual_machine(),
         )
-        # One GPU is no peer of its own: a promise that two make does not bind it.
-        promises = partition.promises - {"peer"} if count == 1 else partition.promises
-        partitions[name] = replace(partition, node=node, promises=promises)
+        # One GPU is no peer of its own: what is claimed of two does not bind it.
+        capabilities = partition.capabilities - {"peer"} if count == 1 else partition.capabilities
+        partitions[name] = replace(partition, node=node, capabilities=capabilities)
     return replace(system, partitions=partitions, notes=(*system.notes, *look.notes))
 
 

@@ -293,8 +293,8 @@ class Partition:
     env_vars: Mapping[str, str] = field(default_factory=dict)
     features: frozenset[str] = frozenset()
     """What a check cannot start without: `cuda` (the nodes have CUDA devices), `mpi` (an MPI starts)."""
-    promises: frozenset[str] = frozenset()
-    """managed, sam, peer, device_mpi, gds: programs find out; a waiver of a promised one is a FAIL."""
+    capabilities: frozenset[str] = frozenset()
+    """managed, sam, peer, device_mpi, gds: programs find out; a waiver of a claimed one is a FAIL."""
     max_jobs: int | None = None
     time_limit: str | None = None
     """The longest walltime of the queue, HH:MM:SS."""
@@ -391,7 +391,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Relation:
+class Ratio:
     """How the time of a metric here stands to another machine's: from `ratio[0]` at small values of the coordinate
     `against` to `ratio[1]` at large ones. `tenken ratio` draws what was measured beside it."""
 
@@ -433,9 +433,11 @@ class System:
     """ReFrame's name."""
     variables: Mapping[str, UserVariable] = field(default_factory=dict)
     references: tuple[Reference, ...] = ()
-    relations: tuple[Relation, ...] = ()
+    ratios: tuple[Ratio, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was found odd while looking (`local`)."""
+    """What was found odd while looking."""
+    notices: tuple[str, ...] = ()
+    """What should be changed in its file: names that are read for one release more."""
 
     def partition(self, name: str) -> Partition:
         """Raises UnknownSystemError that lists the partitions."""

@@ -35,12 +35,12 @@ _TYPES = {
     "null": "null",
 }
 # Maps whose keys are names that the author chose: how to speak of what stands below one.
-_LISTS = ("partitions", "environments", "variables", "gpus", "hosts", "references", "relations", "clauses",
+_LISTS = ("partitions", "environments", "variables", "gpus", "hosts", "references", "ratios", "clauses",
           "exclusions", "punch_list")  # fmt: skip
 # Lists whose items are told by a key of theirs: the word for one of them, and that key.
 _ITEMS = {
     "references": ("reference", "metric"),
-    "relations": ("relation", "metric"),
+    "ratios": ("ratio", "metric"),
     "clauses": ("clause", "id"),
     "exclusions": ("exclusion", "id"),
     "punch_list": ("punch list item", "id"),
@@ -52,6 +52,31 @@ _NAMED = {
     "gpus": "data sheet",
     "hosts": "data sheet",
 }
+
+
+#: Keys that had another name in the release before, which is read for one more: the map they stand in (None: each
+#: map there is), former and present name.
+_FORMER_KEYS: tuple[tuple[tuple[str | None, ...], str, str], ...] = (
+    (("partitions", None), "promises", "capabilities"),
+    ((), "relations", "ratios"),
+)
+
+
+def rename_former_keys(document: Document) -> tuple[list[Problem], list[str]]:
+    """Gives former keys their present names. Returns what is wrong, and a notice a key, whose line is the first's."""
+    problems: list[Problem] = []
+    notices: list[str] = []
+    for where, former, today in _FORMER_KEYS:
+        paths = [path for path in document.maps(where) if former in document.at(path)]
+        for path in paths:
+            if not document.rename(path, former, today):
+                problems.append(document.problem((*path, former), f"'{former}' is '{today}' now: only one can stand"))
+        if paths:
+            line = document.line((*paths[0], today))
+            notices.append(
+                f"{document.file}:{line}: '{former}' is '{today}' now; the former name is read for one release"
+            )
+    return problems, notices
 
 
 def place(path: KeyPath, data: Any) -> str:
@@ -161,10 +186,10 @@ def meaning(
     hosts: Collection[str],
     catalogue: Callable[[], Mapping[str, Program]],
 ) -> list[Problem]:
-    """What a schema cannot say: names that must exist elsewhere, units of metrics, promises that fit.
+    """What a schema cannot say: names that must exist elsewhere, units of metrics, capabilities that fit.
 
     `document.data` has the right shape already. `catalogue` is only called when there are references or
-    relations.
+    ratios.
     """
     data = document.data
     problems: list[Problem] = []
@@ -189,12 +214,12 @@ def meaning(
         programs = catalogue()
         for index, reference in enumerate(data["references"]):
             _reference(index, reference, data, programs, wrong)
-    for index, relation in enumerate(data.get("relations", ())):
-        path: KeyPath = ("relations", index)
-        shown = f"relation {index + 1} ({relation['metric']})"
-        metric = _metric(path, relation["metric"], shown, catalogue(), wrong)
+    for index, ratio in enumerate(data.get("ratios", ())):
+        path: KeyPath = ("ratios", index)
+        shown = f"ratio {index + 1} ({ratio['metric']})"
+        metric = _metric(path, ratio["metric"], shown, catalogue(), wrong)
         if metric is not None:
-            _subject(path, relation["subject"], shown, metric, wrong)
+            _subject(path, ratio["subject"], shown, metric, wrong)
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.what))
 
 
@@ -277,13 +302,13 @@ def _partition(
     features = partition.get("features", ())
     if "cuda" in features and gpu is None:
         wrong((*path, "features"), f"feature 'cuda' of {shown} needs 'gpus' in its node")
-    promises = partition.get("promises", ())
-    if promises and gpu is None:
-        wrong((*path, "promises"), f"promises of {shown} need 'gpus' in its node")
-    if "peer" in promises and gpu is not None and gpu["count"] == 1:
-        wrong((*path, "promises"), f"promise 'peer' of {shown} needs two GPUs in a node; it has 1")
-    if "device_mpi" in promises and "mpi" not in features:
-        wrong((*path, "promises"), f"promise 'device_mpi' of {shown} needs feature 'mpi'")
+    capabilities = partition.get("capabilities", ())
+    if capabilities and gpu is None:
+        wrong((*path, "capabilities"), f"capabilities of {shown} need 'gpus' in its node")
+    if "peer" in capabilities and gpu is not None and gpu["count"] == 1:
+        wrong((*path, "capabilities"), f"capability 'peer' of {shown} needs two GPUs in a node; it has 1")
+    if "device_mpi" in capabilities and "mpi" not in features:
+        wrong((*path, "capabilities"), f"capability 'device_mpi' of {shown} needs feature 'mpi'")
 
 
 def _placeholders(

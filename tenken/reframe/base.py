@@ -90,10 +90,10 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: Parameters that the document must state with these values: proof that the program ran what was asked.
     asked = variable(dict, value={})
 
-    #: Cores of the node that the program uses; None: all that the system file promises.
+    #: Cores of the node that the program uses; None: all that the system file names.
     cores = variable(int, type(None), value=None)
 
-    #: GPUs of the node that the program must see; None: all that the system file promises.
+    #: GPUs of the node that the program must see; None: all that the system file names.
     gpus = variable(int, type(None), value=None)
 
     #: The verdict, as a column of ReFrame's performance log.

@@ -226,19 +226,23 @@ def _modes() -> list[dict[str, Any]]:
 
 def site_configuration() -> dict[str, Any]:
     """The whole configuration. A system file that cannot be read is left out with one line on standard error,
-    unless it is the one asked for: then SystemFileError is raised."""
+    unless it is the one asked for: then SystemFileError is raised. Of the one asked for notices are told too."""
     problem = unusable(ROOT)
     if problem:
         raise TenkenError(problem)
     session = os.environ.setdefault("TENKEN_SESSION", new_session())
     systems: list[System] = []
     for name in [*loader.names(), loader.LOCAL]:
+        asked_for = chosen_system(sys.argv[1:], os.environ) == name
         try:
             systems.append(loader.load(name))
         except SystemFileError as error:
-            if chosen_system(sys.argv[1:], os.environ) == name:
+            if asked_for:
                 raise
             print(f"tenken: left out: {error}", file=sys.stderr)
+            continue
+        for notice in systems[-1].notices if asked_for else ():
+            print(f"tenken: {notice}", file=sys.stderr)
     _refuse_unset_variables(systems)
     systems = [system.expand(os.environ, strict=False) for system in systems]
     if everything.VARIABLE in os.environ:

@@ -35,7 +35,7 @@ class MpiBase(TenkenCheck):
     program = "mpi_p2p"
     subjects = ["ranks"]
     uses_mpi = True
-    # ranks share the node's cores as they like; nothing is promised of them
+    # ranks share the node's cores as they like; nothing is asked of them
     cores = 0
 
     #: Ranks may sit far from their GPU or network card.

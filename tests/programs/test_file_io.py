@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import file_cross_checks as file_relations
+from tenken.judge import file_cross_checks
 from tenken.model import verdicts as verdict
 from tenken.model.catalogue import program as catalogue
 from tenken.model.result import validate
@@ -132,7 +132,7 @@ def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> N
 
 def findings_of(document: dict[str, Any] | None) -> list[verdict.Finding]:
     assert document is not None
-    return file_relations.decisive(file_relations.bad_choices(validate(document, "result.json")))
+    return file_cross_checks.decisive(file_cross_checks.bad_choices(validate(document, "result.json")))
 
 
 @pytest.mark.parametrize("disk", ["quiet", "noisy"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.reframe.checks import test_file_relations as files
+from tests.reframe.checks import test_file_cross_checks as files
 from tests.reframe.checks import test_hpcg as hpcg
 from tests.reframe.checks.test_h200_verdicts import captured
 from tests.reframe.checks.test_links import four_gpus, judge, scaled
@@ -116,7 +116,7 @@ def test_a_pair_ahead_of_its_class_is_not_at_fault() -> None:
 @pytest.mark.parametrize(("access", "claimed", "expected"), [(True, True, "PASS"), (False, True, "FAIL")])
 def test_claimed_peer_access_that_is_not_there_fails(access: bool, claimed: bool, expected: str) -> None:
     one = spoiled(captured("p2p-two-gpus"), lambda d: d["path"].update({"peer_access.gpu0-gpu1": access}))
-    assert judge(one, promised=claimed).verdict == expected
+    assert judge(one, claimed=claimed).verdict == expected
 
 
 def verdicts(found: list[Any]) -> list[str]:
@@ -126,26 +126,26 @@ def verdicts(found: list[Any]) -> list[str]:
 @pytest.mark.parametrize(("ratio", "expected"), [(0.90, []), (0.899, ["FAIL"]), (0.5, ["FAIL"])])
 def test_the_packed_layout_reaches_0_9_of_the_other(ratio: float, expected: list[str]) -> None:
     one = files.pairs("write_hyperslab_over_asis", [ratio] * 20, method="posix", particles=1)
-    assert verdicts(files.file_relations.slow_layouts(files.document_of("snapshot_io", one))) == expected
+    assert verdicts(files.file_cross_checks.slow_layouts(files.document_of("snapshot_io", one))) == expected
 
 
 @pytest.mark.parametrize(("ratio", "expected"), [(0.95, []), (0.949, ["FAIL"]), (0.6, ["FAIL"])])
 def test_the_choice_by_a_map_reaches_0_95_of_the_best_way(ratio: float, expected: list[str]) -> None:
     one = files.pairs("adaptive_over_best", [ratio] * 20, bytes=4096, situation="write")
-    assert verdicts(files.file_relations.bad_choices(files.document_of("storage_map", one))) == expected
+    assert verdicts(files.file_cross_checks.bad_choices(files.document_of("storage_map", one))) == expected
 
 
 @pytest.mark.parametrize(("ratio", "expected"), [(0.80, []), (0.799, ["FAIL"]), (0.5, ["FAIL"])])
 def test_a_cached_file_reaches_0_8_of_the_slower_half(ratio: float, expected: list[str]) -> None:
     one = files.ratio("pinned_read_over_least", ratio)
-    assert verdicts(files.file_relations.slow_reads(files.document_of("storage_map", one))) == expected
+    assert verdicts(files.file_cross_checks.slow_reads(files.document_of("storage_map", one))) == expected
 
 
 @pytest.mark.parametrize(("pairs", "expected"), [(14, ["INVALID"]), (15, ["FAIL"])])
 def test_a_failure_is_proven_or_the_run_is_invalid(pairs: int, expected: list[str]) -> None:
     """All below the bound by luck: 2^-14 is more than 0.00005, 2^-15 less."""
     one = files.pairs("adaptive_over_best", [0.9] * pairs, bytes=4096, situation="write")
-    assert verdicts(files.file_relations.bad_choices(files.document_of("storage_map", one))) == expected
+    assert verdicts(files.file_cross_checks.bad_choices(files.document_of("storage_map", one))) == expected
 
 
 @pytest.mark.parametrize(

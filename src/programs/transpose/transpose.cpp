@@ -328,7 +328,7 @@ class Transpose : public tenken::Program {
         return medians;
     }
 
-    /// The relations that were published, by medians.
+    /// The ratios that were published, by medians.
     void report_ratios(const Table& table, int gpu, tenken::Document& document) const {
         const auto add = [&](const std::string& name, tenken::Direction direction, double value,
                              const std::vector<std::pair<std::string, tenken::Json>>& at) {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import link_cross_checks as relations
+from tenken.judge import link_cross_checks
 from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model import result as document
@@ -71,8 +71,8 @@ def h200(claimed: bool = True) -> Machine:
     return known if claimed else replace(known, capabilities=frozenset())
 
 
-def judge(raw: dict[str, Any], gpus: int = 2, promised: bool = True) -> Judgement:
-    return judge_plainly(raw, gpus, ("pair",), machine=h200(promised))
+def judge(raw: dict[str, Any], gpus: int = 2, claimed: bool = True) -> Judgement:
+    return judge_plainly(raw, gpus, ("pair",), machine=h200(claimed))
 
 
 def messages(judged: Judgement) -> str:
@@ -108,7 +108,7 @@ def test_an_asymmetric_pair_names_the_slower_direction() -> None:
     assert "the other way 395" in messages(judged) and "at most 5 %" in messages(judged)
 
 
-def test_a_staged_path_where_peer_is_promised_fails() -> None:
+def test_a_staged_path_where_peer_is_claimed_fails() -> None:
     def staged(raw: dict[str, Any]) -> None:
         scaled(raw, 37.8 / 395.5, "peer", "memcpy_peer")
 
@@ -132,7 +132,7 @@ def test_sixteen_of_eighteen_links_are_named() -> None:
     )
 
 
-def test_no_peer_access_fails_where_it_is_promised() -> None:
+def test_no_peer_access_fails_where_it_is_claimed() -> None:
     def refused(raw: dict[str, Any]) -> None:
         raw.update(status="waived", reason="no peer access: cudaDeviceCanAccessPeer is 0 for gpu0-gpu1")
 
@@ -140,10 +140,10 @@ def test_no_peer_access_fails_where_it_is_promised() -> None:
     assert judge(raw).verdict == verdict.FAIL
     one = spoiled(captured("p2p-two-gpus"), lambda d: d["path"].update({"peer_access.gpu0-gpu1": False}))
     assert "GPU 0 → 1: no peer access, but the system file claims 'peer'" in messages(judge(one))
-    assert judge(one, promised=False).verdict == verdict.PASS
+    assert judge(one, claimed=False).verdict == verdict.PASS
 
 
-def test_one_gpu_is_waived_unless_two_are_promised() -> None:
+def test_one_gpu_is_waived_unless_two_are_claimed() -> None:
     def alone(raw: dict[str, Any]) -> None:
         raw.update(status="waived", reason="needs two GPUs: 1 GPU is selected or here", metrics=[], limits={})
 
@@ -157,8 +157,8 @@ def test_a_peer_copy_that_plain_cudamemcpypeer_beats_fails() -> None:
     assert judged.verdict == verdict.FAIL and "is below 0.98 of cudaMemcpyPeer" in messages(judged)
 
 
-def ranks(raw: dict[str, Any], promised: bool = True, far_asked: bool = False) -> list[Finding]:
-    return relations.of_ranks(document.validate(raw, "result.json"), promised, far_asked)
+def ranks(raw: dict[str, Any], claimed: bool = True, far_asked: bool = False) -> list[Finding]:
+    return link_cross_checks.of_ranks(document.validate(raw, "result.json"), claimed, far_asked)
 
 
 def test_device_buffers_that_go_through_the_host_are_not_gpudirect() -> None:
@@ -167,7 +167,7 @@ def test_device_buffers_that_go_through_the_host_are_not_gpudirect() -> None:
     staged = spoiled(good, lambda d: d["path"].update(gpu_path="not GPUDirect", of_peer_copy=0.0615))
     (found,) = ranks(staged)
     assert found.verdict == verdict.FAIL and "not GPUDirect: device buffers reach 6 %" in found.message
-    assert ranks(staged, promised=False) == []
+    assert ranks(staged, claimed=False) == []
 
 
 def test_a_rank_on_the_far_side_is_invalid_unless_asked_for() -> None:
@@ -185,12 +185,12 @@ def test_wrong_data_of_an_mpi_fails() -> None:
     check = {"what": "device buffers, latency, 8 B", "error": 1e300, "tolerance": 0, "passed": False}
     wrong = spoiled(raw, lambda d: d["verification"].update(passed=False, checks=[check]))
     system = loader.load("h200")
-    assert "device_mpi" in system.partition("gpu").promises
+    assert "device_mpi" in system.partition("gpu").capabilities
     judged = judge_plainly(wrong, 2, ("ranks",))
     assert judged.verdict == verdict.FAIL and "device buffers, latency, 8 B" in messages(judged)
 
 
-def test_an_mpi_without_device_buffers_fails_where_they_are_promised() -> None:
+def test_an_mpi_without_device_buffers_fails_where_they_are_claimed() -> None:
     def refused(raw: dict[str, Any]) -> None:
         reason = "no device-buffer MPI: a process that tried messages from and to device memory ended with signal 11"
         raw.update(status="waived", reason=reason, metrics=[], limits={})

@@ -63,7 +63,7 @@ def test_explicit_memory_has_no_cpu_on_the_device() -> None:
     assert "remote_by_cpu" not in {m["name"] for m in raw["metrics"]}
 
 
-def test_an_h200_waives_sam_by_name_and_a_machine_that_promises_it_fails() -> None:
+def test_an_h200_waives_sam_by_name_and_a_machine_that_claims_it_fails() -> None:
     raw = captured("h200/access_patterns_sam")
     judgement = judged(raw, "h200")
     assert judgement.verdict == "WAIVED"

@@ -114,7 +114,7 @@ def test_a_wrong_halo_fails() -> None:
         ("no peer access: cudaDeviceCanAccessPeer is 0 for gpu0-gpu1", verdict.FAIL),
     ],
 )
-def test_a_waiver_fails_only_where_the_machine_promises(reason: str, expected: str) -> None:
+def test_a_waiver_fails_only_where_the_machine_claims(reason: str, expected: str) -> None:
     def waive(raw: dict[str, Any]) -> None:
         raw.update(status="waived", reason=reason, metrics=[], limits={})
 

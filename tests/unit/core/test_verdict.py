@@ -144,7 +144,7 @@ def test_a_missing_gpu_is_invalid():
     assert (found.verdict, "1 GPUs found; expected 2" in found.message()) == (verdict.INVALID, True)
 
 
-def test_a_binding_to_fewer_cores_than_promised_is_invalid():
+def test_a_binding_to_fewer_cores_than_asked_is_invalid():
     daxpy = make_program("daxpy", "daxpy")
     expect = Expectation(subjects=("host",), cores=64)
     assert judged(host_document(), daxpy, expect).verdict == verdict.RECORDED
@@ -223,11 +223,11 @@ def test_a_data_sheet_limit_stands_in_where_the_program_knows_none():
     assert judged(host_document(), no_sheet, expect).judged["daxpy.host"].verdict == verdict.RECORDED
 
 
-def test_a_waiver_needs_a_known_reason_and_no_promise():
+def test_a_waiver_needs_a_known_reason_and_no_claim():
     raw = gpu_document(status="waived", reason="no peer access: cudaDeviceCanAccessPeer says 0")
     assert judged(raw).verdict == verdict.WAIVED
-    promised = judged(raw, expect=Expectation(subjects=("gpu",), capabilities=frozenset({"peer"})))
-    assert (promised.verdict, "claims 'peer'" in promised.message()) == (verdict.FAIL, True)
+    claimed = judged(raw, expect=Expectation(subjects=("gpu",), capabilities=frozenset({"peer"})))
+    assert (claimed.verdict, "claims 'peer'" in claimed.message()) == (verdict.FAIL, True)
     raw["reason"] = "did not feel like it"
     assert "is no known reason; allowed: no peer access" in judged(raw).message()
     raw["reason"] = "needs two GPUs: found 1"

@@ -43,7 +43,7 @@ partitions:
     gpu_request: ["--gpus-per-node={num_gpus_per_node}"]
     environments: [cuda, host]
     features: [cuda, mpi]
-    promises: [managed, peer]
+    capabilities: [managed, peer]
     time_limit: 1:30:00
     node:
       architecture: x86_64

@@ -294,10 +294,10 @@ def test_found_counts(load: Callable[[str], System], h200: Machine, monkeypatch:
     assert node.gpu_count is None and node.cores is None
     here = local.resolve(system, h200.root, {})
     assert here.partition("gpu").node.gpu_count == 2 and here.partition("gpu").node.cores == 32
-    assert "peer" in here.partition("gpu").promises and here.notes == ()
+    assert "peer" in here.partition("gpu").capabilities and here.notes == ()
     env: Mapping[str, str] = {"CUDA_VISIBLE_DEVICES": "0"}
     one = local.resolve(system, h200.root, env).partition("gpu")
-    assert one.node.gpu_count == 1 and "peer" not in one.promises
+    assert one.node.gpu_count == 1 and "peer" not in one.capabilities
     h200.file("dev/nvidia2", "")
     assert "3 GPUs found; the file knows 1, 2" in local.resolve(system, h200.root, {}).notes[0]
     assert local.resolve(system, h200.root / "nowhere", {}) == system

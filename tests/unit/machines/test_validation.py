@@ -21,8 +21,8 @@ def line_of(text: str, part: str) -> int:
 # (what stands in the good file, what replaces it, the part whose line is named, words of the message)
 BAD = {
     "unknown key": (
-        "    features: [cuda, mpi]\n    promises",
-        "    modulez: [a]\n    features: [cuda, mpi]\n    promises",
+        "    features: [cuda, mpi]\n    capabilities",
+        "    modulez: [a]\n    features: [cuda, mpi]\n    capabilities",
         "modulez",
         ["unknown key 'modulez' in partition 'gpu'", "did you mean 'modules'?", "allowed: access, "],
     ),
@@ -56,12 +56,12 @@ BAD = {
     "unknown launcher": ("launcher: srun", "launcher: run", "launcher: run", ["unknown launcher 'run'", "mpirun"]),
     "unknown environment": ("[cuda, host]", "[cuda, hots]", "hots", ["unknown environment 'hots'", "'host'?"]),
     "unknown feature": ("features: [openmp]", "features: [openmpi]", "openmpi", ["'openmpi'", "openmp"]),
-    "unknown promise": ("[managed, peer]", "[managed, nvlink]", "nvlink", ["'nvlink'", "device_mpi"]),
-    "peer of one GPU": ("count: 4", "count: 1", "promises", ["'peer'", "two GPUs"]),
+    "unknown capability": ("[managed, peer]", "[managed, nvlink]", "nvlink", ["'nvlink'", "device_mpi"]),
+    "peer of one GPU": ("count: 4", "count: 1", "capabilities", ["'peer'", "two GPUs"]),
     "cuda without GPU": (
         "      gpus: {sheet: H100-SXM-80GB, count: 4, pair_links: all}\n",
         "",
-        "features: [cuda, mpi]\n    prom",
+        "features: [cuda, mpi]\n    capa",
         ["'cuda'", "needs 'gpus'"],
     ),
     "undeclared variable": ("TENKEN_QUEUE}", "TENKEN_QUEU}", "access", ["not declared", "'TENKEN_QUEUE'?"]),
@@ -81,7 +81,7 @@ BAD = {
     "memory without source": ("cores: 96", "cores: 96\n      memory_gbs: 5", "    node:", ["memory_gbs_source"]),
     "tag": ("title: A machine", "title: !!python/name:os.system ''", "title", ["not allowed here"]),
     "tab": ("    launcher: srun", "\tlauncher: srun", "\tlauncher", ["not valid YAML"]),
-    "unclosed": ("[cuda, host]", "[cuda, host", "features: [cuda, mpi]\n    promises", ["not valid YAML"]),
+    "unclosed": ("[cuda, host]", "[cuda, host", "features: [cuda, mpi]\n    capabilities", ["not valid YAML"]),
 }  # fmt: skip
 
 
@@ -121,6 +121,41 @@ def test_a_scheduler_of_our_own_is_fine_when_the_file_says_it_is_not_there_yet(l
 @pytest.mark.parametrize("text", ["", "# nothing\n", "- a\n", "just words\n"])
 def test_files_that_are_no_map(text: str, load: Load) -> None:
     with pytest.raises(SystemFileError, match=r"^systems/machine\.yaml:1: (is empty|must be a map)"):
+        load(text)
+
+
+def test_former_keys_are_read_for_one_release_with_a_notice_each(load: Load) -> None:
+    ratio = "ratios: [{metric: stream.triad, subject: gpu, over: K40, against: nnz, ratio: [1, 2], date: '2017', source: x}]"
+    text = GOOD + ratio
+    former = text.replace("    capabilities:", "    promises:").replace("\nratios:", "\nrelations:")
+    now, before = load(text), load(former)
+    assert now.notices == () and now.ratios
+    assert (before.partitions, before.ratios) == (now.partitions, now.ratios)
+    assert before.notices == (
+        f"systems/machine.yaml:{line_of(former, 'promises')}: 'promises' is 'capabilities' now; the former name is read "
+        "for one release",
+        f"systems/machine.yaml:{line_of(former, 'relations')}: 'relations' is 'ratios' now; the former name is read for "
+        "one release",
+    )
+
+
+def test_what_is_wrong_below_a_former_key_keeps_its_line(load: Load) -> None:
+    text = GOOD.replace("    capabilities: [managed, peer]", "    promises: [managed, nvlink]")
+    with pytest.raises(SystemFileError) as caught:
+        load(text)
+    (problem,) = caught.value.problems
+    assert problem.line == line_of(text, "promises") and "'nvlink'" in problem.what
+
+
+@pytest.mark.parametrize("text", ["partitions: [a]\npromises: 1\n", "partitions: {gpu: 3}\n", "relations: 3\n"])
+def test_former_keys_in_a_misshapen_file(text: str, load: Load) -> None:
+    with pytest.raises(SystemFileError):
+        load(text)
+
+
+def test_a_key_and_its_former_name_cannot_both_stand(load: Load) -> None:
+    text = GOOD.replace("    capabilities: [managed, peer]", "    capabilities: [managed, peer]\n    promises: [sam]")
+    with pytest.raises(SystemFileError, match=r"'promises' is 'capabilities' now: only one can stand"):
         load(text)
 
 

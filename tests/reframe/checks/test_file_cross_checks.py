@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import file_cross_checks as file_relations
+from tenken.judge import file_cross_checks
 from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model import result as document
@@ -36,15 +36,15 @@ def pairs(name: str, samples: list[float], subject: dict[str, int] | None = None
 def test_an_interval_counts_signs() -> None:
     hundred = [float(i * 37 % 100) for i in range(100)]
     # of 100 tosses 36 heads or fewer come in 0.33 %, 37 or fewer in 0.60 %; 30 or fewer in 0.004 %
-    assert file_relations.interval(hundred, 0.005) == (36, 63)
-    assert file_relations.interval(hundred, file_relations.SURELY) == (30, 69)
-    assert file_relations.interval([8.0, 1, 2, 3, 4, 5, 6, 7], 0.005) == (1, 8)
-    assert file_relations.interval([1.0, 3, 2], 0.005) == (1, 3)
+    assert file_cross_checks.interval(hundred, 0.005) == (36, 63)
+    assert file_cross_checks.interval(hundred, file_cross_checks.SURELY) == (30, 69)
+    assert file_cross_checks.interval([8.0, 1, 2, 3, 4, 5, 6, 7], 0.005) == (1, 8)
+    assert file_cross_checks.interval([1.0, 3, 2], 0.005) == (1, 3)
 
 
 def test_fifteen_pairs_are_the_fewest_that_prove_a_failure() -> None:
-    assert file_relations.surely_below([0.9] * 15, 0.95) and not file_relations.surely_below([0.9] * 14, 0.95)
-    assert not file_relations.surely_below([0.9] * 15 + [1.0], 0.95), "one of sixteen on the other side"
+    assert file_cross_checks.surely_below([0.9] * 15, 0.95) and not file_cross_checks.surely_below([0.9] * 14, 0.95)
+    assert not file_cross_checks.surely_below([0.9] * 15 + [1.0], 0.95), "one of sixteen on the other side"
 
 
 def test_below_the_bound_is_a_failure_where_proven_and_else_invalid_but_never_a_pass() -> None:
@@ -52,19 +52,19 @@ def test_below_the_bound_is_a_failure_where_proven_and_else_invalid_but_never_a_
     noisy = pairs("adaptive_over_best", [0.5, 0.7, 0.94, 0.99, 1.2] * 6, bytes=4096)
     few = pairs("adaptive_over_best", [0.70] * 5, bytes=1048576)
     fine = pairs("adaptive_over_best", [0.5, 0.97, 0.97, 0.99, 1.2] * 6, bytes=16777216)
-    found = file_relations.bad_choices(document_of("storage_map", steady, noisy, few, fine))
+    found = file_cross_checks.bad_choices(document_of("storage_map", steady, noisy, few, fine))
     assert [(f.verdict, f.value) for f in found] == [("FAIL", 0.9), ("INVALID", 0.94), ("INVALID", 0.7)]
     assert "bytes 65536" in found[0].message and "behind the best single way" in found[0].message
     assert "in 20 rounds, with 99 % confidence 0.9 to 0.9" in found[0].message
     assert "undecided, the disk is too noisy for so few rounds (in 30 rounds" in found[1].message
-    assert file_relations.decisive(found) == found[:1] and file_relations.decisive(found[1:]) == found[1:]
-    assert file_relations.decisive([]) == []
+    assert file_cross_checks.decisive(found) == found[:1] and file_cross_checks.decisive(found[1:]) == found[1:]
+    assert file_cross_checks.decisive([]) == []
 
 
 def test_a_hyperslab_layout_that_stays_behind_on_a_gpu_is_named() -> None:
     def found(samples: list[float], subject: dict[str, int] | None = None) -> list[Finding]:
         one = pairs("write_hyperslab_over_asis", samples, subject, method="posix", particles=4194304)
-        return file_relations.slow_layouts(document_of("snapshot_io", one))
+        return file_cross_checks.slow_layouts(document_of("snapshot_io", one))
 
     assert found([0.91] * 20) == [] and found([0.1] * 20, {"host": 0}) == []
     (miss,) = found([0.5] * 20)
@@ -78,7 +78,7 @@ def test_a_hyperslab_layout_that_stays_behind_on_a_gpu_is_named() -> None:
 def test_a_bad_choice_is_named_for_its_size_and_situation() -> None:
     good = pairs("adaptive_over_best", [0.96] * 20, bytes=4096, situation="write")
     bad = pairs("adaptive_over_best", [0.90] * 20, bytes=4096, situation="read_cold")
-    (miss,) = file_relations.bad_choices(document_of("storage_map", good, bad))
+    (miss,) = file_cross_checks.bad_choices(document_of("storage_map", good, bad))
     assert "(bytes 4096, situation read_cold) = 0.9" in miss.message and miss.bound == 0.95
 
 
@@ -88,27 +88,27 @@ def test_a_choice_that_is_behind_since_the_machine_has_changed_is_no_bad_choice(
     other = {"bytes": 65536, "situation": "write"}
     behind = pairs("adaptive_over_best", [0.70] * 20, **at)
     since = [pairs("adaptive_over_map", [of_map] * 3, **at), pairs("adaptive_over_map", [0.1] * 3, **other)]
-    (finding,) = file_relations.bad_choices(document_of("storage_map", behind, *since))
+    (finding,) = file_cross_checks.bad_choices(document_of("storage_map", behind, *since))
     assert finding.verdict == kind
     assert ("gives 0.6 of what it gave when the map was made" in finding.message) == (kind == "INVALID")
 
 
 def test_the_fastest_read_of_each_gpu_counts() -> None:
     ways = [ratio("pinned_read_over_least", value, way=f"posix_{i}mi_8") for i, value in enumerate((0.4, 0.79, 0.6), 1)]
-    (miss,) = file_relations.slow_reads(document_of("storage_map", *ways))
+    (miss,) = file_cross_checks.slow_reads(document_of("storage_map", *ways))
     assert "way posix_2mi_8" in miss.message and miss.value == 0.79
-    assert file_relations.slow_reads(document_of("storage_map", *ways, ratio("pinned_read_over_least", 0.8))) == []
+    assert file_cross_checks.slow_reads(document_of("storage_map", *ways, ratio("pinned_read_over_least", 0.8))) == []
 
 
-def test_gds_that_is_promised_and_not_done_is_a_failure_and_no_number() -> None:
+def test_gds_that_is_claimed_and_not_done_is_a_failure_and_no_number() -> None:
     compatible = {"cufile": "compatibility mode, no GPUDirect Storage", "cufile_probe": "nvidia-fs is not loaded"}
     slow = document_of("storage_map", ratio("adaptive", 1.0), **compatible)
-    assert file_relations.claimed_gds(slow, claimed=False) == []
-    (miss,) = file_relations.claimed_gds(slow, claimed=True)
+    assert file_cross_checks.claimed_gds(slow, claimed=False) == []
+    (miss,) = file_cross_checks.claimed_gds(slow, claimed=True)
     assert "compatibility mode" in miss.message and "nvidia-fs is not loaded" in miss.message
     assert "claims 'gds'" in miss.message
     straight = document_of("storage_map", ratio("adaptive", 1.0), cufile="GPUDirect Storage")
-    assert file_relations.claimed_gds(straight, claimed=True) == []
+    assert file_cross_checks.claimed_gds(straight, claimed=True) == []
 
 
 @pytest.mark.parametrize(
