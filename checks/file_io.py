@@ -65,21 +65,23 @@ class SnapshotBase(FileCheck):
     program = "snapshot_io"
     metrics = ["write", "read"]
     #: The largest snapshot that a mode may ask for.
-    most_particles = variable(int, value=67_108_864)
+    max_particles = variable(int, value=67_108_864)
+    #: Its name of the release before.
+    most_particles = variable(alias=max_particles)
     prerun_cmds = _FIND_HDF5.splitlines()
 
     @run_after("setup")
     def set_sizes(self):
-        most, factor, seconds, decide = SNAPSHOTS[self.tenken_mode]
-        most = min(most, self.most_particles)
+        maximum, factor, seconds, decide = SNAPSHOTS[self.tenken_mode]
+        maximum = min(maximum, self.max_particles)
         self.arguments = {
-            "most-particles": most,
+            "max-particles": maximum,
             "factor": factor,
             "seconds": seconds,
             "decide-seconds": decide,
             **self.arguments,
         }
-        self.asked = {"min_particles": 16384, "max_particles": most, **self.asked}
+        self.asked = {"min_particles": 16384, "max_particles": maximum, **self.asked}
 
 
 @rfm.simple_test
@@ -91,7 +93,7 @@ class SnapshotHost(SnapshotBase):
     arguments = {"backend": "host", "decide-seconds": 0}
     asked = {"backend": "host"}
     # a laptop need not have the 8 GB that the published range takes
-    most_particles = 4_194_304
+    max_particles = 4_194_304
 
 
 @rfm.simple_test
@@ -130,9 +132,9 @@ class MapBase(FileCheck):
 
     @run_after("setup")
     def set_sizes(self):
-        most, factor, ways, situations, seconds, decide = self.maps[self.tenken_mode]
+        maximum, factor, ways, situations, seconds, decide = self.maps[self.tenken_mode]
         self.arguments = {
-            "most-bytes": most,
+            "max-bytes": maximum,
             "factor": factor,
             "candidates": ways,
             "situations": situations,
@@ -178,13 +180,17 @@ class OverlapBase(FileCheck):
 
     program = "overlap"
 
+    @run_after("setup")
+    def ask_for_repetitions(self):
+        self.arguments = {**self.arguments, "repetitions": 3 if self.tenken_mode == "quick" else 5}
+
 
 @rfm.simple_test
 class OverlapHost(OverlapBase):
     """Steps of the CPUs: serial, with a thread that writes, and with a CPU left to it."""
 
     descr = "computing while a snapshot is written, host"
-    arguments = {"backend": "host", "bytes": "64Mi", "repetitions": 5}
+    arguments = {"backend": "host", "bytes": "64Mi"}
     asked = {"backend": "host"}
 
 
@@ -196,5 +202,5 @@ class OverlapCuda(OverlapBase):
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
-    arguments = {"backend": "cuda", "gpus": "all", "bytes": "256Mi", "repetitions": 5}
+    arguments = {"backend": "cuda", "gpus": "all", "bytes": "256Mi"}
     asked = {"backend": "cuda"}

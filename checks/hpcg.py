@@ -121,5 +121,9 @@ class HpcgBetweenNodes(HpcgRanksBase):
 
     descr = "HPCG on the GPUs of several nodes"
     tags = {"hpcg", "mpi", "acceptance", "published"}
-    valid_systems = ["+cuda +mpi +nodes"]
+    valid_systems = ["+cuda +mpi"]
     nodes_asked = 4
+
+    @run_after("init")
+    def need_so_many_nodes(self):
+        self.need_nodes(self.nodes_asked)

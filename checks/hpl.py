@@ -90,14 +90,19 @@ class HplPublished(HplNode):
     descr = "HPL on the GPUs of one and more nodes, sizes of the publications"
     tags = {"hpl", "published"}
     valid_systems = ["+cuda +mpi +nodes +gpus2"]
-    #: Nodes -> N, NB, P, Q of the publication (Reedbush-H, two GPUs a node).
+    #: Of each node, whatever it has: the publications' nodes had two.
+    gpus = 2
+    #: Nodes -> N, NB, P, Q of the publication (Reedbush-H).
     nodes_used = parameter([1, 2, 4, 8])
+
+    @run_after("init")
+    def need_so_many_nodes(self):
+        if self.nodes_used > 2:
+            self.need_nodes(self.nodes_used)
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
         n, p, q = {1: (67200, 2, 1), 2: (96000, 2, 2), 4: (130176, 2, 4), 8: (192000, 2, 8)}[self.nodes_used]
-        if self.machine.gpus != 2:
-            self.waive(f"needs two GPUs: the publication has two a node, this machine {self.machine.gpus}")
         self.num_tasks_per_node = 2
         self.num_tasks = 2 * self.nodes_used
         wanted = {"backend": "cuda", "n": str(n), "nb": "384", "grid": f"{p}x{q}"}
@@ -120,7 +125,7 @@ class Sweep(HplBase):
     @run_after("setup")
     def ask_for_repetitions(self):
         # own panels and the library's, both at these sizes
-        wanted = {"backend": "cuda", "repetitions": 1, "few-rows": 600, "sweep": self.cases, "sweep-most-n": 2500}
+        wanted = {"backend": "cuda", "repetitions": 1, "few-rows": 600, "sweep": self.cases, "sweep-max-n": 2500}
         self.arguments = {"warmup-seconds": 0, **wanted}
         self.asked = {key.replace("-", "_"): value for key, value in wanted.items()}
 

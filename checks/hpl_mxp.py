@@ -31,8 +31,11 @@ class MxpBase(TenkenCheck):
 
     @run_after("setup")
     def ask_for_repetitions(self):
-        repetitions = 1 if self.tenken_mode == "quick" else 3
-        self.arguments = {"repetitions": repetitions, "warmup-seconds": 5, **self.arguments}
+        quick = self.tenken_mode == "quick"
+        repetitions = 1 if quick else 3
+        # a quick look counts no joules: that alone would take longer than the solution
+        timed = {"warmup-seconds": 1, "energy-seconds": 0} if quick else {"warmup-seconds": 5}
+        self.arguments = {"repetitions": repetitions, **timed, **self.arguments}
         self.asked = {"repetitions": repetitions, **self.asked}
 
     def ask_for(self, n: int, nb: int, room_gib: float, **more: str):
@@ -55,6 +58,11 @@ class HplMxp(MxpBase):
     gpus = 1
     #: Operands of the update.
     low = parameter(["fp16", "bf16"])
+
+    @run_after("init")
+    def leave_the_second_format_to_long_modes(self):
+        if self.low != "fp16":
+            self.tags = self.tags - {"quick"}
 
     @run_after("setup")
     def set_problem(self):
@@ -83,10 +91,10 @@ class LuFp8(MxpBase):
 
 @rfm.simple_test
 class HplMxpNode(MxpBase):
-    """All GPUs of a node together, one MPI rank each. Waived with one GPU."""
+    """All GPUs of a node together, one MPI rank each."""
 
     descr = "HPL-MxP on all GPUs of a node"
-    valid_systems = ["+cuda +mpi"]
+    valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
     subjects = ["ranks"]
     on_gpus = True
@@ -97,7 +105,7 @@ class HplMxpNode(MxpBase):
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
-        self.num_tasks = self.num_tasks_per_node = max(2, self.machine.gpus or 2)
+        self.num_tasks = self.num_tasks_per_node = self.machine.gpus or 2
         n, nb = OF_NODE.get(self.num_tasks, (0, 0))
         room = self.num_tasks * (0.95 * self.machine.gpu_memory_gib - BESIDE_GIB)
         self.ask_for(n or 10**7, nb, room, low="fp16")

@@ -57,7 +57,7 @@ class MpiHost(MpiBase):
         quick = self.tenken_mode == "quick"
         self.arguments = {
             "buffers": "host",
-            "most-bytes": "64Ki" if quick else "4Mi",
+            "max-bytes": "64Ki" if quick else "4Mi",
             "factor": 64 if quick else 4,
             "window-bytes": "16Mi",
             "warmup-seconds": 0.1,
@@ -88,7 +88,7 @@ class MpiDevice(MpiBase):
         self.arguments = {
             "buffers": "device",
             "tests": "latency,bandwidth" if quick else "all",
-            "most-bytes": "256Mi",
+            "max-bytes": "256Mi",
             "factor": 64 if quick else 4,
             # four messages of the largest size: what a window costs besides is spread over them
             "window-bytes": "1Gi",
@@ -111,7 +111,7 @@ class MpiMixed(MpiBase):
     arguments = {
         "buffers": "host,host-device,device-host,managed",
         "tests": "latency,bandwidth",
-        "most-bytes": "4Mi",
+        "max-bytes": "4Mi",
         "factor": 16,
         "window-bytes": "16Mi",
         "warmup-seconds": 0.1,
@@ -154,7 +154,7 @@ class MpiBetweenNodes(MpiBase):
     num_tasks = 2
     num_tasks_per_node = 1
     on_gpus = True
-    arguments = {"nodes": 2, "buffers": "device,host", "most-bytes": "4Mi", "factor": 2}
+    arguments = {"nodes": 2, "buffers": "device,host", "max-bytes": "4Mi", "factor": 2}
     asked = {"nodes": 2}
 
 
@@ -178,7 +178,7 @@ class Nccl(TenkenCheck):
 
     @run_after("setup")
     def set_sizes(self):
-        self.arguments = {"gpus": "all", "least-bytes": "1Ki", "factor": 4, "warmup-seconds": 0.3, **self.arguments}
+        self.arguments = {"gpus": "all", "min-bytes": "1Ki", "factor": 4, "warmup-seconds": 0.3, **self.arguments}
         self.asked = {**self.asked, "operations": "all", "repetitions": 100}
 
 

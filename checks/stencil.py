@@ -161,7 +161,7 @@ class StencilNodes(StencilRanksBase):
 
     descr = "stencil over nodes"
     tags = {"stencil", "acceptance", "nightly", "published"}
-    valid_systems = ["+cuda +mpi +nodes"]
+    valid_systems = ["+cuda +mpi"]
     valid_prog_environs = ["+cuda +mpi"]
     #: How halos travel; the first two in one job, as what one gains over the other is a metric.
     way = parameter(["host,p2p", "mpi"])
@@ -170,13 +170,14 @@ class StencilNodes(StencilRanksBase):
     #: The same slab for each GPU, or one grid for all.
     scaling = parameter(["weak", "strong"])
 
+    @run_after("init")
+    def need_so_many_nodes(self):
+        self.need_nodes(self.num_nodes)
+        if self.num_nodes > 2:
+            self.only_in_mode("published")
+
     @run_after("setup")
     def set_problem(self):
-        here = self.machine.partition.node.count
-        if here is not None and here < self.num_nodes:
-            self.waive(f"needs more ranks: {self.num_nodes} nodes are asked for, there are {here}")
-        if self.num_nodes > 2 and self.tenken_mode != "published":
-            self.waive("needs more ranks: more than two nodes are asked for in mode published alone")
         self.num_tasks_per_node = self.gpus or 1
         self.num_tasks = self.num_nodes * self.num_tasks_per_node
         slab = self.slab(self.num_tasks_per_node)

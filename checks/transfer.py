@@ -32,13 +32,13 @@ class Transfer(TenkenCheck):
 
     @run_after("setup")
     def set_sizes(self):
-        size, repetitions, most = SIZES[self.tenken_mode]
+        size, repetitions, maximum = SIZES[self.tenken_mode]
         self.arguments = {
             "backend": "cuda",
             "gpus": "all",
             "bytes": size,
             "repetitions": repetitions,
-            "sweep-most-bytes": most,
+            "sweep-max-bytes": maximum,
         }
         self.asked = {"backend": "cuda", "bytes": size, "repetitions": repetitions}
 

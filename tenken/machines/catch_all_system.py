@@ -6,7 +6,7 @@ check had asked for. So the plan lists the checks on this system, which no job c
 
 from __future__ import annotations
 
-from tenken.machines.model import FEATURES, NODES, Environment, Node, Partition, System
+from tenken.machines.model import FEATURES, NODE_COUNTS, OF_MODE, Environment, Node, Partition, System
 
 NAME = "everything"
 #: Set in the environment, it makes the configuration hold this system too.
@@ -15,7 +15,7 @@ VARIABLE = "TENKEN_EVERYTHING"
 
 def describe() -> System:
     """One partition with all features, and the environments that checks may name."""
-    features = frozenset(FEATURES) | {NODES}
+    features = frozenset(FEATURES) | frozenset(NODE_COUNTS.values()) | frozenset(OF_MODE.values())
     environments = {name: Environment(name, features, "gcc", "g++", cuda="nvcc") for name in ("host", "cuda")}
     partition = Partition(
         name="all",

@@ -31,6 +31,10 @@ FEATURES = ("cuda", "openacc", "openmp", "mpi")
 #: several nodes; its nodes have at least so many GPUs.
 NODES = "nodes"
 GPUS = {2: "gpus2", 4: "gpus4", 8: "gpus8"}
+#: There are at least so many nodes.
+NODE_COUNTS = {2: NODES, 4: "nodes4", 8: "nodes8", 16: "nodes16", 32: "nodes32", 64: "nodes64"}
+#: Asked for by checks of one mode alone in all others: no partition has it, so that they are listed as not selected.
+OF_MODE = {mode: f"mode_{mode}" for mode in ("quick", "acceptance", "nightly", "published")}
 #: Of environments: checks that need an MPI, or OpenACC, and no particular compiler run in this one of a partition's
 #: environments alone. In each that can build them they would measure the same thing twice.
 HOST_MPI = "host_mpi"
@@ -313,9 +317,9 @@ class Partition:
         count = node.gpu_count
         if count is None:
             count = max(node.gpu_counts, default=max(GPUS))
-        several = self.scheduler != "local" and (node.count or 1) > 1
+        nodes = 1 if self.scheduler == "local" else node.count or 1
         found = {name for least, name in GPUS.items() if "cuda" in self.features and count >= least}
-        return self.features | found | ({NODES} if several else set())
+        return self.features | found | {name for least, name in NODE_COUNTS.items() if nodes >= least}
 
     @property
     def node_count_unknown(self) -> bool:

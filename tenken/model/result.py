@@ -315,9 +315,7 @@ class Result:
         for key, claim in self.path.items():
             ends = _LINK.fullmatch(key)
             if ends:
-                first, second = int(ends[1]), int(ends[2])
-                count = self.path.get(f"link_count.gpu{first}-gpu{second}")
-                found.append(_link(first, second, str(claim), count))
+                found.append(_link(int(ends[1]), int(ends[2]), str(claim), self.path))
         return tuple(found)
 
 
@@ -325,12 +323,16 @@ _LINK = re.compile(r"link\.gpu(\d+)-gpu(\d+)")
 _COUNTED = re.compile(r"(\d+) x (.+)")
 
 
-def _link(first: int, second: int, text: str, count: Any) -> Link:
+def _link(first: int, second: int, text: str, path: Mapping[str, Any]) -> Link:
     """Results of before `link_count` name the count within the text: the only place that reads it there."""
+    pair = f"gpu{first}-gpu{second}"
+    if f"link_count.{pair}" in path:
+        count = path[f"link_count.{pair}"]
+        # null: the driver does not tell; what is no number counts as none
+        number = count if count is None or type(count) is int else 0
+        return Link(first, second, number, str(path.get(f"link_kind.{pair}", text)), text)
     counted = _COUNTED.fullmatch(text)
     kind = counted[2] if counted else text
-    if isinstance(count, int):
-        return Link(first, second, count, kind, text)
     unknown = text == "not known"
     return Link(first, second, int(counted[1]) if counted else None if unknown else 0, kind, text)
 

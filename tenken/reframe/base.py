@@ -33,7 +33,7 @@ from tenken.archive import records as archive
 from tenken.errors import ArchiveError, CatalogueError, ResultError
 from tenken.judge import judging
 from tenken.judge.criteria import reframe_reference
-from tenken.machines.model import duration_seconds
+from tenken.machines.model import NODE_COUNTS, OF_MODE, duration_seconds
 from tenken.model import result as results
 from tenken.model import verdicts
 from tenken.model.catalogue import program as catalogue_program
@@ -227,6 +227,16 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             raise SanityError(f"FAIL: {judgement.message()}")
         self.result = result
         return sn.assert_true(True)
+
+    def need_nodes(self, count: int):
+        """Of `run_after("init")`: selected only where there are so many nodes."""
+        feature = NODE_COUNTS[max(least for least in NODE_COUNTS if least <= count)]
+        self.valid_systems = [f"{one} +{feature}" for one in self.valid_systems]
+
+    def only_in_mode(self, mode: str):
+        """Of `run_after("init")`: not selected in another mode, which is no waiver: the machine could do it."""
+        if self.tenken_mode != mode:
+            self.valid_systems = [f"{one} +{OF_MODE[mode]}" for one in self.valid_systems]
 
     def waive(self, reason: str):
         """What set-up can tell that this machine cannot do: archived as a waiver, then skipped.

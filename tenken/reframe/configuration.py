@@ -17,11 +17,11 @@ from tenken.errors import TenkenError
 from tenken.machines import catch_all_system as everything
 from tenken.machines import loader
 from tenken.machines.errors import SystemFileError
-from tenken.machines.model import Environment, Partition, Patience, System, duration_seconds
+from tenken.machines.model import OF_MODE, Environment, Partition, Patience, System, duration_seconds
 from tenken.paths import ROOT, archive_root, unusable
 from tenken.reframe import schedulers, terminal
 
-MODES = ("quick", "acceptance", "nightly", "published")
+MODES = tuple(OF_MODE)
 
 _PERFLOG_COLUMNS = (
     "check_result", "check_job_completion_time", "check_system", "check_partition", "check_environ",

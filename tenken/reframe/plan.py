@@ -19,7 +19,7 @@ from typing import Any
 from tenken.errors import TenkenError
 from tenken.machines import catch_all_system as everything
 from tenken.machines import summary
-from tenken.machines.model import GPUS, HOST_MPI, NODES, ONE_OPENACC, Partition, System
+from tenken.machines.model import GPUS, HOST_MPI, NODE_COUNTS, OF_MODE, ONE_OPENACC, Partition, System
 from tenken.paths import ROOT
 
 _SKIPPED_FILE = re.compile(r"skipping test file '?([^':]+)'?: (.*)")
@@ -96,11 +96,17 @@ def _lacking(alternatives: list[set[str]], name: str, features: frozenset[str]) 
 
 def _in_words(feature: str, partition: Partition) -> str:
     """A feature that follows from the nodes as a person says it; others by their names."""
-    if feature == NODES and partition.node_count_unknown:
+    nodes = next((least for least, name in NODE_COUNTS.items() if name == feature), None)
+    if nodes is not None and partition.node_count_unknown:
         return f"nodes: node count unknown, set `count:` of partition '{partition.name}'"
+    if nodes is not None:
+        return "nodes" if nodes == 2 else f"{nodes} nodes"
     count = next((least for least, name in GPUS.items() if name == feature), None)
     if count is not None:
         return f"{count} GPUs a node"
+    mode = next((mode for mode, name in OF_MODE.items() if name == feature), None)
+    if mode is not None:
+        return f"mode {mode}"
     return {HOST_MPI: "mpi", ONE_OPENACC: "openacc"}.get(feature, feature)
 
 

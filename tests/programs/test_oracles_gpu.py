@@ -214,6 +214,8 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
         clock.device(spans(time, 1))
         close(time["median"] * metric["median"], metric["at"]["bytes"] / 1e3, 0.5)
     assert document["path"]["link.gpu0-gpu1"].startswith("17 x NVLink")
+    assert document["path"]["link_count.gpu0-gpu1"] == 17
+    assert document["path"]["link.gpu0-gpu1"] == f"17 x {document['path']['link_kind.gpu0-gpu1']}"
     assert document["path"]["inactive_links.gpu1"] == "17"
 
 

@@ -42,6 +42,20 @@ def test_one_link_down_in_one_direction_is_enough() -> None:
     assert judge(one).verdict == "FAIL"
 
 
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(18, "PASS"), (17, "FAIL"), (0, "FAIL"), (None, "PASS"), ("18", "FAIL"), (True, "FAIL"), (18.0, "FAIL")],
+)
+def test_the_count_is_data_and_no_sentence_is_read_for_it(count: object, expected: str) -> None:
+    """null: the driver does not tell. What is no whole number is no count, whatever stands in the sentence."""
+    for text in ("18 x NVLink through a switch", "all of them"):
+        raw = linked(text)
+        for start, end in BOTH:
+            pair = f"gpu{start}-gpu{end}"
+            raw["path"] |= {f"link_count.{pair}": count, f"link_kind.{pair}": "NVLink through a switch"}
+        assert judge(raw).verdict == expected
+
+
 def test_gpus_that_nothing_but_pcie_joins_have_no_link() -> None:
     assert judge(linked("PCIe")).verdict == "FAIL"
 

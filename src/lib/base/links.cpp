@@ -45,11 +45,15 @@ std::string LinkedGpu::inactive() const {
 }
 
 std::string PairLink::text() const {
+    return (count > 0 ? std::to_string(count) + " x " : "") + kind_text();
+}
+
+std::string PairLink::kind_text() const {
     switch (kind) {
         case Kind::nvlink:
-            return std::to_string(count) + " x NVLink";
+            return "NVLink";
         case Kind::nvswitch:
-            return std::to_string(count) + " x NVLink through a switch";
+            return "NVLink through a switch";
         case Kind::pcie:
             return "PCIe";
         case Kind::unknown:

@@ -26,9 +26,10 @@ struct PairLink {
     int count = 0;              ///< active NVLinks that lead from one to the other, or to the switch between
     Optional<double> link_gbs;  ///< of one NVLink in one direction, in GB/s
 
-    /// "18 x NVLink through a switch", "2 x NVLink", "PCIe", "not known": pairs with one text are of one
-    /// class.
+    /// "18 x NVLink through a switch", "2 x NVLink", "PCIe", "not known": for people.
     std::string text() const;
+    /// The same without the number: pairs with one text are of one class.
+    std::string kind_text() const;
 };
 
 /// What joins two GPUs. Links whose end the driver does not tell (virtual machines hide it) count as leading

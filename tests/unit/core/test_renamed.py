@@ -88,7 +88,7 @@ def test_the_programs_accept_the_names_that_the_catalogue_lists(name: str) -> No
     listed = {(before, now) for now, names in was.items() for before in names if now != "inject_fault"}
     aliases = {(a.replace("-", "_"), b.replace("-", "_")) for a, b in FORMER.findall(PROGRAMS[name])}
     assert aliases == listed
-    kinds = "".join(re.findall(r"faults\(\) const override \{.*?\n    \}", PROGRAMS[name], re.S))
+    kinds = "".join(re.findall(r"faults\(\) const(?: override)? \{.*?\n(?:    )?\}\n", PROGRAMS[name], re.S))
     faults = {option.replace("-", "_") for option in FAULT.findall(kinds)}
     assert faults <= set(was.get("inject_fault", ()))
     assert bool(faults) == bool(set(was.get("inject_fault", ())) - {"die"}), "of rank_faults() comes --die alone"

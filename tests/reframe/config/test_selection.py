@@ -1,0 +1,63 @@
+"""What a machine has too few of is not selected, and no waiver; neither is what another mode measures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tenken.machines import loader
+from tenken.machines.model import System
+from tenken.reframe.plan import Plan, describe_checks, make_plan
+
+
+@pytest.fixture(scope="module")
+def described() -> dict[str, list[dict[str, Any]]]:
+    return {mode: describe_checks(mode)[0] for mode in ("quick", "published")}
+
+
+def with_nodes(name: str, partition: str, **facts: int) -> System:
+    """A system file, its nodes with another number of GPUs, or another number of them."""
+    system = loader.load(name)
+    changed = replace(system.partition(partition), node=replace(system.partition(partition).node, **facts))
+    return replace(system, partitions={partition: changed})
+
+
+def lacking(plan: Plan) -> dict[str, tuple[str, ...]]:
+    return {one.check: one.lacks for one in plan.not_applicable}
+
+
+def test_one_gpu_gets_no_check_that_two_are_needed_for(described: dict[str, list[dict[str, Any]]]) -> None:
+    one = make_plan(with_nodes("h200", "gpu", gpu_count=1), described["published"], [], "published")
+    two = make_plan(with_nodes("h200", "gpu", gpu_count=2), described["published"], [], "published")
+    gained = {name for name, lacks in lacking(one).items() if "2 GPUs a node" in lacks}
+    for name in ("HplNode", "HplMxpNode", "StencilRanks %way=mpi", "P2P", "Gemm %gpus_at=at_once"):
+        assert name in gained and name in two.applicable and name not in one.applicable
+    assert {"HplMxp %low=fp16", "Gemm %gpus_at=one_by_one", "HplOther"} <= set(one.applicable)
+    assert not [name for name in one.applicable if name.startswith("StencilGpus") or "Node" in name]
+
+
+@pytest.mark.parametrize(("nodes", "largest"), [(2, 2), (4, 4), (15, 4), (16, 16), (100, 64)])
+def test_so_many_nodes_are_asked_for_as_there_are(nodes: int, largest: int, described) -> None:
+    plan = make_plan(with_nodes("miyabi", "gpu", count=nodes), described["published"], [], "published")
+    asked = {int(name.split("%num_nodes=")[1].split()[0]) for name in plan.applicable if "%num_nodes=" in name}
+    assert asked == {n for n in (2, 4, 16, 64) if n <= largest}
+    assert ("HpcgBetweenNodes" in plan.applicable) == (nodes >= 4)
+    if largest < 64:
+        assert "64 nodes" in lacking(plan)["StencilNodes %way=mpi %num_nodes=64 %scaling=weak"]
+
+
+def test_what_another_mode_measures_is_not_selected(described: dict[str, list[dict[str, Any]]]) -> None:
+    system = with_nodes("miyabi", "gpu", count=1000)
+    four = "StencilNodes %way=mpi %num_nodes=4 %scaling=weak"
+    everything = describe_checks(None)[0]
+    assert lacking(make_plan(system, everything, [], None))[four] == ("mode published",)
+    assert four in make_plan(system, described["published"], [], "published").applicable
+
+
+def test_a_quick_look_has_one_problem_of_each_compute_check(described: dict[str, list[dict[str, Any]]]) -> None:
+    names = {check["display_name"] for check in described["quick"]}
+    assert {n for n in names if n.startswith(("Gemm ", "HplMxp ", "Hpl "))} == {
+        "Gemm %gpus_at=one_by_one", "HplMxp %low=fp16", "Hpl %size=small"
+    }  # fmt: skip
