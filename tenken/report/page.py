@@ -169,6 +169,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
         head=_head(session),
         machine=opening.machine(session),
         judged_by=opening.judged_by(counted),
+        counts=opening.counts(session, counted),
         next_steps=opening.next_steps(session, counted),
         attention=_attention(session, anchors),
         most=MAX_ATTENTION,
@@ -323,7 +324,7 @@ def _of_subject(verdicts: list[str], findings: list[str]) -> str:
 
 
 def _verdict_row(subject: str, verdict: str, rows: list[Row], findings: list[Finding]) -> dict[str, Any]:
-    judged = [r for r in rows if r.efficiency is not None and not r.at]
+    judged = [r for r in rows if r.efficiency is not None]
     # Beside a verdict stands the figure that it is about.
     judged = [r for r in judged if r.verdict == verdict] or judged
     lowest = min(judged, key=lambda r: r.efficiency or 0, default=None)
@@ -332,7 +333,7 @@ def _verdict_row(subject: str, verdict: str, rows: list[Row], findings: list[Fin
         "subject": subject,
         "verdict": verdict,
         "efficiency": lowest.efficiency if lowest else None,
-        "lowest": lowest.title if lowest else "",
+        "lowest": f"{lowest.label}, of {'attainable' if lowest.of_attainable else 'peak'}" if lowest else "",
         "message": messages[0] if messages else "",
         "more": max(0, len(messages) - 1),
     }
@@ -452,7 +453,8 @@ def _notes(rows: list[Row]) -> list[tuple[str, str]]:
         if row.reference_source:
             notes.setdefault(("Reference", row.reference_source), []).append(row.title)
         if row.limit_basis:
-            notes.setdefault(("Limit", row.limit_basis), []).append(row.title)
+            kind = "Attainable" if row.of_attainable else "Peak"
+            notes.setdefault((kind, row.limit_basis), []).append(row.title)
         if not row.criterion:
             notes.setdefault(("No criterion", "recorded only: no contract, reference or floor"), []).append(row.title)
         for note in row.notes:

@@ -12,7 +12,7 @@ import itertools
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tenken.report import formatting as words
@@ -191,9 +191,24 @@ def _colour(row: Row, fallback: str) -> str:
     return COLOURS[row.verdict] if row.verdict in ("FAIL", "INVALID") else fallback
 
 
-def _who(row: Row, rows: Sequence[Row]) -> str:
-    """Subject, with the node where the rows come from several."""
-    return f"{row.node} {row.subject}".strip() if len({r.node for r in rows}) > 1 else row.subject
+def _teller(rows: Sequence[Row]) -> Callable[[Row], str]:
+    """What names the subject of one of these rows: with the node where they come from several."""
+    if len({r.node for r in rows}) > 1:
+        return lambda row: f"{row.node} {row.subject}".strip()
+    return lambda row: row.subject
+
+
+def _grouped(rows: Iterable[Row], name: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+    """Rows by a name of theirs, in order; each row is looked at once."""
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(name(row), []).append(row)
+    return groups
+
+
+def _left_out(count: int, what: str) -> str:
+    """The end of a caption that says what was cut."""
+    return f"; {count} more {what}{'' if count == 1 else 's'} left out" if count > 0 else ""
 
 
 def thin(values: Sequence[float], points: int = MAX_POINTS) -> tuple[list[int], list[float]]:
@@ -209,7 +224,7 @@ def thin(values: Sequence[float], points: int = MAX_POINTS) -> tuple[list[int], 
 
 
 def _by_unit(rows: Sequence[Row]) -> list[list[Row]]:
-    return [[r for r in rows if r.unit == unit] for unit in _unique(r.unit for r in rows)]
+    return list(_grouped(rows, lambda r: r.unit).values())
 
 
 def _need(rows: list[Row], what: str) -> list[Row]:
@@ -274,15 +289,16 @@ def _bars(rows: list[Row]) -> tuple[Any, str]:
         rows=len(panels),
         gridspec_kw={"height_ratios": [h + 0.3 for h in heights]},
     )
-    subjects = sorted(_unique(_who(r, rows) for r in rows), key=words.natural)
+    who = _teller(rows)
+    subjects = sorted(_unique(who(r) for r in rows), key=words.natural)
     shade = {s: SERIES[i % len(SERIES)] for i, s in enumerate(subjects)}
     name = _bar_names(rows)
     for axis, panel in zip(axes, panels, strict=True):
-        _bar_panel(axis, panel, shade, rows, name)
+        _bar_panel(axis, panel, shade, who, name)
     handles = [_key("bar", s, shade[s]) for s in subjects] if 1 < len(subjects) <= len(SERIES) else []
     spread = any(r.p5 is not None and r.p95 is not None and r.p5 < r.p95 for r in rows)
     handles += [_key("whisker", "p5 to p95", COLOURS["ink"])] if spread else []
-    handles += [_key("limit", "physical limit", COLOURS["limit"])] if any(r.limit for r in rows) else []
+    handles += _limit_keys("limit", rows)
     handles += (
         [_key("reference", "reference and its bounds", COLOURS["reference"])]
         if any(r.reference is not None for r in rows)
@@ -295,7 +311,7 @@ def _bars(rows: list[Row]) -> tuple[Any, str]:
 def _bar_names(rows: list[Row]) -> dict[str, str]:
     """Label of a row -> what tells its bars from the others: without a title and coordinates that all share."""
     several = len({r.title for r in rows}) > 1
-    differing = {k for r in rows for k in r.at if len({str(s.at.get(k)) for s in rows}) > 1}
+    differing = {k for k in _unique(k for r in rows for k in r.at) if len({str(r.at.get(k)) for r in rows}) > 1}
     names = {}
     for row in rows:
         at = [words.coordinate(k, v) for k, v in sorted(row.at.items()) if k in differing]
@@ -303,17 +319,29 @@ def _bar_names(rows: list[Row]) -> dict[str, str]:
     return names
 
 
-def _bar_panel(axis: Any, panel: list[Row], shade: dict[str, str], rows: list[Row], name: dict[str, str]) -> None:
+def _limit_keys(kind: str, rows: Sequence[Row]) -> list[Any]:
+    """What the limit's mark means: a peak, or what the same run showed to be attainable."""
+    names = []
+    if any(r.limit for r in rows):
+        names.append("peak")
+    if any(r.of_attainable for r in rows):
+        names.append("attainable in this run")
+    return [_key(kind, " or ".join(names), COLOURS["limit"])] if names else []
+
+
+def _bar_panel(
+    axis: Any, panel: list[Row], shade: dict[str, str], who: Callable[[Row], str], name: dict[str, str]
+) -> None:
     y, ticks, labels = 0.0, [], []
-    top = max(max(r.value or 0, r.limit or 0, r.reference or 0, r.p95 or 0) for r in panel)
-    several = len({_who(r, rows) for r in panel}) > 1
-    for label in _unique(r.label for r in panel):
-        members = sorted((r for r in panel if r.label == label), key=lambda r: words.natural(_who(r, rows)))
+    top = max(max(r.value or 0, r.ceiling or 0, r.reference or 0, r.p95 or 0) for r in panel)
+    several = len({who(r) for r in panel}) > 1
+    for label, group in _grouped(panel, lambda r: r.label).items():
+        members = sorted(group, key=lambda r: words.natural(who(r)))
         ticks.append(y + (len(members) - 1) / 2)
         labels.append(_two_lines(name[label]))
         for row in members:
             assert row.value is not None
-            axis.barh(y, row.value, height=0.78, color=_colour(row, shade[_who(row, rows)]), alpha=0.88)
+            axis.barh(y, row.value, height=0.78, color=_colour(row, shade[who(row)]), alpha=0.88)
             if row.p5 is not None and row.p95 is not None and row.p5 < row.p95:
                 axis.plot([row.p5, row.p95], [y, y], color=COLOURS["ink"], linewidth=1.2)
             low, high = row.bounds
@@ -326,12 +354,10 @@ def _bar_panel(axis: Any, panel: list[Row], shade: dict[str, str], rows: list[Ro
                     )
                     axis.barh(y, right - left, left=left, height=1.0, color=COLOURS["reference"], alpha=0.2)
                 axis.plot([row.reference] * 2, [y - 0.5, y + 0.5], color=COLOURS["reference"], linewidth=1.6)
-            if row.limit:
-                axis.plot([row.limit] * 2, [y - 0.5, y + 0.5], color=COLOURS["limit"], linewidth=2)
+            if row.ceiling:
+                axis.plot([row.ceiling] * 2, [y - 0.5, y + 0.5], color=COLOURS["limit"], linewidth=2)
             flag = f"  {row.verdict}" if row.verdict in ("FAIL", "INVALID") else ""
-            text = (
-                f"{_who(row, rows)}  {words.number(row.value)}{flag}" if several else f"{words.number(row.value)}{flag}"
-            )
+            text = f"{who(row)}  {words.number(row.value)}{flag}" if several else f"{words.number(row.value)}{flag}"
             axis.annotate(
                 _plain(text),
                 (0, y),
@@ -355,10 +381,12 @@ def _bar_panel(axis: Any, panel: list[Row], shade: dict[str, str], rows: list[Ro
 def _strip(rows: list[Row]) -> tuple[Any, str]:
     """Many subjects: a row of dots per metric, outliers named, those within bounds thinned."""
     rows = _need([r for r in rows if r.value is not None], "value")
-    labels = _unique((r.unit, r.label) for r in rows)[:MAX_PANELS]
+    who = _teller(rows)
+    by_label = _grouped(rows, lambda r: (r.unit, r.label))
+    labels = list(by_label)[:MAX_PANELS]
     figure, axes = _axes(0.72 * len(labels) + 0.75, rows=len(labels))
     for axis, (unit, label) in zip(axes, labels, strict=True):
-        members = sorted((r for r in rows if (r.unit, r.label) == (unit, label)), key=lambda r: r.value or 0)
+        members = sorted(by_label[unit, label], key=lambda r: r.value or 0)
         bad = [r for r in members if r.verdict in ("FAIL", "INVALID")][:100]
         good = [r for r in members if r.verdict not in ("FAIL", "INVALID")]
         good = [good[i] for i in _spaced(len(good), 200)]
@@ -381,7 +409,7 @@ def _strip(rows: list[Row]) -> tuple[Any, str]:
             if len(placed) < MAX_LABELS and all(abs((row.value or 0) - p) > 0.16 * span for p in placed):
                 placed.append(row.value or 0)
                 axis.annotate(
-                    _plain(_who(row, rows)),
+                    _plain(who(row)),
                     (row.value, 0.22),
                     xytext=(0, 4),
                     textcoords="offset points",
@@ -403,7 +431,8 @@ def _strip(rows: list[Row]) -> tuple[Any, str]:
     handles += [_key("dot", v, COLOURS[v]) for v in ("FAIL", "INVALID") if any(r.verdict == v for r in rows)]
     handles += [_key("dashed", "reference", COLOURS["reference"])] if any(r.reference is not None for r in rows) else []
     _legend(axes[0], handles)
-    return figure, f"{_names(rows)}: {len(rows)} values, at most 200 dots a metric within bounds"
+    cut = _left_out(len(by_label) - len(labels), "metric")
+    return figure, f"{_names(rows)}: {len(rows)} values, at most 200 dots a metric within bounds{cut}"
 
 
 def _spaced(count: int, most: int) -> list[int]:
@@ -421,7 +450,9 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
         at = ", ".join(words.coordinate(k, v) for k, v in sorted(row.at.items()) if k != "trial")
         return row.unit, f"{row.title}, {at}" if at else row.title
 
-    every = _unique(panel_of(r) for r in rows)
+    who = _teller(rows)
+    by_panel = _grouped(rows, panel_of)
+    every = list(by_panel)
     names = every[:MAX_PANELS]
     columns = 1 if len(names) == 1 else 2
     lines = math.ceil(len(names) / columns)
@@ -435,17 +466,19 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
         sharex=True,
         sharey=alike and len(names) > 1,
     )
-    subjects = sorted(_unique(_who(r, rows) for r in rows), key=words.natural)
+    subjects = sorted(_unique(who(r) for r in rows), key=words.natural)
     shade = {s: SERIES[i % len(SERIES)] for i, s in enumerate(subjects)}
+    cut_lines = 0
     for axis, panel in zip(axes, names, strict=False):
-        members = [r for r in rows if panel_of(r) == panel]
-        for row in members[:MAX_LINES]:
+        members = by_panel[panel]
+        cut_lines += max(0, len(members) - MAX_LINES)
+        for row in _with_best(members, MAX_LINES, lambda r: [r]):
             x, y = thin(row.samples)
             trial = "trial" in row.at
             axis.plot(
                 [i + 1 for i in x],
                 y,
-                color=_colour(row, shade[_who(row, rows)]),
+                color=_colour(row, shade[who(row)]),
                 linewidth=1.0 if trial else 1.3,
                 alpha=0.6 if trial else 0.95,
                 marker="o" if len(x) <= 12 else None,
@@ -466,12 +499,12 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
     for axis in axes[len(names) :]:
         axis.set_visible(False)
     handles = [_key("line", s, shade[s]) for s in subjects[:MAX_LINES]] if len(subjects) > 1 else []
-    if any(sum(panel_of(r) == p for r in rows) == 1 for p in names):
+    if any(len(by_panel[p]) == 1 for p in names):
         handles.append(_key("dotted", "median", COLOURS["ink"]))
     if any(r.reference is not None for r in rows):
         handles.append(_key("dashed", "reference", COLOURS["reference"]))
     _legend(axes[0], handles)
-    left = f"; {len(every) - len(names)} more panels left out" if len(every) > len(names) else ""
+    left = _left_out(len(every) - len(names), "panel") + _left_out(cut_lines, "line")
     return figure, f"{_names(rows)}: every sample in the order measured{left}"
 
 
@@ -500,22 +533,27 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
     names = _labels(rows, key)
     titled = len({r.title for r in rows}) > 1
 
+    who = _teller(rows)
+    several = len({who(r) for r in rows}) > 1
+
     def path_of(row: Row) -> str:
         rest = ", ".join(words.coordinate(k, v) for k, v in sorted(row.at.items()) if k != key and k not in names)
-        several = len({(_who(r, rows)) for r in rows}) > 1
-        parts = [x for x in (row.title if titled else "", _who(row, rows) if several else "", rest) if x]
+        parts = [x for x in (row.title if titled else "", who(row) if several else "", rest) if x]
         return ", ".join(parts or [row.title])
 
     panels = _by_unit(rows)
     figure, axes = _axes(3.5, columns=len(panels[:2]))
-    paths = _unique(path_of(r) for r in rows)
+    lines = [_grouped(panel, path_of) for panel in panels[:2]]
+    kept = [_with_best(list(of), MAX_LINES, of.__getitem__) for of in lines]
+    paths = _unique(itertools.chain(*kept))
     shade = {p: SERIES[i % len(SERIES)] for i, p in enumerate(paths)}
     # colours come again from the ninth line on: those lines are dotted
     kinds = {p: "line" if i < len(SERIES) else "dotted" for i, p in enumerate(paths)}
     style = {p: "solid" if kind == "line" else (0, (1, 2)) for p, kind in kinds.items()}
-    for axis, panel in zip(axes, panels[:2], strict=True):
-        for path in _unique(path_of(r) for r in panel)[:MAX_LINES]:
-            points = sorted(((float(r.at[key]), r) for r in panel if path_of(r) == path), key=lambda p: p[0])
+    for axis, panel, of, chosen in zip(axes, panels[:2], lines, kept, strict=True):
+        marks: dict[Any, None] = {}
+        for path in chosen:
+            points = sorted(((float(r.at[key]), r) for r in of[path]), key=lambda p: p[0])
             x, y = [p[0] for p in points], [p[1].value or 0 for p in points]
             axis.plot(x, y, color=shade[path], marker="o", markersize=3.5, linewidth=1.6, linestyle=style[path])
             if all(r.p5 is not None and r.p95 is not None for _, r in points):
@@ -530,26 +568,41 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
             for at, row in points:
                 if row.verdict in ("FAIL", "INVALID"):
                     axis.plot(at, row.value, "X", color=COLOURS[row.verdict], markersize=8)
-        limits = {
-            tuple(sorted((float(r.at[key]), r.limit) for r in panel if r.limit and path_of(r) == p)): None
-            for p in paths
-        }
-        for marks in filter(None, limits):
+            marks[tuple((at, r.ceiling) for at, r in points if r.ceiling)] = None
+        for mark in filter(None, marks):
             axis.plot(
-                [m[0] for m in marks],
-                [m[1] for m in marks],
+                [m[0] for m in mark],
+                [m[1] for m in mark],
                 color=COLOURS["limit"],
                 linewidth=1.3,
                 linestyle=(0, (5, 3)),
             )
         _log_axes(axis, key, panel)
     handles = [_key(kinds[p], _plain(p), shade[p]) for p in paths[:MAX_LINES]] if len(paths) > 1 else []
-    handles += [_key("dashed", "physical limit", COLOURS["limit"])] if any(r.limit for r in rows) else []
+    handles += _limit_keys("dashed", rows)
     _legend(axes[0], handles, columns=3 if max(map(len, paths)) > 18 else None)
+    cut = sum(len(of) - len(chosen) for of, chosen in zip(lines, kept, strict=True))
+    left = _left_out(cut, "line") + _left_out(len(panels) - 2, "unit")
     return (
         figure,
-        f"{_names(rows)} against {'size' if key == 'bytes' else key.replace('_', ' ')}; shaded p5 to p95",
+        f"{_names(rows)} against {'size' if key == 'bytes' else key.replace('_', ' ')}; shaded p5 to p95{left}",
     )
+
+
+def _with_best(names: Sequence[Any], most: int, rows_of: Callable[[Any], Sequence[Row]]) -> list[Any]:
+    """At most `most` of some lines, in their order: those with a FAIL or INVALID and the best are never cut."""
+    if len(names) <= most:
+        return list(names)
+
+    def height(name: Any) -> float:
+        return max((r.value or 0) if r.direction == "higher" else -(r.value or 0) for r in rows_of(name))
+
+    def against(name: Any) -> bool:
+        return any(r.verdict in ("FAIL", "INVALID") for r in rows_of(name))
+
+    best = max(range(len(names)), key=lambda i: height(names[i]))
+    first = sorted(range(len(names)), key=lambda i: (i != best, not against(names[i]), i))[:most]
+    return [names[i] for i in sorted(first)]
 
 
 def _labels(rows: Sequence[Row], key: str) -> set[str]:
@@ -598,10 +651,10 @@ def _matrix(rows: list[Row]) -> tuple[Any, str]:
     """From x to heat map with the numbers in it; of several sizes the last one; a panel per metric."""
     rows = _need([r for r in rows if r.value is not None and r.ends], "pairs")
     panels = []
-    for name in _unique((r.title, r.unit) for r in rows):
-        members = [r for r in rows if (r.title, r.unit) == name]
+    for members in _grouped(rows, lambda r: (r.title, r.unit)).values():
         last = max(members, key=lambda r: [float(v) if _numeric(v) else 0.0 for _, v in sorted(r.at.items())]).at
         panels.append([r for r in members if r.at == last])
+    cut = _left_out(len(panels) - 4, "matrix panel")
     panels = panels[:4]
     side = max(len({e for r in p for e in r.ends or ()}) for p in panels)
     columns = 1 if len(panels) == 1 or side > 8 else 2
@@ -614,7 +667,8 @@ def _matrix(rows: list[Row]) -> tuple[Any, str]:
         axis.set_visible(False)
     return (
         figure,
-        f"{_names(rows)}: from row to column; the fuller the colour the better, a framed cell has a verdict against it",
+        f"{_names(rows)}: from row to column; the fuller the colour the better, a framed cell has a verdict against it"
+        f"{cut}",
     )
 
 
@@ -676,12 +730,16 @@ def _phases(rows: list[Row]) -> tuple[Any, str]:
     rows = _need([r for r in rows if r.value is not None], "value")
     panels = _by_unit(rows)
 
-    def bar_of(row: Row) -> str:
-        several = len({_who(r, rows) for r in rows}) > 1
-        parts = [words.coordinate(k, v) for k, v in sorted(row.at.items())]
-        return ", ".join([*parts, *([_who(row, rows)] if several or not parts else [])])
+    who = _teller(rows)
+    several = len({who(r) for r in rows}) > 1
 
-    counts = [min(len(_unique(bar_of(r) for r in p)), MAX_BARS) for p in panels]
+    def bar_of(row: Row) -> str:
+        parts = [words.coordinate(k, v) for k, v in sorted(row.at.items())]
+        return ", ".join([*parts, *([who(row)] if several or not parts else [])])
+
+    by_bar = [_grouped(p, bar_of) for p in panels]
+    counts = [min(len(of), MAX_BARS) for of in by_bar]
+    cut = _left_out(sum(len(of) for of in by_bar) - sum(counts), "bar")
     figure, axes = _axes(
         sum(0.34 * c + 0.5 for c in counts) + 0.45,
         rows=len(panels),
@@ -689,12 +747,12 @@ def _phases(rows: list[Row]) -> tuple[Any, str]:
     )
     titles = _unique(r.title for r in rows)
     shade = {t: SERIES[i % len(SERIES)] for i, t in enumerate(titles)}
-    for axis, panel in zip(axes, panels, strict=True):
-        bars = _unique(bar_of(r) for r in panel)[:MAX_BARS]
-        longest = max(sum(r.value or 0 for r in panel if bar_of(r) == b) for b in bars)
+    for axis, panel, of in zip(axes, panels, by_bar, strict=True):
+        bars = list(of)[:MAX_BARS]
+        longest = max(sum(r.value or 0 for r in of[b]) for b in bars)
         for y, bar in enumerate(bars):
             left = 0.0
-            for row in (r for r in panel if bar_of(r) == bar):
+            for row in of[bar]:
                 assert row.value is not None
                 axis.barh(
                     y,
@@ -722,7 +780,7 @@ def _phases(rows: list[Row]) -> tuple[Any, str]:
         axis.grid(axis="x")
         axis.spines["left"].set_visible(False)
     _legend(axes[0], [_key("bar", _plain(t), shade[t]) for t in titles])
-    return figure, f"{_names(rows)}: phases stacked, with their total"
+    return figure, f"{_names(rows)}: phases stacked, with their total{cut}"
 
 
 def _names(rows: Sequence[Row]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tenken.model.catalogue import Metric, Program
-from tenken.model.judgement import JudgedMetric, Limit
+from tenken.model.judgement import SAME_RUN, JudgedMetric, Limit
 from tenken.model.result import MetricValue
 from tenken.model.subject import Coordinates, Subject, split_metric_id
 from tenken.model.verdicts import RECORDED
@@ -43,8 +43,12 @@ class Row:
     reference: float | None = None
     reference_source: str = ""
     bounds: tuple[float | None, float | None] = (None, None)
+    #: what the hardware can do at most, by data sheet or by what the device says of itself
     limit: float | None = None
     limit_basis: str = ""
+    #: what the same run showed to be attainable: never the one under the name of the other
+    attainable: float | None = None
+    #: of the peak where it is known, else of what was attainable: `of_attainable` says which
     efficiency: float | None = None
     #: kind of the criterion: contract, reference or floor; empty for none
     criterion: str = ""
@@ -58,6 +62,22 @@ class Row:
         if not self.best or self.median is None:
             return None
         return abs(self.best - self.median) / abs(self.best)
+
+    def share_of(self, limit: float | None) -> float | None:
+        """The value as a fraction of a limit, of a limit that is better if lower the other way round."""
+        if not limit or not self.value:
+            return None
+        return self.value / limit if self.direction == "higher" else limit / self.value
+
+    @property
+    def ceiling(self) -> float | None:
+        """What a plot marks: the peak, else what was attainable."""
+        return self.limit if self.limit is not None else self.attainable
+
+    @property
+    def of_attainable(self) -> bool:
+        """Whether the efficiency is against what the same run showed, for want of a peak."""
+        return self.limit is None and self.attainable is not None
 
     @property
     def at_words(self) -> str:
@@ -122,13 +142,18 @@ def _judge(row: Row, judged: JudgedMetric | None, limit: Limit | None) -> None:
         row.notes.append("not judged")
         row.verdict = RECORDED
     else:
-        row.verdict, row.bounds, row.efficiency, limit = judged.verdict, judged.bounds, judged.efficiency, judged.limit
+        row.verdict, row.bounds, limit = judged.verdict, judged.bounds, judged.limit
+        row.efficiency = judged.efficiency
         if judged.criterion is not None:
             row.criterion = judged.criterion.kind
             if judged.criterion.kind != "floor":
                 row.reference, row.reference_source = judged.criterion.value, judged.criterion.source
     if limit is not None:
-        row.limit = limit.value
         row.limit_basis = limit.basis if limit.value is not None else f"unknown: {limit.unknown}"
-    if row.efficiency is None and row.limit and row.value:
-        row.efficiency = row.value / row.limit if row.direction == "higher" else row.limit / row.value
+        if limit.said_by == SAME_RUN:
+            row.attainable = limit.value
+        else:
+            row.limit = limit.value
+    against = row.limit or row.attainable
+    if row.efficiency is None and against and row.value:
+        row.efficiency = row.value / against if row.direction == "higher" else against / row.value
