@@ -3,6 +3,8 @@
 import os
 import signal
 
+import pytest
+
 from tenken.paths import ROOT
 
 # A shell that runs the tests in the background, or nohup, has them and every program they start ignore these.
@@ -12,3 +14,13 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 
 # Checks that only tests have import each other as tests.*: the suite itself is installed as tenken alone.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of one xdist_group must meet in one worker: pytest 9.2 renames no item, and pytest-xdist 3.8 then spreads
+    them over all workers, each of which builds, dry-runs and starts Slurm for itself, in each other's way."""
+    if getattr(config.option, "loadgroup", False):
+        spread = [i.nodeid for i in items if i.get_closest_marker("xdist_group") and "@" not in i.nodeid]
+        if spread:
+            raise pytest.UsageError(f"this pytest-xdist does not keep groups of tests together: {spread[0]}")
