@@ -3,14 +3,20 @@
 import sys
 
 import tenken.reframe.build
+import tenken.reframe.full_disk
 import tenken.reframe.launchers
 import tenken.reframe.logs
+import tenken.reframe.orphans
 import tenken.reframe.terminal
+import tenken.reframe.unjudged
 from tenken.errors import TenkenError
 from tenken.reframe.configuration import site_configuration as _assemble
 
 tenken.reframe.logs.register()
 tenken.reframe.build.register()
+tenken.reframe.full_disk.register()
+tenken.reframe.unjudged.register()
+tenken.reframe.orphans.register()
 tenken.reframe.terminal.register()
 try:
     site_configuration = _assemble()

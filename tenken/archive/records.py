@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from tenken.archive import disk
 from tenken.errors import ArchiveError, RecordError
 from tenken.model import files
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
@@ -43,12 +44,24 @@ def safe_name(text: str) -> str:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write `path` so that it is there whole or not at all. Raises ArchiveError, and leaves nothing behind."""
+    """Write `path` so that it is there whole or not at all. Where the disk is full it is tried again for some seconds.
+
+    Raises ArchiveError that names folder and bytes, and leaves nothing behind.
+    """
+    content = text.encode("utf-8")
+    try:
+        disk.patiently(lambda: _write_once(path, content), path.parent)
+    except OSError as error:
+        lost = f"{len(content)} bytes of {path.name} are not written"
+        raise ArchiveError(f"{path.parent}: cannot write to the archive: {error.strerror}: {lost}") from error
+
+
+def _write_once(path: Path, content: bytes) -> None:
     temporary = path.parent / f"{_TEMPORARY}{path.name[:80]}.{os.getpid()}.{secrets.token_hex(4)}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("x", encoding="utf-8") as stream:
-            stream.write(text)
+        with temporary.open("xb") as stream:
+            stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
         os.rename(temporary, path)
@@ -57,20 +70,22 @@ def write_file(path: Path, text: str) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-    except OSError as error:
-        raise ArchiveError(f"{path.parent}: cannot write to the archive: {error.strerror}") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
 
 
+def folder_of(record: Record, archive: Path) -> Path:
+    """Where a record belongs."""
+    day = record.time[:10]
+    return archive.joinpath(safe_name(record.system), safe_name(record.partition), day, safe_name(record.check))
+
+
 def write(record: Record, archive: Path) -> Path:
     """Archive one record and return its path. Raises ArchiveError naming the folder when it cannot be written."""
     time = datetime.fromisoformat(record.time.replace("Z", "+00:00"))
-    folder = archive.joinpath(
-        safe_name(record.system), safe_name(record.partition), f"{time:%Y-%m-%d}", safe_name(record.check)
-    )
-    path = folder / f"{time:%H%M%S}-{safe_name(record.session)}-{secrets.token_hex(4)}.json"
+    name = f"{time:%H%M%S}-{safe_name(record.session)}-{secrets.token_hex(4)}.json"
+    path = folder_of(record, archive) / name
     write_file(path, record.text())
     return path
 

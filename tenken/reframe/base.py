@@ -9,8 +9,10 @@ device, the value, the bound and the miss.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shlex
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -29,8 +31,9 @@ from reframe.core.builtins import (
 )
 from reframe.core.exceptions import PerformanceError, ReframeError, SanityError
 
+from tenken.archive import disk
 from tenken.archive import records as archive
-from tenken.errors import ArchiveError, CatalogueError, ResultError
+from tenken.errors import ArchiveError, CatalogueError
 from tenken.judge import judging
 from tenken.judge.criteria import reframe_reference
 from tenken.machines.model import NODE_COUNTS, OF_MODE, duration_seconds
@@ -41,16 +44,26 @@ from tenken.model.judgement import Finding, Judgement
 from tenken.model.record import Job, Record
 from tenken.model.request import Request
 from tenken.paths import archive_root
-from tenken.reframe import joblines
+from tenken.reframe import joblines, orphans
 from tenken.reframe.build import BuildPrograms, first_is_over
-from tenken.reframe.last_words import why
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
+from tenken.reframe.outcome import REQUEST_FILE, RESULT_FILE, Outcome, known_nodes
+from tenken.reframe.schedulers import ledger
 
-RESULT_FILE = "result.json"
-REQUEST_FILE = "request.json"
 
-_KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
+class InCheckFile(metaclass=typ._BuiltinType):
+    """A dictionary that a check sets; what -S sets is text, and would take the place of all that the check says."""
+
+    _type = dict
+
+    @classmethod
+    def __rfm_cast_str__(cls, text):
+        # of any other error ReFrame makes a warning, runs nothing and ends with 0
+        raise SystemExit(
+            f"tenken: -S cannot set the arguments of a program ({text!r}): they stand in the check's file; "
+            "derive a class of the check there with `arguments = {'name': value}`"
+        )
 
 
 class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
@@ -85,10 +98,10 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     on_gpus = variable(bool, value=False)
 
     #: Command-line arguments of the program by long name without dashes; True for a flag, None to leave one out.
-    arguments = variable(dict, value={})
+    arguments = variable(InCheckFile, value={})
 
     #: Parameters that the document must state with these values: proof that the program ran what was asked.
-    asked = variable(dict, value={})
+    asked = variable(InCheckFile, value={})
 
     #: Cores of the node that the program uses; None: all that the system file names.
     cores = variable(int, type(None), value=None)
@@ -146,7 +159,8 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         try:
             archive.check_writable(archive_root())
         except ArchiveError as error:
-            raise ReframeError(str(error)) from None
+            self.tenken_verdict = verdicts.INVALID
+            raise ReframeError(f"INVALID: nothing could be kept of a run: {error}") from None
 
     @run_before("run")
     def place_on_node(self):
@@ -195,8 +209,12 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @run_before("run", always_last=True)
     def write_request(self):
-        """What the program, or the adapter of a foreign one, repeats the token of."""
-        Path(self.stagedir, REQUEST_FILE).write_text(self.request().text(), encoding="utf-8")
+        """What the program, or the adapter of a foreign one, repeats the token of; and what a later session needs to
+        take over the result, were this one killed."""
+        path = Path(self.stagedir, REQUEST_FILE)
+        disk.patiently(lambda: path.write_text(self.request().text(), encoding="utf-8"), path)
+        if not self.is_dry_run():
+            disk.patiently(lambda: orphans.leave(self.case_so_far(), Path(self.stagedir)), path)
 
     @run_before("run", always_last=True)
     def mark_the_end(self):
@@ -267,87 +285,114 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     def judgement(self) -> tuple[Judgement, results.Result | None, str | None, str]:
         """The judgement of the run, the result (or None), why there is none, and its raw text then."""
-        path = Path(self.stagedir) / RESULT_FILE
-        result, error, text = None, None, ""
-        try:
-            result = results.load(path)
-        except ResultError as raised:
-            error = str(raised)
-            if path.is_file() and not path.is_symlink():
-                with path.open(encoding="utf-8", errors="replace") as stream:
-                    text = stream.read(100_000)
-        status, killed = self.exit_status()
-        where = self.where()
-        if killed:
-            return judging.failed(f"{where}: {killed}", where), result, error, text
-        if result is None:
-            what = f"{self.program} exited with {status}: {error}{self.last_words(status)}"
-            return judging.failed(f"{where}: {what}", where), result, error, text
-        try:
-            declared = catalogue_program(self.program)
-        except CatalogueError as raised:
-            return judging.failed(f"{where}: {raised}", where), result, error, text
-        judgement = judging.judge(result, declared, self.request(), self.machine.facts(), status)
-        return judging.extended(judgement, self.attempts()), result, error, text
+        return self.outcome().judgement(self.request(), self.machine.facts())
+
+    def outcome(self) -> Outcome:
+        """What the job left, as it is at this moment."""
+        job = self.job
+        return Outcome(
+            Path(self.stagedir),
+            job.stdout,
+            job.stderr,
+            self.token,
+            self.uses_mpi,
+            str(job.state or ""),
+            job.exitcode,
+            getattr(job, "scheduler_facts", None) or {},
+            getattr(job, "may_run_again", False),
+            known_nodes(job, self.pinned_nodes(), self.current_partition),
+            self.place(self.current_partition.name),
+        )
 
     def exit_status(self) -> tuple[int | None, str | None]:
         """The program's exit status as the job printed it, and what voids the job: cut short, or not where asked."""
-        state = str(self.job.state or "")
-        told = self.told()
-        if any(bad in state.upper() for bad in _KILLED_STATES):
-            return None, f"the job did not run to its end: state {state}"
-        if told.status is None:
-            return None, (
-                f"the job did not run to its end: no end mark in its output "
-                f"(state {state or 'unknown'}, exit code {self.job.exitcode}){self.last_words()}"
-            )
-        if self.uses_mpi and told.status == 0 and (fault := told.placement_fault(self.num_tasks)):
-            return told.status, fault
-        return told.status, None
-
-    def attempts(self) -> list[Finding]:
-        """A job that the scheduler started again measured something, but not what was asked for."""
-        told, facts = self.told(), getattr(self.job, "scheduler_facts", {})
-        counted = str(facts.get("run_count", 1))
-        times = max(len(told.attempts), int(counted) if counted.isdigit() else 1)
-        if times < 2 or getattr(self.job, "may_run_again", False):
-            return []
-        where = self.where()
-        hosts = ", then ".join(attempt.node for attempt in told.attempts)
-        text = f"{where}: the job ran twice: the scheduler started it {times} times (it began on {hosts})"
-        return [Finding(verdicts.INVALID, text, node=where)]
+        return self.outcome().exit_status(self.num_tasks)
 
     def told(self) -> joblines.JobReport:
         """What the job printed of itself."""
-        return joblines.report(self.output_text(), self.token)
+        return self.outcome().told
 
     def output_text(self, stream: str = "stdout") -> str:
         """The job's standard output or error, empty when there is none."""
-        name = self.job.stdout if stream == "stdout" else self.job.stderr
-        path = Path(self.stagedir) / name
-        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-
-    def last_words(self, status: int | None = None) -> str:
-        """Why it gave up, out of standard error (a site may join it to the output), with a colon before it."""
-        said = why(self.output_text("stderr"), status) or why(self.output_text(), status)
-        return f": {said}" if said else ""
+        return self.outcome().text(stream)
 
     def where(self) -> str:
-        """The nodes as the job printed them (ReFrame's list may be short), else what ReFrame knows."""
-        return ",".join(self.nodes()) or "unknown node"
+        """The nodes as the job printed them, else what was asked for."""
+        return self.outcome().where
 
     def nodes(self) -> list[str]:
-        """Those of the job; of one that never started those that it was pinned to."""
-        return list(self.told().nodes or self.job.nodelist or self.job.pin_nodes or [])
+        """Those of the job; of one that never started those that were asked for."""
+        return list(self.outcome().nodes)
+
+    def pinned_nodes(self) -> tuple[str, ...]:
+        """The node that --distribute made this case for."""
+        return tuple(getattr(self, ".nid", None) or ())
+
+    def place(self, partition: str) -> str:
+        """What is said in place of nodes where none was named."""
+        count = -(-max(self.num_tasks, 1) // (self.num_tasks_per_node or 1))
+        return f"any {'node' if count == 1 else f'{count} nodes'} of partition {partition}"
 
     def archive_record(self, judgement, result, error, text):
-        """Append the run to the archive. A run that cannot be archived fails: its number would be lost."""
-        record = Record(
-            session=self.tenken_session or "none",
+        """Append the run to the archive. A run that cannot be archived does not pass: its number would be lost."""
+        record = self.record(judgement, self.current_partition, self.current_environ)
+        record = replace(record, request=self.request(), result=result, result_error=error, result_text=text)
+        try:
+            self.record_path = archive.write(record, archive_root())
+        except ArchiveError as raised:
+            kept = orphans.keep(record, Path(self.stagedir))
+            self.tenken_verdict = verdicts.INVALID
+            raise SanityError(f"INVALID: {self.where()}: {raised}{kept}") from None
+        finally:
+            self.recorded = True
+        ledger.close(self.job)
+
+    def record_failure(self, partition, environ, reason: str):
+        """Archive that this case came to no judgement, unless it has its record."""
+        if getattr(self, "recorded", False):
+            return
+        self.recorded = True
+        nodes = known_nodes(self.job, self.pinned_nodes(), partition)
+        where = ",".join(nodes) or self.place(partition.name)
+        invalid = re.search(r"(^|: )INVALID: ", reason)
+        judgement = judging.failed(f"{where}: {reason}", where)
+        if invalid:
+            said = Finding(verdicts.INVALID, f"{where}: {reason.replace('INVALID: ', '')}", node=where)
+            judgement = Judgement(verdicts.INVALID, (said,), (said,))
+        record = replace(self.record(judgement, partition, environ), nodes=nodes, result_error=reason)
+        try:
+            archive.write(record, archive_root())
+        except ArchiveError:
+            if self.stagedir is None:
+                raise
+            orphans.keep(record, Path(self.stagedir))
+        if self.job is not None and getattr(self.job, "completed", False):
+            ledger.close(self.job)
+
+    def case_so_far(self) -> dict[str, Any]:
+        """What a later session needs to take over the result (tenken/reframe/orphans.py)."""
+        record = self.record(orphans.nothing_yet(), self.current_partition, self.current_environ)
+        return {
+            "record": replace(record, request=self.request()).text(),
+            "stdout": self.job.stdout,
+            "stderr": self.job.stderr,
+            "uses_mpi": self.uses_mpi,
+            "may_run_again": getattr(self.job, "may_run_again", False),
+            "own_judgement": type(self).judgement is not TenkenCheck.judgement,
+        }
+
+    def record(self, judgement: Judgement, partition: Any, environ: Any) -> Record:
+        """The record of this case with what is known of its job, without request and result."""
+        job = self.job
+        began = job is not None and job.jobid is not None
+        facts = (getattr(job, "scheduler_facts", None) or {}) if began else {}
+        root = {"ran_as_root": True} if began and joblines.ran_as_root(self.output_text()) else {}
+        return Record(
+            session=os.environ.get("TENKEN_SESSION") or "none",
             time=f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}",
-            system=self.current_system.name,
-            partition=self.current_partition.name,
-            environ=self.current_environ.name,
+            system=partition.fullname.split(":")[0],
+            partition=partition.name,
+            environ=environ.name,
             check=self.display_name,
             base_check=type(self).__name__.split("_")[0],
             parameters=self.own_parameters(),
@@ -355,27 +400,16 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             program=self.program,
             program_version=self.program_version(),
             subjects=tuple(self.subjects),
-            nodes=tuple(self.nodes()),
+            nodes=tuple(self.nodes()) if began else known_nodes(job, self.pinned_nodes(), partition),
             job=Job(
-                self.current_partition.scheduler.registered_name,
-                None if self.job.jobid is None else str(self.job.jobid),
-                None if self.job.state is None else str(self.job.state),
-                self.job.exitcode,
-                {
-                    **(getattr(self.job, "scheduler_facts", None) or {}),
-                    **({"ran_as_root": True} if joblines.ran_as_root(self.output_text()) else {}),
-                },
+                partition.scheduler.registered_name,
+                str(job.jobid) if began else None,
+                None if job is None or job.state is None else str(job.state),
+                None if job is None else job.exitcode,
+                {**facts, **root},
             ),
             judgement=judgement,
-            request=self.request(),
-            result=result,
-            result_error=error,
-            result_text=text,
         )
-        try:
-            self.record_path = archive.write(record, archive_root())
-        except ArchiveError as raised:
-            raise SanityError(f"FAIL: {self.where()}: {raised}") from None
 
     def program_version(self) -> int:
         """The version of the program's figures; 1 where the catalogue cannot say."""
@@ -432,4 +466,4 @@ def command_line(arguments: dict[str, Any]) -> list[str]:
 
 
 # `loggable` is re-exported for checks that add columns of their own
-__all__ = ["TenkenCheck", "command_line", "loggable"]
+__all__ = ["RESULT_FILE", "TenkenCheck", "command_line", "loggable"]

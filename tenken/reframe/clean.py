@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tenken.paths import ROOT, archive_root
+from tenken.reframe.orphans import KEPT
 from tenken.reframe.schedulers.ledger import entries
 
 _DAY_S = 86400
@@ -28,11 +29,11 @@ class Left:
 
 
 def find(root: Path, archive: Path, days: float, log_days: float, now: float) -> Iterator[Left]:
-    """Stage folders of sessions older than `days` without an open job, half-written files older than a day, logs of
-    nights older than `log_days`."""
+    """Stage folders of sessions older than `days` without an open job or a record, half-written files older than a day,
+    logs of nights older than `log_days`."""
     for folder in sorted((root / "stage").glob("*")):
         age = (now - newest(folder)) / _DAY_S
-        if folder.is_dir() and age >= days and not any(entries(folder)):
+        if folder.is_dir() and age >= days and not any(entries(folder)) and not any(folder.rglob(KEPT)):
             yield Left(folder, size(folder), f"stage folder, {age:.0f} days old")
     for place in (archive, root / "output"):
         for pattern in _LEFTOVERS:

@@ -1,4 +1,4 @@
-"""`tenken jobs`: jobs whose session was killed, and what becomes of them."""
+"""`tenken jobs`: jobs whose session was killed, and what becomes of them: results are archived, the rest is told."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tenken.paths import ROOT
-from tenken.reframe import joblines
+from tenken.paths import ROOT, archive_root
+from tenken.reframe import joblines, orphans
 from tenken.reframe.schedulers.command import CommandError, run
 from tenken.reframe.schedulers.ledger import FILE, Entry, entries
 from tenken.reframe.schedulers.polling import Patient, hms
@@ -58,11 +58,11 @@ def _needless(error: CommandError) -> bool:
     return any(words in error.said.lower() for words in Patient.cancel_needless)
 
 
-def cancel(orphans: Iterable[Orphan], ask: Callable[[list[str]], str] | None = None) -> list[str]:
+def cancel(lost: Iterable[Orphan], ask: Callable[[list[str]], str] | None = None) -> list[str]:
     """Take orphans out of the queue and forget those that are gone; returns a line for each that could not be."""
     ask = ask or (lambda words: run(words, _TIMEOUT_S))
     failed = []
-    for orphan in orphans:
+    for orphan in lost:
         entry = orphan.entry
         if orphan.state in ("queued or running", "unknown") and entry.cancel in _ASK:
             try:
@@ -76,7 +76,7 @@ def cancel(orphans: Iterable[Orphan], ask: Callable[[list[str]], str] | None = N
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("jobs", help="jobs that a killed session left, and cancelling them")
+    parser = subparsers.add_parser("jobs", help="jobs that a killed session left: take over results, cancel the rest")
     parser.add_argument("--cancel", action="store_true", help="take them out of the queue")
     parser.add_argument("--stage", type=Path, default=ROOT / "stage", help="stage folder (default: %(default)s)")
     parser.set_defaults(func=main)
@@ -84,6 +84,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def main(arguments: argparse.Namespace) -> int:
     """0; 1 when one could not be cancelled."""
+    for line in orphans.adopt(arguments.stage, archive_root()):
+        print(f"taken over: {line}")
     found = find(arguments.stage)
     for orphan in found:
         print(orphan.line())

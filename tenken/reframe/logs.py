@@ -1,8 +1,8 @@
-"""ReFrame's performance log on a disk that may be full: no session ends by it.
+"""ReFrame's logs on a disk that may be full: no session ends by it.
 
-ReFrame's own handler lets the error of a write leave from within the logging of a finished test; the session then ends
-with jobs still running. Here a line is tried again, then told with path and bytes, and nothing of it is left behind.
-The record in the archive, which is written before, has all that the line has.
+ReFrame's own handler of performance logs lets the error of a write leave from within the logging of a finished test;
+the session then ends with jobs still running. Here a line is tried again, then told with path and bytes, and nothing
+of it is left behind. The record in the archive, which is written before, has all that the line has.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import Any
 
 import reframe.core.logging as rfm_logging
 from reframe.core.exceptions import LoggingError
 
-#: Pauses between the tries of one line, in seconds.
-PAUSES = (0.2, 1.0, 3.0)
+from tenken.archive import disk
+from tenken.reframe import full_disk
 
 
 class PatientFileLog(rfm_logging.MultiFileHandler):
@@ -27,25 +29,29 @@ class PatientFileLog(rfm_logging.MultiFileHandler):
     sleep: Callable[[float], None] = staticmethod(time.sleep)
 
     def emit(self, record):
-        for pause in (*PAUSES, None):
-            size = self._size()
-            try:
-                super().emit(record)
-                return
-            except OSError as error:
-                self._cut(size)
-                if pause is None:
-                    self._tell(record, error)
-                    raise LoggingError(f"{self.baseFilename}: {error.strerror}") from None
-                self.sleep(pause)
-            except LoggingError as error:
-                if pause is None or not isinstance(error.__cause__, OSError):
-                    raise
-                self.sleep(pause)
+        try:
+            disk.patiently(lambda: self._once(record), Path(self._prefix), self.sleep)
+        except OSError as error:
+            self._tell(record, error)
+            raise LoggingError(f"{self._place}: {error.strerror}") from None
+
+    def _once(self, record):
+        size = self._size()
+        try:
+            super().emit(record)
+        except OSError:
+            self._cut(size)
+            raise
+        except LoggingError as error:
+            raise (error.__cause__ if isinstance(error.__cause__, OSError) else error) from None
 
     def handleError(self, record):
         """Called within an `except`: what Python's handlers would print and forget."""
         raise
+
+    @property
+    def _place(self) -> str:
+        return str(self.baseFilename or self._prefix)
 
     def _size(self) -> int | None:
         with contextlib.suppress(OSError, TypeError):
@@ -53,22 +59,43 @@ class PatientFileLog(rfm_logging.MultiFileHandler):
         return None
 
     def _cut(self, size: int | None) -> None:
-        """Take half a line away again."""
+        """Take half a line away again, and a file that holds nothing else."""
         with contextlib.suppress(OSError, TypeError):
-            if size is not None and os.path.getsize(self.baseFilename) > size:
+            if size is None:
+                os.unlink(self.baseFilename)
+            elif os.path.getsize(self.baseFilename) > size:
                 os.truncate(self.baseFilename, size)
 
     def _tell(self, record: Any, error: OSError) -> None:
         size = len(self.format(record).encode())
-        print(f"tenken: {self.baseFilename}: {size} bytes not written: {error.strerror}", file=sys.stderr)
+        full_disk.lost(f"{self._place}: {size} bytes not written: {error.strerror}")
+
+
+class QuietFile(RotatingFileHandler):
+    """ReFrame's log of what it does: that a line of it is lost is told once."""
+
+    told = False
+
+    def handleError(self, record):
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self.told:
+            self.told = True
+            full_disk.lost(f"{self.baseFilename}: log lines are not written: {error.strerror}")
 
 
 def register() -> None:
-    """Take the place of ReFrame's `filelog`."""
-    create = rfm_logging._create_handlers["filelog"]
+    """Take the place of ReFrame's `filelog` and `file`."""
+    for name, patient in (("filelog", PatientFileLog), ("file", QuietFile)):
+        _replace(name, patient)
 
-    @rfm_logging.register_log_handler("filelog")
+
+def _replace(name: str, patient: type) -> None:
+    create = rfm_logging._create_handlers[name]
+
+    @rfm_logging.register_log_handler(name)
     def _create(site_config, config_prefix):
         handler = create(site_config, config_prefix)
-        handler.__class__ = PatientFileLog
+        handler.__class__ = patient
         return handler

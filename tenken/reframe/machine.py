@@ -30,8 +30,13 @@ class Machine:
     def of(cls, partition: Any, environment: Any) -> Machine:
         """From ReFrame's current partition and environment. Raises ReframeError if the system file lacks them."""
         system_name, partition_name = partition.fullname.split(":")
+        return cls.named(system_name, partition_name, environment.name)
+
+    @classmethod
+    def named(cls, system_name: str, partition: str, environment: str) -> Machine:
+        """By names. Raises SystemsError or KeyError where the system files lack them."""
         system = loader.load(system_name).expand(os.environ, strict=False)
-        return cls(system, system.partition(partition_name), system.environments[environment.name])
+        return cls(system, system.partition(partition), system.environments[environment])
 
     def require_variables(self) -> None:
         """Raise ReframeError naming the user variables that this system needs and that are unset."""

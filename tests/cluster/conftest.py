@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,14 +113,18 @@ def slurm(started: MiniSlurm) -> MiniSlurm:
 
 @pytest.fixture
 def run(slurm: MiniSlurm, tmp_path: Path) -> Callable[..., Outcome]:
-    def call(*arguments: str, check: str = "ProbeOne", command: str = "true", ranks: int = 1, **env: str) -> Outcome:
+    def call(
+        *arguments: str, check: str = "ProbeOne", command: str = "true", ranks: int = 1, before: Sequence[str] = (),
+        **env: str,
+    ) -> Outcome:  # fmt: skip
         environment = {
             **slurm.environment, "TENKEN_TEST_DOCUMENT": write_document(tmp_path, ranks),
             "TENKEN_TEST_COMMAND": command, **env,
         }  # fmt: skip
+        action = () if "--list" in arguments else ("-r",)
         return reframe(
-            "-r", "--system", "minislurm", "-n", check, *arguments,
-            folder=tmp_path, checks="tests/cluster/probes", **environment,
+            *action, "--system", "minislurm", "-n", check, *arguments,
+            folder=tmp_path, checks="tests/cluster/probes", before=before, **environment,
         )  # fmt: skip
 
     return call

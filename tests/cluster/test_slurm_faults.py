@@ -15,8 +15,8 @@ import time
 
 import pytest
 
-from tenken.reframe import jobs
-from tests.cluster.test_slurm import only, start, stub, text, when_running
+from tenken.reframe import jobs, orphans
+from tests.cluster.test_slurm import only, start, stub, text, when_running, whole
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
 
@@ -201,6 +201,26 @@ def test_jobs_of_a_killed_session_are_found_and_cancelled(slurm, tmp_path, monke
     assert jobs.cancel([orphan]) == []
     assert until(lambda: not slurm.slurm("squeue", "-h"), 15)
     assert jobs.find(stage) == []
+
+
+def test_the_result_of_a_job_that_outlived_its_session_is_archived_by_the_next(slurm, run, tmp_path):
+    """As of its own session, judged as that would have, and once."""
+    process = start(slurm, tmp_path, "20260101T000000Z-killed", "sleep 3")
+    assert until(lambda: queued(slurm, "R"), 60)
+    assert until(lambda: list((tmp_path / "stage").rglob("tenken-job.json")))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert until(lambda: not slurm.slurm("squeue", "-h", "-t", "R,PD,CG"), 60)
+    assert whole(tmp_path / "perflogs") == []
+    outcome = run(RFM_STAGE_DIR=str(tmp_path / "stage" / "20260101T000000Z-test"))
+    said = r"left by an earlier session: ProbeOne on nid\d of session 20260101T000000Z-killed: RECORDED, archived"
+    assert len(re.findall(said, outcome.output)) == 1, outcome.output
+    found = {record.session: record for record in whole(tmp_path / "perflogs")}
+    assert sorted(found) == ["20260101T000000Z-killed", "20260101T000000Z-test"]
+    taken, own = found["20260101T000000Z-killed"], found["20260101T000000Z-test"]
+    assert (taken.verdict, taken.job.exit_code, taken.job.facts) == ("RECORDED", 0, {"adopted": True})
+    assert (taken.judgement.judged.keys(), taken.time < own.time) == (own.judgement.judged.keys(), True)
+    assert list(orphans.adopt(tmp_path / "stage", tmp_path / "perflogs")) == []
 
 
 def test_a_performance_log_that_cannot_be_written_ends_no_session(run, slurm, tmp_path):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,13 @@ class Outcome:
 
 
 def reframe(
-    *arguments: str, folder: Path, checks: str = "checks", session: str = "20260101T000000Z-test", **env: str
-) -> Outcome:
-    """`reframe -c checks ARGUMENTS` from the repository root with the archive in `folder`/perflogs."""
+    *arguments: str, folder: Path, checks: str = "checks", session: str = "20260101T000000Z-test",
+    before: Sequence[str] = (), **env: str,
+) -> Outcome:  # fmt: skip
+    """`reframe -c checks ARGUMENTS` from the repository root with the archive in `folder`/perflogs.
+
+    `before`: words in front of that command, which start it.
+    """
     root = folder / "perflogs"
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_"))}
     environment |= {
@@ -48,7 +53,7 @@ def reframe(
         **env,
     }
     done = subprocess.run(
-        ["reframe", "-c", checks, *arguments],
+        [*before, "reframe", "-c", checks, *arguments],
         cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600,
     )  # fmt: skip
     path = archive.session_folder(root, session) / "run-report.json"

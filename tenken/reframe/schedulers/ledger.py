@@ -1,7 +1,7 @@
 """What a submitted job leaves beside its script, so that it is found again when its session was killed.
 
-`tenken-job.json` in the stage folder: written when the job was submitted, removed when its end was seen. One that is
-there while its session is dead belongs to an orphan (`tenken jobs`).
+`tenken-job.json` in the stage folder: written when the job was submitted, removed when its record was archived. One
+that is there while its session is dead belongs to an orphan (`tenken jobs`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def write(job: Any, scheduler: str, cancel: str) -> None:
 
 
 def close(job: Any) -> None:
-    """The end of a job was seen."""
+    """A job is accounted for."""
     with contextlib.suppress(OSError):
         Path(job.workdir, FILE).unlink(missing_ok=True)
 

@@ -329,8 +329,8 @@ class Patient(JobScheduler):
         self.ask_next = time.monotonic() + min(BREATHS * (time.monotonic() - began), 60)
         self.follower.update(known, answer)
         for job in known:
-            if job.completed:
-                ledger.close(job)
+            if job.completed and job.token is None:
+                ledger.close(job)  # that of a check stays until its record is archived
 
     def finished(self, job):
         return job.completed

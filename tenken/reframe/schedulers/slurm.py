@@ -12,6 +12,7 @@ from reframe.core.exceptions import JobSchedulerError, SpawnedProcessError, Spaw
 from reframe.core.logging import WARNING
 from reframe.core.schedulers.slurm import SlurmJobScheduler
 
+from tenken.reframe.outcome import expand
 from tenken.reframe.schedulers import reasons
 from tenken.reframe.schedulers.command import CommandError, not_on_path, run
 from tenken.reframe.schedulers.polling import Answer, Patient, PatientJob, Seen, Waiting, num_nodes, tag
@@ -168,5 +169,5 @@ def seen(state: str, code: int | None, nodes: str, reason: str) -> Seen:
 
 
 def _named(nodes: str) -> tuple[str, ...]:
-    """As Slurm writes them, `nid[1-3]`; they count only where the job itself printed none."""
-    return (nodes,) if nodes and nodes != "None assigned" else ()
+    """Out of `nid[1-3]`; they count only where the job itself printed none."""
+    return tuple(expand(nodes)) if nodes and nodes not in ("None assigned", "(null)") else ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,9 @@ def write_case(folder: Path, document=None, command="true", time_limit="1m") -> 
     return folder
 
 
-def doctored(tmp_path: Path, name: str, **env):
+def doctored(tmp_path: Path, name: str, *arguments: str, **env):
     return reframe(
-        "-r", "--system", "local", "-n", f"^{name}$|^{name}%",
+        "-r", "--system", "local", "-n", f"^{name}$|^{name}%", *arguments,
         folder=tmp_path, checks="tests/reframe/checks/doctored", **env,
     )  # fmt: skip
 
@@ -198,6 +199,31 @@ def test_a_read_only_archive_is_one_line_before_anything_runs(tmp_path):
     outcome = run(tmp_path, good())
     assert outcome.code != 0
     assert "cannot write to the archive" in outcome.output
+
+
+def test_arguments_of_a_program_cannot_be_set_from_the_command_line(tmp_path):
+    """ReFrame takes a text for a dictionary and leaves the whole file out with 0."""
+    outcome = doctored(tmp_path, "Doctored", "-S", "Doctored.arguments=most-bytes=64")
+    assert outcome.code != 0
+    assert "tenken: -S cannot set the arguments of a program ('most-bytes=64'): they stand in the" in outcome.output
+
+
+def test_a_case_that_fails_in_set_up_leaves_a_record_with_node_and_reason(tmp_path):
+    (tmp_path / "broken.py").write_text(
+        "import reframe as rfm\n"
+        "from reframe.core.builtins import run_after\n"
+        "from tests.reframe.checks.doctored.doctored import Doctored\n\n"
+        "@rfm.simple_test\n"
+        "class Broken(Doctored):\n"
+        "    @run_after('setup')\n"
+        "    def break_it(self):\n"
+        "        raise ValueError('no such matrix')\n"
+    )
+    outcome = reframe("-r", "--system", "local", "-n", "Broken", folder=tmp_path, checks=str(tmp_path / "broken.py"))
+    (record,) = outcome.records
+    assert (record.verdict, record.nodes, record.request) == ("FAIL", (os.uname().nodename,), None)
+    assert "no such matrix" in record.findings[0].message
+    assert record.job.id is None
 
 
 def test_a_check_file_that_does_not_import_is_in_the_plan(tmp_path):

@@ -1,0 +1,164 @@
+"""Results that no session took: of jobs that ended after their session was killed, and of full archives.
+
+A check leaves what a later session must know of it in its stage folder (`tenken-case.json`) before its job is
+submitted. The next session, and `tenken jobs`, judge what such a job left as its own session would have, and archive it
+as of that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import reframe.core.runtime as runtime
+from reframe.frontend.executors import Runner
+
+from tenken.archive import records as archive
+from tenken.errors import ArchiveError, RecordError, TenkenError
+from tenken.judge import judging
+from tenken.model import verdicts
+from tenken.model.judgement import Finding, Judgement
+from tenken.model.record import Job, Record, parse
+from tenken.paths import archive_root
+from tenken.reframe.machine import Machine
+from tenken.reframe.outcome import Outcome
+from tenken.reframe.schedulers import ledger
+
+CASE = "tenken-case.json"
+#: A record that the archive could not take.
+KEPT = "tenken-record.json"
+
+_STATE = "COMPLETED (by its own end mark; its session had ended before it)"
+
+
+def leave(case: dict[str, Any], folder: Path) -> None:
+    """Write what a later session needs. `case`: the record as it stands, and how the job was started."""
+    (folder / CASE).write_text(json.dumps(case), encoding="utf-8")
+
+
+def keep(record: Record, folder: Path) -> str:
+    """Put a record that the archive could not take into its stage folder; says where, or that it is lost."""
+    try:
+        archive.write_file(folder / KEPT, record.text())
+    except ArchiveError:
+        return "; it is lost"
+    return f"; kept as {folder / KEPT} and archived by the next session"
+
+
+def adopt(stage: Path, root: Path) -> Iterator[str]:
+    """Archive what sessions left below `stage`; yields a line for each."""
+    for path in sorted(stage.rglob(KEPT)):
+        with contextlib.suppress(OSError, RecordError), _alone(path) as mine:
+            if mine:
+                record = parse(path.read_text(encoding="utf-8"), path)
+                yield _archive(record, root)
+                path.unlink()
+    for entry in ledger.entries(stage):
+        if entry.session_lives is not False:
+            continue
+        path = entry.folder / ledger.FILE
+        with contextlib.suppress(OSError), _alone(path) as mine:
+            if not mine:
+                continue
+            try:
+                found = judged(entry)
+                if found is not None:
+                    yield _archive(found, root)
+                    path.unlink()
+            except (TenkenError, ValueError, KeyError, TypeError) as error:
+                why = " ".join(str(error).split())
+                yield f"job {entry.job_id} of {entry.case}: its result cannot be taken over: {why}"
+
+
+def judged(entry: ledger.Entry) -> Record | None:
+    """The record of a job that came to its end; None: it did not, as far as its output tells."""
+    case = json.loads((entry.folder / CASE).read_text(encoding="utf-8"))
+    so_far = parse(case["record"], entry.folder / CASE)
+    if so_far.request is None or so_far.request.token != entry.token:
+        raise ValueError(f"{CASE} is of another attempt")
+    outcome = Outcome(
+        entry.folder, case["stdout"], case["stderr"], entry.token, case["uses_mpi"], _STATE,
+        may_run_again=case["may_run_again"], known=so_far.nodes,
+    )  # fmt: skip
+    told = outcome.told
+    if told.status is None:
+        return None
+    machine = Machine.named(so_far.system, so_far.partition, so_far.environ).facts()
+    judgement, result, error, text = outcome.judgement(so_far.request, machine)
+    if case["own_judgement"] and judgement.verdict != verdicts.FAIL:
+        more = f"{so_far.check} judges more than its result tells, and its session had ended: run it again"
+        said = f"{outcome.where}: {more}"
+        judgement = judging.extended(judgement, [Finding(verdicts.INVALID, said, node=outcome.where)])
+    ended = datetime.fromtimestamp(told.end or entry.submitted, timezone.utc)
+    return replace(
+        so_far, time=f"{ended:%Y-%m-%dT%H:%M:%S.%fZ}", nodes=outcome.nodes, judgement=judgement, result=result,
+        result_error=error, result_text=text,
+        job=Job(so_far.job.scheduler, entry.job_id, _STATE, told.status, {"adopted": True}),
+    )  # fmt: skip
+
+
+def nothing_yet() -> Judgement:
+    """Of a case whose job has not ended."""
+    return judging.failed("the session ended before its job")
+
+
+def _archive(record: Record, root: Path) -> str:
+    """Unless it is there already: its session may have been killed right after it had archived it."""
+    token = record.request.token if record.request else None
+    where = f"{record.check} on {','.join(record.nodes) or record.partition} of session {record.session}"
+    for path in archive.folder_of(record, root).glob(f"*-{archive.safe_name(record.session)}-*.json"):
+        if token and token in path.read_text(encoding="utf-8", errors="replace"):
+            return f"{where}: archived before"
+    archive.write(record, root)
+    return f"{where}: {record.verdict}, archived"
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+    """Whether no other session takes this file at this moment, and it is still there."""
+    with path.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield path.exists()
+
+
+def stage_of_sessions() -> Path:
+    """The folder that holds the stage folders of all sessions, this one's where they have none in common."""
+    here = Path(runtime.runtime().stage_prefix)
+    return here.parent if here.name == os.environ.get("TENKEN_SESSION") else here
+
+
+def register() -> None:
+    """Have each session begin with what earlier ones left."""
+    runall = Runner.runall
+
+    def beginning(self, testcases, *arguments, **options):
+        if not any(case.check.is_dry_run() for case in testcases):
+            _tell(stage_of_sessions())
+        return runall(self, testcases, *arguments, **options)
+
+    Runner.runall = beginning
+
+
+def _tell(stage: Path) -> None:
+    with contextlib.suppress(OSError, ArchiveError):
+        for line in adopt(stage, archive_root()):
+            print(f"tenken: left by an earlier session: {line}", file=sys.stderr)
+        left = [entry for entry in ledger.entries(stage) if entry.session_lives is False]
+        if left:
+            print(
+                f"tenken: {len(left)} jobs of sessions that were killed are not accounted for: "
+                "`tenken jobs` lists them, `tenken jobs --cancel` takes them out of the queue",
+                file=sys.stderr,
+            )

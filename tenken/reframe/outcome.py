@@ -1,0 +1,160 @@
+"""What a job left: its stage folder, and what the scheduler said of it. Enough to judge it, also by a later session."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from reframe.utility import nodelist_expand
+
+from tenken.archive import disk
+from tenken.errors import CatalogueError, ResultError
+from tenken.judge import judging
+from tenken.judge.anew import KILLED_STATES
+from tenken.model import result as results
+from tenken.model import verdicts
+from tenken.model.catalogue import program as catalogue_program
+from tenken.model.judgement import Finding, Judgement
+from tenken.model.machine import Machine
+from tenken.model.request import Request
+from tenken.reframe import joblines
+from tenken.reframe.last_words import why
+
+RESULT_FILE = "result.json"
+REQUEST_FILE = "request.json"
+#: Of a result that cannot be read the record keeps so many characters.
+_KEPT = 100_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One run of one request. `known`: the nodes by the scheduler, or else those that were asked for; `place`: what
+    stands in their place where no node was named."""
+
+    folder: Path
+    stdout: str
+    stderr: str
+    token: str | None
+    uses_mpi: bool
+    state: str = ""
+    exit_code: int | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    may_run_again: bool = False
+    known: tuple[str, ...] = ()
+    place: str = "any node"
+
+    @cached_property
+    def told(self) -> joblines.JobReport:
+        """What the job printed of itself."""
+        return joblines.report(self.text(), self.token)
+
+    def text(self, stream: str = "stdout") -> str:
+        """The job's standard output or error, empty when there is none."""
+        path = self.folder / (self.stdout if stream == "stdout" else self.stderr)
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+    def last_words(self, status: int | None = None) -> str:
+        """Why it gave up, out of standard error (a site may join it to the output), with a colon before it; and whether
+        the disk has any room."""
+        said = why(self.text("stderr"), status) or why(self.text(), status)
+        return (f": {said}" if said else "") + disk.room(self.folder)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """As the job printed them (the scheduler's list may be short), else what is known without it."""
+        return self.told.nodes or self.known
+
+    @property
+    def where(self) -> str:
+        """The nodes, or what was asked for."""
+        return ",".join(self.nodes) or self.place
+
+    def exit_status(self, ranks: int | None) -> tuple[int | None, str | None]:
+        """The program's exit status as the job printed it, and what voids the job: cut short, or not where asked."""
+        told = self.told
+        if any(bad in self.state.upper() for bad in KILLED_STATES):
+            return None, f"the job did not run to its end: state {self.state}"
+        if told.status is None:
+            return None, (
+                f"the job did not run to its end: no end mark in its output "
+                f"(state {self.state or 'unknown'}, exit code {self.exit_code}){self.last_words()}"
+            )
+        if self.uses_mpi and told.status == 0 and (fault := told.placement_fault(ranks or 1)):
+            return told.status, fault
+        return told.status, None
+
+    def attempts(self) -> list[Finding]:
+        """A job that the scheduler started again measured something, but not what was asked for."""
+        counted = str(self.facts.get("run_count", 1))
+        times = max(len(self.told.attempts), int(counted) if counted.isdigit() else 1)
+        if times < 2 or self.may_run_again:
+            return []
+        hosts = ", then ".join(attempt.node for attempt in self.told.attempts)
+        text = f"{self.where}: the job ran twice: the scheduler started it {times} times (it began on {hosts})"
+        return [Finding(verdicts.INVALID, text, node=self.where)]
+
+    def judgement(self, request: Request, machine: Machine) -> tuple[Judgement, results.Result | None, str | None, str]:
+        """The judgement of the run, the result (or None), why there is none, and its raw text then."""
+        path = self.folder / RESULT_FILE
+        result, error, text = None, None, ""
+        try:
+            result = results.load(path)
+        except ResultError as raised:
+            error = str(raised)
+            if path.is_file() and not path.is_symlink():
+                with path.open(encoding="utf-8", errors="replace") as stream:
+                    text = stream.read(_KEPT)
+        status, killed = self.exit_status(request.ranks)
+        where = self.where
+        what = killed
+        if what is None and result is None:
+            what = f"{request.program} exited with {status}: {error}{self.last_words(status)}"
+        if what is not None or result is None:
+            judgement = judging.failed(f"{where}: {what}", where)
+            room = disk.room(self.folder)
+            if room and room in str(what):
+                # what a job cannot write says nothing of its node
+                said = replace(judgement.findings[0], verdict=verdicts.INVALID)
+                judgement = Judgement(verdicts.INVALID, (said,), (said,))
+            return judgement, result, error, text
+        try:
+            declared = catalogue_program(request.program)
+        except CatalogueError as raised:
+            return judging.failed(f"{where}: {raised}", where), result, error, text
+        judgement = judging.judge(result, declared, request, machine, status)
+        return judging.extended(judgement, self.attempts()), result, error, text
+
+
+def known_nodes(job: Any, pinned: tuple[str, ...], partition: Any) -> tuple[str, ...]:
+    """The nodes of a job of ReFrame's by its scheduler; of one that never started those that it was asked to run on.
+
+    `pinned`: the node that the test was made for; the job may be None yet.
+    """
+    if partition.scheduler.registered_name == "local":
+        return (os.uname().nodename,)
+    if job is None:
+        return pinned or _asked(list(partition.access))
+    return tuple(job.nodelist or job.pin_nodes or pinned) or _asked([*job.sched_access, *job.options, *job.cli_options])
+
+
+def _asked(options: list[str]) -> tuple[str, ...]:
+    """The nodes that options of a scheduler name; of several that say the same the last one counts."""
+    found: list[str] = []
+    for option in options:
+        listed = re.search(r"(?:--nodelist[= ]|^-w ?)([^\s\"']+)", option)
+        named = expand(listed[1]) if listed else re.findall(r"\b(?:host|vnode|hostname|h)=([\w.-]+)", option)
+        found = named or found
+    return tuple(dict.fromkeys(found))
+
+
+def expand(nodes: str) -> list[str]:
+    """`nid[1-2],nid5` as a list."""
+    try:
+        return [str(node) for node in nodelist_expand(nodes)]
+    except ValueError:
+        return [nodes]

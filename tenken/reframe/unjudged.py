@@ -1,0 +1,56 @@
+"""A record of each case that failed before it was judged: refused by a hook, without its programs, on a full disk.
+
+ReFrame tells of such a case in its run report alone, without a node; a session that is killed has no run report.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reframe.core.exceptions import what
+from reframe.core.logging import getlogger
+from reframe.frontend.executors import RegressionTask
+
+from tenken.archive import disk
+from tenken.reframe.full_disk import described
+
+#: Why a test case failed, builds included, by test case: what others that need it are told.
+_reasons: dict[Any, str] = {}
+
+
+def register() -> None:
+    """Have ReFrame say which cases failed."""
+    fail, skip_from_deps = RegressionTask.fail, RegressionTask.skip_from_deps
+
+    def noting_fail(self, exc_info=None, callback="on_task_failure"):
+        try:
+            fail(self, exc_info, callback)
+        finally:
+            if callback == "on_task_failure" and not self.aborted:
+                _note(self, _reason(self))
+
+    def noting_skip(self):
+        skip_from_deps(self)
+        failed = [f"{dep.check.display_name}: {_reasons[dep]}" for dep in self.testcase.deps if dep in _reasons]
+        _note(self, f"not run, because what it needs failed: {'; '.join(failed) or 'see the run report'}")
+
+    RegressionTask.fail = noting_fail
+    RegressionTask.skip_from_deps = noting_skip
+
+
+def _reason(task: Any) -> str:
+    error = task.exc_info[1]
+    if disk.is_full(error):
+        return f"INVALID: {described(error, task.check.stagedir)}"
+    return " ".join(str(what(*task.exc_info)).split())
+
+
+def _note(task: Any, reason: str) -> None:
+    _reasons[task.testcase] = reason
+    record_failure = getattr(task.check, "record_failure", None)
+    if record_failure is None or task.check.is_dry_run():
+        return
+    try:
+        record_failure(task.testcase.partition, task.testcase.environ, reason)
+    except Exception as error:  # a record less must not cost the session
+        getlogger().warning(f"no record of {task.info()}: {what(type(error), error, None)}")
