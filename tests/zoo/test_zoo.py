@@ -14,6 +14,8 @@ from tenken.reframe.plan import describe_checks, make_plan
 from tests.zoo import judge
 from tests.zoo.machine import ZooMachine, machines
 
+pytestmark = pytest.mark.xdist_group("zoo")  # one worker makes what its module shares
+
 ALL = sorted(machines())
 #: Hardware at fault: until the judge has a verdict FAIL for it, INVALID. It never passes.
 AT_FAULT = ("ecc", "lost_gpu")

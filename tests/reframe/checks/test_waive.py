@@ -7,6 +7,8 @@ import pytest
 from tenken.model import verdicts as verdict
 from tests.support.reframe import reframe
 
+pytestmark = pytest.mark.xdist_group("waive")  # one worker makes what its module shares
+
 PROBE = """
 import reframe as rfm
 from reframe.core.builtins import run_after

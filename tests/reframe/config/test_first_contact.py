@@ -13,6 +13,8 @@ import pytest
 from tenken.paths import ROOT
 from tenken.reframe.configuration import chosen_system, runs
 
+pytestmark = pytest.mark.xdist_group("first contact")  # one worker makes what its module shares
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:

@@ -11,6 +11,8 @@ from tenken.machines import loader
 from tenken.machines.model import System
 from tenken.reframe.plan import Plan, describe_checks, make_plan
 
+pytestmark = pytest.mark.xdist_group("selection")  # one worker makes what its module shares
+
 
 @pytest.fixture(scope="module")
 def described() -> dict[str, list[dict[str, Any]]]:

@@ -14,6 +14,8 @@ from tenken.model.catalogue import load_catalogue
 from tenken.report import contracts, signed
 from tests.support import debian, kept
 
+pytestmark = pytest.mark.xdist_group("browser")  # one worker makes what its module shares
+
 
 @pytest.fixture(scope="module")
 def browser() -> str:

@@ -11,6 +11,8 @@ from tenken.report import cli, page, plots, session
 from tenken.report.rows import Row
 from tests.unit.reports import builder
 
+pytestmark = pytest.mark.xdist_group("page")  # one worker makes what its module shares
+
 
 def build(tmp_path, *parts):
     return page.render(session.load(builder.write_session(tmp_path, *parts), "last"), builder.CATALOGUE)

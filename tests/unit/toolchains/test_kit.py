@@ -13,6 +13,8 @@ import pytest
 from toolchains import kit, wheels
 from toolchains.wheels import ToolchainError
 
+pytestmark = pytest.mark.xdist_group("kit")  # one worker makes what its module shares
+
 #: What a machine lent without network takes along with a command is 64 MiB; the suite itself needs some of it.
 LARGEST_RUN_KIT = 55 * 1024 * 1024  # 30 MB of it are cmake
 
