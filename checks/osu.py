@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 
 import reframe as rfm
@@ -67,7 +68,7 @@ class MpiOsu(MpiBase):
         self.executable, self.executable_opts = "tenken_osu", []
         self.prerun_cmds = [
             *self.prerun_cmds,
-            f"tenken_osu_folder={folder or 'none'}",
+            f"tenken_osu_folder={shlex.quote(folder or 'none')}",
             "tenken_osu() {",
             f"  for name in {' '.join(self.osu_benchmarks)}; do",
             '    program=$(find "$tenken_osu_folder" -name "$name" -type f 2>/dev/null | head -n 1)',

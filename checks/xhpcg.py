@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import reframe as rfm
@@ -34,7 +35,7 @@ class HpcgBinary(HpcgBase):
     metrics = list(METRICS)
     uses_mpi = True
     cores = 0
-    outputs = [RESULT_FILE, "HPCG-Benchmark*.txt"]
+    outputs = [RESULT_FILE, "*HPCG*.txt"]
     env_vars = dict(MpiBase.env_vars)
     time_limit = "1h"
 
@@ -71,12 +72,12 @@ class HpcgBinary(HpcgBase):
         self.prerun_cmds = [
             *self.prerun_cmds,
             "tenken_xhpcg() {",
-            f"  [ -n '{self.command}' ] || {{ echo TENKEN-XHPCG-MISSING; return 3; }}",
+            f"  [ -n {shlex.quote(self.command)} ] || {{ echo TENKEN-XHPCG-MISSING; return 3; }}",
             f"  printf 'HPCG benchmark input file\\nwritten by tenken\\n{side}\\n{seconds}\\n' > hpcg.dat",
             f"  {launch} {self.command or 'true'}",
             "  tenken_xhpcg_status=$?",
             "  echo TENKEN-XHPCG-REPORT",
-            "  cat HPCG-Benchmark*.txt",
+            "  cat *HPCG*.txt",
             "  return $tenken_xhpcg_status",
             "}",
         ]

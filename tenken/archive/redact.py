@@ -1,21 +1,56 @@
 """Redaction of captured documents, records, logs and pages that are kept as fixtures.
 
-Host names, user names, home folders and absolute paths go; GPU UUIDs and PCI bus ids are replaced but stay
-distinct, so that "the same GPU" remains visible.
+Host names with their domains, user names, home folders and absolute paths, addresses (IPv4, IPv6, MAC, GUIDs of
+InfiniBand) and serial numbers go; GPU UUIDs and PCI bus ids are replaced. What is replaced stays distinct, so that "the
+same GPU" remains visible. Versions, times and numbers of the same look stay: an address is told from a version by what
+stands before it.
 """
 
 from __future__ import annotations
 
 import argparse
 import getpass
+import ipaddress
 import re
 import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-_UUID = re.compile(r"\b(GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
+_HEX = "[0-9a-fA-F]"
+_UUID = re.compile(
+    rf"(?<![0-9A-Za-z])((?i:GPU|MIG)-(?:GPU-)?)?{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}(?![0-9A-Za-z])"
+)
 _PCI = re.compile(r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]\b")
-_PATH = re.compile(r"(?<![\w./<])/(?:home|root|work|tmp|opt|mnt|scratch|users|lustre|data|var/tmp)(?:/[\w.+@=-]+)+")
+#: Folders at the root under which the files of people and sites lie; those of every Linux tell nobody anything.
+_SYSTEM_FOLDERS = "usr|lib|lib64|bin|sbin|etc|proc|sys|dev|run|boot|snap"
+_PATH = re.compile(
+    rf"(?:(?<=file://)|(?<![\w./<*]))/(?!(?:{_SYSTEM_FOLDERS})(?![\w.+@=~:%,-]))(?=[A-Za-z._~])[\w.+@=~%,-]+(?:/+[\w.+@=~:%,-]+)+/?"
+)
+_MAC = re.compile(rf"(?<![0-9A-Za-z:.-])(?:{_HEX}{{2}}[:-]){{5,19}}{_HEX}{{2}}(?![0-9A-Za-z:-]|\.[0-9])")
+_GUID = re.compile(rf"(?<![0-9A-Za-z:])(?:0x(?!000000){_HEX}{{16}}|(?:{_HEX}{{4}}:){{3}}{_HEX}{{4}})(?![0-9A-Za-z:])")
+_IPV4 = re.compile(r"(?<![0-9A-Za-z.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])")
+_IPV6 = re.compile(rf"(?<![0-9A-Za-z:.])(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}(?:%\w+)?(?![0-9A-Za-z:])")
+#: Before it four numbers with points are a version, of a library for instance.
+_VERSION = re.compile(
+    r"(?i)(?:\bv|version|release|driver|firmware|vbios|bios|fw|rev(?:ision)?|build|compiler|\bcu[a-z]+|nccl|mpi|ucx|gcc|"
+    r"lib[a-z0-9_]*|[a-z]*blas|lapack|mkl|hdf5|nvcc|nvml|nvshmem|hpcx|ofed)[\"' :=(/-]{0,5}$"
+)
+#: Names of hosts that nobody gave: three words or more and a country, or a name of a network.
+_COUNTRIES = "jp|de|fr|uk|ch|it|es|fi|se|nl|be|at|cz|pt|kr|cn|tw|sg|au|ca|br|us|eu|no|dk|ie|il|nz|za"
+_DOMAIN = re.compile(
+    r"(?i)(?<![\w.-])(?:[a-z0-9](?:[a-z0-9-]{0,62})\.){1,8}?"
+    rf"(?:(?:[a-z0-9][a-z0-9-]{{0,62}}\.)(?:{_COUNTRIES})|edu|gov|mil|org|net|com|int|local|lan|localdomain|internal)(?![\w-]|\.\w)"
+)
+#: Public ones, of standards and vendors, that say nothing of a site.
+_PUBLIC = re.compile(r"(?i)(?:.*\.)?(?:w3|json-schema|python|reframe-hpc)\.org|(?:.*\.)?(?:nvidia|github|example)\.com")
+#: Ends of files, which are no domain behind a host's name.
+_ENDS = "json|log|txt|out|err|ya?ml|csv|html|xz|gz|tar|py|sh|tmp|h[0-9]"
+_SERIAL = re.compile(
+    r"(?i)((?<![a-z])(?:serial(?:[ _-]?(?:number|no|nr))?|(?:board|asset|product|chassis)[ _-]?(?:serial|tag|id)|"
+    r"service[ _-]?tag|s/n)[\"' ]{0,3}[:=#][\"' ]{0,4})([A-Za-z0-9][\w/-]{3,})"
+)
+#: Addresses of no machine in particular.
+_KEPT_ADDRESSES = ("127.0.0.1", "0.0.0.0", "255.255.255.255", "255.255.255.0")
 
 #: Stands for a folder given until the words are replaced, of which `root` may be one.
 _ROOT = "\ue000"
@@ -37,34 +72,95 @@ class Redactor:
         self, hosts: Iterable[str] = (), users: Iterable[str] = (), paths: Iterable[str] = (), devices: bool = True
     ) -> None:
         self._devices = devices
-        names = dict.fromkeys(h for h in [*hosts, socket.gethostname()] if len(h) > 1 and h != "localhost")
-        self._words: dict[str, str] = {name: f"node{i}" for i, name in enumerate(names, start=1)}
-        for user in dict.fromkeys([*users, getpass.getuser()]):
-            if len(user) > 3:
-                self._words.setdefault(user, "user")
+        names = dict.fromkeys(h.lower() for h in [*hosts, socket.gethostname()] if len(h) > 1 and h != "localhost")
+        self._hosts: dict[str, str] = {name: f"node{i}" for i, name in enumerate(names, start=1)}
+        known = dict.fromkeys([*users, getpass.getuser()])
+        self._users = [user for user in known if len(user) > 3 and user.lower() not in self._hosts]
+        self._domains: dict[str, str] = {}
         self._paths = sorted({p.rstrip("/") for p in paths if len(p) > 1}, key=len, reverse=True)
         self._uuids: dict[str, str] = {}
         self._buses: dict[str, str] = {}
+        self._macs: dict[str, str] = {}
+        self._guids: dict[str, str] = {}
+        self._addresses: dict[str, str] = {}
+        self._serials: dict[str, str] = {}
 
     def _uuid(self, match: re.Match[str]) -> str:
-        fresh = f"{match[1]}-00000000-0000-0000-0000-{len(self._uuids) + 1:012d}"
-        return self._uuids.setdefault(match[0], fresh)
+        kind = match[1] or ""
+        fresh = f"{kind}00000000-0000-0000-0000-{len(self._uuids) + 1:012d}"
+        return self._uuids.setdefault(match[0].lower(), fresh)
+
+    def _mac(self, match: re.Match[str]) -> str:
+        mark = match[0][2]
+        fresh = f"02:00:00:00:{len(self._macs) // 256:02x}:{len(self._macs) % 256 + 1:02x}"
+        return self._macs.setdefault(match[0].lower().replace("-", ":"), fresh).replace(":", mark)
+
+    def _guid(self, match: re.Match[str]) -> str:
+        fresh = f"{len(self._guids) + 1:016x}"
+        number = self._guids.setdefault(match[0].lower().removeprefix("0x").replace(":", ""), fresh)
+        return f"0x{number}" if match[0][1] == "x" else ":".join(number[i : i + 4] for i in range(0, 16, 4))
+
+    def _ipv4(self, match: re.Match[str]) -> str:
+        if match[0] in _KEPT_ADDRESSES or _VERSION.search(match.string[max(0, match.start() - 24) : match.start()]):
+            return match[0]
+        if any(int(part) > 255 for part in match[0].split(".")):
+            return match[0]
+        # of the range that is kept for documents (RFC 5737)
+        count = len(self._addresses)
+        return self._addresses.setdefault(match[0], f"192.0.{2 + count // 254}.{count % 254 + 1}")
+
+    def _ipv6(self, match: re.Match[str]) -> str:
+        try:
+            address = ipaddress.IPv6Address(match[0].partition("%")[0])
+        except ValueError:  # a time, a colour, a C++ name
+            return match[0]
+        if address.is_loopback or address.is_unspecified:
+            return match[0]
+        # of the range that is kept for documents (RFC 3849)
+        return self._addresses.setdefault(str(address), f"2001:db8::{len(self._addresses) + 1:x}")
+
+    def _serial(self, match: re.Match[str]) -> str:
+        if not any(c.isdigit() for c in match[2]):
+            return match[0]
+        return match[1] + self._serials.setdefault(match[2], f"SERIAL{len(self._serials) + 1}")
 
     def _bus(self, match: re.Match[str]) -> str:
         return self._buses.setdefault(match[0], f"00000000:{len(self._buses) + 1:02X}:00.0")
+
+    def _name(self, match: re.Match[str]) -> str:
+        host = match.groupdict().get("host")
+        return "user" if host is None else self._hosts[host.lower()]
+
+    def _domain(self, match: re.Match[str]) -> str:
+        if _PUBLIC.fullmatch(match[0]):
+            return match[0]
+        return self._domains.setdefault(match[0].lower(), f"host{len(self._domains) + 1}")
 
     def text(self, text: str) -> str:
         """`text` with every name replaced."""
         for path in self._paths:
             text = text.replace(path, _ROOT)
-        text = _PATH.sub(lambda m: "<path>/" + m[0].rsplit("/", 1)[1], text)
+        text = _PATH.sub(lambda m: "<path>/" + m[0].rstrip("/").rsplit("/", 1)[1], text)
         if self._devices:
             text = _UUID.sub(self._uuid, text)
             text = _PCI.sub(self._bus, text)
+        text = _SERIAL.sub(self._serial, text)
+        text = _MAC.sub(self._mac, text)
+        text = _GUID.sub(self._guid, text)
+        text = _IPV6.sub(self._ipv6, text)
+        text = _IPV4.sub(self._ipv4, text)
         # all at once: a host may be called as another one is from now on
-        words = "|".join(_pattern(word) for word in sorted(self._words, key=len, reverse=True))
-        if words:
-            text = re.sub(rf"(?<![\w-])(?:{words})(?![\w-])", lambda match: self._words[match[0]], text)
+        hosts, users = (
+            "|".join(re.escape(word) for word in sorted(some, key=len, reverse=True))
+            for some in (self._hosts, self._users)
+        )
+        named = [rf"(?P<host>(?i:{hosts}))(?:\.(?!(?:{_ENDS})\b)[A-Za-z][A-Za-z0-9-]*)*"] * bool(hosts)
+        named += [f"(?:{users})"] * bool(users)
+        if named:
+            # CSS has a `:root`
+            before = r"(?<![\w-])(?<![\s,{};>+~(:]:)(?<!\A:)"
+            text = re.sub(rf"{before}(?:{'|'.join(named)})(?![\w-])", self._name, text)
+        text = _DOMAIN.sub(self._domain, text)
         return text.replace(_ROOT, "<root>")
 
     def file(self, source: Path, target: Path) -> None:

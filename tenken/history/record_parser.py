@@ -270,6 +270,8 @@ def _hold_against_session(time: datetime, session: str) -> None:
 
 
 _VALUE = ("value", "unit", "lower_thres", "upper_thres")
+#: A time, or ReFrame's own version, where names of columns should stand.
+_NO_HEADER = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:|[^\n]{0,200}?[|,;\t]\s*reframe \d")
 _NOTHING = ("null", "None", "")
 _UNKNOWN = ("",) * len(FINGERPRINT)
 
@@ -297,6 +299,11 @@ class Header:
 def header(line: str) -> Header:
     """Understands the header of a performance log. Raises Unreadable where it has no value or no time."""
     line = line.rstrip("\r\n")
+    if _NO_HEADER.match(line):
+        raise Unreadable(
+            "begins with a value and not with a header, as logs of ReFrame 3 do: docs/history.md (Logs of ReFrame 3) "
+            "has the command that puts one before them"
+        )
     delimiter = max("|,;\t", key=line.count)
     # A format of several metrics may leave a delimiter at the end of each line.
     columns = tuple(c.strip().removeprefix("check_") for c in line.rstrip(delimiter).split(delimiter))

@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from tenken.machines.errors import Problem, SystemFileError
+from tenken.model import files
 
 KeyPath = tuple[str | int, ...]
+
+#: A file of a machine has some hundred lines, the data sheets 600: more than this is a mistake or an attack.
+MAX_BYTES = 1 << 20
+#: Keys and values, those behind an alias counted wherever it stands.
+MAX_NODES = 20_000
+MAX_DEPTH = 32
+_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "map", "seq"))
 
 
 class Document:
@@ -70,12 +78,9 @@ class Document:
 def read(file: Path, shown: str) -> Document:
     """Read one file; `shown` is its name in messages. Raises SystemFileError with file and line."""
     try:
-        text = file.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise SystemFileError(Problem(shown, None, f"cannot be read: {error.strerror}")) from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise SystemFileError(Problem(shown, line, "is not UTF-8 text")) from None
+        text = files.read_text(file, MAX_BYTES, links=True)
+    except files.FileError as error:
+        raise SystemFileError(Problem(shown, error.line, str(error))) from None
     return parse(text, shown)
 
 
@@ -86,7 +91,10 @@ def parse(text: str, shown: str) -> Document:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     yaml = YAML(typ="rt", pure=True)
+    if len(text) > MAX_BYTES:
+        raise SystemFileError(Problem(shown, None, f"has {len(text)} characters; at most {MAX_BYTES} are read"))
     try:
+        _measure(yaml.parse(text), shown)
         tree = yaml.load(text)
     except DuplicateKeyError as error:
         match = re.search(r'duplicate key "(.*?)"', str(error.problem))
@@ -98,14 +106,56 @@ def parse(text: str, shown: str) -> Document:
     except (YAMLError, ValueError) as error:
         what = f"is not valid YAML: {' '.join(str(error).split())}"
         raise SystemFileError(Problem(shown, None, what)) from None
+    except SystemFileError:
+        raise
+    except Exception as error:  # the reader's own, of texts that nobody meant
+        what = f"is not valid YAML: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise SystemFileError(Problem(shown, None, what)) from None
     if not isinstance(tree, dict):
         what = "is empty" if tree is None else "must be a map of keys to values"
         raise SystemFileError(Problem(shown, 1, what))
     lines: dict[KeyPath, int] = {(): 1}
-    try:
-        return Document(shown, _plain(tree, (), lines, shown), lines)
-    except RecursionError:
-        raise SystemFileError(Problem(shown, None, "an alias contains itself")) from None
+    return Document(shown, _plain(tree, (), lines, shown), lines)
+
+
+def _measure(events: Any, shown: str) -> None:
+    """Raises SystemFileError for what would take long to build: before any of it is built, by its events alone."""
+    from ruamel.yaml import events as kinds
+
+    #: values behind each anchor, and the open maps and lists as [anchor, values so far]
+    sizes: dict[str, int] = {}
+    within: list[tuple[str | None, list[int]]] = [(None, [0])]
+    for event in events:
+        line = event.start_mark.line + 1
+
+        def refuse(what: str, line: int = line) -> SystemFileError:
+            return SystemFileError(Problem(shown, line, what))
+
+        if isinstance(event, kinds.DocumentStartEvent) and event.version not in (None, (1, 2)):
+            raise refuse(f"says YAML {'.'.join(map(str, event.version))}; it is read as YAML 1.2")
+        if getattr(event, "tag", None) not in (None, "!", *_TAGS):
+            raise refuse(f"has the tag {event.tag!r}, which is not allowed here")
+        if isinstance(event, (kinds.MappingStartEvent, kinds.SequenceStartEvent)):
+            within.append((event.anchor, [0]))
+            if len(within) > MAX_DEPTH + 1:
+                raise refuse(f"is nested deeper than {MAX_DEPTH} levels")
+            continue
+        if isinstance(event, kinds.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in within):
+                raise refuse(f"the alias *{event.anchor} contains itself")
+            size, anchor = sizes.get(event.anchor, 1), None
+        elif isinstance(event, kinds.ScalarEvent):
+            size, anchor = 1, event.anchor
+        elif isinstance(event, (kinds.MappingEndEvent, kinds.SequenceEndEvent)):
+            anchor, (inner,) = within.pop()
+            size = inner + 1
+        else:
+            continue
+        if anchor is not None:
+            sizes[anchor] = size
+        within[-1][1][0] += size
+        if within[-1][1][0] > MAX_NODES:
+            raise refuse(f"holds more than {MAX_NODES} values, those behind aliases counted")
 
 
 def _line(error: Any) -> int | None:

@@ -14,7 +14,9 @@ from tenken.errors import TenkenError
 
 
 class FileError(TenkenError):
-    """Why a file cannot be read, without its name."""
+    """Why a file cannot be read, without its name; `line` (from 1) where it can be told."""
+
+    line: int | None = None
 
 
 class NoFile(FileError):
@@ -66,4 +68,6 @@ def decoded(content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise FileError(f"is no UTF-8 text: byte {content[error.start]:#04x} in line {line}") from None
+        wrong = FileError(f"is no UTF-8 text: byte {content[error.start]:#04x} in line {line}")
+        wrong.line = line
+        raise wrong from None

@@ -1,7 +1,9 @@
 """The vendor's or the site's HPCG in the place of `hpcg`: the same check, their binary, a parser of its report.
 
-The report is the file HPCG-Benchmark_3.1_<date>.txt that HPCG 3.1 (src/ReportResults.cpp and src/OutputFile.cpp) and
-NVIDIA's HPCG write: lines `Section::Key=value`. Older versions write YAML and are refused by name.
+The report is the file HPCG-Benchmark_3.1_<date>.txt that HPCG 3.1 (src/ReportResults.cpp and src/OutputFile.cpp)
+writes: a title `HPCG-Benchmark=`, `version=3.1`, then lines `Section::Key=value`. Vendors' implementations write the
+same form under a title and a version of their own, and are told by these. Older versions of the reference write YAML
+and are refused by name.
 """
 
 from __future__ import annotations
@@ -38,15 +40,30 @@ TESTS = {
 }
 
 
+#: Title that the reference implementation gives its report.
+REFERENCE = "HPCG-Benchmark"
+_TITLE = re.compile(r"[A-Za-z][\w .+-]{0,60}", re.A)
+_VERSION = re.compile(r"[\w][\w .+-]{0,40}", re.A)
+
+#: Lines that there can be one of; of the levels of the multigrid each has its own.
+_REPEATED = "Multigrid Information::"
+
+
 class HpcgFormatError(TenkenError):
     """The text is no report of HPCG."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The lines of one report by full key."""
+    """The lines of one report by full key, and the title that its implementation gives it."""
 
     lines: dict[str, str]
+    title: str = REFERENCE
+
+    @property
+    def version(self) -> str:
+        """Which implementation wrote it: "HPCG 3.1" is the reference (and what is built from its sources)."""
+        return f"{'HPCG' if self.title == REFERENCE else self.title} {self.lines['version']}"
 
     def text(self, key: str) -> str:
         """The value of a key. Raises HpcgFormatError where it is missing."""
@@ -60,10 +77,17 @@ class Report:
         try:
             value = float(word)
         except ValueError:
-            raise HpcgFormatError(f"{key}={word}: not a number") from None
+            raise HpcgFormatError(f"{key}={word[:40]}: not a number") from None
         if not math.isfinite(value) or value < 0:
-            raise HpcgFormatError(f"{key}={word}: allowed are finite numbers from 0 on")
+            raise HpcgFormatError(f"{key}={word[:40]}: allowed are finite numbers from 0 on")
         return value
+
+    def count(self, key: str) -> int:
+        """A whole number from 1 on. Raises HpcgFormatError."""
+        value = self.number(key)
+        if not (1 <= value < 2**31 and value == int(value)):
+            raise HpcgFormatError(f"{key}={self.text(key)[:40]}: allowed are whole numbers from 1 on")
+        return int(value)
 
     @property
     def valid(self) -> bool:
@@ -71,12 +95,12 @@ class Report:
 
     @property
     def ranks(self) -> int:
-        return int(self.number("Machine Summary::Distributed Processes"))
+        return self.count("Machine Summary::Distributed Processes")
 
     @property
     def local(self) -> tuple[int, int, int]:
         """Points of each rank."""
-        x, y, z = (int(self.number(f"Local Domain Dimensions::n{axis}")) for axis in "xyz")
+        x, y, z = (self.count(f"Local Domain Dimensions::n{axis}") for axis in "xyz")
         return x, y, z
 
     @property
@@ -89,17 +113,32 @@ def parse(text: str) -> Report:
     if re.search(r"^HPCG-Benchmark version: ", text, re.M) or re.search(r"^Final Summary: *$", text, re.M):
         raise HpcgFormatError("a report in YAML, as of HPCG before 3.1; needed are lines Section::Key=value")
     lines: dict[str, str] = {}
+    titles: list[str] = []
+    before = ""
     for line in text.splitlines():
-        key, equals, value = line.strip().partition("=")
+        key, equals, value = (part.strip() for part in line.strip().partition("="))
         # the symmetry section carries no '=' in its name, numbers none in their text
-        if equals and (("::" in key) or key in ("HPCG-Benchmark", "version", "Final Summary")):
-            lines[key] = value.strip()
+        if equals and key == "version":
+            titles.append(before if _TITLE.fullmatch(before) and "hpcg" in before.lower() else "")
+        if equals and ("::" in key or key in ("version", "Final Summary")):
+            if key in lines and not key.startswith(_REPEATED):
+                raise HpcgFormatError(f"two lines '{key[:80]}=': two reports in one text; needed is one")
+            lines[key] = value
+        if line.strip():
+            before = key if equals and not value else ""
     if "version" not in lines or not any(key.startswith("Final Summary::") for key in lines):
         begin = (text.strip().splitlines() or [""])[0]
-        raise HpcgFormatError(f"no report of HPCG, or one cut short before its Final Summary; it begins {begin!r}")
-    if not lines["version"].startswith("3."):
-        raise HpcgFormatError(f"a report of version {lines['version']}; allowed is 3.1")
-    return Report(lines)
+        raise HpcgFormatError(f"no report of HPCG, or one cut short before its Final Summary; it begins {begin[:80]!r}")
+    version, title = lines["version"], titles[0]
+    if not title or not _VERSION.fullmatch(version):
+        raise HpcgFormatError(
+            f"the line 'version={version[:40]}' stands behind no title such as '{REFERENCE}=': of which implementation?"
+        )
+    if title == REFERENCE and not version.startswith("3."):
+        raise HpcgFormatError(f"a report of version {version}; allowed is 3.1")
+    if VALID in lines and any("INVALID" in value for key, value in lines.items() if key.startswith("Final Summary::")):
+        raise HpcgFormatError("the Final Summary says both VALID and INVALID")
+    return Report(lines, title)
 
 
 def official(seconds: float) -> str:
@@ -136,7 +175,7 @@ def document(report: Report, node: str, nodes: list[str], command: str, asked: d
     return {
         "schema": "tenken-result/1",
         "program": "hpcg",
-        "version": f"HPCG {report.lines['version']}",
+        "version": report.version,
         "command": command.split(),
         "started": now,
         "finished": now,
@@ -150,7 +189,7 @@ def document(report: Report, node: str, nodes: list[str], command: str, asked: d
         "reason": "" if good else f"verification: {wrong}",
         "parameters": {**asked, "ranks": report.ranks, "nx": sides[0], "ny": sides[1], "nz": sides[2]},
         "placement": {
-            "threads": int(report.number("Machine Summary::Threads per processes")), "allowed_cpus": [],
+            "threads": report.count("Machine Summary::Threads per processes"), "allowed_cpus": [],
             "binding": "none", "places": "", "numa_nodes_of_memory": [], "ranks": report.ranks, "nodes": nodes,
         },
         "devices": [],
@@ -158,7 +197,7 @@ def document(report: Report, node: str, nodes: list[str], command: str, asked: d
         "limits": limits,
         "verification": {"passed": good, "checks": checks},
         "path": {
-            "implementation": command,
+            "implementation": report.version,
             "total_seconds": report.seconds,
             "official_time": official(report.seconds),
         },

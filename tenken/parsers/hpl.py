@@ -19,15 +19,26 @@ from tenken.parsers import foreign
 #: Above it a residual is wrong, by the benchmark's rules.
 THRESHOLD = 16.0
 
-_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|inf|nan)"
+#: A printed time has two decimals, a rate four digits or more: they agree with the operations to this.
+_ROUNDED_SECONDS, _ROUNDED_RATE = 0.006, 0.02
+
+_INTEGER = r"[0-9]{1,9}"
+_NUMBER = r"[-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?(?:[eE][-+]?[0-9]{1,4})?|inf|nan)"
 _RESULT = re.compile(
-    rf"^\s*(W[RC]\w*)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+({_NUMBER})\s+({_NUMBER})(?:\s+\(\s*{_NUMBER}\s*\))?\s*$", re.I
+    rf"\s*(W[RC]\w{{0,30}})\s+({_INTEGER})\s+({_INTEGER})\s+({_INTEGER})\s+({_INTEGER})\s+({_NUMBER})\s+({_NUMBER})"
+    rf"(?:\s+\(\s*{_NUMBER}\s*\))?\s*",
+    re.I | re.A,
 )
-_RESIDUAL = re.compile(rf"^\s*\|\|Ax-b\|\|_oo\s*/.*=\s*({_NUMBER})\s*\.+\s*(\w+)\s*$", re.I)
-_FINISHED = re.compile(r"^Finished\s+(\d+)\s+tests", re.M)
-_NVIDIA = re.compile(r"^\s*(HPL-NVIDIA\s+\S+)", re.M)
-_NETLIB = re.compile(r"^\s*(HPLinpack\s+\S+)", re.M)
-_HPCC = re.compile(r"HPC Challenge Benchmark version (\S+)")
+#: A scaled residual is told by its division and its verdict; parts of it, printed behind a failure, have neither.
+_SCALED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/")
+_VERDICT = re.compile(rf"=\s*({_NUMBER})\s*\.+\s*([A-Za-z]+)\s*$", re.I)
+_FINISHED = re.compile(rf"Finished\s+({_INTEGER})\s+tests")
+_COUNT = re.compile(rf"\s*({_INTEGER})\s+tests\s+(completed and passed|completed and failed|skipped)")
+_NVIDIA = re.compile(r"^[ \t]{0,80}(HPL-NVIDIA\s+\S{1,40})", re.M)
+_NETLIB = re.compile(r"^[ \t]{0,80}(HPLinpack\s+\S{1,40})", re.M)
+_HPCC = re.compile(r"HPC Challenge Benchmark version (\S{1,40})")
+_SECTION = re.compile(r"^(Begin|End) of HPL section\.", re.M)
+_SUCCESS = re.compile(r"^Success=(\S{0,40})", re.M)
 
 
 class HplFormatError(TenkenError):
@@ -64,39 +75,107 @@ def parse(text: str) -> Output:
         words = text.strip().splitlines()
         raise HplFormatError(f"no title 'HPLinpack <version>'; the output begins {(words or [''])[0][:80]!r}")
     hpcc = _HPCC.search(text)
-    if hpcc:
-        begin, end = text.find("Begin of HPL section."), text.find("End of HPL section.")
-        if begin < 0 or end < begin:
-            raise HplFormatError("hpcc's output has no whole HPL section")
-        text = text[begin:end]
+    version = " ".join(title[1].split())
+    if not hpcc:
+        return Output(version, _section(text))
+    # a file that was written on by a second run has its sections too
+    results = tuple(result for section in _sections(text) for result in _section(section))
+    wrong = next((found[1] for found in _SUCCESS.finditer(text) if found[1] != "1"), None)
+    if wrong is not None:
+        raise HplFormatError(f"hpcc's own summary says Success={wrong}; allowed is 1")
+    return Output(f"HPCC {hpcc[1]}, {version}", results)
+
+
+def _sections(text: str) -> list[str]:
+    """What stands between each `Begin of HPL section.` and its end. Raises HplFormatError where one is not whole."""
+    marks = list(_SECTION.finditer(text))
+    if not marks or len(marks) % 2 or any(m[1] != ("Begin", "End")[i % 2] for i, m in enumerate(marks)):
+        raise HplFormatError("hpcc's output has no whole HPL section, or one that is cut short")
+    return [text[begin.end() : end.start()] for begin, end in zip(marks[::2], marks[1::2], strict=True)]
+
+
+def _section(text: str) -> tuple[Result, ...]:
+    """Every result of one section, or of several outputs behind each other. Raises HplFormatError."""
     results: list[Result] = []
-    pending: re.Match[str] | None = None
+    counted = 0
+    line_of: re.Match[str] | None = None
+    residuals: list[tuple[float, str]] = []
+    said: dict[str, int] = {}
+
+    def close() -> None:
+        nonlocal line_of, residuals
+        if line_of is not None:
+            if not residuals:
+                raise HplFormatError(f"no residual behind the line {line_of[0].strip()!r}: the output is cut short")
+            results.append(_result(line_of, residuals))
+        line_of, residuals = None, []
+
+    def sum_up() -> None:
+        nonlocal said
+        _hold_summary(said, results[counted - said["finished"] : counted] if said else [])
+        said = {}
+
     for line in text.splitlines():
-        found = _RESULT.match(line)
-        if found and pending:
-            raise HplFormatError(f"no residual behind the line {pending[0].strip()!r}")
-        pending = found or pending
-        residual = _RESIDUAL.match(line)
-        if residual and pending:
-            results.append(_result(pending, residual))
-            pending = None
-    if pending:
-        raise HplFormatError(f"no residual behind the line {pending[0].strip()!r}: the output is cut short")
+        if found := _RESULT.fullmatch(line):
+            close()
+            line_of = found
+        elif _SCALED.match(line):
+            verdict = _VERDICT.search(line[-200:])
+            if verdict is None or line_of is None:
+                what = "cannot be read" if verdict is None else "belongs to no result line (W... N NB P Q Time Gflops)"
+                raise HplFormatError(f"the residual {line.strip()[:100]!r} {what}")
+            residuals.append((float(verdict[1]), verdict[2]))
+        elif found := _FINISHED.match(line):
+            close()
+            sum_up()
+            if int(found[1]) != len(results) - counted:
+                raise HplFormatError(
+                    f"{len(results) - counted} results but 'Finished {int(found[1])} tests': the output is cut short"
+                )
+            said, counted = {"finished": int(found[1])}, len(results)
+        elif said and (found := _COUNT.match(line)):
+            said[found[2].split()[-1]] = int(found[1])
+    close()
+    sum_up()
     if not results:
         raise HplFormatError("no result line (W... N NB P Q Time Gflops): nothing was solved")
-    finished = _FINISHED.search(text)
-    if finished is None or int(finished[1]) != len(results):
-        said = f"'Finished {finished[1]} tests'" if finished else "no line 'Finished ... tests'"
-        raise HplFormatError(f"{len(results)} results but {said}: the output is cut short")
-    name = re.sub(r"\s+", " ", title[1])
-    return Output(f"HPCC {hpcc[1]}, {name}" if hpcc else name, tuple(results))
+    if counted != len(results):
+        raise HplFormatError(
+            f"{len(results) - counted} results but no line 'Finished ... tests': the output is cut short"
+        )
+    return tuple(results)
 
 
-def _result(line: re.Match[str], residual: re.Match[str]) -> Result:
+def _hold_summary(said: dict[str, int], results: list[Result]) -> None:
+    """The lines behind `Finished N tests` may count no less good than the results show. Raises HplFormatError."""
+    passed = sum(result.passed for result in results)
+    worse = {"passed": said.get("passed", passed) < passed, "failed": said.get("failed", 0) > len(results) - passed}
+    for word in (*(word for word in worse if worse[word]), *(["skipped"] if said.get("skipped") else [])):
+        shown = {"passed": passed, "failed": len(results) - passed, "skipped": 0}[word]
+        raise HplFormatError(f"the summary counts {said[word]} tests {word}, the results show {shown}")
+
+
+def _result(line: re.Match[str], residuals: list[tuple[float, str]]) -> Result:
+    """One result with the worst of its residuals: HPL 1 prints three, and each must pass."""
     n, nb, p, q = (int(line[i]) for i in (2, 3, 4, 5))
-    result = Result(line[1], n, nb, p, q, float(line[6]), float(line[7]), float(residual[1]), residual[2] == "PASSED")
+    worst = next((value for value, _ in residuals if not math.isfinite(value)), max(value for value, _ in residuals))
+    passed = all(word == "PASSED" and not value < 0 for value, word in residuals)
+    result = Result(line[1], n, nb, p, q, float(line[6]), float(line[7]), worst, passed)
     if not (math.isfinite(result.gflops) and result.gflops > 0):
         raise HplFormatError(f"the rate of N={n} is {line[7]}: not finite, or not above 0")
+    if not (math.isfinite(result.seconds) and result.seconds > 0):
+        raise HplFormatError(f"N={n} took {line[6]} s: too short to be measured, or no time; take a larger N")
+    least, most = (
+        (2 / 3 * n**3 + 1.5 * n**2)
+        / 1e9
+        / max(result.seconds + way * _ROUNDED_SECONDS, 1e-9)
+        * (1 - way * _ROUNDED_RATE)
+        for way in (1, -1)
+    )
+    if not least <= result.gflops <= most:
+        raise HplFormatError(
+            f"N={n} in {line[6]} s are {least:.4g} to {most:.4g} Gflops, printed are {line[7]}: they do not fit"
+        )
     return result
 
 
@@ -135,6 +214,8 @@ def document(
 ) -> dict[str, Any]:  # fmt: skip
     """A result document of hpl out of what another implementation printed; asked and solved must be the same."""
     metrics, checks = [], []
+    if len(output.results) > 1:
+        raise HplFormatError(f"{len(output.results)} results; one problem was asked for")
     for one in output.results:
         at = {"grid": f"{one.p}x{one.q}", "n": one.n, "nb": one.nb}
         subject = {"ranks": ranks}

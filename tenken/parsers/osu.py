@@ -3,10 +3,14 @@
 The format is that of OMB's own sources (mpi/pt2pt and mpi/collective of osu-micro-benchmarks 5.6 to 7.5): a title
 `# OSU MPI... Test v7.4`, a line of column names, then one line a size. MB are 10^6 bytes, times are means in us. With
 `-c` (from 6.0 on) each line ends in Pass or Fail.
+
+Lines of launchers around them are passed over; a line that begins with a size but cannot be read, a size that comes
+twice or out of order, and a validation that is there for some sizes alone are refused: what is skipped is not verified.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +29,13 @@ BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
     "osu_bcast": ("osu_bcast", "us", "lower", 0),
 }
 
-_TITLE = re.compile(r"^# (OSU .*Test|OSU .*Benchmark)[^v\n]* v([\d.]+)", re.M)
-_LINE = re.compile(r"^(\d+)((?:\s+[\d.]+(?:[eE][+-]?\d+)?)+)(?:\s+(Pass|Fail))?\s*$")
+_TITLE = re.compile(r"^# OSU [^\n]{0,200}?(?:Test|Benchmark)[^v\n]{0,100} v([0-9.]{1,20})", re.M)
+#: Begins as a line of results does, or as one that was spoilt.
+_ROW = re.compile(r"[-+.]?(?:[0-9]|nan\b|inf\b)", re.I)
+#: ... but for a line that begins with a date, as logs of launchers and containers have it.
+_DATE = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
+_SIZE = re.compile(r"[0-9]{1,15}")
+_NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,3})?")
 _BEGIN = re.compile(r"^TENKEN-OSU (\w+)$", re.M)
 
 
@@ -55,29 +64,53 @@ class Output:
 def parse(benchmark: str, text: str) -> Output:
     """Read one benchmark's output; launchers' own lines are passed over. Raises OsuFormatError: what is missing."""
     if benchmark not in BENCHMARKS:
-        raise OsuFormatError(f"{benchmark}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
+        raise OsuFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
     title = _TITLE.search(text)
     if title is None:
         words = text.strip().splitlines()
-        raise OsuFormatError(f"{benchmark}: no title '# OSU ... v<version>'; its output begins {(words or [''])[0]!r}")
+        raise OsuFormatError(
+            f"{benchmark}: no title '# OSU ... v<version>'; its output begins {(words or [''])[0][:80]!r}"
+        )
     _, unit, _, column = BENCHMARKS[benchmark]
     scale = 1e-3 if unit == "GB/s" else 1.0
-    points = []
-    for line in text[title.end() :].splitlines():
-        match = _LINE.match(line.strip())
-        if match is None:
+    points: list[Point] = []
+    after = 0
+    for line in text[title.end() :].splitlines()[1:]:
+        if not _ROW.match(line.strip()) or _DATE.match(line.strip()):
+            if points and _TITLE.match(line):
+                raise OsuFormatError(f"{benchmark}: a second title {line.strip()[:80]!r}: two outputs in one")
             continue
-        figures = [float(word) for word in match[2].split()]
-        if len(figures) <= column:
-            raise OsuFormatError(f"{benchmark}: line {line.strip()!r} has no column {column + 2}")
+        point = _point(benchmark, line.split(), column, scale)
+        if point.bytes < after:
+            raise OsuFormatError(f"{benchmark}: the size {point.bytes} stands behind {after - 1}: two outputs mixed")
+        after = point.bytes + 1
         # size 0 is the bare latency; it has no bandwidth and no place on a logarithmic axis
-        if int(match[1]) > 0:
-            points.append(
-                Point(int(match[1]), figures[column] * scale, None if match[3] is None else match[3] == "Pass")
-            )
+        if point.bytes > 0:
+            points.append(point)
     if not points:
         raise OsuFormatError(f"{benchmark}: no line of results after its title")
-    return Output(benchmark, title[2], tuple(points))
+    if len({point.valid is None for point in points}) > 1:
+        bare = next(point.bytes for point in points if point.valid is None)
+        raise OsuFormatError(f"{benchmark}: the size {bare} has no Pass or Fail where others have one")
+    return Output(benchmark, title[1], tuple(points))
+
+
+def _point(benchmark: str, words: list[str], column: int, scale: float) -> Point:
+    """One line of results. Raises OsuFormatError that shows it."""
+    shown = repr(" ".join(words)[:80])
+    valid = {"Pass": True, "Fail": False}.get(words[-1])
+    figures = words[1:] if valid is None else words[1:-1]
+    if not _SIZE.fullmatch(words[0]):
+        raise OsuFormatError(f"{benchmark}: line {shown}: {words[0][:20]!r} is no size in bytes")
+    wrong = next((word for word in figures if not _NUMBER.fullmatch(word)), None)
+    if wrong is not None:
+        raise OsuFormatError(f"{benchmark}: line {shown}: {wrong[:20]!r} is no number; allowed are numbers from 0 on")
+    if len(figures) <= column:
+        raise OsuFormatError(f"{benchmark}: line {shown} has no column {column + 2}")
+    value = float(figures[column]) * scale
+    if not (math.isfinite(value) and value > 0):
+        raise OsuFormatError(f"{benchmark}: line {shown}: the figure must be finite and above 0")
+    return Point(int(words[0]), value, valid)
 
 
 def parse_all(text: str) -> list[Output]:
@@ -85,6 +118,10 @@ def parse_all(text: str) -> list[Output]:
     marks = list(_BEGIN.finditer(text))
     if not marks:
         raise OsuFormatError("the job printed no output of an OSU benchmark")
+    names = [mark[1] for mark in marks]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise OsuFormatError(f"{twice[:60]}: the job printed its output {names.count(twice)} times")
     ends = [m.start() for m in marks[1:]] + [len(text)]
     return [parse(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.exceptions import ReframeError
 
 from tenken.judge import judging
 from tenken.parsers import hpl as xhpl
@@ -41,6 +43,7 @@ class OtherHpl(HplBase):
     subjects = ["ranks"]
     metrics = ["hpl", "residual"]
     cores = 0
+    outputs = [RESULT_FILE, "HPL.out", "hpccoutf.txt"]
 
     #: The command that starts it, e.g. `xhpl` or `apptainer run --nv /apps/hpc-benchmarks.sif ./hpl.sh --dat HPL.dat`.
     #: Empty: that of the variable, from the environment or the system file; else the default's name on PATH.
@@ -85,7 +88,7 @@ class OtherHpl(HplBase):
     @run_before("run")
     def set_other_command(self):
         """Found or not is said by a line of its own; ReFrame's own launcher starts the ranks."""
-        program = self.command().split()[0]
+        program = shlex.quote(first_word(self.command(), self.named_by))
         Path(self.stagedir, self.input_file).write_text(self.problem())
         self.prerun_cmds = [
             *self.prerun_cmds,
@@ -103,7 +106,7 @@ class OtherHpl(HplBase):
     def judgement(self):
         """Writes the document that the program cannot write, then judges it as any other."""
         text = self.output_text()
-        missing = re.search(r"^TENKEN-HPL-MISSING (\S+)$", text, re.M)
+        missing = re.search(r"^TENKEN-HPL-MISSING (\S.*)$", text, re.M)
         nodes = self.nodes() or ["unknown"]
         path = Path(self.stagedir) / RESULT_FILE
         said = (self.implementation, [self.command()], nodes[0], nodes, self.num_tasks, self.n, self.nb)
@@ -131,3 +134,14 @@ class OtherHpl(HplBase):
             return text
         path = Path(self.stagedir) / self.output_file
         return path.read_text(errors="replace") if path.is_file() else ""
+
+
+def first_word(command: str, named_by: str) -> str:
+    """The program that a command line starts, as the shell splits it. Raises ReframeError where it cannot."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ReframeError(f"{named_by}={command!r}: no command line: {error}") from None
+    if not words:
+        raise ReframeError(f"{named_by}={command!r}: no command")
+    return words[0]

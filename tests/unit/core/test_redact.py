@@ -53,7 +53,7 @@ def test_what_only_looks_like_a_name_stays():
     redactor = redact.Redactor(hosts=["gpu-node17", "localhost", "x"], users=["alice", "bob"])
     for text in ("gpu-node171", "my-gpu-node17", "alices", "x", "bob", "localhost", "malice", "gpu-node17-ib0"):
         assert redactor.text(text) == text
-    assert redactor.text("gpu-node17.site alice:x alice@gpu-node17") == "node1.site user:x user@node1"
+    assert redactor.text("gpu-node17.site alice:x alice@gpu-node17") == "node1 user:x user@node1"
 
 
 def test_hosts_are_numbered_in_the_order_given_and_this_one_comes_last(monkeypatch):
@@ -79,7 +79,7 @@ def test_paths_go_but_for_what_they_end_in():
     assert redactor.text("in /srv/site/deep/a and /srv/site/b") == "in <root>/a and <root>/b"
     for root in ("home", "root", "work", "tmp", "opt", "mnt", "scratch", "users", "lustre", "data", "var/tmp"):
         assert redactor.text(f'"/{root}/a.b/c-d/e_1@x" and') == '"<path>/e_1@x" and'
-    for text in ("/usr/bin/env", "/proc/self/fd", "a/home/b", "./tmp/x", "/homes/x", "</work/x", "/tmp"):
+    for text in ("/usr/bin/env", "/proc/self/fd", "a/home/b", "./tmp/x", "/dev/shm/x", "</work/x", "/tmp"):
         assert redactor.text(text) == text
 
 
@@ -121,3 +121,80 @@ def test_devices_stay_where_a_vendor_must_find_them():
     clean = json.loads(redact.Redactor(hosts=["gpu-node17"], devices=False).text(TEXT))
     assert clean["devices"][0]["uuid"] == "GPU-ce0b8db5-c5f9-6ec3-7cdd-08bd43bbbd0d"
     assert "gpu-node17" not in json.dumps(clean)
+
+
+CSS = ":root { --ink: #111 }\nhtml,:root{a:b}\n:root[data-x]::before { }\n@media print { :root { } }"
+
+
+def test_css_is_left_alone_and_a_user_of_that_name_is_not(monkeypatch):
+    monkeypatch.setattr(redact.getpass, "getuser", lambda: "root")
+    redactor = redact.Redactor()
+    assert redactor.text(CSS) == CSS
+    assert redactor.text("root root:root uid=0(root) by root.") == "user user:user uid=0(user) by user."
+
+
+def test_domains_go_with_their_hosts_and_without():
+    redactor = redact.Redactor(hosts=["nid1", "nid2"])
+    assert redactor.text("nid1.cluster.site.ac.jp NID1.Cluster nid2.local nid1.log") == "node1 node1 node2 node1.log"
+    text = "login3.hpc.example-site.de, ssh admin@gw.lab.internal, login3.HPC.example-site.de"
+    assert redactor.text(text) == "host1, ssh admin@host2, host1"
+    for kept in ('xmlns="http://www.w3.org/2000/svg"', "tenken.history.detect", "a.out", "libcudart.so.12", "x.y.z"):
+        assert redactor.text(kept) == kept
+
+
+def test_upper_case_and_bare_uuids_go_and_stay_the_same():
+    redactor = redact.Redactor()
+    lower = GPU.format(1)
+    first, second, bare, old = redactor.text(
+        f"{lower} {lower.upper()} {lower.removeprefix('GPU-')} MIG-{lower}/1/0"
+    ).split()
+    assert first == second == "GPU-00000000-0000-0000-0000-000000000001"
+    assert bare == "00000000-0000-0000-0000-000000000002" and old == "MIG-GPU-00000000-0000-0000-0000-000000000003/1/0"
+
+
+def test_addresses_go_and_versions_and_times_stay():
+    redactor = redact.Redactor()
+    assert redactor.text("tcp 10.128.3.77:4420 and 172.16.0.9/24, 10.128.3.77") == (
+        "tcp 192.0.2.1:4420 and 192.0.2.2/24, 192.0.2.1"
+    )
+    assert redactor.text("fe80::ba59:9fff:fe12:3456%ib0 2001:DB8:1::9 ::1") == "2001:db8::3 2001:db8::4 ::1"
+    assert redactor.text("b8:59:9f:12:34:56 B8-59-9F-12-34-56 b8:59:9f:12:34:57") == (
+        "02:00:00:00:00:01 02-00-00-00-00-01 02:00:00:00:00:02"
+    )
+    assert redactor.text("f452:1403:0092:5b10 0xf452140300925b10") == "0000:0000:0000:0001 0x0000000000000001"
+    for kept in (
+        '"cublas": "12.4.5.8"', "driver 535.104.05", "version 4.1.5.1", "VBIOS 96.00.99.00.01", "127.0.0.1", "0.0.0.0",
+        "12:34:56", "2026-11-22T03:00:00.123456Z", "std::vector<a::x>", "0x0000000000000004", "1.2.3.4.5", "300.1.1.1",
+        "sm_90 9.0", "a::before",
+    ):  # fmt: skip
+        assert redactor.text(kept) == kept, kept
+
+
+def test_paths_of_every_file_system_of_a_site_go():
+    redactor = redact.Redactor()
+    for root in (
+        "gpfs",
+        "lustre",
+        "work",
+        "scratch",
+        "project",
+        "gs",
+        "groups",
+        "homes",
+        "beegfs",
+        "p",
+        "nfs",
+        "LARGE0",
+    ):
+        assert redactor.text(f"cd /{root}/g1/alice/run7 && x=/{root}/a:/{root}/b") == "cd <path>/run7 && x=<path>/b"
+    assert redactor.text("file:///gpfs/g/x GB/s/x https://github.com/a/b </p> <path>/x") == (
+        "file://<path>/x GB/s/x https://github.com/a/b </p> <path>/x"
+    )
+
+
+def test_serial_numbers_go_and_stay_distinct():
+    redactor = redact.Redactor()
+    text = '{"serial": "1320921012345", "board_serial":"PC0AB1234"} Serial Number : 1320921012345; serial: none'
+    assert (
+        redactor.text(text) == '{"serial": "SERIAL1", "board_serial":"SERIAL2"} Serial Number : SERIAL1; serial: none'
+    )

@@ -20,6 +20,7 @@ from tenken.cli import main
 from tenken.history import record_parser as reading
 from tenken.history.ingest import Ingested, NoArchive, ingest
 from tenken.history.store import VERSION, StoreError, open_store
+from tenken.paths import ROOT
 from tools import synthetic
 
 NOW = datetime(2025, 11, 1)
@@ -411,3 +412,29 @@ def test_a_full_disk_is_one_line_and_costs_nothing(archive: Path, store: Path) -
     assert process.returncode == 2
     assert err.startswith(f"tenken: {store}") and err.count("\n") == 1
     assert take(archive, store).records == 300
+
+
+REFRAME3 = (
+    "2025-09-0{}T03:00:00|reframe 3.12.0|stream_test on daint:gpu using PrgEnv-gnu|jobid={}|num_tasks=1|"
+    "triad={}|ref=25000.0 (l=-0.05, u=null)|MB/s\n"
+)
+
+
+def test_a_log_of_reframe_3_says_how_to_bring_it_in_and_that_brings_it_in(tmp_path: Path) -> None:
+    archive, store = tmp_path / "a", tmp_path / "s.duckdb"
+    (archive / "daint" / "gpu").mkdir(parents=True)
+    old, new = tmp_path / "OLD.log", archive / "daint" / "gpu" / "stream_test.log"
+    old.write_text("".join(REFRAME3.format(day, 10 + day, 24000.5 + day) for day in (1, 2, 3)))
+    new.write_text(old.read_text())
+    ((file, reason),) = take(archive, store).bad
+    assert file == "daint/gpu/stream_test.log" and "logs of ReFrame 3" in reason
+    documented = (ROOT / "docs" / "history.md").read_text().split("## Logs of ReFrame 3")[1].split("```sh\n")[1]
+    command = documented.split("```")[0].replace("OLD.log", str(old))
+    new.unlink()
+    command = command.replace("perflogs/SYSTEM/PARTITION/CHECK.log", str(new))
+    subprocess.run(["sh", "-c", command], check=True)
+    found = take(archive, store)
+    assert not found.bad and (found.lines, found.points) == (3, 3)
+    query = 'SELECT system, partition, environ, "check", metric, unit, value FROM history ORDER BY time'
+    told = rows(archive, store, query)
+    assert told[0] == ("daint", "gpu", "PrgEnv-gnu", "stream_test", "triad", "MB/s", 24001.5) and len(told) == 3
