@@ -20,6 +20,8 @@ from tenken.machines.errors import SystemFileError, SystemsError
 from tenken.machines.model import Node, Partition, System
 from tenken.paths import SYSTEMS
 
+#: Points of one metric that `describe` shows.
+MOST_POINTS = 3
 TEMPLATES = {file.stem: file for file in sorted((Path(__file__).parent / "templates").glob("*.yaml"))}
 
 
@@ -111,7 +113,12 @@ def describe(system: System, env: Mapping[str, str]) -> Iterator[str]:
         yield f"  builds: {', '.join(sorted(environment.features)) or 'plain C++'}"
         if environment.modules:
             yield f"  modules: {', '.join(environment.modules)}"
+    counts: dict[tuple[str, str, str, str], int] = {}
     for reference in system.references:
+        of = (reference.program, reference.metric, reference.subject, reference.source)
+        counts[of] = counts.get(of, 0) + 1
+        if counts[of] > MOST_POINTS:
+            continue
         low, high = reference.bounds
         span = f"{'any' if low is None else f'{low:.6g}'} to {'any' if high is None else f'{high:.6g}'}"
         yield (

@@ -127,10 +127,8 @@ def references(
     """
     return [
         reference
-        for reference in system.references
+        for reference in system.references_of(program, metric)
         if reference.partition == partition
-        and reference.program == program
-        and (metric is None or reference.metric == metric)
         and (subject is None or reference.subject == subject)
         and (environ is None or not reference.environ or environ in reference.environ)
         and (parameters is None or all(parameters.get(k) == v for k, v in reference.parameters.items()))
@@ -165,7 +163,17 @@ def _read(file: Path, sheets: Sheets, src: Path) -> Any:
     for reference in document.data.get("references", ()):
         program, _, metric = reference["metric"].partition(".")
         reference["direction"] = programs()[program].metrics[metric].direction
-    return {**document.data, "notices": notices}
+    known = [one for raw in document.data.get("references", ()) for one in _points(raw)]
+    return {**document.data, **({"references": known} if known else {}), "notices": notices}
+
+
+def _points(reference: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A reference for each of its points; itself where it has none."""
+    shared = {key: value for key, value in reference.items() if key != "points"}
+    if "points" not in reference:
+        return [shared]
+    own = reference.get("parameters", {})
+    return [{**shared, "parameters": {**own, **p["at"]}, "value": p["value"]} for p in reference["points"]]
 
 
 def _system(name: str, data: Mapping[str, Any], sheets: Sheets) -> System:

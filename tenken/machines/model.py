@@ -443,6 +443,19 @@ class System:
     notices: tuple[str, ...] = ()
     """What should be changed in its file: names that are read for one release more."""
 
+    def references_of(self, program: str, metric: str | None = None) -> tuple[Reference, ...]:
+        """References of a program, of one metric if given: of a thousand in a file a run asks a thousand times."""
+        if metric is not None:
+            return self._by_metric.get((program, metric), ())
+        return tuple(r for r in self.references if r.program == program)
+
+    @cached_property
+    def _by_metric(self) -> dict[tuple[str, str], tuple[Reference, ...]]:
+        found: dict[tuple[str, str], list[Reference]] = {}
+        for reference in self.references:
+            found.setdefault((reference.program, reference.metric), []).append(reference)
+        return {name: tuple(references) for name, references in found.items()}
+
     def partition(self, name: str) -> Partition:
         """Raises UnknownSystemError that lists the partitions."""
         if name not in self.partitions:

@@ -328,8 +328,18 @@ def _reference(
 ) -> None:
     path: KeyPath = ("references", index)
     shown = f"reference {index + 1} ({reference['metric']})"
-    if ("value" in reference) == ("range" in reference):
-        wrong(path, f"{shown} must have either 'value' or 'range'")
+    if sum(key in reference for key in ("value", "range", "points")) != 1:
+        wrong(path, f"{shown} must have one of 'value', 'range' and 'points'")
+    seen: list[Any] = []
+    for number, point in enumerate(reference.get("points", ())):
+        twice = sorted(point["at"].keys() & reference.get("parameters", {}).keys())
+        if twice:
+            wrong(
+                (*path, "points", number), f"point {number + 1} of {shown} names '{twice[0]}', as its 'parameters' do"
+            )
+        if point["at"] in seen:
+            wrong((*path, "points", number), f"point {number + 1} of {shown} is there before")
+        seen.append(point["at"])
     if "range" in reference and reference["range"][0] > reference["range"][1]:
         wrong((*path, "range"), f"'range' of {shown} must be [low, high]")
     if reference.get("lower") is None and reference.get("upper") is None:

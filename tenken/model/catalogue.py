@@ -66,7 +66,8 @@ class Program:
 
     `version` is raised when the meaning of its figures changes. `identity` are the parameters that, beside a metric's
     coordinates, make a figure another quantity, each with the value that records without it had (None: they had it):
-    all other parameters are conditions. `was` maps parameters and coordinates to names that they had before.
+    all other parameters are conditions. `key` names the metrics that a contract is on. `was` maps parameters and
+    coordinates to names that they had before.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Program:
     version: int = 1
     identity: Mapping[str, Any] = field(default_factory=dict)
     was: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
 
     def metric_named(self, name: str) -> Metric | None:
         """A metric by its name, or by one that it had before; None where there is none."""
@@ -98,7 +100,9 @@ class Program:
 
 
 _PROGRAM_KEYS = {"program", "title", "section", "version", "identity", "metrics"}
-_OPTIONAL_PROGRAM_KEYS = {"was"}
+_OPTIONAL_PROGRAM_KEYS = {"was", "key"}
+#: Key metrics of a program at most.
+MOST_KEY = 12
 _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
     "published", "optional", "data_sheet", "siblings", "was",
@@ -182,7 +186,17 @@ def load_program(path: Path) -> Program:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise CatalogueError(f"{where}: version is {version!r}; allowed: an integer from 1")
     identity, was = _identity(raw["identity"], where), _was(raw.get("was") or {}, where)
-    return Program(str(raw["program"]), str(raw["title"]), str(raw["section"]), metrics, version, identity, was)
+    key = _key(raw.get("key") or [], metrics, where)
+    return Program(str(raw["program"]), str(raw["title"]), str(raw["section"]), metrics, version, identity, was, key)
+
+
+def _key(raw: Any, metrics: Mapping[str, Metric], where: str) -> tuple[str, ...]:
+    if not isinstance(raw, list) or len(raw) > MOST_KEY or len(set(map(str, raw))) != len(raw):
+        raise CatalogueError(f"{where}: key is {raw!r}; allowed: a list of at most {MOST_KEY} metrics, each once")
+    for name in raw:
+        if name not in metrics:
+            raise CatalogueError(f"{where}: key names {name!r}; allowed: {', '.join(metrics)}")
+    return tuple(raw)
 
 
 def _identity(raw: Any, where: str) -> dict[str, Any]:

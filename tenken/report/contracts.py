@@ -315,7 +315,7 @@ class Drafted:
 def draft(system: System, catalogue: Mapping[str, Program], customer: str = "", supplier: str = "") -> str:
     """The text of a contract on a machine: what its references bound, else its data sheets. Raises ContractError.
 
-    A target by a reference is the reference's own bound; one by a data sheet is the metric's floor of the sheet's peak.
+    A target by a reference is the reference's own bound; one by a data sheet a key metric's floor of its peak.
     """
     clauses = list(_drafted(system, catalogue))
     if not clauses:
@@ -380,7 +380,7 @@ def _drafted(system: System, catalogue: Mapping[str, Program]) -> Iterator[Draft
                 bound.add((drafted.metric, drafted.subject))
                 yield drafted
         for program in catalogue.values():
-            for metric in program.metrics.values():
+            for metric in map(program.metrics.__getitem__, program.key):
                 for subject in metric.per:
                     drafted = _of_sheet(partition, program, metric, subject)
                     if drafted is not None and (drafted.metric, subject) not in bound:
