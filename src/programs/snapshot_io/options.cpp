@@ -1,0 +1,157 @@
+// Options of the program snapshot_io, held against each other and against the machine before anything is
+// allocated.
+#include <algorithm>
+#include <sstream>
+
+#include "lib/base/host.h"
+#include "lib/file_io/kvikio.h"
+#include "lib/file_io/workers.h"
+#include "programs/snapshot_io/snapshot_io.h"
+
+namespace snapshot_io {
+
+namespace {
+
+/// The methods, in the order measured; a word of --methods. What is not in a MemorySpace's list goes by
+/// HDF5's drivers.
+const std::vector<std::string>& methods() {
+    static const std::vector<std::string> list = {
+        "posix",  "direct",    "gds",         "cufile_compat", "cufile_compat_buffered",
+        "kvikio", "hdf5_sec2", "hdf5_direct", "hdf5_select",   "hdf5_gds"};
+    return list;
+}
+
+}  // namespace
+
+std::string SnapshotIo::purpose() const {
+    return "N-body snapshots to and from HDF5 files, in GB/s (10^9 bytes; 36 bytes a particle) by number "
+           "of "
+           "particles, layout, method and direction.";
+}
+
+void SnapshotIo::options(tenken::Arguments& arguments) {
+    std::vector<std::string> backends = {"host"};
+    if (gpus_) backends.push_back("cuda");
+    arguments.choice("backend", backend_, backends,
+                     "host: particles in host memory; cuda: in that of every GPU in turn");
+    arguments.text("path", path_, "DIR", "the folder to write in");
+    arguments.integer("min-particles", minimum_, 1, std::int64_t{1} << 40, "the smallest snapshot");
+    arguments.integer("max-particles", maximum_, 1, std::int64_t{1} << 40,
+                      "the largest snapshot; the published range is 16384 to 67108864");
+    arguments.former_name("least-particles", "min-particles");
+    arguments.former_name("most-particles", "max-particles");
+    arguments.integer("factor", factor_, 2, 1024, "from one number of particles to the next");
+    arguments.text("layouts", asked_layouts_, "LIST", "all, or asis, hyperslab");
+    arguments.text("methods", asked_methods_, "LIST",
+                   "all that there are, or some of posix, direct, gds, cufile_compat, "
+                   "cufile_compat_buffered, kvikio, hdf5_sec2, hdf5_direct, hdf5_select, hdf5_gds");
+    arguments.text("directions", asked_directions_, "LIST", "all, or write, read");
+    arguments.bytes("block-bytes", block_, 4096, std::uint64_t{1} << 30,
+                    "largest block of the methods that go past HDF5, a multiple of 4096; down to 1 MiB where "
+                    "threads had none else");
+    arguments.integer("threads", threads_, 0, 1024,
+                      "threads of those methods, one for each MiB at most; 0: those of OpenMP, at most 8");
+    arguments.flag("synced", synced_, "writes end with fsync, and it is timed");
+    arguments.flag("cold", cold_, "files to be read are taken out of the page cache before");
+    arguments.real("seconds", seconds_, "s", 0, 3600,
+                   "timed at most for each number of particles, all ways together; 5 rounds in any case");
+    arguments.real("decide-seconds", decide_seconds_, "s", 0, 3600,
+                   "further rounds at most for each number of particles: of methods of which it is open "
+                   "whether the hyperslab layout reaches 0.9 of the layout as it is");
+    arguments.text(
+        "keep", keep_, "NAME",
+        "keep the largest snapshot that was read, in the last of the layouts, in --path under this name");
+    if (!gpus_) return;
+    arguments.heading("back end cuda");
+    gpus_->options(arguments);
+}
+
+std::vector<tenken::FaultKind> SnapshotIo::faults() const {
+    return {{"cut-file", "the file that is read is cut short", "cut-file", ""}};
+}
+
+void SnapshotIo::prepare(const tenken::Arguments& arguments) {
+    if (maximum_ < minimum_) throw arguments.error("max-particles", "at least --min-particles");
+    if (block_ % 4096 != 0) throw arguments.error("block-bytes", "a multiple of 4096");
+    for (std::int64_t n = minimum_; n <= maximum_; n *= factor_)
+        sizes_.push_back(static_cast<std::uint64_t>(n));
+    if (threads_ == 0) {
+        threads_ = std::min(8, file_io::usable_threads());
+    }
+    for (const std::string& word : chosen(arguments, "layouts", asked_layouts_, {"asis", "hyperslab"})) {
+        layouts_.push_back(word == "asis" ? Layout::asis : Layout::hyperslab);
+    }
+    chosen_methods_ = chosen(arguments, "methods", asked_methods_, methods());
+    for (const std::string& word : chosen(arguments, "directions", asked_directions_, {"write", "read"})) {
+        (word == "write" ? writes_ : reads_) = true;
+    }
+    if (!keep_.empty() && (!reads_ || keep_.find('/') != std::string::npos)) {
+        throw arguments.error("keep", "a name without / where snapshots are read (--directions)");
+    }
+    std::string why_not;
+    library_ = file_io::Hdf5::open(why_not);
+    place_ = file_io::find_place(arguments, "path", path_);
+    const std::uint64_t bytes = static_cast<std::uint64_t>(maximum_) * file_io::particle_bytes;
+    const std::uint64_t files = layouts_.size() + 1;
+    file_io::require_space(
+        arguments, "path", place_, files * (bytes + (std::uint64_t{1} << 20)),
+        std::to_string(files) + " snapshots of " + std::to_string(maximum_) + " particles");
+    // The arrays, their packed form, and one dataset on its way through the host.
+    const std::uint64_t need = bytes + static_cast<std::uint64_t>(maximum_) * 28;
+    const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
+    const std::uint64_t on_host = backend_ == "host" ? need + (std::uint64_t{16} << 20) : bytes;
+    if (on_host > available) {
+        throw arguments.error("max-particles", "what fits into memory: " + tenken::format_bytes(on_host) +
+                                                   " needed on the host, free " +
+                                                   tenken::format_bytes(available));
+    }
+    if (!library_) throw tenken::Waived(tenken::Waiver::library_missing, why_not);
+    if (backend_ == "host") return;
+    gpus_->prepare(arguments);
+    gpus_->require_fit(arguments, "max-particles", need,
+                       "arrays of " + std::to_string(maximum_) + " particles");
+}
+
+std::vector<std::string> SnapshotIo::chosen(const tenken::Arguments& arguments, const std::string& option,
+                                            const std::string& asked,
+                                            const std::vector<std::string>& allowed) {
+    std::string list;
+    for (const std::string& one : allowed) list += (list.empty() ? "" : ",") + one;
+    std::istringstream in(asked == "all" ? list : asked);
+    std::vector<std::string> words;
+    std::string word;
+    while (std::getline(in, word, ',')) {
+        if (std::find(allowed.begin(), allowed.end(), word) == allowed.end() ||
+            std::find(words.begin(), words.end(), word) != words.end()) {
+            throw arguments.error(option, "all, or different ones of " + list);
+        }
+        words.push_back(word);
+    }
+    if (words.empty()) throw arguments.error(option, "all, or different ones of " + list);
+    return words;
+}
+
+std::string SnapshotIo::why_not(MemorySpace& space, const std::string& method) const {
+    const bool past_cache =
+        method == "direct" || method == "hdf5_direct" || method == "gds" || method == "cufile_compat";
+    if (past_cache && place_.direct_refused) {
+        return "O_DIRECT is refused by " + place_.mount.file_system + ": " + *place_.direct_refused;
+    }
+    if (method == "hdf5_direct" && !library_->has_direct())
+        return "this HDF5 was built without its direct driver";
+    if (method == "hdf5_gds") {
+        if (space.is_host()) return "it takes addresses of a GPU";
+        if (!library_->has_gds())
+            return "HDF5's GPUDirect Storage driver cannot be loaded: " + library_->why_no_gds();
+    }
+    if (by_hdf5(method)) return "";
+    if (method == "kvikio") return file_io::Kvikio::here().why_not;
+    const std::vector<std::string> can = space.methods();
+    if (std::find(can.begin(), can.end(), method) != can.end()) return "";
+    if (space.is_host()) return "it takes addresses of a GPU";
+    if (method == "gds") return "cuFile does not go straight to this file system";
+    return std::find(can.begin(), can.end(), "gds") != can.end() ? "cuFile goes straight"
+                                                                 : "there is no cuFile";
+}
+
+}  // namespace snapshot_io

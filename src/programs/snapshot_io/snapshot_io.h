@@ -1,0 +1,149 @@
+// The program snapshot_io: its options, what it measures, how it verifies and what it reports, each in a
+// file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/program.h"
+#include "lib/file_io/hdf5.h"
+#include "lib/file_io/memory_space.h"
+#include "lib/file_io/particles.h"
+#include "lib/file_io/place.h"
+#include "lib/file_io/rounds.h"
+#include "lib/file_io/scratch.h"
+
+namespace snapshot_io {
+
+using file_io::Driver;
+using file_io::File;
+using file_io::IoConfig;
+using file_io::Layout;
+using file_io::Memory;
+using file_io::MemorySpace;
+using file_io::Pieces;
+using file_io::Quartet;
+using file_io::Segment;
+using file_io::SnapshotFile;
+
+/// Whether a method goes by one of HDF5's drivers; the others go past HDF5.
+inline bool by_hdf5(const std::string& method) {
+    return method.compare(0, 5, "hdf5_") == 0;
+}
+
+/// One way of writing and reading a snapshot: what run_rounds() compares.
+struct SnapshotConfig {
+    Layout layout;
+    std::string method;
+    bool write;
+
+    std::string text() const {
+        return std::string(write ? "write" : "read") + " of " + name_of(layout) + " by " + method;
+    }
+};
+
+/// Seconds of the parts of one repetition.
+struct Parts {
+    double open = 0;
+    double data = 0;
+    double sync = 0;
+    double close = 0;
+};
+
+class SnapshotIo : public tenken::Program {
+  public:
+    SnapshotIo() : gpus_(file_io::make_gpu_memory_spaces()) {}
+    std::string name() const override { return "snapshot_io"; }
+    std::string purpose() const override;
+    void options(tenken::Arguments& arguments) override;
+    std::vector<tenken::FaultKind> faults() const override;
+    void prepare(const tenken::Arguments& arguments) override;
+    void measure(tenken::Run& run) override;
+
+  private:
+    std::string source(Layout layout) const { return folder_->file(std::string(name_of(layout)) + ".h5"); }
+
+    // Options, held against each other and the machine (options.cpp)
+    static std::vector<std::string> chosen(const tenken::Arguments& arguments, const std::string& option,
+                                           const std::string& asked, const std::vector<std::string>& allowed);
+    /// Why a method cannot be used here; empty when it can.
+    std::string why_not(MemorySpace& space, const std::string& method) const;
+
+    // What is timed (measurement.cpp)
+    void measure_on(MemorySpace& space);
+    void at_size(MemorySpace& space, std::uint64_t n, const std::vector<std::string>& usable);
+    void keep(const std::vector<std::unique_ptr<file_io::ScratchFile>>& sources) const;
+    /// A thread that is woken for less than is worthwhile costs more than it brings.
+    int threads_for(std::uint64_t particles) const;
+    /// Blocks so small that every thread has one, but of a MiB at least.
+    std::uint64_t block_for(std::uint64_t particles, int threads) const;
+    /// Where the datasets of an open file lie and where they come from, or go to, in memory.
+    std::vector<Segment> segments(const SnapshotFile& file, const Quartet& memory) const;
+    /// Host memory for each dataset, or array, of this size.
+    Quartet staging(MemorySpace& space);
+    /// The file that is read: written through HDF5, on the device when it is read for the first time.
+    void make_source(MemorySpace& space, Layout layout, file_io::ScratchFile& scratch);
+    Parts write(MemorySpace& space, const SnapshotConfig& config, bool verify);
+    Parts read(MemorySpace& space, const SnapshotConfig& config, bool verify);
+    /// Brings the file into the page cache. @return the part of it that is there then
+    static double warm(File& file);
+
+    // What is compared (verification.cpp)
+    /// What was written, read plainly and compared word by word.
+    void verify_file(MemorySpace& space, const SnapshotConfig& config, const std::string& path,
+                     const std::vector<Segment>& list);
+    /// What was read, compared where it is; a wrong word is named by its place in the file.
+    void verify_arrays(MemorySpace& space, const SnapshotConfig& config, const std::vector<Segment>& list);
+    std::string what(MemorySpace& space, const SnapshotConfig& config, const std::string& array) const;
+
+    // What is reported (report.cpp)
+    void report(MemorySpace& space, const std::vector<SnapshotConfig>& configs,
+                const std::vector<std::vector<Parts>>& parts);
+    /// The methods that noise left open, for the reader of the document.
+    void tell_open(MemorySpace& space, const std::vector<SnapshotConfig>& configs,
+                   const file_io::Times& times, const std::vector<file_io::Pair>& open);
+    tenken::Metric metric(MemorySpace& space, const std::string& name, const SnapshotConfig& config) const;
+
+    std::unique_ptr<file_io::GpuMemorySpaces> gpus_;
+    std::string backend_ = "host";
+    std::string path_ = ".";
+    std::int64_t minimum_ = 16384;
+    std::int64_t maximum_ = 1048576;
+    std::int64_t factor_ = 4;
+    std::string asked_layouts_ = "all";
+    std::string asked_methods_ = "all";
+    std::string asked_directions_ = "all";
+    std::uint64_t block_ = 2 << 20;
+    std::int64_t threads_ = 0;
+    bool synced_ = false;
+    bool cold_ = false;
+    double seconds_ = 5;
+    double decide_seconds_ = 5;
+    std::string keep_;
+
+    std::vector<std::uint64_t> sizes_;
+    std::vector<Layout> layouts_;
+    std::vector<std::string> chosen_methods_;
+    bool writes_ = false;
+    bool reads_ = false;
+    std::shared_ptr<const file_io::Hdf5> library_;
+    file_io::Place place_;
+    tenken::Run* run_ = nullptr;
+    const file_io::RunFolder* folder_ = nullptr;
+    std::uint64_t particles_ = 0;
+    const file_io::Particles content_ = {3};
+    Memory memory_[file_io::arrays];
+    Memory packed_memory_[3];
+    Memory staged_[file_io::arrays];
+    Quartet arrays_;
+    Quartet packed_;
+    std::map<std::string, std::unique_ptr<file_io::IoBackend>> io_backends_;
+    bool fault_made_ = false;
+    double cached_min_ = 1;
+    double cold_max_ = 0;
+};
+
+}  // namespace snapshot_io

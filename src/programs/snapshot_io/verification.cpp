@@ -1,0 +1,43 @@
+// How the program snapshot_io verifies: what was written is read plainly, what was read is compared where it
+// is.
+#include "lib/file_io/check_file.h"
+#include "programs/snapshot_io/snapshot_io.h"
+
+namespace snapshot_io {
+
+void SnapshotIo::verify_file(MemorySpace& space, const SnapshotConfig& config, const std::string& path,
+                             const std::vector<Segment>& list) {
+    File file(path, File::Mode::modify, false);
+    if (run_->fault == tenken::Fault::element && !fault_made_) {
+        file_io::flip_bit(file, list[0].offset + list[0].bytes / 2);
+    }
+    fault_made_ = true;
+    for (int d = 0; d < file_io::datasets; ++d) {
+        const file_io::DatasetWords expected = {content_, config.layout, d};
+        const std::size_t i = static_cast<std::size_t>(d);
+        const file_io::Mismatch mismatch =
+            file_io::compare_file(file, list[i].offset, list[i].bytes / 4, expected);
+        run_->document.add(file_io::check_of(mismatch,
+                                             what(space, config, datasets_of(config.layout)[d].name), path,
+                                             list[i].offset, mismatch.first));
+    }
+}
+
+void SnapshotIo::verify_arrays(MemorySpace& space, const SnapshotConfig& config,
+                               const std::vector<Segment>& list) {
+    for (int a = 0; a < file_io::arrays; ++a) {
+        const file_io::Mismatch mismatch =
+            space.compare(arrays_.at[a], particles_ * file_io::array_words[a], content_.words(a));
+        const file_io::WordAt at = place_of(config.layout, a, mismatch.count > 0 ? mismatch.first : 0);
+        run_->document.add(file_io::check_of(mismatch, what(space, config, datasets_of(Layout::asis)[a].name),
+                                             source(config.layout),
+                                             list[static_cast<std::size_t>(at.array)].offset, at.word));
+    }
+}
+
+std::string SnapshotIo::what(MemorySpace& space, const SnapshotConfig& config,
+                             const std::string& array) const {
+    return config.text() + ", " + std::to_string(particles_) + " particles on " + space.name() + ", " + array;
+}
+
+}  // namespace snapshot_io

@@ -1,0 +1,209 @@
+// Options of the program stencil, held against each other and against the machine before anything is
+// allocated.
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "lib/base/host.h"
+#include "lib/base/nvml.h"
+#include "programs/stencil/stencil.h"
+#if defined(TENKEN_HAVE_MPI) && defined(TENKEN_HAVE_CUDA)
+#include "lib/mpi/probe.h"
+#endif
+
+namespace stencil {
+
+namespace {
+
+const char* const exchange_names[] = {"none", "host", "p2p", "mpi", "nccl", "nvshmem", "managed"};
+
+}  // namespace
+
+std::string Stencil::purpose() const {
+    return "A stencil of 27 or 7 points on a grid cut into slabs, over GPUs or ranks: Gcell/s (10^9 "
+           "cells x steps a "
+           "second) with every way of exchanging halos, against one GPU alone; a repetition is a block "
+           "of --bt "
+           "steps.";
+}
+
+void Stencil::options(tenken::Arguments& arguments) {
+    std::vector<std::string> backends = {"host"};
+    if (gpu_) backends.push_back("cuda");
+    arguments.choice("backend", backend_, backends, "host: OpenMP; cuda: a slab on every GPU");
+    arguments.text(
+        "exchange", exchanges_text_, "LIST",
+        "how halos travel, one after the other: some of " + exchange_list() +
+            "; host: through the host's memory, p2p: from GPU to GPU, mpi: messages straight from and to "
+            "the arrays, none: one GPU alone is all that is measured");
+    arguments.integer("points", points_, 7, 27, "7: the faces, 27: edges and corners too");
+    arguments.choice("precision", precision_, {"double", "single"}, "of the cells");
+    arguments.integer("nx", nx_, 8, 1 << 20, "cells in x");
+    arguments.integer("ny", ny_, 8, 1 << 20, "cells in y");
+    arguments.integer("nz", nz_, 3, 1 << 30,
+                      "cells in z: of each slab, or with --scaling strong of all together");
+    arguments.choice("scaling", scaling_, {"weak", "strong"}, "whether --nz counts for each slab or for all");
+    arguments.integer("bt", bt_, 1, 64, "steps between two exchanges, which is the number of halo planes");
+    arguments.integer("steps", steps_, 1, 1 << 20, "steps of the run whose whole time is reported");
+    arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
+                   "how long the pass for energy is at least, 2 for a figure; 0: none");
+    arguments.integer(
+        "temporal-block", temporal_block_, 0, 8,
+        "steps that a kernel does on one reading of the grid; 0: the fastest of those there are");
+    arguments.former_name("steps-a-pass", "temporal-block");
+    arguments.integer("phase-blocks", phase_blocks_, 1, 10000,
+                      "blocks measured without overlap, phase by phase");
+    arguments.integer("parts", parts_, 1, 1024, "slabs of each process of the back end host");
+    arguments.integer(
+        "ranks", asked_ranks_, 0, 1 << 20,
+        "how many ranks there must be (a launcher that does not fit the MPI starts single ones); 0: "
+        "any");
+    arguments.integer("nodes", asked_nodes_, 0, 1 << 20, "on how many nodes the ranks must run; 0: any");
+    arguments.real("patience-seconds", patience_seconds_, "s", 1, 3600,
+                   "give up when nothing has moved for so long");
+    if (gpu_) {
+        arguments.heading("GPUs");
+        gpu_->options(arguments);
+    }
+}
+
+std::vector<tenken::FaultKind> Stencil::faults() const {
+    std::vector<tenken::FaultKind> kinds = tenken::rank_faults(true);
+    kinds.push_back({"halo-stale", "a halo plane is not renewed", "spoil", "stale"});
+    kinds.push_back({"halo-short", "halos are one plane short", "spoil", "short"});
+    kinds.push_back({"halo-swapped", "halos hold the planes of the wrong end", "spoil", "swapped"});
+    kinds.push_back({"cell-nan", "one cell is not a number", "spoil", "nan"});
+    return kinds;
+}
+
+void Stencil::prepare(const tenken::Arguments& arguments) {
+    ranks_.set_patience(patience_seconds_);
+    plan_.fault = injected_fault();
+    if (asked_ranks_ > 0 && ranks_.size() != asked_ranks_) {
+        throw std::runtime_error(
+            "asked for " + std::to_string(asked_ranks_) + " ranks, there are " +
+            std::to_string(ranks_.size()) +
+            (ranks_.size() == 1 ? ": the launcher and the MPI do not fit together" : ""));
+    }
+    const std::vector<std::string> nodes = ranks_.nodes();
+    const std::size_t count =
+        std::max<std::size_t>(1, std::set<std::string>(nodes.begin(), nodes.end()).size());
+    if (asked_nodes_ > 0 && count != static_cast<std::size_t>(asked_nodes_)) {
+        throw std::runtime_error("asked for " + std::to_string(asked_nodes_) + " nodes, the ranks run on " +
+                                 std::to_string(count));
+    }
+    if (points_ != 7 && points_ != 27) throw arguments.error("points", "7 or 27");
+    parse_exchanges(arguments);
+    problem_.points = static_cast<int>(points_);
+    problem_.element_bytes = precision_ == "double" ? sizeof(double) : sizeof(float);
+    if (on_host()) {
+        local_parts_ = static_cast<int>(parts_);
+        if (local_parts_ > 1 && ranks_.size() > 1) throw arguments.error("parts", "1 with several ranks");
+    } else {
+        know_each_other();
+        gpu_->prepare(arguments, ranks_);
+        local_parts_ = static_cast<int>(gpu_->descriptions().size());
+    }
+    plan_.parts = local_parts_ * ranks_.size();
+    plan_.bt = static_cast<int>(bt_);
+    plan_.grid = {static_cast<int>(nx_), static_cast<int>(ny_), scaling_ == "weak" ? nz_ * plan_.parts : nz_};
+    if (exchanging() && plan_.parts > 1 && plan_.thinnest() < bt_) {
+        throw arguments.error("bt", "at most " + std::to_string(plan_.thinnest()) +
+                                        ", the planes of the thinnest of " + std::to_string(plan_.parts) +
+                                        " slabs");
+    }
+    if (plan_.thinnest() < 3) {
+        throw arguments.error("nz",
+                              "at least 3 planes a slab, " + std::to_string(3 * plan_.parts) + " in all");
+    }
+    const int maximum = on_host() ? 1 : gpu_->max_temporal_block(problem_);
+    if (temporal_block_ > maximum) {
+        throw arguments.error("temporal-block",
+                              "0 to " + std::to_string(maximum) + " with these points and this back end");
+    }
+    require_memory(arguments);
+    for (const std::string& name : exchanges_) require_exchange(name);
+}
+
+std::string Stencil::exchange_list() {
+    std::string text;
+    for (const char* name : exchange_names) text += (text.empty() ? "" : ",") + std::string(name);
+    return text;
+}
+
+void Stencil::parse_exchanges(const tenken::Arguments& arguments) {
+    if (exchanges_text_.empty()) exchanges_text_ = "host";
+    std::istringstream words(exchanges_text_);
+    for (std::string word; std::getline(words, word, ',');) {
+        const bool known =
+            std::find(std::begin(exchange_names), std::end(exchange_names), word) != std::end(exchange_names);
+        if (!known || std::count(exchanges_.begin(), exchanges_.end(), word) > 0) {
+            throw arguments.error("exchange", "different ones of " + exchange_list());
+        }
+        if (on_host() && word != "host" && word != "mpi" && word != "none") {
+            throw arguments.error("exchange", "host, mpi or none with --backend host");
+        }
+        exchanges_.push_back(word);
+    }
+    if (exchanges_.empty() ||
+        (exchanges_.size() > 1 && std::count(exchanges_.begin(), exchanges_.end(), "none"))) {
+        throw arguments.error("exchange", "none alone, or different ones of " + exchange_list());
+    }
+}
+
+void Stencil::require_exchange(const std::string& name) {
+    if (on_host() || name == "none") return;
+    if (plan_.parts < 2) {
+        throw tenken::Waived(tenken::Waiver::needs_two_gpus,
+                             "1 GPU is selected or here, nothing is exchanged");
+    }
+    const bool one_process = ranks_.size() == 1;
+    if ((name == "mpi" || name == "nvshmem") && one_process) {
+        throw tenken::Waived(tenken::Waiver::needs_more_ranks,
+                             name + " wants a rank for each GPU, there is one");
+    }
+    if (name == "managed" && !one_process) {
+        throw std::runtime_error(
+            "managed memory is shared by the GPUs of one process: start it without ranks");
+    }
+#if defined(TENKEN_HAVE_MPI) && defined(TENKEN_HAVE_CUDA)
+    if (name == "mpi" && ranks_.rank() == 0) {
+        const mpi_p2p::Probe probe = mpi_p2p::probe("messages", "device");
+        if (!probe.works) throw tenken::Waived(tenken::Waiver::no_device_buffer_mpi, probe.why_not);
+    }
+#endif
+    gpu_->require(name, ranks_, 2 * part_bytes());
+}
+
+void Stencil::require_memory(const tenken::Arguments& arguments) const {
+    const std::uint64_t part = 2 * part_bytes();
+    const auto fail = [&](std::uint64_t asked, std::uint64_t left, const std::string& where) {
+        throw arguments.error("nz", "one whose slabs fit: asked " + tenken::format_bytes(asked) +
+                                        " for two arrays, at most " + tenken::format_bytes(left) + " on " +
+                                        where);
+    };
+    if (on_host()) {
+        const auto here = static_cast<std::uint64_t>(local_parts_ > 1 ? local_parts_ : ranks_.local_size());
+        const std::uint64_t left = tenken::available_memory_bytes() / 10 * 9;
+        if (part * here > left) fail(part * here, left, "the host");
+        return;
+    }
+    for (const tenken::DeviceDescription& device : gpu_->descriptions()) {
+        const std::uint64_t left = device.memory_free_bytes / 10 * 9;
+        if (part > left) fail(part, left, "gpu" + std::to_string(device.index));
+    }
+}
+
+void Stencil::know_each_other() {
+    std::string text;
+    for (const std::string& pid : ranks_.gather(std::to_string(getpid()))) text += pid + "\n";
+    std::istringstream all(ranks_.broadcast(text));
+    std::vector<int> pids;
+    for (int pid = 0; all >> pid;) pids.push_back(pid);
+    tenken::set_processes_of_run(pids);
+}
+
+}  // namespace stencil

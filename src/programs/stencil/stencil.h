@@ -1,0 +1,130 @@
+// The program stencil: its options, what it measures, how it verifies and what it reports, each in a file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/launched.h"
+#include "lib/base/program.h"
+#include "programs/stencil/gpu_backend.h"
+#include "programs/stencil/solver.h"
+
+namespace stencil {
+
+class Stencil : public tenken::Program {
+  public:
+    explicit Stencil(tenken::Ranks& ranks) : ranks_(ranks), gpu_(make_gpu_backend()) {}
+    std::string name() const override { return "stencil"; }
+    std::string purpose() const override;
+    void options(tenken::Arguments& arguments) override;
+    std::vector<tenken::FaultKind> faults() const override;
+    void prepare(const tenken::Arguments& arguments) override;
+    void measure(tenken::Run& run) override;
+    /// Whether the process ends without cleaning up; everything is written then.
+    bool leave_at_once() const { return gpu_ && gpu_->leave_at_once(); }
+
+  private:
+    bool on_host() const { return backend_ == "host"; }
+    bool exchanging() const { return exchanges_.front() != "none"; }
+    void begin_timed() {
+        if (gpu_ && !on_host()) gpu_->begin_timed();
+    }
+    void end_timed() {
+        if (gpu_ && !on_host()) gpu_->end_timed();
+    }
+    tenken::Subject all() const { return tenken::Subject::ranks(plan_.parts); }
+
+    // Options, held against each other and the machine (options.cpp)
+    static std::string exchange_list();
+    void parse_exchanges(const tenken::Arguments& arguments);
+    /// What this machine or this way of starting the program cannot do, before anything is allocated.
+    void require_exchange(const std::string& name);
+    void require_memory(const tenken::Arguments& arguments) const;
+    /// The other ranks' processes are not strangers on the GPU.
+    void know_each_other();
+
+    // What is timed (measurement.cpp)
+    /// Of one array of the thickest slab.
+    std::uint64_t part_bytes() const;
+    /// @param capacity elements of an array: as many as the thickest slab has, so that all parts have the
+    /// same
+    std::unique_ptr<Part> make_part(int local, const Layout& layout, const Problem& problem, int number,
+                                    std::size_t capacity, const Memory& memory = {});
+    Parts make_parts(const Plan& plan, const Problem& problem, const Memory& memory);
+    /// One slab after the other without neighbours, each in its turn while nobody else computes.
+    void measure_alone();
+    /// @return the median rate in Gcell/s
+    double measure_one(int local, int temporal_block, double copy_gbs);
+    /// Of one slab alone, --steps steps at a time.
+    void measure_energy(int local, const Plan& plan, Solver& solver, const tenken::Metric& made);
+    void measure_exchange(const std::string& name);
+    void warm_up(const std::string& name, const Plan& plan, Solver& solver, bool measured = false);
+    /// What is fastest on one GPU alone need not be so when all compute: a block takes as long as the slowest
+    /// of them, and kernels near the power cap differ from one moment to the next. So each number of steps a
+    /// pass is tried as it will be measured.
+    void choose_temporal_block(const std::string& name);
+    std::unique_ptr<Exchange> make_exchange(const std::string& name);
+    void time_blocks(const std::string& name, const Plan& plan, Parts& parts, Solver& solver);
+    void time_total(const std::string& name, const Plan&, Solver& solver);
+    void time_phases(const std::string& name, const Plan& plan, Solver& solver);
+
+    // What is compared (verification.cpp)
+    /// Only here where nothing is exchanged: this process alone knows of it.
+    void compare_alone(const Plan& plan, const Parts& parts, Solver& solver);
+    /// Large grids have cells that no small one has: the last pass of each kind is compared there.
+    void compare_passes(const std::string& name, const Plan& plan, const Parts& parts, Solver& solver);
+    /// A grid cut in the same way, but small, against the formula: three blocks, the last of them a single
+    /// step.
+    void verify(const std::string& name);
+    template <typename T>
+    void verify_as(const std::string& name, const Plan& plan);
+    template <typename T>
+    static void put_nan(Part& part, const Plan& plan);
+    /// The worst of all processes counts.
+    void add_check(tenken::Check check);
+
+    // What is reported (report.cpp)
+    tenken::Metric metric_of(const std::string& name, const std::string& unit,
+                             const tenken::Subject& subject) const;
+    /// By how much the exchange from GPU to GPU is ahead of that through the host.
+    void report_gain();
+    void report();
+
+    tenken::Ranks& ranks_;
+    std::unique_ptr<GpuBackend> gpu_;
+    std::unique_ptr<Transport> transport_;
+
+    std::string backend_ = "host";
+    std::string exchanges_text_ = "host";
+    std::int64_t points_ = 27;
+    std::string precision_ = "double";
+    std::int64_t nx_ = 256;
+    std::int64_t ny_ = 256;
+    std::int64_t nz_ = 256;
+    std::string scaling_ = "weak";
+    std::int64_t bt_ = 4;
+    std::int64_t steps_ = 128;
+    double energy_seconds_ = 0;
+    std::int64_t temporal_block_ = 0;
+    std::int64_t phase_blocks_ = 20;
+    std::int64_t parts_ = 1;
+    std::int64_t asked_ranks_ = 0;
+    std::int64_t asked_nodes_ = 0;
+    double patience_seconds_ = 120;
+
+    std::vector<std::string> exchanges_;
+    Problem problem_;
+    Plan plan_;
+    std::vector<int> passes_;  ///< steps a pass that there are kernels for, as asked
+    int local_parts_ = 1;
+    std::vector<int> owners_;
+    tenken::Run* run_ = nullptr;
+    double best_alone_ = 0;
+    double limit_gcells_ = 0;
+    std::vector<std::pair<std::string, double>> rates_;
+};
+
+}  // namespace stencil

@@ -1,0 +1,197 @@
+// Options of the program storage_map, held against each other and against the machine before anything is
+// allocated, and the ways that are tried.
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+
+#include "lib/base/host.h"
+#include "lib/file_io/workers.h"
+#include "programs/storage_map/storage_map.h"
+
+namespace storage_map {
+
+namespace {
+
+/// What is measured, in this order; a word of --situations.
+const std::vector<std::string>& situations() {
+    static const std::vector<std::string> list = {"write", "write_synced", "read_cached", "read_cold"};
+    return list;
+}
+std::vector<std::string> words_of(const std::string& list) {
+    std::vector<std::string> words;
+    std::istringstream in(list);
+    std::string word;
+    while (std::getline(in, word, ',')) words.push_back(word);
+    return words;
+}
+
+}  // namespace
+
+std::string StorageMapProgram::purpose() const {
+    return "Files read and written by every method, block size and number of threads over sizes, in GB/s "
+           "(10^9 "
+           "bytes): which way is the fastest where, as a map; and whether choosing by a map pays.";
+}
+
+void StorageMapProgram::options(tenken::Arguments& arguments) {
+    std::vector<std::string> backends = {"host"};
+    if (gpus_) backends.push_back("cuda");
+    arguments.choice("backend", backend_, backends,
+                     "host: data in host memory; cuda: in that of every GPU in turn");
+    arguments.text("path", path_, "DIR", "the folder to write in, on the file system that is asked about");
+    arguments.bytes("min-bytes", minimum_, 4096, std::uint64_t{1} << 50, "the smallest size");
+    arguments.bytes("max-bytes", maximum_, 4096, std::uint64_t{1} << 50, "the largest size");
+    arguments.former_name("least-bytes", "min-bytes");
+    arguments.former_name("most-bytes", "max-bytes");
+    arguments.integer("factor", factor_, 2, 1024, "from one size to the next");
+    arguments.text(
+        "situations", asked_situations_, "LIST",
+        "all, or some of write, write_synced (with fsync), read_cached (from the page cache), read_cold "
+        "(page cache dropped before)");
+    arguments.text("candidates", asked_candidates_, "LIST",
+                   "all, few, or ways to try as METHOD_BLOCK_THREADS, such as posix_1mi_8,direct_16mi_4");
+    arguments.integer("threads", threads_, 0, 1024,
+                      "the most threads of a candidate; 0: those of OpenMP, at most 16");
+    arguments.real(
+        "seconds", seconds_, "s", 0, 3600,
+        "timed at most for each size and situation, all candidates together; 5 rounds are made in any "
+        "case");
+    arguments.real("decide-seconds", decide_seconds_, "s", 0, 3600,
+                   "further rounds at most for each size and situation: of ways that may be the fastest "
+                   "(with --map), or that "
+                   "may beat the choice (with --use-map); 8 are made in any case where there are such");
+    arguments.text("map", map_file_, "FILE", "write the map to FILE");
+    arguments.text("use-map", use_map_, "FILE",
+                   "judge the choice by this map, of an earlier run, against every candidate");
+    if (!gpus_) return;
+    arguments.heading("back end cuda");
+    gpus_->options(arguments);
+}
+
+std::vector<tenken::FaultKind> StorageMapProgram::faults() const {
+    return {{"cut-file", "a file is cut short before it is read", "cut-file", ""},
+            {"slowest-map", "--map gets the slowest way of each size, which a run that uses it must notice",
+             "spoil-map", "", false}};
+}
+
+void StorageMapProgram::prepare(const tenken::Arguments& arguments) {
+    if (maximum_ < minimum_) throw arguments.error("max-bytes", "at least --min-bytes");
+    for (std::uint64_t bytes = minimum_; bytes <= maximum_; bytes *= static_cast<std::uint64_t>(factor_)) {
+        sizes_.push_back(bytes / 4096 * 4096);
+    }
+    if (threads_ == 0) {
+        threads_ = std::min(16, file_io::usable_threads());
+    }
+    chosen_situations_ = asked_situations_ == "all" ? situations() : words_of(asked_situations_);
+    for (const std::string& one : chosen_situations_) {
+        if (std::find(situations().begin(), situations().end(), one) == situations().end()) {
+            throw arguments.error("situations", "all, or some of write,write_synced,read_cached,read_cold");
+        }
+    }
+    if (chosen_situations_.empty()) throw arguments.error("situations", "at least one");
+    if (asked_candidates_ != "all" && asked_candidates_ != "few") {
+        for (const std::string& one : words_of(asked_candidates_)) {
+            try {
+                given_.push_back(IoConfig::of(one));
+            } catch (const std::invalid_argument& error) {
+                throw arguments.error("candidates", std::string("all, few, or a list: ") + error.what());
+            }
+            if (given_.back().threads > threads_) {
+                throw arguments.error("candidates",
+                                      "ways of at most " + std::to_string(threads_) + " threads (--threads)");
+            }
+        }
+        if (given_.empty()) throw arguments.error("candidates", "at least one");
+    }
+    if (!use_map_.empty()) {
+        try {
+            used_map_ = file_io::StorageMap::read(use_map_);
+            for (const std::string& one : chosen_situations_) used_map_.choose(one, minimum_);
+        } catch (const std::runtime_error& error) {
+            throw arguments.error("use-map", std::string("a map of this program: ") + error.what());
+        }
+    }
+    place_ = file_io::find_place(arguments, "path", path_);
+    file_io::require_space(arguments, "path", place_, 2 * maximum_ + (std::uint64_t{1} << 20),
+                           "two files of " + tenken::format_bytes(maximum_));
+    if (backend_ == "host") {
+        const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
+        if (maximum_ > available) {
+            throw arguments.error(
+                "max-bytes", "at most " + tenken::format_bytes(available) + ": what is free on the host");
+        }
+    } else {
+        gpus_->prepare(arguments);
+        gpus_->require_fit(arguments, "max-bytes", maximum_, "the data");
+    }
+    if (writes_wrong_map() && map_file_.empty()) {
+        throw arguments.error("inject-fault", "slowest-map in a run with --map only");
+    }
+    if (map_file_.empty()) return;
+    try {
+        map_document_.reset(new tenken::DocumentFile(map_file_, "--map"));
+    } catch (const std::runtime_error& error) {
+        throw tenken::ArgumentError(error.what());
+    }
+}
+
+std::vector<IoConfig> StorageMapProgram::candidates_for(MemorySpace& space) {
+    const std::vector<std::string> can = space.methods();
+    const auto offers = [&](const std::string& method) {
+        if (method == "direct" || method == "gds" || method == "cufile_compat") {
+            if (place_.direct_refused) return false;
+        }
+        return std::find(can.begin(), can.end(), method) != can.end();
+    };
+    std::vector<IoConfig> list;
+    if (!given_.empty()) {
+        for (const IoConfig& one : given_) {
+            if (one.method == "gds" && !offers("gds")) {
+                throw tenken::Waived(tenken::Waiver::no_gpudirect_storage,
+                                     "cuFile does not go straight to this file system");
+            }
+            if (one.method == "direct" && place_.direct_refused) {
+                throw tenken::Waived(
+                    tenken::Waiver::not_supported_by_the_file_system,
+                    "O_DIRECT on " + place_.mount.file_system + ": " + *place_.direct_refused);
+            }
+            if (!offers(one.method)) {
+                throw tenken::Waived(tenken::Waiver::library_missing,
+                                     "there is no method " + one.method + " on " + space.name() + " here");
+            }
+            list.push_back(one);
+        }
+        return list;
+    }
+    const int maximum = static_cast<int>(threads_);
+    const auto add = [&](const std::string& method, std::uint64_t block, int threads) {
+        const IoConfig one = {method, block, std::min(threads, maximum)};
+        if (offers(method) && std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
+    };
+    const std::uint64_t kib = 1024;
+    const std::uint64_t mib = 1024 * kib;
+    add("posix", 4 * kib, 1);
+    if (asked_candidates_ == "few") {
+        add("posix", mib, 1);
+        add("posix", 2 * mib, 8);
+        add("direct", mib, 1);  // a single disk is busy with one large request
+        add("direct", 4 * mib, 8);
+    } else {
+        for (std::uint64_t block : {256 * kib, mib, 4 * mib}) add("posix", block, 1);
+        for (std::uint64_t block : {256 * kib, mib}) add("posix", block, 4);
+        for (std::uint64_t block : {mib, 2 * mib}) add("posix", block, 8);
+        add("posix", 2 * mib, maximum);
+        add("mapped", mib, 1);
+        add("mapped", mib, 8);
+        for (std::uint64_t block : {mib, 16 * mib}) add("direct", block, 1);
+        for (std::uint64_t block : {mib, 4 * mib, 16 * mib}) add("direct", block, 8);
+    }
+    for (const char* method : {"gds", "cufile_compat", "cufile_compat_buffered"}) {
+        add(method, 4 * mib, 1);
+        if (asked_candidates_ != "few") add(method, 16 * mib, 1);
+        add(method, 16 * mib, 8);
+    }
+    return list;
+}
+
+}  // namespace storage_map

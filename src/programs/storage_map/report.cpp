@@ -1,0 +1,178 @@
+// What the program storage_map reports: each way, the best of them, the map, and what became of a choice by
+// it.
+#include <algorithm>
+#include <sstream>
+
+#include "lib/base/statistics.h"
+#include "programs/storage_map/storage_map.h"
+
+namespace storage_map {
+
+namespace {
+
+bool is_cufile(const std::string& method) {
+    return method == "gds" || method.compare(0, 6, "cufile") == 0;
+}
+
+/// What took this many times as long as the best at two sizes, whole blocks and all threads, is not tried
+/// again.
+constexpr double hopeless = 2.5;
+
+}  // namespace
+
+void StorageMapProgram::add_check(MemorySpace& space, const std::string& situation, const IoConfig& config,
+                                  std::uint64_t bytes, const std::string& path,
+                                  const file_io::Mismatch& mismatch) {
+    run_->document.add(file_io::check_of(
+        mismatch,
+        situation + " of " + file_io::short_bytes(bytes) + " by " + config.name() + " on " + space.name(),
+        path, 0, mismatch.first));
+}
+
+void StorageMapProgram::note_cache(const std::string& situation, std::uint64_t bytes) {
+    const std::string size = file_io::short_bytes(bytes);
+    if (situation == "read_cached" && lowest_cached_ < 1) {
+        run_->document.path("not_cached." + size, 1 - lowest_cached_);
+    }
+    if (situation == "read_cold" && highest_cold_ > 0) {
+        run_->document.path("still_cached." + size, highest_cold_);
+    }
+}
+
+tenken::Metric StorageMapProgram::metric(MemorySpace& space, const std::string& name,
+                                         std::uint64_t bytes) const {
+    tenken::Metric one;
+    one.name = name;
+    one.subject = space.subject();
+    one.unit = "GB/s";
+    one.at = {{"bytes", tenken::Json(bytes)}};
+    return one;
+}
+
+void StorageMapProgram::evaluate(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
+                                 const std::vector<IoConfig>& tried, const std::vector<IoConfig>& candidates,
+                                 const file_io::Times& seconds, const file_io::Finalists& finalists) {
+    tenken::Document& document = run_->document;
+    Known& known = known_[situation];
+    std::vector<double> medians;
+    for (std::size_t i = 0; i < tried.size(); ++i) {
+        tenken::Metric one = metric(space, situation, bytes);
+        one.at.push_back({"way", tenken::Json(tried[i].name())});
+        one.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[i]);
+        document.add(one, space.link_limit());
+        medians.push_back(tenken::order_statistics(seconds[i], tenken::Direction::lower).median);
+    }
+    const double lowest = *std::min_element(medians.begin(), medians.end());
+    for (const IoConfig& one : candidates) {
+        const auto at = std::find(tried.begin(), tried.end(), one);
+        if (at == tried.end()) continue;  // at this size it was another one
+        int& behind = known.behind[one.name()];
+        behind = medians[static_cast<std::size_t>(at - tried.begin())] > hopeless * lowest ? behind + 1 : 0;
+    }
+    // What was chosen at the size before is kept while it is as good: as its candidate is at this size.
+    std::size_t preferred = tried.size();
+    for (const IoConfig& one : candidates) {
+        if (one.name() != known.preferred) continue;
+        const auto at = std::find(tried.begin(), tried.end(), one.fitted(bytes));
+        preferred = static_cast<std::size_t>(at - tried.begin());
+    }
+    // Run B has no finalists: its best way is the one with the lowest median.
+    const std::size_t best =
+        finalists.configs.empty()
+            ? static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin())
+            : file_io::choose_fastest(finalists, preferred, tie);
+    for (const IoConfig& one : candidates) {
+        if (one.fitted(bytes) == tried[best] && (best != preferred || one.name() == known.preferred)) {
+            known.preferred = one.name();
+            break;
+        }
+    }
+    tenken::Metric chosen = metric(space, "best_" + situation, bytes);
+    chosen.at.push_back({"way", tenken::Json(tried[best].name())});
+    chosen.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[best]);
+    document.add(chosen, space.link_limit());
+    map_.add(
+        {situation, bytes, IoConfig::of(known.preferred), static_cast<double>(bytes) / medians[best] / 1e9});
+    if (writes_wrong_map()) {
+        const std::size_t slowest =
+            static_cast<std::size_t>(std::max_element(medians.begin(), medians.end()) - medians.begin());
+        wrong_map_.add(
+            {situation, bytes, tried[slowest], static_cast<double>(bytes) / medians[slowest] / 1e9});
+    }
+    // The first way of cuFile is the one of an application that always takes it; the fastest one may
+    // differ.
+    std::size_t cufile = tried.size();
+    double fastest_cufile = 0;
+    for (std::size_t i = 0; i < tried.size(); ++i) {
+        if (!is_cufile(tried[i].method)) continue;
+        if (cufile == tried.size()) cufile = i;
+        if (fastest_cufile == 0 || medians[i] < fastest_cufile) fastest_cufile = medians[i];
+    }
+    const auto copies = std::find(tried.begin(), tried.end(), IoConfig{"posix", 4096, 1});
+    if (cufile < tried.size() && copies != tried.end()) {
+        add_ratio(space, "copy_over_cufile", situation, bytes,
+                  fastest_cufile / medians[static_cast<std::size_t>(copies - tried.begin())]);
+    }
+    always_cufile_ = cufile < tried.size() ? medians[cufile] : 0;
+}
+
+void StorageMapProgram::add_ratio(MemorySpace& space, const std::string& name, const std::string& situation,
+                                  std::uint64_t bytes, double value) {
+    tenken::Metric ratio = metric(space, name, bytes);
+    ratio.unit = "1";
+    ratio.statistic = tenken::Statistic::total;
+    ratio.at.push_back({"situation", tenken::Json(situation)});
+    ratio.samples = {value};
+    run_->document.add(ratio, tenken::Limit::unknown("a ratio"));
+}
+
+void StorageMapProgram::tell(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
+                             const std::vector<IoConfig>& configs, std::size_t chosen,
+                             const file_io::Times& seconds, const file_io::Judgement& judgement) {
+    tenken::Document& document = run_->document;
+    tenken::Metric by_map = metric(space, "adaptive", bytes);
+    by_map.at.push_back({"situation", tenken::Json(situation)});
+    by_map.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[chosen]);
+    document.add(by_map, space.link_limit());
+    tenken::Metric ratio = metric(space, "adaptive_over_best", bytes);
+    ratio.unit = "1";
+    ratio.at.push_back({"situation", tenken::Json(situation)});
+    ratio.samples = judgement.ratios;
+    typedef file_io::Judgement::Outcome Outcome;
+    if (judgement.outcome == Outcome::alone) ratio.samples.assign(seconds[chosen].size(), 1.0);
+    document.add(ratio, tenken::Limit::unknown("a ratio"));
+    const file_io::StorageMap::Entry& entry = used_map_.choose(situation, bytes);
+    if (entry.bytes == bytes && entry.gbs > 0) {
+        tenken::Metric since = metric(space, "adaptive_over_map", bytes);
+        since.unit = "1";
+        since.at = ratio.at;
+        for (double rate : by_map.samples) since.samples.push_back(rate / entry.gbs);
+        document.add(since, tenken::Limit::unknown("a ratio"));
+    }
+    if (always_cufile_ > 0) {
+        add_ratio(
+            space, "adaptive_over_cufile", situation, bytes,
+            always_cufile_ / tenken::order_statistics(seconds[chosen], tenken::Direction::lower).median);
+    }
+    document.path("choice." + situation + "." + file_io::short_bytes(bytes) + "." + space.name(),
+                  configs[chosen].name() + ": " + text_of(judgement, configs));
+}
+
+std::string StorageMapProgram::text_of(const file_io::Judgement& judgement,
+                                       const std::vector<IoConfig>& configs) {
+    typedef file_io::Judgement::Outcome Outcome;
+    if (judgement.outcome == Outcome::alone) return "the only way";
+    std::ostringstream text;
+    text.precision(3);
+    text << (judgement.outcome == Outcome::held     ? "held"
+             : judgement.outcome == Outcome::missed ? "behind"
+                                                    : "undecided")
+         << ", " << judgement.interval.median << " (" << judgement.interval.low << " to "
+         << judgement.interval.high << ") of " << configs[judgement.rival].name() << " in "
+         << judgement.ratios.size() << (judgement.rivals > 0 ? " pairs" : " rounds");
+    if (judgement.rivals > 0) text << ", " << judgement.rivals << " rivals measured anew";
+    if (judgement.left > 0) text << ", " << judgement.left << " left open";
+    return text.str();
+}
+
+}  // namespace storage_map

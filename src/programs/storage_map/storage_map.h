@@ -1,0 +1,128 @@
+// The program storage_map: its options, what it measures and what it reports, each in a file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/program.h"
+#include "lib/base/unfinished.h"
+#include "lib/file_io/check_file.h"
+#include "lib/file_io/memory_space.h"
+#include "lib/file_io/place.h"
+#include "lib/file_io/rounds.h"
+#include "lib/file_io/scratch.h"
+#include "lib/file_io/storage_map.h"
+
+namespace storage_map {
+
+using file_io::File;
+using file_io::IoConfig;
+using file_io::MemorySpace;
+using file_io::Segment;
+
+/// How much faster another way must be at the next size before the map changes to it.
+constexpr double tie = 0.02;
+
+typedef std::vector<double> Seconds;
+
+/// One candidate while it is tried at one size.
+struct Trial {
+    IoConfig config;
+    std::unique_ptr<file_io::IoBackend> io_backend;
+    std::unique_ptr<File> file;
+};
+
+/// What the sizes before have told of a situation.
+struct Known {
+    std::map<std::string, int> behind;  ///< by name of a candidate: at how many sizes in a row
+    std::string preferred;              ///< the candidate that was chosen at the size before
+};
+
+class StorageMapProgram : public tenken::Program {
+  public:
+    StorageMapProgram() : gpus_(file_io::make_gpu_memory_spaces()) {}
+    std::string name() const override { return "storage_map"; }
+    std::string purpose() const override;
+    void options(tenken::Arguments& arguments) override;
+    std::vector<tenken::FaultKind> faults() const override;
+    void prepare(const tenken::Arguments& arguments) override;
+    void measure(tenken::Run& run) override;
+
+  private:
+    bool writes_wrong_map() const { return injected_fault() == "slowest-map"; }
+
+    // Options, and the ways that there are (options.cpp)
+    std::vector<IoConfig> candidates_for(MemorySpace& space);
+
+    // What is timed (measurement.cpp)
+    void measure_on(MemorySpace& space);
+    /// The candidates that differ at this size and are not known to be hopeless.
+    static std::vector<IoConfig> different(const std::vector<IoConfig>& candidates, std::uint64_t bytes,
+                                           const std::map<std::string, int>& counts);
+    void at_size(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
+                 const std::vector<IoConfig>& candidates);
+    void make_file(MemorySpace& space, const std::string& path, std::uint64_t bytes);
+    /// A new file each time, as a program that writes results has it: pages and places on the device are new.
+    double write_once(MemorySpace& space, const std::string& situation, Trial& trial,
+                      const file_io::ScratchFile& scratch, std::uint64_t bytes, bool verify);
+    double read_once(MemorySpace& space, const std::string& situation, Trial& trial, std::uint64_t bytes,
+                     bool verify);
+    /// Brings a file into the page cache. @return the part of it that is there then
+    static double warm(File& file, std::uint64_t bytes);
+    /// Whether page-locked buffers and several threads bring a cached file to the GPU as fast as the slower
+    /// of the link and those threads by themselves.
+    void against_link(MemorySpace& space);
+
+    // What was verified and found, and the map (report.cpp)
+    /// One line of the verification for each size and situation: its ways together.
+    void add_check(MemorySpace& space, const std::string& situation, const IoConfig& config,
+                   std::uint64_t bytes, const std::string& path, const file_io::Mismatch& mismatch);
+    void note_cache(const std::string& situation, std::uint64_t bytes);
+    tenken::Metric metric(MemorySpace& space, const std::string& name, std::uint64_t bytes) const;
+    void evaluate(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
+                  const std::vector<IoConfig>& tried, const std::vector<IoConfig>& candidates,
+                  const file_io::Times& seconds, const file_io::Finalists& finalists);
+    void add_ratio(MemorySpace& space, const std::string& name, const std::string& situation,
+                   std::uint64_t bytes, double value);
+    /// What the choice by the map gave, and what became of it beside the others.
+    void tell(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
+              const std::vector<IoConfig>& configs, std::size_t chosen, const file_io::Times& seconds,
+              const file_io::Judgement& judgement);
+    static std::string text_of(const file_io::Judgement& judgement, const std::vector<IoConfig>& configs);
+
+    std::unique_ptr<file_io::GpuMemorySpaces> gpus_;
+    std::string backend_ = "host";
+    std::string path_ = ".";
+    std::uint64_t minimum_ = 4096;
+    std::uint64_t maximum_ = std::uint64_t{64} << 20;
+    std::int64_t factor_ = 4;
+    std::string asked_situations_ = "all";
+    std::string asked_candidates_ = "all";
+    std::int64_t threads_ = 0;
+    double seconds_ = 1;
+    double decide_seconds_ = 5;
+    std::string map_file_;
+    std::string use_map_;
+
+    std::vector<std::uint64_t> sizes_;
+    std::vector<std::string> chosen_situations_;
+    std::vector<IoConfig> given_;
+    file_io::Place place_;
+    std::unique_ptr<tenken::DocumentFile> map_document_;
+    file_io::StorageMap used_map_;
+    file_io::StorageMap map_;
+    file_io::StorageMap wrong_map_;
+    tenken::Run* run_ = nullptr;
+    file_io::Memory memory_;
+    const file_io::Words values_ = {7, file_io::Words::floats};
+    std::map<std::string, Known> known_;  ///< by situation
+    double always_cufile_ = 0;  ///< median seconds of the first way of cuFile at this size; 0: there is none
+    bool fault_made_ = false;
+    double lowest_cached_ = 1;
+    double highest_cold_ = 0;
+};
+
+}  // namespace storage_map
