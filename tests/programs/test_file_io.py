@@ -114,8 +114,8 @@ def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> N
         best = named(outcome.document, f"best_{situation}")
         assert [m["at"]["bytes"] for m in best] == [4096, 262144]
         for one in best:
-            rivals = {m["at"]["way"]: m["median"] for m in ways if m["at"]["bytes"] == one["at"]["bytes"]}
-            assert one["median"] == rivals[one["at"]["way"]]
+            rivals = {m["at"]["io_config"]: m["median"] for m in ways if m["at"]["bytes"] == one["at"]["bytes"]}
+            assert one["median"] == rivals[one["at"]["io_config"]]
             assert one["median"] >= max(rivals.values()) / 1.021, "2 % decide for the way of the size before"
     lines = file.read_text().splitlines()
     assert lines[0] == "# tenken storage map 1"
@@ -164,7 +164,7 @@ def test_a_map_that_points_at_bad_ways_fails_and_a_good_one_does_not(
 def test_few_ways_have_a_direct_stream_of_one_and_of_more_threads(go: Run) -> None:
     size = ("--min-bytes", "8Mi", "--max-bytes", "8Mi", "--decide-seconds", "0")
     document = go("storage_map", *size, "--situations", "read_cold", "--candidates", "few", "--threads", "2").document
-    ways = {metric["at"]["way"] for metric in named(document, "read_cold")}
+    ways = {metric["at"]["io_config"] for metric in named(document, "read_cold")}
     assert {"posix_4ki_1", "posix_1mi_1", "posix_2mi_2", "direct_1mi_1", "direct_4mi_2"} <= ways
 
 

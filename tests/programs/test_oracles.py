@@ -482,12 +482,12 @@ def test_storage_map(files: Callable[..., Timed], tmp_path: Path) -> None:
     document, clock = files("storage_map", *size, *ways, "--map", str(written))
     lines = [line.split() for line in written.read_text().splitlines() if not line.startswith("#")]
     for situation in ("write", "read_cached"):
-        by_way = {m["at"]["way"]: m for m in figures(document, situation)}
+        by_way = {m["at"]["io_config"]: m for m in figures(document, situation)}
         assert len(by_way) == 3
         for metric in by_way.values():
             clock.places(spans(metric, 262_144))
         best = figure(document, f"best_{situation}")
-        assert best["samples"] == by_way[best["at"]["way"]]["samples"]
+        assert best["samples"] == by_way[best["at"]["io_config"]]["samples"]
         (entry,) = [line for line in lines if line[0] == situation]
         assert int(entry[1]) == 262_144
         # the median of times, not of rates: the same but for an even number of samples; six digits are written

@@ -1,5 +1,5 @@
-// Orders found from the graph of a matrix: rows that wait for each other peeled off front by front, and a
-// greedy colouring that comes out the same with any number of threads, on the host and on a GPU.
+// Orders found from the graph of a matrix: rows that wait for each other peeled off one level set after the
+// other, and a greedy colouring that comes out the same with any number of threads, on the host and on a GPU.
 //
 // A Graph is a value with the members rows, degree(r) and neighbour(r, k); neighbours outside [0, rows) are
 // passed over. A Runner runs functors: Array<T>, each(count, functor), each_counted(number, count, functor),
@@ -73,7 +73,7 @@ SPARSE_EVERYWHERE inline int first_fit(const Graph& graph, int row, const Colour
 namespace detail {
 
 /// Counts the rows that each row waits for: its neighbours with a lower number. Those that wait for none are
-/// the first front.
+/// the first level set.
 template <typename Graph>
 struct CountWaiting {
     Graph graph;
@@ -96,7 +96,7 @@ struct CountWaiting {
     }
 };
 
-/// One front: its rows take a colour and release those that waited for them.
+/// One level set: its rows take a colour and release those that waited for them.
 template <typename Graph>
 struct PeelFront {
     Graph graph;
@@ -104,7 +104,7 @@ struct PeelFront {
     bool colouring;
     int* waiting;
     int* order;
-    int* set_sizes;   ///< of this front, then of the next one
+    int* set_sizes;   ///< of this level set, then of the next one
     int* set_begins;  ///< likewise
 
     SPARSE_EVERYWHERE void operator()(int place) const {
@@ -136,17 +136,17 @@ struct PeelFront {
 
 }  // namespace detail
 
-/// Rows in fronts: a row comes after all of its neighbours with a lower number, and no two rows of a front
-/// are neighbours. Within a front the order may differ from run to run.
+/// Rows in level sets: a row comes after all of its neighbours with a lower number, and no two rows of a
+/// level set are neighbours. Within a level set the order may differ from run to run.
 template <typename Runner>
 struct LevelSets {
     typename Runner::template Array<int> order;
-    std::vector<int> begins;  ///< of the fronts in `order`, and the end
+    std::vector<int> begins;  ///< of the level sets in `order`, and the end
 };
 
-/// Peels the graph; with `colours` each row takes the least colour that its neighbours in earlier fronts left
-/// over, which is what going through the rows one by one would give. Rows that have a colour from the start
-/// keep it.
+/// Peels the graph; with `colours` each row takes the least colour that its neighbours in earlier level sets
+/// left over, which is what going through the rows one by one would give. Rows that have a colour from the
+/// start keep it.
 /// @param colours null, or a colour for each row; those to peel are no_colour
 /// @throws std::runtime_error when a row would need more than 254 colours, or the longest chain is beyond
 /// 2^20 rows

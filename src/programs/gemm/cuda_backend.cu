@@ -19,6 +19,9 @@
 #include "lib/cuda/timing.h"
 #include "lib/cuda/verify.cuh"
 #include "programs/gemm/backend.h"
+#include "programs/gemm/kernels.cuh"
+#include "programs/gemm/peak.h"
+#include "programs/gemm/plan.h"
 
 namespace gemm {
 
@@ -26,10 +29,7 @@ namespace {
 
 using tenken::cuda::DeviceArray;
 
-constexpr int threads = 256;
-constexpr std::size_t workspace_bytes = std::size_t{64} << 20;
-/// Algorithms asked for, and how long trying all of them may take.
-constexpr int most_algorithms = 64;
+/// How long trying all algorithms may take.
 constexpr double trial_seconds = 1.0;
 /// How many of the fastest are compared in turns, for how long each time, and how often.
 constexpr std::size_t finalists = 3;
@@ -38,466 +38,11 @@ constexpr int turns = 4;
 constexpr double heat_seconds = 0.3;
 constexpr double batch_seconds = 0.02;
 /// Batches of a stretch of work: what one is timed by, at 0.02 s and more each.
-constexpr std::size_t most_batches = 65536;
+constexpr std::size_t max_batches = 65536;
 /// Of the reference, at a time.
 constexpr std::size_t reference_bytes = std::size_t{1} << 30;
-constexpr int reference_tile = 32;
 /// What every byte of C holds before it is computed: a number that no product gives, in every format.
 constexpr int poison = 0x7f;
-
-[[noreturn]] void library_failed(int code, const char* expression, int line) {
-    throw std::runtime_error(std::string("cuBLAS: ") + expression + " failed with " + std::to_string(code) +
-                             "; src/programs/gemm/cuda_backend.cu:" + std::to_string(line));
-}
-
-#define GEMM_CUBLAS(call)                                                   \
-    do {                                                                    \
-        const int gemm_result = static_cast<int>(call);                     \
-        if (gemm_result != 0) library_failed(gemm_result, #call, __LINE__); \
-    } while (false)
-
-unsigned blocks_for(std::size_t count) {
-    return static_cast<unsigned>(std::min<std::size_t>((count + threads - 1) / threads, 1u << 20));
-}
-
-/// Stores `value` as element `i`; of FP4 two elements share a byte, the first one in the lower half.
-__device__ void store(Element element, void* to, std::size_t i, double value) {
-    switch (element) {
-        case Element::fp64:
-            static_cast<double*>(to)[i] = value;
-            return;
-        case Element::fp32:
-        case Element::tf32:
-            static_cast<float*>(to)[i] = static_cast<float>(value);
-            return;
-        case Element::fp16:
-            static_cast<unsigned short*>(to)[i] =
-                static_cast<unsigned short>(tenken::encoded(value, tenken::formats::fp16(), 5));
-            return;
-        case Element::bf16:
-            static_cast<unsigned short*>(to)[i] =
-                static_cast<unsigned short>(tenken::encoded(value, tenken::formats::bf16(), 8));
-            return;
-        case Element::int8:
-            static_cast<signed char*>(to)[i] = static_cast<signed char>(value);
-            return;
-        case Element::e4m3:
-            static_cast<unsigned char*>(to)[i] =
-                static_cast<unsigned char>(tenken::encoded(value, tenken::formats::e4m3(), 4));
-            return;
-        case Element::e5m2:
-            static_cast<unsigned char*>(to)[i] =
-                static_cast<unsigned char>(tenken::encoded(value, tenken::formats::e5m2(), 5));
-            return;
-        case Element::e2m1:
-            static_cast<unsigned char*>(to)[i] =
-                static_cast<unsigned char>(tenken::encoded(value, tenken::formats::e2m1(), 2));
-            return;
-    }
-}
-
-__global__ void fill_kernel(Element element, std::uint64_t seed, std::size_t count, void* to) {
-    const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
-    for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < count;
-         i += step) {
-        if (element == Element::e2m1) {  // `count` bytes of two elements
-            const unsigned low = tenken::encoded(operand(element, seed, 2 * i), tenken::formats::e2m1(), 2);
-            const unsigned high =
-                tenken::encoded(operand(element, seed, 2 * i + 1), tenken::formats::e2m1(), 2);
-            static_cast<unsigned char*>(to)[i] = static_cast<unsigned char>(low | (high << 4));
-        } else {
-            store(element, to, i, operand(element, seed, i));
-        }
-    }
-}
-
-/// The operand as doubles, made anew rather than read.
-__global__ void expand_kernel(Element element, std::uint64_t seed, std::size_t first, std::size_t count,
-                              double factor, double* to) {
-    const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
-    for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < count;
-         i += step)
-        to[i] = factor * operand(element, seed, first + i);
-}
-
-/// Norms of vectors whose elements are `stride` apart and which begin `apart` after each other.
-__global__ void norm_kernel(const double* from, std::int64_t vectors, std::int64_t length,
-                            std::int64_t stride, std::int64_t apart, double* to) {
-    const std::int64_t v = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-    if (v >= vectors) return;
-    double sum = 0;
-    for (std::int64_t i = 0; i < length; ++i) {
-        const double value = from[v * apart + i * stride];
-        sum += value * value;
-    }
-    to[v] = sqrt(sum);
-}
-
-/// C = A^T B in doubles, k x m and k x n, column after column: what DGEMM itself is held against.
-__global__ void reference_kernel(const double* a, const double* b, std::int64_t m, std::int64_t n,
-                                 std::int64_t k, double* c) {
-    __shared__ double a_tile[reference_tile][reference_tile + 1];
-    __shared__ double b_tile[reference_tile][reference_tile + 1];
-    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * reference_tile + threadIdx.x;
-    const std::int64_t j = static_cast<std::int64_t>(blockIdx.y) * reference_tile + threadIdx.y;
-    // Loading along k, which is contiguous in both.
-    const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * reference_tile + threadIdx.y;
-    double sum = 0;
-    for (std::int64_t l = 0; l < k; l += reference_tile) {
-        const std::int64_t at = l + threadIdx.x;
-        a_tile[threadIdx.y][threadIdx.x] = row < m && at < k ? a[row * k + at] : 0.0;
-        b_tile[threadIdx.y][threadIdx.x] = j < n && at < k ? b[j * k + at] : 0.0;
-        __syncthreads();
-        for (int s = 0; s < reference_tile; ++s) sum += a_tile[threadIdx.x][s] * b_tile[threadIdx.y][s];
-        __syncthreads();
-    }
-    if (i < m && j < n) c[j * m + i] = sum;
-}
-
-__device__ double load(Output output, const void* from, std::size_t i) {
-    switch (output) {
-        case Output::fp64:
-            return static_cast<const double*>(from)[i];
-        case Output::fp32:
-            return static_cast<double>(static_cast<const float*>(from)[i]);
-        case Output::fp16: {
-            const unsigned bits = static_cast<const unsigned short*>(from)[i];
-            if ((bits & 0x7c00u) == 0x7c00u) return nan("");
-            return tenken::decoded(bits, tenken::formats::fp16(), 5);
-        }
-        case Output::bf16: {
-            const unsigned bits = static_cast<const unsigned short*>(from)[i];
-            if ((bits & 0x7f80u) == 0x7f80u) return nan("");
-            return tenken::decoded(bits, tenken::formats::bf16(), 8);
-        }
-        case Output::int32:
-            return static_cast<double>(static_cast<const int*>(from)[i]);
-    }
-    return nan("");
-}
-
-/// Largest error over its bound, and the first element beyond it, of `columns` columns.
-__global__ void compare_kernel(Output output, const void* c, std::size_t first, std::size_t count,
-                               std::int64_t m, const double* exact, double sign, const double* norms_a,
-                               const double* norms_b, Bound bound, tenken::cuda::Found* found) {
-    double largest = 0;
-    unsigned long long wrong = ~0ULL;
-    const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
-    for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < count;
-         i += step) {
-        const double expected = sign * exact[i];
-        const double allowed = bound.of(expected, norms_a[i % static_cast<std::size_t>(m)],
-                                        norms_b[i / static_cast<std::size_t>(m)]);
-        double error = fabs(load(output, c, first + i) - expected) / allowed;
-        if (!(error <= 1e300)) error = 1e300;  // not a number
-        if (error > largest) largest = error;
-        if (error > 1 && first + i < wrong) wrong = first + i;
-    }
-    for (int offset = 16; offset > 0; offset /= 2) {
-        const double other = __shfl_down_sync(0xffffffffu, largest, offset);
-        if (other > largest) largest = other;
-    }
-    if (threadIdx.x % 32 == 0 && largest > 0)
-        atomicMax(&found->largest_error_bits, static_cast<unsigned long long>(__double_as_longlong(largest)));
-    if (wrong != ~0ULL) atomicMin(&found->first_wrong, wrong);
-}
-
-/// Element `i` of C a little more than twice its bound from what it must be, away from zero.
-__global__ void spoil_kernel(Output output, void* c, std::size_t i, double expected, double norm_a,
-                             double norm_b, Bound bound) {
-    const double change = 2.01 * bound.of(expected, norm_a, norm_b);
-    const double value = expected + (expected < 0 ? -change : change);
-    switch (output) {
-        case Output::fp64:
-            static_cast<double*>(c)[i] = value;
-            return;
-        case Output::fp32:
-            static_cast<float*>(c)[i] = static_cast<float>(value);
-            return;
-        case Output::fp16:
-            static_cast<unsigned short*>(c)[i] = static_cast<unsigned short>(
-                tenken::encoded(tenken::rounded(value, tenken::formats::fp16()), tenken::formats::fp16(), 5));
-            return;
-        case Output::bf16:
-            static_cast<unsigned short*>(c)[i] = static_cast<unsigned short>(
-                tenken::encoded(tenken::rounded(value, tenken::formats::bf16()), tenken::formats::bf16(), 8));
-            return;
-        case Output::int32:
-            static_cast<int*>(c)[i] = static_cast<int>(rint(value));
-            return;
-    }
-}
-
-__global__ void fill_floats(float* to, std::size_t count, float value) {
-    const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
-    for (std::size_t i = blockIdx.x * static_cast<std::size_t>(blockDim.x) + threadIdx.x; i < count;
-         i += step)
-        to[i] = value;
-}
-
-__global__ void load_value(Output output, const void* c, std::size_t i, double* to) {
-    *to = load(output, c, i);
-}
-
-/// The library's word for an element; absent where its headers have none.
-tenken::Optional<cudaDataType_t> type_of(Element element) {
-    switch (element) {
-        case Element::fp64:
-            return CUDA_R_64F;
-        case Element::fp32:
-        case Element::tf32:
-            return CUDA_R_32F;
-        case Element::fp16:
-            return CUDA_R_16F;
-        case Element::bf16:
-            return CUDA_R_16BF;
-        case Element::int8:
-            return CUDA_R_8I;
-        case Element::e4m3:
-#if CUDART_VERSION >= 11080
-            return CUDA_R_8F_E4M3;
-#else
-            return {};
-#endif
-        case Element::e5m2:
-#if CUDART_VERSION >= 11080
-            return CUDA_R_8F_E5M2;
-#else
-            return {};
-#endif
-        case Element::e2m1:
-#if CUDART_VERSION >= 12080
-            return CUDA_R_4F_E2M1;
-#else
-            return {};
-#endif
-    }
-    return {};
-}
-
-cudaDataType_t type_of(Output output) {
-    switch (output) {
-        case Output::fp64:
-            return CUDA_R_64F;
-        case Output::fp32:
-            return CUDA_R_32F;
-        case Output::fp16:
-            return CUDA_R_16F;
-        case Output::bf16:
-            return CUDA_R_16BF;
-        case Output::int32:
-            return CUDA_R_32I;
-    }
-    return CUDA_R_64F;
-}
-
-/// Operations a cycle of one multiprocessor, dense, by NVIDIA's white papers of each architecture ("GV100",
-/// "GA100", "H100", "Blackwell"); 0 where they are not told.
-double operations_per_cycle(const Precision& precision, const std::string& capability) {
-    struct Row {
-        const char* capability;
-        double fp64, fp64_tensor, fp32, tf32, fp16, int8, fp8, fp4;
-    };
-    static const Row rows[] = {
-        {"6.0", 64, 0, 128, 0, 256, 0, 0, 0},
-        {"7.0", 64, 0, 128, 0, 1024, 0, 0, 0},
-        {"8.0", 64, 128, 128, 1024, 2048, 4096, 0, 0},
-        {"9.0", 128, 256, 256, 2048, 4096, 8192, 8192, 0},
-        {"10.0", 128, 128, 256, 4096, 8192, 16384, 16384, 32768},
-    };
-    for (const Row& row : rows) {
-        if (capability != row.capability) continue;
-        switch (precision.a) {
-            case Element::fp64:
-                return precision.units == Units::vector ? row.fp64 : row.fp64_tensor;
-            case Element::fp32:
-                return row.fp32;
-            case Element::tf32:
-                return row.tf32;
-            case Element::fp16:
-            case Element::bf16:
-                return row.fp16;
-            case Element::int8:
-                return row.int8;
-            case Element::e4m3:
-            case Element::e5m2:
-                return row.fp8;
-            case Element::e2m1:
-                return row.fp4;
-        }
-    }
-    return 0;
-}
-
-/// cuBLASLt's descriptors of one product.
-class Plan {
-  public:
-    Plan() = default;
-    ~Plan() {
-        if (preference_ != nullptr) cublasLtMatmulPreferenceDestroy(preference_);
-        for (cublasLtMatrixLayout_t one : {a_, b_, c_}) {
-            if (one != nullptr) cublasLtMatrixLayoutDestroy(one);
-        }
-        if (operation_ != nullptr) cublasLtMatmulDescDestroy(operation_);
-    }
-    Plan(const Plan&) = delete;
-    Plan& operator=(const Plan&) = delete;
-
-    /// A is k x m and transposed, or m x k as in an LU where products are added; B is k x n; column by
-    /// column.
-    /// @return why not; empty when it is made
-    std::string make(const Case& one, const void* scales_a, const void* scales_b) {
-        const Precision& precision = *one.precision;
-        const Shape& shape = one.shape;
-        const tenken::Optional<cudaDataType_t> a = type_of(precision.a);
-        const tenken::Optional<cudaDataType_t> b = type_of(precision.b);
-        if (!a || !b) return "CUDA " + tenken::cuda::version_text(CUDART_VERSION) + " has no such type";
-        cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
-        cudaDataType_t scale = CUDA_R_32F;
-        if (precision.a == Element::fp64) {
-            compute = CUBLAS_COMPUTE_64F;
-            scale = CUDA_R_64F;
-        } else if (precision.a == Element::int8) {
-            compute = CUBLAS_COMPUTE_32I;
-            scale = CUDA_R_32I;
-        } else if (precision.a == Element::tf32) {
-            compute = CUBLAS_COMPUTE_32F_FAST_TF32;
-        }
-        GEMM_CUBLAS(cublasLtMatmulDescCreate(&operation_, compute, scale));
-        transposed_ = is_transposed(precision);
-        const cublasOperation_t of_a = transposed_ ? CUBLAS_OP_T : CUBLAS_OP_N;
-        GEMM_CUBLAS(
-            cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &of_a, sizeof of_a));
-        std::string why_not = set_fp8(precision, scales_a, scales_b);
-        if (!why_not.empty()) return why_not;
-        const auto m = static_cast<std::uint64_t>(shape.m);
-        const auto n = static_cast<std::uint64_t>(shape.n);
-        const auto k = static_cast<std::uint64_t>(shape.k);
-        GEMM_CUBLAS(cublasLtMatrixLayoutCreate(&a_, *a, transposed_ ? k : m, transposed_ ? m : k,
-                                               transposed_ ? shape.k : shape.m));
-        GEMM_CUBLAS(cublasLtMatrixLayoutCreate(&b_, *b, k, n, shape.k));
-        GEMM_CUBLAS(cublasLtMatrixLayoutCreate(&c_, type_of(precision.c), m, n, shape.m));
-        if (shape.batch > 1) {
-            const auto count = static_cast<std::int32_t>(shape.batch);
-            const std::int64_t apart[] = {shape.m * shape.k, shape.k * shape.n, shape.m * shape.n};
-            const cublasLtMatrixLayout_t layouts[] = {a_, b_, c_};
-            for (int i = 0; i < 3; ++i) {
-                GEMM_CUBLAS(cublasLtMatrixLayoutSetAttribute(layouts[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-                                                             &count, sizeof count));
-                GEMM_CUBLAS(cublasLtMatrixLayoutSetAttribute(
-                    layouts[i], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart[i], sizeof apart[i]));
-            }
-        }
-        GEMM_CUBLAS(cublasLtMatmulPreferenceCreate(&preference_));
-        const std::size_t bytes = workspace_bytes;
-        GEMM_CUBLAS(cublasLtMatmulPreferenceSetAttribute(
-            preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes));
-        if (precision.units != Units::any) {
-            const std::uint64_t unwanted = precision.units == Units::vector
-                                               ? CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK
-                                               : CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA;
-            const std::uint64_t mask = ~static_cast<std::uint64_t>(unwanted);
-            GEMM_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_IMPL_MASK,
-                                                             &mask, sizeof mask));
-        }
-        if (precision.a == Element::fp64) {
-            one_.real = 1;
-            zero_.real = 0;
-        } else if (precision.a == Element::int8) {
-            one_.whole = 1;
-            zero_.whole = 0;
-        } else {
-            one_.single = precision.adds ? -1.0f : 1.0f;
-            zero_.single = precision.adds ? 1.0f : 0.0f;
-        }
-        return "";
-    }
-
-    /// All that the library proposes and whose units are those asked for, the one it thinks the fastest
-    /// first.
-    std::vector<cublasLtMatmulAlgo_t> propose(cublasLtHandle_t library, Units units) const {
-        std::vector<cublasLtMatmulHeuristicResult_t> results(most_algorithms);
-        int count = 0;
-        const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-            library, operation_, a_, b_, c_, c_, preference_, most_algorithms, results.data(), &count);
-        std::vector<cublasLtMatmulAlgo_t> found;
-        if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return found;
-        GEMM_CUBLAS(status);
-        for (int i = 0; i < count; ++i) {
-            const cublasLtMatmulHeuristicResult_t& one = results[static_cast<std::size_t>(i)];
-            if (one.state != CUBLAS_STATUS_SUCCESS || one.workspaceSize > workspace_bytes) continue;
-            std::uint64_t flags = 0;
-            std::size_t written = 0;
-            if (units != Units::any &&
-                cublasLtMatmulAlgoCapGetAttribute(&one.algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags,
-                                                  sizeof flags, &written) == CUBLAS_STATUS_SUCCESS) {
-                const bool tensor = (flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK) != 0;
-                if (tensor != (units == Units::tensor)) continue;
-            }
-            found.push_back(one.algo);
-        }
-        return found;
-    }
-
-    cublasStatus_t run(cublasLtHandle_t library, const void* a, const void* b, void* c,
-                       const cublasLtMatmulAlgo_t& algorithm, void* workspace, cudaStream_t stream) const {
-        return cublasLtMatmul(library, operation_, &one_, a, a_, b, b_, &zero_, c, c_, c, c_, &algorithm,
-                              workspace, workspace_bytes, stream);
-    }
-
-    static bool is_transposed(const Precision& precision) {
-        // FP8 and FP4 know no other layout; sums into C are laid out as the update of an LU has them.
-        return !(precision.adds && (precision.a == Element::fp16 || precision.a == Element::bf16));
-    }
-    bool transposed() const { return transposed_; }
-
-  private:
-    /// @return why the headers or the library cannot say what this precision needs
-    std::string set_fp8(const Precision& precision, const void* scales_a, const void* scales_b) {
-        (void)scales_a;
-        (void)scales_b;
-#if CUDART_VERSION >= 11080
-        if (precision.sums == Sums::fp8_fast) {
-            const std::int8_t fast = 1;
-            GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast,
-                                                       sizeof fast));
-        }
-#endif
-        if (precision.scales == Scales::none) return "";
-#if CUDART_VERSION >= 12090
-        cublasLtMatmulMatrixScale_t mode_a = CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
-        cublasLtMatmulMatrixScale_t mode_b = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
-        if (precision.scales == Scales::ue8m0_32) mode_a = mode_b = CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
-        if (precision.scales == Scales::ue4m3_16) mode_a = mode_b = CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
-        GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode_a,
-                                                   sizeof mode_a));
-        GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode_b,
-                                                   sizeof mode_b));
-        GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
-                                                   &scales_a, sizeof scales_a));
-        GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
-                                                   &scales_b, sizeof scales_b));
-        return "";
-#else
-        return "scales of blocks need CUDA 12.9, this is built with " +
-               tenken::cuda::version_text(CUDART_VERSION);
-#endif
-    }
-
-    union Factor {
-        double real;
-        float single;
-        std::int32_t whole;
-    };
-    cublasLtMatmulDesc_t operation_ = nullptr;
-    cublasLtMatrixLayout_t a_ = nullptr;
-    cublasLtMatrixLayout_t b_ = nullptr;
-    cublasLtMatrixLayout_t c_ = nullptr;
-    cublasLtMatmulPreference_t preference_ = nullptr;
-    bool transposed_ = true;
-    Factor one_;
-    Factor zero_;
-};
 
 double median(std::vector<double> values) {
     std::sort(values.begin(), values.end());
@@ -629,7 +174,7 @@ class GpuPlace : public Place {
             ++done;
         };
         const double start = tenken::now_seconds();
-        while ((tenken::now_seconds() - start < seconds || enqueued < 3) && enqueued < most_batches) {
+        while ((tenken::now_seconds() - start < seconds || enqueued < 3) && enqueued < max_batches) {
             if (enqueued - done == 3) collect();
             for (long i = 0; i < each; ++i) GEMM_CUBLAS(launch());
             events[enqueued % 3].record(*stream_);
@@ -695,7 +240,7 @@ class GpuPlace : public Place {
                 const std::size_t begin_c = static_cast<std::size_t>((batch * shape.n + first) * shape.m);
                 if (fault == tenken::Fault::element && batch == victim_batch && first <= victim_column &&
                     victim_column < first + count)
-                    spoil(exact, sign, norms_a, norms_b, bound, begin_c, victim_column - first);
+                    corrupt(exact, sign, norms_a, norms_b, bound, begin_c, victim_column - first);
                 const std::size_t elements = static_cast<std::size_t>(count * shape.m);
                 compare_kernel<<<tenken::cuda::verify_blocks(elements), threads, 0, stream_->get()>>>(
                     precision.c, c_->data(), begin_c, elements, shape.m, exact.data(), sign, norms_a.data(),
@@ -732,33 +277,7 @@ class GpuPlace : public Place {
         contenders_.clear();
     }
 
-    tenken::Limit peak(const Case& one) const override {
-        const tenken::DeviceDescription& device = gpu_.description();
-        const double operations = operations_per_cycle(*one.precision, device.compute_capability);
-        if (operations == 0)
-            return tenken::Limit::unknown(std::string("operations of ") + one.precision->name +
-                                          " a cycle are not known for compute capability " +
-                                          device.compute_capability);
-        if (!device.sm_clock_max_mhz) return tenken::Limit::unknown("the device does not tell its clock");
-        const double units = *device.sm_clock_max_mhz * 1e6 * device.multiprocessors * operations / 1e12;
-        if (device.memory_clock_mhz && device.memory_bus_bits) {
-            // Operands once, C written once, and read once where it is added to.
-            const Shape& shape = one.shape;
-            const double bytes =
-                static_cast<double>(shape.batch) *
-                (static_cast<double>(shape.m * shape.k + shape.k * shape.n) * one.precision->operand_bytes() +
-                 static_cast<double>(shape.m * shape.n) * (one.precision->adds ? 2.0 : 1.0) *
-                     static_cast<double>(one.precision->output_bytes()));
-            const double bandwidth = 2 * *device.memory_clock_mhz * 1e6 * *device.memory_bus_bits / 8;
-            const double memory = shape.operations() / bytes * bandwidth / 1e12;
-            if (memory < units && bytes > 4.0 * static_cast<double>(device.l2_bytes))
-                return tenken::Limit::known(memory, "TFLOP/s",
-                                            "attribute: memory clock x bus width, operands and C once");
-        }
-        return tenken::Limit::known(units, "TFLOP/s",
-                                    "attribute: multiprocessors x highest clock x " +
-                                        std::to_string(static_cast<int>(operations)) + " operations a cycle");
-    }
+    tenken::Limit peak(const Case& one) const override { return peak_of(one, gpu_.description()); }
 
     tenken::EnergyMeter* energy() override { return &gpu_.energy(); }
     void begin_timed() override { gpu_.health().start(); }
@@ -926,9 +445,9 @@ class GpuPlace : public Place {
                                 static_cast<int>(shape.k), &zero, c.data(), static_cast<int>(shape.m)));
     }
 
-    void spoil(const DeviceArray<double>& exact, double sign, const DeviceArray<double>& norms_a,
-               const DeviceArray<double>& norms_b, const Bound& bound, std::size_t begin_c,
-               std::int64_t column) {
+    void corrupt(const DeviceArray<double>& exact, double sign, const DeviceArray<double>& norms_a,
+                 const DeviceArray<double>& norms_b, const Bound& bound, std::size_t begin_c,
+                 std::int64_t column) {
         const std::int64_t row = case_.shape.m / 2;
         const std::size_t place = static_cast<std::size_t>(column * case_.shape.m + row);
         stream_->synchronize();
@@ -938,8 +457,8 @@ class GpuPlace : public Place {
         TENKEN_CUDA(cudaMemcpy(&value, exact.data() + place, sizeof value, cudaMemcpyDeviceToHost));
         TENKEN_CUDA(cudaMemcpy(&norm_a, norms_a.data() + row, sizeof norm_a, cudaMemcpyDeviceToHost));
         TENKEN_CUDA(cudaMemcpy(&norm_b, norms_b.data() + column, sizeof norm_b, cudaMemcpyDeviceToHost));
-        spoil_kernel<<<1, 1, 0, stream_->get()>>>(case_.precision->c, c_->data(), begin_c + place,
-                                                  sign * value, norm_a, norm_b, bound);
+        corrupt_kernel<<<1, 1, 0, stream_->get()>>>(case_.precision->c, c_->data(), begin_c + place,
+                                                    sign * value, norm_a, norm_b, bound);
         TENKEN_CUDA(cudaGetLastError());
     }
 

@@ -265,7 +265,7 @@ void StorageMapProgram::against_link(MemorySpace& space) {
             return tenken::giga_per_second(static_cast<double>(bytes), seconds[which]);
         };
         tenken::Metric to_gpu = metric(space, "pinned_read", bytes);
-        to_gpu.at.push_back({"way", tenken::Json(configs[i].name())});
+        to_gpu.at.push_back({"io_config", tenken::Json(configs[i].name())});
         to_gpu.samples = rates(2 * i);
         tenken::Metric to_host = metric(space, "cached_read", bytes);
         to_host.at = to_gpu.at;

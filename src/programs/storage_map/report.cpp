@@ -57,7 +57,7 @@ void StorageMapProgram::evaluate(MemorySpace& space, const std::string& situatio
     std::vector<double> medians;
     for (std::size_t i = 0; i < tried.size(); ++i) {
         tenken::Metric one = metric(space, situation, bytes);
-        one.at.push_back({"way", tenken::Json(tried[i].name())});
+        one.at.push_back({"io_config", tenken::Json(tried[i].name())});
         one.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[i]);
         document.add(one, space.link_limit());
         medians.push_back(tenken::order_statistics(seconds[i], tenken::Direction::lower).median);
@@ -88,7 +88,7 @@ void StorageMapProgram::evaluate(MemorySpace& space, const std::string& situatio
         }
     }
     tenken::Metric chosen = metric(space, "best_" + situation, bytes);
-    chosen.at.push_back({"way", tenken::Json(tried[best].name())});
+    chosen.at.push_back({"io_config", tenken::Json(tried[best].name())});
     chosen.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[best]);
     document.add(chosen, space.link_limit());
     map_.add(

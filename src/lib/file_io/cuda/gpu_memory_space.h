@@ -1,0 +1,207 @@
+// A GPU's memory: what the back ends that move its blocks share.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/link_limit.h"
+#include "lib/base/placement.h"
+#include "lib/cuda/gpus.h"
+#include "lib/cuda/memory.h"
+#include "lib/cuda/timing.h"
+#include "lib/file_io/cuda/cufile.h"
+#include "lib/file_io/cuda/staging.h"
+#include "lib/file_io/memory_space.h"
+#include "lib/file_io/ready_thread.h"
+#include "lib/file_io/workers.h"
+
+namespace file_io {
+
+using tenken::cuda::Stream;
+
+constexpr int max_slots = 4;
+/// Streams that all threads share. The copies of one stream follow each other without a pause; with a stream
+/// for each thread the copy engine goes from one to the next after every block, which costs some 6 us each.
+constexpr int max_streams = 1;
+
+/// An event that only says that it is over: cheaper than one that keeps the time.
+class Mark {
+  public:
+    Mark() { TENKEN_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
+    ~Mark() { cudaEventDestroy(event_); }
+    Mark(const Mark&) = delete;
+    Mark& operator=(const Mark&) = delete;
+    void record(const Stream& stream) { TENKEN_CUDA(cudaEventRecord(event_, stream.get())); }
+    /// Until it is over; at once where nothing was recorded.
+    void wait() const { TENKEN_CUDA(cudaEventSynchronize(event_)); }
+    cudaEvent_t get() const { return event_; }
+
+  private:
+    cudaEvent_t event_ = nullptr;
+};
+
+/// What one thread has for itself: a ring of page-locked buffers; and the stream that it shares.
+class Lane {
+  public:
+    explicit Lane(const Stream& shared) : stream(shared) {}
+    /// Makes slots of so many bytes: four, or two of large ones.
+    void reserve(std::size_t slot_bytes) {
+        const int slots = slots_for(slot_bytes);
+        if (!ring_ || ring_->size() < slot_bytes * static_cast<std::size_t>(slots)) {
+            ring_.reset();
+            ring_.reset(new Staging(slot_bytes * static_cast<std::size_t>(slots)));
+        }
+    }
+    static int slots_for(std::size_t slot_bytes) {
+        return slot_bytes > (std::size_t{4} << 20) ? 2 : max_slots;
+    }
+    char* slot(int index, std::size_t slot_bytes) {
+        return ring_->data() + static_cast<std::size_t>(index) * slot_bytes;
+    }
+
+    const Stream& stream;
+    Mark free[max_slots];  ///< the copy that used a slot is over
+    Mark done;
+    bool active = false;  ///< has enqueued something since the last join
+
+  private:
+    std::unique_ptr<Staging> ring_;
+};
+
+class GpuMemorySpace : public MemorySpace {
+  public:
+    GpuMemorySpace(tenken::cuda::Gpu& gpu, int threads, std::shared_ptr<const CuFile> cufile, bool native)
+        : gpu_(gpu),
+          cufile_(std::move(cufile)),
+          native_(native),
+          workers_(threads, begin_thread()),
+          launcher_(begin_thread()) {
+        for (int i = 0; i < std::min(threads, max_streams); ++i) streams_.emplace_back(new Stream);
+        for (int i = 0; i < threads; ++i) {
+            lanes_.emplace_back(new Lane(*streams_[static_cast<std::size_t>(i) % streams_.size()]));
+        }
+    }
+    tenken::Subject subject() const override { return tenken::Subject::gpu(gpu_.index()); }
+    std::vector<std::string> methods() const override;
+    std::unique_ptr<IoBackend> io_backend(const IoConfig& config) override;
+    Memory allocate(std::uint64_t bytes) override;
+    void fill(char* memory, std::uint64_t words, const Words& values) override;
+    Mismatch compare(const char* memory, std::uint64_t words, const Words& values) override;
+    void clear(char* memory, std::uint64_t bytes) override {
+        TENKEN_CUDA(cudaMemsetAsync(memory, 0, bytes, stream_.get()));
+        stream_.synchronize();
+    }
+    Memory staging(std::uint64_t bytes) override {
+        const std::shared_ptr<Staging> staged(new Staging(bytes));
+        return Memory(staged, staged->data());
+    }
+    void to_host(char* host, const char* memory, std::uint64_t bytes) override {
+        TENKEN_CUDA(cudaMemcpyAsync(host, memory, bytes, cudaMemcpyDeviceToHost, stream_.get()));
+    }
+    void from_host(char* memory, const char* host, std::uint64_t bytes) override {
+        TENKEN_CUDA(cudaMemcpyAsync(memory, host, bytes, cudaMemcpyHostToDevice, stream_.get()));
+    }
+    bool is_host() const override { return false; }
+    void pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles) override {
+        will_pack(packed, particles);
+        launch_pack(arrays, packed, particles);
+    }
+    /// The kernel alone. Any thread may.
+    void launch_pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles);
+    /// What is_being_packed() goes by. By the main thread, before others ask.
+    void will_pack(const Quartet& packed, std::uint64_t particles) {
+        packed_ = packed;
+        packed_particles_ = particles;
+    }
+    void unpack(const Quartet& packed, const Quartet& arrays, std::uint64_t particles) override;
+    void enter_thread() override { gpu_.use(); }
+    void wait() override {
+        join();
+        stream_.synchronize();
+        pack_is_over();
+    }
+    void begin_timed() override { gpu_.health().start(); }
+    void end_timed() override { gpu_.health().stop(); }
+    tenken::Limit link_limit() const override { return tenken::host_link_limit(gpu_.description()); }
+    double link_rate(bool to_memory) override;
+    double cached_rate(File& file, std::uint64_t bytes, const IoConfig& config) override;
+    // What the back ends need.
+    Workers& workers() { return workers_; }
+    const CuFile& cufile() const { return *cufile_; }
+    Lane& lane(int index) { return *lanes_[static_cast<std::size_t>(index)]; }
+    void prepare_lanes(const IoConfig& config) {
+        workers_.run(config.threads, [&](int t) { lane(t).reserve(config.block_bytes); });
+    }
+    static int threads_for(const IoConfig& config, std::uint64_t blocks) {
+        return static_cast<int>(std::min<std::uint64_t>(blocks, static_cast<std::uint64_t>(config.threads)));
+    }
+    /// Launches kernels for a back end whose threads have else to do.
+    ReadyThread& launcher() { return launcher_; }
+    /// Whether a CPU is left for that thread beside so many others.
+    static bool has_cpu_beside(int threads) {
+        return tenken::process_cpus().size() > static_cast<std::size_t>(threads);
+    }
+    /// Whether what this memory will hold is being packed, or about to be.
+    bool is_being_packed(const char* memory) const {
+        for (int d = 0; d < id; ++d) {
+            const std::uint64_t bytes = packed_particles_ * datasets_of(Layout::hyperslab)[d].words() * 4;
+            if (memory >= packed_.at[d] && memory < packed_.at[d] + bytes) return true;
+        }
+        return false;
+    }
+    /// To be called by the main thread before any lane follows.
+    void mark_pack() {
+        if (packed_particles_ > 0) ready_.record(stream_);
+    }
+    /// A lane's stream goes on behind what pack() has enqueued.
+    void follow_pack(Lane& lane) { TENKEN_CUDA(cudaStreamWaitEvent(lane.stream.get(), ready_.get(), 0)); }
+    /// For what does not know streams: waits for the packing. Any thread may.
+    void wait_for_pack() { stream_.synchronize(); }
+    void pack_is_over() { packed_particles_ = 0; }
+    /// The allocation that an address lies in. @throws std::logic_error
+    char* base_of(char* address) const {
+        auto after = allocations_.upper_bound(address);
+        if (after == allocations_.begin()) throw std::logic_error("base_of: not of this GPU");
+        return (--after)->first;
+    }
+
+  private:
+    std::function<void()> begin_thread() {
+        return [this] {
+            gpu_.use();
+            tenken::bind_this_thread(near_cpus());
+        };
+    }
+    /// The CPUs beside the GPU, of those that the process may use.
+    const std::vector<int>& near_cpus();
+    /// The main stream goes on behind what the lanes have enqueued.
+    void join();
+
+    tenken::cuda::Gpu& gpu_;
+    std::shared_ptr<const CuFile> cufile_;
+    bool native_;
+    bool near_known_ = false;
+    std::vector<int> near_;
+    Stream stream_;
+    Mark ready_;
+    Quartet packed_ = {};                 ///< what pack() writes
+    std::uint64_t packed_particles_ = 0;  ///< of that, until it is over
+    std::map<char*, std::uint64_t> allocations_;
+    Workers workers_;
+    ReadyThread launcher_;
+    std::vector<std::unique_ptr<Stream>> streams_;
+    std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+/// Through page-locked memory: posix, direct, mapped.
+std::unique_ptr<IoBackend> make_pinned_io_backend(const IoConfig& config, GpuMemorySpace& space);
+/// By cuFile, whichever way it goes.
+std::unique_ptr<IoBackend> make_cufile_io_backend(const IoConfig& config, GpuMemorySpace& space);
+
+}  // namespace file_io
