@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -244,3 +245,13 @@ def test_a_check_outside_of_the_checkout_runs(tmp_path: Path) -> None:
     (record,) = outcome.records
     # on a loaded machine a measurement may be void: the check ran, and was judged
     assert record.check == "OurDaxpy" and record.verdict in ("PASS", "RECORDED", "INVALID"), outcome.output
+
+
+def test_the_walk_of_one_number_names_types_that_are_there() -> None:
+    """docs/architecture.md: seven steps, each with one type and the file that defines it, in this order of packages."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^\| (\d) (\w+) \| `(\w+)` \| `([\w/.]+)` \|", text, re.M)
+    assert [name for _, name, _, _ in steps] == ["request", "program", "result", "judgement", "record", "table", "page"]
+    for number, _, kind, file in steps:
+        assert re.search(rf"^class {kind}\b", (ROOT / file).read_text(encoding="utf-8"), re.M), f"step {number}"
+    assert len({kind for _, _, kind, _ in steps}) == len(steps)

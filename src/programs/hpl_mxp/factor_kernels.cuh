@@ -1,21 +1,16 @@
-// Kernels of HPL-MxP: the matrix made, panels rounded to the low formats, residuals, and the factors
-// verified.
+// The matrix made, and panels and rows rounded to the low formats.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "programs/hpl_mxp/gpu_engine.h"
+#include "programs/hpl_mxp/gpu_engine_class.h"
 
 namespace mxp {
 
 namespace {
 
-constexpr int threads = 256;
-/// Columns of A that one block of threads makes anew for a residual, and rows that one thread does.
-constexpr std::int64_t residual_columns = 8192;
-constexpr int residual_rows = 4;
 /// Columns in a row that one thread converts.
 constexpr int columns_per_thread = 8;
 
@@ -52,11 +47,6 @@ struct Bf16 {
     }
     static __device__ bool is_small(unsigned short bits) { return (bits & 0x7f80u) == 0; }
     static __device__ bool is_too_large(unsigned short bits) { return (bits & 0x7f80u) == 0x7f80u; }
-};
-
-struct Counts {
-    unsigned long long small;
-    unsigned long long overflowed;
 };
 
 __device__ void add_counts(Counts* counts, int small, int overflowed) {
@@ -157,141 +147,6 @@ __global__ void identity_kernel(float* one, float* other) {
     const float value = i % (gpu_tile + 1) == 0 ? 1.0f : 0.0f;
     one[i] = value;
     other[i] = value;
-}
-
-/// Sums over columns of uniform x and, where asked for, of |uniform|, by blocks of columns: A is made, not
-/// read.
-template <bool with_sums>
-__global__ void residual_kernel(const std::uint64_t* states, const double* x, std::int64_t n,
-                                std::int64_t begin, std::int64_t rows, double* products, double* sums) {
-    __shared__ double x_part[threads];
-    __shared__ std::uint64_t state_part[threads];
-    const std::int64_t row = blockIdx.x * static_cast<std::int64_t>(threads) * residual_rows + threadIdx.x;
-    const std::int64_t first = static_cast<std::int64_t>(blockIdx.y) * residual_columns;
-    const std::int64_t last = min(first + residual_columns, n);
-    double product[residual_rows] = {};
-    double sum[residual_rows] = {};
-    for (std::int64_t c = first; c < last; c += threads) {
-        __syncthreads();
-        if (c + threadIdx.x < last) {
-            x_part[threadIdx.x] = x[c + threadIdx.x];
-            state_part[threadIdx.x] = states[c + threadIdx.x];
-        }
-        __syncthreads();
-        const int count = static_cast<int>(min(static_cast<std::int64_t>(threads), last - c));
-#pragma unroll 4
-        for (int k = 0; k < count; ++k) {
-            const std::uint64_t state = state_part[k];
-            const double factor = x_part[k];
-#pragma unroll
-            for (int r = 0; r < residual_rows; ++r) {
-                const double value = uniform_of(state, begin + row + r * threads);
-                product[r] += value * factor;
-                if (with_sums) sum[r] += fabs(value);
-            }
-        }
-    }
-#pragma unroll
-    for (int r = 0; r < residual_rows; ++r) {
-        const std::int64_t i = row + r * threads;
-        if (i >= rows) continue;
-        products[blockIdx.y * rows + i] = product[r];
-        if (with_sums) sums[blockIdx.y * rows + i] = sum[r];
-    }
-}
-
-/// b - A x and the sum of |a| of each row, from the parts and the diagonal.
-__global__ void residual_end_kernel(Matrix matrix, const double* x, std::int64_t begin, std::int64_t rows,
-                                    int parts, const double* products, const double* sums, double* r,
-                                    double* row_sums) {
-    const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-    if (i >= rows) return;
-    double product = 0;
-    double sum = 0;
-    for (int p = 0; p < parts; ++p) {
-        product += products[p * rows + i];
-        if (row_sums != nullptr) sum += sums[p * rows + i];
-    }
-    const std::int64_t row = begin + i;
-    product += matrix.diagonal * x[row];
-    r[i] = matrix.rhs(row) - product;
-    if (row_sums == nullptr) return;
-    const double uniform = uniform_of(column_state(matrix.seed, row), row);
-    row_sums[i] = sum - fabs(uniform) + fabs(uniform + matrix.diagonal);
-}
-
-/// Of the group's columns, rows up to the diagonal: the sum with signs, the sum of squares, and that without
-/// the diagonal.
-__global__ void upper_kernel(const float* a, std::int64_t ld, std::int64_t local_first,
-                             std::int64_t group_first, std::uint64_t seed, float* w, float* q,
-                             float* q_beside) {
-    const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-    if (i >= group_first + gpu_tile) return;
-    float sum = 0;
-    float squares = 0;
-    float diagonal = 0;
-    for (int c = 0; c < gpu_tile; ++c) {
-        const std::int64_t j = group_first + c;
-        if (i > j) continue;
-        const float value = a[(local_first + c) * ld + i];
-        sum += sign_of(seed, j) < 0 ? -value : value;
-        if (i == j) {
-            diagonal = value * value;
-        } else {
-            squares += value * value;
-        }
-    }
-    w[i] = sum;
-    q[i] = squares + diagonal;
-    q_beside[i] = squares;
-}
-
-/// The part of L below its diagonal in 512 columns, and its squares, rows from the first of these columns on.
-__global__ void lower_kernel(const float* a, std::int64_t ld, std::int64_t rows, float* l, float* squares) {
-    const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-    const std::int64_t j = blockIdx.y;
-    if (i >= rows) return;
-    const float value = i > j ? a[j * ld + i] : 0.0f;
-    l[j * rows + i] = value;
-    squares[j * rows + i] = value * value;
-}
-
-struct Worst {
-    unsigned long long packed;  ///< the bits of the ratio as a float above, row + group x rows below
-};
-
-/// Holds sums of A by groups against L U.
-__global__ void factor_error_kernel(Matrix matrix, std::int64_t rows, std::int64_t first_group,
-                                    const float* w, const float* q_beside, const float* z,
-                                    const float* squares, const float* squares_panel, FactorBound bound,
-                                    float* bounds, Worst* worst) {
-    const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-    if (i >= matrix.n) return;
-    const std::int64_t group = first_group + blockIdx.y;
-    const std::int64_t first = group * gpu_tile;
-    const std::int64_t last = min(first + gpu_tile, matrix.n);
-    double sum = 0;
-    for (std::int64_t j = first; j < last; ++j)
-        sum += sign_of(matrix.seed, j) * uniform_of(column_state(matrix.seed, j), i);
-    const bool on_diagonal = i >= first && i < last;
-    if (on_diagonal) sum += sign_of(matrix.seed, i) * matrix.diagonal;
-    const std::int64_t place = blockIdx.y * rows + i;
-    const double panel = static_cast<double>(squares_panel[place]);
-    const double low = fmax(0.0, static_cast<double>(squares[place]) - panel);
-    const double allowed = bound.of(low, panel + static_cast<double>(q_beside[place]), on_diagonal);
-    const double error = fabs(sum - static_cast<double>(z[place]) - static_cast<double>(w[place]));
-    float ratio = static_cast<float>(error / allowed);
-    if (!(ratio <= 1e30f)) ratio = 1e30f;  // not a number
-    bounds[group * rows + i] = static_cast<float>(allowed);
-    const unsigned long long packed = (static_cast<unsigned long long>(__float_as_uint(ratio)) << 32) |
-                                      static_cast<unsigned long long>(group * rows + i);
-    if (packed > worst->packed) atomicMax(&worst->packed, packed);
-}
-
-template <typename To, typename From>
-__global__ void cast_kernel(const From* from, std::int64_t count, To factor, To* to) {
-    const std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
-    if (i < count) to[i] = factor * static_cast<To>(from[i]);
 }
 
 }  // namespace
