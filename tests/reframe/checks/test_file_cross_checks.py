@@ -94,7 +94,8 @@ def test_a_choice_that_is_behind_since_the_machine_has_changed_is_no_bad_choice(
 
 
 def test_the_fastest_read_of_each_gpu_counts() -> None:
-    ways = [ratio("pinned_read_over_least", value, io_config=f"posix_{i}mi_8") for i, value in enumerate((0.4, 0.79, 0.6), 1)]
+    found = {"posix_1mi_8": 0.4, "posix_2mi_8": 0.79, "posix_3mi_8": 0.6}
+    ways = [ratio("pinned_read_over_least", value, io_config=config) for config, value in found.items()]
     (miss,) = file_cross_checks.slow_reads(document_of("storage_map", *ways))
     assert "io_config posix_2mi_8" in miss.message and miss.value == 0.79
     assert file_cross_checks.slow_reads(document_of("storage_map", *ways, ratio("pinned_read_over_least", 0.8))) == []
