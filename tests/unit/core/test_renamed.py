@@ -39,12 +39,17 @@ PROGRAMS = {name: text_of(SOURCES / "programs" / name) for name in CATALOGUE}
 PARSERS = "\n".join(f.read_text(encoding="utf-8") for f in sorted((ROOT / "tenken" / "parsers").glob("*.py")))
 
 
+def options_in(text: str) -> set[str]:
+    """Options that a program declares, as parameters are named."""
+    names = re.findall(r'"([a-z][a-z0-9-]*)"', " ".join(OPTION.findall(text)))
+    return {name.replace("-", "_") for name in names}
+
+
 def unknown(record: Record, program: Program) -> list[str]:
     """Names in a record that its program has no more and that are not listed as former ones."""
     assert record.result is not None
     text = PROGRAMS[program.name] + LIBRARY
-    names = re.findall(r'"([a-z][a-z0-9-]*)"', " ".join(OPTION.findall(text)))
-    options = {name.replace("-", "_") for name in names} | {"inject_fault"} | OF_FOREIGN
+    options = options_in(text) | {"inject_fault"} | OF_FOREIGN
     wrong = [p for p in record.result.parameters if program.current_name(p) not in options]
     for metric in record.result.metrics:
         if program.metric_named(metric.name) is None:
@@ -85,7 +90,8 @@ def test_without_its_list_the_former_names_are_found(program: str, lost: set[str
 def test_the_programs_accept_the_names_that_the_catalogue_lists(name: str) -> None:
     """A hidden alias on the command line and a former name of the history are the same list."""
     was = CATALOGUE[name].was
-    listed = {(before, now) for now, names in was.items() for before in names if now != "inject_fault"}
+    options = options_in(PROGRAMS[name])  # the others are coordinates
+    listed = {(before, now) for now, names in was.items() for before in names if now in options}
     aliases = {(a.replace("-", "_"), b.replace("-", "_")) for a, b in FORMER.findall(PROGRAMS[name])}
     assert aliases == listed
     kinds = "".join(re.findall(r"faults\(\) const(?: override)? \{.*?\n(?:    )?\}\n", PROGRAMS[name], re.S))
