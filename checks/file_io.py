@@ -6,7 +6,7 @@ All write in the stage folder; `-S storage_path=DIR` names a folder on another f
 from __future__ import annotations
 
 import reframe as rfm
-from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
 from tenken.reframe.base import TenkenCheck, command_line
 
@@ -37,6 +37,10 @@ MAPS = {
 #: blocks for each of the threads: at 16 MiB filling and draining takes as long as the middle, and a bound on the whole
 #: holds nothing. So quick takes the size that nightly takes, and leaves out what waits for the disk.
 CUDA_MAPS = {**MAPS, "quick": ("256Mi", 256, "few", "write,read_cached", 0.2, 0.5)}
+
+
+#: Bytes of a particle in a snapshot.
+PARTICLE = 36
 
 
 class FileCheck(TenkenCheck):
@@ -175,6 +179,54 @@ class StorageMapCuda(MapBase):
     asked = {"backend": "cuda"}
 
 
+class PublishedPlace(rfm.RegressionTestPlugin):
+    """Where the publication wrote: the node's own disk, and the shared file system that holds the stage folder."""
+
+    #: The folder to write in: the one that the system file names as `local_storage`, or the stage folder.
+    place = parameter(["local", "shared"])
+
+    @run_after("init")
+    def need_a_local_disk(self):
+        wanted = " +local_storage" if self.place == "local" else ""
+        self.valid_systems = [f"+cuda{wanted}"]
+
+    def folder(self) -> str:
+        return str(self.machine.partition.local_storage) if self.place == "local" else "."
+
+
+@rfm.simple_test
+class SnapshotPublished(SnapshotCuda, PublishedPlace):
+    """The published snapshots (G1), 16384 to 67108864 particles by factors of 4, where the publication wrote them."""
+
+    descr = "N-body snapshots in HDF5, GPU memory, as published"
+    tags = {"storage", "published"}
+    time_limit = "4h"
+
+    @run_after("setup")
+    def choose_place(self):
+        self.arguments = {"path": self.folder(), "min-particles": 16384, **self.arguments}
+        self.asked = {"path": self.folder(), **self.asked}
+
+
+@rfm.simple_test
+class StorageMapPublished(StorageMapCuda, PublishedPlace):
+    """The published map (G2, G3): the sizes of these snapshots, 579 KB to 2.3 GB, all ways."""
+
+    descr = "the fastest way between GPU memory and files, as published"
+    tags = {"storage", "published"}
+    time_limit = "4h"
+
+    @run_after("setup")
+    def choose_place(self):
+        self.arguments = {"path": self.folder(), **self.arguments}
+        self.asked = {"path": self.folder(), **self.asked}
+
+    @run_after("setup")
+    def take_the_published_sizes(self):
+        size = {"min-bytes": PARTICLE * 16384, "max-bytes": PARTICLE * 67_108_864, "factor": 4}
+        self.arguments = {**self.arguments, **size, "most-bytes": None}
+
+
 class OverlapBase(FileCheck):
     """A loop of time steps that writes its state now and then. Metrics: `loop`, `snapshot_cost`, `hidden`, `gain`."""
 
@@ -204,3 +256,19 @@ class OverlapCuda(OverlapBase):
     subjects = ["gpu"]
     arguments = {"backend": "cuda", "gpus": "all", "bytes": "256Mi"}
     asked = {"backend": "cuda"}
+
+
+@rfm.simple_test
+class OverlapPublished(OverlapBase):
+    """The published loop (G4): 100 steps, written after each 10th, a state of 128^3 and of 256^3 cells in double."""
+
+    descr = "computing while a snapshot is written, host, as published"
+    tags = {"storage", "published"}
+    #: Bytes of the state.
+    state = parameter(["16Mi", "128Mi"])
+
+    @run_after("setup")
+    def set_loop(self):
+        loop = {"backend": "host", "steps": 100, "every": 10, "repetitions": 5}
+        self.arguments = {**self.arguments, **loop, "bytes": self.state}
+        self.asked = {**self.asked, **loop}

@@ -13,6 +13,8 @@ from tenken.reframe.links import FIND_NCCL, NEAR_GPU
 SIZES = {"small": (32768, 1024), "large": (65536, 2048), "full": (98304, 2048)}
 #: The same for all GPUs of a node, by their number; others take what fits.
 OF_NODE = {2: (131072, 2048), 4: (188416, 2048), 8: (262144, 2048)}
+#: Nodes -> N, NB, P, Q of the publication (Reedbush-H, two GPUs a node).
+PUBLISHED = {1: (67200, 384, 2, 1), 2: (96000, 384, 2, 2), 4: (130176, 384, 2, 4), 8: (192000, 384, 2, 8)}
 #: GiB on the GPU beside the matrix: panels, rows on their way, libraries.
 BESIDE_GIB = 8.0
 
@@ -85,15 +87,18 @@ class HplNode(HplBase):
 
 @rfm.simple_test
 class HplPublished(HplNode):
-    """The publications' sizes: one node and two (R7, R8), ranks as GPUs, P x Q as printed."""
+    """The publications' sizes (R7, R8) by our own solver, which holds the whole matrix on the GPUs.
+
+    They need more than the 16 GB of the cards that the publication had: there the site's own program takes its place.
+    """
 
     descr = "HPL on the GPUs of one and more nodes, sizes of the publications"
     tags = {"hpl", "published"}
     valid_systems = ["+cuda +mpi +nodes +gpus2"]
     #: Of each node, whatever it has: the publications' nodes had two.
     gpus = 2
-    #: Nodes -> N, NB, P, Q of the publication (Reedbush-H).
-    nodes_used = parameter([1, 2, 4, 8])
+    #: Nodes, two GPUs of each.
+    nodes_used = parameter(list(PUBLISHED))
 
     @run_after("init")
     def need_so_many_nodes(self):
@@ -102,10 +107,13 @@ class HplPublished(HplNode):
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
-        n, p, q = {1: (67200, 2, 1), 2: (96000, 2, 2), 4: (130176, 2, 4), 8: (192000, 2, 8)}[self.nodes_used]
+        n, nb, p, q = PUBLISHED[self.nodes_used]
         self.num_tasks_per_node = 2
         self.num_tasks = 2 * self.nodes_used
-        wanted = {"backend": "cuda", "n": str(n), "nb": "384", "grid": f"{p}x{q}"}
+        room = self.num_tasks * (0.95 * self.machine.gpu_memory_gib - BESIDE_GIB)
+        if n * n * 8 / 2**30 > room:
+            self.waive(f"not supported by the device: N={n} does not fit into {room:.0f} GiB of {self.num_tasks} GPUs")
+        wanted = {"backend": "cuda", "n": str(n), "nb": str(nb), "grid": f"{p}x{q}"}
         self.arguments = {**self.arguments, **wanted}
         self.asked = {**self.asked, **wanted}
 
@@ -191,6 +199,32 @@ class HplOther(OtherHpl):
     usual_command = "xhpl"
     named_by = "TENKEN_XHPL"
     input_file = "HPL.dat"
+
+
+@rfm.simple_test
+class HplOtherPublished(HplOther):
+    """The publications' sizes (R7, R8) by the site's xhpl, with the modules of CUDA and MPI, two ranks and GPUs a node.
+
+    NVIDIA's program keeps a part of the matrix in host memory: it was what the publication ran, on cards of 16 GB.
+    """
+
+    descr = "the vendor's or the site's HPL on one and more nodes, sizes of the publications"
+    tags = {"hpl", "published"}
+    valid_systems = ["+cuda +mpi +nodes +gpus2"]
+    valid_prog_environs = ["+cuda +mpi"]
+    on_gpus = True
+    #: Of each node, whatever it has: the publications' nodes had two.
+    gpus = 2
+    env_vars = dict(NEAR_GPU)
+    #: Nodes, two GPUs of each.
+    nodes_used = parameter(list(PUBLISHED))
+
+    @run_after("init")
+    def take_the_published_size(self):
+        self.hpl_n, self.hpl_nb, self.hpl_p, self.hpl_q = PUBLISHED[self.nodes_used]
+        self.hpl_ranks_per_node = 2
+        if self.nodes_used > 2:
+            self.need_nodes(self.nodes_used)
 
 
 @rfm.simple_test

@@ -229,3 +229,58 @@ class StencilHostRanks(StencilBase):
     def set_problem(self):
         side = 192 if self.tenken_mode != "quick" else 96
         self.ask(backend="host", exchange="mpi", nx=side, ny=side, nz=side // 2, bt=4, ranks=4)
+
+
+@rfm.simple_test
+class StencilBlocks(StencilBase):
+    """Steps between exchanges, 1 to 16, on the GPUs of a node: which of them takes the least time (S1, S3)."""
+
+    descr = "stencil over the GPUs of a node, by steps between exchanges"
+    tags = {"stencil", "published"}
+    valid_systems = ["+cuda +gpus2"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu", "ranks"]
+    metrics = ["alone", "copy", *RATES]
+    cores = 0
+    #: Steps between two exchanges, and the depth of a halo.
+    block = parameter([1, 2, 4, 8, 16])
+
+    @run_after("setup")
+    def set_problem(self):
+        self.ask(backend="cuda", exchange="host,p2p", bt=self.block, nodes=1, **self.slab(self.gpus or 2))
+        self.arguments["gpus"] = "all"
+
+
+@rfm.simple_test
+class StencilHostNodes(StencilBase):
+    """The CPUs of 64 nodes, a rank each with 128 GiB in two arrays, blocks of 16 steps (S5's figure of MPI alone)."""
+
+    descr = "stencil on the CPUs of many nodes, MPI"
+    tags = {"stencil", "published"}
+    valid_systems = ["+mpi"]
+    valid_prog_environs = ["+host_mpi"]
+    subjects = ["ranks"]
+    metrics = RATES
+    uses_mpi = True
+    # 100 blocks of 16 steps, a step of 6 s as published
+    time_limit = "4h"
+    env_vars = dict(MpiBase.env_vars)
+    #: Nodes, as published.
+    num_nodes = parameter([64])
+
+    @run_after("init")
+    def need_so_many_nodes(self):
+        self.need_nodes(self.num_nodes)
+
+    @run_after("setup")
+    def set_problem(self):
+        room = (self.machine.partition.node.memory_bytes or 0) / 2**30
+        if room < 160:
+            self.waive(f"not supported by the device: 128 GiB of arrays do not fit into a node of {room:.0f} GiB")
+        self.num_tasks, self.num_tasks_per_node = self.num_nodes, 1
+        # one rank has the node: its cores are its threads
+        self.env_vars = {name: value for name, value in self.env_vars.items() if name != "OMP_NUM_THREADS"}
+        self.ask(
+            backend="host", exchange="mpi", bt=16, ranks=self.num_tasks, nodes=self.num_nodes,
+            nx=2048, ny=2048, nz=2048,
+        )  # fmt: skip

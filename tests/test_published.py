@@ -1,49 +1,225 @@
-"""Published rows: which of them a metric reproduces, and which of those are references of their machine."""
+"""The list of published results: complete against the references, and each row selected where it was measured."""
 
 from __future__ import annotations
 
-from tenken.machines import loader
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenken.commands import publications as command
+from tenken.machines import loader, publications
+from tenken.machines.publications import PublicationError, Row, Run
 from tenken.model.catalogue import load_catalogue
+from tenken.paths import ROOT
 
-#: The rows of the five publications that the suite reproduces (docs/architecture.md has the sources).
-ROWS = {
-    *(f"T{i}" for i in range(1, 8)),
-    *(f"S{i}" for i in range(1, 8)),
-    *(f"J{i}" for i in range(1, 7)),
-    *(f"R{i}" for i in range(1, 11)),
-    *(f"G{i}" for i in range(1, 5)),
-}
+KNOWN = publications.load()
+#: The groups of the five publications.
+GROUPS = {
+    *(f"T{i}" for i in range(1, 8)), *(f"S{i}" for i in range(1, 8)), *(f"J{i}" for i in range(1, 7)),
+    *(f"R{i}" for i in range(1, 11)), *(f"G{i}" for i in range(1, 5)),
+}  # fmt: skip
+#: What alone may be a reason for not reproducing a row.
+REASONS = {"upc", "xcalablemp", "smint", "other_cpu", "k40", "mdx"}
+#: Every number that the publications print as a result, by publication and group: what a careful reader finds.
+PRINTED = {
+    ("tsukuba", "T1"): "310 360 100 512", ("tsukuba", "T2"): "3.2 4000", ("tsukuba", "T3"): "410 450",
+    ("tsukuba", "T4"): "300 60", ("tsukuba", "T5"): "450 3 2.3 2.5 50 60 500 1000 3200",
+    ("tsukuba", "T6"): "200 500", ("tsukuba", "T7"): "100 80 72 48 282 2000 64",
+    ("seikei", "S1"): "13.6 18.7 72.7", ("seikei", "S2"): "11.0 15.6 83.4", ("seikei", "S3"): "15.5 18.8 82.4",
+    ("seikei", "S4"): "11.2 16.5 67.9",
+    ("seikei", "S5"): "32751 37817 3364 3378 3434 9.7 11.24 29 1.07 4.0 10.4 57 2.11 "
+    "1.3 8.9 71 2.63 9.4 77.0 40 1.48 31 1.15 0.9 73 2.70 27 1.00",
+    ("seikei", "S6"): "38.4 13.9 28 12 19 17", ("seikei", "S7"): "50 5 18 3 10 20 30",
+    ("kisti", "J1"): "1.28 1.47 136.5 32", ("kisti", "J2"): "59.7 8", ("kisti", "J3"): "1.07 1.24 900.1 16",
+    ("kisti", "J4"): "48 164 1.26", ("kisti", "J5"): "72 242 1.14", ("kisti", "J6"): "4",
+    ("tokyo", "R1"): "514.6 537.2 536.9 73.4 534 120 1209.6 153.6 5.3 732",
+    ("tokyo", "R2"): "0.7 0.3 0.27 0.41 1430 218", ("tokyo", "R3"): "11.0 68 16", ("tokyo", "R4"): "37.0 93 10 40",
+    ("tokyo", "R5"): "4.8 2.5", ("tokyo", "R6"): "8 6.3 9.5 512 16",
+    ("tokyo", "R7"): "10.04 85", ("tokyo", "R8"): "20.3 86.0 35.8 75.8 56.3 59.6", ("tokyo", "R9"): "226.2 1.9",
+    ("tokyo", "R10"): "856.7 1704.9 6711.5 1.8", ("jhpcn", "G1"): "10^5", ("jhpcn", "G2"): "4 16 1 8",
+    ("jhpcn", "G3"): "4.33 6.09", ("jhpcn", "G4"): "5.1 0.4 3.5 1.67",
+}  # fmt: skip
 
 
-def rows_of_metrics() -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for program in load_catalogue().values():
-        for metric in program.metrics.values():
-            for row in metric.published:
-                found.setdefault(row, set()).add(f"{program.name}.{metric.name}")
-    return found
+# -- the list and the references --
 
 
-def test_metrics_name_known_rows_only() -> None:
-    assert set(rows_of_metrics()) <= ROWS
+@pytest.mark.parametrize("key", PRINTED, ids=" ".join)
+def test_the_list_has_every_number_that_is_printed(key: tuple[str, str]) -> None:
+    rows = [row for row in KNOWN.rows if (row.publication, row.row) == key]
+    words = " ".join(row.value for row in rows).replace(",", " ").replace("+", " ").split()
+    assert not [number for number in PRINTED[key].split() if number not in words]
 
 
-def test_references_belong_to_a_metric_that_says_so() -> None:
-    metrics = rows_of_metrics()
-    for system in loader.load_all().values():
+def test_every_group_is_listed_and_every_metric_names_known_groups() -> None:
+    assert {row.row for row in KNOWN.rows} == GROUPS
+    named = {row for p in load_catalogue().values() for m in p.metrics.values() for row in m.published}
+    assert named <= GROUPS
+
+
+def test_no_row_is_reasoned_away_but_what_cannot_be_reproduced() -> None:
+    assert set(KNOWN.reasons) == REASONS
+
+
+def test_every_row_with_a_metric_has_a_reference_and_every_reference_a_row() -> None:
+    systems = loader.load_all()
+    held: set[int] = set()
+    for row in KNOWN.rows:
+        if row.metric:
+            found = row.references(systems[row.system])
+            assert found, f"{row.system}: {row.name}: no reference of {row.metric} with {dict(row.at)}"
+            held |= {id(reference) for reference in found}
+    lost = [
+        f"{system.name}: {r.published} {r.program}.{r.metric} {dict(r.parameters)}"
+        for system in systems.values()
+        for r in system.references
+        if r.published and id(r) not in held
+    ]
+    assert not lost, f"references of publications that no row lists: {lost}"
+
+
+def test_a_reference_cites_its_publication_and_its_metric_names_the_group() -> None:
+    catalogue = load_catalogue()
+    for name, system in loader.load_all().items():
         for reference in system.references:
             if reference.published:
-                assert f"{reference.program}.{reference.metric}" in metrics[reference.published], reference
+                assert reference.source.split(", ")[0] in " ".join(KNOWN.cited.values()), reference
+                named = catalogue[reference.program].metrics[reference.metric].published
+                assert reference.published in named, f"{name}: {reference.program}.{reference.metric}"
 
 
-def test_links_of_reedbush_h() -> None:
-    rows = {r.published for r in loader.load("reedbush-h").references}
-    assert {"R3", "R4", "R5", "R6"} <= rows
+def test_no_published_reference_accepts_anything() -> None:
+    """A bound of 0 is none for what is never below it; a range ten times as wide as its middle says nothing."""
+    for name, system in loader.load_all().items():
+        for reference in system.references:
+            low, high = reference.bounds
+            where = f"{name}: {reference.published} {reference.program}.{reference.metric}"
+            assert low is None or low > 0, where
+            assert low is None or high is None or high / low < 8, where
 
 
-def test_rows_without_a_metric_are_listed(capsys) -> None:
-    """Not a failure: what is still missing, for whoever adds the next benchmark."""
-    missing = sorted(ROWS - set(rows_of_metrics()), key=lambda row: (row[0], int(row[1:])))
-    print("published rows without a metric:", ", ".join(missing) or "none")
-    assert "published rows without a metric" in capsys.readouterr().out
-    assert not {"R1", "R3", "R4", "R5", "R6"} & set(missing)
+def test_figures_of_machines_are_what_their_files_say() -> None:
+    rows = [row for row in KNOWN.rows if row.fact]
+    assert rows and not [f"{one.row.name}: {one.why}" for one in command.by_features(rows) if not one.selectable]
+
+
+def test_the_document_is_the_list() -> None:
+    text = (ROOT / "docs" / "publications.md").read_text(encoding="utf-8")
+    assert text == command.markdown(KNOWN), "write it anew: tenken publications --markdown > docs/publications.md"
+
+
+# -- from the list to a check that its machine selects --
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", sorted({row.system for row in KNOWN.rows if row.run}))
+def test_every_row_is_selected_by_a_dry_run_with_sizes_and_layout_as_printed(system: str) -> None:
+    rows = [row for row in KNOWN.rows if row.run and row.system == system]
+    wrong = [f"{one.row.name}: {one.why}" for one in command.asked_of_reframe(rows) if not one.selectable]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+def test_a_check_that_the_machine_cannot_start_is_not_selectable() -> None:
+    """The same rows on a machine with one GPU and no MPI."""
+    rows = [row for row in KNOWN.rows if row.row in ("R4", "R7", "R10", "J1") and row.run]
+    moved = [Row(**{**vars(row), "system": "v100"}) for row in rows]
+    found = {one.row.row: one for one in command.by_features(moved)}
+    assert found["J1"].selectable
+    assert {name for name, one in found.items() if not one.selectable} == {"R4", "R7", "R10"}
+    assert found["R4"].why == "P2P does not apply to v100"
+
+
+def job(**more: Any) -> dict[str, Any]:
+    """A case of a dry run's report."""
+    return {
+        "display_name": "HplOtherPublished %nodes_used=2", "result": "pass", "num_tasks": 4, "num_tasks_per_node": 2,
+        "arguments": {"some-bytes": "4Gi", "ways": "host,p2p"}, "asked": {"n": 96000}, **more,
+    }  # fmt: skip
+
+
+TWO_NODES = Run("two", "HplOtherPublished", {"n": 96000, "some_bytes": "4Gi", "ways": ["host", "p2p"]}, 2, 4)
+
+
+def test_a_job_with_size_and_layout_as_printed_meets_its_row() -> None:
+    assert command.unmet(TWO_NODES, [job()]) == ""
+
+
+@pytest.mark.parametrize(
+    ("cases", "says"),
+    [
+        ([], "HplOtherPublished does not apply"),
+        ([job(display_name="HplOther")], "HplOtherPublished does not apply"),
+        ([job(asked={"n": 9600})], "no job of HplOtherPublished has n 96000, some_bytes 4Gi, ways host"),
+        ([job(arguments={"some-bytes": "4Gi", "ways": "host"})], "ways p2p"),
+        ([job(num_tasks_per_node=4)], "takes 1 nodes and 4 ranks, not 2 and 4"),
+        ([job(num_tasks=2, num_tasks_per_node=1)], "takes 2 nodes and 2 ranks, not 2 and 4"),
+        ([job(result="skip", fail_reason="WAIVED: needs more ranks")], "WAIVED: needs more ranks"),
+    ],
+)
+def test_what_does_not_meet_its_row_is_told(cases: list[dict[str, Any]], says: str) -> None:
+    assert says in command.unmet(TWO_NODES, cases)
+
+
+# -- the command --
+
+
+def run(*arguments: str) -> int:
+    parser = argparse.ArgumentParser()
+    command.register(parser.add_subparsers())
+    parsed = parser.parse_args(["publications", *arguments])
+    return parsed.func(parsed)
+
+
+@pytest.mark.slow
+def test_the_command_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["row", "publication", "place", "value", "machine", "check", "selectable"]
+    assert len(lines) == len(KNOWN.rows) + 2
+    assert f"{len(KNOWN.rows)} rows: " in lines[-1] and "NOT" not in lines[-1]
+
+
+def test_a_system_without_rows_is_refused() -> None:
+    with pytest.raises(command.TenkenError, match=r"no row is of system 'h200'; allowed: jetson-tx2, jetson-xavier"):
+        run("--system", "h200")
+
+
+LIST = """\
+publications: {p: {cite: "P 2020 (it)", title: "It"}}
+reasons: {gone: "it is gone"}
+runs: {r: {check: C, asked: {n: 1}}}
+rows:
+  - {publication: p, system: v100, row: J1, place: here, value: "1", what: it, run: r, metric: a.b}
+  - {publication: p, system: v100, row: J1, place: here, value: "1", what: it, reason: gone}
+"""
+
+
+def test_a_list_is_read(tmp_path: Path) -> None:
+    (tmp_path / "list.yaml").write_text(LIST)
+    assert [row.reason for row in publications.load(tmp_path / "list.yaml").rows] == [None, "gone"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("reason: gone", "reason: lost", "row 2 (J1, it): reason is 'lost'; allowed: gone"),
+        ("run: r,", "run: s,", "run is 's'; allowed: r"),
+        ("reason: gone", "note: well", "must have one of run, fact and reason"),
+        (", metric: a.b", "", "without a metric a note must say why no reference holds it"),
+        ("reason: gone", "reason: gone, at: {n: 1}", "metric and at only go with run"),
+        ("reason: gone", "reason: gone, nmuber: 1", "unknown key 'nmuber'"),
+        ("place: here, ", "", "missing key 'place'"),
+        ("reasons: {gone", "reasons: {more: 'x', gone", "no row names more"),
+        ("asked: {n: 1}", "ask: {n: 1}", "run r: needs check and asked"),
+        ("rows:", "rows: [", "list.yaml: "),
+    ],
+)
+def test_a_wrong_list_is_refused_and_says_where(tmp_path: Path, before: str, after: str, says: str) -> None:
+    assert before in LIST
+    (tmp_path / "list.yaml").write_text(LIST.replace(before, after, 1))
+    with pytest.raises(PublicationError) as raised:
+        publications.load(tmp_path / "list.yaml")
+    assert says in str(raised.value)

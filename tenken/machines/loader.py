@@ -239,6 +239,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         capabilities=frozenset(raw.get("capabilities", ())),
         max_jobs=raw.get("max_jobs"),
         time_limit=raw.get("time_limit"),
+        local_storage=raw.get("local_storage"),
         build=raw.get("build", "login"),
         containers=tuple(
             Container(platform=item["platform"], modules=tuple(item.get("modules", ())))

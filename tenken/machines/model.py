@@ -35,6 +35,8 @@ GPUS = {2: "gpus2", 4: "gpus4", 8: "gpus8"}
 NODE_COUNTS = {2: NODES, 4: "nodes4", 8: "nodes8", 16: "nodes16", 32: "nodes32", 64: "nodes64"}
 #: Asked for by checks of one mode alone in all others: no partition has it, so that they are listed as not selected.
 OF_MODE = {mode: f"mode_{mode}" for mode in ("quick", "acceptance", "nightly", "published")}
+#: The system file names a folder on the node's own disk.
+LOCAL_STORAGE = "local_storage"
 #: Of environments: checks that need an MPI, or OpenACC, and no particular compiler run in this one of a partition's
 #: environments alone. In each that can build them they would measure the same thing twice.
 HOST_MPI = "host_mpi"
@@ -302,6 +304,8 @@ class Partition:
     max_jobs: int | None = None
     time_limit: str | None = None
     """The longest walltime of the queue, HH:MM:SS."""
+    local_storage: str | None = None
+    """A folder on the node's own disk, where checks may write."""
     build: str = "login"
     """Where programs are compiled: `login` (where reframe runs) or `job` (on a node)."""
     containers: tuple[Container, ...] = ()
@@ -319,7 +323,8 @@ class Partition:
             count = max(node.gpu_counts, default=max(GPUS))
         nodes = 1 if self.scheduler == "local" else node.count or 1
         found = {name for least, name in GPUS.items() if "cuda" in self.features and count >= least}
-        return self.features | found | {name for least, name in NODE_COUNTS.items() if nodes >= least}
+        disk = {LOCAL_STORAGE} if self.local_storage else set()
+        return self.features | found | disk | {name for least, name in NODE_COUNTS.items() if nodes >= least}
 
     @property
     def node_count_unknown(self) -> bool:

@@ -55,6 +55,9 @@ class OtherHpl(HplBase):
     hpl_p = variable(int, value=1)
     hpl_q = variable(int, value=1)
 
+    #: Ranks a node; 0: all on one.
+    hpl_ranks_per_node = variable(int, value=0)
+
     #: The short name of the implementation, its usual command, the variable that names another, input and output file.
     implementation = variable(str)
     usual_command = variable(str)
@@ -66,8 +69,17 @@ class OtherHpl(HplBase):
     def ask_for_repetitions(self):
         """One run: that is what they print."""
         self.num_tasks = self.hpl_p * self.hpl_q
+        self.num_tasks_per_node = self.hpl_ranks_per_node or self.num_tasks
+        if self.num_tasks % self.num_tasks_per_node:
+            raise ReframeError(
+                f"hpl_ranks_per_node {self.num_tasks_per_node}: allowed are divisors of the {self.num_tasks} ranks of "
+                f"hpl_p {self.hpl_p} x hpl_q {self.hpl_q}"
+            )
         self.uses_mpi = self.num_tasks > 1
-        self.asked = {"implementation": self.implementation, "ranks": self.num_tasks, "n": self.n, "nb": self.nb}
+        grid = f"{self.hpl_p}x{self.hpl_q}"
+        self.asked = {
+            "implementation": self.implementation, "ranks": self.num_tasks, "n": self.n, "nb": self.nb, "grid": grid,
+        }  # fmt: skip
         self.arguments = {}
 
     @property

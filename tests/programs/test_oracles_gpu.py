@@ -129,9 +129,14 @@ def test_transpose(on_gpus: Callable[..., Timed]) -> None:
     total = {m["at"]["memory"]: m["median"] for m in figures(document, "total", **where)}
     kernel = {m["at"]["memory"]: m["median"] for m in figures(document, "kernel", **where)}
     small = {m["at"]["memory"]: m["median"] for m in figures(document, "kernel", kernel="tile", n=64)}
+    check = {m["at"]["memory"]: m["median"] for m in figures(document, "check", **where)}
+    (over,) = figures(document, "kernel_over_managed", **where)
+    assert over["at"]["memory"] == "zero_copy"
+    close(over["value"], kernel["zero_copy"] / kernel["managed"])
     for memory in ("pinned", "zero_copy", "managed"):
         close(figure(document, "speedup", memory=memory, **where)["value"], total["pageable"] / total[memory])
         close(figure(document, "kernel_ratio", memory=memory, **where)["value"], kernel[memory] / kernel["pageable"])
+        close(figure(document, "check_ratio", memory=memory, **where)["value"], check[memory] / check["pageable"])
         close(figure(document, "kernel_growth", memory=memory, **where)["value"], kernel[memory] / small[memory])
         clock.device(spans(figure(document, "kernel", memory=memory, **where), 1))
         phases = [m for m in document["metrics"] if m.get("at") == {**where, "memory": memory} and m["unit"] == "ms"]

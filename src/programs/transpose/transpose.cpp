@@ -105,7 +105,7 @@ void transpose_tile(float* to, const float* from, const Shape& shape) {
 
 /// Medians of the phases of one task, in seconds.
 struct Medians {
-    double htod = 0, kernel = 0, dtoh = 0, total = 0;
+    double htod = 0, kernel = 0, dtoh = 0, check = 0, total = 0;
 };
 /// By memory, kernel and index of the shape.
 typedef std::map<std::string, std::map<std::string, std::map<std::size_t, Medians>>> Table;
@@ -322,7 +322,7 @@ class Transpose : public tenken::Program {
         medians.kernel = add("kernel", phases.kernel);
         medians.dtoh = add("dtoh", phases.dtoh);
         add("copy_out", phases.copy_out);
-        add("check", phases.check);
+        medians.check = add("check", phases.check);
         medians.total = add("total", total);
         document.add(phases.compared);
         return medians;
@@ -352,6 +352,12 @@ class Transpose : public tenken::Program {
                         const Medians& pageable = table.at("pageable").at(kernel).at(s);
                         add("speedup", tenken::Direction::higher, pageable.total / here.total, at);
                         add("kernel_ratio", tenken::Direction::lower, here.kernel / pageable.kernel, at);
+                        add("check_ratio", tenken::Direction::lower, here.check / pageable.check, at);
+                    }
+                    if (memory == "zero_copy" && has("managed")) {
+                        const Medians& managed = table.at("managed").at(kernel).at(s);
+                        add("kernel_over_managed", tenken::Direction::lower, here.kernel / managed.kernel,
+                            at);
                     }
                     const std::size_t half = half_of(s);
                     if (half == s) continue;

@@ -11,7 +11,7 @@ from tenken.model.catalogue import load_catalogue
 #: Rows of the publications and the machines that they were measured on.
 ROWS = {
     **{f"T{i}": {"miyabi"} for i in range(1, 7)},
-    "T7": {"miyabi", "pegasus"},
+    "T7": {"miyabi"},
     "J1": {"jetson-xavier"},
     "J2": {"jetson-tx2"},
     "J3": {"v100"},

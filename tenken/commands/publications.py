@@ -1,0 +1,282 @@
+"""`tenken publications`: every published result, the check that reproduces it, and whether its machine selects that."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tenken.errors import TenkenError
+from tenken.machines import loader, publications
+from tenken.machines.model import System
+from tenken.machines.publications import Publications, Row, Run
+from tenken.paths import ROOT
+from tenken.reframe import plan
+
+MODE = "published"
+
+
+class DryRunError(TenkenError):
+    """ReFrame could not go through the checks of a machine."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A row and what its machine makes of it: selectable, or why not."""
+
+    row: Row
+    selectable: bool
+    why: str = ""
+
+    def as_json(self, known: Publications) -> dict[str, Any]:
+        row = self.row
+        return {
+            "row": row.row, "publication": known.cited[row.publication], "place": row.place, "what": row.what,
+            "value": row.value, "machine": row.system, "check": row.run.check if row.run else None,
+            "metric": row.metric, "selectable": self.selectable, "why": self.why, "note": row.note,
+        }  # fmt: skip
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `publications` to the `tenken` command."""
+    parser = subparsers.add_parser(
+        "publications",
+        help="the published results, the checks that reproduce them, and whether their machines select those",
+        description="Lists every row of the publications. A row is selectable where its machine's file lets the check "
+        "run; --dry-run asks ReFrame itself, and holds sizes, repetitions, nodes and ranks of the jobs against the "
+        "publication. Exit status: 0; 1 where a row that should be selectable is not.",
+    )
+    parser.add_argument("--system", metavar="NAME", help="only that machine's rows")
+    parser.add_argument("--dry-run", action="store_true", help="ask ReFrame, machine by machine (seconds each)")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="the rows as JSON")
+    shape.add_argument("--markdown", action="store_true", help="the text of docs/publications.md, all machines")
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0; 1 where a row that should be selectable is not."""
+    known = publications.load()
+    if arguments.markdown:
+        print(markdown(known), end="")
+        return 0
+    systems = {row.system for row in known.rows}
+    if arguments.system and arguments.system not in systems:
+        raise TenkenError(f"no row is of system '{arguments.system}'; allowed: {', '.join(sorted(systems))}")
+    rows = [row for row in known.rows if arguments.system in (None, row.system)]
+    listed = asked_of_reframe(rows) if arguments.dry_run else by_features(rows)
+    if arguments.json:
+        print(json.dumps([one.as_json(known) for one in listed], indent=1))
+    else:
+        print("\n".join(_table(listed, known)))
+    return int(any(not one.selectable and one.row.run for one in listed))
+
+
+def _table(listed: Sequence[Listed], known: Publications) -> Iterable[str]:
+    head = ("row", "publication", "place", "value", "machine", "check", "selectable")
+    lines = [head]
+    for one in listed:
+        row = one.row
+        check = row.run.check if row.run else "-"
+        lines.append((row.row, known.cited[row.publication].split(" (")[0], row.place, f"{row.what}: {row.value}",
+                      row.system, check, _in_words(one, known)))  # fmt: skip
+    widths = [min(max(len(line[at]) for line in lines), 60) for at in range(len(head) - 1)]
+    for line in lines:
+        yield "  ".join([*(f"{text:<{width}}" for text, width in zip(line[:-1], widths, strict=True)), line[-1]])
+    counts = [sum(bool(one.row.run) and one.selectable for one in listed), sum(bool(one.row.fact) for one in listed)]
+    counts += [sum(bool(one.row.reason) for one in listed)]
+    missing = len(listed) - sum(counts)
+    yield (
+        f"{len(listed)} rows: {counts[0]} selectable, {counts[1]} figures of machines, {counts[2]} not reproducible"
+        + (f", {missing} NOT selectable" if missing else "")
+    )
+
+
+def _in_words(one: Listed, known: Publications) -> str:
+    if one.row.reason:
+        return f"not reproducible: {known.reasons[one.row.reason]}"
+    if one.row.fact:
+        return "a figure of the machine" if one.selectable else f"no: {one.why}"
+    return "yes" if one.selectable else f"no: {one.why}"
+
+
+# -- whether a machine selects what reproduces a row --
+
+
+def by_features(rows: Sequence[Row]) -> list[Listed]:
+    """By what the checks ask of a machine and the machine's file has."""
+    applicable: dict[str, set[str]] = {}
+    systems = {row.system for row in rows if row.run}
+    checks, errors = plan.describe_checks(MODE) if systems else ([], [])
+    if errors:
+        raise DryRunError(f"check file does not import: {errors[0]}")
+    for name in systems:
+        made = plan.make_plan(loader.load(name), checks, errors, MODE)
+        applicable[name] = {check.split(" ")[0] for check in made.applicable}
+
+    def listed(row: Row) -> Listed:
+        if row.run is None:
+            return _without_a_run(row)
+        there = row.run.check in applicable[row.system]
+        return Listed(row, there, "" if there else f"{row.run.check} does not apply to {row.system}")
+
+    return [listed(row) for row in rows]
+
+
+def _without_a_run(row: Row) -> Listed:
+    if row.fact is None:
+        return Listed(row, False)
+    found, number = publications.fact(loader.load(row.system), row.fact), float(row.number or 0)
+    right = math.isclose(found, number, rel_tol=0.005)
+    return Listed(row, right, "" if right else f"{row.fact} of {row.system} is {found:g}, not {number:g}")
+
+
+def asked_of_reframe(rows: Sequence[Row]) -> list[Listed]:
+    """By a dry run of each machine in mode `published`."""
+    cases: dict[str, list[dict[str, Any]]] = {}
+    for name in sorted({row.system for row in rows if row.run}):
+        classes = sorted({row.run.check for row in rows if row.run and row.system == name})
+        cases[name] = dry_run(loader.load(name), classes)
+    found = []
+    for row in rows:
+        if row.run is None:
+            found.append(_without_a_run(row))
+        else:
+            why = unmet(row.run, cases[row.system])
+            found.append(Listed(row, not why, why))
+    return found
+
+
+def dry_run(system: System, classes: Sequence[str]) -> list[dict[str, Any]]:
+    """What ReFrame's report says of each case of these checks on that machine. Raises DryRunError."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [
+            "reframe", "-c", "checks", "--dry-run", "--system", system.name, "--mode", MODE,
+            "-n", f"^({'|'.join(classes)})( |%|$)", f"--report-file={report}",
+        ]  # fmt: skip
+        env = {**os.environ, "RFM_COLORIZE": "n", "RFM_CONFIG_FILES": str(ROOT / "config" / "settings.py")}
+        env |= {f"RFM_{key}_DIR": str(Path(folder) / key.lower()) for key in ("STAGE", "OUTPUT")}
+        env |= {"TENKEN_ARCHIVE": str(Path(folder) / "perflogs")}
+        env["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), env.get("PATH", "")])
+        for variable in system.variables.values():  # nothing is submitted: what a user must set may be anything
+            if variable.required:
+                env.setdefault(variable.name, "none")
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+        if not report.is_file():
+            if done.returncode == 0:  # nothing applies
+                return []
+            lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+            raise DryRunError(f"reframe, system '{system.name}': {lines[-1] if lines else 'no output'}")
+        runs = json.loads(report.read_text(encoding="utf-8")).get("runs", [])
+    return [case for one in runs for case in one["testcases"]]
+
+
+def unmet(run: Run, cases: Iterable[Mapping[str, Any]]) -> str:
+    """Empty where each job of `run` is among the cases of a dry run; else the first that is not, and why."""
+    jobs = [case for case in cases if case["display_name"].split(" ")[0] == run.check]
+    if not jobs:
+        return f"{run.check} does not apply"
+    several = {key: value if isinstance(value, list) else [value] for key, value in run.asked.items()}
+    for values in itertools.product(*several.values()):
+        asked = dict(zip(several, values, strict=True))
+        alike = [job for job in jobs if all(_says(_asked(job).get(key), value) for key, value in asked.items())]
+        if not alike:
+            return f"no job of {run.check} has {', '.join(f'{key} {value}' for key, value in asked.items())}"
+        laid_out = [job for job in alike if layout(job) == (run.nodes, run.ranks)]
+        if not laid_out:
+            nodes, ranks = layout(alike[0])
+            return f"{run.check} takes {nodes} nodes and {ranks} ranks, not {run.nodes} and {run.ranks}"
+        if all(job["result"] != "pass" for job in laid_out):
+            return f"{run.check}: {laid_out[0].get('fail_reason') or 'skipped'}"
+    return ""
+
+
+def _asked(job: Mapping[str, Any]) -> dict[str, Any]:
+    arguments = {key.replace("-", "_"): value for key, value in (job.get("arguments") or {}).items()}
+    return {**arguments, **(job.get("asked") or {})}
+
+
+def _says(found: Any, wanted: Any) -> bool:
+    """Equal, or one of several with commas between."""
+    return str(found) == str(wanted) or str(wanted) in str(found).split(",")
+
+
+def layout(job: Mapping[str, Any]) -> tuple[int, int]:
+    """Nodes and ranks of a case."""
+    ranks, each = job["num_tasks"] or 1, job["num_tasks_per_node"] or 1
+    return math.ceil(ranks / each), ranks
+
+
+# -- docs/publications.md --
+
+
+_HEAD = """\
+# Published results, row by row
+
+Every figure, curve and ratio of the five publications that the suite reproduces: where it stands, what is printed, what
+holds it here, and why what cannot be reproduced cannot. Made from `tenken/machines/data/publications.yaml` by `tenken
+publications --markdown`; a test holds both together.
+
+```sh
+tenken publications                              # the list, and whether each machine selects the check
+tenken publications --dry-run --system pegasus   # asks ReFrame: sizes, repetitions, nodes and ranks of each job
+reframe -c checks -r --system pegasus --mode published
+```
+
+Selectable is all that a dry run proves. *Held by* names the metric whose reference in `systems/<machine>.yaml` the row
+is; rows without one are measured and shown, and say why nothing holds them. What the machines ran then need not be what
+is loaded now: compilers, MPI and drivers that are gone are named in the system files.
+"""
+
+
+def markdown(known: Publications) -> str:
+    """The whole list as a document."""
+    lines = [*_HEAD.splitlines(), ""]
+    for key, title in known.titles.items():
+        lines += [f"## {known.cited[key]}", "", f"{title}.", ""]
+        lines += ["| row | machine | place | what | printed | held by | check |", "|---|---|---|---|---|---|---|"]
+        rows = [row for row in known.rows if row.publication == key and not row.reason]
+        lines += [_markdown_row(row) for row in rows]
+        gone = [row for row in known.rows if row.publication == key and row.reason]
+        if gone:
+            lines += ["", "Not reproduced:", ""]
+            lines += ["| row | machine | place | what | printed | why |", "|---|---|---|---|---|---|"]
+            for row in gone:
+                note = f". {_sentence(row.note)}" if row.note else ""
+                why = known.reasons[row.reason or ""]
+                cells = (row.row, row.system, row.place, row.what, row.value, f"{why}{note}")
+                lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _markdown_row(row: Row) -> str:
+    if row.fact:
+        held = f"`{row.fact}` = {row.number:g}"
+    else:
+        at = ", ".join(f"{key} {_several(value)}" for key, value in row.at.items())
+        held = f"`{row.metric}`" + (f" ({at})" if at else "") if row.metric else "nothing"
+    note = f": {row.note}" if row.note else ""
+    check = f"`{row.run.check}`" if row.run else "data sheet"
+    if row.run and (row.run.nodes, row.run.ranks) != (1, 1):
+        check += f", {row.run.nodes} nodes, {row.run.ranks} ranks" if row.run.nodes > 1 else f", {row.run.ranks} ranks"
+    return f"| {' | '.join((row.row, row.system, row.place, row.what, row.value, held + note, check))} |"
+
+
+def _several(value: Any) -> str:
+    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _sentence(text: str) -> str:
+    return re.sub(r"^\w", lambda first: first[0].upper(), text)
