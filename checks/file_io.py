@@ -189,6 +189,7 @@ class PublishedPlace(rfm.RegressionTestPlugin):
     def need_a_local_disk(self):
         wanted = " +local_storage" if self.place == "local" else ""
         self.valid_systems = [f"+cuda{wanted}"]
+        self.only_in_mode("published")
 
     def folder(self) -> str:
         return str(self.machine.partition.local_storage) if self.place == "local" else "."
@@ -266,6 +267,10 @@ class OverlapPublished(OverlapBase):
     tags = {"storage", "published"}
     #: Bytes of the state.
     state = parameter(["16Mi", "128Mi"])
+
+    @run_after("init")
+    def keep_to_the_mode(self):
+        self.only_in_mode("published")
 
     @run_after("setup")
     def set_loop(self):

@@ -143,3 +143,4 @@ class HpcgPublished(HpcgRanksBase):
     def need_so_many_nodes(self):
         self.nodes_asked = self.num_nodes
         self.need_nodes(self.nodes_asked)
+        self.only_in_mode("published")

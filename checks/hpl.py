@@ -225,6 +225,7 @@ class HplOtherPublished(HplOther):
         self.hpl_ranks_per_node = 2
         if self.nodes_used > 2:
             self.need_nodes(self.nodes_used)
+        self.only_in_mode("published")
 
 
 @rfm.simple_test

@@ -245,6 +245,10 @@ class StencilBlocks(StencilBase):
     #: Steps between two exchanges, and the depth of a halo.
     block = parameter([1, 2, 4, 8, 16])
 
+    @run_after("init")
+    def keep_to_the_mode(self):
+        self.only_in_mode("published")
+
     @run_after("setup")
     def set_problem(self):
         self.ask(backend="cuda", exchange="host,p2p", bt=self.block, nodes=1, **self.slab(self.gpus or 2))
@@ -271,6 +275,7 @@ class StencilHostNodes(StencilBase):
     @run_after("init")
     def need_so_many_nodes(self):
         self.need_nodes(self.num_nodes)
+        self.only_in_mode("published")
 
     @run_after("setup")
     def set_problem(self):

@@ -70,7 +70,8 @@ def test_r1(metric: str, value: float, systems: dict[str, System]) -> None:
     found = loader.references(systems["reedbush-h"], "gpu", "stream", metric=metric, subject="gpu", environ="openacc")
     assert len(found) == 1
     r1 = found[0]
-    assert (r1.value, r1.published, r1.statistic, r1.count, r1.driver) == (value, "R1", "best", 5, "375.20")
+    # the publication names a driver in section 3.3 alone, for R3 to R6
+    assert (r1.value, r1.published, r1.statistic, r1.count, r1.driver) == (value, "R1", "best", 5, None)
     assert r1.bounds == (pytest.approx(value * 0.97), None)
     assert (r1.unit, r1.direction) == ("GB/s", "higher")
     assert not loader.references(systems["reedbush-h"], "gpu", "stream", metric=metric, environ="cuda")
