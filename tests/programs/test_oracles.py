@@ -7,6 +7,7 @@ import math
 import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.support.oracles import (
     seconds,
     spans,
     statistics_follow,
+    tolerances,
 )
 
 pytestmark = pytest.mark.build
@@ -82,11 +84,18 @@ def test_stream(clocked: Clocked) -> None:
     # a cycle runs them in this order: what is copy's time is not dot's
     for cycle in zip(*ends, strict=True):
         assert list(cycle) == sorted(cycle)
+    # three roundings at most a cycle; of a sum as many as there are terms
+    found = {check["what"]: check["tolerance"] for check in document["verification"]["checks"]}
+    of_array = found["array a, every element, relative error"]
+    epsilon = 2.0**-52
+    assert 4 * epsilon * 5 <= of_array <= 4 * epsilon * 8, "four cycles and few to warm up"
+    tolerances(document, {"array": of_array, "dot of every": 2 * of_array + epsilon * elements})
 
 
 def test_daxpy(clocked: Clocked) -> None:
     document, clock = clocked("daxpy", *FEW, "--elements", "1000000")
     clock.places(spans(figure(document, "daxpy"), 24_000_000))
+    tolerances(document, {"y, every element": 0})
 
 
 def test_memcopy(clocked: Clocked) -> None:
@@ -97,6 +106,7 @@ def test_memcopy(clocked: Clocked) -> None:
         after = 0
         for trial in (1, 2):
             after = rises(clock.places(spans(figure(document, name, trial=trial), 2 * array), after))
+    tolerances(document, {"every element, exact": 0})
 
 
 def test_transfer(clocked: Clocked) -> None:
@@ -107,6 +117,7 @@ def test_transfer(clocked: Clocked) -> None:
     for size in sorted(sizes):
         # small copies are made as often as makes a MiB; each byte counts once
         after = rises(clock.places(spans(sizes[size], max(size, 1 << 20)), after))
+    tolerances(document, {"every element, exact": 0})
 
 
 def test_access_patterns(clocked: Clocked) -> None:
@@ -179,6 +190,7 @@ def test_transpose(clocked: Clocked) -> None:
             # floats of 4 bytes, read once and written once
             metric = figure(document, "host_bandwidth", n=n, kernel=kernel)
             after = rises(clock.places(spans(metric, 8 * elements), after))
+    tolerances(document, {"every element, exact": 0})
 
 
 #: Cells of size XS that change: (32 - 2) x (32 - 2) x (64 - 2).
@@ -193,6 +205,22 @@ def test_himeno(clocked: Clocked) -> None:
     times = clock.told[0]
     # from the first iteration's beginning to the reading behind the last one's end
     assert times[iterations[-1][2] + 1] - times[iterations[0][1]] == pytest.approx(total, abs=1)
+    of_cells = {"every cell, relative error": 2e-5, "gosa of the first iterations": 1e-4}
+    tolerances(document, {**of_cells, "is finite": sys.float_info.max})
+
+
+def test_himeno_classic(clocked: Clocked) -> None:
+    """Three iterations are tried, and as many made as would take the seconds asked for."""
+    document, clock = clocked("himeno", "--size", "XS", "--timing", "classic", "--target-seconds", "0.2")
+    iterations = document["path"]["iterations.host"]
+    stride = -(-iterations // 3000)
+    timed = clock.places(spans(figure(document, "iteration"), stride * 34 * HIMENO_CELLS))
+    (total,) = spans(figure(document, "total"), 34 * HIMENO_CELLS * iterations)
+    times = clock.told[0]
+    assert times[timed[-1][2] + 1] - times[timed[0][1]] == pytest.approx(total, abs=1)
+    # begin, three iterations and the end: before the timed ones
+    tried = [times[i + 4] - times[i] for i in range(timed[0][1] - 3)]
+    assert any(iterations == int(3 * 0.2e9 / span) for span in tried)
 
 
 def test_himeno_in_strides(clocked: Clocked) -> None:
@@ -325,6 +353,13 @@ def test_hpcg(clocked: Clocked, tmp_path: Path) -> None:
         "Benchmark Time Summary::Total": total,
     }.items():
         close(float(lines[key]), expected, 1e-5)
+    tolerances(
+        document,
+        {
+            "without multigrid": 12, "with multigrid": 2, "symmetry of the matrix": 1, "symmetry of the multigrid": 1,
+            "variance": 1e-6, "iterations to the residual": 500, "residual b - A x": 1e-9, "solution against 1": 1e6,
+        },
+    )  # fmt: skip
 
 
 def hpl_operations(n: int) -> float:
@@ -391,6 +426,12 @@ def test_hpl_mxp(clocked: Clocked) -> None:
     assert parts["refine_residuals"] + parts["refine_corrections"] <= parts["refine"] * (1 + 1e-9)
     for part in ("convert", "refine"):
         clock.places([1e9 * parts[part]], next_to=False)
+    tolerances(
+        document,
+        {"||Ax-b||": 16, "what FP64 leaves": 1, "error over bound": 1, "zero or subnormal": 0.01, "beyond the": 0},
+    )
+    (small,) = {c["error"] for c in document["verification"]["checks"] if "subnormal" in c["what"]}
+    close(figure(document, "small_share")["value"], 100 * small)
 
 
 #: 38 x 28 x 39 of 40 x 30 x 41 cells change.
@@ -408,6 +449,8 @@ def test_stencil(clocked: Clocked) -> None:
     close(document["path"]["gflops.host"], 53 * rate["median"])
     alone = figure(document, "alone")["median"]
     assert figure(document, "efficiency")["samples"] == pytest.approx([100 * s / alone for s in rate["samples"]])
+    close(document["path"]["alone_gflops.temporal_block=1"], 53 * alone)
+    tolerances(document, {"bit for bit": 0})
 
 
 def test_stencil_of_several_steps(clocked: Clocked) -> None:

@@ -91,6 +91,12 @@ def test_memcopy(on_gpus: Callable[..., Timed]) -> None:
             close(limit(document, metric), MEMORY_GBS)
 
 
+def test_memcopy_by_the_hosts_clock(on_gpus: Callable[..., Timed]) -> None:
+    document, clock = on_gpus("memcopy", *ONE, "--bytes", "4Mi", "--copies", "kernel,memcpy")
+    for name in ("kernel", "memcpy"):
+        clock.anywhere([2 * (4 << 20) / document["path"][f"host_clock_gbs.{name}.gpu0"]])
+
+
 def test_transfer(on_gpus: Callable[..., Timed]) -> None:
     size = 8 << 20
     document, clock = on_gpus("transfer", *ONE, "--bytes", str(size), "--sweep-max-bytes", "4Ki")
@@ -161,6 +167,31 @@ def test_transpose(on_gpus: Callable[..., Timed]) -> None:
     close(figure(document, "transfer_growth_ratio", n=128)["value"], growth)
 
 
+def test_transpose_growth_is_over_half_of_both_sides(on_gpus: Callable[..., Timed]) -> None:
+    document, _ = on_gpus("transpose", *ONE, "--sizes", "64x200,128", "--bandwidth-n", "0", "--kernels", "tile")
+    names = {m["name"] for m in document["metrics"]}
+    assert "kernel_ratio" in names and not names & {"kernel_growth", "transfer_growth_ratio"}
+
+
+def test_figures_within_the_l2_have_no_memory_limit(on_gpus: Callable[..., Timed]) -> None:
+    """The L2 of the double has 1 MiB: limits of memory hold from 4 MiB on."""
+    for size, known in (("2Mi", False), ("4Mi", True)):
+        for program, names, options in (
+            ("transfer", ("dtod", "dtod_sm"), ("--bytes", size, "--sweep-max-bytes", "1Ki")),
+            ("access_patterns", ("device_copy", "plateau"), ("--bytes", size, "--placement", "explicit")),
+        ):
+            document, _ = on_gpus(program, *ONE, *options)
+            for metric in (m for name in names for m in figures(document, name)):
+                assert ("value" in document["limits"][metric["id"]]) is known, metric["id"]
+    for size, known in (("XS", False), ("S", True)):  # fourteen arrays of 256 KiB, and of 2 MiB
+        document, _ = on_gpus("himeno", *ONE, "--size", size)
+        assert ("value" in document["limits"][figure(document, "iteration")["id"]]) is known
+    for n, known in (("512", False), ("2048", True)):
+        document, _ = on_gpus("transpose", *ONE, "--sizes", "64", "--kernels", "tile", "--bandwidth-n", n)
+        for name in ("device_copy", "tile_bandwidth"):
+            assert ("value" in document["limits"][figure(document, name)["id"]]) is known
+
+
 def test_himeno(on_gpus: Callable[..., Timed]) -> None:
     document, clock = on_gpus("himeno", *ONE, "--size", "S")
     cells = 62 * 62 * 126
@@ -218,6 +249,11 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
         time = figure(document, "peer_time", bytes=metric["at"]["bytes"])
         clock.device(spans(time, 1))
         close(time["median"] * metric["median"], metric["at"]["bytes"] / 1e3, 0.5)
+    for name in ("peer", "read", "both_ways"):
+        for metric in (m for m in figures(document, name) if m["clock"] == "device"):
+            pair = f"gpu{metric['subject']['from']}-gpu{metric['subject']['to']}"
+            moved = 2 * size if name == "both_ways" else size
+            clock.anywhere([moved / document["path"][f"host_clock_gbs.{name}.{pair}"]])
     assert document["path"]["link.gpu0-gpu1"].startswith("17 x NVLink")
     assert document["path"]["link_count.gpu0-gpu1"] == 17
     assert document["path"]["link.gpu0-gpu1"] == f"17 x {document['path']['link_kind.gpu0-gpu1']}"

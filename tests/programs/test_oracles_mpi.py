@@ -49,6 +49,20 @@ def test_mpi_p2p(clocked: Callable[..., Timed]) -> None:
         clock.anywhere(spans(figure(document, name), 1))
 
 
+def test_mpi_p2p_of_the_slowest_rank(clocked: Callable[..., Timed]) -> None:
+    """A collective, and the messages of many senders, take as long as the slowest rank; a pair as its first one."""
+    size, window = 4 << 20, 8
+    sizes = ("--min-bytes", str(size), "--max-bytes", str(size), "--window", str(window))
+    tests = ("--tests", "latency,bandwidth,message_rate,allreduce,alltoall,bcast")
+    more = ("--max-collective-bytes", str(size))
+    document, clock = clocked("mpi_p2p", 2, *FEW, *sizes, *tests, *more, TENKEN_TEST_SLOW_RANK="1")
+    slow, first = clock.of_rank(1), clock.of_rank(0)
+    for name, amount in {"allreduce": 1, "alltoall": 1, "bcast": 1, "message_rate": window}.items():
+        slow.anywhere(spans(figure(document, name), amount))
+    first.anywhere(spans(figure(document, "latency"), 2))
+    first.anywhere(spans(figure(document, "bandwidth"), window * size))
+
+
 def test_mpi_p2p_of_small_messages(clocked: Callable[..., Timed]) -> None:
     """Several operations in a repetition: a whole number of them makes spans of every sample."""
     document, clock = clocked("mpi_p2p", 2, *FEW, "--max-bytes", "16", "--factor", "16", "--tests", "latency,bcast")
@@ -63,6 +77,14 @@ def test_hpl(clocked: Callable[..., Timed], blas: str) -> None:
     document, clock = clocked("hpl", 4, *FEW, *options, TENKEN_BLAS=blas, OMPI_MCA_mpi_yield_when_idle="1")
     clock.anywhere(spans(figure(document, "hpl"), hpl_operations(n)))
     clock.anywhere(spans(figure(document, "dgemm"), 2 * (n - nb) * (n + 1 - nb) * nb))
+
+
+def test_hpl_of_the_slowest_rank(clocked: Callable[..., Timed], blas: str) -> None:
+    n, nb = 400, 32
+    options = ("--n", str(n), "--nb", str(nb), "--grid", "2x1", "--backend", "host")
+    more = {"TENKEN_BLAS": blas, "OMPI_MCA_mpi_yield_when_idle": "1", "TENKEN_TEST_SLOW_RANK": "1"}
+    document, clock = clocked("hpl", 2, *FEW, *options, **more)
+    clock.of_rank(1).anywhere(spans(figure(document, "hpl"), hpl_operations(n)))
 
 
 def test_stencil(clocked: Callable[..., Timed]) -> None:

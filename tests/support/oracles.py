@@ -26,8 +26,8 @@ NANOSECONDS = {
 TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3}
 #: How far a span that follows from a figure may lie from a whole nanosecond: what double precision leaves of it.
 APART = 0.02
-#: Kinds of what gpu_double.c notes.
-ELAPSED, COLLECTIVE = -1, -2
+#: Kinds of what gpu_double.c notes, and clock_log.c of an MPI rank.
+ELAPSED, COLLECTIVE, RANK = -1, -2, -3
 #: Whether a span, by its number, may lie at two places of a process's times.
 Fits = Callable[[int, Sequence[int], int, int], bool]
 
@@ -101,6 +101,12 @@ class Clock:
             assert abs(span - round(span)) < max(APART, 1e-9 * span), f"{span} ns is no whole number"
             assert self._between(round(span)), f"{round(span)} ns were never measured by any process"
 
+    def of_rank(self, rank: int) -> Clock:
+        """What one MPI rank was told."""
+        ranks = [value for _, value in self.events[RANK]]
+        assert len(ranks) == len(self.told), "each process says which rank it is"
+        return Clock([times for number, times in zip(ranks, self.told, strict=True) if number == rank])
+
     def holds(self, spans: Sequence[float]) -> bool:
         """Whether anywhere() would be content."""
         return all(abs(s - round(s)) < max(APART, 1e-9 * s) and self._between(round(s)) for s in spans)
@@ -156,6 +162,19 @@ def seconds(metric: Mapping[str, Any], amount: float) -> list[float]:
 
 def close(found: float, expected: float, within: float = 1e-9) -> None:
     assert math.isclose(found, expected, rel_tol=within), f"{found!r}, expected {expected!r}"
+
+
+def tolerances(document: Mapping[str, Any], expected: Mapping[str, float]) -> None:
+    """The tolerance of each verification is the one written by hand beside words of what was compared."""
+    told = {check["what"]: check["tolerance"] for check in document["verification"]["checks"]}
+    assert told
+    used = set()
+    for what, tolerance in told.items():
+        (words,) = [words for words in expected if words in what] or [""]
+        assert words, f"no tolerance is expected of {what!r}"
+        assert math.isclose(tolerance, expected[words], rel_tol=1e-9), f"{what}: {tolerance!r}, not {expected[words]!r}"
+        used.add(words)
+    assert used == set(expected), "each of them was compared"
 
 
 def statistics_follow(document: Mapping[str, Any]) -> None:

@@ -61,7 +61,7 @@ def _update(root: Path, tree: Path) -> None:
 def environment(tree: Path) -> dict[str, str]:
     """For commands in the copy: its own modules, no byte code that could outlive a mistake, a compiler cache."""
     env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    env["TENKEN_TEST_CUDA_ARCHITECTURES"] = "90"  # a double runs the programs: code for one GPU is enough
+    env.setdefault("TENKEN_TEST_CUDA_ARCHITECTURES", "90")  # a double runs the programs: code for one GPU is enough
     if shutil.which("ccache"):
         # by these the same sources are found again wherever their tree lies
         env |= {"CCACHE_BASEDIR": str(tree), "CCACHE_NOHASHDIR": "1"}
