@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tenken.judge import judging
+from tenken.judge.criteria import reframe_reference
 from tests.support.catalogue import make_program
 from tests.support.documents import around, gpu_document, health_sample, host_document, metric, spoiled
 from tests.unit.core.test_verdict import Bounds, Expectation, Limit, judged, verdict
@@ -248,6 +249,63 @@ def test_a_gpu_stays_behind_its_siblings_by_4_percent_or_three_times_its_scatter
     found = judged(fleet(factor, spread), SIBLINGS, Expectation(subjects=("gpu",), gpus=4))
     assert found.verdict == expected, found.message()
     assert {f.metric for f in found.findings} == (set() if expected == "PASS" else {"triad.gpu2"})
+
+
+def values_of_gpus(*values: float, direction: str = "higher") -> Any:
+    """A judged run whose GPUs have these medians, and may be 4 % behind the others."""
+    raw = gpu_document(gpus=len(values))
+    unit = "GB/s" if direction == "higher" else "us"
+    raw["metrics"] = [
+        metric("triad", {"gpu": gpu}, [value] * 100, unit=unit, direction=direction)
+        for gpu, value in enumerate(values)
+    ]
+    raw["limits"] = {m["id"]: {"unknown": "nobody tells"} for m in raw["metrics"]}
+    program = make_program("stream", "triad", siblings=0.04, unit=unit, direction=direction, floor={"gpu": None})
+    return judged(raw, program, Expectation(subjects=("gpu",), gpus=len(values)))
+
+
+@pytest.mark.parametrize(
+    ("values", "behind"),
+    [
+        ((4000, 3850), set()),
+        ((4000, 3830), {1}),  # 4.25 % behind the other one; itself does not count among them
+        ((4000, 3600, 3660), {1}),  # behind the middle of 4000 and 3600 by 3.7 %
+        ((4000, 3600, 3640), {1, 2}),
+        ((4000,), set()),
+    ],
+)
+def test_a_gpu_is_held_against_the_median_of_the_others(values: tuple[float, ...], behind: set[int]) -> None:
+    found = values_of_gpus(*values)
+    assert {f.subject.first for f in found.findings} == behind
+    assert {f.bound for f in found.findings} <= {4000, 3830, 3820, 3800}
+
+
+@pytest.mark.parametrize(("slowest", "behind"), [(10.39, set()), (10.41, {2}), (20.0, {2}), (5.0, set())])
+def test_of_times_the_longest_is_behind(slowest: float, behind: set[int]) -> None:
+    found = values_of_gpus(10.0, 10.0, slowest, 10.0, direction="lower")
+    assert {f.subject.first for f in found.findings} == behind
+
+
+def test_a_bound_of_0_may_be_missed() -> None:
+    found = of(time(0.5, limit=None), program=LAUNCHES, expect=HOST, reference=lambda _: Bounds(
+        0.0, None, 0.0, "us", "median", "by hand"))  # fmt: skip
+    (finding,) = found.findings
+    assert (found.verdict, finding.bound, finding.miss, finding.value) == ("FAIL", 0.0, None, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "lower", "upper"),
+    [(3600.0, None, -0.1, None), (None, 4400.0, None, 0.1), (3600.0, 4400.0, -0.1, 0.1), (None, None, None, None)],
+)
+def test_reframe_gets_the_bounds_that_there_are(
+    low: float | None, high: float | None, lower: float | None, upper: float | None
+) -> None:
+    raw = triad(4000)
+    raw["limits"] = {key: {"unknown": "nobody tells"} for key in raw["limits"]}
+    found = of(raw, reference=reference(low, high)).judged["triad.gpu0"]
+    assert reframe_reference(found) == pytest.approx(
+        (4000, lower, upper, "GB/s") if lower or upper else (0, None, None, "GB/s")
+    )
 
 
 def test_where_the_program_knows_no_limit_the_data_sheet_has_one() -> None:

@@ -24,6 +24,17 @@ void say(const std::string& text) {
     function(("pci=" + pci + " " + text).c_str());
 }
 
+/// Waits until a quantity was asked so many times more; ten seconds at most.
+void await(const char* key, long times) {
+    void* const library = dlopen(TENKEN_FAKE_NVML, RTLD_NOW);
+    long (*asked)(const char*) = nullptr;
+    *reinterpret_cast<void**>(&asked) = dlsym(library, "fake_nvml_asked");
+    const long before = asked(key);
+    for (int i = 0; i < 10000 && asked(key) < before + times; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
 std::shared_ptr<const tenken::Nvml> fake() {
     setenv("TENKEN_NVML", TENKEN_FAKE_NVML, 1);
     std::string why;
@@ -74,12 +85,14 @@ TEST(a_meter_reads_the_counter_and_falls_back_to_power) {
     tenken::EnergyMeter meter(fake(), pci);
     meter.start();
     const double begin = tenken::now_seconds();
-    // 20 W: 0.4 J every 20 ms
+    // 20 W, in steps of 20 ms or as long as a busy machine takes to see one
     for (int step = 1; step <= 15; ++step) {
         while (tenken::now_seconds() - begin < 0.02 * step)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        say("energy_mj=" + std::to_string(1000 + 400 * step) +
+        const auto millijoules = static_cast<long>(20000 * (tenken::now_seconds() - begin));
+        say("energy_mj=" + std::to_string(1000 + millijoules) +
             " power_mw=500000 sm_clock=1500 temperature=60");
+        await("energy_mj", 2);
     }
     auto reading = meter.stop();
     CHECK(static_cast<bool>(reading));
@@ -90,7 +103,7 @@ TEST(a_meter_reads_the_counter_and_falls_back_to_power) {
 
     say("power_mw=321000");
     meter.start();
-    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    await("power_mw", 3);
     reading = meter.stop();
     CHECK(static_cast<bool>(reading));
     CHECK_EQUAL(reading->source, "NVML power readings, integrated");

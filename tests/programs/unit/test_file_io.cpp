@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -353,14 +354,21 @@ TEST(pairs_are_compared_until_their_side_of_the_bound_is_known) {
     slow[1][1] = slow[3][1] = 0.5;
     file_io::Deciding brief;
     brief.seconds = 0.2;
+    double spent[2] = {0, 0};
+    double longest = 0;
     const auto uneven = [&](std::size_t i, long round) {
-        const double until = tenken::now_seconds() + (i < 2 ? 0.005 : 0.0001);
-        while (tenken::now_seconds() < until) {
-        }
+        const double begin = tenken::now_seconds();
+        double end = begin;
+        while (end < begin + (i < 2 ? 0.005 : 0.0001)) end = tenken::now_seconds();
+        spent[i / 2] += end - begin;
+        longest = std::max(longest, end - begin);
         return i % 2 == 0 || round % 2 == 0 ? 1.0 : 0.5;  // 1 and 0.5 in turn: open for ever
     };
     CHECK(file_io::decide_pairs(slow, {{0, 1}, {2, 3}}, 0.9, brief, uneven).size() == 2);
-    CHECK(slow[0].size() >= 5 && slow[2].size() >= 5 * slow[0].size());
+    CHECK(slow[0].size() >= 3 && slow[2].size() > slow[0].size());
+    // Whatever else the machine does: they lie apart by a round of two measurements, and what lies between
+    // them.
+    CHECK(slow[2].size() == 2 + 300 || std::fabs(spent[0] - spent[1]) <= 4 * longest);
     CHECK(slow[2].size() == slow[3].size() && slow[2].size() <= 2 + 300);
     // What the limit leaves open is named.
     file_io::Times times(2, std::vector<double>(2, 1.0));

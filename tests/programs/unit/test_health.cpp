@@ -41,9 +41,15 @@ std::shared_ptr<const tenken::Nvml> fake(std::string* why_not = nullptr) {
     return nvml;
 }
 
-/// Waits until a monitor has had the time to read what the GPU says now.
+/// Waits until a monitor has read what the GPU says now: once to the end of a reading under way, once anew.
 void let_it_read() {
-    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    void* const library = dlopen(TENKEN_FAKE_NVML, RTLD_NOW);
+    long (*asked)(const char*) = nullptr;
+    *reinterpret_cast<void**>(&asked) = dlsym(library, "fake_nvml_asked");
+    const long before = asked("utilization");  // the last that a reading asks
+    for (int i = 0; i < 10000 && asked("utilization") < before + 2; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
 }
 
 }  // namespace

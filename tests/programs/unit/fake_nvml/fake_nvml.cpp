@@ -1,8 +1,10 @@
 // A library that says what NVML says, as far as the suite asks, so that health can be tested without a GPU.
 // Its one GPU is what fake_nvml_say() was last given: "key=value key=value ...", the first of a key counting.
-// A key that is missing is a quantity that the GPU does not support.
+// A key that is missing is a quantity that the GPU does not support. fake_nvml_asked() tells how often one
+// was asked.
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <sstream>
 #include <string>
@@ -17,9 +19,11 @@ constexpr int timeout = 10;
 
 std::mutex mutex;
 std::string said;
+std::map<std::string, long> asked;
 
 bool find(const std::string& key, std::string& value) {
     const std::lock_guard<std::mutex> lock(mutex);  // a monitor asks from its own thread
+    ++asked[key];
     std::istringstream words(said);
     std::string word;
     while (words >> word) {
@@ -74,6 +78,11 @@ int the_set = 0;
 }  // namespace
 
 extern "C" {
+
+long fake_nvml_asked(const char* key) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return asked[key];
+}
 
 void fake_nvml_say(const char* text) {
     const std::lock_guard<std::mutex> lock(mutex);
