@@ -125,7 +125,7 @@ def test_transfer(on_gpus: Callable[..., Timed]) -> None:
 
 
 def test_transpose(on_gpus: Callable[..., Timed]) -> None:
-    document, clock = on_gpus("transpose", *ONE, "--sizes", "64,128", "--bandwidth-n", "2048")
+    document, clock = on_gpus("transpose", *ONE, "--sizes", "64,128", "--bandwidth-n", "2048", "--copy-out", "yes")
     for name in ("device_copy", "naive_bandwidth", "tile_bandwidth", "padded_bandwidth"):
         metric = figure(document, name, n=2048)
         clock.device(spans(metric, 2 * 4 * 2048 * 2048))
@@ -147,6 +147,7 @@ def test_transpose(on_gpus: Callable[..., Timed]) -> None:
         clock.device(spans(figure(document, "kernel", memory=memory, **where), 1))
         phases = [m for m in document["metrics"] if m.get("at") == {**where, "memory": memory} and m["unit"] == "ms"]
         parts = [m["samples"] for m in phases if m["name"] != "total"]
+        assert {m["name"] for m in phases} >= {"init", "kernel", "copy_out", "check", "total"}
         assert figure(document, "total", memory=memory, **where)["samples"] == pytest.approx(
             [sum(one) for one in zip(*parts, strict=True)]
         )

@@ -8,6 +8,7 @@ import pytest
 
 from tenken.judge import judging
 from tenken.judge.criteria import reframe_reference
+from tenken.model.judgement import Finding
 from tests.support.catalogue import make_program
 from tests.support.documents import around, gpu_document, health_sample, host_document, metric, spoiled
 from tests.unit.core.test_verdict import Bounds, Expectation, Limit, judged, verdict
@@ -256,8 +257,7 @@ def values_of_gpus(*values: float, direction: str = "higher") -> Any:
     raw = gpu_document(gpus=len(values))
     unit = "GB/s" if direction == "higher" else "us"
     raw["metrics"] = [
-        metric("triad", {"gpu": gpu}, [value] * 100, unit=unit, direction=direction)
-        for gpu, value in enumerate(values)
+        metric("triad", {"gpu": gpu}, [value] * 100, unit=unit, direction=direction) for gpu, value in enumerate(values)
     ]
     raw["limits"] = {m["id"]: {"unknown": "nobody tells"} for m in raw["metrics"]}
     program = make_program("stream", "triad", siblings=0.04, unit=unit, direction=direction, floor={"gpu": None})
@@ -355,6 +355,84 @@ def test_each_point_that_was_asked_for_must_come(size: int, expected: str) -> No
 def test_memory_that_loses_bits_is_the_hardwares_fault(kind: str, expected: str) -> None:
     raw = spoiled(gpu_document(), lambda d: d["health"]["devices"][0].update(after=health_sample(**{kind: 1})))
     assert of(raw).verdict == expected
+
+
+@pytest.mark.parametrize("before", [None, 0])
+@pytest.mark.parametrize("after", [None, 0])
+def test_what_a_gpu_does_not_tell_is_not_held_against_it(before: int | None, after: int | None) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        device = raw["health"]["devices"][0]
+        device.update(before=health_sample(ecc_corrected=before, ecc_uncorrected=before))
+        device.update(after=health_sample(ecc_corrected=after, ecc_uncorrected=after))
+        device.update(worst=health_sample(other_processes=None, pcie_width=None, memory_clock_mhz=None))
+        del device["worst"]["reasons"]
+
+    found = of(spoiled(gpu_document(), change))
+    assert found.verdict == "PASS", found.message()
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "expected"),
+    [
+        ("none", None, "PASS"),
+        ("", None, "PASS"),
+        (None, None, "PASS"),
+        ("element", None, "FAIL"),
+        ("slow", "slow", "PASS"),
+        ("slow", "element", "FAIL"),
+    ],
+)
+def test_a_fault_that_nobody_asked_to_inject_fails(said: str | None, asked: str | None, expected: str) -> None:
+    raw = spoiled(gpu_document(), lambda d: d["parameters"].update(inject_fault=said))
+    more = {} if asked is None else {"inject_fault": asked}
+    found = of(raw, expect=Expectation(subjects=("gpu",), gpus=1, parameters=more))
+    assert found.verdict == expected and ("inject_fault" in found.message()) == (expected == "FAIL")
+
+
+def test_a_result_that_is_ok_has_no_reason_not_to_be() -> None:
+    found = of(spoiled(gpu_document(), lambda d: d.update(reason="out of memory")))
+    assert found.verdict == "FAIL" and "the reason says 'out of memory'" in found.message()
+
+
+@pytest.mark.parametrize("unit", ["GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s", "1"])
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_a_rate_is_above_0(unit: str, value: float) -> None:
+    """Of a ratio nothing is known."""
+    raw = host_document("daxpy")
+    raw["metrics"] = [metric("daxpy", {"host": 0}, [value] * 3, unit=unit)]
+    program = make_program("daxpy", "daxpy", unit=unit, floor={"host": None}, max_spread={"host": None}, min_count=1)
+    found = of(raw, program=program, expect=HOST)
+    assert found.verdict == ("RECORDED" if unit == "1" else "FAIL")
+    assert found.message().endswith("a rate is above 0" if unit != "1" else "")
+
+
+def test_the_token_of_another_attempt_is_told() -> None:
+    for told, word in ((None, "none"), ("b", "'b'")):
+        raw = gpu_document()
+        if told:
+            raw["token"] = told
+        found = judged(raw, expect=Expectation(subjects=("gpu",), gpus=1, token="a"))
+        assert found.message().startswith(f"nid001: the result's token is {word}; this attempt's is 'a'")
+
+
+def test_what_was_not_run_is_waived_for_a_known_reason_alone() -> None:
+    found = judging.waived("needs two GPUs: the partition has 1", "nid001")
+    assert (found.verdict, found.findings[0].node) == ("WAIVED", "nid001")
+    assert found.message() == "nid001: needs two GPUs: the partition has 1"
+    with pytest.raises(ValueError, match="is no reason for a waiver; allowed are no peer access"):
+        judging.waived("did not feel like it: today", "nid001")
+
+
+def test_what_is_found_of_the_job_makes_a_verdict_worse_and_never_better() -> None:
+    bad, void = (Finding(verdict, "of the job") for verdict in ("FAIL", "INVALID"))
+    good = of(gpu_document())
+    assert judging.extended(good, []) is good
+    assert judging.extended(good, [void]).verdict == "INVALID"
+    assert judging.extended(good, [void, bad]).verdict == "FAIL"
+    assert judging.extended(of(triad(0.5 * LIMIT)), [void]).verdict == "FAIL"
+    waived = judging.waived("library missing: x", "n")
+    assert judging.extended(waived, [bad]).verdict == "WAIVED"
+    assert judging.extended(waived, [bad]).findings == (*waived.findings, bad)
 
 
 def test_a_value_without_a_criterion_is_recorded_and_one_with_makes_a_pass() -> None:
