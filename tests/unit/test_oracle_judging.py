@@ -357,6 +357,67 @@ def test_memory_that_loses_bits_is_the_hardwares_fault(kind: str, expected: str)
     assert of(raw).verdict == expected
 
 
+BOTH = make_program("p2p", "peer", "usual", floor={}, max_spread={}, min_count=1, per=("host", "pair"))
+
+
+def of_both(*subjects: dict[str, int], asked: tuple[str, ...] = ("host",), names: Any = ("peer", "usual")) -> Any:
+    """A run with each metric of BOTH for each of these subjects."""
+    raw = host_document("p2p")
+    raw["metrics"] = [metric(name, subject, [4.0] * 3) for name in names for subject in subjects]
+    raw["limits"] = {m["id"]: {"unknown": "nobody tells"} for m in raw["metrics"]}
+    return judged(raw, BOTH, Expectation(subjects=asked))
+
+
+def test_each_kind_that_was_asked_for_must_come() -> None:
+    host, pair = {"host": 0}, {"from": 0, "to": 1}
+    assert of_both(host).verdict == of_both(host, pair).verdict == "RECORDED"
+    assert of_both(pair, host, asked=("host", "pair")).verdict == "RECORDED"
+    assert of_both(pair).message() == "nid001: metric peer of host is missing; nid001: metric usual of host is missing"
+    assert of_both(host, asked=("host", "pair")).message().startswith("nid001: metric peer of pair is missing")
+    assert of_both(host, names=("peer",)).message() == "nid001: metric usual of host is missing"
+
+
+def test_a_result_without_any_metric_fails_whatever_was_asked_for() -> None:
+    raw = host_document("daxpy")
+    raw.update(metrics=[], limits={})
+    found = judged(raw, LAUNCHES, Expectation(subjects=("host",), metrics=()))
+    assert (found.verdict, found.message()) == ("FAIL", "nid001: the result holds no metric")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("triad.gpu0.ratio=0.5", "PASS"),
+        ("triad.gpu0.ratio=half", "PASS"),
+        ("copy.gpu0.ratio=half", "FAIL"),
+        ("triad.gpu1.ratio=half", "FAIL"),
+        ("triad.gpu0.part=half", "FAIL"),
+        ("triad.gpu0", "FAIL"),
+        ("triad.gpu0.ratio=half.size=4", "FAIL"),
+    ],
+)
+def test_an_id_says_what_the_metric_says(name: str, expected: str) -> None:
+    raw = gpu_document()
+    triad = next(m for m in raw["metrics"] if m["name"] == "triad")
+    limit = raw["limits"]["triad.gpu0"]
+    raw["metrics"].append({**metric("triad", {"gpu": 0}, triad["samples"], at={"ratio": 0.5}), "id": name})
+    raw["limits"][name] = limit
+    if name == "triad.gpu0":
+        raw["metrics"].remove(triad)
+    found = of(raw)
+    assert found.verdict == expected, found.message()
+    assert ("name, subject and coordinates say triad.gpu0.ratio=0.5" in found.message()) == (expected == "FAIL")
+
+
+@pytest.mark.parametrize("key", ["value", "best", "median", "p5", "p95", "samples"])
+def test_no_number_is_infinite(key: str) -> None:
+    raw = triad(4000)
+    one = next(m for m in raw["metrics"] if m["name"] == "triad")
+    one[key] = [*one[key][:-1], float("inf")] if key == "samples" else float("inf")
+    found = of(raw)
+    assert found.verdict == "FAIL" and "holds inf, which is not finite" in found.message()
+
+
 @pytest.mark.parametrize("before", [None, 0])
 @pytest.mark.parametrize("after", [None, 0])
 def test_what_a_gpu_does_not_tell_is_not_held_against_it(before: int | None, after: int | None) -> None:

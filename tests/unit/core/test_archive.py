@@ -104,9 +104,9 @@ def test_only_records_are_read(tmp_path):
 def test_a_file_that_cannot_be_read_is_one_line_with_its_name(tmp_path):
     path = archive.write(record(), tmp_path)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(ArchiveError, match=rf"^{re.escape(str(path))}: 'utf-8' codec"):
+    with pytest.raises(ArchiveError, match=rf"^{re.escape(str(path))}: .*UTF-8"):
         archive.read(path)
-    with pytest.raises(ArchiveError, match=r"no\.json: .*No such file"):
+    with pytest.raises(ArchiveError, match=r"no\.json: .*[Nn]o such file"):
         archive.read(tmp_path / "no.json")
 
 

@@ -49,6 +49,46 @@ def test_fp64(gpu: Partition) -> None:
     assert limits.fp64(gpu, "host").as_document() == {"unknown": "data sheet Xeon-8468 has no FP64 peak"}
 
 
+def test_fp64_of_a_node_is_of_all_its_sockets(gpu: Partition) -> None:
+    assert gpu.node.host is not None
+    sheet = replace(gpu.node.host, fp64_tflops=1.5)
+    of_two = replace(gpu, node=replace(gpu.node, host=sheet, sockets=2))
+    found = known(limits.fp64(of_two, "host"))
+    assert (found.value, found.unit) == (3.0, "TFLOP/s") and found.basis.startswith("data sheet: 2 x Xeon-8468, ")
+    for changed in (
+        replace(of_two.node, host=None),
+        replace(of_two.node, sockets=None),
+        replace(of_two.node, virtual_machine="KVM"),
+    ):
+        assert str(limits.fp64(replace(gpu, node=changed), "host").as_document()["unknown"]).startswith("no data sheet")
+
+
+def test_a_peak_that_a_sheet_has_not_is_named(gpu: Partition) -> None:
+    assert gpu.node.gpu is not None
+    bare = replace(gpu.node.gpu, fp64_tensor_tflops=None, fp64_tflops=None)
+    without = replace(gpu, node=replace(gpu.node, gpu=bare))
+    assert "has no FP64 tensor peak" in str(limits.fp64(without, "gpu", tensor=True))
+    assert "has no FP64 peak" in str(limits.fp64(without, "gpu"))
+    with pytest.raises(ValueError, match="allowed: host, gpu"):
+        limits.fp64(gpu, "pair")
+
+
+def test_every_bandwidth_is_in_gb_a_second_and_says_whose_it_is(gpu: Partition) -> None:
+    found = [known(one) for one in (
+        limits.memory(gpu, "gpu"), limits.memory(gpu, "host"), limits.host_link(gpu), limits.pair_link(gpu),
+    )]  # fmt: skip
+    assert {one.unit for one in found} == {"GB/s"}
+    sheet = gpu.node.gpu
+    assert sheet is not None and found[1].basis.startswith("data sheet: 2 x Xeon-8468, ")
+    assert all(sheet.name in found[i].basis and sheet.source in found[i].basis for i in (0, 2, 3))
+    own = replace(gpu, node=replace(gpu.node, gpu=None, gpu_memory_gbs=123.0))
+    assert limits.memory(own, "gpu").as_document() == {
+        "value": 123.0, "unit": "GB/s", "basis": "attribute: 2 x memory clock x bus width, as the driver tells them",
+    }  # fmt: skip
+    assert known(limits.pair_link(own)).basis.endswith("GB/s, as the driver reports them")
+    assert limits.pair_link(replace(gpu, node=replace(gpu.node, gpu_count=1))) == limits.Unknown("the node has one GPU")
+
+
 def test_what_is_not_known_says_why(gpu: Partition) -> None:
     bare = replace(gpu, node=replace(gpu.node, gpu=None, gpu_count=0, host=None, cpu="Some CPU"))
     assert limits.memory(bare, "gpu") == limits.Unknown(limits.NO_GPU)
