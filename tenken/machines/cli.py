@@ -1,4 +1,4 @@
-"""`tenken systems`: list, describe, check and begin machine descriptions.
+"""`tenken systems`: list, describe, validate, check and begin machine descriptions.
 
 Exit codes: 0 done, 1 a file is wrong, 2 bad arguments (an unknown system, no such file, a file in the way).
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tenken.machines import hardware, limits, loader
+from tenken.machines import hardware, limits, loader, local
 from tenken.machines.errors import SystemFileError, SystemsError
 from tenken.machines.model import Node, Partition, System
 from tenken.paths import SYSTEMS
@@ -41,6 +41,12 @@ def register(subparsers: Any) -> None:
     add = actions.add_parser("validate", help="check system files; without one, all of them and the data sheets")
     add.add_argument("files", nargs="*", metavar="NAME", help="a system's name, or a file")
     add.set_defaults(func=_validate)
+
+    add = actions.add_parser("check", help="hold a system file against the node that this is run on")
+    add.add_argument("name", metavar="NAME")
+    add.add_argument("--here", action="store_true", required=True, help="look at this machine, which must be a node")
+    add.add_argument("--partition", metavar="NAME", help="the partition that it is of (default: the only one)")
+    add.set_defaults(func=_check)
 
     add = actions.add_parser("new", help="begin systems/NAME.yaml, from a commented template or by looking")
     add.add_argument("name", metavar="NAME")
@@ -207,6 +213,27 @@ def _validate(arguments: argparse.Namespace) -> int:
         else:
             print("\n".join([f"{file.resolve().parent.name}/{file.name}: ok", *notices]))
     return worst
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from tenken.machines import here
+
+    try:
+        system = loader.load(arguments.name)
+        if arguments.partition is None and len(system.partitions) > 1:
+            allowed = ", ".join(system.partitions)
+            return _complain(f"system '{system.name}' has several partitions; give --partition: {allowed}", 2)
+        said = system.partition(arguments.partition or next(iter(system.partitions)))
+    except SystemFileError as error:
+        return _complain(error, 1)
+    except SystemsError as error:
+        return _complain(error, 2)
+    found = loader.load(loader.LOCAL)
+    differences = here.differences(said.node, found.partition(local.PARTITION).node)
+    for line in (*differences, *found.notes):
+        print(line)
+    print(f"{system.name}, partition {said.name}: {len(differences)} differences from this machine")
+    return int(bool(differences))
 
 
 def _new(arguments: argparse.Namespace) -> int:

@@ -76,7 +76,7 @@ def _read(file: Path) -> Any:
     from tenken.machines import validation, yamlfile
 
     document = yamlfile.read(file, f"{file.parent.name}/{file.name}")
-    problems = validation.shape(document, SCHEMA)
+    problems = validation.shape(document, SCHEMA) or validation.sheets(document)
     if problems:
         raise SystemFileError(problems)
     return document.data

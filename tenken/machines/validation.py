@@ -223,6 +223,55 @@ def meaning(
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.what))
 
 
+#: Shares by which figures of one data sheet may disagree: vendors round.
+_ROUNDED = 0.02
+_RATE_ROUNDED = 0.005
+#: Dense rates of tensor cores as multiples of each other: twice for half the bits.
+_STEPS = (("tf32", "fp16", (2.0,)), ("fp16", "bf16", (1.0,)), ("fp16", "fp8", (2.0,)), ("fp8", "int8", (1.0,)))
+
+
+def sheets(document: Document) -> list[Problem]:
+    """Data sheets whose own figures contradict each other."""
+    found: list[Problem] = []
+
+    def hold(path: KeyPath, right: bool, what: str) -> None:
+        if not right:
+            found.append(document.problem(path, what))
+
+    for name, gpu in document.data["gpus"].items():
+        path: KeyPath = ("gpus", name)
+        memory, rates = gpu["memory"], gpu["tflops"]
+        hold((*path, "memory"), ("bits" in memory) == ("gbit_s" in memory), f"'{name}': bits and gbit_s go together")
+        if "bits" in memory and "gbit_s" in memory:
+            by_pins = memory["bits"] * memory["gbit_s"] / 8
+            hold(
+                (*path, "memory"),
+                abs(by_pins - memory["gbs"]) <= _RATE_ROUNDED * memory["gbs"],
+                f"'{name}': {memory['bits']} bits at {memory['gbit_s']} Gbit/s are {by_pins:.5g} GB/s, "
+                f"not {memory['gbs']}",
+            )
+        for slow, fast, steps in _STEPS:
+            if rates.get(slow) and rates.get(fast):
+                ratio = rates[fast] / rates[slow]
+                hold(
+                    (*path, "tflops"),
+                    any(abs(ratio - step) <= _ROUNDED * step for step in steps),
+                    f"'{name}': {fast} {rates[fast]} is {ratio:.3g} times {slow} {rates[slow]}; "
+                    f"allowed: {' or '.join(f'{step:g}' for step in steps)} times",
+                )
+    for name, host in document.data["hosts"].items():
+        kind = re.fullmatch(r"(?:MR)?(?:DIMM|DDR\d)-(\d+)", host["memory"]["type"])
+        if kind:
+            channels = host["memory"]["gbs"] / (int(kind[1]) * 8 / 1000)
+            hold(
+                ("hosts", name, "memory"),
+                abs(channels - round(channels)) <= _RATE_ROUNDED * channels,
+                f"'{name}': {host['memory']['gbs']} GB/s are {channels:.4g} channels of {host['memory']['type']}; "
+                "a whole number is required",
+            )
+    return found
+
+
 def _declared(data: Mapping[str, Any], wrong: Callable[[KeyPath, str], None]) -> None:
     """Every ${TENKEN_...} must be declared under `variables`."""
     variables = data.get("variables", {})
@@ -283,7 +332,14 @@ def _partition(
         if key in partition and partition["scheduler"] != scheduler:
             wrong((*path, key), f"'{key}' of {shown} only goes with 'scheduler: {scheduler}'")
 
+    if "host" not in partition["environments"] and set(partition["environments"]) <= data["environments"].keys():
+        wrong(
+            (*path, "environments"),
+            f"{shown} has no environment 'host': no check of the host would apply; "
+            "give it one of that name, with a compiler for its CPUs",
+        )
     node = partition["node"]
+    _against_sheets(node, gpus, hosts, (*path, "node"), shown, wrong)
     host = node.get("host")
     if host is not None and host not in hosts:
         wrong((*path, "node", "host"), f"unknown data sheet '{host}' in {shown}; {choices(host, sorted(hosts))}")
@@ -309,6 +365,50 @@ def _partition(
         wrong((*path, "capabilities"), f"capability 'peer' of {shown} needs two GPUs in a node; it has 1")
     if "device_mpi" in capabilities and "mpi" not in features:
         wrong((*path, "capabilities"), f"capability 'device_mpi' of {shown} needs feature 'mpi'")
+
+
+def _against_sheets(
+    node: Mapping[str, Any],
+    gpus: Collection[str],
+    hosts: Collection[str],
+    path: KeyPath,
+    shown: str,
+    wrong: Callable[[KeyPath, str], None],
+) -> None:
+    """What a node says of itself against the data sheets that it names."""
+    found = node.get("gpus")
+    looked_at = found is not None and found["count"] == "found"
+    if "cores" not in node and not looked_at and ("sockets" in node or "host" in node):
+        wrong(path, f"missing key 'cores' in {shown}, 'node': physical cores of the whole node")
+    host = hosts.get(node.get("host", "")) if isinstance(hosts, Mapping) else None
+    if host is not None:
+        if node["architecture"] != host.architecture:
+            wrong(
+                (*path, "architecture"),
+                f"'architecture' of {shown} is {node['architecture']}, its host {host.name} is {host.architecture}",
+            )
+        if {"sockets", "cores"} <= node.keys() and node["cores"] != node["sockets"] * host.cores:
+            wrong(
+                (*path, "cores"),
+                f"{shown} has {node['cores']} cores; {node['sockets']} x {host.name} with {host.cores} each are "
+                f"{node['sockets'] * host.cores}",
+            )
+    gpu = gpus.get(found["sheet"]) if found is not None and isinstance(gpus, Mapping) else None
+    if gpu is None:
+        return
+    # GPUs that have no link to a host, or a chip-to-chip one, sit beside NVIDIA's Arm cores
+    on_arm = gpu.host_link is None or "C2C" in gpu.host_link.kind
+    if on_arm and node["architecture"] != "aarch64":
+        wrong(
+            (*path, "architecture"),
+            f"'architecture' of {shown} is {node['architecture']}, beside {gpu.name} it is aarch64",
+        )
+    links = found.get("pair_links")
+    most = 0 if gpu.gpu_links is None else gpu.gpu_links.count
+    if links == "all" and not most:
+        wrong((*path, "gpus"), f"'pair_links' of {shown} is 'all'; {gpu.name} has no links to other GPUs")
+    if isinstance(links, int) and links > most:
+        wrong((*path, "gpus"), f"'pair_links' of {shown} is {links}; a {gpu.name} has {most} links")
 
 
 def _placeholders(

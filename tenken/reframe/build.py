@@ -27,7 +27,7 @@ _END = "TENKEN-BUILD-END"
 #: itself tells no test of it.
 _selected: dict[tuple[str, str, bool], set[str]] = {}
 #: Seconds that a build on the machine that is measured waits for the check that comes first.
-WAIT_FOR_FIRST = 90
+WAIT_FOR_FIRST = 120
 
 
 def note_selection(cases: Iterable[Any]) -> None:

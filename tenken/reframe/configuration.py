@@ -15,7 +15,7 @@ from typing import Any
 from tenken.archive.records import new_session, session_folder
 from tenken.errors import TenkenError
 from tenken.machines import catch_all_system as everything
-from tenken.machines import loader
+from tenken.machines import hardware, loader
 from tenken.machines.errors import SystemFileError
 from tenken.machines.model import OF_MODE, Environment, Partition, Patience, System, duration_seconds
 from tenken.paths import ROOT, archive_root, unusable
@@ -181,7 +181,8 @@ def _logging() -> dict[str, Any]:
     basedir = ROOT / "output" / "dry-run" if dry_run() else archive_root()
     # where one line a check is printed (terminal.py), the file has what ReFrame says beside it
     shown = "warning" if terminal.brief() else "info"
-    handlers: list[dict[str, Any]] = [{"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}]
+    terminals = [{"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}]
+    handlers: list[dict[str, Any]] = []
     with contextlib.suppress(OSError):  # a read-only checkout can still be listed
         (ROOT / "output").mkdir(exist_ok=True)
         handlers.append(
@@ -197,6 +198,8 @@ def _logging() -> dict[str, Any]:
         # of a dry run nobody wants the steps, and to log them costs a third of it
         "level": "info" if dry_run() else "debug2",
         "perflog_multiline": True,
+        # ReFrame's own name for those of the terminal, which it makes first
+        "handlers$": terminals,
         "handlers": handlers,
         "handlers_perflog": [
             {
@@ -231,6 +234,7 @@ def site_configuration() -> dict[str, Any]:
     if problem:
         raise TenkenError(problem)
     session = os.environ.setdefault("TENKEN_SESSION", new_session())
+    hardware.load()  # wrong data sheets are told once, and not for every system
     systems: list[System] = []
     for name in [*loader.names(), loader.LOCAL]:
         asked_for = chosen_system(sys.argv[1:], os.environ) == name

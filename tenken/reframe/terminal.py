@@ -230,7 +230,8 @@ class Progress(TaskEventListener):
         """Say what is going on where nothing was printed for a while."""
         if self.clock() - self.last < SILENCE:
             return
-        doing = [f"building{_share_built(task.check)}" for task in list(self.building)]
+        shares = sorted(_share_built(task.check) for task in list(self.building))
+        doing = [f"building{share}" for share in shares if share or not shares[-1]]
         doing += [f"{_shown(task.check)} runs for {span(self.clock() - at)}" for task, at in list(self.started.items())]
         self._say(f"...       {'; '.join(dict.fromkeys(doing)) or 'waiting'}  [{self._left()}]")
 

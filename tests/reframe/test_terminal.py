@@ -200,7 +200,7 @@ def test_reframe_itself_keeps_its_own_lines(monkeypatch):
 
     monkeypatch.setattr("sys.argv", ["reframe", "-r"])
     monkeypatch.delenv(terminal.VARIABLE, raising=False)
-    assert _logging()["handlers"][0]["level"] == "info"
+    assert _logging()["handlers$"][0]["level"] == "info"
     monkeypatch.setenv(terminal.VARIABLE, terminal.BRIEF)
-    assert _logging()["handlers"][0]["level"] == "warning"
-    assert _logging()["handlers"][1]["level"] == "debug2"
+    assert _logging()["handlers$"][0]["level"] == "warning"
+    assert _logging()["handlers"][0]["level"] == "debug2"

@@ -75,6 +75,11 @@ def test_without_a_system_it_is_this_machine(site):
     assert listed.returncode == 0 and "StreamHost" in listed.stdout
 
 
+def test_one_line_a_check_leaves_reframe_its_warnings_alone(site):
+    done = reframe(site, "-r", "--system", "minislurm", "-n", "NoSuchCheck", TENKEN_TERMINAL="brief")
+    assert done.stdout.splitlines() == ["0 of 0 checks in 0 s: none ended"]
+
+
 @pytest.mark.parametrize("system", ["jobbuild", "minislurm"])
 def test_a_dry_run_builds_where_the_file_says_and_is_no_session(site, system):
     before = sorted((site / "perflogs").rglob("*"))

@@ -99,3 +99,26 @@ def test_bad_sheets_are_refused(old: str, new: str, words: str, tmp_path: Path) 
     with pytest.raises(SystemFileError) as caught:
         hardware.load(file, None)
     assert re.search(r"hardware\.yaml:\d+: ", str(caught.value)) and words in str(caught.value)
+
+
+BENT = {
+    "gbs: 3350, bits: 5120": (
+        "gbs: 3950, bits: 5120",
+        "'H100-SXM-80GB': 5120 bits at 5.238 Gbit/s are 3352.3 GB/s, not 3950",
+    ),
+    "gbs: 3350, bits: 5120, gbit_s: 5.238": ("gbs: 3350, bits: 5120", "'H100-SXM-80GB': bits and gbit_s go together"),
+    "tf32: 494, fp16: 989": ("tf32: 494, fp16: 1979", "fp16 1979 is 4.01 times tf32 494; allowed: 2 times"),
+    "fp8: 1979, int8: 1979": ("fp8: 3958, int8: 1979", "fp8 3958 is 4 times fp16 990; allowed: 2 times"),
+    "{type: DDR5-4800, gbs: 307.2}": ("{type: DDR5-4800, gbs: 320}", "320 GB/s are 8.333 channels of DDR5-4800"),
+}
+
+
+@pytest.mark.parametrize("right", BENT)
+def test_figures_that_contradict_each_other_are_refused(tmp_path: Path, right: str) -> None:
+    text = hardware.FILE.read_text()
+    bent, words = BENT[right]
+    assert right in text
+    (tmp_path / "hardware.yaml").write_text(text.replace(right, bent, 1))
+    with pytest.raises(SystemFileError) as caught:
+        hardware.load(tmp_path / "hardware.yaml", cache_folder=None)
+    assert words in str(caught.value)

@@ -1,0 +1,42 @@
+"""A system file against the node that we stand on."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tenken.machines.model import Node
+
+#: Share of its memory that a node may show less than its file says: firmware and the kernel keep some.
+_MEMORY_KEPT = 0.08
+
+
+def differences(said: Node, seen: Node) -> list[str]:
+    """Lines on what the file says of a node and what this one shows, where both are known and they differ."""
+    lines = [
+        f"{what}: the file says {ours}, this machine has {theirs}"
+        for what, ours, theirs in (
+            ("architecture", said.architecture, seen.architecture),
+            ("sockets", said.sockets, seen.sockets),
+            ("cores", said.cores, seen.cores),
+            ("threads a core", said.threads_per_core, seen.threads_per_core),
+            ("NUMA nodes", said.numa_nodes, seen.numa_nodes),
+            ("GPUs", said.gpu_count, seen.gpu_count),
+        )
+        if ours is not None and theirs is not None and ours != theirs
+    ]
+    if said.host is not None and seen.cpu is not None and not said.host.fits(seen.cpu, float("inf"), ()):
+        lines.append(f"processor: the file says {said.host.name}, this machine has {seen.cpu}")
+    strange = [name for name in seen.gpu_names if said.gpu is not None and not said.gpu.matches(name)]
+    for name, count in Counter(strange).items():
+        lines.append(f"GPUs: the file says {said.gpu.name if said.gpu else ''}, this machine has {count} x {name}")
+    if said.memory_bytes and seen.memory_bytes:
+        ratio = seen.memory_bytes / said.memory_bytes
+        if not 1 - _MEMORY_KEPT <= ratio <= 1.01:
+            lines.append(
+                f"memory: the file says {said.memory_bytes / 2**30:.4g} GiB, "
+                f"this machine has {seen.memory_bytes / 2**30:.4g} GiB"
+            )
+    links, found = said.pair_links, seen.pair_links
+    if links and found and links.count != found.count:
+        lines.append(f"links between two GPUs: the file says {links.count}, this machine has {found.count}")
+    return lines
