@@ -20,8 +20,8 @@ venv: $(VENV)/.stamp ## the virtual environment, with what a run needs
 $(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh
 	@sh scripts/need.sh $(PYTHON) venv
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install -q --require-hashes -r requirements.lock
-	$(VENV)/bin/pip install -q --no-deps -e .
+	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --require-hashes -r requirements.lock
+	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --no-deps -e .
 	$(VENV)/bin/python -m tenken.venv
 	@touch $@
 

@@ -23,6 +23,7 @@ leave() {
     exit "$1"
 }
 
+. scripts/tmpdir.sh
 if [ "$system" = local ]; then
     home=$(sh scripts/nvcc.sh) || leave 2
     [ -z "$home" ] || export CUDA_HOME="$home"

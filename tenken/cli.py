@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from importlib.metadata import entry_points
@@ -24,6 +25,9 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand and return its exit code: 2 for what the user can mend, with one line on stderr."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal without a character shows another, and goes on
+            stream.reconfigure(errors="replace")
     arguments = build_parser().parse_args(argv)
     try:
         return int(arguments.func(arguments) or 0)

@@ -14,12 +14,13 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 from reframe.frontend.executors import Runner, TaskEventListener
 
+from tenken.model.catalogue import program as catalogue_program
 from tenken.model.judgement import JudgedMetric
 from tenken.model.quantities import number
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED
@@ -44,16 +45,30 @@ def brief() -> bool:
     return os.environ.get(VARIABLE) == BRIEF
 
 
-def key_figure(judged: Mapping[str, JudgedMetric], verdict: str) -> str:
+def key_figure(judged: Mapping[str, JudgedMetric], verdict: str, order: Sequence[str] = ()) -> str:
     """The value that the verdict hangs on, with unit and criterion: that nearest to its bound, the missed one of a
-    FAIL."""
+    FAIL. Where nothing has a criterion, the best of the first rate in `order`, the names of the catalogue."""
     if not judged:
         return ""
     of_verdict = {name: one for name, one in judged.items() if one.verdict == verdict} or judged
     name, one = min(of_verdict.items(), key=lambda item: _margin(item[1]))
+    if one.criterion is None:
+        name, one = _headline(of_verdict, order)
     said = f"{name} {_plain(one.value)} {one.unit}"
     bound = _bound(one)
     return f"{said}, {bound}" if bound else said
+
+
+def _headline(judged: Mapping[str, JudgedMetric], order: Sequence[str]) -> tuple[str, JudgedMetric]:
+    """The best value of the first metric of the catalogue that is a rate, else of the first one that is there."""
+    ranks = {name: at for at, name in enumerate(order)}
+
+    def key(item: tuple[str, JudgedMetric]) -> tuple[bool, int, float]:
+        name, one = item
+        better = -one.value if one.direction == "higher" else one.value
+        return "/s" not in one.unit, ranks.get(name.split(".")[0], len(ranks)), better
+
+    return min(judged.items(), key=key)
 
 
 def _margin(one: JudgedMetric) -> float:
@@ -211,7 +226,11 @@ class Progress(TaskEventListener):
             return
         self.counts[verdict] += 1
         judged = getattr(getattr(check, "judged", None), "judged", {}) or {}
-        figure = key_figure(judged, verdict) if verdict in (PASS, RECORDED) or not reason else _cut(reason)
+        figure = (
+            key_figure(judged, verdict, _metrics_of(check))
+            if verdict in (PASS, RECORDED) or not reason
+            else _cut(reason)
+        )
         late = getattr(check, "tenken_mode", "") == "quick" and took > QUICK_SHARE
         share = f"{span(took)}{f', more than its {QUICK_SHARE:g} s' if late else ''}"
         self._say(f"{verdict:<9} {_shown(check):<{self.width}}  {figure}  {share}  [{self._left()}]")
@@ -224,7 +243,9 @@ class Progress(TaskEventListener):
     def _say(self, text: str) -> None:
         with self._lock:
             self.last = self.clock()
-            print(" ".join(text.split("\n")), file=self.stream, flush=True)
+            encoding = self.stream.encoding or "utf-8"
+            shown = " ".join(text.split("\n")).encode(encoding, "replace").decode(encoding)
+            print(shown, file=self.stream, flush=True)
 
     def tick(self) -> None:
         """Say what is going on where nothing was printed for a while."""
@@ -255,6 +276,13 @@ class Progress(TaskEventListener):
         build = f", of which the build {span(self.built)}" if self.built >= 1 else ""
         self._say(f"{sum(self.counts.values())} of {self.total} checks in {span(self.clock() - self.began)}{build}: "
                   f"{counts or 'none ended'}{rest}")  # fmt: skip
+
+
+def _metrics_of(check: Any) -> list[str]:
+    """Names of a program's metrics in the order of its catalogue."""
+    with contextlib.suppress(Exception):
+        return list(catalogue_program(check.program).metrics)
+    return []
 
 
 def _is_build(check: Any) -> bool:

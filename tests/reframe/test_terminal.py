@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,6 +49,17 @@ def test_the_figure_is_the_one_that_the_verdict_hangs_on():
     assert key_figure(judged, "PASS").startswith("near ")
     assert key_figure(judged, "RECORDED").startswith("free ")
     assert key_figure({}, "PASS") == ""
+
+
+def test_without_a_criterion_it_is_the_best_of_the_first_rate():
+    judged = {
+        "phase.host": replace(metric(99.0, None), unit="ms", direction="lower"),
+        "dot.host": metric(50.0, None),
+        "raw.host.n=1": metric(2.0, None),
+        "raw.host.n=2": metric(3.0, None),
+    }
+    assert key_figure(judged, "PASS", ["phase", "raw", "dot"]) == "raw.host.n=2 3.000 GB/s, no criterion"
+    assert key_figure({"phase.host": judged["phase.host"]}, "PASS").startswith("phase.host 99.00 ms")
 
 
 class Clock:
