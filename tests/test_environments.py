@@ -1,4 +1,4 @@
-"""The suite in environments that are not ours: languages, homes, small folders, Python versions, MPIs, missing tools."""
+"""The suite in environments that are not ours: languages, homes, folders, Python versions, MPIs, missing tools."""
 
 from __future__ import annotations
 
@@ -184,8 +184,8 @@ def test_an_mpi_that_cannot_build_is_passed_over_for_one_that_can(tmp_path, head
     stand_in(tmp_path, "mpicxx", f"exit {int(not headers)}")
     stand_in(tmp_path, "python", 'echo "$@" > asked')
     done = subprocess.run(
-        ["sh", "-c", f". {ROOT}/scripts/mpi.sh; :"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60,
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin", "VIRTUAL_ENV": str(tmp_path)},
+        ["sh", "-c", f". {ROOT}/scripts/mpi.sh; :"], cwd=tmp_path, capture_output=True, text=True,
+        check=False, timeout=60, env={"PATH": f"{tmp_path}:/usr/bin:/bin", "VIRTUAL_ENV": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0
     assert (tmp_path / "asked").exists() is False or brought

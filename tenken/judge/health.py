@@ -30,7 +30,7 @@ def conditions(result: Result, request: Request) -> list[Finding]:
     if request.cores is not None and cores < request.cores:
         note(INVALID, None, f"bound to {cores} cores; the system file claims {request.cores}")
     if request.gpus is not None and len(result.devices) < request.gpus:
-        note(INVALID, None, f"{len(result.devices)} GPUs found; expected {request.gpus}")
+        note(FAIL, None, f"{len(result.devices)} GPUs found; expected {request.gpus}")
     if result.devices and not result.health.available and not all(d.integrated for d in result.devices):
         why = result.health.reason or "no reason given"
         note(INVALID, None, f"the health of the GPUs could not be read: {why}")

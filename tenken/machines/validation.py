@@ -394,7 +394,7 @@ def _against_sheets(
                 f"{node['sockets'] * host.cores}",
             )
     gpu = gpus.get(found["sheet"]) if found is not None and isinstance(gpus, Mapping) else None
-    if gpu is None:
+    if gpu is None or found is None:
         return
     # GPUs that have no link to a host, or a chip-to-chip one, sit beside NVIDIA's Arm cores
     on_arm = gpu.host_link is None or "C2C" in gpu.host_link.kind

@@ -55,6 +55,13 @@ class ZooMachine:
         """GPUs that the description must have."""
         return self.expect.get("count", len(self.cards))
 
+    def mended(self, root: Path) -> ZooMachine:
+        """The same node once the card that it lost is back."""
+        kind = [self.count, *self.said["gpus"][1:]]
+        found = ZooMachine(self.name, {**self.said, "gpus": kind}, root)
+        found.build()
+        return found
+
     def write(self, path: str, text: str) -> None:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text(text, encoding="utf-8")

@@ -92,9 +92,9 @@ def test_void_conditions_name_the_gpu(change, says):
     assert says in found.message()
 
 
-def test_a_missing_gpu_is_invalid():
+def test_a_missing_gpu_is_hardware_at_fault():
     found = judge(node_of(3), gpus=4)
-    assert (found.verdict, "3 GPUs found; expected 4" in found.message()) == (verdict.INVALID, True)
+    assert (found.verdict, "3 GPUs found; expected 4" in found.message()) == (verdict.FAIL, True)
 
 
 @pytest.mark.parametrize("cards", [2, 4])

@@ -139,9 +139,9 @@ def test_a_slow_throttled_run_is_invalid_and_not_a_regression():
     assert judged(raw).verdict == verdict.INVALID
 
 
-def test_a_missing_gpu_is_invalid():
+def test_a_missing_gpu_is_hardware_at_fault():
     found = judged(gpu_document(gpus=1), expect=Expectation(subjects=("gpu",), gpus=2))
-    assert (found.verdict, "1 GPUs found; expected 2" in found.message()) == (verdict.INVALID, True)
+    assert (found.verdict, "1 GPUs found; expected 2" in found.message()) == (verdict.FAIL, True)
 
 
 def test_a_binding_to_fewer_cores_than_asked_is_invalid():
