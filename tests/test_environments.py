@@ -172,6 +172,29 @@ def test_an_mpi_counts_where_it_builds_and_starts(name, tmp_path):
         assert "mpi" not in described(*part).partition("node").features
 
 
+@pytest.mark.parametrize(
+    ("wrapper", "launcher", "able"),
+    [
+        ("Open MPI 4.1", "mpirun (Open MPI) 4.1.4", True),
+        ("Open MPI 5.0", "mpirun (Open MPI) 5.0.11", True),
+        ("MPICH", "HYDRA build details:\n    Version: 4.0.2", True),
+        ("in /usr/include", "HYDRA build details:\n    Version: 4.0.2", True),
+        ("MPICH", "mpirun (Open MPI) 4.1.4", False),
+        ("Open MPI 4.1", "HYDRA build details:\n    Version: 4.0.2", False),
+    ],
+)
+def test_a_launcher_of_another_mpi_would_leave_each_rank_alone(wrapper, launcher, able, tmp_path):
+    printed, header, _ = MPIS[wrapper]
+    (tmp_path / header.lstrip("/")).parent.mkdir(parents=True)
+    (tmp_path / header.lstrip("/")).touch()
+    answers = {"-show": printed, "--version": launcher}
+    system = local.describe(
+        tmp_path, lambda command: answers.get(command[-1]), lambda tool: f"/usr/bin/{tool}", {}, "x86_64"
+    )
+    assert ("mpi" in system.partition("node").features) is able
+    assert ("MPI is left out until both are of one" in " ".join(system.notes)) is not able
+
+
 def stand_in(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(f"#!/bin/sh\n{text}\n")
     (folder / name).chmod(0o755)

@@ -470,7 +470,20 @@ class Looker:
         headers = bool(compiler) and self._has_mpi_header(str(compiler))
         if any((compiler, launcher, headers)) and not all((compiler, launcher, headers)):
             self.notes.append("MPI is there in part: mpicxx, mpi.h and mpirun are needed (libopenmpi-dev, openmpi-bin)")
-        return bool(compiler and launcher and headers)
+        if not (compiler and launcher and headers):
+            return False
+        built, started = (
+            _mpi_family(self.run([str(compiler), "-show"])),
+            _mpi_family(self.run([str(launcher), "--version"])),
+        )
+        if built and started and built != started:
+            # each rank would be alone
+            self.notes.append(
+                f"mpicxx is of {built}, mpirun of {started}: MPI is left out until both are of one "
+                "(update-alternatives --config mpirun, or PATH)"
+            )
+            return False
+        return True
 
     def _has_mpi_header(self, compiler: str) -> bool:
         words = (self.run([compiler, "-show"]) or "").split()
@@ -600,6 +613,14 @@ def _host_sheet(cpus: Cpus, memory_bytes: int | None, gpu_names: Sequence[str]) 
 def _title(node: Node) -> str:
     gpus = ", ".join(f"{count} x {name}" for name, count in Counter(node.gpu_names).items()) or "no GPU"
     return f"{node.cpu or node.architecture}, {node.cores or '?'} cores, {gpus}"
+
+
+def _mpi_family(said: str | None) -> str | None:
+    """Whose MPI a compiler wrapper or a launcher is of; None where it does not say."""
+    text = (said or "").lower()
+    if re.search(r"open ?mpi|open rte|prte", text):
+        return "Open MPI"
+    return "MPICH" if re.search(r"mpich|hydra|mvapich", text) else None
 
 
 def _cpu_list(text: str | None) -> set[int]:

@@ -180,7 +180,7 @@ def _logging() -> dict[str, Any]:
     """ReFrame's own performance logs: one line a metric, locked, beside the records."""
     basedir = ROOT / "output" / "dry-run" if dry_run() else archive_root()
     # where one line a check is printed (terminal.py), the file has what ReFrame says beside it
-    shown = "warning" if terminal.brief() else "info"
+    shown = "warning" if terminal.brief() and runs(sys.argv[1:]) else "info"
     terminals = [{"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}]
     handlers: list[dict[str, Any]] = []
     with contextlib.suppress(OSError):  # a read-only checkout can still be listed

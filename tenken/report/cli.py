@@ -130,7 +130,9 @@ def table(session: Any, most: int = 60) -> str:
     parts += [f"INCOMPLETE: {text}" for text in session.incomplete]
     parts += [f"Note: {text}" for text in session.notes]
     parts += [f"DAMAGED: {path}: {_line(reason, 160)}" for path, reason in session.damaged[:20]]
-    counts = ", ".join(f"{n} {v}" for v, n in session.counts.items() if n)
+    # of builds only those that failed: a check is a check, and a build that passed is none
+    told = [c.verdict for c in session.counted if not (c.build and c.verdict == "PASS")]
+    counts = ", ".join(f"{told.count(v)} {v}" for v in VERDICTS if v in told)
     parts.append(f"\nSession {session.name}: {session.verdict}" + (f" ({counts})" if counts else ""))
     return "\n".join(parts)
 

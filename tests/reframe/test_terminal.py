@@ -216,3 +216,6 @@ def test_reframe_itself_keeps_its_own_lines(monkeypatch):
     monkeypatch.setenv(terminal.VARIABLE, terminal.BRIEF)
     assert _logging()["handlers$"][0]["level"] == "warning"
     assert _logging()["handlers"][0]["level"] == "debug2"
+    # what lists or describes checks is read by others
+    monkeypatch.setattr("sys.argv", ["reframe", "--describe"])
+    assert _logging()["handlers$"][0]["level"] == "info"
