@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -78,6 +79,11 @@ def test_without_a_system_it_is_this_machine(site):
 def test_one_line_a_check_leaves_reframe_its_warnings_alone(site):
     done = reframe(site, "-r", "--system", "minislurm", "-n", "NoSuchCheck", TENKEN_TERMINAL="brief")
     assert done.stdout.splitlines() == ["0 of 0 checks in 0 s: none ended"]
+
+
+def test_what_describes_checks_is_printed_whole(site):
+    described = reframe(site, "--describe", "--system", "minislurm", "-n", "Daxpy", TENKEN_TERMINAL="brief")
+    assert [one["display_name"] for one in json.loads(described.stdout)][-1] == "Daxpy"
 
 
 @pytest.mark.parametrize("system", ["jobbuild", "minislurm"])
