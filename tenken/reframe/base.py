@@ -301,7 +301,7 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             getattr(job, "scheduler_facts", None) or {},
             getattr(job, "may_run_again", False),
             known_nodes(job, self.pinned_nodes(), self.current_partition),
-            self.place(self.current_partition.name),
+            self.unnamed_nodes(self.current_partition.name),
         )
 
     def exit_status(self) -> tuple[int | None, str | None]:
@@ -328,7 +328,7 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         """The node that --distribute made this case for."""
         return tuple(getattr(self, ".nid", None) or ())
 
-    def place(self, partition: str) -> str:
+    def unnamed_nodes(self, partition: str) -> str:
         """What is said in place of nodes where none was named."""
         count = -(-max(self.num_tasks, 1) // (self.num_tasks_per_node or 1))
         return f"any {'node' if count == 1 else f'{count} nodes'} of partition {partition}"
@@ -353,7 +353,7 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             return
         self.recorded = True
         nodes = known_nodes(self.job, self.pinned_nodes(), partition)
-        where = ",".join(nodes) or self.place(partition.name)
+        where = ",".join(nodes) or self.unnamed_nodes(partition.name)
         invalid = re.search(r"(^|: )INVALID: ", reason)
         judgement = judging.failed(f"{where}: {reason}", where)
         if invalid:
