@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+from tenken.history import acknowledged
 from tenken.history.gate import judge
 from tenken.history.ingest import NoArchive, add_archive
 from tenken.history.store import StoreError
@@ -39,6 +41,44 @@ def register(subparsers: Any) -> None:
     parser.add_argument("--output", type=Path, metavar="DIR", help="where to write (default: output/gate)")
     parser.add_argument("--absolute-floor", type=float, default=0.0, metavar="X", help=argparse.SUPPRESS)
     parser.set_defaults(func=run)
+    actions = parser.add_subparsers(title="actions", metavar="")
+    rebase = actions.add_parser(
+        "rebase",
+        help="take levels that move with a planned change for the new ones",
+        description="Writes a planned change of a system into reports/acknowledged.yaml: levels that moved within "
+        "three nights of its first night, for better or worse, are the new ones. Whatever moves later is told as ever.",
+    )
+    rebase.add_argument("--system", required=True, help="the system that was changed")
+    rebase.add_argument(
+        "--from", dest="start", type=date.fromisoformat, required=True, metavar="DATE", help="first night after it"
+    )
+    rebase.add_argument("--why", required=True, metavar="TEXT", help="what was changed, and why")
+    rebase.add_argument("--owner", metavar="NAME", help="who answers for it (default: who runs this)")
+    for name in ("node", "gpu", "check", "metric"):
+        rebase.add_argument(f"--{name}", metavar="NAME", help=f"only series of this {name}")
+    rebase.add_argument(
+        "--acknowledged", type=Path, metavar="FILE", help="the file to write (default: reports/acknowledged.yaml)"
+    )
+    rebase.set_defaults(func=run_rebase)
+
+
+def run_rebase(arguments: argparse.Namespace) -> int:
+    """Runs `tenken gate rebase`; returns 0, or 2 where the entry would be wrong or cannot be written."""
+    named = {key: getattr(arguments, key) for key in ("node", "gpu", "check", "metric")}
+    owner = arguments.owner or getpass.getuser()
+    path = arguments.acknowledged or acknowledged.FILE
+    if not arguments.why.strip():
+        print("tenken gate rebase: --why is empty; allowed: what was changed, and why", file=sys.stderr)
+        return 2
+    try:
+        acknowledged.add_rebase(
+            path, acknowledged.Rebase(arguments.system, arguments.why, owner, arguments.start, **named)
+        )
+    except OSError as error:
+        print(f"tenken gate rebase: cannot write {path}: {error.strerror}", file=sys.stderr)
+        return 2
+    print(f"{path}: {arguments.system} is rebased from {arguments.start} on; commit it")
+    return 0
 
 
 def run(arguments: argparse.Namespace) -> int:

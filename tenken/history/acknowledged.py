@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import date, timedelta
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from tenken.archive.records import write_file
 from tenken.errors import TenkenError
 from tenken.history.causes import Finding
 from tenken.history.nights import History
@@ -78,33 +80,90 @@ class Retired:
         )
 
 
-def read(path: Path = FILE) -> list[Entry]:
-    """Accepted shifts of the file, none where there is no file. Raises AcknowledgedError."""
-    return read_all(path)[0]
+@dataclass(frozen=True)
+class Rebase:
+    """A planned change of a machine (a driver, a power limit): levels that move on its first night are the new ones."""
+
+    system: str
+    reason: str
+    owner: str
+    start: date
+    node: str | None = None
+    gpu: str | None = None
+    check: str | None = None
+    metric: str | None = None
+
+    def covers(self, history: History, finding: Finding) -> bool:
+        """Whether a finding is a level that moved with this change; an outlier beside its siblings is none."""
+        if self.system != history.system or finding.kind == "outlier":
+            return False
+        if abs(self.start - history.nights[finding.night]) > _NEAR:
+            return False
+        named = {"node": self.node, "gpu": self.gpu, "check": self.check, "metric": self.metric}
+        return all(
+            value is None or all(getattr(history.series[row], key) == value for row in finding.rows)
+            for key, value in named.items()
+        )
 
 
-def read_all(path: Path = FILE) -> tuple[list[Entry], list[Retired]]:
-    """Accepted shifts and what was retired, none where there is no file. Raises AcknowledgedError."""
+@dataclass(frozen=True)
+class Decisions:
+    """What people decided about a machine's history."""
+
+    accepted: tuple[Entry, ...] = ()
+    retired: tuple[Retired, ...] = ()
+    rebased: tuple[Rebase, ...] = ()
+
+
+def read_all(path: Path = FILE) -> Decisions:
+    """Accepted shifts, planned changes and what was retired; none where there is no file. Raises AcknowledgedError."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
         raw = YAML(typ="rt", pure=True).load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return [], []
+        return Decisions()
     except (OSError, YAMLError) as error:
         raise AcknowledgedError(f"{path}: {' '.join(str(error).split())}") from error
     lists: Any = raw if isinstance(raw, dict) else {}
-    if raw and (not lists or set(raw) - {"acknowledged", "retired"}):
-        raise AcknowledgedError(f"{path}: must hold lists, allowed: `acknowledged`, `retired`")
-    out: dict[str, list[Any]] = {"acknowledged": [], "retired": []}
-    for name, make in (("acknowledged", _entry), ("retired", _retired)):
+    makers = {"acknowledged": _entry, "retired": _retired, "rebased": _rebase}
+    if raw and (not lists or set(raw) - set(makers)):
+        raise AcknowledgedError(f"{path}: must hold lists, allowed: {', '.join(f'`{name}`' for name in makers)}")
+    out: dict[str, tuple[Any, ...]] = {}
+    for name, make in makers.items():
         entries: Any = lists.get(name) or []
         if not isinstance(entries, list):
             raise AcknowledgedError(f"{path}: `{name}` must be a list")
         place: Any = entries  # ruamel's list, which knows the lines of its items
-        out[name] = [make(one, f"{path}:{place.lc.item(i)[0] + 1}") for i, one in enumerate(entries)]
-    return out["acknowledged"], out["retired"]
+        out[name] = tuple(make(one, f"{path}:{place.lc.item(i)[0] + 1}") for i, one in enumerate(entries))
+    return Decisions(out["acknowledged"], out["retired"], out["rebased"])
+
+
+def _rebase(raw: Any, where: str) -> Rebase:
+    _checked(raw, where, ["from", *(f.name for f in fields(Rebase) if f.name != "start")])
+    if not isinstance(raw.get("from"), date):
+        raise AcknowledgedError(f"{where}: from is {raw.get('from')!r}; allowed: a date like 2026-11-21")
+    return Rebase(start=raw["from"], **{k: str(v) for k, v in raw.items() if k != "from" and v is not None})
+
+
+def add_rebase(path: Path, entry: Rebase) -> None:
+    """Append a planned change to the file, by rename; the comments in it stay. Raises AcknowledgedError, OSError."""
+    from ruamel.yaml import YAML
+
+    read_all(path)  # a file that is wrong is told, not mended
+    yaml = YAML(typ="rt", pure=True)
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    raw: Any = (yaml.load(path.read_text(encoding="utf-8")) if path.exists() else None) or {}
+    shown = {"system": entry.system, "from": entry.start}
+    shown |= {
+        k: v for k in ("node", "gpu", "check", "metric", "reason", "owner") if (v := getattr(entry, k)) is not None
+    }
+    raw["rebased"] = [*(raw.get("rebased") or []), shown]
+    text = StringIO()
+    yaml.dump(raw, text)
+    write_file(path, text.getvalue())
+    read_all(path)
 
 
 def _retired(raw: Any, where: str) -> Retired:
@@ -143,11 +202,14 @@ def _entry(raw: Any, where: str) -> Entry:
     return Entry(**text, night=night, until=raw.get("until"), size=None if size is None else float(size))
 
 
-def apply(entries: Sequence[Entry], history: History, findings: Sequence[Finding]) -> None:
+def apply(decisions: Decisions, history: History, findings: Sequence[Finding]) -> None:
     """Mark the findings that somebody has accepted."""
+    entries: tuple[Entry | Rebase, ...] = (*decisions.accepted, *decisions.rebased)
     for finding in findings:
         entry = next((e for e in entries if e.covers(history, finding)), None)
-        if entry is not None:
+        if isinstance(entry, Rebase):
+            finding.acknowledged = f"planned change from {entry.start}: {entry.reason} ({entry.owner})"
+        elif entry is not None:
             finding.acknowledged = f"{entry.reason} ({entry.owner})"
 
 

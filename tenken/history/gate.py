@@ -133,16 +133,16 @@ def judge(arguments: argparse.Namespace) -> Gate:
         ]
         refused = store.rows("SELECT reason, count(*), max(time) FROM refused GROUP BY reason ORDER BY 2 DESC")
     gate = Gate(archive, [], ingested, settings.least_baseline)
-    entries, retired = acknowledged.read_all(arguments.acknowledged or acknowledged.FILE)
+    decisions = acknowledged.read_all(arguments.acknowledged or acknowledged.FILE)
     for history in histories:
         if not history.nights:
             continue
         kept = path.with_name(f"{path.name}.{history.system}.state")
         notices: list[str] = []
         found = nights.judge(history, settings, kept if arguments.night is None else None, notices)
-        one = system(history, found, settings, retired)
+        one = system(history, found, settings, decisions.retired)
         one.notes += notices
-        acknowledged.apply(entries, history, one.findings)
+        acknowledged.apply(decisions, history, one.findings)
         gate.systems.append(one)
         gate.incomplete += _incomplete(one, settings.least_baseline, 0 if arguments.night else arguments.max_age)
     if not gate.systems:

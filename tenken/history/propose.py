@@ -128,7 +128,7 @@ def propose(history: History, last_nights: int = 30, accepted: Path | None = Non
     settings = Settings()
     found = nights.judge(history, settings)
     events = causes.findings(history, found, settings)
-    acknowledged.apply(acknowledged.read(accepted or acknowledged.FILE), history, events)
+    acknowledged.apply(acknowledged.read_all(accepted or acknowledged.FILE), history, events)
     bad = {row for f in events if f.alarming for row in f.rows}
     # where somebody accepted a new level, that level is the machine's
     values = history.values.copy()

@@ -134,7 +134,8 @@ def test_an_acknowledgement_ends(tmp_path: Path) -> None:
     [
         ("retired:\n  - {system: m, reason: x, owner: y}\n", "needs node, gpu, check or metric"),
         ("retired:\n  - {system: m, node: n1, owner: y}\n", "reason is missing"),
-        ("retire: []\n", "allowed: `acknowledged`, `retired`"),
+        ("retire: []\n", "allowed: `acknowledged`, `retired`, `rebased`"),
+        ("rebased:\n  - {system: m, reason: x, owner: y}\n", "from is None; allowed: a date"),
     ],
 )
 def test_a_wrong_retirement_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -271,7 +272,7 @@ def test_a_wrong_entry_is_refused_with_its_line(tmp_path: Path, text: str, said:
     file = tmp_path / "a.yaml"
     file.write_text(f"# who\nacknowledged:\n  {text}\n")
     with pytest.raises(AcknowledgedError) as caught:
-        acknowledged.read(file)
+        acknowledged.read_all(file)
     assert str(caught.value).startswith(f"{file}:3: ") and said in str(caught.value)
 
 
@@ -286,6 +287,40 @@ def test_an_entry_is_silent_until_it_moves_again() -> None:
     assert not entry.covers(h, shift(9, -0.05)), "another night"
     assert not entry.covers(h, shift(5, -0.09)), "moved on"
     assert not entry.covers(h, shift(5, -0.05, row=2)), "another node"
+
+
+def test_a_planned_change_is_the_new_level_and_nothing_else(tmp_path: Path) -> None:
+    archive, file = tmp_path / "a", tmp_path / "acknowledged.yaml"
+    file.write_text("# of the site\nacknowledged: []\n")
+    fill(archive, 90, nodes=8, slow=4)
+    code, found = run(archive, "--acknowledged", str(file))
+    (moved,) = found["systems"][0]["findings"]
+    assert code == 1 and moved["kind"] == "step"
+    night = moved["night"]
+
+    def rebase(start: str, *options: str) -> int:
+        common = ["--system", "m", "--from", start, "--why", "power limit 600 W", "--owner", "me"]
+        return main(["gate", "rebase", *common, "--acknowledged", str(file), *options])
+
+    before = (date.fromisoformat(night) - timedelta(days=9)).isoformat()
+    assert rebase(before) == 0, "another night does not silence it"
+    assert rebase(night, "--node", "n01") == 0, "nor does another node"
+    assert run(archive, "--acknowledged", str(file))[0] == 1
+    assert rebase(night) == 0
+    code, found = run(archive, "--acknowledged", str(file))
+    (moved,) = found["systems"][0]["findings"]
+    assert code == 0 and moved["acknowledged"] == f"planned change from {night}: power limit 600 W (me)"
+    assert file.read_text().startswith("# of the site\n"), "the file's comments stay"
+    assert len(acknowledged.read_all(file).rebased) == 3
+
+
+def test_a_rebase_that_cannot_be_written_leaves_the_file(tmp_path: Path, capsys: Any) -> None:
+    file = tmp_path / "a.yaml"
+    assert (
+        main(["gate", "rebase", "--system", "m", "--from", "2026-01-01", "--why", " ", "--acknowledged", str(file)])
+        == 2
+    )
+    assert "--why is empty" in capsys.readouterr().err and not file.exists()
 
 
 # ---- compare and propose ---------------------------------------------------------------------------------
