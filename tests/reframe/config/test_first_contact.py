@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -95,6 +96,21 @@ def test_a_dry_run_builds_where_the_file_says_and_is_no_session(site, system):
     assert builds
     assert all(("#SBATCH --partition=" in script.read_text()) is (system == "jobbuild") for script in builds)
     assert sorted((site / "perflogs").rglob("*")) == before
+
+
+def test_the_first_finding_is_built_and_measured_before_the_rest(site):
+    """The build of all others waits for the very file that the first check's job writes behind its command."""
+    done = reframe(site, "--dry-run", "--system", "local", "-n", "StreamHost|Daxpy", "--mode", "quick")
+    assert done.returncode == 0, done.stdout
+    (folder,) = (site / "stage").glob("*/local/node/host")
+    scripts = {path.parent.name.split("_")[0]: path.read_text() for path in folder.glob("*/rfm_*.sh")}
+    assert set(scripts) == {"BuildFirst", "BuildPrograms", "StreamHost", "Daxpy"}
+    assert 'tenken_programs="stream"' in scripts["BuildFirst"]
+    assert 'tenken_programs="daxpy"' in scripts["BuildPrograms"]
+    (awaited,) = re.findall(r"\[ ! -e (\S+) \]", scripts["BuildPrograms"])
+    assert f": > {awaited}\n" in scripts["StreamHost"].partition("TENKEN-RUN end")[2]
+    assert awaited in scripts["BuildFirst"]  # told there too, where the build fails
+    assert awaited not in scripts["Daxpy"]
 
 
 def test_the_command_line_tells_the_system_and_whether_anything_runs():
