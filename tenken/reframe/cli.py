@@ -40,6 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
         for one in made.not_applicable:
             print(f"  not applicable: {one.check} (needs {', '.join(one.lacks)})")
     for error in made.load_errors:
-        print(f"FAIL: check file does not import: {error}")
+        print(f"FAIL: {error}" if error.startswith("check ") else f"FAIL: check file does not import: {error}")
     # a broken check file is shown on the page too; the run goes on so that the rest is measured
     return 0 if arguments.save else int(bool(made.load_errors) or not made.applicable)

@@ -22,7 +22,8 @@ from tenken.machines import summary
 from tenken.machines.model import GPUS, HOST_MPI, NODE_COUNTS, OF_MODE, ONE_OPENACC, Partition, System
 from tenken.paths import ROOT
 
-_SKIPPED_FILE = re.compile(r"skipping test file '?([^':]+)'?: (.*)")
+#: A file that does not import, or a check that cannot be made of its class: ReFrame warns, and goes on without.
+_SKIPPED = re.compile(r"skipping test (file )?'?([^':]+)'?: (.*)")
 
 
 class PlanError(TenkenError):
@@ -55,15 +56,16 @@ class Plan:
 
 
 def describe_checks(mode: str | None, path: str = "checks") -> tuple[list[dict[str, Any]], list[str]]:
-    """All checks below `path` as ReFrame describes them, whatever machine they are for, and the files that do not
-    import.
+    """All checks below `path` as ReFrame describes them, whatever machine they are for, and the files and checks that
+    do not load.
 
     Raises PlanError with ReFrame's last line when it fails.
     """
     found = _reframe(path, mode, "--describe")
     # ReFrame keeps its warnings to itself while it describes
     listed = _reframe(path, mode, "--list")
-    errors = [f"{m[1]}: {m[2]}" for m in _SKIPPED_FILE.finditer(listed.stdout + listed.stderr)]
+    skipped = _SKIPPED.finditer(listed.stdout + listed.stderr)
+    errors = list(dict.fromkeys(f"{m[2]}: {m[3]}" if m[1] else f"check {m[2]}: {m[3]}" for m in skipped))
     try:
         return json.loads(found.stdout), errors
     except ValueError:

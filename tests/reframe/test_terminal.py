@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tenken.model.judgement import FLOOR, Criterion, JudgedMetric, Limit
-from tenken.reframe import terminal
+from tenken.reframe import plan, terminal
 from tenken.reframe.build import BuildPrograms
 from tenken.reframe.terminal import Durations, Progress, key_figure
 
@@ -205,6 +205,27 @@ def test_a_build_tells_how_far_it_is(tmp_path, printed, share):
     (tmp_path / "build.out").write_text(printed)
     check = SimpleNamespace(stagedir=str(tmp_path), build_job=SimpleNamespace(stdout="build.out"))
     assert terminal._share_built(check) == share
+
+
+LISTED = """\
+[33mWARNING: skipping test 'Overlap': type error: failed to set variable 'valid_systems': '['* +x']' is not of type
+| base.py:257
+|             self.valid_systems = ['* +x']
+WARNING: skipping test 'Overlap': type error: failed to set variable 'valid_systems': '['* +x']' is not of type
+WARNING: skipping test file 'checks/io.py': reframe syntax error: 'place' already defined (rerun with '-v')
+- Daxpy /5a220f53
+"""
+
+
+def test_what_reframe_passes_over_is_an_error_of_the_plan(monkeypatch):
+    printed = {"--describe": '[{"display_name": "Daxpy"}]', "--list": LISTED}
+    monkeypatch.setattr(plan, "_reframe", lambda path, mode, action: SimpleNamespace(stdout=printed[action], stderr=""))
+    checks, errors = plan.describe_checks(None)
+    assert [one["display_name"] for one in checks] == ["Daxpy"]
+    assert [error.split(": ")[:2] for error in errors] == [
+        ["check Overlap", "type error"],
+        ["checks/io.py", "reframe syntax error"],
+    ]
 
 
 def test_reframe_itself_keeps_its_own_lines(monkeypatch):
