@@ -225,7 +225,7 @@ class StorageMapPublished(StorageMapCuda, PublishedPlace):
     @run_after("setup")
     def take_the_published_sizes(self):
         size = {"min-bytes": PARTICLE * 16384, "max-bytes": PARTICLE * 67_108_864, "factor": 4}
-        self.arguments = {**self.arguments, **size, "most-bytes": None}
+        self.arguments = {**self.arguments, **size}
 
 
 class OverlapBase(FileCheck):
