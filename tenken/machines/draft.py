@@ -144,7 +144,7 @@ def _partition(
         "slurm": [f"--partition={queue.name}", "--account=${TENKEN_ACCOUNT}", "--reservation=${TENKEN_RESERVATION}"],
         "pbs": [f"-q {queue.name}", "-W group_list=${TENKEN_GROUP}"],
     }.get(scheduler, [])
-    lines += [f"    scheduler: {scheduler}", *_launcher(run, scheduler, mpi)]
+    lines += [f"    scheduler: {scheduler}", *_launcher(run, scheduler, mpi, queue, made)]
     if access:
         lines += ["    access:", *(f"      - {_text(option)}" for option in access)]
     if queue.gpus and scheduler == "slurm":
@@ -230,9 +230,10 @@ def _name(queue: Queue, taken: set[str]) -> str:
     return name
 
 
-def _launcher(run: Runner, scheduler: str, mpi: bool) -> list[str]:
-    """How ranks are started: by srun where it has the plug-in of the MPI that is here and what that loads, else by the
-    MPI's own launcher. With another plug-in each rank would be alone."""
+def _launcher(run: Runner, scheduler: str, mpi: bool, queue: Queue, made: Draft) -> list[str]:
+    """How ranks are started: by srun where it has the plug-in of the MPI that is here, what that loads, and starts a
+    rank with it (a plug-in that is listed may lack its library on the nodes); else by the MPI's own launcher. With
+    another plug-in each rank would be alone."""
     if scheduler == "local" or not mpi:
         return [
             f"    launcher: {'srun' if scheduler == 'slurm' else 'mpirun' if mpi or scheduler == 'pbs' else 'local'}"
@@ -242,7 +243,19 @@ def _launcher(run: Runner, scheduler: str, mpi: bool) -> list[str]:
     plugins = run(["bash", "-c", "srun --mpi=list 2>&1"]) or ""
     libraries = run(["/sbin/ldconfig", "-p"]) or ""
     if scheduler == "slurm" and re.search(rf"\b{wanted}\b", plugins) and re.search(library, libraries):
-        return ["    launcher: srun", f'    launcher_options: ["--mpi={wanted}"]']
+        rank = [f"--partition={queue.name}", "--nodes=1", "--ntasks=1", "--time=1", "--immediate=8"]
+        if run(["srun", f"--mpi={wanted}", *rank, "true"]) is not None:
+            return ["    launcher: srun", f'    launcher_options: ["--mpi={wanted}"]']
+        made.unseen.append(
+            f"whether `srun --mpi={wanted}` starts ranks in partition {queue.name}: one rank did not start within 8 s, "
+            "so mpirun was chosen"
+        )
+    if scheduler == "pbs" and "Open" in version:
+        components = run(["ompi_info", "--parsable"])
+        if components is not None and not re.search(r"^mca:plm:tm:", components, re.M):
+            made.seen.append("an Open MPI that knows nothing of PBS: the nodes of a job are handed to it")
+            agent = "--mca plm_rsh_agent pbs_tmrsh"
+            return ["    launcher: openmpi-hosts", f'    launcher_options: ["{agent}"]']
     option = "--map-by ppr:{num_tasks_per_node}:node" if "Open" in version else "-ppn {num_tasks_per_node}"
     return ["    launcher: mpirun", f'    launcher_options: ["{option}"]']
 

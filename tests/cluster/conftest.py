@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tenken.archive import records as archive
+from tests.cluster import matrix
 from tests.cluster.minislurm import PORT, MiniSlurm, PortTakenError
 from tests.cluster.standins.cluster import Cluster
 from tests.support import debian
@@ -82,6 +85,31 @@ def site(tmp_path: Path) -> Callable[..., Site]:
     return make
 
 
+#: A session that only has to end; what it leaves of the small disk is listed behind its output.
+_SCRIPT = """
+small=$1; now=$2; shift 2
+mkdir -p "$small" && mount -t tmpfs -o size=96k none "$small" || exit 99
+[ "$now" = now ] && cat /dev/zero > "$small/fill" 2>/dev/null
+"$@"; status=$?
+echo LEFT; find "$small" -type f
+exit $status
+"""
+
+
+def on_a_small_disk(small: Path, now: bool) -> list[str]:
+    """Words that start a command with a full disk at `small`, or one that the command fills itself."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return ["unshare", *user, "--mount", "sh", "-c", _SCRIPT, "sh", str(small), "now" if now else "later"]
+
+
+@pytest.fixture(scope="session")
+def small_disks() -> None:
+    """Skips where the kernel lets us mount nothing."""
+    probe = subprocess.run([*on_a_small_disk(Path("/tmp"), False), "true"], capture_output=True, check=False)
+    if probe.returncode:
+        pytest.skip("no mount namespace here: unshare --mount and mount -t tmpfs must work")
+
+
 @pytest.fixture(scope="session")
 def started(tmp_path_factory) -> Iterator[MiniSlurm]:
     debian.need(*debian.SLURM)
@@ -128,3 +156,15 @@ def run(slurm: MiniSlurm, tmp_path: Path) -> Callable[..., Outcome]:
         )  # fmt: skip
 
     return call
+
+
+@pytest.fixture(autouse=True)
+def row(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    """Holds a test of the matrix against its rows: sessions leave records with their verdict, by node and reason."""
+    yield
+    name = f"{request.module.__name__.rpartition('.')[2]}::{request.node.originalname}"
+    rows = [one for one in matrix.of_test(name) if not one.own]
+    if not rows:
+        return
+    found = [one for folder in tmp_path.rglob("perflogs") for one in archive.records(folder)]
+    assert not (wrong := matrix.against(rows, found)), wrong

@@ -237,28 +237,39 @@ class MiniSlurm:
             self._end(pid, signal.SIGKILL)
             self._wait(lambda: not _alive(pid), "slurmdbd does not end", 10)
 
-    def stop_controller(self) -> None:
-        """As after a crash of its host."""
+    def stop_controller(self, number: signal.Signals = signal.SIGKILL) -> None:
+        """As after a crash of its host; with SIGTERM as an administrator does."""
         pid = self._pid(self.dir / "pid" / "slurmctld")
         if pid:
-            self._end(pid, signal.SIGKILL)
-            self._wait(lambda: not _alive(pid), "slurmctld does not end", 10)
+            self._end(pid, number)
+            self._wait(lambda: not _alive(pid), "slurmctld does not end", 30)
 
     def start_controller(self) -> None:
         """slurmctld again, if it does not run."""
         if not _alive(self._pid(self.dir / "pid" / "slurmctld") or 0):
             self._start("slurmctld")
 
-    def start_node(self, name: str) -> None:
-        """The daemon of a node."""
+    def start_node(self, name: str, full_spool: bool = False) -> None:
+        """The daemon of a node; with `full_spool` on a spool disk that holds nothing more."""
         (self.dir / "spool" / name).mkdir(exist_ok=True)
         (self.dir / "tmp" / name).mkdir(exist_ok=True)
         if self.namespace:
             # a daemon on loopback alone looks its own name up
-            alone = f"hostname {name} && mount --bind {self.dir}/etc/hosts /etc/hosts && exec slurmd -N {name}"
+            spool = f"{self.dir}/spool/{name}"
+            full = f"mount -t tmpfs -o size=64k none {spool} && {{ cat /dev/zero > {spool}/fill; true; }} && "
+            hosts = f"mount --bind {self.dir}/etc/hosts /etc/hosts"
+            alone = f"{full if full_spool else ''}hostname {name} && {hosts} && exec slurmd -N {name}"
             self._run(*self.namespace, "sh", "-c", alone)
         else:
             self._run("slurmd", "-N", name)
+
+    def restart_node(self, name: str, full_spool: bool = False) -> None:
+        """Its daemon ends and comes again; what it runs goes on."""
+        pid = self._pid(self.dir / "pid" / f"slurmd-{name}")
+        if pid:
+            self._end(pid, signal.SIGTERM)
+            self._wait(lambda: not _alive(pid), f"slurmd of {name} does not end", 20)
+        self.start_node(name, full_spool)
 
     def kill_node(self, name: str) -> None:
         """What a power cut does: its daemon and the steps that it runs are gone at once."""

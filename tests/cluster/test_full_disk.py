@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -15,32 +14,8 @@ import pytest
 from tenken.archive import disk
 from tenken.archive import records as archive
 from tenken.reframe import orphans
-from tests.cluster.conftest import write_document
+from tests.cluster.conftest import on_a_small_disk, write_document
 from tests.support.reframe import Outcome, reframe
-
-#: A session that only has to end; what it leaves of the small disk is listed behind its output.
-_SCRIPT = """
-small=$1; now=$2; shift 2
-mkdir -p "$small" && mount -t tmpfs -o size=96k none "$small" || exit 99
-[ "$now" = now ] && cat /dev/zero > "$small/fill" 2>/dev/null
-"$@"; status=$?
-echo LEFT; find "$small" -type f
-exit $status
-"""
-
-
-def on_a_small_disk(small: Path, now: bool) -> list[str]:
-    """Words that start a command with a full disk at `small`, or one that the command fills itself."""
-    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    return ["unshare", *user, "--mount", "sh", "-c", _SCRIPT, "sh", str(small), "now" if now else "later"]
-
-
-@pytest.fixture(scope="session")
-def small_disks() -> None:
-    """Skips where the kernel lets us mount nothing."""
-    probe = subprocess.run([*on_a_small_disk(Path("/tmp"), False), "true"], capture_output=True, check=False)
-    if probe.returncode:
-        pytest.skip("no mount namespace here: unshare --mount and mount -t tmpfs must work")
 
 
 @dataclass(frozen=True)

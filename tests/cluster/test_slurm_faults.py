@@ -6,6 +6,7 @@ Rows share the cluster of test_slurm.py; where a row only waits, others run besi
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -16,6 +17,7 @@ import time
 import pytest
 
 from tenken.reframe import jobs, orphans
+from tests.cluster.conftest import document, on_a_small_disk
 from tests.cluster.test_slurm import only, start, stub, text, when_running, whole
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -125,7 +127,29 @@ def test_a_job_pinned_to_a_drained_node_fails_by_the_name_of_the_node(run, slurm
     assert re.search("nid3: .*state CANCELLED .blocked in the queue: ", text(found["nid3"]))
 
 
+def test_a_job_in_a_partition_that_is_down_is_taken_out(run, slurm):
+    slurm.slurm("scontrol", "update", "partition=gpu", "state=down")
+    record = only(run())
+    assert record.verdict == "FAIL"
+    assert "any node of partition gpu: the job did not run to its end: state CANCELLED (blocked in the queue:" in text(
+        record
+    )
+    assert "PartitionDown" in text(record) and slurm.slurm("squeue", "-h") == ""
+
+
 # -- it is submitted --
+
+
+def test_a_job_for_what_no_node_has_fails_in_slurm_s_words(run):
+    record = only(run("--job-option=--constraint=nosuch"))
+    assert record.verdict == "FAIL"
+    assert re.search("not submitted: .*Invalid feature specification", text(record))
+
+
+def test_a_refused_job_names_the_node_that_was_asked_for(run):
+    record = only(run("--job-option=-w nid3", TENKEN_QUEUE="nosuch"))
+    assert (record.verdict, record.nodes) == ("FAIL", ("nid3",))
+    assert re.search("^nid3: .*not submitted: .*nvalid partition", text(record))
 
 
 def test_a_submission_that_seemed_to_fail_is_found_and_not_repeated(run, slurm, tmp_path):
@@ -146,6 +170,114 @@ def test_the_controller_restarts_during_submission(run, slurm, tmp_path):
     outcome = run(TENKEN_PATIENCE="submission=00:01:00")
     back.join()
     assert outcome.code == 0, outcome.output
+
+
+# -- nothing is heard of it --
+
+
+def silent(tmp_path, slurm):
+    """PATH on which neither the controller nor accounting answers."""
+    path = stub(
+        tmp_path, slurm, "squeue", "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
+    )
+    (tmp_path / "stub" / "sacct").write_text("#!/bin/sh\necho 'sacct: error: Connection refused' >&2; exit 1\n")
+    (tmp_path / "stub" / "sacct").chmod(0o755)
+    return path
+
+
+def test_in_silence_the_end_mark_counts(run, slurm, tmp_path):
+    outcome = run(PATH=silent(tmp_path, slurm), TENKEN_PATIENCE="silence=00:00:12")
+    assert outcome.code == 0, outcome.output
+    assert "COMPLETED (by its own end mark; no word from the scheduler for" in only(outcome).job.state
+
+
+def test_in_silence_a_job_that_goes_on_is_cancelled(run, slurm, tmp_path):
+    record = only(
+        run(command="sleep 120", PATH=silent(tmp_path, slurm), TENKEN_PATIENCE="silence=00:00:03,cancel=00:00:03")
+    )
+    assert record.verdict == "FAIL"
+    assert "no word from the scheduler for 00:00:0" in text(record)
+    assert until(lambda: slurm.slurm("squeue", "-h") == "", 15)
+
+
+def test_the_controller_restarts_under_a_job(run, slurm, tmp_path):
+    """The job waits for it to be back. (One that is killed within seconds of a job's start forgets that it runs, starts
+    it again, and Slurm cancels both.)"""
+
+    def restart(job):
+        slurm.stop_controller(signal.SIGTERM)
+        time.sleep(2)
+        slurm.start_controller()
+        (tmp_path / "back").touch()
+
+    watcher = when_running(slurm, restart)
+    outcome = run(command=f"until [ -e {tmp_path}/back ]; do sleep 0.2; done")
+    watcher.join()
+    assert outcome.code == 0, outcome.output
+    assert only(outcome).job.state == "COMPLETED"
+
+
+# -- it loses something --
+
+
+def test_jobs_that_lose_program_script_or_output(run, tmp_path):
+    """Each in a job of its own, side by side in one session; a healthy one among them passes."""
+    commands = {
+        "healthy": "true",
+        "crash": "kill -SEGV $$",
+        "killed": "kill -9 $PPID; sleep 60",
+        "half": "head -c 200 result.json > half; mv half result.json",
+        "output": "rm rfm_job.out",
+    }
+    for name, command in commands.items():
+        folder = tmp_path / "cases" / name
+        folder.mkdir(parents=True)
+        (folder / "document.json").write_text(json.dumps(document()))
+        (folder / "command").write_text(command)
+        (folder / "time_limit").write_text("1m")
+    outcome = run(
+        "-c", "tests/reframe/checks/doctored", check="DoctoredCases", TENKEN_TEST_CASES=str(tmp_path / "cases")
+    )
+    found = {str(record.parameters["case"]): record for record in outcome.records}
+    assert {name: record.verdict for name, record in found.items()} == {
+        name: "RECORDED" if name == "healthy" else "FAIL" for name in commands
+    }
+    words = {
+        "crash": "daxpy exited with 139", "killed": "no end mark in its output", "half": "result.json: ",
+        "output": "no end mark in its output",
+    }  # fmt: skip
+    for name, said in words.items():
+        assert re.search(rf"^nid\d+: .*{said}", text(found[name])), (name, text(found[name]))
+
+
+def test_a_node_whose_spool_disk_is_full_fails_by_name(run, slurm):
+    if not slurm.namespace:
+        pytest.skip("no mount namespace here: unshare --mount must work")
+    slurm.restart_node("nid3", full_spool=True)
+    try:
+        found = {record.nodes[0]: record for record in run("--distribute=all").records}
+    finally:
+        slurm.restart_node("nid3")
+    assert {node: record.verdict for node, record in found.items()} == {
+        "nid1": "RECORDED", "nid2": "RECORDED", "nid3": "FAIL", "nid4": "RECORDED",
+    }  # fmt: skip
+    assert text(found["nid3"]).startswith("nid3: ")
+
+
+def test_an_archive_that_fills_while_jobs_run_costs_none_of_them(run, slurm, small_disks, tmp_path):
+    """It is full from the first question about the jobs on; what they measured is archived by the next session."""
+    fill = f'cat /dev/zero > {tmp_path}/perflogs/fill 2>/dev/null; exec $REAL "$@"'
+    outcome = run(
+        "--distribute=all", PATH=stub(tmp_path, slurm, "squeue", fill),
+        before=on_a_small_disk(tmp_path / "perflogs", False),
+    )  # fmt: skip
+    assert outcome.code == 1 and "Finished on" in outcome.output, outcome.output
+    assert "cannot write to the archive: No space left on device" in outcome.output
+    assert "Traceback" not in outcome.output
+    assert slurm.slurm("squeue", "-h") == ""
+    assert len(list(orphans.adopt(tmp_path / "stage", tmp_path / "kept"))) >= 4
+    kept = {record.nodes[0]: record.verdict for record in whole(tmp_path / "kept")}
+    assert kept == dict.fromkeys(["nid1", "nid2", "nid3", "nid4"], "RECORDED")
 
 
 # -- it is cancelled, and not --

@@ -13,6 +13,8 @@ from tests.unit.machines.test_cluster import PBS_NODES, PBS_QUEUES, SINFO, answe
 
 OPEN_MPI = {"mpirun": "mpirun (Open MPI) 5.0.8", "bash": "MPI plugin types are...\n\tpmix\n\tpmi2\n"}
 
+PMIX = {"/sbin/ldconfig": "\tlibpmix.so.2 => /usr/lib/libpmix.so.2"}
+
 
 def here(tmp_path, mpi: bool = False):
     (tmp_path / "usr/include").mkdir(parents=True)
@@ -58,15 +60,33 @@ def test_pbs(tmp_path):
 @pytest.mark.parametrize(
     ("said", "launcher", "options"),
     [
-        ({**OPEN_MPI, "/sbin/ldconfig": "\tlibpmix.so.2 => /usr/lib/libpmix.so.2"}, "srun", ("--mpi=pmix",)),
-        ({**OPEN_MPI, "/sbin/ldconfig": ""}, "mpirun", ("--map-by ppr:{num_tasks_per_node}:node",)),
-        ({"mpirun": "HYDRA build details", "bash": "\tpmi2\n"}, "srun", ("--mpi=pmi2",)),
+        ({**OPEN_MPI, **PMIX, "srun": ""}, "srun", ("--mpi=pmix",)),
+        # listed, and its library is here, but a node cannot load it
+        ({**OPEN_MPI, **PMIX}, "mpirun", ("--map-by ppr:{num_tasks_per_node}:node",)),
+        ({**OPEN_MPI, "/sbin/ldconfig": "", "srun": ""}, "mpirun", ("--map-by ppr:{num_tasks_per_node}:node",)),
+        ({"mpirun": "HYDRA build details", "bash": "\tpmi2\n", "srun": ""}, "srun", ("--mpi=pmi2",)),
         ({"mpirun": "HYDRA build details"}, "mpirun", ("-ppn {num_tasks_per_node}",)),
     ],
 )
 def test_ranks_are_started_by_what_can_start_them(said, launcher, options, tmp_path):
-    system, _ = written(tmp_path, "slurm", mpi=True, sinfo=SINFO, **said)
+    system, made = written(tmp_path, "slurm", mpi=True, sinfo=SINFO, **said)
     assert (system.partition("gpu").launcher, system.partition("gpu").launcher_options) == (launcher, options)
+    refused = "srun" not in said and ("pmix" in said.get("bash", "") and "libpmix" in said.get("/sbin/ldconfig", ""))
+    assert any("`srun --mpi=pmix` starts ranks in partition gpu" in line for line in made.unseen) == refused
+
+
+@pytest.mark.parametrize(
+    ("components", "launcher"),
+    [
+        ("mca:plm:rsh:version\n", "openmpi-hosts"), ("mca:plm:rsh:version\nmca:plm:tm:version\n", "mpirun"),
+        (None, "mpirun"),
+    ],
+)  # fmt: skip
+def test_an_open_mpi_that_knows_nothing_of_pbs_is_handed_the_nodes(components, launcher, tmp_path):
+    said = {"pbsnodes": json.dumps({"nodes": PBS_NODES}), "qstat": json.dumps({"Queue": PBS_QUEUES}), **OPEN_MPI}
+    said |= {"ompi_info": components} if components else {}
+    system, _ = written(tmp_path, "pbs", mpi=True, **said)
+    assert {partition.launcher for partition in system.partitions.values()} == {launcher}
 
 
 def test_this_machine(tmp_path):

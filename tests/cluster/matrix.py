@@ -1,0 +1,103 @@
+"""What happens on bad days, which test shows it on which scheduler, and what an operator then sees: matrix.yaml.
+
+docs/schedulers.md shows this table (`python -m tests.cluster.matrix` prints it). The fixture `row` of conftest.py
+holds every test named here against it: each session leaves records with the verdict of its row, each of which names
+node and reason, so that no healthy node fails and nothing broken passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ruamel.yaml import YAML
+
+from tenken.model.record import Record
+from tenken.model.verdicts import HEALTHY as GOOD
+
+#: Schedulers by the letter of the table.
+WHERE = {
+    "S": "a real Slurm of four emulated nodes",
+    "P": "PBS", "N": "NQSV", "G": "Grid Engine",
+    "L": "this host, without a scheduler",
+    "F": "the state machine alone, with a clock of its own and recorded words",
+}  # fmt: skip
+FAIL, INVALID, HEALTHY, NONE = "FAIL", "INVALID", "RECORDED", "none"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing that happens. `tests`: `file::test` by the letters of the schedulers that it is shown on. `verdict`:
+    of the run that it happens to; HEALTHY: the run goes on as if nothing had happened, NONE: it leaves no record,
+    because its session ended. `beside`: healthy runs in the same session pass. `real`: only a real PBS shows it, the
+    stand-in answers as one was recorded to. `own`: the test looks at its records itself."""
+
+    what: str
+    tests: Mapping[str, str]
+    verdict: str
+    says: str = ""
+    beside: bool = False
+    real: bool = False
+    own: bool = False
+
+
+def _rows() -> tuple[Row, ...]:
+    found = YAML(typ="safe").load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return tuple(Row(**one) for one in found)
+
+
+ROWS = _rows()
+
+
+def shown() -> Iterator[tuple[Row, str, str]]:
+    """Every row on every scheduler: the row, the scheduler's letter, `file::test`."""
+    for row in ROWS:
+        for letters, test in row.tests.items():
+            for letter in letters:
+                yield row, letter, test
+
+
+def of_test(name: str) -> list[Row]:
+    """The rows that `file::test` shows."""
+    return [row for row in ROWS if name in row.tests.values()]
+
+
+def against(rows: Sequence[Row], records: Sequence[Record]) -> list[str]:
+    """What the records of a test's sessions show otherwise than its rows say; empty: nothing."""
+    must = {row.verdict for row in rows} - {NONE}
+    may = must | ({HEALTHY} if any(row.beside for row in rows) else set())
+    wrong = [f"no record is {verdict}" for verdict in sorted(must - {record.verdict for record in records})]
+    for record in records:
+        reason = " ".join(finding.message for finding in record.findings)
+        if record.verdict not in may:
+            wrong.append(f"{record.nodes}: {record.verdict}: {reason}")
+        if record.verdict not in GOOD and not reason.startswith(",".join(record.nodes) or "any "):
+            wrong.append(f"{record.nodes} are not named: {reason}")
+        if record.verdict in GOOD and not record.nodes:
+            wrong.append(f"{record.verdict} without a node")
+    return wrong
+
+
+def table() -> str:
+    """The table of docs/schedulers.md."""
+    lines = ["| what happens | on | verdict | what is said, and what else happens |", "|---|---|---|---|"]
+    for row in ROWS:
+        on = " ".join(
+            letter + ("\\*" if row.real and letter == "P" else "") for letters in row.tests for letter in letters
+        )
+        verdict = {HEALTHY: "as without it", NONE: "no record"}.get(row.verdict, row.verdict)
+        lines.append(f"| {row.what} | {on} | {verdict} | {row.says} |")
+    return "\n".join(lines)
+
+
+def counted() -> str:
+    """The sentence over the table."""
+    found = list(shown())
+    of = {letter: sum(one == letter for _, one, _ in found) for letter in WHERE}
+    numbers = ", ".join(f"{of[letter]} on {words} (**{letter}**)" for letter, words in WHERE.items() if of[letter])
+    return f"{len({row.what for row in ROWS})} faults in {len(found)} rows: {numbers}."
+
+
+if __name__ == "__main__":
+    print(f"{counted()}\n\n{table()}")
