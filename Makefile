@@ -19,10 +19,10 @@ venv: $(VENV)/.stamp ## the virtual environment, with what a run needs
 
 $(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh
 	@sh scripts/need.sh $(PYTHON) venv
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --require-hashes -r requirements.lock
 	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --no-deps -e .
-	$(VENV)/bin/python -m tenken.venv
+	@$(VENV)/bin/python -m tenken.venv >/dev/null
 	@touch $@
 
 $(VENV)/.stamp-dev: $(VENV)/.stamp requirements-dev.lock

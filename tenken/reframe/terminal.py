@@ -221,6 +221,8 @@ class Progress(TaskEventListener):
         took = self._finished(task)
         check = task.check
         if _is_build(check):
+            if not reason and self.building:
+                return  # another build goes on: one line tells of both
             what = _cut(reason) if reason else "programs are there"
             self._say(f"{verdict if reason else 'built':<9} {_shown(check, task):<{self.width}}  {what}  {span(took)}")
             return

@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"tenken report: cannot write the page {target}: {error.strerror}", file=sys.stderr)
         return found.exit_code or 3
     print(table(found))
-    print(f"\nPage: {target}")
+    print(f"Page: {target}")
     return found.exit_code
 
 
@@ -118,7 +118,7 @@ def table(session: Any, most: int = 60) -> str:
             tabulate(
                 lines,
                 headers=["Verdict", "Check", "Where", "Node", "Why"],
-                tablefmt="simple",
+                tablefmt="plain",
                 disable_numparse=True,
             )
         )
@@ -133,7 +133,7 @@ def table(session: Any, most: int = 60) -> str:
     # of builds only those that failed: a check is a check, and a build that passed is none
     told = [c.verdict for c in session.counted if not (c.build and c.verdict == "PASS")]
     counts = ", ".join(f"{told.count(v)} {v}" for v in VERDICTS if v in told)
-    parts.append(f"\nSession {session.name}: {session.verdict}" + (f" ({counts})" if counts else ""))
+    parts.append(f"Session {session.name}: {session.verdict}" + (f" ({counts})" if counts else ""))
     return "\n".join(parts)
 
 

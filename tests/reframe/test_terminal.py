@@ -175,6 +175,24 @@ def test_a_failed_build_is_told_once_and_its_checks_are_counted(clock, tmp_path)
     assert found[1].endswith("none ended; 5 were not run")
 
 
+def test_builds_that_go_on_together_have_one_line(clock, tmp_path):
+    here = case("A")
+    builds = [
+        SimpleNamespace(check=object.__new__(BuildPrograms), partition=here.partition, environ=here.environ)
+        for _ in range(2)
+    ]
+    run = progress([*builds, here], clock, tmp_path)
+    tasks = [Task(build) for build in builds]
+    for task in tasks:
+        run.on_task_compile(task)
+    clock.now += 5
+    run.on_task_success(tasks[0])
+    assert lines(run) == []
+    clock.now += 70
+    run.on_task_success(tasks[1])
+    assert len(lines(run)) == 1 and "build for host" in lines(run)[0] and "75 s" in lines(run)[0]
+
+
 def test_a_run_that_was_stopped_says_what_was_not_run(clock, tmp_path):
     cases = [case("A"), case("B"), case("C")]
     run = progress(cases, clock, tmp_path)
