@@ -262,6 +262,8 @@ def test_spmv(clocked: Clocked) -> None:
                 close(traffic, (12 * places + 8 * (rows / 8 + 1) + 16 * rows) / 1e9, 1e-3)
             clock.anywhere(spans(figure(document, "prepare", matrix=matrix, variant=variant), 1))
             close(float(told.split()[0]), metric["median"] * traffic * 1e9 / (2 * nnz), 2e-3)
+            bounded = cache > 0 and traffic * 1e9 >= 4 * cache
+            assert ("value" in document["limits"][metric["id"]]) is bounded, "a matrix in the cache has no limit"
         (leading,) = [m for m in figures(document, "best") if m["at"]["nnz"] == nnz]
         close(leading["median"], max(m["median"] for m in of_side))
         best[nnz] = leading["median"]
@@ -339,6 +341,8 @@ def test_hpcg(clocked: Clocked, tmp_path: Path) -> None:
         sum(every.values()) / total / 1e9 / (figure(document, "dot")["median"] / 4.70),
     )
     close(path["operations_of_iteration"], sum(one.values()) / iterations)
+    if last_level_cache(document) > 1 << 20:  # the matrix has 97336 entries of 12 bytes
+        assert all("value" not in document["limits"][figure(document, n)["id"]] for n in ("set", "raw", "spmv", "mg"))
     # the report in HPCG's own form, six digits of everything
     lines = dict(line.split("=", 1) for line in report.read_text().splitlines() if "=" in line)
     for key, expected in {
@@ -376,7 +380,10 @@ def test_hpl(clocked: Clocked, blas: str, algorithm: str) -> None:
     places = clock.places(spans(rate, hpl_operations(n)), next_to=False)
     assert len(places) == 4
     # the first update: A without the first block of columns and rows, b beside it
-    clock.places(spans(figure(document, "dgemm"), 2 * (n - nb) * (n + 1 - nb) * nb))
+    dgemm = figure(document, "dgemm")
+    clock.places(spans(dgemm, 2 * (n - nb) * (n + 1 - nb) * nb))
+    limit = document["limits"][rate["id"]]
+    assert limit.get("value") == (dgemm["median"] if algorithm == "blocks" else None), "LAPACK has blocks of its own"
     printed = [float(line.split()[6]) for line in clocked.stdout.splitlines() if re.match(r"W[CR]\d", line)]
     assert printed == pytest.approx([1e3 * sample for sample in rate["samples"]], rel=1e-4)
 

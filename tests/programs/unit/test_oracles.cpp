@@ -7,6 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/document.h"
+#include "lib/base/energy_pass.h"
 #include "lib/base/gpu_limit.h"
 #include "lib/base/link_limit.h"
 #include "lib/base/links.h"
@@ -58,6 +59,56 @@ tenken::LinkedGpu switched(const std::string& address, int links, int down) {
         gpu.links.push_back(link);
     }
     return gpu;
+}
+
+/// An engine whose products a person chose: of vectors with |x| = 2 and |y| = 3, and what apart the two ways
+/// are.
+class Chosen : public hpcg::Engine {
+  public:
+    double product_apart = 0;
+    double cycle_apart = 0;
+
+    void begin() override {}
+    void precondition(int, bool) override {}
+    void direction(int) override {}
+    void multiply() override {}
+    void advance(int) override {}
+    double norm() override { return 0; }
+    void fill_random(hpcg::Vector, std::uint64_t) override {}
+    void fill(hpcg::Vector, double) override {}
+    void product_of(hpcg::Vector, hpcg::Vector) override { apart_ = product_apart; }
+    void cycle_of(hpcg::Vector, hpcg::Vector) override { apart_ = cycle_apart; }
+    double dot(hpcg::Vector a, hpcg::Vector b) override {
+        if (a == b) return a == hpcg::Vector::first ? 4 : 9;
+        return a == hpcg::Vector::first ? 1 : 1 + apart_;
+    }
+    void exaggerate_diagonal(bool) override {}
+    double residual_of_x() override { return 0; }
+    double worst_error() override { return 0; }
+    void spoil_value() override {}
+    void spoil_halo() override {}
+    void spoil_x() override {}
+    void clear_times() override {}
+    hpcg::PhaseSeconds times() override { return {}; }
+    hpcg::PhaseBytes bytes() const override { return {}; }
+    std::vector<std::pair<std::string, std::string>> facts() const override { return {}; }
+
+  private:
+    double apart_ = 0;
+};
+
+/// Two ranks, of which the other one's GPU takes 200 W.
+class TwoRanks : public tenken::Ranks {
+  public:
+    std::vector<std::string> gather(const std::string& mine) override { return {mine, "200"}; }
+};
+
+/// The value of the metric of this name in a document's JSON.
+double value_of(const tenken::Document& document, const std::string& name) {
+    const std::string text = document.json().dump();
+    const std::size_t at = text.find("\"name\": \"" + name + "\"");
+    if (at == std::string::npos) return std::numeric_limits<double>::quiet_NaN();
+    return std::stod(text.substr(text.find(':', text.find("\"value\"", at)) + 1));
 }
 
 }  // namespace
@@ -161,6 +212,96 @@ TEST(oracle_more_iterations_than_50_are_no_more_work_for_hpcg) {
     CHECK(near(outcome.operations().total(), all));
     CHECK(near(outcome.with_convergence(), all * 50 / 60));
     CHECK(near(outcome.rating(), all * 50 / 60 / (5 + 2 * (2 + 1) / 10.0) / 1e9));
+}
+
+TEST(oracle_an_hpcg_run_is_valid_when_every_test_has_passed) {
+    hpcg::Outcome good;
+    good.converged = true;
+    good.spectrum.plain = 12;
+    good.spectrum.preconditioned = 2;
+    good.symmetry.product = good.symmetry.cycle = 1;
+    good.norms.variance = 0.99e-6;
+    CHECK(good.valid());
+    std::vector<hpcg::Outcome> bad(6, good);
+    bad[0].converged = false;
+    bad[1].spectrum.plain = 13;
+    bad[2].spectrum.preconditioned = 3;
+    bad[3].symmetry.product = 1.01;
+    bad[4].symmetry.cycle = 1.01;
+    bad[5].norms.variance = 1.01e-6;
+    for (const hpcg::Outcome& one : bad) CHECK(!one.valid());
+    CHECK(hpcg::official_seconds == 1800);
+}
+
+TEST(oracle_hpcg_departs_from_symmetry_by_roundings) {
+    // 2 |x| |A| |y| eps is 2 x 2 x 52 x 3 x 2^-52
+    const double unit = 624 * std::ldexp(1.0, -52);
+    Chosen engine;
+    engine.product_apart = 512 * std::ldexp(1.0, -52);
+    engine.cycle_apart = -1024 * std::ldexp(1.0, -52);
+    const hpcg::SymmetryTest found = hpcg::test_symmetry(engine);
+    CHECK(near(found.product, engine.product_apart / unit));
+    CHECK(near(found.cycle, -engine.cycle_apart / unit));
+    const hpcg::NormsTest norms = hpcg::test_norms({1, 2, 6});
+    CHECK(near(norms.mean, 3) && near(norms.variance, 14.0 / 3));
+}
+
+TEST(oracle_hpcgs_model_of_traffic) {
+    // one set of two iterations on 64 and 8 rows, 1000 and 100 entries of 12 bytes; numbers of 8
+    const hpcg::Traffic found = hpcg::model_traffic({{64, 1000}, {8, 100}}, 1, 2);
+    const double vectors = 3 * 2 + 1;
+    const double fine = 2 * 1000 * 12 + 64 * 8;
+    const double coarse = 2 * 100 * 12 + 8 * 8;
+    const double product = 1000 * 12 + 64 * 8;
+    CHECK(near(found.read, vectors * 4 * 64 * 8 + 3 * product + 2 * (2 * fine + product) + 2 * coarse));
+    CHECK(near(found.written, vectors * (8 + 64 * 8) + 3 * 64 * 8 + 2 * (64 + 2 * 1000) * 8.0 + 2 * 8 * 8.0));
+}
+
+TEST(oracle_what_a_run_costs_in_joules) {
+    char name[] = "prog";
+    char* argv[] = {name, nullptr};
+    tenken::Document document("prog", 1, argv);
+    tenken::EnergyPass pass;
+    pass.amount = 6e12;
+    pass.per_watt_unit = "GFLOP/s/W";
+    tenken::EnergyFound found;
+    tenken::EnergyReading reading;
+    reading.watts = 100;
+    reading.duration = 7;
+    found.reading = reading;
+    found.seconds = 2;
+    TwoRanks ranks;
+    tenken::Metric made;
+    made.name = "energy";
+    tenken::add_energy(document, ranks, pass, found, made);
+    CHECK(near(value_of(document, "power"), 300));
+    CHECK(near(value_of(document, "per_watt"), 10));
+    CHECK(near(value_of(document, "energy"), 600));
+}
+
+TEST(oracle_a_pass_tells_the_time_of_one_run) {
+    tenken::EnergyMeter none(nullptr, "");
+    tenken::Ranks alone;
+    tenken::EnergyPass pass;
+    int runs = 0;
+    pass.run = [&runs] { return ++runs % 2 == 0 ? 3.0 : 1.0; };
+    const tenken::EnergyFound found = tenken::measure_energy(none, alone, 0.01, pass);
+    CHECK(runs >= 2 && found.seconds >= 1.5 && found.seconds <= 2);
+}
+
+TEST(oracle_an_error_is_relative_to_what_is_expected) {
+    CHECK(tenken::relative_error(3, 2) == 0.5);
+    CHECK(tenken::relative_error(-0.5, 0) == 0.5);
+    CHECK(std::isinf(tenken::relative_error(HUGE_VAL, 2)) && std::isinf(tenken::relative_error(NAN, 2)));
+    tenken::ErrorScan total(0.1);
+    tenken::ErrorScan one(0.1);
+    tenken::ErrorScan other(0.1);
+    one.compare(7, 3, 2);
+    other.compare(5, 2.2, 2);
+    total.merge(one);
+    total.merge(other);
+    CHECK(total.check("x").error == 0.5);
+    CHECK_EQUAL(total.check("x").detail, "element 5 is 2.2, expected 2");
 }
 
 TEST(oracle_a_check_passes_up_to_its_tolerance) {
