@@ -8,12 +8,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 from tenken.errors import TenkenError
 from tenken.history.ingest import add_archive, ingest, require, store_of
 from tenken.history.store import Store, open_store
 from tenken.paths import archive_root
+from tenken.report.cli import write
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 #: Keys of a side; a night may be a range, A..B.
 KEYS = ("system", "partition", "environ", "node", "gpu", "session", "mode", "night", "driver", "cuda", "kernel",
@@ -54,6 +58,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument("a", metavar="A", help="the side to compare with: driver=580.95.05")
     parser.add_argument("b", metavar="B", help="the side to judge: driver=580.126.09")
     parser.add_argument("--margin", type=float, default=0.01, help="a difference below it is `same` (default: 0.01)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write the table as a page too, significant first")
     add_archive(parser)
     parser.set_defaults(func=run)
 
@@ -75,10 +80,50 @@ def run(arguments: argparse.Namespace) -> int:
     ]  # fmt: skip
     heads = ["Metric", "A", "B", "Unit", "B / A", "95 % interval", "n", "B is"]
     print(tabulate(table, headers=heads, tablefmt="simple", disable_numparse=True))
+    if arguments.html is not None:
+        try:
+            write(arguments.html, page(ratios, arguments.a, arguments.b, arguments.margin))
+        except OSError as error:
+            raise CompareError(f"{arguments.html}: cannot be written: {error.strerror}") from None
+        print(f"\nPage: {arguments.html}")
     answers = {r.answer for r in ratios}
     if "slower" in answers:
         return 1
     return 3 if answers <= {"cannot tell"} else 0
+
+
+#: Answers in the order of a page: what is shown to differ first.
+ORDER = ("slower", "faster", "cannot tell", "same")
+
+
+def page(ratios: Sequence[Ratio], a: str, b: str, margin: float) -> str:
+    """The comparison as one page: what is shown to differ first, the largest ratio first; nothing is left out."""
+    import jinja2
+
+    ordered = sorted(ratios, key=lambda r: (ORDER.index(r.answer), -_distance(r), r.metric))
+    # one scale for all intervals: the widest that is no outlier of an order of magnitude
+    ends = [abs(math.log(x)) for r in ratios for x in (r.low, r.high, r.ratio) if math.isfinite(x) and x > 0]
+    reach = min(max([*ends, margin]), math.log(10))
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    environment.filters.update(number=_number, value=lambda v: f"{v:.5g}")
+    return environment.get_template("compare.html").render(
+        ratios=ordered, a=a, b=b, margin=margin, counts={w: sum(r.answer == w for r in ratios) for w in ORDER},
+        place=lambda ratio: _place(ratio, reach), style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
+    )  # fmt: skip
+
+
+def _distance(ratio: Ratio) -> float:
+    return abs(math.log(ratio.ratio)) if math.isfinite(ratio.ratio) and ratio.ratio > 0 else 0.0
+
+
+def _place(ratio: float, reach: float) -> float | None:
+    """Where a ratio stands on a bar from 0 to 100 with 1 in the middle; None for no number."""
+    if not math.isfinite(ratio) or ratio <= 0:
+        return None
+    return round(50 + 50 * max(-1.0, min(1.0, math.log(ratio) / reach)), 2)
 
 
 def _number(value: float) -> str:

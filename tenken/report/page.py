@@ -171,7 +171,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
         judged_by=opening.judged_by(counted),
         counts=opening.counts(session, counted),
         next_steps=opening.next_steps(session, counted),
-        attention=_attention(session, anchors),
+        attention=_attention(session, anchors, rows),
         most=MAX_ATTENTION,
         table=_verdict_rows(session, rows, anchors),
         sections=sections,
@@ -229,27 +229,25 @@ def _some(texts: Any) -> list[str]:
     return list(dict.fromkeys(t for t in texts if t))
 
 
-def _attention(session: Session, anchors: Mapping[int, str]) -> list[dict[str, Any]]:
-    """What a reader must know first: every finding of every FAIL, then of every INVALID."""
+def _attention(session: Session, anchors: Mapping[int, str], rows: Mapping[int, list[Row]]) -> list[dict[str, Any]]:
+    """What a reader must know first: every finding of every FAIL, then of every INVALID, each with its row."""
     found = []
     for verdict in (FAIL, INVALID):
         for case in session.counted:
             if case.verdict != verdict:
                 continue
-            messages = (
-                [f.message for f in case.findings if f.verdict == verdict]
-                or [f.message for f in case.findings]
-                or ["no finding says why"]
-            )
+            findings = [f for f in case.findings if f.verdict == verdict] or case.findings
+            shown = {row.id: row.anchor for row in rows[id(case)] if row.anchor}
+            messages = [(f.message, shown.get(f.metric or "")) for f in findings] or [("no finding says why", None)]
             found += [
                 {
                     "verdict": verdict,
                     "check": case.check,
                     "where": ", ".join(case.nodes) or case.place,
-                    "message": m,
-                    "anchor": anchors[id(case)],
+                    "message": message,
+                    "anchor": row or anchors[id(case)],
                 }
-                for m in messages
+                for message, row in messages
             ]
     return found
 
@@ -424,6 +422,9 @@ def _summaries(rows: list[Row]) -> list[Summary]:
 
 def _detail(case: Case, rows: list[Row], anchor: str, pictures: Pictures | None) -> Detail:
     detail = Detail(case, anchor)
+    concerned = {f.metric for f in case.findings}
+    for number, row in enumerate(rows):
+        row.anchor = f"{anchor}-v{number}" if row.id in concerned else ""
     # Of a long sweep the table shows the last point of each path, mostly the plateau; the rest is folded.
     last = {(r.name, r.subject, *(str(v) for v in r.at.values() if not is_number(v))): id(r) for r in rows}
     plain = (
@@ -439,6 +440,8 @@ def _detail(case: Case, rows: list[Row], anchor: str, pictures: Pictures | None)
     plain.sort(key=lambda r: r.verdict not in (FAIL, INVALID)) if len(plain) > MAX_ROWS else None
     detail.rows, rest = plain[:MAX_ROWS], plain[MAX_ROWS:] + rest
     detail.folded, detail.left_out = rest[: 5 * MAX_ROWS], max(0, len(rest) - 5 * MAX_ROWS)
+    for row in rest[5 * MAX_ROWS :]:
+        row.anchor = ""
     detail.notes = _notes(rows)
     if pictures is not None:
         detail.plots = pictures.draw(rows)

@@ -54,6 +54,8 @@ class Row:
     criterion: str = ""
     #: where several nodes share a plot
     node: str = ""
+    #: its id on the page, where a finding leads to it
+    anchor: str = ""
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -22,6 +22,31 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+// The filter: every word must stand in the row; what is hidden is counted.
+for (const form of document.querySelectorAll("form.filter")) {
+  const rows = [...form.parentElement.querySelector("tbody").rows];
+  const words = rows.map(row => row.textContent.toLowerCase());
+  const apply = () => {
+    const wanted = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const verdict = form.elements.verdict.value;
+    let shown = 0;
+    rows.forEach((row, i) => {
+      row.hidden = (verdict && !row.classList.contains(verdict)) || !wanted.every(word => words[i].includes(word));
+      shown += !row.hidden;
+    });
+    form.querySelector("output").textContent = shown === rows.length ? `${shown} rows` : `${shown} of ${rows.length} rows`;
+  };
+  form.hidden = false;
+  form.addEventListener("input", apply);
+  form.addEventListener("submit", event => event.preventDefault());
+}
+const reveal = () => {
+  const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  for (let at = target; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
+  if (target) target.scrollIntoView({block: "center"});
+};
+addEventListener("hashchange", reveal);
+reveal();
 // A link into a folded part opens it; paper gets what a reader would unfold.
 const folds = document.querySelectorAll("details[data-print]");
 addEventListener("beforeprint", () => folds.forEach(f => { f.dataset.was = f.open ? "1" : ""; f.open = true; }));

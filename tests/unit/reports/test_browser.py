@@ -11,8 +11,9 @@ import pytest
 
 from tenken.commands import accept as command
 from tenken.model.catalogue import load_catalogue
-from tenken.report import contracts, signed
+from tenken.report import contracts, page, session, signed
 from tests.support import debian, kept
+from tests.unit.reports import builder
 
 pytestmark = pytest.mark.xdist_group("browser")  # one worker makes what its module shares
 
@@ -63,3 +64,54 @@ def test_two_to_six_pages_each_with_its_title_block(report: Path) -> None:
         assert words in whole, words
     medians = [f"{r['parts'][0]['median']:.0f}" for r in said["requirements"] if r["parts"]]
     assert medians and all(m in whole for m in medians if len(m) == 4)
+
+
+#: Runs beside a page in a frame 390 px wide and leaves what it saw as JSON.
+DRIVER = """
+<!DOCTYPE html><meta charset="utf-8"><iframe id="f" style="width:390px;height:844px;border:0"></iframe><pre id="seen"></pre><script>
+const page = PAGE, frame = document.getElementById("f"), seen = {};
+frame.onload = () => {
+  const doc = frame.contentDocument, form = doc.querySelector("form.filter");
+  for (const fold of doc.querySelectorAll("details")) fold.open = true;
+  seen.wide = doc.documentElement.scrollWidth;
+  const rows = () => [...doc.querySelectorAll("table.verdicts tbody tr")].filter(row => !row.hidden).length;
+  seen.all = rows();
+  form.elements.text.value = "p2p 1 \u2192 3";
+  form.dispatchEvent(new Event("input"));
+  seen.searched = rows();
+  seen.said = form.querySelector("output").textContent;
+  form.elements.text.value = "";
+  form.elements.verdict.value = "INVALID";
+  form.dispatchEvent(new Event("input"));
+  seen.invalid = rows();
+  form.elements.verdict.value = "";
+  form.elements.text.value = "no such row";
+  form.dispatchEvent(new Event("input"));
+  seen.none = rows();
+  const links = [...doc.querySelectorAll(".attention a")].map(a => doc.getElementById(a.hash.slice(1)));
+  seen.links = links.map(to => to && to.tagName);
+  seen.requests = frame.contentWindow.performance.getEntriesByType("resource").length;
+  document.getElementById("seen").textContent = JSON.stringify(seen);
+};
+frame.srcdoc = page;
+</script>
+"""
+
+
+def test_filter_links_and_a_phone(browser: str, tmp_path: Path) -> None:
+    loaded = session.load(builder.write_session(tmp_path / "perflogs", *builder.every_kind()), "last")
+    text = page.render(loaded, builder.CATALOGUE)
+    (tmp_path / "drive.html").write_text(DRIVER.replace("PAGE", json.dumps(text).replace("</", "<\\/")))
+    done = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom",
+         f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=20000", (tmp_path / "drive.html").as_uri()],
+        capture_output=True, text=True, check=True, timeout=180,
+    )  # fmt: skip
+    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout)
+    assert found and found[1], done.stderr[-2000:]
+    seen = json.loads(found[1])
+    assert seen["wide"] <= 390
+    assert seen["searched"] == 1 and seen["said"] == f"1 of {seen['all']} rows"
+    assert 1 <= seen["invalid"] < seen["all"] and seen["none"] == 0
+    assert "TR" in seen["links"] and None not in seen["links"]
+    assert seen["requests"] == 0
