@@ -14,6 +14,9 @@ from typing import Any
 from tenken.archive import packed
 from tenken.model.verdicts import VERDICTS
 
+#: Records of a session from which on its page is a grid, with a page for each node.
+MANY = 600
+
 
 def register(subparsers: Any) -> None:
     """Adds the subcommand `report` to the `tenken` command."""
@@ -34,6 +37,10 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FILE", help="page to write (default: output/pages/<session>.html)"
     )
+    parser.add_argument(
+        "--by-node", action="store_true",
+        help=f"a grid of nodes and checks with a page a node; done by itself from {MANY} records on",
+    )  # fmt: skip
     parser.set_defaults(func=run)
 
 
@@ -43,6 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     from tenken.report import page, session
 
     perflogs = arguments.archive or paths.archive_root()
+    if arguments.by_node or session.records_of(perflogs, arguments.session) >= MANY:
+        return _by_node(arguments, perflogs)
     try:
         found = session.load(perflogs, arguments.session)
     except session.NoSession as error:
@@ -59,6 +68,26 @@ def run(arguments: argparse.Namespace) -> int:
         return found.exit_code or 3
     print(table(found))
     print(f"Page: {target}")
+    return found.exit_code
+
+
+def _by_node(arguments: argparse.Namespace, perflogs: Path) -> int:
+    """The index beside a folder with a page for each node."""
+    from tenken import paths
+    from tenken.report import fleet, session
+
+    written = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    target = arguments.output
+    try:
+        found, target = fleet.write(perflogs, arguments.session, _catalogue(paths.PROGRAMS), target, written)
+    except session.NoSession as error:
+        print(f"tenken report: {error}", file=sys.stderr)
+        return 3
+    except OSError as error:
+        print(f"tenken report: cannot write the pages: {error.strerror or error}", file=sys.stderr)
+        return 3
+    print(table(found))
+    print(f"\nPage: {target}, with a page for each node in {target.with_suffix('')}")
     return found.exit_code
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,12 @@ class Session:
         return 0 if self.verdict in HEALTHY else 3
 
 
-def load(perflogs: Path, name: str) -> Session:
-    """Reads session `name` from the archive `perflogs`; raises NoSession if there is nothing of it."""
+def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) -> Session:
+    """Reads session `name` from the archive `perflogs`; raises NoSession if there is nothing of it.
+
+    With `each`, every case of a record is handed over as it is read, and what it holds of samples and values is then
+    dropped: a session of any size stays small in memory.
+    """
     if not perflogs.is_dir():
         raise NoSession(f"no archive at {perflogs}: give the folder that holds the runs with --archive")
     if name == "last":
@@ -130,7 +134,11 @@ def load(perflogs: Path, name: str) -> Session:
     recorded: list[Case] = []
     unread: list[archive.Damaged] = []
     for record in archive.records(perflogs, session=name, damaged=unread):
-        recorded.append(_case_of_record(record))
+        case = _case_of_record(record)
+        if each is not None:
+            each(case)
+            case.record = replace(record, request=None, result=None, judgement=replace(record.judgement, judged={}))
+        recorded.append(case)
     damaged += [(_shown(d.path, perflogs), d.reason.removeprefix(f"{d.path}: ")) for d in unread]
 
     if not folder.is_dir() and not recorded and not damaged:
@@ -152,6 +160,13 @@ def load(perflogs: Path, name: str) -> Session:
             "cannot be shown."
         )
     return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors, notes)
+
+
+def records_of(perflogs: Path, name: str) -> int:
+    """How many record files a session has, by their names alone."""
+    chosen = archive.last_session(perflogs) if name == "last" else name
+    mark = f"-{archive.safe_name(chosen or '')}-"
+    return sum(mark in path.name for path in archive.paths(perflogs)) if chosen else 0
 
 
 def _shown(path: Path, root: Path) -> str:

@@ -68,7 +68,8 @@ def test_two_to_six_pages_each_with_its_title_block(report: Path) -> None:
 
 #: Runs beside a page in a frame 390 px wide and leaves what it saw as JSON.
 DRIVER = """
-<!DOCTYPE html><meta charset="utf-8"><iframe id="f" style="width:390px;height:844px;border:0"></iframe><pre id="seen"></pre><script>
+<!DOCTYPE html><meta charset="utf-8">
+<iframe id="f" style="width:390px;height:844px;border:0"></iframe><pre id="seen"></pre><script>
 const page = PAGE, frame = document.getElementById("f"), seen = {};
 frame.onload = () => {
   const doc = frame.contentDocument, form = doc.querySelector("form.filter");

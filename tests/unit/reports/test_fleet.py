@@ -1,0 +1,139 @@
+"""A session of many nodes: all nodes and verdicts are in the grid, and neither time nor memory runs away."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lxml import html
+
+from tenken.report import cli, fleet, session
+from tests.unit.reports import builder
+from tests.unit.reports.test_page import well_formed
+
+
+def records(nodes, checks=3, gpus=4):
+    """STREAM and its like on every node; node 7 fails one check on GPU 2, node 3 is INVALID in another."""
+    made = []
+    for node in range(nodes):
+        name = f"nid{node:04d}"
+        for number in range(checks):
+            slow = {(7, 1, 2, "triad"): 900}
+            metrics = [
+                builder.metric(m, {"gpu": g}, [4000.0 + node + g - slow.get((node, number, g, m), 0)] * 5)
+                for m in ("copy", "triad", "dot")
+                for g in range(gpus)
+            ]
+            doc = builder.document("stream", metrics, gpus)
+            verdict = {(7, 1): "FAIL", (3, 2): "INVALID"}.get((node, number), "PASS")
+            said = (
+                []
+                if verdict == "PASS"
+                else [builder.finding(verdict, f"{name} GPU 2", f"{name}: <not> as it should", "triad.gpu2")]
+            )
+            made.append(builder.record(f"Stream{number} %.nid={name}", doc, verdict, findings=said, nodes=(name,)))
+    return made
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fleet")
+    archive = builder.write_session(folder / "perflogs", records(12))
+    found, index = fleet.write(archive, "last", builder.CATALOGUE, folder / "pages" / "index.html", "now")
+    return archive, found, index
+
+
+def test_the_grid_has_every_node_and_check_worst_first(written):
+    _, found, index = written
+    tree = well_formed(index.read_text())
+    grid = tree.xpath("//table[@class='grid']")[0]
+    assert grid.xpath("./thead/tr/th/text()") == ["Node", "Stream0", "Stream1", "Stream2"]
+    rows = grid.xpath("./tbody/tr")
+    names = [r.xpath("string(./th)") for r in rows]
+    assert names[:3] == ["nid0007", "nid0003", "nid0000"] and len(set(names)) == 12
+    assert rows[0].xpath("./td/@title") == ["PASS", "FAIL", "PASS"]
+    assert rows[1].xpath("./td/@title") == ["PASS", "PASS", "INVALID"]
+    assert found.verdict == "FAIL" and found.exit_code == 1
+    said = [
+        p.text_content()
+        for p in html.document_fromstring(index.read_text()).xpath("//section[@class='attention']//li//p[1]")
+    ]
+    assert said == ["nid0007: <not> as it should", "nid0003: <not> as it should"]
+
+
+def test_each_node_has_a_page_with_its_values_and_every_link_leads_somewhere(written):
+    _, _, index = written
+    for link in html.document_fromstring(index.read_text()).xpath("//a/@href"):
+        if not link.startswith("#"):
+            assert (index.parent / link).is_file(), link
+    page = (index.with_suffix("") / "nid0007.html").read_text()
+    well_formed(page)
+    text = html.document_fromstring(page).text_content()
+    assert "3109" in text and "nid0007: <not> as it should" in text and "./stream --backend cuda" in text
+    assert sorted(p.suffix for p in index.with_suffix("").iterdir()) == [".css", *[".html"] * 12]
+
+
+def test_it_says_the_same_as_the_page_of_a_few_nodes(written):
+    archive, found, _ = written
+    whole = session.load(archive, "last")
+    assert (found.verdict, found.counts, found.exit_code) == (whole.verdict, whole.counts, whole.exit_code)
+    assert [(c.check, c.verdict, c.attempt) for c in found.cases] == [
+        (c.check, c.verdict, c.attempt) for c in whole.cases
+    ]
+    assert all(c.record.result is None for c in found.cases if c.record)
+
+
+def test_two_nodes_never_share_a_page(tmp_path):
+    made = [builder.record("S", builder.document("stream", []), nodes=(n,)) for n in ("a/b", "a_b", "a:b", "")]
+    archive = builder.write_session(tmp_path / "perflogs", made)
+    _, index = fleet.write(archive, "last", builder.CATALOGUE, tmp_path / "i.html", "")
+    assert len(list(index.with_suffix("").glob("*.html"))) == 4
+
+
+def test_what_goes_wrong_leaves_nothing(tmp_path):
+    with pytest.raises(session.NoSession):
+        fleet.write(
+            builder.write_session(tmp_path / "perflogs", []), "other", builder.CATALOGUE, tmp_path / "o" / "i.html", ""
+        )
+    assert list((tmp_path / "o").iterdir()) == []
+
+
+def test_the_command_makes_a_grid_of_many_records(tmp_path, monkeypatch, capsys):
+    import argparse
+
+    archive = builder.write_session(tmp_path / "perflogs", records(4, 1, 1))
+    parser = argparse.ArgumentParser()
+    cli.register(parser.add_subparsers())
+    monkeypatch.setattr(cli, "MANY", 4)
+    options = parser.parse_args(["report", "--archive", str(archive), "--output", str(tmp_path / "p.html")])
+    assert options.func(options) == 0
+    assert (tmp_path / "p" / "nid0002.html").is_file()
+    assert "with a page for each node" in capsys.readouterr().out
+
+
+MEASURED = """
+import json, resource, sys, time
+from pathlib import Path
+from tenken.report import fleet
+from tenken.model.catalogue import load_catalogue
+start = time.process_time()
+_, index = fleet.write(Path(sys.argv[1]), "last", load_catalogue(), Path(sys.argv[2]), "now")
+most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+print(json.dumps([time.process_time() - start, most, index.stat().st_size]))
+"""
+
+
+def test_a_tenth_of_a_thousand_nodes_is_within_a_tenth_of_the_bars(tmp_path):
+    """60 s, 1 GB and an index of 1 MB are asked of 1,000 nodes x 12 checks."""
+    archive = builder.write_session(tmp_path / "perflogs", records(100, 12))
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, archive, tmp_path / "i.html"], capture_output=True, text=True, check=True,
+        cwd=Path(__file__).parents[3],
+    )  # fmt: skip
+    seconds, mib, size = json.loads(done.stdout)
+    assert size < 100_000 + 60_000  # style and script are there once
+    assert mib < 300
+    assert seconds < 15, "a tenth of 60 s, on a machine of which nothing is known"
