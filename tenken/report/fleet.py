@@ -29,8 +29,8 @@ from tenken.report.session import Case, Session, load
 #: Findings on the index, and values of one record on a node's page: the archive has them all.
 MOST_FINDINGS, MOST_VALUES = 40, 200
 
-#: What only distributes a check over nodes: ReFrame's `--distribute` puts the node into the name.
-_DISTRIBUTED = re.compile(r"\s*%[.$]nid=\S+")
+#: What only distributes or repeats a check: ReFrame's `--distribute` and `--repeat` put node and number into the name.
+_DISTRIBUTED = re.compile(r"\s+%(?:[.$]\w+|nid|nodelist|repeat\w*)=\S+")
 
 
 def check_name(case: Case) -> str:

@@ -13,7 +13,7 @@ import argparse
 import sys
 
 from tools import speed
-from tools.bench import detection, intervals, real
+from tools.bench import detection, intervals, pages, real
 
 
 def main(arguments: list[str]) -> int:
@@ -26,6 +26,8 @@ def main(arguments: list[str]) -> int:
         missed = max(missed, real.main([*given.public, "--rivals"]))
     print("\nintervals of an acceptance\n")
     missed = max(missed, intervals.main([]))
+    print("\npages\n")
+    missed = max(missed, pages.main([]))
     print("\nspeed\n")
     return max(missed, speed.main([]))
 

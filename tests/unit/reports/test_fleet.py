@@ -86,6 +86,21 @@ def test_it_says_the_same_as_the_page_of_a_few_nodes(written):
     assert all(c.record.result is None for c in found.cases if c.record)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("S %.nid=n1", "S"),
+        ("S %$nid=n1", "S"),
+        ("S %nid=n1", "S"),
+        ("S %a=1 %.part=gpu %.nid=n1", "S %a=1"),
+        ("S %a=n %nids=2", "S %a=n %nids=2"),
+    ],
+)
+def test_a_name_loses_what_only_distributes_it(name, said):
+    case = session.Case(name, "S", "s", "p", "e", [], "PASS")
+    assert fleet.check_name(case) == said
+
+
 def test_two_nodes_never_share_a_page(tmp_path):
     made = [builder.record("S", builder.document("stream", []), nodes=(n,)) for n in ("a/b", "a_b", "a:b", "")]
     archive = builder.write_session(tmp_path / "perflogs", made)
