@@ -6,7 +6,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -256,7 +256,8 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
         agreed = root / f"{archive.safe_name(name)}.yaml"
         (root / bundle.CONTRACT).rename(agreed)
         try:
-            contract = contracts.load(str(agreed), load_catalogue(), [*loader.names(), str(said.get("system"))])
+            read = contracts.load(str(agreed), load_catalogue(), [*loader.names(), str(said.get("system"))])
+            contract = replace(read, name=name)
             # a fault of this installation, not of the file, must not look like a change: it is said as what it is
             anew = decide(contract, files_of(root / bundle.ARCHIVE, sessions), sessions)
         except ContractError as error:

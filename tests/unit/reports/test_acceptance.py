@@ -337,6 +337,15 @@ def test_verify_takes_what_was_written(written, capsys):
     assert "whole, and decided the same anew" in capsys.readouterr().out
 
 
+def test_a_name_that_is_no_file_name_elsewhere_is_verified_too(tmp_path, capsys):
+    root = store(tmp_path / "archive", five())
+    (tmp_path / "Los 3: Käfig.yaml").write_text(CONTRACT)
+    out = ["--output", tmp_path / "out", "--no-pdf"]
+    assert run("--contract", tmp_path / "Los 3: Käfig.yaml", "--sessions", "S1", "--archive", root, *out) == 0
+    assert run("--verify", tmp_path / "out" / "Los 3: Käfig.tar") == 0
+    assert "ACCEPTED" in capsys.readouterr().out
+
+
 def doctored(folder, tmp_path, change):
     """The tar of `folder` with members changed by `change(members)`, its manifest as it was."""
     members = bundle.read(folder / "out" / "deal.tar")
