@@ -151,3 +151,8 @@ def test_the_commands_write_once_and_refuse_what_is_wrong(tmp_path, capsys):
     (tmp_path / "a.yaml").write_text(GOOD.replace("stream.triad", "stream.tried"))
     assert run("validate", tmp_path / "a.yaml") == 1
     assert "did you mean 'triad'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", contracts.names())
+def test_contracts_of_the_tree_are_right(name):
+    assert contracts.load(name, load_catalogue(), loader.names()).clauses
