@@ -160,7 +160,11 @@ def _partition(
     if scheduler == "local":
         lines.append("    max_jobs: 1")
     node = here.partition(local.PARTITION).node
-    lines += ["    build: login", "    node:", f"      architecture: {node.architecture}   # as here"]
+    # a GPU that shares its memory or its package with a CPU sits beside NVIDIA's Arm cores
+    on_arm = sheet is not None and (sheet.host_link is None or "C2C" in sheet.host_link.kind)
+    architecture, why = ("aarch64", f"beside {queue.gpu_kind}") if on_arm else (node.architecture, "as here")
+    lines.append(f"    build: {'login' if architecture == node.architecture else 'job'}")
+    lines += ["    node:", f"      architecture: {architecture}   # {why}"]
     if queue.nodes > 1 or scheduler != "local":
         lines.append(f"      count: {queue.nodes}")
     # fewer cores than the scheduler hands out threads for are never claimed
@@ -171,7 +175,8 @@ def _partition(
     ):
         if value and (key == "cores" or queue.sockets):
             lines.append(f"      {key}: {value}")
-    if node.host and (node.sockets, node.cores) == (queue.sockets, queue.cores):
+    whole = node.host is not None and node.cores == (node.sockets or 0) * node.host.cores
+    if node.host and whole and (node.sockets, node.cores) == (queue.sockets, queue.cores):
         lines.append(f"      host: {node.host.name}   # as here")
     if queue.memory_mib:
         lines.append(f"      memory_gib: {queue.memory_mib / 1024:.4g}")

@@ -83,7 +83,10 @@ def next_steps(session: Session, rows: Iterable[Row]) -> list[tuple[str, str]]:
         )
     if system == "local":
         steps.append(
-            ("Give this machine a file of its own, to which references belong:", "tenken systems new NAME --from-here")
+            (
+                "Give this machine a file of its own, to which references belong:",
+                "tenken systems new NAME --scheduler local",
+            )
         )
     elif not any(row.criterion in ("contract", "reference") for row in rows):
         steps.append(("Propose references from this machine's own runs:", f"tenken propose {system}"))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from tenken.machines import cli, draft, loader, local
+from tenken.machines import cli, draft, hardware, loader, local
 from tenken.machines.cluster import Queue
 from tenken.machines.errors import SystemFileError
 from tests.unit.machines.test_cluster import PBS_NODES, PBS_QUEUES, SINFO, answers
@@ -44,6 +45,27 @@ def test_slurm(tmp_path):
     assert gpu.node.gpu.name == "H100-SXM-80GB" and gpu.gpu_request and gpu.access[0] == "--partition=gpu"
     assert system.modules_system == "lmod" and "nodes" in gpu.abilities
     assert any("MPI" in line for line in made.unseen) and any("NVLinks" in line for line in made.unseen)
+
+
+def test_nodes_of_another_architecture_than_the_login_node_build_for_themselves(tmp_path):
+    sinfo = "hopper|8|1|72|1|480000|gpu:gh200:1|1-00:00:00|up|idle\ncpu|40|2|64|1|256000|(null)|infinite|up|idle\n"
+    system, _ = written(tmp_path, "slurm", sinfo=sinfo)
+    hopper, cpu = system.partition("hopper"), system.partition("cpu")
+    assert (hopper.node.architecture, hopper.build) == ("aarch64", "job")
+    assert (cpu.node.architecture, cpu.build) == ("x86_64", "login")
+
+
+def test_a_node_that_shows_fewer_cores_than_its_sheet_has_is_written_without_it(tmp_path):
+    seen = here(tmp_path)
+    node = replace(
+        seen.partition("node").node, host=hardware.host_sheet("Xeon-8468"), sockets=2, cores=90, memory_bytes=2**38
+    )
+    seen = replace(seen, partitions={"node": replace(seen.partition("node"), node=node)})
+    made = draft.draft("new", "local", seen, answers(), which, {})
+    draft.write(tmp_path / "new.yaml", made.text)
+    assert loader.load_file(tmp_path / "new.yaml", cache_folder=None).partition("node").node.host is None
+    whole = replace(seen, partitions={"node": replace(seen.partition("node"), node=replace(node, cores=96))})
+    assert "host: Xeon-8468" in draft.draft("new", "local", whole, answers(), which, {}).text
 
 
 def test_pbs(tmp_path):

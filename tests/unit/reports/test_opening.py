@@ -72,7 +72,7 @@ def test_a_first_run_leads_to_a_full_one_and_to_a_file(tmp_path):
     changes = {"system": "local", "mode": "quick"}
     found = dict(steps(tmp_path, [stream(**changes)], plan={**builder.PLAN, "system": "local"}))
     assert "make run SYSTEM=local MODE=acceptance" in found.values()
-    assert "tenken systems new NAME --from-here" in found.values()
+    assert "tenken systems new NAME --scheduler local" in found.values()
     assert not any("failed" in text or "void" in text for text in found)
 
 
