@@ -183,16 +183,16 @@ class PublishedPlace(rfm.RegressionTestPlugin):
     """Where the publication wrote: the node's own disk, and the shared file system that holds the stage folder."""
 
     #: The folder to write in: the one that the system file names as `local_storage`, or the stage folder.
-    place = parameter(["local", "shared"])
+    storage = parameter(["local", "shared"])
 
     @run_after("init")
     def need_a_local_disk(self):
-        wanted = " +local_storage" if self.place == "local" else ""
+        wanted = " +local_storage" if self.storage == "local" else ""
         self.valid_systems = [f"+cuda{wanted}"]
         self.only_in_mode("published")
 
     def folder(self) -> str:
-        return str(self.machine.partition.local_storage) if self.place == "local" else "."
+        return str(self.machine.partition.local_storage) if self.storage == "local" else "."
 
 
 @rfm.simple_test

@@ -249,12 +249,12 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     def need_nodes(self, count: int):
         """Of `run_after("init")`: selected only where there are so many nodes."""
         feature = NODE_COUNTS[max(least for least in NODE_COUNTS if least <= count)]
-        self.valid_systems = [f"{one} +{feature}" for one in self.valid_systems]
+        self.valid_systems = _with_feature(self.valid_systems, feature)
 
     def only_in_mode(self, mode: str):
         """Of `run_after("init")`: not selected in another mode, which is no waiver: the machine could do it."""
         if self.tenken_mode != mode:
-            self.valid_systems = [f"{one} +{OF_MODE[mode]}" for one in self.valid_systems]
+            self.valid_systems = _with_feature(self.valid_systems, OF_MODE[mode])
 
     def waive(self, reason: str):
         """What set-up can tell that this machine cannot do: archived as a waiver, then skipped.
@@ -451,6 +451,11 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             raise PerformanceError(f"FAIL: {self.where()}: ReFrame did not log {', '.join(lost)}")
         if self.judged.verdict not in (verdicts.PASS, verdicts.RECORDED):
             raise PerformanceError(f"{self.judged.verdict}: {self.judged.message()}")
+
+
+def _with_feature(systems: list[str], feature: str) -> list[str]:
+    """ReFrame's list of systems with a feature besides; `*` is all that have it."""
+    return [f"+{feature}" if one == "*" else f"{one} +{feature}" for one in systems]
 
 
 def command_line(arguments: dict[str, Any]) -> list[str]:
