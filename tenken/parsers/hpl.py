@@ -30,6 +30,8 @@ _RESULT = re.compile(
     re.I | re.A,
 )
 #: A scaled residual is told by its division and its verdict; parts of it, printed behind a failure, have neither.
+#: The head of every output says what will be computed: the same words, without a figure.
+_EXPLAINED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/\s*\([^=]*\)\s*")
 _SCALED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/")
 _VERDICT = re.compile(rf"=\s*({_NUMBER})\s*\.+\s*([A-Za-z]+)\s*$", re.I)
 _FINISHED = re.compile(rf"Finished\s+({_INTEGER})\s+tests")
@@ -119,6 +121,8 @@ def _section(text: str) -> tuple[Result, ...]:
         if found := _RESULT.fullmatch(line):
             close()
             line_of = found
+        elif _EXPLAINED.fullmatch(line):
+            continue
         elif _SCALED.match(line):
             verdict = _VERDICT.search(line[-200:])
             if verdict is None or line_of is None:

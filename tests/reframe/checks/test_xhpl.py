@@ -54,6 +54,25 @@ def test_netlib() -> None:
     assert one.residual == pytest.approx(3.21445012e-03) and one.passed
 
 
+HEAD = """\
+- The matrix A is randomly generated for each test.
+- The following scaled residual check will be computed:
+      ||Ax-b||_oo / ( eps * ( || x ||_oo * || A ||_oo + || b ||_oo ) * N )
+- The relative machine precision (eps) is taken to be               1.110223e-16
+"""
+
+
+def test_the_head_that_explains_the_residual_is_no_residual() -> None:
+    first, rest = NETLIB.split("T/V", 1)
+    assert xhpl.parse(f"{first}{HEAD}T/V{rest}") == xhpl.parse(NETLIB)
+
+
+def test_a_residual_that_is_only_explained_is_missing() -> None:
+    line = next(one for one in NETLIB.splitlines() if one.startswith("||Ax-b||"))
+    with pytest.raises(xhpl.HplFormatError, match="no residual behind the line 'WR11C2R4"):
+        xhpl.parse(NETLIB.replace(line, line.split("=")[0]))
+
+
 def test_nvidia_prints_the_rate_of_a_gpu_besides() -> None:
     output = xhpl.parse(NVIDIA)
     assert output.version == "HPL-NVIDIA 24.3.0" and output.results[0].gflops == 43800
@@ -131,6 +150,30 @@ def hpcc() -> None:
 @pytest.mark.slow
 def test_hpcc_for_real(hpcc: None, tmp_path: Path) -> None:
     outcome = run(tmp_path, "HplHpcc")
+    assert outcome.code == 0, outcome.output
+    (record,) = outcome.records
+    assert record.verdict == "RECORDED" and record.result is not None
+    assert str(record.result.path["implementation"]).startswith("HPCC 1.5.")
+    (rate,) = [m for m in record.result.metrics if m.name == "hpl"]
+    assert dict(rate.at) == {"grid": "1x1", "n": 2000, "nb": 192} and rate.value > 0
+
+
+#: hpcc in the place of xhpl: it takes HPL.dat with a few lines more, and writes a file.
+XHPL_BY_HPCC = """\
+#!/bin/sh
+{ cat HPL.dat; printf 'separator\\n0 sizes\\n1200 N\\n0 blocks\\n40 NB\\n'; } > hpccinf.txt
+hpcc && cat hpccoutf.txt
+"""
+
+
+@pytest.mark.build
+@pytest.mark.slow
+def test_the_hpl_of_hpcc_in_the_place_of_xhpl(hpcc: None, tmp_path: Path) -> None:
+    """A real program through HplOther: its own HPL.dat asked, its standard output read."""
+    script = tmp_path / "xhpl"
+    script.write_text(XHPL_BY_HPCC)
+    script.chmod(0o755)
+    outcome = run(tmp_path, "HplOther", TENKEN_XHPL=str(script))
     assert outcome.code == 0, outcome.output
     (record,) = outcome.records
     assert record.verdict == "RECORDED" and record.result is not None
