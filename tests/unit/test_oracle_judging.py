@@ -326,6 +326,13 @@ def test_a_waiver_of_what_the_machine_claims_fails(claimed: tuple[str, ...], exp
     assert judged(raw, expect=expect).verdict == expected
 
 
+@pytest.mark.parametrize(("gpus", "expected"), [(None, "WAIVED"), (1, "WAIVED"), (2, "FAIL"), (4, "FAIL")])
+def test_a_node_with_two_gpus_lacks_none(gpus: int | None, expected: str) -> None:
+    raw = gpu_document()
+    raw.update(status="waived", reason="needs two GPUs: 1 GPU is here", metrics=[], limits={})
+    assert judged(raw, expect=Expectation(subjects=("gpu",), gpus=gpus)).verdict == expected
+
+
 def requested(token: str | None, told: str | None) -> str:
     raw = gpu_document()
     if told is not None:
