@@ -422,7 +422,7 @@ def test_gemm(clocked: Clocked) -> None:
 def test_hpl_mxp(clocked: Clocked) -> None:
     n, nb = 512, 64
     document, clock = clocked("hpl_mxp", *FEW, "--backend", "host", "--n", str(n), "--nb", str(nb), OMP_NUM_THREADS="2")
-    clock.places(spans(figure(document, "hpl_mxp"), hpl_operations(n)), next_to=False)
+    solved = clock.places(spans(figure(document, "hpl_mxp"), hpl_operations(n)), next_to=False)
     product = figure(document, "product")
     clock.places(spans(product, 2 * (n - nb) * (n - nb) * nb))
     close(document["limits"][figure(document, "hpl_mxp")["id"]]["value"], product["median"])
@@ -431,13 +431,19 @@ def test_hpl_mxp(clocked: Clocked) -> None:
     last = hpl_operations(n) / (figure(document, "hpl_mxp")["samples"][-1] * 1e12)
     assert parts["convert"] + parts["refine"] < last
     assert parts["refine_residuals"] + parts["refine_corrections"] <= parts["refine"] * (1 + 1e-9)
-    for part in ("convert", "refine"):
-        clock.places([1e9 * parts[part]], next_to=False)
+    (made,) = clock.places([1e9 * parts["convert"]], solved[-1][1], next_to=False)
+    (refined,) = clock.places([1e9 * parts["refine"]], made[2], next_to=False)
+    assert (made[1], refined[2]) == solved[-1][1:], "from making the matrix to the end of refining"
     tolerances(
         document,
         {"||Ax-b||": 16, "what FP64 leaves": 1, "error over bound": 1, "zero or subnormal": 0.01, "beyond the": 0},
     )
+
+
+def test_hpl_mxp_loses_small_numbers_in_fp8(clocked: Clocked) -> None:
+    document, _ = clocked("hpl_mxp", *FEW, "--backend", "host", "--n", "256", "--nb", "64", "--low", "fp8")
     (small,) = {c["error"] for c in document["verification"]["checks"] if "subnormal" in c["what"]}
+    assert 1e-5 < small < 0.01
     close(figure(document, "small_share")["value"], 100 * small)
 
 

@@ -24,7 +24,17 @@ def write(folder: Path, tests: str = "test_thing.py", **more: str) -> Path:
 def test_the_list_fits_the_sources() -> None:
     listed = mutants.load()
     assert mutants.check(listed, ROOT) == []
-    groups = {"archive", "common", "cross_checks", "detector", "judging", "machines", "parsers", "programs", "schedulers"}
+    groups = {
+        "archive",
+        "common",
+        "cross_checks",
+        "detector",
+        "judging",
+        "machines",
+        "parsers",
+        "programs",
+        "schedulers",
+    }
     assert len(listed) >= 300 and {one.group for one in listed} >= groups
     programs = {path.parent.name for path in (ROOT / "src" / "programs").glob("*/metrics.yaml")}
     for program in programs:
