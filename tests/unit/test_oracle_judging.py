@@ -326,6 +326,12 @@ def test_a_waiver_of_what_the_machine_claims_fails(claimed: tuple[str, ...], exp
     assert judged(raw, expect=expect).verdict == expected
 
 
+@pytest.mark.parametrize(("ran", "expected"), [(1, "FAIL"), (2, "PASS"), (3, "FAIL")])
+def test_as_many_ranks_as_were_asked_for(ran: int, expected: str) -> None:
+    raw = spoiled(gpu_document(), lambda d: d["placement"].update(ranks=ran))
+    assert of(raw, expect=Expectation(subjects=("gpu",), gpus=1, ranks=2)).verdict == expected
+
+
 @pytest.mark.parametrize(("gpus", "expected"), [(None, "WAIVED"), (1, "WAIVED"), (2, "FAIL"), (4, "FAIL")])
 def test_a_node_with_two_gpus_lacks_none(gpus: int | None, expected: str) -> None:
     raw = gpu_document()
