@@ -6,7 +6,8 @@
 #                  status of the gate (see post-mail.sh)
 #   TENKEN_MODE    default nightly
 #
-# Two nights never overlap: the second ends with 75 and leaves the first alone. Exit status otherwise: the run's, or
+# Two nights never overlap: the second ends with 75 and leaves the first alone. On a full disk a night ends with 74
+# before anything is started. Exit status otherwise: the run's, or
 # the report's where that is worse; if that is 0, the gate's (1 something got worse, 3 incomplete).
 set -u
 system=${1:?"usage: nightly.sh SYSTEM [REFRAME OPTIONS]"}
@@ -35,7 +36,12 @@ if ! flock -n 9; then
     exit 75
 fi
 : >"$lock"
-echo "process $$ on $(hostname) since $(date -u +%FT%TZ)" >&9
+# a night whose log cannot be written would tell nobody what it found
+{ echo "process $$ on $(hostname) since $(date -u +%FT%TZ)" >&9; } 2>/dev/null || {
+    free=$(df -Pk output | awk 'END { print $4 }')
+    echo "nightly: $PWD/$lock cannot be written: is its disk full ($free KiB are free)? Nothing was started" >&2
+    exit 74
+}
 
 TENKEN_SESSION=$(date -u +%Y%m%dT%H%M%SZ)-$(od -An -N3 -tx1 /dev/urandom | tr -d ' \n')
 TENKEN_LIMIT=${TENKEN_LIMIT:-6h}

@@ -12,6 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tenken.paths import ROOT
+from tests.cluster.conftest import on_a_small_disk, small_disks  # noqa: F401 -- a fixture
 from tests.support.reframe import reframe
 
 REFRAME = """#!/bin/sh
@@ -167,6 +168,25 @@ def test_a_night_whose_script_was_killed_is_told_by_the_next(night):
     assert said.returncode == 75
     assert f"process {process.pid} of the last night of minislurm is gone, but the ReFrame" in said.stderr
     process.communicate(timeout=30)
+
+
+@pytest.mark.usefixtures("small_disks")
+def test_a_night_on_a_full_disk_says_so_and_starts_nothing(night):
+    """And the next one, once there is room, is as any other."""
+    script = [str(night.folder / "examples" / "nightly" / "nightly.sh"), "minislurm"]
+    done = subprocess.run(
+        [*on_a_small_disk(night.folder / "output", True), *script],
+        env={"PATH": os.environ["PATH"], "HOME": str(night.folder)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 74, done.stderr
+    assert (
+        f"nightly: {night.folder}/output/nightly/minislurm.lock cannot be written: is its disk full (0 KiB"
+        in done.stderr
+    )
+    assert ".log" not in done.stdout
+    process = night()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
 
 
 def test_what_slurm_told_the_night_does_not_reach_its_jobs(night):
