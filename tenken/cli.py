@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterable
 from importlib.metadata import entry_points
+from typing import Any
 
-from tenken.errors import TenkenError
+from tenken.errors import TenkenError, printable
 
 GROUP = "tenken.commands"
+
+
+class _Printable:
+    """A stream on which names and words out of the archive cannot steer the terminal."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        return int(self._stream.write(printable(text)))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -28,6 +48,11 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without a character shows another, and goes on
             stream.reconfigure(errors="replace")
+    with contextlib.redirect_stdout(_Printable(sys.stdout)), contextlib.redirect_stderr(_Printable(sys.stderr)):
+        return _run(argv)
+
+
+def _run(argv: list[str] | None) -> int:
     arguments = build_parser().parse_args(argv)
     try:
         return int(arguments.func(arguments) or 0)

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import re
+
+# Control characters but for tab and new line, what turns the direction of writing, what is not seen, half characters.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """`text` as a terminal may have it: a program's or a document's words never steer it. ESC becomes `\\x1b`."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
 
 class TenkenError(Exception):
     """Base of all errors whose text is meant for the user as it stands."""
+
+    def __init__(self, *words: object) -> None:
+        super().__init__(*(printable(word) if isinstance(word, str) else word for word in words))
 
 
 class CatalogueError(TenkenError):

@@ -8,10 +8,11 @@ record being written and damage none. Names that begin with `.tmp-` are such lef
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,6 +23,8 @@ from tenken.model import files
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
 
 SESSIONS = ".sessions"
+#: How the notes of runs that began are called, in the folder of their session.
+BEGUN = "begun-"
 _TEMPORARY = ".tmp-"
 
 
@@ -138,7 +141,25 @@ def session_folder(archive: Path, session: str) -> Path:
     return archive / SESSIONS / safe_name(session)
 
 
+def begin_session(archive: Path, session: str, load_errors: Iterable[str]) -> Path:
+    """Note that a run began, whatever becomes of it, and which check files it could not load. Raises ArchiveError."""
+    content = {"begun": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}", "load_errors": list(load_errors)}
+    path = session_folder(archive, session) / f"{BEGUN}{secrets.token_hex(4)}.json"
+    write_file(path, json.dumps(content) + "\n")
+    return path
+
+
 def last_session(archive: Path) -> str | None:
-    """The session that began last, None when there is none. Sessions are named by their time."""
-    names = {p.name for p in (archive / SESSIONS).glob("*") if p.is_dir()}
-    return max(names, default=None)
+    """The session that began last, None when there is none.
+
+    Sessions are named by their time; one that a user named otherwise has that of its folder.
+    """
+    return max((p for p in (archive / SESSIONS).glob("*") if p.is_dir()), key=_began, default=Path()).name or None
+
+
+def _began(folder: Path) -> tuple[str, str]:
+    named = re.match(r"\d{8}T\d{6}", folder.name)
+    if named:
+        return named[0], folder.name
+    begun = min((p.stat().st_mtime for p in folder.glob(f"{BEGUN}*.json")), default=folder.stat().st_mtime)
+    return f"{datetime.fromtimestamp(begun, timezone.utc):%Y%m%dT%H%M%S}", folder.name

@@ -13,6 +13,9 @@ from tenken.archive.records import write_file
 from tenken.errors import TenkenError
 from tenken.history.causes import Finding
 from tenken.history.nights import History
+from tenken.machines import yamlfile
+from tenken.machines.errors import SystemFileError
+from tenken.model import files
 from tenken.paths import REPORTS
 
 FILE = REPORTS / "acknowledged.yaml"
@@ -118,13 +121,18 @@ class Decisions:
 def read_all(path: Path = FILE) -> Decisions:
     """Accepted shifts, planned changes and what was retired; none where there is no file. Raises AcknowledgedError."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
 
     try:
-        raw = YAML(typ="rt", pure=True).load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        text = files.read_text(path, yamlfile.MAX_BYTES, links=True)
+        yamlfile.bounded(text, str(path))
+        raw = YAML(typ="rt", pure=True).load(text)
+    except files.NoFile:
         return Decisions()
-    except (OSError, YAMLError) as error:
+    except files.FileError as error:
+        raise AcknowledgedError(f"{path}: {error}") from None
+    except SystemFileError as error:
+        raise AcknowledgedError(str(error)) from None
+    except Exception as error:  # YAMLError, and the reader's own of texts that nobody meant
         raise AcknowledgedError(f"{path}: {' '.join(str(error).split())}") from error
     lists: Any = raw if isinstance(raw, dict) else {}
     makers = {"acknowledged": _entry, "retired": _retired, "rebased": _rebase}

@@ -91,10 +91,8 @@ def parse(text: str, shown: str) -> Document:
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     yaml = YAML(typ="rt", pure=True)
-    if len(text) > MAX_BYTES:
-        raise SystemFileError(Problem(shown, None, f"has {len(text)} characters; at most {MAX_BYTES} are read"))
     try:
-        _measure(yaml.parse(text), shown)
+        bounded(text, shown)
         tree = yaml.load(text)
     except DuplicateKeyError as error:
         match = re.search(r'duplicate key "(.*?)"', str(error.problem))
@@ -118,10 +116,14 @@ def parse(text: str, shown: str) -> Document:
     return Document(shown, _plain(tree, (), lines, shown), lines)
 
 
-def _measure(events: Any, shown: str) -> None:
+def bounded(text: str, shown: str) -> None:
     """Raises SystemFileError for what would take long to build: before any of it is built, by its events alone."""
+    from ruamel.yaml import YAML
     from ruamel.yaml import events as kinds
 
+    if len(text) > MAX_BYTES:
+        raise SystemFileError(Problem(shown, None, f"has {len(text)} characters; at most {MAX_BYTES} are read"))
+    events = YAML(typ="rt", pure=True).parse(text)
     #: values behind each anchor, and the open maps and lists as [anchor, values so far]
     sizes: dict[str, int] = {}
     within: list[tuple[str | None, list[int]]] = [(None, [0])]
@@ -152,6 +154,8 @@ def _measure(events: Any, shown: str) -> None:
         else:
             continue
         if anchor is not None:
+            if anchor in sizes:
+                raise refuse(f"the anchor &{anchor} stands here a second time")
             sizes[anchor] = size
         within[-1][1][0] += size
         if within[-1][1][0] > MAX_NODES:

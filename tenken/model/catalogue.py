@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import CatalogueError
+from tenken.model import files
 from tenken.paths import PROGRAMS
 
 #: Units a metric may have. GB = 10^9 bytes, GiB = 2^30 bytes; `1` is a plain ratio or count.
@@ -27,6 +28,9 @@ PLOTS = ("bars", "series", "sweep", "matrix", "phases")
 DATA_SHEETS = ("memory", "host_link", "gpu_link")
 #: Values by which an option says nothing: of an option that became a kind of another one they mean "not this kind".
 NOTHING = (None, "", "none", "no", False)
+
+#: A larger metrics.yaml is none.
+MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -169,17 +173,23 @@ def _metric(name: str, raw: Any, where: str) -> Metric:
 def load_program(path: Path) -> Program:
     """Read one metrics.yaml. Raises CatalogueError naming file, metric, key and what is allowed."""
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
 
     where = f"{path.parent.name}/{path.name}"
     try:
-        raw = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except (OSError, YAMLError) as error:
+        raw = YAML(typ="safe", pure=True).load(files.read_text(path, MAX_BYTES, links=True))
+    except Exception as error:  # FileError, YAMLError, and the reader's own of texts that nobody meant
         raise CatalogueError(f"{where}: {' '.join(str(error).split())}") from error
+    try:
+        return _program(raw, path.parent.name, where)
+    except (TypeError, ValueError, AttributeError) as error:  # a list where a map should be, and the like
+        raise CatalogueError(f"{where}: misshapen: {error}") from None
+
+
+def _program(raw: Any, folder: str, where: str) -> Program:
     if not isinstance(raw, dict) or not _PROGRAM_KEYS <= set(raw) <= _PROGRAM_KEYS | _OPTIONAL_PROGRAM_KEYS:
         optional = ", ".join(sorted(_OPTIONAL_PROGRAM_KEYS))
         raise CatalogueError(f"{where}: keys must be {', '.join(sorted(_PROGRAM_KEYS))}; allowed beside: {optional}")
-    if raw["program"] != path.parent.name:
+    if raw["program"] != folder:
         raise CatalogueError(f"{where}: program is {raw['program']!r}; it must be the folder's name")
     metrics = {str(name): _metric(str(name), m, f"{where}: metric {name}") for name, m in raw["metrics"].items()}
     version = raw["version"]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tenken.errors import printable
 from tenken.model import verdicts
 from tenken.model.subject import Subject
 
@@ -92,6 +93,10 @@ class Finding:
     bound: float | None = None
     miss: float | None = None
     kind: str = ""
+
+    def __post_init__(self) -> None:
+        """One line, whatever the words in it come from: it is printed by ReFrame, the gate and on pages."""
+        object.__setattr__(self, "message", printable(" ".join(self.message.split("\n"))))
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Finding:

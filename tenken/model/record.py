@@ -14,6 +14,7 @@ from tenken.model import verdicts
 from tenken.model.judgement import FLOOR, REFERENCE, Finding, Judgement
 from tenken.model.request import Request
 from tenken.model.result import MAX_BYTES, Result, decode, typed
+from tenken.model.shape import checked
 from tenken.model.subject import Subject, split_metric_id
 
 RECORD = "tenken-record/2"
@@ -101,7 +102,7 @@ def parse(text: str, path: Path = Path()) -> Record:
     if version not in READABLE:
         raise RecordError(f"not a {RECORD} file but {version!r}; this version reads {', '.join(READABLE)}")
     try:
-        return _typed(raw if version == RECORD else _migrated(raw), path, str(version))
+        return checked(_typed(raw if version == RECORD else _migrated(raw), path, str(version)))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ResultError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RecordError(f"misshapen: {what}") from None

@@ -44,12 +44,15 @@ from tenken.model.judgement import Finding, Judgement
 from tenken.model.record import Job, Record
 from tenken.model.request import Request
 from tenken.paths import archive_root
-from tenken.reframe import joblines, orphans
+from tenken.reframe import joblines, logs, orphans
 from tenken.reframe.build import BuildPrograms, first_is_over
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
 from tenken.reframe.outcome import REQUEST_FILE, RESULT_FILE, Outcome, known_nodes
 from tenken.reframe.schedulers import ledger
+
+#: Sessions that this process has noted as begun.
+_BEGUN: set[str] = set()
 
 
 class InCheckFile(metaclass=typ._BuiltinType):
@@ -158,6 +161,11 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             return
         try:
             archive.check_writable(archive_root())
+            # once a process: a run that is killed is known to have begun, and what it could not load
+            session = os.environ.get("TENKEN_SESSION", "")
+            if session and session not in _BEGUN:
+                archive.begin_session(archive_root(), session, logs.load_errors)
+                _BEGUN.add(session)
         except ArchiveError as error:
             self.tenken_verdict = verdicts.INVALID
             raise ReframeError(f"INVALID: nothing could be kept of a run: {error}") from None

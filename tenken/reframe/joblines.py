@@ -34,7 +34,7 @@ ATTEMPTS_FILE = "tenken-attempts"
 _WORD = re.compile(r"[A-Za-z0-9_.-]+")
 _TOKEN_LINE = re.compile(r"^tenken_token=(\S+)$", re.M)
 _ROOT = re.compile(r"^TENKEN-ROOT ", re.M)
-_PAIR = re.compile(r"(\w+)=(\S*)")
+_PAIR = re.compile(r"(?<!\w)(\w{1,64})=(\S*)")
 
 # The pipe keeps each scheduler's own list: a host file names a node once for each of its slots.
 _FIND_NODES = """tenken_nodes=$( { if [ -n "$SLURM_JOB_NODELIST" ]; then scontrol show hostnames "$SLURM_JOB_NODELIST";

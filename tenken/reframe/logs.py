@@ -8,7 +8,9 @@ of it is left behind. The record in the archive, which is written before, has al
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +22,7 @@ import reframe.core.logging as rfm_logging
 from reframe.core.exceptions import LoggingError
 
 from tenken.archive import disk
+from tenken.errors import printable
 from tenken.reframe import full_disk
 
 
@@ -85,9 +88,31 @@ class QuietFile(RotatingFileHandler):
             full_disk.lost(f"{self.baseFilename}: log lines are not written: {error.strerror}")
 
 
+#: What ReFrame itself colours its words with.
+_COLOUR = re.compile(r"(\x1b\[(?:0|[34][0-7])m)")
+_SKIPPED = re.compile(r"skipping test file '?([^':]+)'?: (.*)")
+
+#: Check files that ReFrame has passed over in this process, because they could not be imported.
+load_errors: list[str] = []
+
+
+class PlainTerminal(logging.StreamHandler):
+    """ReFrame's handler of the terminal: what jobs and documents say never steers it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        parts = _COLOUR.split(super().format(record))
+        return "".join(part if index % 2 else printable(part) for index, part in enumerate(parts))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = _SKIPPED.search(record.getMessage()) if record.levelno >= logging.WARNING else None
+        if found:
+            load_errors.append(printable(f"{found[1]}: {found[2]}"))
+        super().emit(record)
+
+
 def register() -> None:
-    """Take the place of ReFrame's `filelog` and `file`."""
-    for name, patient in (("filelog", PatientFileLog), ("file", QuietFile)):
+    """Take the place of ReFrame's `filelog`, `file` and `stream`."""
+    for name, patient in (("filelog", PatientFileLog), ("file", QuietFile), ("stream", PlainTerminal)):
         _replace(name, patient)
 
 

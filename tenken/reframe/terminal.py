@@ -20,6 +20,7 @@ from typing import Any, TextIO
 
 from reframe.frontend.executors import Runner, TaskEventListener
 
+from tenken.errors import printable
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.judgement import JudgedMetric
 from tenken.model.quantities import number
@@ -246,7 +247,7 @@ class Progress(TaskEventListener):
         with self._lock:
             self.last = self.clock()
             encoding = self.stream.encoding or "utf-8"
-            shown = " ".join(text.split("\n")).encode(encoding, "replace").decode(encoding)
+            shown = printable(" ".join(text.split("\n"))).encode(encoding, "replace").decode(encoding)
             print(shown, file=self.stream, flush=True)
 
     def tick(self) -> None:

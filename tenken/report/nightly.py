@@ -13,7 +13,7 @@ import numpy as np
 from tenken.history.causes import Finding
 from tenken.model.verdicts import VERDICTS
 from tenken.report import formatting as words
-from tenken.report import trends
+from tenken.report import policy, trends
 from tenken.report.page import GLYPHS, MEANINGS, TEMPLATES, Plot
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def render(gate: Gate, written: str = "") -> str:
     from tenken.report import notices
 
     shown = _shown(gate)
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     return environment.get_template("nightly.html").render(
         gate=gate,
         nights=sorted({one.night for one in gate.systems}),
@@ -81,7 +82,8 @@ def render(gate: Gate, written: str = "") -> str:
         powers=[notices.power_sentence(one, gate.least) for one in gate.systems],
         written=written or datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
-        script=(TEMPLATES / "page.js").read_text(encoding="utf-8"),
+        script=script,
+        policy=policy.meta(script),
     )
 
 

@@ -21,7 +21,7 @@ from tenken.model.numbers import is_number
 from tenken.model.result import Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED, of_criteria, worst
 from tenken.report import formatting as words
-from tenken.report import opening
+from tenken.report import opening, policy
 from tenken.report.rows import Row, rows_of
 from tenken.report.session import Case, Session
 
@@ -164,6 +164,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
     pictures = Pictures(MAX_PLOTS)
     sections = _sections(session, catalogue, rows, pictures, environment)
     anchors = {id(c): s.anchor for s in sections for c in s.cases}
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     return environment.get_template("page.html").render(
         session=session,
         head=_head(session),
@@ -180,7 +181,8 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
         not_selected=_not_selected(session),
         written=written,
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
-        script=(TEMPLATES / "page.js").read_text(encoding="utf-8"),
+        script=script,
+        policy=policy.meta(script),
     )
 
 

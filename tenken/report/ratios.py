@@ -18,6 +18,7 @@ from tenken import paths
 from tenken.errors import RecordError, ResultError, TenkenError
 from tenken.model import record, result
 from tenken.model.result import Result
+from tenken.report import policy
 from tenken.report.cli import write
 from tenken.report.rows import Row
 
@@ -167,7 +168,7 @@ def page(points: Sequence[Point], over: str, title: str) -> str:
         for p in points
     )
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<!doctype html><html lang="en"><meta charset="utf-8">{policy.meta()}<title>{html.escape(title)}</title>'
         f"<style>{style}</style><main><h1>{html.escape(title)}</h1><figure>{svg}<figcaption>{html.escape(caption)}"
         f"</figcaption></figure><table><tr><th>point</th><th>ratio</th></tr>{lines}</table></main></html>\n"
     )

@@ -6,7 +6,6 @@ result contradicts keeps the worse of the two, and a file that cannot be read is
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tenken.archive import records as archive
+from tenken.errors import ResultError
+from tenken.model.files import FileError, NoFile, read_text
 from tenken.model.judgement import Finding
-from tenken.model.record import Record
-from tenken.model.result import Result
+from tenken.model.record import MAX_RECORD_BYTES, Record
+from tenken.model.result import Result, decode
 from tenken.model.verdicts import FAIL, HEALTHY, INVALID, PASS, VERDICTS, worst
 
 
@@ -145,7 +146,9 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
         known = sorted(p.name for p in (perflogs / archive.SESSIONS).glob("*") if p.is_dir())[-5:]
         raise NoSession(f"no session '{name}' in {perflogs}; the latest there: {', '.join(known) or 'none'}")
 
-    load_errors = [_error_text(e) for e in _list(plan.get("load_errors"))]
+    begun = [_read_object(path, damaged) for path in sorted(folder.glob(f"{archive.BEGUN}*.json"))]
+    load_errors = [_error_text(e) for one in (plan, *begun) for e in _list(one.get("load_errors"))]
+    load_errors = list(dict.fromkeys(load_errors))
     incomplete = []
     if not run:
         incomplete.append(
@@ -153,12 +156,14 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
             "Test cases that left no record cannot be shown."
         )
     notes = []
-    if not plan:
-        # A plain `reframe` run writes none; its numbers are no worse for it.
-        notes.append(
-            "This session has no plan: what does not apply to the machine, and check files that did not load, "
-            "cannot be shown."
+    if not plan and not begun:
+        incomplete.append(
+            "This session has no plan and no note of its beginning: nothing tells which check files did not load, "
+            "so that what never ran would be hidden."
         )
+    elif not plan:
+        # A plain `reframe` run writes none; its numbers are no worse for it.
+        notes.append("This session has no plan: what does not apply to the machine cannot be shown.")
     return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors, notes)
 
 
@@ -179,10 +184,10 @@ def _shown(path: Path, root: Path) -> str:
 def _read_object(path: Path, damaged: list[tuple[str, str]]) -> dict[str, Any]:
     """The JSON object in `path`; an empty one when there is none (a damaged one is noted)."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        value = decode(read_text(path, MAX_RECORD_BYTES), MAX_RECORD_BYTES)
+    except NoFile:
         return {}
-    except (OSError, ValueError) as error:
+    except (FileError, ResultError) as error:
         damaged.append((f"{archive.SESSIONS}/{path.parent.name}/{path.name}", f"cannot be read: {error}"))
         return {}
     if not isinstance(value, dict):
@@ -239,31 +244,55 @@ def _keys(testcase: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [(str(n), *place) for n in names if n] or [("?", *place)]
 
 
+def _place(nodes: Iterable[str]) -> tuple[str, ...]:
+    """The nodes of a run, however long their names are told: what ran elsewhere is another case, no attempt."""
+    return tuple(sorted({node.split(".")[0].lower() for node in nodes}))
+
+
 def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
-    by_key: dict[tuple[str, str, str], list[Case]] = {}
+    by_key: dict[tuple[str, str, str], dict[tuple[str, ...], list[Case]]] = {}
     for case in recorded:
-        by_key.setdefault((case.check, case.partition, case.environ), []).append(case)
-    for attempts in by_key.values():
-        attempts.sort(key=lambda c: c.record.time if c.record else "")
-        for number, case in enumerate(attempts, 1):
-            case.attempt, case.attempts = number, len(attempts)
+        by_key.setdefault((case.check, case.partition, case.environ), {}).setdefault(_place(case.nodes), []).append(
+            case
+        )
+    for places in by_key.values():
+        # an attempt that came to no node belongs to the one place where the check ran, if it is the only one
+        if () in places and len(places) == 2:
+            nowhere = places.pop(())
+            next(iter(places.values())).extend(nowhere)
+        for group in places.values():
+            group.sort(key=lambda c: c.record.time if c.record else "")
+            for number, case in enumerate(group, 1):
+                case.attempt, case.attempts = number, len(group)
 
     testcases = list(_testcases(run))
     by_unique_name = {str(t.get("unique_name")): t for t in testcases}
     cases: list[Case] = []
     for testcase in testcases:
-        key = next((k for k in _keys(testcase) if k in by_key), None)
-        if key is None:
+        key = next((k for k in _keys(testcase) if by_key.get(k)), None)
+        attempts = None if key is None else _attempts_of(testcase, by_key[key])
+        if key is None or attempts is None:
             cases.append(_case_without_record(testcase, by_unique_name))
             continue
-        attempts = by_key.pop(key)
         attempts[-1].testcase = testcase
         _hold_against_reframe(attempts[-1], testcase)
         cases += attempts
-    # What the run report does not know (interrupted before it was written) still has its records.
-    for attempts in by_key.values():
-        cases += attempts
+        by_key[key] = {place: others for place, others in by_key[key].items() if others is not attempts}
+    # What the run report does not know (interrupted before it was written, or of another process) has its records.
+    for places in by_key.values():
+        for group in places.values():
+            cases += group
     return cases
+
+
+def _attempts_of(testcase: Mapping[str, Any], places: Mapping[tuple[str, ...], list[Case]]) -> list[Case] | None:
+    """The attempts that a test case of the run report is the last of; None: it left no record where it ran."""
+    if len(places) == 1:
+        return next(iter(places.values()))
+    where = _place(str(n) for n in _list(testcase.get("job_nodelist")))
+    if where:
+        return places.get(where)
+    return max(places.values(), key=lambda attempts: attempts[-1].record.time if attempts[-1].record else "")
 
 
 def reason_of(testcase: Mapping[str, Any]) -> str:

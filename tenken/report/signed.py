@@ -14,6 +14,7 @@ import jinja2
 
 from tenken.model.catalogue import Program
 from tenken.report import formatting as words
+from tenken.report import policy
 from tenken.report.acceptance import (
     EXCEPTIONS,
     INCONCLUSIVE,
@@ -69,7 +70,8 @@ def render(
             "sessions": css_string(f"Sessions: {_some(found.sessions)}"),
             "digest": css_string(f"Archive SHA-256: {digest}"),
         },
-        WORD=_WORD, MOST=MOST, PARTS=PARTS, style=(TEMPLATES / "acceptance.css").read_text(encoding="utf-8"),
+        policy=policy.meta(), WORD=_WORD, MOST=MOST, PARTS=PARTS,
+        style=(TEMPLATES / "acceptance.css").read_text(encoding="utf-8"),
     )  # fmt: skip
 
 

@@ -128,7 +128,7 @@ class Slurm(Patient, SlurmJobScheduler):
 
 def enough(table: str, needed: int) -> Waiting:
     """From sinfo's lines `node state`: Waiting.RUNS where at least `needed` nodes are in order."""
-    states = dict(line.split(None, 1) for line in table.splitlines() if " " in line)
+    states = dict(words for line in table.splitlines() if len(words := line.split(None, 1)) == 2)
     works = [state for state in states.values() if not state.lower().startswith(_NODE_BROKEN)]
     return Waiting.RUNS if len(works) >= needed else Waiting.MENDED
 

@@ -1,7 +1,9 @@
 import json
+import os
 
 import pytest
 
+from tenken.archive import records as archive
 from tenken.report import session
 from tests.unit.reports import builder
 
@@ -149,8 +151,111 @@ def test_run_report_shape_is_reframes(tmp_path):
     assert session.load(root, "last").nothing_was_run
 
 
+def without_plan(root):
+    folder = root / ".sessions" / builder.NAME
+    (folder / "plan.json").unlink()
+    return folder
+
+
 def test_a_plain_reframe_run_has_no_plan_and_is_no_worse_for_it(tmp_path):
     root = builder.write_session(tmp_path, [simple()])
-    (root / ".sessions" / builder.NAME / "plan.json").unlink()
+    without_plan(root)
+    archive.begin_session(root, builder.NAME, [])
     found = session.load(root, "last")
     assert found.exit_code == 0 and "no plan" in found.notes[0]
+
+
+def test_without_plan_and_note_of_its_beginning_nothing_tells_what_never_ran(tmp_path):
+    root = builder.write_session(tmp_path, [simple()])
+    without_plan(root)
+    found = session.load(root, "last")
+    assert (found.verdict, found.exit_code) == ("INVALID", 3) and "never ran would be hidden" in found.incomplete[0]
+
+
+def test_a_run_without_plan_tells_what_did_not_load(tmp_path):
+    root = builder.write_session(tmp_path, [simple()])
+    without_plan(root)
+    for errors in ([], ["checks/hpl.py: SyntaxError: line 3"], ["checks/hpl.py: SyntaxError: line 3"]):
+        archive.begin_session(root, builder.NAME, errors)
+    found = session.load(root, "last")
+    assert (found.verdict, found.exit_code) == ("FAIL", 1)
+    assert found.load_errors == ["checks/hpl.py: SyntaxError: line 3"]
+
+
+def on(node, verdict="PASS", minute=0, **changes):
+    return simple(verdict=verdict, nodes=[node], time=f"2026-11-21T03:{minute:02}:00Z", **changes)
+
+
+def test_the_same_check_on_many_nodes_is_as_many_cases(tmp_path):
+    records = [on(f"n{i:03}", "FAIL" if i == 17 else "PASS", i % 60) for i in range(100)]
+    found = load(tmp_path, records, [{**builder.testcase("stream"), "job_nodelist": ["n099"]}])
+    assert len(found.counted) == 100 and found.counts["FAIL"] == 1
+    assert (found.verdict, found.exit_code) == ("FAIL", 1)
+    (bad,) = [c for c in found.counted if c.verdict == "FAIL"]
+    assert (bad.nodes, bad.attempts) == (["n017"], 1)
+
+
+def test_attempts_are_of_one_node_however_long_its_name_is_told(tmp_path):
+    records = [on("n1", "FAIL"), on("N1.cluster.site", minute=5), on("n2", "FAIL", 1), on("n2", "FAIL", 6)]
+    found = load(tmp_path, records, [{**builder.testcase("stream"), "job_nodelist": ["n1"]}])
+    assert sorted((c.nodes[0], c.verdict, c.attempt, c.superseded) for c in found.cases) == [
+        ("N1.cluster.site", "PASS", 2, False),
+        ("n1", "FAIL", 1, True),
+        ("n2", "FAIL", 1, True),
+        ("n2", "FAIL", 2, False),
+    ]
+    assert found.verdict == "FAIL"
+
+
+def test_an_attempt_that_came_to_no_node_belongs_to_the_only_place(tmp_path):
+    nowhere = simple(verdict="FAIL", nodes=[], time="2026-11-21T03:00:00Z")
+    assert load(tmp_path / "one", [nowhere, on("n1", minute=5)], [builder.testcase("stream")]).verdict == "PASS"
+    unplaced = {**builder.testcase("stream"), "job_nodelist": []}
+    two = load(tmp_path / "two", [nowhere, on("n1", minute=5), on("n2", minute=6)], [unplaced])
+    assert two.counts["FAIL"] == 1 and len(two.counted) == 3
+
+
+def test_several_nodes_are_one_place_in_any_order(tmp_path):
+    both = [simple(nodes=["n1", "n2"], verdict="FAIL"), simple(nodes=["n2", "n1"], time="2026-11-21T04:00:00Z")]
+    assert [c.superseded for c in load(tmp_path, both, [builder.testcase("stream")]).cases] == [True, False]
+
+
+def test_reframes_own_failure_is_held_against_the_node_that_it_names(tmp_path):
+    failed = {**builder.testcase("stream", "fail", "job killed", "run_wait"), "job_nodelist": ["n2"]}
+    found = load(tmp_path / "a", [on("n1"), on("n2"), on("n3")], [failed])
+    assert {c.nodes[0]: c.verdict for c in found.counted} == {"n1": "PASS", "n2": "FAIL", "n3": "PASS"}
+    lost = {**failed, "job_nodelist": ["n4"]}
+    found = load(tmp_path / "b", [on("n1"), on("n2")], [lost])
+    assert found.counts == {**found.counts, "PASS": 2, "FAIL": 1} and found.verdict == "FAIL"
+
+
+def test_a_run_that_was_killed_before_its_report_is_the_last_one(tmp_path):
+    """A plain ReFrame that dies after its first test began has left no plan, no run report and no record."""
+    root = builder.write_session(tmp_path, [simple()])
+    assert session.load(root, "last").verdict == "PASS"
+    archive.begin_session(root, "20261122T030000Z-aaaaaa", [])
+    found = session.load(root, "last")
+    assert (found.name, found.verdict, found.exit_code) == ("20261122T030000Z-aaaaaa", "FAIL", 3)
+    assert found.nothing_was_run and "run report is missing" in found.incomplete[0]
+
+
+def test_the_last_session_is_told_by_time_whatever_its_name(tmp_path):
+    root = builder.write_session(tmp_path, [simple()])
+    odd = archive.begin_session(root, "zz-by-hand", [])
+    os.utime(odd, (1_000_000_000, 1_000_000_000))
+    assert session.load(root, "last").name == builder.NAME
+    os.utime(odd, (4_000_000_000, 4_000_000_000))
+    assert session.load(root, "last").name == "zz-by-hand"
+
+
+@pytest.mark.parametrize("name", ["plan.json", "run-report.json", "begun-0.json"])
+def test_a_damaged_file_of_a_session_is_listed_and_not_waited_for(tmp_path, name):
+    root = builder.write_session(tmp_path, [simple()])
+    path = root / ".sessions" / builder.NAME / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    found = session.load(root, "last")
+    assert [p for p, _ in found.damaged] == [f".sessions/{builder.NAME}/{name}"] and found.exit_code == 3
+    path.unlink()
+    path.write_text('{"runs": [], "runs": []}')
+    assert "'runs' twice" in session.load(root, "last").damaged[0][1]

@@ -1,0 +1,75 @@
+"""Whether typed objects out of an archive hold what their fields say: what no schema has checked is checked here."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from tenken.model.subject import Coordinates
+
+_Typed = TypeVar("_Typed")
+_Test = Callable[[Any], bool]
+#: What JSON may have for a field of this type.
+_EXACT: dict[Any, frozenset[type]] = {
+    str: frozenset({str}), int: frozenset({int}), float: frozenset({int, float}), bool: frozenset({bool}),
+}  # fmt: skip
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def checked(value: _Typed) -> _Typed:
+    """A dataclass whose fields hold what their annotations say, all the way down. Raises TypeError naming the field."""
+    if not _test(type(value))(value):  # type: ignore[arg-type]
+        raise TypeError(_wrong(value, ""))
+    return value
+
+
+@lru_cache(maxsize=256)
+def _test(annotation: Any) -> _Test:
+    """A test of values for an annotation, made once: records are many, and have some thousand values each."""
+    if annotation in _EXACT:
+        kinds = _EXACT[annotation]
+        return lambda value: type(value) in kinds
+    if annotation is Coordinates:
+        return lambda value: type(value) is Coordinates and {type(one) for _, one in value.items_} <= _SCALARS
+    if is_dataclass(annotation):
+        hints = typing.get_type_hints(annotation)
+        tests = [(field.name, _test(hints[field.name])) for field in fields(annotation) if hints[field.name] is not Any]
+        return lambda value: is_dataclass(value) and all(test(getattr(value, name)) for name, test in tests)
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        some = [_test(one) for one in inner if one is not type(None)]
+        return lambda value: value is None or any(test(value) for test in some)
+    if origin is tuple and inner[-1] is Ellipsis and inner[0] in _EXACT:
+        allowed = _EXACT[inner[0]]
+        return lambda value: type(value) is tuple and set(map(type, value)) <= allowed
+    if origin is tuple and inner[-1] is Ellipsis:
+        each = _test(inner[0])
+        return lambda value: type(value) is tuple and all(map(each, value))
+    if origin is tuple:
+        parts = [_test(one) for one in inner]
+        return lambda value: len(value) == len(parts) and all(t(v) for t, v in zip(parts, value, strict=True))
+    if origin is Mapping:
+        of_value = _test(inner[1])
+        return lambda value: isinstance(value, Mapping) and all(map(of_value, value.values()))
+    return lambda value: True  # Any, and what does not come out of a file
+
+
+def _wrong(value: Any, where: str) -> str:
+    """The first field that does not hold what it should, by its path."""
+    if isinstance(value, Coordinates) or not is_dataclass(value):
+        return f"{where} is {type(value).__name__}, or holds what does not belong there"
+    hints = typing.get_type_hints(type(value))
+    for field in fields(value):
+        inner = getattr(value, field.name)
+        if _test(hints[field.name])(inner):
+            continue
+        path = f"{where}.{field.name}" if where else field.name
+        for number, one in enumerate(inner if isinstance(inner, tuple) else ()):
+            if is_dataclass(one) and not _test(type(one))(one):  # type: ignore[arg-type]
+                return _wrong(one, f"{path}/{number}")
+        return _wrong(inner, path)
+    return where
