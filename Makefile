@@ -9,7 +9,7 @@ RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test architectures bench lint mutants venv lock kit clean help
+.PHONY: run test architectures bench lint mutants fuzz venv lock kit clean help
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -48,6 +48,10 @@ lint: $(VENV)/.stamp-dev ## ruff, mypy, clang-format
 
 mutants: $(VENV)/.stamp-dev ## ONLY='stream-*': make small mistakes in a copy of the sources; the tests must notice each
 	@. $(VENV)/bin/activate && python -m tools.mutants $(foreach pattern,$(ONLY),--only '$(pattern)')
+
+fuzz: $(VENV)/.stamp-dev ## SECONDS=600 SEED=1: throw broken inputs at every parser (docs/fuzzing.md)
+	@. $(VENV)/bin/activate && python -m tests.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) && \
+	    python -m tests.fuzz.sanitized 5000 $(SEED)
 
 lock: $(VENV)/.stamp-dev ## resolve the pinned dependencies anew
 	. $(VENV)/bin/activate && sh scripts/lock.sh

@@ -48,12 +48,12 @@ def slurm_queues(run: Runner) -> list[Queue]:
     found: dict[tuple[Any, ...], int] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) != len(_SINFO_FORMAT.split("|")) or not cells[1].isdigit():
+        if len(cells) != len(_SINFO_FORMAT.split("|")) or _int(cells[1]) is None:
             continue
         name, nodes, sockets, cores, threads, memory, gres, limit, up, _ = cells
         kind, gpus = slurm_gpus(gres)
         key = (name, _int(sockets), _int(cores), _int(threads), _int(memory), kind, gpus, _slurm_time(limit), up)
-        found[key] = found.get(key, 0) + int(nodes)
+        found[key] = found.get(key, 0) + (_int(nodes) or 0)
     return [
         Queue(
             name,
@@ -75,7 +75,7 @@ def slurm_queues(run: Runner) -> list[Queue]:
 def slurm_gpus(gres: str) -> tuple[str | None, int]:
     """`gpu:h100:4(S:0-1),nvme:1` -> ("h100", 4); (None, 0) where there is no GPU."""
     kinds: dict[str | None, int] = {}
-    for kind, count in re.findall(r"(?:^|,)gpu(?::([^:,()]+(?=:)))?:(\d+)", gres):
+    for kind, count in re.findall(r"(?:^|,)gpu(?::([^:,()]+(?=:)))?:([0-9]{1,9})(?![0-9])", gres):
         kinds[kind or None] = kinds.get(kind or None, 0) + int(count)
     if not kinds:
         return None, 0
@@ -84,7 +84,7 @@ def slurm_gpus(gres: str) -> tuple[str | None, int]:
 
 def _slurm_time(text: str) -> str | None:
     """`1-00:00:00` -> `24:00:00`; `30:00` -> `0:30:00`; None where there is no limit."""
-    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    match = re.fullmatch(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9})", text)
     if not match:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
@@ -96,12 +96,13 @@ def pbs_queues(run: Runner) -> list[Queue]:
     nodes = _json(run(["pbsnodes", "-a", "-F", "json"])).get("nodes", {})
     queues = _json(run(["qstat", "-Q", "-f", "-F", "json"])).get("Queue", {})
     found: dict[Queue, int] = {}
-    for name, queue in queues.items() if isinstance(queues, dict) else ():
+    for name, told in _dict(queues).items():
+        queue = _dict(told)
         if queue.get("queue_type", "Execution") != "Execution":
             continue
         limit = str(_dict(queue.get("resources_max")).get("walltime", "")) or None
         usable = queue.get("enabled") != "False" and queue.get("started") != "False"
-        for node in nodes.values() if isinstance(nodes, dict) else ():
+        for node in map(_dict, _dict(nodes).values()):
             if not _serves(node, name):
                 continue
             has = _dict(node.get("resources_available"))
@@ -132,7 +133,7 @@ def _serves(node: Mapping[str, Any], queue: str) -> bool:
 
 
 def _pbs_mib(text: str) -> int | None:
-    match = re.fullmatch(r"(\d+)(b|kb|mb|gb|tb)", text)
+    match = re.fullmatch(r"([0-9]{1,18})(b|kb|mb|gb|tb)", text)
     return (
         int(match[1]) * {"b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}[match[2]] // 2**20
         if match
@@ -143,7 +144,7 @@ def _pbs_mib(text: str) -> int | None:
 def _json(text: str | None) -> dict[str, Any]:
     try:
         return _dict(json.loads(text or "{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
 
 
@@ -152,7 +153,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _int(text: str) -> int | None:
-    match = re.match(r"\d+", text)
+    match = re.match(r"[0-9]{1,18}(?![0-9])", text)
     return int(match[0]) if match else None
 
 

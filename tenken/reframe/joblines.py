@@ -243,7 +243,7 @@ def report(text: str, token: str | None = None) -> JobReport:
         commands=_commands(last),
         begin=list(attempts)[-1].time if attempts else None,
         end=_seconds(end_of.get("time")),
-        status=int(end_of["status"]) if end_of.get("status", "").isdigit() else None,
+        status=_whole(end_of.get("status")),
         other_tokens=tuple(sorted({pairs.get("token", "none") for _, pairs in [*begins, *ends]} - {token})),
     )
 
@@ -265,7 +265,7 @@ def _commands(marks: Sequence[str]) -> tuple[Command, ...]:
         if line.startswith("TENKEN-RUN begin "):
             found.append(Command(pairs.get("node", "unknown"), _seconds(pairs.get("time"))))
         elif line.startswith("TENKEN-RUN end ") and found and found[-1].end is None:
-            status = int(pairs["status"]) if pairs.get("status", "").isdigit() else None
+            status = _whole(pairs.get("status"))
             found[-1] = Command(found[-1].node, found[-1].begin, _seconds(pairs.get("time")), status)
     return tuple(found)
 
@@ -278,7 +278,12 @@ def _is(line: str, kind: str, words: int = 0) -> bool:
     return line.startswith(f"TENKEN-{kind} ") and (not words or len(line.split()) == words)
 
 
+def _whole(text: str | None) -> int | None:
+    """A whole number from 0 on, None for anything else."""
+    return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None
+
+
 def _seconds(text: str | None) -> float | None:
     """Of `date +%s.%N`; a `date` without %N leaves that word."""
-    found = re.match(r"\d+(\.\d+)?", text or "")
+    found = re.match(r"[0-9]{1,18}(\.[0-9]{1,18})?", text or "")
     return float(found[0]) if found else None

@@ -154,7 +154,7 @@ def seen(info: Mapping[str, Any]) -> Seen:
     letter = str(info.get("job_state", ""))
     status = str(info.get("Exit_status", ""))
     comment = str(info.get("comment", ""))
-    code = int(status) if re.fullmatch(r"-?\d+", status) else None
+    code = int(status) if re.fullmatch(r"-?[0-9]{1,18}", status) else None
     nodes = tuple(sorted({part.split("/")[0] for part in str(info.get("exec_host", "")).split("+") if part}))
     facts = {key: info[key] for key in _KEPT if key in info}
     if letter in _ENDED:

@@ -25,6 +25,7 @@ _ENDED = {
     "REVOKED", "TIMEOUT",
 }  # fmt: skip
 _KILLED = _ENDED - {"COMPLETED", "FAILED"}
+_WHOLE = re.compile(r"[0-9]{1,18}")
 _COLUMNS = "JobID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|"
 _FIELDS = "jobid,state,exitcode,nodelist"
 #: States of a node that runs nothing before someone has mended it, as the beginning of what sinfo says.
@@ -138,9 +139,9 @@ def listed(table: str) -> dict[str, Seen]:
     found = {}
     for line in table.splitlines():
         number, state, status, nodes, partition, restarts, reason, *_ = [*line.strip().split("|"), *[""] * 6]
-        one = seen(state, int(status) >> 8 if status.isdigit() else None, nodes, reason)
+        one = seen(state, int(status) >> 8 if _WHOLE.fullmatch(status) else None, nodes, reason)
         facts: dict[str, str | int] = {"state": state, "reason": reason, "nodes": nodes, "partition": partition}
-        if restarts.isdigit():
+        if _WHOLE.fullmatch(restarts):
             facts["run_count"] = int(restarts) + 1
         found[number] = replace(one, facts=facts)
     return found
@@ -152,7 +153,7 @@ def accounted(table: str) -> dict[str, Seen]:
     for line in table.splitlines():
         number, state, status, nodes, *_ = [*line.strip().split("|"), "", "", ""]
         code = status.split(":")[0]
-        one = seen(state.split()[0] if state else "", int(code) if code.isdigit() else None, nodes, "")
+        one = seen(state.split()[0] if state else "", int(code) if _WHOLE.fullmatch(code) else None, nodes, "")
         found[number] = replace(one, facts={"state": state, "exit_code": status, "nodes": nodes})
     return found
 

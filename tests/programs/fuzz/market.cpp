@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "broken.h"
 #include "lib/sparse/matrix_market.h"
 #include "lib/sparse/random.h"
 
@@ -55,45 +56,6 @@ const std::vector<std::string> words = {"nan",
                                         std::string(1100, ' '),
                                         "1 1 1\n1 1 1\n"};
 
-/// Random numbers in a row.
-class Dice {
-  public:
-    explicit Dice(std::uint64_t seed) : seed_(seed) {}
-    std::size_t below(std::size_t count) { return sparse::mixed_bits(seed_, ++at_, 0) % count; }
-
-  private:
-    std::uint64_t seed_;
-    std::uint64_t at_ = 0;
-};
-
-std::string broken(Dice& dice) {
-    std::string text = seeds[dice.below(seeds.size())];
-    for (std::size_t changes = 1 + dice.below(5); changes > 0; --changes) {
-        const std::size_t at = dice.below(text.size() + 1);
-        const std::size_t length = dice.below(8);
-        switch (dice.below(6)) {
-            case 0:
-                text.insert(at, words[dice.below(words.size())]);
-                break;
-            case 1:
-                text.erase(at, length);
-                break;
-            case 2:
-                text.resize(at);
-                break;
-            case 3:
-                if (at < text.size()) text[at] = static_cast<char>(dice.below(256));
-                break;
-            case 4:
-                text.insert(at, text.substr(dice.below(text.size() + 1), length * 4));
-                break;
-            default:
-                if (at < text.size()) text[at] = static_cast<char>('0' + dice.below(10));
-        }
-    }
-    return text;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -102,8 +64,8 @@ int main(int argc, char** argv) {
     long good = 0;
     double slowest = 0;
     for (long i = 0; i < count; ++i) {
-        Dice dice(sparse::mixed_bits(seed, static_cast<std::uint64_t>(i), 1));
-        const std::string text = broken(dice);
+        fuzz::Dice dice(sparse::mixed_bits(seed, static_cast<std::uint64_t>(i), 1));
+        const std::string text = fuzz::broken(dice, seeds, words);
         const auto begin = std::chrono::steady_clock::now();
         std::string wrong;
         try {
