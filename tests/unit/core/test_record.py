@@ -129,6 +129,10 @@ def test_version_1_may_lack_limit_and_bounds() -> None:
     one = judged_of_1(limit=None, bounds=None)
     found = of_1({"m.gpu0": one}).judgement.judged["m.gpu0"]
     assert (found.limit.value, found.limit.unknown, found.bounds) == (None, "not archived", (None, None))
+    for key in ("direction", "statistic", "efficiency"):
+        del one[key]
+    found = of_1({"m.gpu0": one}).judgement.judged["m.gpu0"]
+    assert (found.direction, found.statistic, found.efficiency) == ("", "", None)
 
 
 @pytest.mark.parametrize(
