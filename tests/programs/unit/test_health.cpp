@@ -156,6 +156,59 @@ TEST(many_processes_are_all_counted) {
     CHECK(*nvml->read(nvml->find(pci, why_not)).other_processes == 100);
 }
 
+TEST(the_worst_of_two_readings_is_told_field_by_field) {
+    tenken::HealthSample one;
+    one.sm_clock_mhz = 1900;
+    one.memory_clock_mhz = 2000;
+    one.nvlinks_active = 18;
+    one.utilization_percent = 40;
+    one.power_w = 500;
+    one.temperature_c = 50;
+    one.memory_temperature_c = 80;
+    one.ecc_corrected = 4;
+    one.ecc_uncorrected = 0;
+    one.remapped_rows_correctable = 1;
+    one.remapped_rows_uncorrectable = 0;
+    one.remapping_pending = true;
+    one.pcie_generation = 1;
+    one.pcie_width = 16;
+    one.other_processes = 2;
+    one.memory_used_bytes = 100;
+    one.reasons = {"gpu_idle", "sw_power_cap"};
+    tenken::HealthSample other;
+    other.sm_clock_mhz = 1700;
+    other.memory_clock_mhz = 3000;
+    other.nvlinks_active = 17;
+    other.utilization_percent = 90;
+    other.power_w = 700;
+    other.temperature_c = 70;
+    other.memory_temperature_c = 60;
+    other.ecc_corrected = 3;
+    other.ecc_uncorrected = 1;
+    other.remapped_rows_correctable = 0;
+    other.remapped_rows_uncorrectable = 2;
+    other.remapping_pending = false;
+    other.pcie_generation = 5;
+    other.pcie_width = 8;
+    other.other_processes = 0;
+    other.memory_used_bytes = 200;
+    other.reasons = {"hw_slowdown", "gpu_idle"};
+    for (const bool first : {true, false}) {
+        tenken::HealthSample worst;
+        tenken::fold_worst(worst, first ? one : other, true);
+        tenken::fold_worst(worst, first ? other : one, false);
+        CHECK(*worst.sm_clock_mhz == 1700 && *worst.memory_clock_mhz == 2000);
+        CHECK(*worst.nvlinks_active == 17 && *worst.utilization_percent == 40);
+        CHECK(*worst.power_w == 700 && *worst.temperature_c == 70 && *worst.memory_temperature_c == 80);
+        CHECK(*worst.ecc_corrected == 4 && *worst.ecc_uncorrected == 1);
+        CHECK(*worst.remapped_rows_correctable == 1 && *worst.remapped_rows_uncorrectable == 2);
+        CHECK(*worst.remapping_pending);
+        CHECK(*worst.pcie_generation == 5 && *worst.pcie_width == 16);  // an idle link trains down
+        CHECK(*worst.other_processes == 2 && *worst.memory_used_bytes == 200);
+        CHECK(worst.reasons.size() == 3);
+    }
+}
+
 TEST(the_timed_part_keeps_the_worst) {
     say("pids=" + own_pid() + " pcie_generation=1 sm_clock=345");
     tenken::HealthMonitor monitor(fake(), pci, 2, 0.005);
