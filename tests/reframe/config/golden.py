@@ -5,7 +5,8 @@
 
 For each system, `scripts.txt` holds every distinct script, with {check}, {stage} and {command} where checks differ:
 the first as a whole, each other as what it is beside the one that it is most like (`-` a line less, `+` a line more, a
-line before what is only added, so that its place is told). The lines that look for a library stand once, on top.
+line before what is only added, so that its place is told). The lines that look for a library, those that every script
+begins with, and those for root stand once, on top.
 `commands.txt` says which check runs which command in which script. A change of `scripts.txt` goes together with a line
 of CHANGELOG.md that says why (test_golden.py).
 """
@@ -34,6 +35,14 @@ _LOOKUP = re.compile(r'^if \[ -z "\$(TENKEN_\w+)" \]; then .*?; fi\n', re.M | re
 _COMMAND = re.compile(
     r"^(?P<launch>.*?)(?P<command>bin/\w+ .*|sh -c (?!'echo TENKEN-RANK).*)$\n(?=tenken_status=)", re.M
 )
+#: What every script says of itself before its command, and what one that starts ranks says where root runs it.
+_ONCE = {
+    "{begin}": re.compile(
+        r'^tenken_token=[^\n]*\n(?:[^\n]*\n){1,5}echo "TENKEN-NODES \$tenken_nodes"\n'
+        r'(?:\[ -z "\$SLURM_JOB_NODELIST" \] \|\| scontrol -o show node [^\n]*\n[^\n]*\n)?', re.M,
+    ),
+    "{allow root}": re.compile(r'^if \[ "\$\(id -u\)" = 0 \]; then\n(?:  [^\n]*\n)+fi\n', re.M),
+}  # fmt: skip
 #: What stands between the marks that a script prints around its command.
 _RUN = re.compile(r'^echo "TENKEN-RUN begin .*\n(?P<run>.*)\n(?=tenken_status=)', re.M)
 
@@ -84,7 +93,15 @@ def files(found: list[Script]) -> dict[str, str]:
             lookups[name] = match[0]
         return f"{name}\n"
 
-    whole = {script.title: _LOOKUP.sub(named, script.text).splitlines() for script in found}
+    def once(text: str) -> str:
+        for name, shape in _ONCE.items():
+            part = shape.search(text)
+            if part and lookups.setdefault(name, part[0]) == part[0]:
+                text = text.replace(part[0], f"{name}\n", 1)
+        return text
+
+    whole = {script.title: once(_LOOKUP.sub(named, script.text)).splitlines() for script in found}
+    lengths = {script.title: len(script.text.splitlines()) for script in found}
     lines: list[str] = []
     for name, text in lookups.items():
         lines += [f"==== {name}", *text.splitlines()]
@@ -93,7 +110,7 @@ def files(found: list[Script]) -> dict[str, str]:
         told = min(
             ((beside(whole[other], text), other) for other in earlier), key=lambda one: len(one[0]), default=None
         )
-        if told and len(told[0]) < len(text) / 2:
+        if told and len(told[0]) < lengths[title] / 2:
             lines += [f"==== {title}: {told[1]} with", *told[0]]
         else:
             lines += [f"==== {title}", *text]
