@@ -22,6 +22,7 @@ from tenken.model.numbers import quantile
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, worst
 from tenken.paths import ROOT
 from tenken.report import formatting as words
+from tenken.report import policy
 from tenken.report.page import GLYPHS, MEANINGS, TEMPLATES
 from tenken.report.rows import Row, rows_of
 from tenken.report.session import Case, Session, load
@@ -118,6 +119,9 @@ def write(
     )  # fmt: skip
     environment.filters.update(number=words.number, percent=words.percent)
     environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
+    # the pages of nodes share a file of styles
+    environment.globals.update(POLICY=policy.meta(beside="'self' file:"))
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     home = target.parent if target is not None else ROOT / "output" / "pages"
     home.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".tmp-", dir=home))
@@ -133,7 +137,7 @@ def write(
             more=max(0, len(_findings(session, pages)) - MOST_FINDINGS), pages=pages, folder=index.with_suffix("").name,
             figures=sorted((f.row() for f in pages.figures.values()), key=lambda r: -r["spread"]), written=written,
             passed=sum(c.verdict == PASS for c in session.tests), style=style,
-            script=(TEMPLATES / "page.js").read_text(encoding="utf-8"),
+            script=script, policy=policy.meta(script),
         )  # fmt: skip
         folder.chmod(0o755)
         shutil.rmtree(index.with_suffix(""), ignore_errors=True)

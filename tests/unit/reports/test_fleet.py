@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +77,19 @@ def test_each_node_has_a_page_with_its_values_and_every_link_leads_somewhere(wri
     text = html.document_fromstring(page).text_content()
     assert "3109" in text and "nid0007: <not> as it should" in text and "./stream --backend cuda" in text
     assert sorted(p.suffix for p in index.with_suffix("").iterdir()) == [".css", *[".html"] * 12]
+
+
+def test_every_page_loads_nothing_from_outside(written):
+    _, _, index = written
+    rule = re.compile(r'<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; ([^"]*)">')
+    found = rule.search(index.read_text())
+    script = re.search(r"<script>(.*?)</script>", index.read_text(), re.S)
+    assert found and script
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'; style-src 'unsafe-inline';" in found[1]
+    for page in index.with_suffix("").glob("*.html"):
+        said = rule.search(page.read_text())
+        assert said and "script-src 'none'; style-src 'self' file: 'unsafe-inline';" in said[1], page.name
 
 
 def test_it_says_the_same_as_the_page_of_a_few_nodes(written):
