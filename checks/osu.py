@@ -31,6 +31,7 @@ class MpiOsu(MpiBase):
     tags = {"links", "mpi", "osu", "acceptance", "published"}
     valid_systems = ["+mpi"]
     valid_prog_environs = ["+host_mpi"]
+    ours = False
     num_tasks = 2
     num_tasks_per_node = 2
 
@@ -97,8 +98,7 @@ class MpiOsu(MpiBase):
                 made.update(status="waived", reason=reason)
             else:
                 made = document(parse_all(text), nodes[0], self.num_tasks, nodes, buffers)
-            made["token"] = self.told().token
-            path.write_text(json.dumps(made))
+            path.write_text(json.dumps(self.stamp(made)))
         except OsuFormatError as error:
             path.write_text(str(error))  # not a document: the judgement says so and keeps the text
         return super().judgement()

@@ -33,6 +33,7 @@ class HpcgBinary(HpcgBase):
     valid_prog_environs = ["+host_mpi"]
     subjects = ["ranks"]
     metrics = list(METRICS)
+    ours = False
     uses_mpi = True
     cores = 0
     outputs = [RESULT_FILE, "*HPCG*.txt"]
@@ -95,8 +96,7 @@ class HpcgBinary(HpcgBase):
             else:
                 _, _, printed = text.partition("TENKEN-XHPCG-REPORT")
                 made = document(parse(printed), nodes[0], nodes, self.command, {"implementation": "xhpcg"})
-            made["token"] = self.told().token
-            path.write_text(json.dumps(made))
+            path.write_text(json.dumps(self.stamp(made)))
         except HpcgFormatError as error:
             path.write_text(str(error))  # not a document: the judgement says so and keeps the text
         return super().judgement()

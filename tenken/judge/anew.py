@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tenken.errors import CatalogueError
-from tenken.judge import judging
+from tenken.judge import identity, judging
 from tenken.model import verdicts
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Judgement, Limit
@@ -60,7 +60,7 @@ def of_result(result: Result, request: Request | None, machine: Machine, job: Jo
         return judging.failed(f"{result.node}: {error}", result.node)
     if request is not None:
         return judging.judge(result, declared, request, machine, job.exit_code)
-    asked = Request(None, result.program, subjects=_kinds(result), arguments=result.command)
+    asked = Request(None, result.program, subjects=_kinds(result), arguments=identity.without_files(result.command[1:]))
     return judging.unrequested(judging.judge(result, declared, asked, machine, job.exit_code))
 
 
@@ -88,7 +88,7 @@ def _request_of(record: Record, result: Result) -> Request:
         record.check,
         record.subjects or _kinds(result),
         metrics,
-        arguments=result.command,
+        arguments=identity.without_files(result.command[1:]),
         mode=record.mode,
     )
 

@@ -2,17 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import pairwise
+
 from tenken.model.judgement import Finding
 from tenken.model.request import Request
-from tenken.model.result import Device, DeviceHealth, Result
+from tenken.model.result import Device, DeviceHealth, HealthSample, Result
 from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL, INVALID
 
 #: Clock event reasons that void a measurement. A software power cap is normal under compute-bound load.
 SLOWDOWN_REASONS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+#: Reasons that are only recorded. NVML has no others; one that is in neither list is a finding.
+RECORDED_REASONS = ("gpu_idle", "applications_clocks_setting", "sw_power_cap", "sync_boost", "display_clock_setting")
 
 #: A memory clock below this fraction of the maximum during the timed part is a wrong clock.
 MEMORY_CLOCK_FLOOR = 0.98
+
+#: Corrected memory errors that a run may have: one whatever its length (a single event of the environment), and so many
+#: an hour. More of them is a memory that is about to need attention, and each costs time of its own.
+CORRECTED_OF_RUN = 1
+CORRECTED_PER_HOUR = 4.0
+
+#: XIDs whose cause is the hardware, its memory, its links or its bus, and whose remedy is a reset or a repair: NVIDIA,
+#: "Xid Catalog" (docs.nvidia.com/deploy/xid-errors) and "Xid Checks" (docs.nvidia.com/health-validation), 2026-11.
+HARDWARE_XIDS: Mapping[int, str] = {
+    46: "GPU stopped processing",
+    48: "double-bit ECC error",
+    54: "auxiliary power is not connected",
+    62: "internal micro-controller halt",
+    64: "row remapping failed",
+    74: "NVLink error",
+    79: "GPU has fallen off the bus",
+    92: "high rate of single-bit ECC errors",
+    94: "contained memory error",
+    95: "uncontained memory error",
+    119: "GSP does not answer",
+    120: "GSP error",
+    140: "unrecovered ECC error",
+    144: "NVLink SAW error",
+    145: "NVLink RLW error",
+    146: "NVLink TLW error",
+    147: "NVLink TREX error",
+    148: "NVLink NVLPW_CTRL error",
+    149: "NVLink NETIR error",
+    150: "NVLink MSE error",
+    171: "uncorrectable DRAM error",
+    172: "uncorrectable SRAM error",
+}
+#: Those that a program causes by what it does: an illegal address or instruction, a failed kernel, its own end.
+PROGRAM_XIDS: Mapping[int, str] = {
+    13: "graphics engine exception", 31: "memory page fault", 43: "GPU stopped processing for this program",
+    45: "preemptive cleanup of a program that ended", 68: "video processor exception",
+    69: "graphics engine class error",
+    137: "NVLink privilege error",
+}  # fmt: skip
+
+#: Programs whose first rank alone watches GPUs: of a GPU of another rank it reads what is before and after the run.
+FIRST_RANK_WATCHES = ("stencil",)
 
 Condition = tuple[str, str]
 
@@ -31,45 +79,169 @@ def conditions(result: Result, request: Request) -> list[Finding]:
         note(INVALID, None, f"bound to {cores} cores; the system file claims {request.cores}")
     if request.gpus is not None and len(result.devices) < request.gpus:
         note(FAIL, None, f"{len(result.devices)} GPUs found; expected {request.gpus}")
-    if result.devices and not result.health.available and not all(d.integrated for d in result.devices):
+    watched = [d for d in result.devices if not d.integrated]
+    if watched and not result.health.available:
         why = result.health.reason or "no reason given"
         note(INVALID, None, f"the health of the GPUs could not be read: {why}")
+    elif watched:
+        for verdict, gpu, text in _listed(result, watched):
+            note(verdict, Subject("gpu", gpu), text)
+    seconds = _seconds(result)
+    of_first_rank = result.program in FIRST_RANK_WATCHES and result.placement.ranks > 1
+    measured = {gpu for metric in result.metrics for gpu in metric.subject.gpus}
     for entry in result.health.devices:
-        for verdict, text in _of_device(entry, result.device(entry.index)):
+        during = not (of_first_rank and entry.samples == 0 and entry.index not in measured)
+        for verdict, text in _of_device(entry, result.device(entry.index), seconds, during):
             note(verdict, Subject("gpu", entry.index), text)
     return found
 
 
-def _of_device(entry: DeviceHealth, device: Device | None) -> list[Condition]:
+def _listed(result: Result, watched: list[Device]) -> Iterator[tuple[str, int, str]]:
+    """GPUs without an entry in health, entries without a GPU, entries twice."""
+    entries = [entry.index for entry in result.health.devices]
+    for device in watched:
+        if entries.count(device.index) != 1:
+            yield INVALID, device.index, f"health has {entries.count(device.index)} entries of it; expected 1"
+    known = {device.index for device in result.devices}
+    for index in sorted(set(entries) - known):
+        yield INVALID, index, "health names it, but the result does not list it"
+
+
+def _seconds(result: Result) -> float:
+    """How long the program ran; 0 where its times cannot be read (which is a finding of its own)."""
+    try:
+        first, last = (datetime.fromisoformat(text.rstrip("Z")[:19]) for text in (result.started, result.finished))
+    except ValueError:
+        return 0.0
+    return max(0.0, (last - first).total_seconds())
+
+
+def _of_device(entry: DeviceHealth, device: Device | None, seconds: float, during: bool) -> list[Condition]:
     worst = entry.worst
     found: list[Condition] = []
+    if device is None or not device.integrated:
+        found += _unread(entry, device, during)
     slow = [r for r in worst.reasons or () if r in SLOWDOWN_REASONS]
     if slow:
         found.append((INVALID, f"throttled during the timed part: {', '.join(slow)}"))
+    for when, sample in (("before", entry.before), ("during the timed part", worst), ("after", entry.after)):
+        unknown = sorted(set(sample.reasons or ()) - {*SLOWDOWN_REASONS, *RECORDED_REASONS})
+        if unknown:
+            allowed = ", ".join((*RECORDED_REASONS, *SLOWDOWN_REASONS))
+            found.append((INVALID, f"unknown clock event reasons {when}: {', '.join(unknown)}; known are {allowed}"))
     clock, top = worst.memory_clock_mhz, device.memory_clock_max_mhz if device else None
-    if clock and top and clock < MEMORY_CLOCK_FLOOR * top:
-        found.append((INVALID, f"memory clock {clock:g} MHz during the timed part; the maximum is {top:g} MHz"))
-    found += _errors(entry)
-    if entry.xids:
-        found.append((INVALID, f"XID {', '.join(str(x) for x in entry.xids)} during the run"))
-    if (worst.other_processes or 0) > 0:
-        found.append((INVALID, f"shared with {worst.other_processes} other processes"))
+    if clock is not None and (clock <= 0 or (top and clock < MEMORY_CLOCK_FLOOR * top)):
+        found.append((INVALID, f"memory clock {clock:g} MHz during the timed part; the maximum is {top or 0:g} MHz"))
+    found += _errors(entry, seconds)
+    found += _xids(entry.xids)
+    found += _remapping(entry)
+    for sample in (entry.before, worst, entry.after):
+        if (sample.other_processes or 0) > 0:
+            found.append((INVALID, f"shared with {sample.other_processes} other processes"))
+            break
     for now, maximum, name in (
         (worst.pcie_generation, device.pcie_generation_max if device else None, "generation"),
         (worst.pcie_width, device.pcie_width_max if device else None, "width"),
     ):
         if now is not None and maximum is not None and now < maximum:
             found.append((INVALID, f"PCIe {name} {now} under load; the maximum is {maximum}"))
+    links, expected = worst.nvlinks_active, device.nvlinks_active if device else None
+    if links is not None and expected is not None and links < expected:
+        found.append((FAIL, f"{links} NVLinks were active during the run, {expected} before it"))
     return found
 
 
-def _errors(entry: DeviceHealth) -> list[Condition]:
+#: What every discrete GPU tells: without any of it nothing was watched.
+_ALWAYS = ("memory_clock_mhz", "temperature_c", "reasons", "other_processes")
+
+
+def _unread(entry: DeviceHealth, device: Device | None, during: bool) -> list[Condition]:
+    """What should have been read and was not, or cannot be."""
+    found: list[Condition] = []
+    if during and entry.samples < 1:
+        return [(INVALID, "health was never read during the timed part (samples is 0)")]
+    for when, sample in (("before", entry.before), ("during the timed part", entry.worst), ("after", entry.after)):
+        if sample is entry.worst and not during:
+            continue
+        silent = [name for name in _ALWAYS if getattr(sample, name) is None]
+        if device is not None and device.ecc_enabled:
+            silent += [name for name in ("ecc_corrected", "ecc_uncorrected") if getattr(sample, name) is None]
+        for name, maximum in (("pcie_generation", "pcie_generation_max"), ("pcie_width", "pcie_width_max")):
+            if device is not None and getattr(device, maximum) is not None and getattr(sample, name) is None:
+                silent.append(name)
+        if silent:
+            found.append((INVALID, f"health {when} does not tell {', '.join(silent)}"))
+        found += [
+            (INVALID, f"{name} {when} is {value:g}, which no sensor tells")
+            for name, low, high in _SENSIBLE
+            if (value := getattr(sample, name)) is not None and not low <= value <= high
+        ]
+    return found
+
+
+#: What a sensor can tell: outside of it the reading is none.
+_SENSIBLE = (
+    ("temperature_c", -20, 150), ("memory_temperature_c", -20, 150), ("power_w", 0, 5000), ("sm_clock_mhz", 0, 10_000),
+    ("memory_clock_mhz", 0, 100_000), ("utilization_percent", 0, 100), ("other_processes", 0, 100_000),
+    ("ecc_corrected", 0, 2**63), ("ecc_uncorrected", 0, 2**63), ("remapped_rows_correctable", 0, 100_000),
+    ("remapped_rows_uncorrectable", 0, 100_000), ("pcie_generation", 1, 20), ("pcie_width", 1, 64),
+    ("nvlinks_active", 0, 1000), ("memory_used_bytes", 0, 2**50),
+)  # fmt: skip
+
+
+def _rise(entry: DeviceHealth, name: str) -> tuple[int, str | None]:
+    """How far a count went up over the run, and what is wrong with it as a count."""
+    readings = [getattr(sample, name) for sample in (entry.before, entry.worst, entry.after)]
+    known = [count for count in readings if count is not None]
+    if not known:
+        return 0, None
+    if readings[0] is None:
+        return 0, f"{name} could not be read before the run, and is {known[-1]} since"
+    for earlier, later in pairwise(known):
+        if later < earlier:
+            return 0, f"{name} went from {earlier} back to {later} during the run: a counter was reset"
+    return max(known) - readings[0], None
+
+
+def _errors(entry: DeviceHealth, seconds: float) -> list[Condition]:
     """Memory errors that came during the run: uncorrected ones are the hardware's fault."""
     found: list[Condition] = []
-    for first, last, name, verdict in (
-        (entry.before.ecc_corrected, entry.after.ecc_corrected, "corrected", INVALID),
-        (entry.before.ecc_uncorrected, entry.after.ecc_uncorrected, "uncorrected", FAIL),
-    ):
-        if first is not None and last is not None and last > first:
-            found.append((verdict, f"{last - first} {name} ECC errors during the run"))
+    for name, verdict in (("ecc_corrected", INVALID), ("ecc_uncorrected", FAIL)):
+        rise, wrong = _rise(entry, name)
+        kind = name.removeprefix("ecc_")
+        allowed = max(CORRECTED_OF_RUN, CORRECTED_PER_HOUR * seconds / 3600) if verdict == INVALID else 0
+        if wrong:
+            found.append((INVALID, wrong))
+        elif rise > allowed:
+            more = f"; at most {allowed:g} in {seconds:g} s" if verdict == INVALID else ""
+            found.append((verdict, f"{rise} {kind} ECC errors during the run{more}"))
     return found
+
+
+def _xids(xids: tuple[int, ...]) -> Iterator[Condition]:
+    hardware = [x for x in xids if x in HARDWARE_XIDS]
+    program = [x for x in xids if x in PROGRAM_XIDS]
+    other = [x for x in xids if x not in HARDWARE_XIDS and x not in PROGRAM_XIDS]
+    if hardware:
+        said = ", ".join(f"{x} ({HARDWARE_XIDS[x]})" for x in hardware)
+        yield FAIL, f"hardware: XID {said} during the run"
+    if program:
+        said = ", ".join(f"{x} ({PROGRAM_XIDS[x]})" for x in program)
+        yield FAIL, f"program: XID {said} during the run"
+    if other:
+        yield INVALID, f"XID {', '.join(str(x) for x in other)} during the run"
+
+
+def _remapping(entry: DeviceHealth) -> Iterator[Condition]:
+    """Rows of the memory that were replaced because of errors: pending or failed ones need hands."""
+    samples: tuple[HealthSample, ...] = (entry.before, entry.worst, entry.after)
+    if any(sample.remapping_failed for sample in samples):
+        yield FAIL, "hardware: row remapping has failed (remapping_failed)"
+    if any(sample.remapping_pending for sample in samples):
+        yield FAIL, "hardware: row remapping is pending (remapping_pending): the GPU needs a reset"
+    for name, verdict in (("remapped_rows_uncorrectable", FAIL), ("remapped_rows_correctable", INVALID)):
+        rise, wrong = _rise(entry, name)
+        if wrong:
+            yield INVALID, wrong
+        elif rise:
+            yield verdict, f"{rise} rows more in {name} since the run began"

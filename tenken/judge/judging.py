@@ -9,18 +9,19 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tenken.judge import cross_checks
+from tenken.judge import completeness, cross_checks, identity, waivers
 from tenken.judge.criteria import behind_siblings, hold
 from tenken.judge.health import conditions
 from tenken.model.catalogue import NOTHING, Program
+from tenken.model.job import JobAccount
 from tenken.model.judgement import Finding, JudgedMetric, Judgement
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import WAIVER_REASONS, MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED, of_criteria, worst
 
-#: Units of rates: what is measured in them is above 0.
-RATES = ("GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s")
+#: So many samples that are all alike, or that come twice in the same order, were not measured.
+TRAIN = 5
 
 
 def failed(message: str, node: str = "") -> Judgement:
@@ -39,7 +40,14 @@ def waived(reason: str, node: str) -> Judgement:
     return Judgement(WAIVED, (Finding(WAIVED, f"{node}: {reason}", node=node),))
 
 
-def judge(result: Result, program: Program, request: Request, machine: Machine, exit_status: int | None) -> Judgement:
+def judge(
+    result: Result,
+    program: Program,
+    request: Request,
+    machine: Machine,
+    exit_status: int | None,
+    job: JobAccount | None = None,
+) -> Judgement:
     """Judge one run. Total: whatever the result holds, a judgement comes out.
 
     Order of precedence: what makes the numbers meaningless (another attempt's token, wrong program, failed
@@ -48,19 +56,36 @@ def judge(result: Result, program: Program, request: Request, machine: Machine, 
     number outside its criterion or above 1.02 of its limit is FAIL; a waiver of a claimed capability is FAIL.
     """
     try:
-        return _judge(result, program, request, machine, exit_status)
-    except (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        return _judge(result, program, request, machine, exit_status, job)
+    except (
+        ArithmeticError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RecursionError,
+        AssertionError,
+    ) as error:
         return failed(f"{result.node}: cannot be judged: {type(error).__name__}: {error}", result.node)
 
 
-def _judge(result: Result, program: Program, request: Request, machine: Machine, exit_status: int | None) -> Judgement:
+def _judge(
+    result: Result,
+    program: Program,
+    request: Request,
+    machine: Machine,
+    exit_status: int | None,
+    job: JobAccount | None,
+) -> Judgement:
     node = result.node
-    structural = [Finding(FAIL, f"{node}: {text}", node=node) for text in _structure(result, program, request)]
+    structural = [
+        Finding(FAIL, f"{node}: {text}", node=node) for text in _structure(result, program, request, machine, job)
+    ]
     structural += [Finding(FAIL, f"{node}: {text}", node=node) for text in _exit(result, exit_status)]
     if structural:
         return Judgement(FAIL, tuple(structural), tuple(structural))
     if result.status == "waived":
-        return _waiver(result, request, machine)
+        return waivers.judge(result, program, request, machine)
 
     found = conditions(result, request) + _samples(result, program)
     judged: dict[str, JudgedMetric] = {}
@@ -108,7 +133,9 @@ def unrequested(judgement: Judgement) -> Judgement:
     return replace(judgement, verdict=RECORDED, findings=(*judgement.findings, finding))
 
 
-def _structure(result: Result, program: Program, request: Request) -> list[str]:
+def _structure(
+    result: Result, program: Program, request: Request, machine: Machine, job: JobAccount | None
+) -> list[str]:
     """What makes the result unusable whatever its numbers are."""
     if result.program != program.name:
         return [f"the result is of program {result.program!r}; expected {program.name!r}"]
@@ -122,6 +149,8 @@ def _structure(result: Result, program: Program, request: Request) -> list[str]:
         for key, value in request.parameters.items()
         if not _same(result.parameters.get(key), value)
     ]
+    wrong += completeness.arguments(result, program, request)
+    wrong += identity.wrong(result, request, machine, job)
     if request.ranks is not None and result.placement.ranks != request.ranks:
         wrong.append(f"ran on {result.placement.ranks} ranks; asked for {request.ranks}")
     if result.status == "waived":
@@ -134,7 +163,10 @@ def _structure(result: Result, program: Program, request: Request) -> list[str]:
     wrong += _devices(result) + _verification(result)
     for metric in result.metrics:
         wrong += _metric_structure(metric, program)
-    return wrong + _missing(result, program, request)
+    wrong += _missing(result, program, request)
+    wrong += completeness.points(result, program, request)
+    wrong += completeness.verifications(result, program)
+    return [*dict.fromkeys(wrong), *completeness.paths(result, program)]
 
 
 def _same(said: object, asked: object) -> bool:
@@ -194,22 +226,38 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
     bad = next((n for n in numbers if not math.isfinite(n)), None)
     if bad is not None:
         wrong.append(f"{metric.id} of {metric.place} holds {bad}, which is not finite")
-    elif (
-        min(numbers) <= 0
-        and declared.direction == "higher"  # one of which less is better is a difference of two
-        and declared.unit in RATES
-    ):
-        wrong.append(f"{metric.id} of {metric.place} holds {min(numbers):g} {metric.unit}; a rate is above 0")
+    elif declared.sign != "any" and (min(numbers) < 0 or (min(numbers) == 0 and declared.sign == "positive")):
+        least = "above 0" if declared.sign == "positive" else "0 or above"
+        wrong.append(f"{metric.id} of {metric.place} holds {min(numbers):g} {metric.unit}; it must be {least}")
+    elif declared.maximum is not None and max(numbers) > declared.maximum:
+        wrong.append(f"{metric.id} of {metric.place} is {max(numbers):g}; at most {declared.maximum:g} is right")
     else:
         wrong += [f"{metric.id}: {text}" for text in metric.inconsistencies()]
     return wrong
 
 
 def _same_id(metric: MetricValue) -> bool:
-    """Ids write the values of coordinates in their own form (a fraction, a name in lower case): compare the keys."""
-    parts = metric.id.split(".")
-    keys = [p.partition("=")[0] for p in parts if "=" in p]
-    return parts[0] == metric.name and parts[1] == metric.subject.id and keys == list(metric.at)
+    """Ids write the values of coordinates in their own form: in lower case, with _ for other characters, rounded."""
+    parts: list[str] = []
+    for part in metric.id.split("."):  # a value may hold a point: only a part with '=' opens the next one
+        if "=" in part or len(parts) < 2:
+            parts.append(part)
+        else:
+            parts[-1] += "." + part
+    if parts[:2] != [metric.name, metric.subject.id] or [p.partition("=")[0] for p in parts[2:]] != list(metric.at):
+        return False
+    return all(
+        _same_text(part.partition("=")[2], value) for part, value in zip(parts[2:], metric.at.values(), strict=True)
+    )
+
+
+def _same_text(said: str, value: object) -> bool:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        try:
+            return math.isclose(float(said.replace("_", ".")), value, rel_tol=1e-3)
+        except ValueError:
+            return False
+    return said == "".join(c if c.isalnum() or c in "_=+-." else "_" for c in str(value).lower())
 
 
 def _missing(result: Result, program: Program, request: Request) -> list[str]:
@@ -255,20 +303,6 @@ def _exit(result: Result, exit_status: int | None) -> list[str]:
     return []
 
 
-def _waiver(result: Result, request: Request, machine: Machine) -> Judgement:
-    reason = result.reason.split(":", 1)[0].strip()
-    node = result.node
-    if reason not in WAIVER_REASONS:
-        allowed = ", ".join(WAIVER_REASONS)
-        return failed(f"{node}: waived for {result.reason!r}, which is no known reason; allowed: {allowed}", node)
-    denied = WAIVER_REASONS[reason]
-    if denied == "two_gpus" and request.gpus is not None and request.gpus >= 2:
-        return failed(f"{node}: {result.reason}, but the system file claims {request.gpus} GPUs", node)
-    if denied in machine.capabilities:
-        return failed(f"{node}: {result.reason}, but the system file claims {denied!r}", node)
-    return Judgement(WAIVED, (Finding(WAIVED, f"{node}: {result.reason}", node=node),))
-
-
 def _samples(result: Result, program: Program) -> list[Finding]:
     """Values of too few samples, or of samples that are spread too wide."""
     found = []
@@ -286,4 +320,36 @@ def _samples(result: Result, program: Program) -> list[Finding]:
                 f"{metric.unit}, {100 * metric.spread:.1f} % apart; at most {100 * spread:.1f} %"
             )
             found.append(Finding(INVALID, text, metric.id, metric.subject, result.node))
+    return found + _trains(result, program)
+
+
+def _trains(result: Result, program: Program) -> list[Finding]:
+    """Sample trains that nobody measured: all alike, one half like the other, or those of another metric."""
+    found: list[Finding] = []
+    seen: dict[tuple[float, ...], MetricValue] = {}
+    for metric in result.metrics:
+        samples, text = metric.samples, ""
+        if len(samples) < TRAIN or program.metrics[metric.name].sign != "positive":
+            continue
+        half = len(samples) // 2
+        twin = seen.setdefault(samples, metric)
+        if len(set(samples)) == 1 and metric.unit != "1":
+            text = f"all {len(samples)} samples are {samples[0]:g} {metric.unit}"
+        elif half >= TRAIN and samples[:half] == samples[half : 2 * half] and len(set(samples)) > 1:
+            text = f"its first {half} samples come again in the same order"
+        elif twin is not metric and len(set(samples)) > 1 and not _one_is_the_other(twin, metric, program):
+            text = f"its {len(samples)} samples are those of {twin.id}"
+        if text:
+            where = f"{result.node} {metric.place}"
+            message = f"{where}: {metric.id}: {text}: they were not measured"
+            found.append(Finding(INVALID, message, metric.id, metric.subject, result.node))
     return found
+
+
+def _one_is_the_other(one: MetricValue, other: MetricValue, program: Program) -> bool:
+    """Whether a metric is chosen out of others of the same subject (the best of the ways)."""
+    names = {one.name, other.name}
+    chosen = any(
+        program.metrics[name].chosen_of and names - {name} <= set(program.metrics[name].chosen_of) for name in names
+    )
+    return one.subject == other.subject and chosen

@@ -38,7 +38,15 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
 
     links = partition.node.pair_links
     count = links.count if links and "NVLink" in links.kind else None
-    return Machine(partition.capabilities, known, criterion, count)
+    sheet = partition.node.gpu
+    return Machine(
+        partition.capabilities, known, criterion, count,
+        features=frozenset({*partition.features, *environment.features}),
+        gpu=sheet.name if sheet else "",
+        gpu_names=sheet.device_names if sheet else (),
+        compute_capability=sheet.compute_capability if sheet else "",
+        gpu_memory_bytes=sheet.memory_gib * 2**30 if sheet else None,
+    )  # fmt: skip
 
 
 def _criterion(reference: Reference) -> Criterion:

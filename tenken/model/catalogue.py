@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import CatalogueError
-from tenken.model import files
+from tenken.model import contract, files
 from tenken.paths import PROGRAMS
 
 #: Units a metric may have. GB = 10^9 bytes, GiB = 2^30 bytes; `1` is a plain ratio or count.
@@ -23,6 +23,7 @@ UNITS = (
 DIRECTIONS = ("higher", "lower")
 STATISTICS = ("median", "best", "p5", "p95", "mean", "total")
 SUBJECTS = ("host", "gpu", "pair", "ranks")
+SIGNS = ("positive", "zero", "any")
 PLOTS = ("bars", "series", "sweep", "matrix", "phases")
 #: What a data sheet can tell where the program cannot: the memory's, the host link's or the GPU-GPU link's peak.
 DATA_SHEETS = ("memory", "host_link", "gpu_link")
@@ -42,7 +43,11 @@ class Metric:
     valid measurement. `data_sheet` names the figure of the machine's data sheet that bounds it where the program
     itself knows no limit. `siblings` is the largest fraction by which one GPU may stay behind the others of the same
     run (None: not compared); a metric whose own samples scatter more is given three times that scatter. `was` are names
-    that the metric had before: its series goes on.
+    that the metric had before: its series goes on. `sign` of its values: positive, zero
+    (0 or above: an error, a share, a count) or any (a difference). `of_run`: the metric of the same run that its limit
+    is made of, and the factor (None: the program's own).
+    `chosen_of`: metrics out of whose values this one is chosen, samples and all. `maximum`: above it the
+    program's own rules call a result wrong (a residual).
     """
 
     name: str
@@ -62,6 +67,10 @@ class Metric:
     data_sheet: str | None = None
     siblings: float | None = None
     was: tuple[str, ...] = ()
+    sign: str = "positive"
+    of_run: tuple[str, float | None] | None = None
+    chosen_of: tuple[str, ...] = ()
+    maximum: float | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +80,7 @@ class Program:
     `version` is raised when the meaning of its figures changes. `identity` are the parameters that, beside a metric's
     coordinates, make a figure another quantity, each with the value that records without it had (None: they had it):
     all other parameters are conditions. `key` names the metrics that a contract is on. `was` maps parameters and
-    coordinates to names that they had before.
+    coordinates to names that they had before. `contract` is what must come back beside values.
     """
 
     name: str
@@ -82,6 +91,7 @@ class Program:
     identity: Mapping[str, Any] = field(default_factory=dict)
     was: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     key: tuple[str, ...] = ()
+    contract: contract.Contract = field(default_factory=contract.Contract)
 
     def metric_named(self, name: str) -> Metric | None:
         """A metric by its name, or by one that it had before; None where there is none."""
@@ -104,12 +114,12 @@ class Program:
 
 
 _PROGRAM_KEYS = {"program", "title", "section", "version", "identity", "metrics"}
-_OPTIONAL_PROGRAM_KEYS = {"was", "key"}
+_OPTIONAL_PROGRAM_KEYS = {"was", "key", *contract.KEYS}
 #: Key metrics of a program at most.
 MOST_KEY = 12
 _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
-    "published", "optional", "data_sheet", "siblings", "was",
+    "published", "optional", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
 }  # fmt: skip
 
 
@@ -167,7 +177,22 @@ def _metric(name: str, raw: Any, where: str) -> Metric:
         data_sheet=_one_of(raw["data_sheet"], DATA_SHEETS, where, "data_sheet") if raw.get("data_sheet") else None,
         siblings=siblings,
         was=tuple(str(name) for name in raw.get("was", ())),
+        sign=_one_of(raw.get("sign", "positive"), SIGNS, where, "sign"),
+        of_run=_of_run(raw.get("of_run"), where),
+        maximum=None if raw.get("maximum") is None else float(raw["maximum"]),
+        chosen_of=tuple(str(name) for name in raw.get("chosen_of", ())),
     )
+
+
+def _of_run(raw: Any, where: str) -> tuple[str, float | None] | None:
+    """`dot`, or {metric: dot, times: 0.6071}."""
+    if raw is None:
+        return None
+    if isinstance(raw, str):
+        return raw, None
+    if isinstance(raw, dict) and set(raw) == {"metric", "times"} and isinstance(raw["times"], (int, float)):
+        return str(raw["metric"]), float(raw["times"])
+    raise CatalogueError(f"{where}: of_run is {raw!r}; allowed: a metric, or a map of metric and times")
 
 
 def load_program(path: Path) -> Program:
@@ -197,7 +222,10 @@ def _program(raw: Any, folder: str, where: str) -> Program:
         raise CatalogueError(f"{where}: version is {version!r}; allowed: an integer from 1")
     identity, was = _identity(raw["identity"], where), _was(raw.get("was") or {}, where)
     key = _key(raw.get("key") or [], metrics, where)
-    return Program(str(raw["program"]), str(raw["title"]), str(raw["section"]), metrics, version, identity, was, key)
+    agreed = contract.read(raw, metrics, was, where)
+    return Program(
+        str(raw["program"]), str(raw["title"]), str(raw["section"]), metrics, version, identity, was, key, agreed
+    )  # fmt: skip
 
 
 def _key(raw: Any, metrics: Mapping[str, Metric], where: str) -> tuple[str, ...]:

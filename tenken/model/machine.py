@@ -21,10 +21,17 @@ class Machine:
     """Capabilities that the machine's file claims, limits by data sheet, and its references.
 
     `limits` are by what they bound and for which kind of subject: ("memory", "gpu"). `links_per_pair` is the number of
-    NVLinks that join each pair of GPUs, None where they are joined otherwise or it is not known.
+    NVLinks that join each pair of GPUs, None where they are joined otherwise or it is not known. `gpu` is the data
+    sheet of the GPUs, `gpu_names` the regular expressions of what their driver calls them, `features` what its
+    partition and environment have (cuda, mpi, ...).
     """
 
     capabilities: frozenset[str] = frozenset()
     limits: Mapping[tuple[str, str], Limit] = field(default_factory=dict)
     criterion: CriterionLookup = no_criterion
     links_per_pair: int | None = None
+    features: frozenset[str] = frozenset()
+    gpu: str = ""
+    gpu_names: tuple[str, ...] = ()
+    compute_capability: str = ""
+    gpu_memory_bytes: float | None = None

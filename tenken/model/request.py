@@ -37,6 +37,8 @@ class Request:
     arguments: tuple[str, ...] = ()
     foreign: bool = False
     mode: str = ""
+    #: Revision of the sources that were built; None: it is not known.
+    revision: str | None = None
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Request:
@@ -49,7 +51,7 @@ class Request:
                 None if raw["metrics"] is None else tuple(raw["metrics"]), dict(raw["parameters"]),
                 tuple((str(n), str(k), dict(at)) for n, k, at in raw["points"]), raw["gpus"], raw["cores"],
                 raw["ranks"], raw["nodes"], tuple(raw["arguments"]), bool(raw["foreign"]),
-                str(raw.get("mode") or ""),
+                str(raw.get("mode") or ""), raw.get("revision"),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise ResultError(f"request lacks or misshapes {error}") from None
@@ -60,7 +62,7 @@ class Request:
             "subjects": list(self.subjects), "metrics": None if self.metrics is None else list(self.metrics),
             "parameters": dict(self.parameters), "points": [[n, k, dict(at)] for n, k, at in self.points],
             "gpus": self.gpus, "cores": self.cores, "ranks": self.ranks, "nodes": self.nodes,
-            "arguments": list(self.arguments), "foreign": self.foreign, "mode": self.mode,
+            "arguments": list(self.arguments), "foreign": self.foreign, "mode": self.mode, "revision": self.revision,
         }  # fmt: skip
 
     def text(self) -> str:

@@ -45,7 +45,7 @@ from tenken.model.record import Job, Record
 from tenken.model.request import Request
 from tenken.paths import archive_root
 from tenken.reframe import joblines, logs, orphans
-from tenken.reframe.build import BuildPrograms, first_is_over
+from tenken.reframe.build import BuildPrograms, first_is_over, revision
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
 from tenken.reframe.outcome import REQUEST_FILE, RESULT_FILE, Outcome, known_nodes
@@ -94,6 +94,11 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     #:
     #: :default: ``False``
     uses_mpi = variable(bool, value=False)
+
+    #: Whether the program is one of this suite's; an adapter makes the result of another out of what it prints.
+    #:
+    #: :default: ``True``
+    ours = variable(bool, value=True)
 
     #: Whether the program uses GPUs although its metrics come for ranks.
     #:
@@ -287,9 +292,24 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             gpus=self.gpus or None,
             cores=self.cores or None,
             ranks=self.num_tasks,
-            arguments=tuple(command_line(self.arguments)),
+            arguments=tuple(command_line(self.arguments)) if self.ours else (),
+            foreign=not self.ours,
             mode=self.tenken_mode,
+            revision=revision(Path(self.programs.stagedir)) if self.ours else None,
         )
+
+    def stamp(self, made: dict[str, Any]) -> dict[str, Any]:
+        """The document of a program that is not ours with the token and the times that the job script printed."""
+        told = self.told()
+        begins = [c.begin for c in told.commands if c.begin is not None]
+        ends = [c.end for c in told.commands if c.end is not None]
+        times = {"started": begins[:1], "finished": ends[-1:]}
+        stamped = {
+            key: f"{datetime.fromtimestamp(moment[0], timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}"
+            for key, moment in times.items()
+            if moment
+        }
+        return {**made, **stamped, "token": told.token}
 
     def judgement(self) -> tuple[Judgement, results.Result | None, str | None, str]:
         """The judgement of the run, the result (or None), why there is none, and its raw text then."""

@@ -23,6 +23,8 @@ from tenken.reframe.mode import HasMode
 
 #: What the build's job prints at its end, with its exit status.
 _END = "TENKEN-BUILD-END"
+#: The header of the build that holds the revision, copied beside the programs.
+REVISION_FILE = "tenken_revision.h"
 #: Programs of the checks that this session runs, by partition, environment and whether their check comes first; ReFrame
 #: itself tells no test of it.
 _selected: dict[tuple[str, str, bool], set[str]] = {}
@@ -61,6 +63,16 @@ def register() -> None:
         return runall(self, testcases, *args, **kwargs)
 
     Runner.runall = noting
+
+
+def revision(folder: Path) -> str | None:
+    """The revision that the programs installed in `folder` were built from; None where the build does not say."""
+    try:
+        text = (folder / REVISION_FILE).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    found = re.search(r'TENKEN_REVISION "([^"\n]+)"', text)
+    return found[1] if found else None
 
 
 class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
@@ -133,6 +145,8 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             configure,
             build,
             install,
+            # what the programs must say that they were built from
+            f"cp {tree}/generated/{REVISION_FILE} .",
         ]
         self.build_system.commands = [  # type: ignore[attr-defined]
             "tenken_build() (",

@@ -42,6 +42,7 @@ class OtherHpl(HplBase):
 
     subjects = ["ranks"]
     metrics = ["hpl", "residual"]
+    ours = False
     cores = 0
     outputs = [RESULT_FILE, "HPL.out", "hpccoutf.txt"]
 
@@ -128,8 +129,7 @@ class OtherHpl(HplBase):
                 made.update(status="waived", reason=f"library missing: no {missing[1]} ({self.named_by} may name one)")
             else:
                 made = xhpl.document(xhpl.parse(self.printed(text)), *said, self.hpl_p, self.hpl_q)
-            made["token"] = self.told().token
-            path.write_text(json.dumps(made))
+            path.write_text(json.dumps(self.stamp(made)))
         except xhpl.HplFormatError as error:
             path.write_text(str(error))  # not a document; where the job was cut short that is said first
             if self.exit_status()[1] is None:

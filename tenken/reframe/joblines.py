@@ -28,6 +28,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tenken.model.job import JobAccount, short
+
 #: In the stage folder: the TENKEN-BEGIN line of every attempt that began there.
 ATTEMPTS_FILE = "tenken-attempts"
 
@@ -205,11 +207,6 @@ class JobReport:
         return f"{'; '.join(faults)}: asked for {ranks} ranks; nodes by the scheduler: {said}; by the ranks: {counted}"
 
 
-def short(host: str) -> str:
-    """A host name without its domain, in lower case."""
-    return host.split(".")[0].lower()
-
-
 def token_of(lines: Iterable[str]) -> str | None:
     """The token in the lines of a job script; None: the script prints no marks."""
     found = _TOKEN_LINE.search("\n".join(lines))
@@ -245,6 +242,28 @@ def report(text: str, token: str | None = None) -> JobReport:
         end=_seconds(end_of.get("time")),
         status=_whole(end_of.get("status")),
         other_tokens=tuple(sorted({pairs.get("token", "none") for _, pairs in [*begins, *ends]} - {token})),
+    )
+
+
+_UUID = re.compile(r"UUID: ([A-Za-z0-9-]+)\)")
+
+
+def account(told: JobReport) -> JobAccount:
+    """What a result's identity is held against: nodes by every name that the job found for them, times, GPUs."""
+    known = {told.host(node) for node in told.nodes} | {short(node) for node in told.nodes}
+    known |= {short(host) for host in told.rank_hosts if host != "unknown"}
+    known |= {short(attempt.node) for attempt in told.attempts[-1:] if attempt.node != "unknown"}
+    known |= {short(command.node) for command in told.commands if command.node != "unknown"}
+    begins = [c.begin for c in told.commands if c.begin is not None]
+    ends = [c.end for c in told.commands if c.end is not None]
+    # GPUs are listed by the first node alone
+    uuids = [found[1] for gpu in told.gpus if (found := _UUID.search(gpu))] if len(told.nodes) == 1 else []
+    return JobAccount(
+        frozenset(known) if told.token is not None else frozenset(),
+        told.commands[0].node if told.commands and told.commands[0].node != "unknown" else "",
+        min(begins) if begins else None,
+        max(ends) if ends else None,
+        frozenset(uuids),
     )
 
 

@@ -126,7 +126,7 @@ class Outcome:
             declared = catalogue_program(request.program)
         except CatalogueError as raised:
             return judging.failed(f"{where}: {raised}", where), result, error, text
-        judgement = judging.judge(result, declared, request, machine, status)
+        judgement = judging.judge(result, declared, request, machine, status, joblines.account(self.told))
         return judging.extended(judgement, self.attempts()), result, error, text
 
 

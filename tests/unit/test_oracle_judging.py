@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -24,7 +25,12 @@ LAUNCHES = make_program(
 HOST = Expectation(subjects=("host",))
 
 
-def triad(value: float, spread: float = 0.0) -> dict[str, Any]:
+def apart(m: Mapping[str, Any]) -> float:
+    """A spread for each metric: no two have the same samples."""
+    return 0.002 + 1e-6 * sum(map(ord, m["id"]))
+
+
+def triad(value: float, spread: float = 1e-9) -> dict[str, Any]:
     """A GPU whose triad has this median; the other kernels are as they are."""
     raw = gpu_document()
     for i, one in enumerate(raw["metrics"]):
@@ -194,7 +200,7 @@ def test_a_run_that_is_void_is_no_regression() -> None:
 def test_as_many_samples_as_the_metric_needs(count: int, expected: str) -> None:
     raw = gpu_document()
     raw["metrics"] = [
-        metric(m["name"], m["subject"], around(m["median"], count=count if m["name"] == "triad" else 100))
+        metric(m["name"], m["subject"], around(m["median"], count if m["name"] == "triad" else 100, apart(m)))
         for m in raw["metrics"]
     ]
     assert of(raw).verdict == expected
@@ -211,13 +217,14 @@ def test_the_spread_is_a_part_of_the_best() -> None:
     samples = [4182.0] * 60 + [4300.0] * 39 + [4400.0]
     raw = gpu_document()
     raw["metrics"] = [
-        metric(m["name"], m["subject"], samples if m["name"] == "triad" else around(m["median"]))
+        metric(m["name"], m["subject"], samples if m["name"] == "triad" else around(m["median"], spread=apart(m)))
         for m in raw["metrics"]
     ]
     assert of(raw).verdict == "PASS"
     worse = [4178.0] * 60 + [4300.0] * 39 + [4400.0]
     raw["metrics"] = [
-        metric(m["name"], m["subject"], worse if m["name"] == "triad" else around(m["median"])) for m in raw["metrics"]
+        metric(m["name"], m["subject"], worse if m["name"] == "triad" else around(m["median"], spread=apart(m)))
+        for m in raw["metrics"]
     ]
     assert of(raw).verdict == "INVALID"
 
@@ -231,9 +238,9 @@ def fleet(factor: float, spread: float = 0.002) -> dict[str, Any]:
     """Four GPUs alike, of which the third's triad is `factor` of the others'."""
     raw = gpu_document(gpus=4)
     raw["metrics"] = [
-        metric(m["name"], m["subject"], around(4000 * factor, spread=spread))
+        metric(m["name"], m["subject"], around(4000 * factor, spread=spread + apart(m) / 1e3))
         if m["id"] == "triad.gpu2"
-        else metric(m["name"], m["subject"], around(4000))
+        else metric(m["name"], m["subject"], around(4000, spread=apart(m)))
         for m in raw["metrics"]
     ]
     return raw
@@ -358,15 +365,18 @@ def test_a_result_repeats_the_token_of_its_attempt(token: str | None, told: str 
 def test_each_point_that_was_asked_for_must_come(size: int, expected: str) -> None:
     raw = gpu_document()
     triad = next(m for m in raw["metrics"] if m["name"] == "triad")
-    raw["metrics"].append(metric("triad", {"gpu": 0}, triad["samples"], at={"bytes": 1 << 20}))
+    raw["metrics"].append(metric("triad", {"gpu": 0}, around(triad["median"], spread=3e-3), at={"bytes": 1 << 20}))
     raw["limits"]["triad.gpu0.bytes=1048576"] = raw["limits"]["triad.gpu0"]
     expect = Expectation(subjects=("gpu",), gpus=1, points=(("triad", "gpu", {"bytes": size}),))
     assert judged(raw, expect=expect).verdict == expected
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("ecc_corrected", "INVALID"), ("ecc_uncorrected", "FAIL")])
-def test_memory_that_loses_bits_is_the_hardwares_fault(kind: str, expected: str) -> None:
-    raw = spoiled(gpu_document(), lambda d: d["health"]["devices"][0].update(after=health_sample(**{kind: 1})))
+@pytest.mark.parametrize(
+    ("kind", "errors", "expected"),
+    [("ecc_corrected", 1, "PASS"), ("ecc_corrected", 2, "INVALID"), ("ecc_uncorrected", 1, "FAIL")],
+)
+def test_memory_that_loses_bits_is_the_hardwares_fault(kind: str, errors: int, expected: str) -> None:
+    raw = spoiled(gpu_document(), lambda d: d["health"]["devices"][0].update(after=health_sample(**{kind: errors})))
     assert of(raw).verdict == expected
 
 

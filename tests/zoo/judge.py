@@ -14,6 +14,7 @@ from tenken.model.catalogue import program as catalogue_program
 from tenken.model.request import Request
 from tenken.reframe.machine import Machine
 from tests.support.documents import around, gpu_document, host_document, metric
+from tests.support.judging import values_of
 from tests.zoo.machine import ZooMachine
 
 #: What honest programs reach of a limit, and what an unknown one is simulated with (GB/s).
@@ -44,7 +45,7 @@ def verdict_of(run: Run, machine: ZooMachine) -> tuple[str, str]:
         ranks=1,
     )
     read = result.validate(run.raw, "result.json")
-    judged = judging.judge(read, catalogue_program(run.program), request, seen.facts(), 0)
+    judged = judging.judge(read, values_of(catalogue_program(run.program)), request, seen.facts(), 0)
     return judged.verdict, " | ".join(finding.message for finding in judged.findings)
 
 
@@ -66,6 +67,8 @@ def _devices(raw: dict[str, Any], machine: ZooMachine) -> dict[str, Any]:
         device.update(name=name, integrated="jetson" in machine.said)
         device["compute_capability"] = node.compute_capability or "0.0"
         device["pcie_generation_max"], device["pcie_width_max"] = 3, 16
+        if node.gpu is not None:
+            device["memory_bytes"] = int(0.95 * node.gpu.memory_gib * 2**30)
     for entry in raw["health"]["devices"]:
         for when in ("before", "after", "worst"):
             if machine.said.get("no_ecc"):
@@ -99,7 +102,9 @@ def copies_between(machine: ZooMachine) -> Run:
     value = OF_LIMIT * _limit(machine, "links")
     raw = _devices(gpu_document("p2p", {"peer": 1.0}, machine.count), machine)
     pairs = [(a, b) for a in range(machine.count) for b in range(machine.count) if a != b]
-    raw["metrics"] = [metric("peer", {"from": a, "to": b}, around(value)) for a, b in pairs]
+    raw["metrics"] = [
+        metric("peer", {"from": a, "to": b}, around(value, spread=0.002 + 1e-6 * i)) for i, (a, b) in enumerate(pairs)
+    ]
     links = machine.partition.node.pair_links
     shown = f"{links.count} x {links.kind}" if links else "not known"
     raw["path"] = {f"link.gpu{a}-gpu{b}": shown for a, b in pairs}

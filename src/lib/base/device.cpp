@@ -30,7 +30,7 @@ Json HealthSample::json() const {
     json.set("ecc_corrected", ecc_corrected).set("ecc_uncorrected", ecc_uncorrected);
     json.set("remapped_rows_correctable", remapped_rows_correctable);
     json.set("remapped_rows_uncorrectable", remapped_rows_uncorrectable);
-    json.set("remapping_pending", remapping_pending);
+    json.set("remapping_pending", remapping_pending).set("remapping_failed", remapping_failed);
     json.set("pcie_generation", pcie_generation).set("pcie_width", pcie_width);
     json.set("nvlinks_active", nvlinks_active).set("other_processes", other_processes);
     json.set("memory_used_bytes", memory_used_bytes).set("utilization_percent", utilization_percent);

@@ -59,6 +59,7 @@ struct HealthSample {
     Optional<std::int64_t> remapped_rows_correctable;
     Optional<std::int64_t> remapped_rows_uncorrectable;
     Optional<bool> remapping_pending;
+    Optional<bool> remapping_failed;
     Optional<int> pcie_generation;
     Optional<int> pcie_width;
     Optional<int> nvlinks_active;

@@ -358,6 +358,7 @@ HealthSample Nvml::read(Device device, bool with_links) const {
         sample.remapped_rows_correctable = static_cast<std::int64_t>(corrected);
         sample.remapped_rows_uncorrectable = static_cast<std::int64_t>(uncorrected);
         sample.remapping_pending = pending != 0;
+        sample.remapping_failed = failure != 0;
     }
     sample.pcie_generation = as<int>(ask<unsigned>(call_->pcie_generation, device));
     sample.pcie_width = as<int>(ask<unsigned>(call_->pcie_width, device));

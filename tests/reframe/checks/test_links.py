@@ -52,6 +52,9 @@ def four_gpus() -> dict[str, Any]:
                 ident = metric["id"]
                 metric["id"] = ident.replace("gpu0-gpu1", f"gpu{start}-gpu{end}")
                 metric["subject"] = {"from": start, "to": end}
+                for key in ("value", "best", "median", "p5", "p95"):  # no two pairs have the same samples
+                    metric[key] *= 1 + 1e-6 * (4 * start + end)
+                metric["samples"] = [sample * (1 + 1e-6 * (4 * start + end)) for sample in metric["samples"]]
                 raw["metrics"].append(metric)
                 raw["limits"][metric["id"]] = limits[ident]
     raw["devices"] = [
@@ -145,7 +148,9 @@ def test_no_peer_access_fails_where_it_is_claimed() -> None:
 
 def test_one_gpu_is_waived_unless_two_are_claimed() -> None:
     def alone(raw: dict[str, Any]) -> None:
-        raw.update(status="waived", reason="needs two GPUs: 1 GPU is selected or here", metrics=[], limits={})
+        raw.update(
+            status="waived", reason="needs two GPUs: 1 GPU is selected or here", metrics=[], limits={}, devices=[]
+        )
 
     raw = spoiled(captured("p2p-two-gpus"), alone)
     assert judge(raw, gpus=1).verdict == verdict.WAIVED

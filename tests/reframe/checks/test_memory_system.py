@@ -16,6 +16,7 @@ from tenken.model.result import parse
 from tenken.report import plots
 from tenken.report.rows import rows_of
 from tenken.report.session import Case
+from tests.support.documents import around, health_sample
 from tests.support.documents import metric as make_metric
 from tests.support.judging import on_system
 
@@ -27,7 +28,19 @@ def captured(name: str) -> dict[str, Any]:
 
 
 def judged(raw: dict[str, Any], system_name: str, metrics: tuple[str, ...] | None = None) -> Judgement:
-    return on_system(raw, system_name, ("gpu",), metrics=metrics, gpus=1, ranks=1, parameters={"backend": "cuda"})
+    # the double has another name, and so has its card
+    raw = copy.deepcopy(raw)
+    raw["command"][0] = raw["program"]
+    # its clock is made: rates are constant, and nothing watches a card
+    for i, one in enumerate(raw["metrics"]):
+        if one["count"] >= 5:
+            samples = around(one["median"], one["count"], 1e-4 + 1e-6 * i)
+            fresh = make_metric(one["name"], one["subject"], samples, direction=one["direction"])
+            one.update({key: fresh[key] for key in ("value", "best", "median", "p5", "p95", "samples")})
+    of_card = {"before": health_sample(), "worst": health_sample(), "after": health_sample(), "samples": 9}
+    raw["health"] = {"available": True, "devices": [{"index": d["index"], **of_card} for d in raw["devices"]]}
+    return on_system(raw, system_name, ("gpu",), metrics=metrics, gpus=1, ranks=1,
+                     parameters={"backend": "cuda"}, any_card=True)  # fmt: skip
 
 
 def as_published(raw: dict[str, Any], bytes_: int, cpu: dict[str, float]) -> dict[str, Any]:
@@ -36,12 +49,16 @@ def as_published(raw: dict[str, Any], bytes_: int, cpu: dict[str, float]) -> dic
     changed["parameters"]["bytes"] = bytes_
     for i, one in enumerate(changed["metrics"]):
         if one["name"] in cpu:
-            samples = [cpu[one["name"]]] * one["count"]
+            samples = (
+                around(cpu[one["name"]], one["count"], 0.001 + 1e-5 * i) if one["count"] > 1 else [cpu[one["name"]]]
+            )
             changed["metrics"][i] = {
                 **make_metric(one["name"], one["subject"], samples, at=one.get("at")), "clock": one["clock"],
             }  # fmt: skip
         elif one["name"] == "plateau" and one.get("at", {}).get("phase") == "cpu":
-            changed["metrics"][i] = make_metric("plateau", one["subject"], [270.0] * one["count"], at=one["at"])
+            changed["metrics"][i] = make_metric(
+                "plateau", one["subject"], around(270.0, one["count"]) if one["count"] > 1 else [270.0], at=one["at"]
+            )
     return changed
 
 

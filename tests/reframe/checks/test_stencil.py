@@ -40,7 +40,8 @@ def judge(
     ranks: int = 1,
     system_name: str = "h200",
 ) -> Judgement:
-    return on_system(raw, system_name, subjects, metrics=metrics, gpus=gpus, ranks=ranks)
+    other = system_name != "h200"
+    return on_system(raw, system_name, subjects, metrics=metrics, gpus=gpus, ranks=ranks, any_card=other)
 
 
 def messages(judged: Judgement) -> str:

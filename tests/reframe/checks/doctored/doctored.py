@@ -50,7 +50,9 @@ class HandsOut(TenkenCheck):
         document, command, self.time_limit = self.case_of_test()
         # as a program repeats the token of its request, unless the document has one of its own
         insert = '/"token"/!s/{/{"token": "' + self.token + '", /'
-        copy = f"sed '1{{{insert}}}' {shlex.quote(document)} > {RESULT_FILE}; " if document else ""
+        # written here and now, by the node that stands in the documents of tests
+        here = "s/\"nid001\"/\"'$(uname -n)'\"/g; s/2026-11-20T01:02:0[39]Z/'$(date -u +%Y-%m-%dT%H:%M:%SZ)'/g"
+        copy = f"sed '1{{{insert}}}; {here}' {shlex.quote(document)} > {RESULT_FILE}; " if document else ""
         self.executable = "sh"
         self.executable_opts = ["-c", shlex.quote(copy + command)]
 

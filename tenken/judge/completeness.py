@@ -1,0 +1,408 @@
+"""Whether everything came that was asked for, and nothing else: arguments, points of sweeps, verifications, claims.
+
+What a program brings back is declared in its metrics.yaml (tenken/model/contract.py), what was asked of this run stands
+in the request: the program's own word decides nothing here. All functions are pure and return sentences.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import product
+from typing import Any
+
+from tenken.model.catalogue import Program
+from tenken.model.contract import Contract, Listed, Points, Sweep, Verified, With
+from tenken.model.request import Request
+from tenken.model.result import Check, MetricValue, Result
+
+_SIZE = re.compile(r"(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?) ?(|[kMGT]|[KMGTk]i)B?")
+_FACTORS = {
+    "": 1,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "Ki": 2**10,
+    "ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+}
+#: How many missing points one sentence names.
+NAMED = 4
+
+
+def plain(value: Any) -> Any:
+    """A value as it compares: numbers and sizes ("4Gi", "256 MiB") as numbers, text in lower case."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    found = _SIZE.fullmatch(str(value).strip())
+    return float(found[1]) * _FACTORS[found[2]] if found else str(value).strip().lower()
+
+
+def same(one: Any, other: Any) -> bool:
+    a, b = plain(one), plain(other)
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-9)
+    return type(a) is type(b) and a == b
+
+
+# ---- arguments -----------------------------------------------------------------------------------------------
+
+
+def asked(arguments: tuple[str, ...], contract: Contract) -> dict[str, Any]:
+    """Parameters by today's name out of a command line: True for a flag."""
+    found: dict[str, Any] = {}
+    name = ""
+    for word in arguments:
+        if word.startswith("--") and len(word) > 2:
+            name = word[2:].replace("-", "_")
+            name = contract.was_options.get(name, name)
+            found[name] = True
+        elif name:
+            found[name] = shlex.split(word)[0] if word[:1] in "'\"" else word
+            name = ""
+    return found
+
+
+def parameter(result: Result, contract: Contract, name: str) -> Any:
+    """A parameter of the result by its name of today or one that it had before; KeyError where it states none."""
+    for known in (name, *(former for former, now in contract.was_options.items() if now == name)):
+        if known in result.parameters:
+            return result.parameters[known]
+    raise KeyError(name)
+
+
+def arguments(result: Result, program: Program, request: Request) -> Iterator[str]:
+    """Options that the result states with another value than asked for, or not; others that left their default."""
+    contract = program.contract
+    wanted = asked(request.arguments, contract)
+    for name, value in wanted.items():
+        try:
+            said = parameter(result, contract, name)
+        except KeyError:
+            yield f"parameter {name} is not stated; asked for {value!r}"
+            continue
+        if not same(said, value):
+            yield f"parameter {name} is {said!r}; asked for {value!r}"
+    if request.token is None or request.foreign or "implementation" in result.parameters:
+        return
+    for name, default in {**contract.defaults, **contract.defaults_if_stated}.items():
+        if name in wanted or name in request.parameters:
+            continue
+        try:
+            said = parameter(result, contract, name)
+        except KeyError:
+            if name in contract.defaults:
+                yield f"parameter {name} is not stated; its default is {default!r}"
+            continue
+        if not same(said, default):
+            yield f"parameter {name} is {said!r}; it was not asked for, and its default is {default!r}"
+
+
+# ---- points --------------------------------------------------------------------------------------------------
+
+At = tuple[Any, ...]
+
+
+def points(result: Result, program: Program, request: Request) -> Iterator[str]:
+    """Points that are missing, that nobody asked for, or that only some of the subjects or metrics have."""
+    yield from _subjects(result, request)
+    contract = program.contract
+    if not contract.verifications:
+        return
+    entry_of = {name: entry for entry in contract.points for name in entry.metrics}
+    have: dict[tuple[str, str], dict[str, set[At]]] = {}
+    for metric in result.metrics:
+        if metric.name not in program.metrics:
+            continue
+        entry = entry_of.get(metric.name, Points((metric.name,), {}))
+        keys = tuple(entry.at)
+        said = _today(metric, contract)
+        if set(said) != set(keys) and not (entry.ragged and set(said) <= set(keys)):
+            wanted = ", ".join(keys) or "none"
+            yield f"{metric.id} has the coordinates {', '.join(metric.at) or 'none'}; expected {wanted}"
+            continue
+        at = tuple(plain(said.get(key)) for key in keys)
+        have.setdefault((metric.name, metric.kind), {}).setdefault(metric.subject.id, set()).add(at)
+    for (name, kind), by_subject in have.items():
+        entry = entry_of.get(name, Points((name,), {}))
+        yield from _of_subjects(result, request, name, kind, by_subject, entry)
+        for subject, found in by_subject.items():
+            yield from _on_grid(result, contract, f"{name} of {subject}", found, entry)
+    for entry in contract.points:
+        yield from _alike(entry, have)
+
+
+def _today(metric: MetricValue, contract: Contract) -> dict[str, Any]:
+    """Coordinates by their names of today."""
+    return {contract.was_options.get(key, key): value for key, value in metric.at.items()}
+
+
+def _subjects(result: Result, request: Request) -> Iterator[str]:
+    """Metrics of ranks other than those that ran, or of the host of another number."""
+    # a rank, or a GPU of a process that drives several, or a part of the host
+    allowed = {request.ranks, request.gpus, len(result.devices) or None}
+    allowed |= {result.parameters.get(name) for name in ("parts", "ranks") if result.parameters.get(name)}
+    for metric in result.metrics:
+        if metric.kind == "ranks" and request.ranks is not None and metric.subject.first not in allowed:
+            counts = ", ".join(str(n) for n in sorted(n for n in allowed if isinstance(n, int)))
+            yield f"{metric.id} is of {metric.subject.first} ranks; asked for {counts}"
+        if metric.kind == "host" and metric.subject.first != 0:
+            yield f"{metric.id} is of host {metric.subject.first}; allowed: 0"
+
+
+def _of_subjects(
+    result: Result, request: Request, name: str, kind: str, by_subject: Mapping[str, set[At]], entry: Points
+) -> Iterator[str]:
+    if entry.subjects != "each" or kind not in request.subjects:
+        return
+    indices = sorted(d.index for d in result.devices)
+    expected: list[str] = []
+    if kind == "gpu":
+        expected = [f"gpu{i}" for i in indices]
+    elif kind == "pair":
+        expected = [f"gpu{i}-gpu{j}" for i in indices for j in indices if i != j]
+    for subject in expected:
+        if subject not in by_subject:
+            yield f"metric {name} of {subject} is missing"
+    union = set().union(*by_subject.values())
+    for subject, found in by_subject.items():
+        if union - found:
+            yield f"metric {name} of {subject} is missing at {_some(union - found, tuple(entry.at))}"
+
+
+def _some(missing: set[At], keys: tuple[str, ...]) -> str:
+    texts = [", ".join(f"{k}={_text(v)}" for k, v in zip(keys, at, strict=True)) for at in missing]
+    shown = "; ".join(sorted(texts)[:NAMED])
+    return shown + (f"; and {len(texts) - NAMED} more" if len(texts) > NAMED else "")
+
+
+def _text(value: Any) -> str:
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def _expected(result: Result, contract: Contract, values: Any) -> set[Any] | None:
+    """The values that a coordinate must have; None where the program finds them."""
+    if isinstance(values, tuple):
+        return {plain(v) for v in values}
+    try:
+        if isinstance(values, Listed):
+            words = [word.strip() for word in str(parameter(result, contract, values.parameter)).split(",")]
+            return None if not words or set(words) & set(values.own) else {plain(word) for word in words}
+        if isinstance(values, Sweep):
+            start, end, factor = (
+                plain(parameter(result, contract, one) if isinstance(one, str) else one)
+                for one in (values.start, values.end, values.factor)
+            )
+            if not all(isinstance(one, float) for one in (start, end, factor)) or factor <= 1 or start <= 0:
+                return None
+            sizes: list[float] = []
+            while start < end and len(sizes) < 1000:
+                sizes.append(start)
+                start *= factor
+            return {*sizes, end}
+    except KeyError:
+        return set()
+    return None
+
+
+def _on_grid(result: Result, contract: Contract, what: str, found: set[At], entry: Points) -> Iterator[str]:
+    keys = tuple(entry.at)
+    expected = {key: _expected(result, contract, values) for key, values in entry.at.items()}
+    known = [i for i, key in enumerate(keys) if expected[key] is not None]
+    for i in known:
+        allowed = expected[keys[i]] or set()
+        said = {at[i] for at in found} - ({None} if entry.ragged else set())
+        for name, which in (("missing", allowed - said), ("not asked for", said - allowed)):
+            if which:
+                texts = sorted(map(_text, which))
+                shown = ", ".join(texts[:NAMED]) + (f" and {len(texts) - NAMED} more" if len(texts) > NAMED else "")
+                yield f"metric {what}: {keys[i]} {shown} {'is' if len(texts) == 1 else 'are'} {name}"
+    if entry.ragged or not keys:
+        return
+    for i, values in enumerate(entry.at.values()):
+        lost = {plain(v) for v in values.values} - {at[i] for at in found} if isinstance(values, With) else set()
+        if lost:
+            yield f"metric {what}: {keys[i]} {', '.join(sorted(map(_text, lost)))} is missing"
+    own = {tuple(at[i] for i in range(len(keys)) if i not in known) for at in found}
+    fixed = product(*({at[i] for at in found} for i in known))
+    whole = set()
+    for values in fixed:
+        for rest in own:
+            by_index = dict(zip(known, values, strict=True))
+            left = iter(rest)
+            whole.add(tuple(by_index[i] if i in by_index else next(left) for i in range(len(keys))))
+    if whole - found:
+        yield f"metric {what} is missing at {_some(whole - found, keys)}"
+
+
+def _alike(entry: Points, have: Mapping[tuple[str, str], Mapping[str, set[At]]]) -> Iterator[str]:
+    """Metrics of one entry come at the same points, each where it comes at all."""
+    by_place: dict[tuple[str, str], dict[str, set[At]]] = {}
+    for (name, kind), by_subject in have.items():
+        if name in entry.metrics:
+            for subject, found in by_subject.items():
+                by_place.setdefault((kind, subject), {})[name] = found
+    for (_, subject), by_name in by_place.items():
+        union = set().union(*by_name.values())
+        for name, found in by_name.items():
+            if union - found:
+                yield f"metric {name} of {subject} is missing at {_some(union - found, tuple(entry.at))}"
+
+
+# ---- verifications -------------------------------------------------------------------------------------------
+
+#: Placeholders that stand for what every metric has.
+_OF_METRIC = ("metric", "subject", "pair", "sides")
+
+
+def verifications(result: Result, program: Program) -> Iterator[str]:
+    """Verifications that are not declared, did not come, or whose tolerance is not the declared one."""
+    declared = program.contract.verifications
+    if not declared:
+        return
+    matched: dict[int, list[tuple[Check, Mapping[str, str]]]] = {i: [] for i in range(len(declared))}
+    for check in result.verification.checks:
+        found = next(((i, m) for i, one in enumerate(declared) if (m := one.pattern.fullmatch(check.what))), None)
+        if found is None:
+            known = "; ".join(one.what for one in declared[:6])
+            yield f"verification {check.what[:120]!r} is none of {program.name}'s; declared are {known}"
+            continue
+        one = declared[found[0]]
+        matched[found[0]].append((check, found[1].groupdict()))
+        if check.tolerance > one.tolerance * (1 + 1e-9):
+            yield (
+                f"verification of {check.what}: its tolerance is {check.tolerance:g}; the declared one is "
+                f"{one.tolerance:g}"
+            )
+        elif check.error is not None and check.error > one.tolerance * (1 + 1e-9):
+            yield f"verification of {check.what} failed: error {check.error:g}, declared tolerance {one.tolerance:g}"
+    for i, one in enumerate(declared):
+        came = matched[i]
+        measured = [m for m in result.metrics if m.name in one.of]
+        if not _comes(result, program.contract, one):
+            if came:
+                where = ", ".join(f"{k} {' or '.join(map(str, v))}" for k, v in one.where.items())
+                yield f"verification {came[0][0].what!r} comes only with {where}"
+            continue
+        if not came and not one.optional and (measured or not one.of):
+            yield f"verification {one.what!r} did not come"
+        elif came or measured:
+            yield from _each_point(result, one, came, measured)
+            yield from _each_count(result, program.contract, one, came)
+
+
+def _comes(result: Result, contract: Contract, one: Verified) -> bool:
+    for name, allowed in one.where.items():
+        try:
+            said = parameter(result, contract, name)
+        except KeyError:
+            return False
+        if not any(same(said, value) for value in allowed):
+            return False
+    return True
+
+
+def _each_point(
+    result: Result, one: Verified, came: list[tuple[Check, Mapping[str, str]]], measured: list[MetricValue]
+) -> Iterator[str]:
+    """A verification for each point of the metrics, and a point for each verification."""
+    if not one.of:
+        return
+    names = [name for name in one.pattern.groupindex]
+    answered: set[str] = set()
+    missing: list[str] = []
+    by_keys: dict[tuple[str, ...], dict[At, list[str]]] = {}
+    wanted: dict[tuple[str, tuple[str, ...], At], list[str]] = {}
+    for metric in measured:
+        keys = tuple(name for name in names if name in _OF_METRIC or name in metric.at)
+        if keys not in by_keys:
+            index: dict[At, list[str]] = {}
+            for check, groups in came:
+                index.setdefault(tuple(_of_check(name, groups[name]) for name in keys), []).append(check.what)
+            by_keys[keys] = index
+        key = tuple(_of_metric(name, metric) for name in keys)
+        hits = by_keys[keys].get(key, [])
+        answered.update(hits)
+        for_it = wanted.setdefault((metric.name, keys, key), [])
+        for_it.append(metric.id)
+        if len(hits) < max(1, one.count * len(for_it)):
+            missing.append(metric.id)
+    if missing:
+        more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+        yield f"verification {one.what!r} did not come for {', '.join(missing[:NAMED])}{more}"
+    stray = [check.what for check, _ in came if check.what not in answered] if measured else []
+    if stray:
+        more = f" and {len(stray) - NAMED} more" if len(stray) > NAMED else ""
+        yield f"verified, but no metric came: {'; '.join(stray[:NAMED])}{more}"
+
+
+def _of_check(name: str, text: str) -> Any:
+    return text.strip().lower() if name in _OF_METRIC else plain(text)
+
+
+def _of_metric(name: str, metric: MetricValue) -> Any:
+    if name == "metric":
+        return metric.name.lower()
+    if name == "sides":
+        return "x".join(_text(plain(metric.at[side])) for side in ("m", "n", "k", "batch") if side in metric.at)
+    if name == "pair":
+        return f"gpu {metric.subject.first} -> gpu {metric.subject.second}"
+    return metric.subject.id if name == "subject" else plain(metric.at[name])
+
+
+def _each_count(
+    result: Result, contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, str]]]
+) -> Iterator[str]:
+    """Every repetition, every trial: from 1 to the parameter."""
+    for name, counter in one.each.items():
+        try:
+            count = plain(parameter(result, contract, counter))
+        except KeyError:
+            continue
+        if not isinstance(count, float) or not 1 <= count <= 10_000:
+            continue
+        groups: dict[tuple[tuple[str, str], ...], set[float]] = {}
+        for _, said in came:
+            rest = tuple(sorted((k, v) for k, v in said.items() if k != name))
+            number = plain(said[name])
+            groups.setdefault(rest, set()).add(number if isinstance(number, float) else -1.0)
+        expected = {float(i) for i in range(1, int(count) + 1)}
+        for rest, numbers in groups.items():
+            if numbers != expected:
+                lost = ", ".join(_text(n) for n in sorted(expected - numbers)[:NAMED]) or "none"
+                place = ", ".join(f"{k} {v}" for k, v in rest)
+                yield f"verification {one.what!r} ({place}): {name} {lost} of {_text(count)} did not come"
+
+
+# ---- claims of path ------------------------------------------------------------------------------------------
+
+
+def paths(result: Result, program: Program) -> Iterator[str]:
+    """Claims that are none of the declared words; a claim that every run makes and that this one does not."""
+    for pattern, allowed in program.contract.paths.items():
+        keys = [key for key in result.path if fnmatchcase(key, pattern)]
+        for key in keys:
+            said = result.path[key]
+            if not any(_claims(said, word) for word in allowed):
+                words = ", ".join(str(word) for word in allowed)
+                yield f"path {key} is {str(said)[:100]!r}; allowed: {words}"
+    backend = result.parameters.get("backend")
+    if "backend" in result.path and backend is not None and result.path["backend"] != backend:
+        yield f"path backend is {result.path['backend']!r}; parameter backend is {backend!r}"
+
+
+def _claims(said: Any, word: Any) -> bool:
+    """A word, with * for what differs (a version, a count), or a kind: `number`."""
+    if word == "number":
+        return isinstance(said, (int, float)) and not isinstance(said, bool)
+    if isinstance(word, str) and isinstance(said, str):
+        return fnmatchcase(said, word)
+    return type(said) is type(word) and bool(said == word)

@@ -1,0 +1,127 @@
+"""Waivers: which capability each reason denies, and what in the result or of the machine proves it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tenken.model.catalogue import Program
+from tenken.model.judgement import Finding, Judgement
+from tenken.model.machine import Machine
+from tenken.model.request import Request
+from tenken.model.result import WAIVER_REASONS, Device, Result
+from tenken.model.verdicts import FAIL, WAIVED
+
+_COUNTS = re.compile(r"(\d+)\D+?(\d+)")
+
+
+def judge(result: Result, program: Program, request: Request, machine: Machine) -> Judgement:
+    """WAIVED where the machine cannot do it, for a reason of the closed list that nothing contradicts; FAIL else."""
+    reason, _, detail = (part.strip() for part in result.reason.partition(":"))
+    node = result.node
+    if reason not in WAIVER_REASONS:
+        allowed = ", ".join(WAIVER_REASONS)
+        return _failed(node, f"waived for {result.reason!r}, which is no known reason; allowed: {allowed}")
+    denied = WAIVER_REASONS[reason]
+    if denied == "two_gpus" and request.gpus is not None and request.gpus >= 2:
+        return _failed(node, f"{result.reason}, but the system file claims {request.gpus} GPUs")
+    if denied in machine.capabilities:
+        return _failed(node, f"{result.reason}, but the system file claims {denied!r}")
+    if not detail:
+        return _failed(node, f"waived for {reason!r} without saying what was found; expected a colon and the detail")
+    against = _PROOFS[reason](result, program, request, machine, detail)
+    if against:
+        return _failed(node, f"{result.reason}, but {against}")
+    if result.metrics:
+        return _failed(node, f"{result.reason}, but the result holds {len(result.metrics)} metrics: it was measured")
+    return Judgement(WAIVED, (Finding(WAIVED, f"{node}: {result.reason}", node=node),))
+
+
+def _failed(node: str, text: str) -> Judgement:
+    finding = Finding(FAIL, f"{node}: {text}", node=node, kind="waiver")
+    return Judgement(FAIL, (finding,), (finding,))
+
+
+Proof = Callable[[Result, Program, Request, Machine, str], str]
+
+
+def _by_device(attribute: str) -> Proof:
+    """Every GPU that the result lists must itself lack it."""
+
+    def proof(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
+        having = [d for d in result.devices if getattr(d, attribute) is True]
+        if result.devices and len(having) == len(result.devices):
+            return f"{attribute} of {_gpus(having)} is true"
+        return ""
+
+    return proof
+
+
+def _gpus(devices: list[Device]) -> str:
+    return ", ".join(f"GPU {d.index}" for d in devices)
+
+
+def _no_peer(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
+    reached = [key for key, said in result.path.items() if key.startswith("peer_access.") and said is True]
+    return f"path {reached[0]} is true" if reached else ""
+
+
+def _no_gds(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
+    return "path cufile says GPUDirect Storage" if result.path.get("cufile") == "GPUDirect Storage" else ""
+
+
+def _two_gpus(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
+    return f"the result lists {len(result.devices)} GPUs" if len(result.devices) >= 2 else ""
+
+
+def _more_ranks(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
+    """ "4 needed, 2 given": more needed than given, and given what was asked for."""
+    found = _COUNTS.search(detail)
+    if found is None:
+        return "it does not say how many are needed and how many there are"
+    needed, given = int(found[1]), int(found[2])
+    if given >= needed:
+        return f"{given} are there and {needed} are needed"
+    return ""
+
+
+def _library(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
+    """Only what the program can do without at its start may be missing: it names one of the declared ones."""
+    allowed = program.contract.libraries
+    if any(name.lower() in detail.lower() for name in allowed):
+        return ""
+    return f"what may be missing of {program.name} is {', '.join(allowed) or 'nothing'}"
+
+
+def _by_the_device(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
+    """A device that lacks something must be there, and is named by what it has."""
+    if "cuda" in machine.features or request.gpus:
+        if re.search(r"no (cuda|gpu)|no device", detail, re.I):
+            return (
+                "the system file claims 'cuda'" if "cuda" in machine.features else f"{request.gpus} GPUs are asked for"
+            )
+        if not result.devices:
+            return "the result lists no GPU that could lack it"
+    return ""
+
+
+def _by_the_file_system(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
+    if "file_system" not in result.path and "folder" not in result.path:
+        return "the result does not say which file system (path file_system)"
+    if result.path.get("o_direct") == "accepted" and "o_direct" in detail.lower():
+        return "path o_direct says accepted"
+    return ""
+
+
+_PROOFS: dict[str, Proof] = {
+    "no peer access": _no_peer,
+    "no managed memory": _by_device("managed_memory"),
+    "no pageable memory access": _by_device("pageable_memory_access"),
+    "no device-buffer MPI": lambda *_: "",
+    "no GPUDirect Storage": _no_gds,
+    "needs two GPUs": _two_gpus,
+    "needs more ranks": _more_ranks,
+    "library missing": _library,
+    "not supported by the device": _by_the_device,
+    "not supported by the file system": _by_the_file_system,
+}

@@ -1,0 +1,193 @@
+"""What a program must bring back, declared beside its metrics: points of its sweeps, verifications, claims of path.
+
+A section of metrics.yaml each, read by `read` and held against a result by tenken/judge/completeness.py:
+
+    defaults: {operations: all}          parameters that are not asked for have these values
+    defaults_if_stated: {die: "no"}      the same of those that not every build or back end states
+    libraries: [NCCL]                    what may be missing: a waiver names one of them
+    points:                              where metrics come; metrics of one entry come at the same places
+      - metrics: [all_reduce, all_reduce_time]
+        at: {bytes: {from: min_bytes, to: max_bytes, by: factor}}
+    verifications:                       what is verified; {x} stands for a coordinate, {metric} or {subject}
+      - {what: "{metric}, {bytes}, every element, exact", of: [all_reduce], tolerance: 0}
+    paths:                               claims: key (with *) and what it may say
+      gpu_path: [GPUDirect, not GPUDirect]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from tenken.errors import CatalogueError
+
+#: Values of a coordinate that the program finds itself: matrices by the memory, formats that the GPU has.
+OWN = "own"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """From one size to another by a factor, each a number or a parameter's name; the last size closes the sweep."""
+
+    start: str | float
+    end: str | float
+    factor: str | float
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The values that a parameter lists with commas; a word of `own` (all, auto) leaves them to the program."""
+
+    parameter: str
+    own: tuple[str, ...] = ("all", "auto")
+
+
+@dataclass(frozen=True)
+class With:
+    """Found by the program, but these are among them."""
+
+    values: tuple[Any, ...]
+
+
+Values = tuple[Any, ...] | Sweep | Listed | With | None
+"""Of a coordinate: written out, a sweep, a parameter's list, or found by the program (None, or with some for sure)."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """Where some metrics come. `subjects`: each (all of a kind alike), first (one of them) or some."""
+
+    metrics: tuple[str, ...]
+    at: Mapping[str, Values]
+    subjects: str = "each"
+    ragged: bool = False
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A verification that must come: one for each point of the metrics `of`, or at least one.
+
+    `each` maps a placeholder to the parameter that counts it: {repetition} from 1 to `repetitions`. `where`: parameters
+    with which it comes, each with the values it may have. `count`: how often for each
+    point (0: once for all points).
+    """
+
+    what: str
+    tolerance: float
+    of: tuple[str, ...] = ()
+    each: Mapping[str, str] = field(default_factory=dict)
+    optional: bool = False
+    where: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    count: int = 1
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        parts = re.split(r"\{(\w+)\}", self.what)
+        text = "".join(
+            re.escape(part) if i % 2 == 0 else (r"\d+" if part == "any" else f"(?P<{part}>.+?)")
+            for i, part in enumerate(parts)
+        )
+        return re.compile(text, re.S)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Everything a program's results are held against beside their values."""
+
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    defaults_if_stated: Mapping[str, Any] = field(default_factory=dict)
+    #: Former names of options, parameters and coordinates -> that of today.
+    was_options: Mapping[str, str] = field(default_factory=dict)
+    libraries: tuple[str, ...] = ()
+    points: tuple[Points, ...] = ()
+    verifications: tuple[Verified, ...] = ()
+    paths: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths")
+
+
+def read(
+    raw: Mapping[str, Any], metrics: Mapping[str, Any], was: Mapping[str, tuple[str, ...]], where: str
+) -> Contract:
+    """The sections of a metrics.yaml; `was` is its section of former names.
+
+    Raises CatalogueError naming section, key and what is allowed.
+    """
+    return Contract(
+        dict(_a(dict, raw.get("defaults") or {}, f"{where}: defaults")),
+        dict(_a(dict, raw.get("defaults_if_stated") or {}, f"{where}: defaults_if_stated")),
+        {former: now for now, formers in was.items() for former in formers},
+        tuple(map(str, _a(list, raw.get("libraries") or [], f"{where}: libraries"))),
+        tuple(_points(one, metrics, f"{where}: points") for one in _a(list, raw.get("points") or [], where)),
+        tuple(
+            _verified(one, metrics, f"{where}: verifications")
+            for one in _a(list, raw.get("verifications") or [], f"{where}: verifications")
+        ),
+        {
+            str(key): tuple(_a(list, allowed, f"{where}: paths: {key}"))
+            for key, allowed in _a(dict, raw.get("paths") or {}, f"{where}: paths").items()
+        },
+    )
+
+
+def _a(kind: type, value: Any, where: str) -> Any:
+    if not isinstance(value, kind):
+        raise CatalogueError(f"{where} is {value!r}; expected a {'map' if kind is dict else 'list'}")
+    return value
+
+
+def _only(raw: Any, allowed: tuple[str, ...], where: str) -> Mapping[str, Any]:
+    unknown = set(_a(dict, raw, where)) - set(allowed)
+    if unknown:
+        raise CatalogueError(f"{where}: unknown key {sorted(unknown)[0]!r}; allowed: {', '.join(allowed)}")
+    found: Mapping[str, Any] = raw
+    return found
+
+
+def _named(names: Any, metrics: Mapping[str, Any], where: str) -> tuple[str, ...]:
+    unknown = [name for name in _a(list, names, where) if name not in metrics]
+    if unknown:
+        raise CatalogueError(f"{where}: {unknown[0]!r} is no metric of the program")
+    return tuple(names)
+
+
+def _points(raw: Any, metrics: Mapping[str, Any], where: str) -> Points:
+    _only(raw, ("metrics", "at", "subjects", "ragged"), where)
+    subjects = raw.get("subjects", "each")
+    if subjects not in ("each", "first", "some"):
+        raise CatalogueError(f"{where}: subjects is {subjects!r}; allowed: each, first, some")
+    at = {str(k): _values(v, f"{where}: {k}") for k, v in _a(dict, raw.get("at") or {}, where).items()}
+    return Points(_named(raw.get("metrics", []), metrics, where), at, subjects, bool(raw.get("ragged", False)))
+
+
+def _values(raw: Any, where: str) -> Values:
+    if raw == OWN:
+        return None
+    if isinstance(raw, list):
+        return tuple(raw)
+    if isinstance(raw, str):
+        return Listed(raw)
+    if isinstance(raw, dict) and set(raw) == {"from", "to", "by"}:
+        return Sweep(raw["from"], raw["to"], raw["by"])
+    if isinstance(raw, dict) and set(raw) == {"with"}:
+        return With(tuple(_a(list, raw["with"], where)))
+    raise CatalogueError(
+        f"{where} is {raw!r}; allowed: own, a list of values, a parameter's name, a map of with, or one of from, to "
+        "and by"
+    )
+
+
+def _verified(raw: Any, metrics: Mapping[str, Any], where: str) -> Verified:
+    _only(raw, ("what", "tolerance", "of", "each", "optional", "where", "count"), where)
+    if not isinstance(raw.get("what"), str) or not isinstance(raw.get("tolerance"), (int, float)):
+        raise CatalogueError(f"{where}: each has a text `what` and a number `tolerance`")
+    return Verified(
+        raw["what"], float(raw["tolerance"]), _named(raw.get("of", []), metrics, where), dict(raw.get("each") or {}),
+        bool(raw.get("optional", False)),
+        {k: tuple(v) if isinstance(v, list) else (v,) for k, v in (raw.get("where") or {}).items()},
+        int(raw.get("count", 1)),
+    )  # fmt: skip

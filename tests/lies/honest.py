@@ -1,0 +1,189 @@
+"""Honest runs to lie about: kept results of every program and adapter, each with the request that asked for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from functools import cache
+from typing import Any
+
+from tenken.commands.judge import machine_of
+from tenken.errors import ResultError
+from tenken.judge import anew, identity, judging
+from tenken.machines import loader
+from tenken.machines.facts import facts
+from tenken.model import catalogue
+from tenken.model import result as results
+from tenken.model.job import JobAccount
+from tenken.model.judgement import Judgement
+from tenken.model.machine import Machine
+from tenken.model.record import Record
+from tenken.model.request import Request
+from tests.lies import foreign
+from tests.support import kept
+
+TOKEN = "0123456789abcdef0123456789abcdef"
+REVISION = "3da5dc6c9385da86c8f6d4766094adea021e54dc"
+
+#: Kept runs by a short name: session, check, whether its result is waived.
+CHOSEN = {
+    "access_patterns": ("942e0d", "AccessPatternsQuick"),
+    "access_patterns_host": ("942e0d", "AccessPatternsHost"),
+    "daxpy": ("942e0d", "Daxpy"),
+    "gemm": ("942e0d", "Gemm %gpus_at=one_by_one"),
+    "gemm_host": ("942e0d", "GemmHost"),
+    "himeno": ("942e0d", "Himeno %memory=managed"),
+    "himeno_host": ("942e0d", "HimenoHost"),
+    "hpcg": ("942e0d", "HpcgCuda"),
+    "hpcg_ranks": ("942e0d", "HpcgHostRanks"),
+    "hpcg_gpus": ("h200two", "HpcgGpus"),
+    "hpl": ("942e0d", "Hpl %size=small"),
+    "hpl_host": ("942e0d", "HplHost"),
+    "hpl_node": ("h200four", "HplNode"),
+    "hpl_mxp": ("h200gm", "HplMxp"),
+    "hpl_mxp_host": ("942e0d", "HplMxpHost"),
+    "memcopy": ("942e0d", "MemcopyGpu"),
+    "migration": ("942e0d", "Migration %placement=managed_touch"),
+    "mpi_p2p": ("h200links", "MpiDevice"),
+    "mpi_p2p_host": ("942e0d", "MpiHost"),
+    "mpi_mixed": ("h200links", "MpiMixed"),
+    "nccl": ("h200links", "Nccl"),
+    "overlap": ("942e0d", "OverlapCuda"),
+    "overlap_host": ("942e0d", "OverlapHost"),
+    "p2p": ("h200links", "P2P"),
+    "snapshot_io": ("942e0d", "SnapshotCuda"),
+    "snapshot_host": ("942e0d", "SnapshotHost"),
+    "spmv": ("942e0d", "SpmvCuda"),
+    "spmv_host": ("942e0d", "SpmvHost"),
+    "stencil": ("942e0d", "Stencil %points=7 %precision=single"),
+    "stencil_host": ("942e0d", "StencilHostRanks"),
+    "stencil_gpus": ("h200stencil", "StencilGpus"),
+    "storage_map": ("942e0d", "StorageMapHost"),
+    "stream": ("942e0d", "StreamCuda"),
+    "stream_host": ("942e0d", "StreamHost"),
+    "stream_two": ("h200links", "StreamCuda %gpus_at=at_once"),
+    "spmv_two": ("h200links", "SpmvCuda"),
+    "transfer": ("942e0d", "Transfer"),
+    "transpose": ("942e0d", "Transpose"),
+}
+
+#: Waived ones.
+WAIVED = {
+    "no pageable": ("942e0d", "Migration %placement=sam"),
+    "two gpus": ("942e0d", "Gemm %gpus_at=at_once"),
+    "no gds": ("h200storage", "SnapshotGds"),
+    "no osu": ("h200links", "MpiOsu"),
+    "no hpcg": ("h200hpcg", "HpcgBinary"),
+    "no pageable pattern": ("942e0d", "AccessPatternsQuick %placement=sam"),
+}
+
+
+@dataclass(frozen=True)
+class Honest:
+    """One honest run and what is known beside it: judged as it is, it has `verdict`."""
+
+    name: str
+    text: str
+    request: Request
+    machine: Machine
+    job: JobAccount
+    status: int
+    verdict: str
+
+    def raw(self) -> Any:
+        """The result as JSON, to be spoiled."""
+        return json.loads(self.text)
+
+    def judged(self, raw: Any, **changed: Any) -> Judgement:
+        """A result of this run judged in place of the honest one; `changed` are fields of this object."""
+        known = replace(self, **changed)
+        text = raw if isinstance(raw, str) else json.dumps(raw)
+        try:
+            result = results.parse(text, "result.json")
+        except ResultError as error:
+            return judging.failed(f"node1: {error}", "node1")
+        program = catalogue.program(known.request.program)
+        return judging.judge(result, program, known.request, known.machine, known.status, known.job)
+
+
+@cache
+def records() -> tuple[Record, ...]:
+    return (*kept.all_records(), *kept.first_runs())
+
+
+def _record(session: str, check: str, waived: bool) -> Record:
+    found = [
+        r
+        for r in records()
+        if r.session.endswith(session)
+        and (r.check == check or r.check.startswith(check + " "))
+        and r.result is not None
+        and (r.result.status == "waived") == waived
+    ]
+    good = [r for r in found if waived or r.verdict in ("PASS", "RECORDED")]
+    assert good, f"no kept run {check} in {session}"
+    return min(good, key=lambda r: len(r.result.text) if r.result else 0)
+
+
+@cache
+def run(name: str) -> Honest:
+    """A kept run by its name in CHOSEN or WAIVED, or one of an adapter by its name in tests/lies/foreign.py."""
+    if name in foreign.RUNS:
+        raw, request = foreign.RUNS[name]()
+        return _honest(name, raw, request, Machine(), 0)
+    chosen = {**CHOSEN, **WAIVED}[name]
+    record = _record(*chosen, waived=name in WAIVED)
+    assert record.result is not None
+    raw = json.loads(record.result.text)
+    raw["token"] = TOKEN
+    if not record.request or raw["version"] == "unknown":
+        raw["version"] = REVISION
+    machine = machine_of(None, record) or anew.as_archived(record)
+    if raw["devices"] and not machine.gpu:  # a machine that was described by looking knows its cards
+        card = facts(h200 := loader.load("h200"), h200.partition("gpu"), h200.environments["cuda"])
+        machine = replace(
+            machine,
+            gpu=card.gpu,
+            gpu_names=card.gpu_names,
+            compute_capability=card.compute_capability,
+            gpu_memory_bytes=card.gpu_memory_bytes,
+            features=card.features,
+            limits={**card.limits, **machine.limits},
+        )
+    return _honest(name, raw, _request(record, raw), machine, {"ok": 0, "waived": 3}[raw["status"]])
+
+
+def _request(record: Record, raw: Any) -> Request:
+    """What the check asked: of records of before requests, as today's checks would ask."""
+    foreign_run = "implementation" in raw["parameters"] or (
+        not record.result.devices and raw["build"]["type"] == "binary"
+    )
+    asked = record.request or Request(
+        TOKEN,
+        record.program,
+        record.check,
+        record.subjects,
+        tuple(dict.fromkeys(m["name"] for m in raw["metrics"])) or None,
+        arguments=() if foreign_run else identity.without_files(tuple(raw["command"][1:])),
+        gpus=len(raw["devices"]) or None,
+        ranks=raw["placement"]["ranks"],
+        mode=record.mode,
+    )
+    return replace(asked, token=TOKEN, revision=None if foreign_run else raw["version"], foreign=foreign_run)
+
+
+def _honest(name: str, raw: Any, request: Request, machine: Machine, status: int) -> Honest:
+    begin, end = (
+        datetime.fromisoformat(raw[key][:19]).replace(tzinfo=timezone.utc).timestamp()
+        for key in ("started", "finished")
+    )
+    uuids = frozenset(d["uuid"] for d in raw["devices"] if d["uuid"])
+    nodes = frozenset({raw["host"]["name"], *raw["placement"].get("nodes", ())})
+    job = JobAccount(nodes, raw["host"]["name"], begin - 1, end + 1, uuids)
+    honest = Honest(name, json.dumps(raw), request, machine, job, status, "")
+    return replace(honest, verdict=honest.judged(honest.raw()).verdict)
+
+
+Change = Callable[[Any], Any]
