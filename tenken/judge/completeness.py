@@ -295,7 +295,7 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
         if not came and not one.optional and (measured or not one.of):
             yield f"verification {one.what!r} did not come"
         elif came or measured:
-            yield from _each_point(result, one, came, measured)
+            yield from _each_point(program.contract, one, came, measured)
             yield from _each_count(result, program.contract, one, came)
 
 
@@ -311,7 +311,7 @@ def _comes(result: Result, contract: Contract, one: Verified) -> bool:
 
 
 def _each_point(
-    result: Result, one: Verified, came: list[tuple[Check, Mapping[str, str]]], measured: list[MetricValue]
+    contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, str]]], measured: list[MetricValue]
 ) -> Iterator[str]:
     """A verification for each point of the metrics, and a point for each verification."""
     if not one.of:
@@ -322,13 +322,14 @@ def _each_point(
     by_keys: dict[tuple[str, ...], dict[At, list[str]]] = {}
     wanted: dict[tuple[str, tuple[str, ...], At], list[str]] = {}
     for metric in measured:
-        keys = tuple(name for name in names if name in _OF_METRIC or name in metric.at)
+        said = _today(metric, contract)
+        keys = tuple(name for name in names if name in _OF_METRIC or name in said)
         if keys not in by_keys:
             index: dict[At, list[str]] = {}
             for check, groups in came:
                 index.setdefault(tuple(_of_check(name, groups[name]) for name in keys), []).append(check.what)
             by_keys[keys] = index
-        key = tuple(_of_metric(name, metric) for name in keys)
+        key = tuple(_of_metric(name, metric, said) for name in keys)
         hits = by_keys[keys].get(key, [])
         answered.update(hits)
         for_it = wanted.setdefault((metric.name, keys, key), [])
@@ -348,14 +349,14 @@ def _of_check(name: str, text: str) -> Any:
     return text.strip().lower() if name in _OF_METRIC else plain(text)
 
 
-def _of_metric(name: str, metric: MetricValue) -> Any:
+def _of_metric(name: str, metric: MetricValue, said: Mapping[str, Any]) -> Any:
     if name == "metric":
         return metric.name.lower()
     if name == "sides":
         return "x".join(_text(plain(metric.at[side])) for side in ("m", "n", "k", "batch") if side in metric.at)
     if name == "pair":
         return f"gpu {metric.subject.first} -> gpu {metric.subject.second}"
-    return metric.subject.id if name == "subject" else plain(metric.at[name])
+    return metric.subject.id if name == "subject" else plain(said[name])
 
 
 def _each_count(

@@ -12,13 +12,52 @@ from tenken.model.verdicts import FAIL, PASS, RECORDED
 
 #: A value this much above a physical limit means cached data or miscounted bytes: wrong, not fast.
 LIMIT_HEADROOM = 1.02
+#: A claim of a limit lies within this of what is known.
+CLAIM_APART = 0.02
+#: A driver tells the signalling rate of an NVLink, a data sheet what it carries: 26.56 and 25 GB/s.
+LINK_APART = 0.07
 
 
 def limit_of(result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]) -> Limit:
-    """The result's own limit; where it is unknown, what the data sheet says, if the metric names it."""
-    limit = result.limits[metric.id]
+    """What the data sheet says, if the metric names it; else the result's own claim."""
+    claim = result.limits[metric.id]
     sheet = sheets.get((declared.data_sheet or "", metric.kind))
-    return sheet if limit.value is None and sheet is not None else limit
+    if sheet is None or sheet.value is None or (claim.value is not None and claim.unit != sheet.unit):
+        return claim
+    return sheet
+
+
+def claims(
+    result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]
+) -> list[Finding]:
+    """A limit that the result claims beside what is known: a data sheet, or the metric of the same run behind it."""
+    claim, where = result.limits[metric.id], f"{result.node} {metric.place}"
+    known = limit_of(result, metric, declared, sheets)
+    found: list[tuple[float, str]] = []
+    if claim.value is not None and known is not claim and known.value is not None:
+        found.append((known.value, known.basis))
+    apart = LINK_APART if declared.data_sheet == "gpu_link" else CLAIM_APART
+    if claim.value is not None and declared.of_run is not None and declared.of_run[1] is not None:
+        name, factor = declared.of_run
+        parts = [m for m in result.metrics if m.name == name and m.subject == metric.subject and _within(m, metric)]
+        found += [(part.value * (factor or 0.0), f"{factor:.6g} x {part.id} of the same run") for part in parts[:1]]
+    attribute = claim.basis == "attribute: memory clock x bus width" and metric.kind == "gpu"
+    device = result.device(metric.subject.first) if attribute else None
+    if claim.value is not None and device and device.memory_clock_max_mhz and device.memory_bus_bits:
+        of_device = 2e-3 * device.memory_clock_max_mhz * device.memory_bus_bits / 8
+        found.append((of_device, "memory clock x bus width of the GPU that it lists"))
+    texts = [
+        f"{where}: {metric.id}: its limit is said to be {claim.value:.6g} {claim.unit}; {value:.6g} by {basis}: more "
+        f"than {100 * apart:g} % apart"
+        for value, basis in found
+        if claim.value is not None and abs(claim.value - value) > apart * value
+    ]
+    return [Finding(FAIL, text, metric.id, metric.subject, result.node, kind="limit") for text in texts]
+
+
+def _within(part: MetricValue, metric: MetricValue) -> bool:
+    """Whether a metric was taken where another was: at the same coordinates, as far as it has them."""
+    return all(metric.at.get(key) == value for key, value in part.at.items())
 
 
 def hold(

@@ -59,6 +59,9 @@ PROGRAM_XIDS: Mapping[int, str] = {
     137: "NVLink privilege error",
 }  # fmt: skip
 
+#: Health is read every 50 ms, each reading takes a fraction of a millisecond.
+MOST_READINGS_PER_SECOND = 1000
+
 #: Programs whose first rank alone watches GPUs: of a GPU of another rank it reads what is before and after the run.
 FIRST_RANK_WATCHES = ("stencil",)
 
@@ -77,6 +80,9 @@ def conditions(result: Result, request: Request) -> list[Finding]:
     cores = result.placement.cores
     if request.cores is not None and cores < request.cores:
         note(INVALID, None, f"bound to {cores} cores; the system file claims {request.cores}")
+    cpus = result.host.logical_cpus
+    if cpus is not None and cores > cpus and not request.foreign:
+        note(INVALID, None, f"placement.allowed_cores is {cores:g}; the host has {cpus} logical CPUs")
     if request.gpus is not None and len(result.devices) < request.gpus:
         note(FAIL, None, f"{len(result.devices)} GPUs found; expected {request.gpus}")
     watched = [d for d in result.devices if not d.integrated]
@@ -120,7 +126,7 @@ def _of_device(entry: DeviceHealth, device: Device | None, seconds: float, durin
     worst = entry.worst
     found: list[Condition] = []
     if device is None or not device.integrated:
-        found += _unread(entry, device, during)
+        found += _unread(entry, device, during, seconds)
     slow = [r for r in worst.reasons or () if r in SLOWDOWN_REASONS]
     if slow:
         found.append((INVALID, f"throttled during the timed part: {', '.join(slow)}"))
@@ -155,9 +161,11 @@ def _of_device(entry: DeviceHealth, device: Device | None, seconds: float, durin
 _ALWAYS = ("memory_clock_mhz", "temperature_c", "reasons", "other_processes")
 
 
-def _unread(entry: DeviceHealth, device: Device | None, during: bool) -> list[Condition]:
+def _unread(entry: DeviceHealth, device: Device | None, during: bool, seconds: float) -> list[Condition]:
     """What should have been read and was not, or cannot be."""
     found: list[Condition] = []
+    if entry.samples > MOST_READINGS_PER_SECOND * (seconds + 2):
+        found.append((INVALID, f"health samples is {entry.samples:g}: more than can be read in {seconds:g} s"))
     if during and entry.samples < 1:
         return [(INVALID, "health was never read during the timed part (samples is 0)")]
     for when, sample in (("before", entry.before), ("during the timed part", entry.worst), ("after", entry.after)):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tenken.judge import completeness, cross_checks, identity, waivers
-from tenken.judge.criteria import behind_siblings, hold
+from tenken.judge.criteria import behind_siblings, claims, hold
 from tenken.judge.health import conditions
 from tenken.model.catalogue import NOTHING, Program
 from tenken.model.job import JobAccount
@@ -95,6 +95,7 @@ def _judge(
         one, findings = hold(result, metric, program.metrics[metric.name], machine.limits, known)
         judged[metric.id] = one
         misses += findings
+        misses += claims(result, metric, program.metrics[metric.name], machine.limits)
     misses += behind_siblings(result, program)
     misses += cross_checks.of(result, request, machine)
     judgement = Judgement(PASS, (*found, *misses), (), judged)

@@ -49,7 +49,7 @@ Finished      1 tests with the following results:
 """
 
 HPCG = """\
-HPCG-Benchmark
+HPCG-Benchmark=
 version=3.1
 Release date=March 28, 2019
 Machine Summary=

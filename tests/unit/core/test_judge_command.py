@@ -41,7 +41,12 @@ def unbounded(raw: dict[str, Any]) -> None:
 def document(change: Any = None) -> dict[str, Any]:
     raw: dict[str, Any] = gpu_document()
     raw["parameters"]["backend"], raw["build"]["backends"] = "cuda", ["host", "cuda"]
-    whats = ("array a, every element", "array b, every element", "array c, every element", "dot of every timed repetition")
+    whats = (
+        "array a, every element",
+        "array b, every element",
+        "array c, every element",
+        "dot of every timed repetition",
+    )
     checks = [{"what": f"{w}, relative error on gpu0", "error": 0.0, "tolerance": 1e-13, "passed": True} for w in whats]
     raw["verification"]["checks"] = checks
     if change:
