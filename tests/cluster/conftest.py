@@ -36,6 +36,7 @@ def document(ranks: int = 1) -> dict[str, Any]:
     found = host_document("daxpy")
     found["limits"] = {"daxpy.host": {"value": 25.0, "unit": "GB/s", "basis": "test"}}
     found["placement"] |= {"ranks": ranks, "allowed_cores": 256, "threads": 256}
+    found["host"] |= {"cores": 256, "logical_cpus": 256}
     return found
 
 
