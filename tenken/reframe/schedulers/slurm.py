@@ -153,7 +153,7 @@ def accounted(table: str) -> dict[str, Seen]:
     for line in table.splitlines():
         number, state, status, nodes, *_ = [*line.strip().split("|"), "", "", ""]
         code = status.split(":")[0]
-        one = seen(state.split()[0] if state else "", int(code) if _WHOLE.fullmatch(code) else None, nodes, "")
+        one = seen((state.split() or [""])[0], int(code) if _WHOLE.fullmatch(code) else None, nodes, "")
         found[number] = replace(one, facts={"state": state, "exit_code": status, "nodes": nodes})
     return found
 
