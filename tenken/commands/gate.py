@@ -9,7 +9,6 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from tenken.history import acknowledged
 from tenken.history.gate import judge
 from tenken.history.ingest import NoArchive, add_archive
 from tenken.history.store import StoreError
@@ -64,6 +63,8 @@ def register(subparsers: Any) -> None:
 
 def run_rebase(arguments: argparse.Namespace) -> int:
     """Runs `tenken gate rebase`; returns 0, or 2 where the entry would be wrong or cannot be written."""
+    from tenken.history import acknowledged  # needs numpy, which a kit without reports has not
+
     named = {key: getattr(arguments, key) for key in ("node", "gpu", "check", "metric")}
     owner = arguments.owner or getpass.getuser()
     path = arguments.acknowledged or acknowledged.FILE
