@@ -17,9 +17,6 @@ from tenken.model.result import WAIVER_REASONS, MetricValue, Result
 #: States of a job that did not run to its end; an exit code of 0 says nothing then.
 KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
 
-_SHEET_OF_KIND = {"host": "memory", "gpu": "memory", "pair": "gpu_link"}
-
-
 @dataclass(frozen=True)
 class JobFacts:
     """What is known of the job beside the result; None: nothing is."""
@@ -97,10 +94,15 @@ def as_archived(record: Record) -> Machine:
     """Limits by data sheet and references that the record's values were held against."""
     judged = record.judgement.judged
     limits: dict[tuple[str, str], Limit] = {}
+    try:
+        declared = catalogue_program(record.program).metrics
+    except CatalogueError:
+        declared = {}
     for metric in record.result.metrics if record.result else ():
-        one = judged.get(metric.id)
+        one, of = judged.get(metric.id), declared.get(metric.name)
         if one is not None and one.limit.value is not None and one.limit.basis.startswith("data sheet: "):
-            sheet = _SHEET_OF_KIND.get(metric.kind, "")
+            # which figure of the sheet: a GPU's metrics are held against its memory, its link to the host or its peaks
+            sheet = (of.data_sheet if of else None) or ""
             limits.setdefault((sheet, metric.kind), replace(one.limit, said_by=DATA_SHEET))
 
     def criterion(result: Result, metric: MetricValue) -> Criterion | None:
