@@ -17,6 +17,7 @@ from tenken.model.result import WAIVER_REASONS, MetricValue, Result
 #: States of a job that did not run to its end; an exit code of 0 says nothing then.
 KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
 
+
 @dataclass(frozen=True)
 class JobFacts:
     """What is known of the job beside the result; None: nothing is."""

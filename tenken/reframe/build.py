@@ -48,10 +48,34 @@ def selected(partition: str, environment: str, first: bool = False) -> list[str]
     return sorted(_selected.get((partition, environment, first), ()))
 
 
+def firsts(partition: str) -> list[str]:
+    """Environments of a partition that have checks that come first."""
+    return sorted(environment for where, environment, first in _selected if first and where == partition)
+
+
 def first_is_over(partition: str, environment: str) -> Path:
     """The file that tells the build of all other programs that the check that comes first has been measured."""
     key = f"{partition.replace(':', '-')}-{environment}"
     return ROOT / ".build" / key / f".first-{os.environ.get('TENKEN_SESSION', 'none')}"
+
+
+def under_way(environment: str) -> list[str]:
+    """Lines of a build's job that say that it compiles on the machine that is measured."""
+    folder = shlex.quote(str(ROOT / ".build" / f".under-way-{os.environ.get('TENKEN_SESSION', 'none')}"))
+    return [f"mkdir -p {folder} && echo $$ > {folder}/{shlex.quote(environment)}"]
+
+
+def all_over(environment: str) -> list[str]:
+    """Lines that end a build once the session's other builds have ended too: a check that began beside them would
+    measure how the machine compiles. A build that was killed is not waited for."""
+    folder = shlex.quote(str(ROOT / ".build" / f".under-way-{os.environ.get('TENKEN_SESSION', 'none')}"))
+    return [
+        f"rm -f {folder}/{shlex.quote(environment)}",
+        f"for other in {folder}/*; do",
+        '  while [ -e "$other" ] && kill -0 "$(cat "$other")" 2> /dev/null; do sleep 1; done',
+        "done",
+        f"rmdir {folder} 2> /dev/null || :",
+    ]
 
 
 def register() -> None:
@@ -122,9 +146,9 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         where = (self.current_partition.fullname, self.current_environ.name)
         programs = selected(*where, self.for_first)
         build = f"cmake --build {tree} -j {jobs}"
-        if self.build_locally:
-            # others work on a login node; where the node builds for itself, host checks already run beside it
-            build = f"nice -n 19 {build}"
+        apart = self.machine.measured_where_built and not self.for_first
+        if self.build_locally and not apart:
+            build = f"nice -n 19 {build}"  # others work on a login node, or a check may be measured here meanwhile
         install = f'cmake --install {tree} --prefix "$PWD"'
         if programs:
             build += " --target $tenken_programs"
@@ -132,10 +156,10 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             install = f"for name in $tenken_programs Unspecified; do {install} --component $name || exit; done"
         driver = f"sh {shlex.quote(str(ROOT / 'scripts' / 'driver.sh'))} {self.machine.nvcc}"
         over = shlex.quote(str(first_is_over(*where)))
-        waits = not self.for_first and self.machine.measured_where_built and bool(selected(*where, first=True))
-        wait = f"for second in $(seq {WAIT_FOR_FIRST}); do [ ! -e {over} ] || break; sleep 1; done"
+        # also of another environment: it is the same machine
+        before = [shlex.quote(str(first_is_over(where[0], one))) for one in firsts(where[0])] if apart else []
         steps = [
-            *([wait] if waits else []),
+            *(f"for second in $(seq {WAIT_FOR_FIRST}); do [ ! -e {one} ] || break; sleep 1; done" for one in before),
             *([driver] if self.machine.nvcc else []),
             f"mkdir -p {tree}",
             *([f"rm -f {tree}/.first-*"] if self.for_first else []),
@@ -153,7 +177,9 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             *(f"  {step} || exit" for step in steps),
             ")",
             # ReFrame would tell no more than the exit status: the job ends with 0, and what it printed is read below
+            *(under_way(self.current_environ.name) if apart else []),
             "tenken_build && tenken_status=0 || tenken_status=$?",
+            *(all_over(self.current_environ.name) if apart else []),
             # nobody waits for a check that will not come
             *([f"[ $tenken_status = 0 ] || : > {over}"] if self.for_first else []),
             f'echo "{_END} $tenken_status"',

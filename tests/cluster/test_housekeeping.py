@@ -147,7 +147,33 @@ def test_what_comes_first_is_built_apart():
     assert build.selected("m:gpu", "cuda", first=True) == ["stream"]
     assert build.selected("m:gpu", "cuda") == ["daxpy", "stream"]
     assert build.selected("m:gpu", "host", first=True) == []
+    assert build.firsts("m:gpu") == ["cuda"] and build.firsts("m:cpu") == []
     build.note_selection([])
+
+
+def test_a_build_ends_with_the_builds_beside_it(tmp_path, monkeypatch):
+    """What is measured on the machine that compiles begins when nothing compiles there any more."""
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setenv("TENKEN_SESSION", "s")
+
+    def job(environment: str, seconds: float) -> subprocess.Popen:
+        lines = [*build.under_way(environment), f"sleep {seconds}", *build.all_over(environment), "date +%s.%N"]
+        return subprocess.Popen(["bash", "-c", "\n".join(lines)], stdout=subprocess.PIPE, text=True)
+
+    folder = tmp_path / ".build" / ".under-way-s"
+    long = job("cuda", 6)
+    while not (folder / "cuda").exists():
+        time.sleep(0.05)
+    short = job("host", 0.1)
+    ended = [float(one.communicate(timeout=120)[0]) for one in (short, long)]
+    assert ended[0] > ended[1] - 3, "the short one waited for the long one"
+    assert not folder.exists()
+    killed = job("cuda", 60)
+    while not (folder / "cuda").exists():
+        time.sleep(0.05)
+    killed.kill()  # its sleep lives on, and would hold the pipe
+    killed.wait(60)
+    assert job("host", 0).communicate(timeout=60)[0], "nobody waits for a build that was killed"
 
 
 def test_impatience_is_read_and_refused_by_word():

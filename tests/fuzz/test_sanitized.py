@@ -22,7 +22,9 @@ def test_broken_files_under_sanitizers(tmp_path: Path, name: str) -> None:
 @pytest.mark.build
 def test_the_sanitizers_are_there(tmp_path: Path) -> None:
     """A harness that reads behind its end must fail, or nothing is watched."""
-    (tmp_path / "bad.cpp").write_text("int main(int n, char**) { int a[2] = {n, n}; return a[n + 1] * 0; }\n")
+    (tmp_path / "bad.cpp").write_text(
+        "int main(int n, char**) { volatile int a[2] = {n, n}; volatile int at = n + 1; return a[at] == 7; }\n"
+    )
     program = build(str(tmp_path / "bad.cpp"), tmp_path, [])
     done = subprocess.run([program], capture_output=True, text=True, check=False)
     assert done.returncode != 0 and "out of bounds" in done.stderr

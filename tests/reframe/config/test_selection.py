@@ -40,13 +40,13 @@ def test_one_gpu_gets_no_check_that_two_are_needed_for(described: dict[str, list
     assert not [name for name in one.applicable if name.startswith("StencilGpus") or "Node" in name]
 
 
-@pytest.mark.parametrize(("nodes", "largest"), [(2, 2), (4, 4), (15, 4), (16, 16), (100, 64)])
-def test_so_many_nodes_are_asked_for_as_there_are(nodes: int, largest: int, described) -> None:
+@pytest.mark.parametrize("nodes", [2, 4, 15, 16, 100])
+def test_so_many_nodes_are_asked_for_as_there_are(nodes: int, described) -> None:
     plan = make_plan(with_nodes("miyabi", "gpu", count=nodes), described["published"], [], "published")
     asked = {int(name.split("%num_nodes=")[1].split()[0]) for name in plan.applicable if "%num_nodes=" in name}
-    assert asked == {n for n in (2, 4, 16, 64) if n <= largest}
-    assert ("HpcgBetweenNodes" in plan.applicable) == (nodes >= 4)
-    if largest < 64:
+    assert asked == {n for n in (2, 4, 8, 16, 32, 64) if n <= nodes}
+    assert ("HpcgPublished %num_nodes=8" in plan.applicable) == (nodes >= 8)
+    if nodes < 64:
         assert "64 nodes" in lacking(plan)["StencilNodes %way=mpi %num_nodes=64 %scaling=weak"]
 
 
