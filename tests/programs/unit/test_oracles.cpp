@@ -191,6 +191,18 @@ TEST(oracle_a_gpu_sends_to_many_by_its_own_links) {
     CHECK(near(value_of(tenken::fan_limit(one, {&second, &third})), 450));
     const tenken::LinkedGpu lame = switched("0000:1B:00.0", 18, 4);
     CHECK(near(value_of(tenken::fan_limit(lame, {&second, &third})), 350));
+    // two with four links each: eight of its eighteen
+    const tenken::LinkedGpu few = switched("0000:43:00.0", 4, 0);
+    const tenken::LinkedGpu fewer = switched("0000:9D:00.0", 6, 2);
+    CHECK(near(value_of(tenken::fan_limit(one, {&few, &fewer})), 200));
+}
+
+TEST(oracle_domain_bus_and_device_name_a_gpu) {
+    CHECK(tenken::same_pci_device("00000000:1B:00.0", "0000:1b:00"));
+    CHECK(!tenken::same_pci_device("0001:1B:00.0", "0000:1B:00.0"));
+    CHECK(!tenken::same_pci_device("0000:1C:00.0", "0000:1B:00.0"));
+    CHECK(!tenken::same_pci_device("0000:1B:01.0", "0000:1B:00.0"));
+    CHECK(!tenken::same_pci_device("", "0000:1B:00.0"));
 }
 
 TEST(oracle_more_iterations_than_50_are_no_more_work_for_hpcg) {
@@ -363,6 +375,11 @@ TEST(oracle_a_plateau_begins_with_five_rates_in_a_row) {
     CHECK(near(ramp.before, 40));
     const tenken::Ramp none = tenken::find_ramp({100, 99, 101, 100, 100, 100, 100, 100});
     CHECK(none.repetition == 1 && !none.seen());
+    // the plateau is the last quarter: four of sixteen
+    std::vector<double> late(8, 50.0);
+    late.insert(late.end(), 4, 60.0);
+    late.insert(late.end(), 4, 100.0);
+    CHECK(near(tenken::find_ramp(late).plateau, 100));
 }
 
 TEST(oracle_the_interval_of_a_median_counts_signs) {

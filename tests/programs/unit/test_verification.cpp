@@ -34,15 +34,17 @@ TEST(what_is_right_passes) {
 TEST(a_metric_that_is_not_finite_fails_the_run_and_is_not_written) {
     char name[] = "prog";
     char* argv[] = {name, nullptr};
-    tenken::Document document("prog", 1, argv);
-    tenken::Metric metric;
-    metric.name = "triad";
-    metric.unit = "GB/s";
-    metric.samples = {1, HUGE_VAL};
-    document.add(metric, tenken::Limit::unknown("none"));
-    CHECK(document.status() == tenken::Status::failed);
-    CHECK_EQUAL(document.reason(), "metric triad.host is not finite in sample 1");
-    CHECK(document.json().dump().find("\"metrics\": []") != std::string::npos);
+    for (const double bad : {HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+        tenken::Document document("prog", 1, argv);
+        tenken::Metric metric;
+        metric.name = "triad";
+        metric.unit = "GB/s";
+        metric.samples = {1, bad};
+        document.add(metric, tenken::Limit::unknown("none"));
+        CHECK(document.status() == tenken::Status::failed);
+        CHECK_EQUAL(document.reason(), "metric triad.host is not finite in sample 1");
+        CHECK(document.json().dump().find("\"metrics\": []") != std::string::npos);
+    }
 }
 
 TEST(metric_ids_order_their_coordinates) {
