@@ -58,7 +58,10 @@ def test_mpi_p2p_of_the_slowest_rank(clocked: Callable[..., Timed]) -> None:
     document, clock = clocked("mpi_p2p", 2, *FEW, *sizes, *tests, *more, TENKEN_TEST_SLOW_RANK="1")
     slow, first = clock.of_rank(1), clock.of_rank(0)
     for name, amount in {"allreduce": 1, "alltoall": 1, "bcast": 1, "message_rate": window}.items():
-        slow.anywhere(spans(figure(document, name), amount))
+        found = spans(figure(document, name), amount)
+        clock.anywhere(found)
+        # a busy machine may hold up the other rank for longer than its clock is slower, now and then, not always
+        assert any(slow.holds([span]) for span in found), f"{name}: no span is of the rank whose clock is twice as fast"
     first.anywhere(spans(figure(document, "latency"), 2))
     first.anywhere(spans(figure(document, "bandwidth"), window * size))
 
