@@ -48,6 +48,8 @@ CASES = {
 def sessions(small_disks, tmp_path_factory) -> dict[str, tuple[Path, Outcome]]:
     """All of them side by side: most of their time they wait for a disk that stays full."""
 
+    tmp_path_factory.getbasetemp()  # made by whoever asks first: not by three threads at once
+
     def run(name: str) -> tuple[Path, Outcome]:
         case, folder = CASES[name], tmp_path_factory.mktemp("full")
         small = folder / case.disk
