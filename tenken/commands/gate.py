@@ -43,9 +43,9 @@ def register(subparsers: Any) -> None:
     actions = parser.add_subparsers(title="actions", metavar="")
     rebase = actions.add_parser(
         "rebase",
-        help="take levels that move with a planned change for the new ones",
-        description="Writes a planned change of a system into reports/acknowledged.yaml: levels that moved within "
-        "three nights of its first night, for better or worse, are the new ones. Whatever moves later is told as ever.",
+        help="accept the level shifts of a planned change as the new baseline",
+        description="Records a planned change of a system in reports/acknowledged.yaml. Level shifts within three "
+        "nights of its first night, in either direction, become the new baseline; later shifts are reported as usual.",
     )
     rebase.add_argument("--system", required=True, help="the system that was changed")
     rebase.add_argument(

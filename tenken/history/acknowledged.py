@@ -29,6 +29,13 @@ class AcknowledgedError(TenkenError):
     """The file of acknowledged shifts is wrong: file, line, what, allowed values."""
 
 
+def _is_named(entry: Entry | Rebase | Retired, history: History, row: int) -> bool:
+    """Whether a series has the node, GPU, check and metric that an entry names; what it leaves out is not asked for."""
+    series = history.series[row]
+    named = ((getattr(entry, key), getattr(series, key)) for key in ("node", "gpu", "check", "metric"))
+    return all(asked is None or asked == has for asked, has in named)
+
+
 @dataclass(frozen=True)
 class Entry:
     """One accepted shift; what is None is not asked for."""
@@ -55,11 +62,7 @@ class Entry:
             return False
         if self.size is not None and abs(finding.size) > abs(self.size) + _AGAIN:
             return False
-        named = {"node": self.node, "gpu": self.gpu, "check": self.check, "metric": self.metric}
-        return all(
-            value is None or all(getattr(history.series[row], key) == value for row in finding.rows)
-            for key, value in named.items()
-        )
+        return all(_is_named(self, history, row) for row in finding.rows)
 
 
 @dataclass(frozen=True)
@@ -76,16 +79,12 @@ class Retired:
 
     def covers(self, history: History, row: int) -> bool:
         """Whether a series is retired."""
-        named = {"node": self.node, "gpu": self.gpu, "check": self.check, "metric": self.metric}
-        series = history.series[row]
-        return self.system == history.system and all(
-            value is None or getattr(series, key) == value for key, value in named.items()
-        )
+        return self.system == history.system and _is_named(self, history, row)
 
 
 @dataclass(frozen=True)
 class Rebase:
-    """A planned change of a machine (a driver, a power limit): levels that move on its first night are the new ones."""
+    """A planned change of a machine (driver, power limit): level shifts on its first night become the new baseline."""
 
     system: str
     reason: str
@@ -97,16 +96,12 @@ class Rebase:
     metric: str | None = None
 
     def covers(self, history: History, finding: Finding) -> bool:
-        """Whether a finding is a level that moved with this change; an outlier beside its siblings is none."""
+        """Whether a finding is a level shift of this change; an outlier among its siblings is not."""
         if self.system != history.system or finding.kind == "outlier":
             return False
         if abs(self.start - history.nights[finding.night]) > _NEAR:
             return False
-        named = {"node": self.node, "gpu": self.gpu, "check": self.check, "metric": self.metric}
-        return all(
-            value is None or all(getattr(history.series[row], key) == value for row in finding.rows)
-            for key, value in named.items()
-        )
+        return all(_is_named(self, history, row) for row in finding.rows)
 
 
 @dataclass(frozen=True)
