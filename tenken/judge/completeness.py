@@ -244,13 +244,15 @@ def _on_grid(result: Result, contract: Contract, what: str, found: set[At], entr
 
 
 def _alike(entry: Points, have: Mapping[tuple[str, str], Mapping[str, set[At]]]) -> Iterator[str]:
-    """Metrics of one entry come at the same points, each where it comes at all."""
+    """Metrics of one entry come at the same points, each where it comes at all, or all of them `together`."""
     by_place: dict[tuple[str, str], dict[str, set[At]]] = {}
     for (name, kind), by_subject in have.items():
         if name in entry.metrics:
             for subject, found in by_subject.items():
                 by_place.setdefault((kind, subject), {})[name] = found
     for (_, subject), by_name in by_place.items():
+        if entry.together:
+            yield from (f"metric {name} of {subject} is missing" for name in entry.metrics if name not in by_name)
         union = set().union(*by_name.values())
         for name, found in by_name.items():
             if union - found:

@@ -58,12 +58,14 @@ Values = tuple[Any, ...] | Sweep | Listed | With | None
 
 @dataclass(frozen=True)
 class Points:
-    """Where some metrics come. `subjects`: each (all of a kind alike), first (one of them) or some."""
+    """Where some metrics come. `subjects`: each (all of a kind alike), first (one of them) or some; `together`: all of
+    them come where one of them does, so that leaving one out, and its criterion with it, is noticed."""
 
     metrics: tuple[str, ...]
     at: Mapping[str, Values]
     subjects: str = "each"
     ragged: bool = False
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -156,12 +158,13 @@ def _named(names: Any, metrics: Mapping[str, Any], where: str) -> tuple[str, ...
 
 
 def _points(raw: Any, metrics: Mapping[str, Any], where: str) -> Points:
-    _only(raw, ("metrics", "at", "subjects", "ragged"), where)
+    _only(raw, ("metrics", "at", "subjects", "ragged", "together"), where)
     subjects = raw.get("subjects", "each")
     if subjects not in ("each", "first", "some"):
         raise CatalogueError(f"{where}: subjects is {subjects!r}; allowed: each, first, some")
     at = {str(k): _values(v, f"{where}: {k}") for k, v in _a(dict, raw.get("at") or {}, where).items()}
-    return Points(_named(raw.get("metrics", []), metrics, where), at, subjects, bool(raw.get("ragged", False)))
+    names = _named(raw.get("metrics", []), metrics, where)
+    return Points(names, at, subjects, bool(raw.get("ragged", False)), bool(raw.get("together", False)))
 
 
 def _values(raw: Any, where: str) -> Values:

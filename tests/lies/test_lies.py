@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import replace
 
 import pytest
 
 import tests.lies as here
+from tenken.judge import anew
 from tests.lies import honest
 from tests.lies.lie import Lie
 
@@ -50,6 +52,32 @@ def test_there_are_enough_lies_of_every_class() -> None:
 def test_no_lie_of_a_class_passes(name: str) -> None:
     wrong = [said for lie in CLASSES[name] if (said := _accepted(lie))]
     assert not wrong, "\n".join(wrong)
+
+
+#: Of a library that need not be there, or of one back end: other metrics of these programs have a criterion beside.
+MAY_BE_LEFT_OUT = {("hpl", "dgemm"), ("stream", "memcpy")}
+
+
+def test_no_metric_with_a_criterion_can_be_left_out() -> None:
+    """Its criterion would go with it, and the rest of the run pass."""
+    tried, passed = 0, set()
+    for record in honest.records():
+        result = record.result
+        if record.version != "tenken-record/2" or result is None or result.status != "ok":
+            continue
+        judged = anew.of_record(record).judged
+        for name in sorted({metric.name for metric in result.metrics}):
+            left = tuple(metric for metric in result.metrics if metric.name != name)
+            gone = {metric.id for metric in result.metrics} - {metric.id for metric in left}
+            if not any(judged[one].criterion for one in gone if one in judged):
+                continue
+            tried += 1
+            limits = {key: limit for key, limit in result.limits.items() if key not in gone}
+            found = anew.of_record(replace(record, result=replace(result, metrics=left, limits=limits)))
+            if found.verdict not in ("FAIL", "INVALID"):
+                passed.add((record.program, name))
+    assert tried > 20
+    assert passed <= MAY_BE_LEFT_OUT, passed - MAY_BE_LEFT_OUT
 
 
 def _accepted(lie: Lie) -> str:
