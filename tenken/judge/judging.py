@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tenken.judge import completeness, cross_checks, identity, waivers
-from tenken.judge.criteria import behind_siblings, claims, hold
+from tenken.judge.criteria import behind_siblings, claims, hold, yardstick
 from tenken.judge.health import conditions
 from tenken.model.catalogue import NOTHING, Program
 from tenken.model.job import JobAccount
@@ -92,7 +92,8 @@ def _judge(
     misses: list[Finding] = []
     for metric in result.metrics:
         known = machine.criterion(result, metric)
-        one, findings = hold(result, metric, program.metrics[metric.name], machine.limits, known)
+        reach = yardstick(result, metric, program, machine.limits)
+        one, findings = hold(result, metric, program.metrics[metric.name], machine.limits, known, reach)
         judged[metric.id] = one
         misses += findings
         misses += claims(result, metric, program.metrics[metric.name], machine.limits)
