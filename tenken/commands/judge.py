@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,17 +107,22 @@ def judge_file(file: Path, system: str | None, said: dict[str, str], check: str 
 
 def _facts(said: dict[str, str], record: Record | None) -> anew.JobFacts:
     """What the file says of its job, and what the command line says in its place."""
-    job = anew.JobFacts() if record is None else anew.JobFacts(record.job.state, record.job.exit_code, record.nodes)
-    code = int(said["exit_code"]) if "exit_code" in said else job.exit_code
-    if "output" in said:
-        try:
-            code = joblines.end_status(Path(said["output"]).read_text(encoding="utf-8", errors="replace"))
-        except OSError as error:
-            raise JudgeError(f"--job output={said['output']}: {error.strerror}") from None
-        if code is None:
-            return anew.JobFacts("CANCELLED (no end mark in its output)", None, job.nodes)
-    nodes = tuple(said["nodes"].split(",")) if "nodes" in said else job.nodes
-    return anew.JobFacts(said.get("state", job.state), code, nodes)
+    job = anew.JobFacts() if record is None else anew.job_of(record)
+    if "nodes" in said:
+        job = replace(job, nodes=tuple(said["nodes"].split(",")), hosts=())
+    if "exit_code" in said:
+        job = replace(job, exit_code=int(said["exit_code"]))
+    job = replace(job, state=said.get("state", job.state))
+    if "output" not in said:
+        return job
+    try:
+        text = Path(said["output"]).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise JudgeError(f"--job output={said['output']}: {error.strerror}") from None
+    told = joblines.report(text, record.request.token if record is not None and record.request else None)
+    if told.status is None:
+        return anew.JobFacts("CANCELLED (no end mark in its output)", None, job.nodes)
+    return replace(job, marked=told.status, account=joblines.account(told))
 
 
 def machine_of(system: str | None, record: Record | None) -> Machine | None:

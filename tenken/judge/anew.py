@@ -5,51 +5,67 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tenken.errors import CatalogueError
-from tenken.judge import identity, judging
+from tenken.judge import ending, identity, judging
 from tenken.model import verdicts
 from tenken.model.catalogue import program as catalogue_program
+from tenken.model.job import JobAccount, short
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Judgement, Limit
 from tenken.model.machine import Machine
-from tenken.model.record import Record
+from tenken.model.record import RECORD, Record
 from tenken.model.request import Request
 from tenken.model.result import WAIVER_REASONS, MetricValue, Result
-
-#: States of a job that did not run to its end; an exit code of 0 says nothing then.
-KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
 
 
 @dataclass(frozen=True)
 class JobFacts:
-    """What is known of the job beside the result; None: nothing is."""
+    """What is known of the job beside the result; None or empty: nothing is.
+
+    `state` and `exit_code` are the scheduler's, `marked` is the exit status that the job's own output ends with, and
+    `account` what else it tells. `nodes` are the scheduler's, `hosts` are other names of theirs.
+    """
 
     state: str | None = None
     exit_code: int | None = None
     nodes: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    marked: int | None = None
+    account: JobAccount | None = None
+
+    def held(self) -> JobAccount | None:
+        """What the result's identity is held against."""
+        if self.account is not None:
+            return self.account
+        return JobAccount(frozenset(map(short, (*self.nodes, *self.hosts)))) if self.nodes else None
 
 
-def killed(state: str | None) -> str | None:
-    """Why a job in this state did not run to its end; None where it did, or nothing is known."""
-    if any(word in (state or "").upper() for word in KILLED_STATES):
-        return f"the job did not run to its end: state {state}"
-    return None
+def job_of(record: Record) -> JobFacts:
+    """What a record tells of its job: its nodes, and the names by which the job itself knew them."""
+    hosts = record.job.facts.get("hosts")
+    also = tuple(map(str, hosts)) if isinstance(hosts, (list, tuple)) else ()
+    return JobFacts(record.job.state, record.job.exit_code, record.nodes, also)
 
 
 def of_record(record: Record, machine: Machine | None = None, job: JobFacts | None = None) -> Judgement:
     """A record judged anew. `machine` None: by the limits and references that it was held against when archived."""
-    job = job or JobFacts(record.job.state, record.job.exit_code, record.nodes)
+    job = job or job_of(record)
     where = ",".join(job.nodes) or "unknown node"
-    cut = killed(job.state)
+    cut = ending.killed(job.state)
     if cut:
         return judging.failed(f"{where}: {cut}", where)
     if record.result is None:
         return _without_result(record, where)
+    if record.version == RECORD and not (job.nodes or job.account):
+        return judging.failed(f"{where}: nodes is empty: the record names no node on which its job ran", where)
     request = record.request or _request_of(record, record.result)
     return of_result(record.result, request, machine or as_archived(record), job)
 
 
 def of_result(result: Result, request: Request | None, machine: Machine, job: JobFacts) -> Judgement:
     """A result judged anew; without a request it is at most RECORDED."""
-    cut = killed(job.state)
+    says = "its result" if job.marked is None else "its end mark"
+    cut = ending.fault(
+        job.state, job.exit_code, ending.EXPECTED[result.status] if job.marked is None else job.marked, says
+    )
     if cut:
         return judging.failed(f"{result.node}: {cut}", result.node)
     try:
@@ -57,9 +73,9 @@ def of_result(result: Result, request: Request | None, machine: Machine, job: Jo
     except CatalogueError as error:
         return judging.failed(f"{result.node}: {error}", result.node)
     if request is not None:
-        return judging.judge(result, declared, request, machine, job.exit_code)
+        return judging.judge(result, declared, request, machine, job.marked, job.held())
     asked = Request(None, result.program, subjects=_kinds(result), arguments=identity.without_files(result.command[1:]))
-    return judging.unrequested(judging.judge(result, declared, asked, machine, job.exit_code))
+    return judging.unrequested(judging.judge(result, declared, asked, machine, job.marked, job.held()))
 
 
 def _kinds(result: Result) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tenken.judge import completeness, cross_checks, identity, waivers
+from tenken.judge import completeness, cross_checks, ending, identity, waivers
 from tenken.judge.criteria import behind_siblings, claims, hold, yardstick
 from tenken.judge.health import conditions
 from tenken.model.catalogue import NOTHING, Program
@@ -299,7 +299,7 @@ def _missing(result: Result, program: Program, request: Request) -> list[str]:
 
 
 def _exit(result: Result, exit_status: int | None) -> list[str]:
-    expected = {"ok": 0, "failed": 1, "waived": 3}[result.status]
+    expected = ending.EXPECTED[result.status]
     if exit_status is not None and exit_status != expected:
         return [f"{result.program} exited with {exit_status} although its result says {result.status!r}"]
     return []

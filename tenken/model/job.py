@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_ADDRESS = re.compile(r"[0-9]+(?:\.[0-9]+){3}")
 
 
 @dataclass(frozen=True)
@@ -21,5 +24,5 @@ class JobAccount:
 
 
 def short(host: str) -> str:
-    """A host name without its domain, in lower case."""
-    return host.split(".")[0].lower()
+    """A host name without its domain, in lower case; an address stays whole."""
+    return host if _ADDRESS.fullmatch(host) else host.split(".")[0].lower()

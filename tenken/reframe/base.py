@@ -414,7 +414,9 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         job = self.job
         began = job is not None and job.jobid is not None
         facts = (getattr(job, "scheduler_facts", None) or {}) if began else {}
-        root = {"ran_as_root": True} if began and joblines.ran_as_root(self.output_text()) else {}
+        root: dict[str, Any] = {"ran_as_root": True} if began and joblines.ran_as_root(self.output_text()) else {}
+        if began and (hosts := joblines.other_names(self.told())):
+            root["hosts"] = hosts
         return Record(
             session=os.environ.get("TENKEN_SESSION") or "none",
             time=f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}",

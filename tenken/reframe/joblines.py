@@ -229,7 +229,10 @@ def report(text: str, token: str | None = None) -> JobReport:
     first = next((at for at, pairs in reversed(begins) if pairs.get("token") == token), 0)
     last = marks[first:]
     ended = [pairs for at, pairs in ends if at >= first and pairs.get("token") == token]
-    end_of = ended[-1] if ended else {}
+    commands = _commands(last)
+    # a program can print all that its script does: the end of a command that did not end is not the script's
+    cut = bool(commands) and commands[-1].end is None and commands[-1].status is None
+    end_of = ended[-1] if ended and not cut else {}
     return JobReport(
         token=token if attempts else None,
         attempts=tuple(attempts),
@@ -237,7 +240,7 @@ def report(text: str, token: str | None = None) -> JobReport:
         names={_words(line)[1]: _words(line)[2] for line in last if _is(line, "NAME", 3)},
         rank_hosts=tuple(dict(_PAIR.findall(line)).get("host", "unknown") for line in last if _is(line, "RANK")),
         gpus=tuple(line.partition(" ")[2] for line in last if _is(line, "GPU")),
-        commands=_commands(last),
+        commands=commands,
         begin=list(attempts)[-1].time if attempts else None,
         end=_seconds(end_of.get("time")),
         status=_whole(end_of.get("status")),
@@ -265,6 +268,11 @@ def account(told: JobReport) -> JobAccount:
         max(ends) if ends else None,
         frozenset(uuids),
     )
+
+
+def other_names(told: JobReport) -> list[str]:
+    """What the nodes call themselves where the scheduler has other names for them, sorted: a record keeps both."""
+    return sorted(account(told).nodes - {short(node) for node in told.nodes})
 
 
 def nodes(text: str) -> list[str]:

@@ -28,6 +28,7 @@ from tenken.model import verdicts
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.record import Job, Record, parse
 from tenken.paths import archive_root
+from tenken.reframe import joblines
 from tenken.reframe.machine import Machine
 from tenken.reframe.outcome import Outcome
 from tenken.reframe.schedulers import ledger
@@ -97,11 +98,12 @@ def judged(entry: ledger.Entry) -> Record | None:
         more = f"{so_far.check} judges more than its result tells, and its session had ended: run it again"
         said = f"{outcome.where}: {more}"
         judgement = judging.extended(judgement, [Finding(verdicts.INVALID, said, node=outcome.where)])
+    known = {"hosts": hosts} if (hosts := joblines.other_names(told)) else {}
     ended = datetime.fromtimestamp(told.end or entry.submitted, timezone.utc)
     return replace(
         so_far, time=f"{ended:%Y-%m-%dT%H:%M:%S.%fZ}", nodes=outcome.nodes, judgement=judgement, result=result,
         result_error=error, result_text=text,
-        job=Job(so_far.job.scheduler, entry.job_id, _STATE, told.status, {"adopted": True}),
+        job=Job(so_far.job.scheduler, entry.job_id, _STATE, told.status, {"adopted": True, **known}),
     )  # fmt: skip
 
 

@@ -14,8 +14,7 @@ from reframe.utility import nodelist_expand
 
 from tenken.archive import disk
 from tenken.errors import CatalogueError, ResultError
-from tenken.judge import judging
-from tenken.judge.anew import KILLED_STATES
+from tenken.judge import ending, judging
 from tenken.model import result as results
 from tenken.model import verdicts
 from tenken.model.catalogue import program as catalogue_program
@@ -77,13 +76,18 @@ class Outcome:
     def exit_status(self, ranks: int | None) -> tuple[int | None, str | None]:
         """The program's exit status as the job printed it, and what voids the job: cut short, or not where asked."""
         told = self.told
-        if any(bad in self.state.upper() for bad in KILLED_STATES):
-            return None, f"the job did not run to its end: state {self.state}"
+        if (cut := ending.killed(self.state)) is not None:
+            return None, cut
         if told.status is None:
             return None, (
                 f"the job did not run to its end: no end mark in its output "
                 f"(state {self.state or 'unknown'}, exit code {self.exit_code}){self.last_words()}"
             )
+        if (wrong := ending.fault(self.state, self.exit_code, told.status)) is not None:
+            return told.status, f"{wrong}{self.last_words(told.status)}"
+        command = told.commands[-1].status if told.commands else None
+        if command is not None and command != told.status:
+            return told.status, f"the job's command ended with status {command}; its end mark says {told.status}"
         if self.uses_mpi and told.status == 0 and (fault := told.placement_fault(ranks or 1)):
             return told.status, fault
         return told.status, None

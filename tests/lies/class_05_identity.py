@@ -66,9 +66,14 @@ def lies() -> Iterator[Lie]:
     )
 
 
-def twins() -> Iterator[tuple[str, str]]:
-    """Honest runs under other circumstances: name and verdict, which must be that of the run itself."""
+def twins() -> Iterator[tuple[str, str, str]]:
+    """Honest runs under other circumstances: name, verdict, and the verdict of the run itself."""
     run = honest.run("stream")
+    for name, verdict in _twins(run):
+        yield name, verdict, run.verdict
+
+
+def _twins(run: honest.Honest) -> Iterator[tuple[str, str]]:
     assert run.job.begin is not None and run.job.end is not None
     skewed = replace(
         run.job, node="node0", nodes=frozenset({"node0", "node1"}), begin=run.job.begin + 30, end=run.job.end - 1

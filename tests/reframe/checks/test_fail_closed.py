@@ -107,6 +107,29 @@ SPOILED = {
 }  # fmt: skip
 
 
+#: Prints all that its job script prints at its end, and kills it.
+FORGES_THE_END = (
+    """t=$(sed -n 's/.*"token": "\\(.*\\)".*/\\1/p' request.json); """
+    'echo "TENKEN-END token=$t status=0 nodes=$(uname -n) node=$(uname -n) time=$(date +%s)"; kill -9 $PPID'
+)
+#: Lies about the job, about what was asked, about where and when, and in JSON: one real job each.
+SPOILED |= {
+    "left with 7 behind its end mark": (good(), "true", "exited with 7 by its scheduler (state FAILURE); its end mark"),
+    "prints the end mark and is killed": (good(), FORGES_THE_END, "did not run to its end: no end mark"),
+    "more than was asked": (
+        edit(lambda d: (d["metrics"].append({**d["metrics"][0], "id": "copy.host", "name": "copy"}),
+                        d["limits"].update({"copy.host": {"unknown": "-"}}))),
+        "true", "metric copy.host is not in daxpy's metrics.yaml",
+    ),
+    "on another node": (edit(lambda d: d["host"].update(name="node2")), "true", "host.name is 'node2'; the job ran on"),
+    "of yesterday": (edit(lambda d: d.update(started="2026-01-01T00:00:00Z")), "true", "before the job began"),
+    "a key twice": (json.dumps(good()).replace('"value": 20.0', '"value": 1.0, "value": 20.0'), "true", "twice"),
+    "a link": (good(), "mv result.json other.json; ln -s other.json result.json", "link"),
+    "nested deep": ('{"a":' + "[" * 5000 + "]" * 5000 + "}", "true", "nest"),
+}  # fmt: skip
+#: Commands that a site has behind the check's own.
+BEHIND = {"left with 7 behind its end mark": "trap 'exit 7' EXIT\n"}
+
 #: Those that do not fail, or fail otherwise than by what the program wrote.
 OTHER = {
     "void conditions": (edit(lambda d: d["placement"].update(allowed_cores=1)), "true"),
@@ -124,7 +147,9 @@ def session(tmp_path_factory):
     """Every case in one session: it is ReFrame's start that costs time."""
     folder = tmp_path_factory.mktemp("doctored")
     for name, (document, command, *more) in {**{k: v[:2] for k, v in SPOILED.items()}, **OTHER}.items():
-        write_case(folder / "cases" / name.replace(" ", "_"), document, command, *more)
+        case = write_case(folder / "cases" / name.replace(" ", "_"), document, command, *more)
+        if name in BEHIND:
+            (case / "behind").write_text(BEHIND[name])
     return doctored(folder, "DoctoredCases", TENKEN_TEST_CASES=str(folder / "cases"))
 
 

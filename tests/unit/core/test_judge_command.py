@@ -146,7 +146,9 @@ def test_what_the_command_line_says_of_a_job_counts_in_the_records_place(
     assert "FAIL: n1,n2: the job did not run to its end: state TIMEOUT" in capsys.readouterr().out
 
 
-END = "TENKEN-BEGIN token=t node=n time=1.0 job=17\nTENKEN-END token=t status={} nodes=n node=n time=2.0\n"
+END = (
+    "TENKEN-BEGIN token=t node=nid001 time=1.0 job=17\nTENKEN-END token=t status={} nodes=nid001 node=nid001 time=2.0\n"
+)
 
 
 @pytest.mark.parametrize(("text", "status"), [(END.format(0), 0), (END.format(1), 1), (END.split("\n")[0] + "\n", 1)])
@@ -155,6 +157,34 @@ def test_the_jobs_output_says_how_it_ended(tmp_path: Path, text: str, status: in
     output = tmp_path / "job.out"
     output.write_text(text)
     assert main(["judge", archived(tmp_path), "--job", f"output={output}"]) == status
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "says"),
+    [
+        (["nodes=nid002"], 1, "host.name is 'nid001'; the job ran on nid002"),
+        (["nodes=nid001.site.example.org,nid002"], 0, "PASS"),
+        (["exit_code=7", "output=OUTPUT"], 1, "exited with 7"),
+        (["state=FAILED", "output=OUTPUT"], 1, "state is FAILED"),
+        (["nodes=nid002", "output=OUTPUT"], 0, "PASS"),  # the output itself names its node
+    ],
+)
+def test_a_record_is_held_against_what_is_said_of_its_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: list[str], status: int, says: str
+) -> None:
+    output = tmp_path / "job.out"
+    output.write_text(END.format(0))
+    words = [word for one in said for word in ("--job", one.replace("OUTPUT", str(output)))]
+    assert main(["judge", archived(tmp_path), *words]) == status
+    assert says in capsys.readouterr().out
+
+
+def test_a_record_keeps_the_names_that_its_nodes_give_themselves(tmp_path: Path) -> None:
+    """A site may call a node otherwise than the node itself; another node than these fails."""
+    own = Job("slurm", "17", "COMPLETED", 0, {"hosts": ["nid001"]})
+    assert main(["judge", archived(tmp_path, nodes=("n1",), job=own)]) == 0
+    assert main(["judge", archived(tmp_path, nodes=("n1",))]) == 1
+    assert main(["judge", archived(tmp_path, nodes=())]) == 1
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,14 @@ class HandsOut(TenkenCheck):
         """Path of the document, the command, the time limit."""
         raise NotImplementedError
 
+    def commands_behind(self) -> list[str]:
+        """What a site runs in the job behind the check's command."""
+        return []
+
+    @run_before("run")
+    def set_commands_behind(self):
+        self.postrun_cmds = self.commands_behind()
+
     @run_before("run")
     def set_command(self):
         document, command, self.time_limit = self.case_of_test()
@@ -76,3 +84,7 @@ class DoctoredCases(HandsOut):
         folder = Path(os.environ["TENKEN_TEST_CASES"], self.case)
         document = folder / "document.json"
         return str(document) * document.exists(), (folder / "command").read_text(), (folder / "time_limit").read_text()
+
+    def commands_behind(self) -> list[str]:
+        behind = Path(os.environ["TENKEN_TEST_CASES"], self.case, "behind")
+        return behind.read_text().splitlines() if behind.exists() else []

@@ -1,0 +1,47 @@
+"""Whether a job came to its end as its end mark, or its result, says: one rule for live runs and archived records."""
+
+from __future__ import annotations
+
+import re
+
+#: States of a job that did not run to its end; an exit code of 0 says nothing then.
+KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "REVOKED")
+#: States of a job that ended by itself. Schedulers that tell no exit status call every such job so.
+ENDED_STATES = ("COMPLETED", "SUCCESS", "TERMINATED")
+#: States of a job that ended by itself with another exit status than 0.
+FAILED_STATES = ("FAILED", "FAILURE", "ERROR")
+#: The exit status of a program by the status of its result.
+EXPECTED = {"ok": 0, "failed": 1, "waived": 3}
+
+
+def killed(state: str | None) -> str | None:
+    """Why a job in this state did not run to its end; None where it did, or nothing is known."""
+    if any(word in (state or "").upper() for word in KILLED_STATES):
+        return f"the job did not run to its end: state {state}"
+    return None
+
+
+def fault(state: str | None, exit_code: int | None, status: int, says: str = "its end mark") -> str | None:
+    """What in the scheduler's account contradicts that the job ended with `status`; None: nothing does.
+
+    `state` and `exit_code` are the scheduler's, None or empty where it did not tell; `says` is who says `status`. A
+    script leaves with the status that it printed, so another exit code, or a state of failure beside status 0, is of
+    something that happened after its mark: killed by a signal, an epilogue that failed, or another job altogether.
+    """
+    cut = killed(state)
+    if cut:
+        return cut
+    # some tell the word of wait(2), in which the exit status stands above eight bits for a signal
+    if exit_code is not None and exit_code not in (status, status << 8):
+        return f"the job exited with {exit_code} by its scheduler (state {state or 'unknown'}); {says} says {status}"
+    # `COMPLETED (no longer listed)`, `COMPLETED,COMPLETED` of an array
+    for one in (state or "").split(","):
+        word = (re.findall(r"[A-Z_]+", one.upper()) or [""])[0]
+        if word in ENDED_STATES or word in ("", "UNKNOWN"):
+            continue
+        if word in FAILED_STATES and status != 0 and exit_code is not None:
+            continue
+        allowed = ", ".join((*ENDED_STATES, *(FAILED_STATES if status else ())))
+        told = "" if exit_code is None else f", exit code {exit_code}"
+        return f"the job's state is {state}{told}; {says} says {status}, with which it ends as {allowed}"
+    return None

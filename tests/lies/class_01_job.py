@@ -1,0 +1,269 @@
+"""Jobs that did not end as their end mark says, or on the nodes that they are said to have run on.
+
+Told twice: to the live verdict, which has the job's output and the scheduler's account, and to `tenken judge`, which
+has the record and what stands on its command line. The end mark, where there is one, says 0 throughout.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tenken.judge import anew
+from tenken.model import result as results
+from tenken.model.job import JobAccount
+from tenken.model.judgement import Judgement
+from tenken.reframe import joblines
+from tenken.reframe.outcome import RESULT_FILE, Outcome
+from tests.lies import honest
+from tests.lies.lie import Lie
+
+TOKEN = honest.TOKEN
+NODE = "node1"
+
+
+def untouched(raw: Any) -> None:
+    """The result is as the program wrote it: what lies is the job around it."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """A job as its output and its scheduler tell it."""
+
+    state: str | None = "SUCCESS"
+    exit_code: int | None = 0
+    output: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    uses_mpi: bool = False
+    known: tuple[str, ...] = (NODE,)
+
+
+def output(
+    run: honest.Honest,
+    status: int = 0,
+    node: str = NODE,
+    token: str = TOKEN,
+    nodes: str = NODE,
+    command: int | None = None,
+    ranks: tuple[str, ...] = (),
+    end: bool = True,
+) -> str:
+    """What the job script of a run printed."""
+    begin, finish = run.job.begin or 0.0, run.job.end or 0.0
+    lines = [
+        f"TENKEN-BEGIN token={token} node={node} time={begin - 1:.3f} job=17",
+        f"TENKEN-NODES {nodes}",
+        *(f"TENKEN-GPU GPU {i}: NVIDIA H200 (UUID: {uuid})" for i, uuid in enumerate(sorted(run.job.uuids))),
+        f"TENKEN-RUN begin node={node} time={begin:.3f}",
+        *(f"TENKEN-RANK host={host}" for host in ranks),
+        f"TENKEN-RUN end node={node} time={finish:.3f} status={status if command is None else command}",
+        f"TENKEN-END token={token} status={status} nodes={nodes} node={node} time={finish + 1:.3f}",
+    ]
+    return "".join(f"{line}\n" for line in (lines if end else lines[:-2]))
+
+
+def live(run: honest.Honest, told: Told, result: str | None = None) -> Judgement:
+    """The verdict of the run as ReFrame reaches it, in a stage folder of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text = run.text if result is None else result
+        if text:
+            (folder / RESULT_FILE).write_text(text)
+        (folder / "job.out").write_text(told.output)
+        outcome = Outcome(
+            folder, "job.out", "job.err", TOKEN, told.uses_mpi, told.state or "", told.exit_code, told.facts,
+            known=told.known,
+        )  # fmt: skip
+        return outcome.judgement(run.request, run.machine)[0]
+
+
+def archived(run: honest.Honest, job: anew.JobFacts) -> Judgement:
+    """The same by `tenken judge`."""
+    return anew.of_result(results.parse(run.text, "result.json"), run.request, run.machine, job)
+
+
+@dataclass(frozen=True)
+class LiveLie(Lie):
+    job: Told = field(default_factory=Told)
+    result: str | None = None
+
+    def told(self) -> Judgement:
+        return live(honest.run(self.of), self.job, self.result)
+
+
+@dataclass(frozen=True)
+class ArchivedLie(Lie):
+    facts: anew.JobFacts = field(default_factory=anew.JobFacts)
+
+    def told(self) -> Judgement:
+        return archived(honest.run(self.of), self.facts)
+
+
+#: What the scheduler says of a job whose end mark says 0: state, exit code, what the refusal names.
+CONTRADICTED: tuple[tuple[str | None, int | None, str], ...] = (
+    ("FAILURE", 7, "exited with 7"),
+    ("SUCCESS", 7, "exited with 7"),
+    ("COMPLETED", 1, "exited with 1"),
+    ("COMPLETED", 137, "exited with 137"),
+    ("COMPLETED (no longer listed)", 2, "exited with 2"),
+    (None, 7, "exited with 7"),
+    ("COMPLETED", -1, "exited with -1"),
+    ("COMPLETED", 265, "exited with 265"),
+    ("FAILURE", None, "state is FAILURE"),
+    ("FAILED", 0, "state is FAILED"),
+    ("FAILED", None, "state is FAILED"),
+    ("Error", None, "state is Error"),
+    ("RUNNING", 0, "state is RUNNING"),
+    ("PENDING", None, "state is PENDING"),
+    ("SUSPENDED", 0, "state is SUSPENDED"),
+    ("COMPLETED,FAILED", 0, "state is COMPLETED,FAILED"),
+    ("TIMEOUT", 0, "state TIMEOUT"),
+    ("CANCELLED by 1000", 0, "state CANCELLED"),
+    ("CANCELLED (blocked in the queue)", None, "state CANCELLED"),
+    ("NODE_FAIL", 0, "state NODE_FAIL"),
+    ("OUT_OF_MEMORY", 0, "state OUT_OF_MEMORY"),
+    ("PREEMPTED", 0, "state PREEMPTED"),
+    ("BOOT_FAIL", None, "state BOOT_FAIL"),
+    ("DEADLINE", 0, "state DEADLINE"),
+    ("timeout", 0, "state timeout"),
+)
+
+
+def lies() -> Iterator[Lie]:
+    for of in ("stream", "xhpl"):
+        run = honest.run(of)
+        for state, code, names in CONTRADICTED:
+            where = f"state {state}, exit code {code}"
+            told = Told(state, code, output(run))
+            yield LiveLie(of, f"live: {where}", names, untouched, job=told)
+            yield ArchivedLie(of, f"archived: {where}", names, untouched, facts=anew.JobFacts(state, code, (NODE,)))
+            marked = anew.JobFacts(
+                state, code, (NODE,), marked=0, account=joblines.account(joblines.report(told.output, TOKEN))
+            )
+            yield ArchivedLie(of, f"with its output: {where}", names, untouched, facts=marked)
+    yield from _outputs()
+    yield from _nodes()
+
+
+def _outputs() -> Iterator[Lie]:
+    """Outputs of jobs that the scheduler calls well."""
+    run = honest.run("stream")
+    whole = output(run)
+    mark = whole.splitlines(keepends=True)[-1]
+    cut = output(run, end=False)
+    other = "f" * 32
+    told: tuple[tuple[str, str, str], ...] = (
+        ("no end mark", cut, "no end mark"),
+        ("nothing at all", "", "no end mark"),
+        ("the end mark of another attempt", cut + mark.replace(TOKEN, other), "no end mark"),
+        ("an end mark that was cut", cut + mark[: mark.index("status=") + 4], "no end mark"),
+        ("an end mark without its status", cut + mark.replace("status=0", "status="), "no end mark"),
+        ("a status that is a word", cut + mark.replace("status=0", "status=ok"), "no end mark"),
+        ("a negative status", cut + mark.replace("status=0", "status=-0"), "no end mark"),
+        ("an end mark in the middle of a line", cut + "program: " + mark, "no end mark"),
+        ("the program prints the end mark and is killed", cut + mark, "no end mark"),
+        ("the mark of a first run, the second wrote nothing", whole + whole.splitlines(keepends=True)[0], "no end"),
+        ("the second run stopped in its command", whole + cut, "no end mark"),
+        ("exit status 7", output(run, status=7), "exited with 7|status 7|says 7"),
+        ("the command ended with 7", output(run, command=7), "ended with status 7"),
+        ("the command was killed", output(run, command=137), "ended with status 137"),
+        ("everything of another attempt", output(run, token=other), "no end mark"),
+        ("it ran twice", whole + whole.replace("time=", "time=1"), "ran twice|started|no end mark"),
+    )
+    for name, text, names in told:
+        yield LiveLie("stream", f"live: {name}", names, untouched, job=Told("COMPLETED", 0, text))
+        if "ran twice" not in name:
+            yield LiveLie(
+                "stream", f"live, by its own end mark: {name}", names, untouched, job=Told("COMPLETED", None, text)
+            )
+    yield LiveLie(
+        "stream", "live: Slurm started it twice", "ran twice", untouched,
+        job=Told("COMPLETED", 0, whole, {"run_count": 2}),
+    )  # fmt: skip
+    for name, text, names in (
+        ("no result", "", "there is no|no such|missing|result.json"),
+        ("a result cut short", run.text[:4000], "truncated"),
+        ("a result of another token", run.text.replace(TOKEN, other), "token"),
+    ):
+        yield LiveLie("stream", f"live: {name}", names, untouched, job=Told("COMPLETED", 0, whole), result=text)
+    waived = json.dumps({**run.raw(), "status": "waived", "reason": "needs two GPUs: 1 is here"})
+    yield LiveLie(
+        "stream", "live: waived with exit 0", "exited with 0", untouched, job=Told(output=whole), result=waived
+    )
+
+
+def _nodes() -> Iterator[Lie]:
+    """Results of a node on which the job did not run."""
+    run = honest.run("stream")
+    for node in ("node2", "node11", "node1x", "login1", "localhost", "10.0.0.1"):
+        text = output(run, node=node, nodes=node)
+        yield LiveLie(
+            "stream", f"live: the job ran on {node}", "host.name", untouched, job=Told("COMPLETED", 0, text, {}, False)
+        )
+        job = anew.JobFacts("COMPLETED", 0, (node,))
+        yield ArchivedLie("stream", f"archived: the job ran on {node}", "host.name", untouched, facts=job)
+        for of in ("hpl", "mpi_p2p_host", "osu", "xhpcg"):
+            yield ArchivedLie(of, f"archived: the job ran on {node}", "host.name|placement", untouched, facts=job)
+    told = joblines.account(joblines.report(output(run, node="node2", nodes="node2"), TOKEN))
+    yield ArchivedLie(
+        "stream", "archived: its output says node2", "host.name", untouched,
+        facts=anew.JobFacts("COMPLETED", 0, (NODE,), marked=0, account=told),
+    )  # fmt: skip
+    ranks = honest.run("mpi_p2p_host")
+    for name, hosts, names in (
+        ("a rank on another node", (NODE, NODE, NODE, "node9"), "did not run on the nodes"),
+        ("three ranks of four", (NODE,) * 3, "3 ranks told"),
+        ("no rank told its host", (), "0 ranks told"),
+        ("all ranks elsewhere", ("node9",) * 4, "did not run on the nodes"),
+    ):
+        told_ranks = Told("COMPLETED", 0, output(ranks, ranks=hosts), {}, True)
+        yield LiveLie("mpi_p2p_host", f"live: {name}", names, untouched, job=told_ranks)
+
+
+def twins() -> Iterator[tuple[str, str, str]]:
+    """Honest jobs: name, verdict, and the verdict of the run itself."""
+    for of in ("stream", "xhpl", "no pageable"):
+        run = honest.run(of)
+        status = run.status
+        states: tuple[tuple[str | None, int | None], ...] = (
+            (None, None), ("", None), ("UNKNOWN", None), ("UNKNOWN (state 'Y')", None), ("COMPLETED", status),
+            ("COMPLETED", None), ("COMPLETED (no longer listed)", None), ("completed", status), ("Terminated", status),
+            ("COMPLETED (by its own end mark; no word from the scheduler for 0:30:00)", None),
+            ("SUCCESS" if status == 0 else "FAILURE", status), ("COMPLETED" if status == 0 else "FAILED", status),
+            ("COMPLETED", status << 8),
+        )  # fmt: skip
+        for state, code in states:
+            told = Told(state, code, output(run, status=status))
+            yield f"{of}, live: state {state}, exit code {code}", live(run, told).verdict, run.verdict
+            job = anew.JobFacts(state, code, (NODE,))
+            yield f"{of}, archived: state {state}, exit code {code}", archived(run, job).verdict, run.verdict
+    run = honest.run("stream")
+    whole = output(run)
+    for name, text in (
+        ("no newline at the end", whole.rstrip("\n")),
+        ("an epilogue printed behind it", whole + "slurmstepd: done\nResources used: 1:02\n"),
+        ("carriage returns", whole.replace("\n", "\r\n")),
+        ("text of the program between", whole.replace("TENKEN-RUN end", "Triad 4400 GB/s\nTENKEN-RUN end")),
+        ("another job's output before it", output(run, token="e" * 32) + whole),
+        (
+            "a name of the scheduler's own",
+            output(run, nodes="nid7").replace("TENKEN-RUN b", "TENKEN-NAME nid7 node1\nTENKEN-RUN b"),
+        ),
+        ("full names", output(run, node="node1.site.example.org", nodes="node1.site.example.org")),
+        ("in capitals", output(run, node="NODE1", nodes="NODE1")),
+        ("a container that is called otherwise than its host", output(run, node="node1", nodes="localhost")),
+        ("the scheduler names no node", output(run).replace("TENKEN-NODES node1\n", "TENKEN-NODES \n")),
+    ):
+        yield f"live: {name}", live(run, Told("COMPLETED", 0, text)).verdict, run.verdict
+    for nodes in (("node1.site.example.org",), ("NODE1",), ("node0", "node1"), ("nid7", "node1")):
+        yield f"archived: nodes {nodes}", archived(run, anew.JobFacts("COMPLETED", 0, nodes)).verdict, run.verdict
+    skewed = JobAccount(frozenset({"node1"}), "node0", (run.job.begin or 0) - 30, (run.job.end or 0) + 30)
+    job = anew.JobFacts("COMPLETED", 0, ("node1",), marked=0, account=skewed)
+    yield "archived: with an output of a node 30 s ahead", archived(run, job).verdict, run.verdict
+    local = replace(run, text=run.text.replace('"name": "node1"', '"name": "localhost"'))
+    told = Told("SUCCESS", 0, output(run, node="localhost", nodes="localhost"), known=("localhost",))
+    yield "a machine that is called localhost", live(local, told).verdict, run.verdict
