@@ -78,6 +78,20 @@ def all_over(environment: str) -> list[str]:
     ]
 
 
+def choose_generator(tree: str) -> list[str]:
+    """Lines that choose what builds: ninja where it starts, else make; and that drop what the other one configured.
+
+    Ninja compiles a program before the libraries that it links are there, make does not.
+    """
+    return [
+        "tenken_generator=${CMAKE_GENERATOR:-Unix Makefiles}",
+        '[ -n "$CMAKE_GENERATOR" ] || ! { ninja --version || ninja-build --version; } > /dev/null 2>&1'
+        " || tenken_generator=Ninja",
+        f'grep -qsx "CMAKE_GENERATOR:INTERNAL=$tenken_generator" {tree}/CMakeCache.txt'
+        f" || rm -rf {tree}/CMakeCache.txt {tree}/CMakeFiles",
+    ]
+
+
 def register() -> None:
     """Have ReFrame's runner say what it is about to run."""
     runall = Runner.runall
@@ -142,7 +156,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             jobs = self.build_jobs or self.machine.cores or jobs
         options = " ".join([*self.machine.cmake_options(), self.cmake_options]).strip()
         # one flock for configure, build and install: another session may build the same tree at this moment
-        configure = f"cmake -S {shlex.quote(str(SRC))} -B {tree} -DCMAKE_BUILD_TYPE=Release {options}".strip()
+        configure = f'cmake -G "$tenken_generator" -S {shlex.quote(str(SRC))} -B {tree} -DCMAKE_BUILD_TYPE=Release'
         where = (self.current_partition.fullname, self.current_environ.name)
         programs = selected(*where, self.for_first)
         build = f"cmake --build {tree} -j {jobs}"
@@ -151,7 +165,9 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             build = f"nice -n 19 {build}"  # others work on a login node, or a check may be measured here meanwhile
         install = f'cmake --install {tree} --prefix "$PWD"'
         if programs:
-            build += " --target $tenken_programs"
+            # one target: make builds several of a command line one after another
+            configure += ' -DTENKEN_PROGRAMS="$tenken_programs"'
+            build += " --target tenken_programs"
             # what belongs to no program (a library that is loaded while running) is a component of that name
             install = f"for name in $tenken_programs Unspecified; do {install} --component $name || exit; done"
         driver = f"sh {shlex.quote(str(ROOT / 'scripts' / 'driver.sh'))} {self.machine.nvcc}"
@@ -166,7 +182,8 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             f"exec 9> {tree}/.lock",
             "flock 9",
             *([f'tenken_programs="{" ".join(programs)}"'] if programs else []),
-            configure,
+            *choose_generator(tree),
+            f"{configure} {options}".strip(),
             build,
             install,
             # what the programs must say that they were built from

