@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from tenken.machines import limits, loader
+from typing import Any
+
+from tenken.machines import between, limits, loader
 from tenken.machines.model import Environment, Partition, Reference, System
+from tenken.model.catalogue import load_catalogue
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Limit
 from tenken.model.machine import Machine
 from tenken.model.result import MetricValue, Result
@@ -24,17 +27,22 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
     }
 
     def criterion(result: Result, metric: MetricValue) -> Criterion | None:
-        """The reference of a value by program, subject and parameters: the most specific one counts."""
-        fitting = loader.references(
+        """The reference of a value by program, subject and parameters: the most specific one counts.
+
+        Where no point of a sweep has the value's size, the points next to it say what is held (`between`).
+        """
+        run = run_of(result, metric)
+        known = loader.references(
             system,
             partition.name,
             result.program,
             metric=metric.name,
             subject=metric.kind,
             environ=environment.name,
-            parameters={**result.parameters, **metric.at},
         )
-        return _criterion(max(fitting, key=lambda r: len(r.parameters))) if fitting else None
+        fitting = [one for one in known if all(run.get(k) == v for k, v in one.parameters.items())]
+        found = max(fitting, key=lambda r: len(r.parameters)) if fitting else between.reference(known, run)
+        return _criterion(found) if found else None
 
     links = partition.node.pair_links
     count = links.count if links and "NVLink" in links.kind else None
@@ -47,6 +55,26 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         compute_capability=sheet.compute_capability if sheet else "",
         gpu_memory_bytes=sheet.memory_gib * 2**30 if sheet else None,
     )  # fmt: skip
+
+
+def run_of(result: Result, metric: MetricValue) -> dict[str, Any]:
+    """What a reference's `parameters` may name: options, coordinates, the number of ranks, the host, the storage."""
+    host, path = result.host, result.path
+    named = {
+        "ranks": metric.subject.first if metric.kind == "ranks" else None,
+        "host.cpu": host.cpu,
+        "host.logical_cpus": host.logical_cpus,
+        "host.virtual_machine": host.virtual_machine,
+        "storage.file_system": path.get("file_system"),
+        "storage.device": path.get("device"),
+    }
+    program = load_catalogue().get(result.program)
+    now: dict[str, Any] = {}
+    if program is not None:
+        now = {name: program.parameter(result.parameters, name) for name in program.identity}
+        now |= {program.current_name(name): value for name, value in metric.at.items()}
+    here = {name: value for name, value in named.items() if value is not None}
+    return {**result.parameters, **here, **metric.at, **now}
 
 
 def _criterion(reference: Reference) -> Criterion:

@@ -309,6 +309,7 @@ def _reference(raw: Mapping[str, Any]) -> Reference:
         source=raw["source"],
         published=raw.get("published"),
         note=raw.get("note"),
+        between=raw.get("between"),
     )
 
 

@@ -384,6 +384,8 @@ class Reference:
     published: str | None
     """Row of the publications, `R1`."""
     note: str | None = None
+    between: str | None = None
+    """The coordinate, a size, over which its points are a curve: see `tenken.machines.between`."""
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:

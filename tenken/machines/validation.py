@@ -35,6 +35,9 @@ _TYPES = {
     "null": "null",
 }
 # Maps whose keys are names that the author chose: how to speak of what stands below one.
+#: Of these a size and a time follow: a rate of bytes, a rate of messages, or the time itself.
+BETWEEN_UNITS = ("GB/s", "messages/s", "us", "ms", "s")
+
 _LISTS = ("partitions", "environments", "variables", "gpus", "hosts", "references", "ratios", "clauses",
           "exclusions", "punch_list")  # fmt: skip
 # Lists whose items are told by a key of theirs: the word for one of them, and that key.
@@ -440,6 +443,15 @@ def _reference(
         if point["at"] in seen:
             wrong((*path, "points", number), f"point {number + 1} of {shown} is there before")
         seen.append(point["at"])
+    if "between" in reference:
+        sizes = [point["at"].get(reference["between"]) for point in reference.get("points", ())]
+        if len(sizes) < 2 or not all(isinstance(n, (int, float)) and not isinstance(n, bool) and n > 0 for n in sizes):
+            wrong(
+                (*path, "between"),
+                f"'between' of {shown} must name a coordinate that two points or more have, a number above 0",
+            )
+        if reference["unit"] not in BETWEEN_UNITS:
+            wrong((*path, "between"), f"'between' of {shown} is for {', '.join(BETWEEN_UNITS)}")
     if "range" in reference and reference["range"][0] > reference["range"][1]:
         wrong((*path, "range"), f"'range' of {shown} must be [low, high]")
     if reference.get("lower") is None and reference.get("upper") is None:
