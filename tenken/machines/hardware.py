@@ -112,6 +112,7 @@ def _gpu(name: str, raw: Mapping[str, Any]) -> GpuSheet:
         date=raw["date"],
         power_w=raw["power_w"],
         tflops=raw["tflops"],
+        unsure=raw.get("unsure", {}),
     )
 
 

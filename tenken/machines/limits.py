@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tenken.machines.model import Link, Node, Partition
+from tenken.machines.model import GpuSheet, Link, Node, Partition
 
 NO_GPU = "the partition has no GPU"
 
@@ -46,6 +46,8 @@ def memory(partition: Partition, subject: str) -> Limit | Unknown:
             )
         if node.gpu is None:
             return _no_sheet(node)
+        if "memory" in node.gpu.unsure:
+            return _unsure(node.gpu, "memory")
         return Limit(node.gpu.memory_gbs, "GB/s", f"data sheet: {node.gpu.name}, {node.gpu.source}")
     if subject != "host":
         raise ValueError(f"subject {subject!r} has no memory; allowed: host, gpu")
@@ -65,6 +67,9 @@ def fp64(partition: Partition, subject: str, tensor: bool = False) -> Limit | Un
     if subject == "gpu":
         if node.gpu is None:
             return _no_sheet(node)
+        key = "fp64_tensor_tflops" if tensor else "fp64_tflops"
+        if key in node.gpu.unsure:
+            return _unsure(node.gpu, key)
         value = node.gpu.fp64_tensor_tflops if tensor else node.gpu.fp64_tflops
         if value is None:
             kind = "FP64 tensor peak" if tensor else "FP64 peak"
@@ -89,6 +94,8 @@ def host_link(partition: Partition) -> Limit | Unknown:
         return _no_sheet(node)
     if node.gpu.host_link is None:
         return Unknown(f"{node.gpu.name} shares one memory with the CPU")
+    if "host_link" in node.gpu.unsure:
+        return _unsure(node.gpu, "host_link")
     return _of_link(node.gpu.host_link, f"{node.gpu.name}, {node.gpu.source}")
 
 
@@ -101,6 +108,8 @@ def pair_link(partition: Partition) -> Limit | Unknown:
         return Unknown("the node has one GPU")
     if node.pair_links is None:
         return Unknown("the links between its GPUs are not known")
+    if node.gpu is not None and "gpu_links" in node.gpu.unsure:
+        return _unsure(node.gpu, "gpu_links")
     source = f"{node.gpu.name}, {node.gpu.source}" if node.gpu else "as the driver reports them"
     return _of_link(node.pair_links, source)
 
@@ -108,6 +117,10 @@ def pair_link(partition: Partition) -> Limit | Unknown:
 def _of_link(link: Link, source: str) -> Limit:
     count = f"{link.count} x " if link.count > 1 else ""
     return Limit(link.total_gbs, "GB/s", f"data sheet: {count}{link.kind} at {link.gbs:.4g} GB/s, {source}")
+
+
+def _unsure(gpu: GpuSheet, figure: str) -> Unknown:
+    return Unknown(f"data sheet {gpu.name}: {figure} is not certain: {gpu.unsure[figure]}")
 
 
 def _no_sheet(node: Node) -> Unknown:

@@ -102,6 +102,8 @@ class GpuSheet:
     """The power limit of the card as delivered."""
     tflops: Mapping[str, float] = field(default_factory=dict)
     """Dense rates by precision (fp32, tf32, fp16, bf16, fp8, int8, fp4), fp32 by CUDA cores, others by tensor cores."""
+    unsure: Mapping[str, str] = field(default_factory=dict)
+    """Figures that are not certain, by their key in the file, with the reason: none of them is a limit."""
 
     @property
     def memory_bytes(self) -> int:

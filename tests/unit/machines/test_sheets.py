@@ -1,0 +1,253 @@
+"""Every figure of the data sheets, recomputed from its chip: widths, clocks, counts, lanes, all written by hand.
+
+What a vendor prints may be rounded either way, so a figure holds within one unit of its last printed digit. One that
+does not follow must stand under `unsure` in systems/hardware.yaml with the reason, and then is no limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from tenken.machines import hardware, limits, loader
+from tenken.machines.errors import SystemFileError
+
+#: Gbit/s of a lane and lanes of a link in one direction, by generation.
+NVLINK = {"NVLink1": (20, 8), "NVLink2": (25, 8), "NVLink3": (50, 4), "NVLink4": (100, 2), "NVLink5": (200, 2)}
+#: GT/s of a lane and the share of its bits that carry data: 128b/130b, and 242 bytes of the 256 of a flit with Gen6.
+PCIE = {3: (8, 128 / 130), 4: (16, 128 / 130), 5: (32, 128 / 130), 6: (64, 242 / 256)}
+
+#: Fused multiply-adds of a multiprocessor in a clock, by capability: CUDA cores, and dense ones of tensor cores.
+CORES = {
+    "3.5": {"fp32": 192, "fp64": 64},
+    "6.0": {"fp32": 64, "fp64": 32},
+    "7.0": {"fp32": 64, "fp64": 32, "fp16": 512},
+    "8.0": {"fp32": 64, "fp64": 32, "fp64_tensor": 64, "tf32": 512, "fp16": 1024, "bf16": 1024, "int8": 2048},
+    "8.7": {"fp32": 128},
+    "8.9": {"fp32": 128, "tf32": 256, "fp16": 512, "bf16": 512, "fp8": 1024, "int8": 1024},
+    "9.0": {"fp32": 128, "fp64": 64, "fp64_tensor": 128, "tf32": 1024, "fp16": 2048, "bf16": 2048, "fp8": 4096,
+            "int8": 4096},
+    "10.0": {"fp32": 128, "fp64": 64, "fp64_tensor": 64},
+    "10.3": {"fp32": 128},
+    "12.0": {"fp32": 128},
+}  # fmt: skip
+#: GeForce cards sum in FP32 at half the rate.
+GEFORCE = {"fp32": 128, "tf32": 128, "fp16": 256, "bf16": 256, "fp8": 512}
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What a card is made of. `printed`: the last printed digit of a figure, where it is not 1."""
+
+    bits: int
+    mega_transfers: float  # of a pin of the memory, in a second
+    sms: int | None = None
+    ghz: float | None = None
+    tensor_ghz: float | None = None  # where tensor cores are counted at another clock
+    cores: dict[str, int] = field(default_factory=dict)
+    #: Figures that vendors print for several GPUs together, or with sparsity: what one has without, in T/s.
+    shares: dict[str, float] = field(default_factory=dict)
+    printed: dict[str, float] = field(default_factory=dict)
+
+
+HOPPER = {"sms": 132, "ghz": 1.98, "tensor_ghz": 1.83, "printed": {"gbs": 50}}
+# with sparsity: TF32 835, FP16 1671, FP8 and INT8 3341
+NVL = {"tf32": 835 / 2, "fp16": 1671 / 2, "bf16": 1671 / 2, "fp8": 3341 / 2, "int8": 3341 / 2}
+# eight of an HGX B200 with sparsity: TF32 18, FP16 36, FP8 and INT8 72, FP4 144 P/s
+HGX = {"tf32": 18e3 / 16, "fp16": 36e3 / 16, "bf16": 36e3 / 16, "fp8": 72e3 / 16}
+A100 = {"sms": 108, "ghz": 1.41}
+CHIPS = {
+    "GH200-96GB": Chip(6144, 5238, **HOPPER),
+    "GH200-144GB": Chip(6144, 6402, **HOPPER),
+    "H100-SXM-80GB": Chip(5120, 5238, **HOPPER),
+    "H200-SXM-141GB": Chip(6016, 6402, **HOPPER),
+    "H100-PCIe-80GB": Chip(5120, 3186, 114, 1.755, 1.62),
+    "H100-NVL-94GB": Chip(6016, 5238, 132, 1.785, shares=NVL),
+    "H200-NVL-141GB": Chip(6016, 6402, 132, 1.785, shares=NVL, printed={"gbs": 50}),
+    "H20-96GB": Chip(6144, 5238, 78, 1.98, printed={"gbs": 50}),
+    "A100-SXM-80GB": Chip(5120, 2 * 1593, **A100),
+    "A100-PCIe-80GB": Chip(5120, 2 * 1512, **A100),
+    "A100-SXM-40GB": Chip(5120, 2 * 1215, **A100),
+    "A100-PCIe-40GB": Chip(5120, 2 * 1215, **A100),
+    "V100-SXM2-16GB": Chip(4096, 2 * 877, 80, 1.53, printed={"gbs": 10}),
+    "V100-SXM2-32GB": Chip(4096, 2 * 877, 80, 1.53, printed={"gbs": 10}),
+    "V100-PCIe-16GB": Chip(4096, 2 * 877, 80, 1.37, printed={"gbs": 10}),
+    "V100-PCIe-32GB": Chip(4096, 2 * 877, 80, 1.37, printed={"gbs": 10}),
+    "P100-SXM2-16GB": Chip(4096, 2 * 715, 56, 1.48),
+    "P100-PCIe-16GB": Chip(4096, 2 * 715, 56, 1.303),
+    "K40": Chip(384, 6000, 15, 0.745),
+    # two dies with four stacks of 1024 bits each; what is printed is rounded to whole TB/s
+    "GB200-186GB": Chip(
+        8192, 2 * 3996, 152, 2.062, printed={"gbs": 200},
+        # two GPUs of a superchip with sparsity: TF32 5, FP16 10, FP8 and INT8 20, FP4 40 P/s
+        shares={"tf32": 5e3 / 4, "fp16": 10e3 / 4, "bf16": 10e3 / 4, "fp8": 20e3 / 4, "int8": 20e3 / 4,
+                "fp4": 40e3 / 4},
+    ),
+    "B200-SXM-180GB": Chip(
+        8192, 2 * 3996, 148, 1.965, printed={"gbs": 200}, shares={**HGX, "int8": 72e3 / 16, "fp4": 144e3 / 16},
+    ),
+    # FP4 of eight: 108 P/s without sparsity; FP64 of eight: 10
+    "B300-SXM-288GB": Chip(
+        8192, 2 * 3996, 148, 1.965, printed={"gbs": 200},
+        shares={**HGX, "fp4": 108e3 / 8, "fp64": 10 / 8, "fp64_tensor": 10 / 8},
+    ),
+    "L40S-48GB": Chip(384, 18000, 142, 2.52),
+    "L4-24GB": Chip(192, 12500, 58, 2.04),
+    "RTX-PRO-6000-Server-96GB": Chip(512, 24960, shares={"fp4": 4000 / 2}),
+    "RTX-PRO-6000-Workstation-96GB": Chip(512, 28000, 188, 2.617, shares={"fp4": 4000 / 2}),
+    "RTX-PRO-6000-Max-Q-96GB": Chip(512, 28000, shares={"fp4": 3511 / 2}),
+    "RTX-4090-24GB": Chip(384, 21000, 128, 2.52, cores=GEFORCE),
+    "Jetson-AGX-Orin": Chip(256, 6400, 16, 1.3),
+    "Jetson-AGX-Thor": Chip(256, 8533, shares={"fp4": 2070 / 2}),
+    "Jetson-AGX-Xavier": Chip(256, 2 * 2133),
+    "Jetson-TX2": Chip(128, 2 * 1866),
+}  # fmt: skip
+
+#: Bits of all channels of a socket, million transfers a second, and the share that ECC within the data leaves.
+HOSTS = {
+    "Grace-72": (512, 8533, 15 / 16),
+    "Grace-72-480GB": (512, 6400, 15 / 16),
+    "Xeon-8468": (8 * 64, 4800, 1),
+    "Xeon-8480": (8 * 64, 4800, 1),
+    "Xeon-8570": (8 * 64, 5600, 1),
+    "Xeon-6980P": (12 * 64, 8800, 1),
+    "Xeon-E5-2695v4": (4 * 64, 2400, 1),
+    "Xeon-E5-2680v4": (4 * 64, 2400, 1),
+    "EPYC-9755": (12 * 64, 6400, 1),
+    "EPYC-9965": (12 * 64, 6400, 1),
+    "EPYC-9575F": (12 * 64, 6400, 1),
+    "EPYC-9654": (12 * 64, 4800, 1),
+    "EPYC-9554": (12 * 64, 4800, 1),
+    "EPYC-7763": (8 * 64, 3200, 1),
+    "EPYC-7742": (8 * 64, 3200, 1),
+    "Tegra-Xavier": (256, 4266, 1),
+    "Tegra-X2": (128, 3732, 1),
+    "Tegra-Orin": (256, 6400, 1),
+}
+#: Cores, GHz and FLOP a cycle (two FMA units of four doubles), where a sheet has FP64.
+HOST_FP64 = {"Xeon-E5-2695v4": (18, 2.1, 16), "Xeon-E5-2680v4": (14, 2.4, 16)}
+
+
+def last_digit(value: float) -> float:
+    """1 for 34 and for 3350, 0.1 for 9.7: what a printed figure may be off by."""
+    digits = repr(float(value)).split(".")[1]
+    return 1.0 if digits == "0" else 10.0 ** -len(digits)
+
+
+def wrong(sheet: hardware.GpuSheet, chip: Chip) -> list[str]:
+    """Figures of a sheet that do not follow from its chip and are not said to be unsure."""
+    found = []
+
+    def hold(name: str, value: float | None, computed: float | None, digit: float | None = None) -> None:
+        if value is None or name in sheet.unsure:
+            return
+        if computed is None:
+            found.append(f"{name}: nothing to compute {value:g} from")
+        elif abs(computed - value) > (digit or last_digit(value)):
+            found.append(f"{name}: {value:g} printed, {computed:.5g} computed")
+
+    def rate(kind: str) -> float | None:
+        if kind in chip.shares:
+            return chip.shares[kind]
+        cores = chip.cores or CORES.get(sheet.compute_capability, {})
+        plain = kind in ("fp32", "fp64", "fp64_tensor") or chip.tensor_ghz is None
+        ghz = chip.ghz if plain else chip.tensor_ghz
+        if kind not in cores or chip.sms is None or ghz is None:
+            return None
+        return chip.sms * cores[kind] * 2 * ghz / 1e3
+
+    hold("memory", sheet.memory_gbs, chip.bits * chip.mega_transfers / 8e3, chip.printed.get("gbs"))
+    hold("fp64_tflops", sheet.fp64_tflops, rate("fp64"))
+    hold("fp64_tensor_tflops", sheet.fp64_tensor_tflops, rate("fp64_tensor"))
+    for kind, value in sheet.tflops.items():
+        hold(kind, value, rate(kind))
+    if sheet.gpu_links is not None:
+        gbit, lanes = NVLINK[sheet.gpu_links.kind]
+        hold("gpu_links", sheet.gpu_links.gbs, gbit * lanes / 8, 0.01)
+    return found
+
+
+@pytest.mark.parametrize("name", hardware.load().gpus)
+def test_a_gpu_has_the_figures_that_its_chip_can_have(name):
+    assert wrong(hardware.sheet(name), CHIPS[name]) == []
+
+
+@pytest.mark.parametrize("name", hardware.load().gpus)
+def test_every_figure_that_is_off_would_be_noticed(name):
+    """A twentieth more, which no rounding here explains; but for rates that are printed as 1 or 2 digits."""
+    sheet = hardware.sheet(name)
+    bent = {"memory": replace(sheet, memory_gbs=sheet.memory_gbs * 1.05)}
+    for kind, value in sheet.tflops.items():
+        bent[kind] = replace(sheet, tflops={**sheet.tflops, kind: value + 2 * last_digit(value) + 0.05 * value})
+    for key in ("fp64_tflops", "fp64_tensor_tflops"):
+        value = getattr(sheet, key)
+        if value is not None:
+            bent[key] = replace(sheet, **{key: value + 2 * last_digit(value) + 0.05 * value})
+    if sheet.gpu_links is not None:
+        bent["gpu_links"] = replace(sheet, gpu_links=replace(sheet.gpu_links, gbs=sheet.gpu_links.gbs * 2))
+    for key, other in bent.items():
+        if key not in sheet.unsure:
+            assert [line.split(":")[0] for line in wrong(other, CHIPS[name])] == [key]
+
+
+def test_what_is_unsure_is_really_off_or_cannot_be_computed():
+    """Nothing is hidden behind the word: without it each figure would be noticed, or nothing is known that gives it."""
+    no_computation = {("GB200-186GB", "host_link"), ("B300-SXM-288GB", "power_w")}
+    for name, sheet in hardware.load().gpus.items():
+        said = {line.split(":")[0] for line in wrong(replace(sheet, unsure={}), CHIPS[name])}
+        assert said == {figure for figure in sheet.unsure if (name, figure) not in no_computation}, name
+
+
+@pytest.mark.parametrize("name", hardware.load().gpus)
+def test_the_link_to_the_host_is_that_of_its_generation(name):
+    link = hardware.sheet(name).host_link
+    if link is None:
+        assert name.startswith("Jetson")
+    elif link.kind == "NVLink-C2C":
+        assert link.total_gbs == 900 / 2  # printed both ways
+    else:
+        generation, width = (int(word.lstrip("Genx")) for word in link.kind.split()[1:])
+        gigatransfers, share = PCIE[generation]
+        assert link.gbs == pytest.approx(gigatransfers * width * share / 8, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", hardware.load().hosts)
+def test_a_cpu_has_the_bandwidth_of_its_channels(name):
+    bits, mega_transfers, share = HOSTS[name]
+    sheet = hardware.host_sheet(name)
+    assert sheet.memory_gbs == pytest.approx(bits * mega_transfers * share / 8e3, rel=1e-3)
+    if sheet.fp64_tflops is None:
+        assert name not in HOST_FP64
+    else:
+        cores, ghz, flop = HOST_FP64[name]
+        assert sheet.cores == cores
+        assert sheet.fp64_tflops == pytest.approx(cores * ghz * flop / 1e3, rel=1e-4)
+
+
+UNSURE = {
+    "memory": (limits.memory, ("gpu",)), "host_link": (limits.host_link, ()), "gpu_links": (limits.pair_link, ()),
+    "fp64_tflops": (limits.fp64, ("gpu",)), "fp64_tensor_tflops": (limits.fp64, ("gpu", True)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("figure", UNSURE)
+def test_a_figure_that_is_not_certain_is_no_limit(figure):
+    partition = loader.load("miyabi").partition("gpu")
+    gpu = partition.node.gpu
+    two = replace(partition, node=replace(partition.node, gpu_count=2, pair_links=gpu.gpu_links, host_link=None))
+    limit, arguments = UNSURE[figure]
+    assert isinstance(limit(two, *arguments), limits.Limit)
+    doubted = replace(two, node=replace(two.node, gpu=replace(gpu, unsure={figure: "two documents differ"})))
+    said = limit(doubted, *arguments)
+    assert isinstance(said, limits.Unknown) and said.reason.endswith(f"{figure} is not certain: two documents differ")
+
+
+def test_the_reason_must_be_there(tmp_path: Path):
+    text = hardware.FILE.read_text()
+    right = '      power_w: "1100 and up to 1400 W are printed, by cooling"\n'
+    assert right in text
+    (tmp_path / "hardware.yaml").write_text(text.replace(right, "      power_w: yes\n"))
+    with pytest.raises(SystemFileError, match="power_w"):
+        hardware.load(tmp_path / "hardware.yaml", cache_folder=None)
