@@ -48,7 +48,9 @@ def job_of(record: Record) -> JobFacts:
 def of_record(record: Record, machine: Machine | None = None, job: JobFacts | None = None) -> Judgement:
     """A record judged anew. `machine` None: by the limits and references that it was held against when archived."""
     job = job or job_of(record)
-    where = ",".join(job.nodes) or "unknown node"
+    where = ",".join(job.nodes) or record.where
+    if how := ending.lost(record.job.facts):
+        return judging.invalid(f"{where}: {how}", where)
     cut = ending.killed(job.state)
     if cut:
         return judging.failed(f"{where}: {cut}", where)

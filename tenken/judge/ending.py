@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 #: States of a job that did not run to its end; an exit code of 0 says nothing then.
 KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "REVOKED")
@@ -19,6 +21,12 @@ def killed(state: str | None) -> str | None:
     if any(word in (state or "").upper() for word in KILLED_STATES):
         return f"the job did not run to its end: state {state}"
     return None
+
+
+def lost(facts: Mapping[str, Any]) -> str | None:
+    """How a scheduler lost a job that had begun, by what was noted of it; None: it did not."""
+    how = facts.get("lost")
+    return f"the scheduler lost the job, as one does whose controller is killed: {how}; run it again" if how else None
 
 
 def fault(state: str | None, exit_code: int | None, status: int, says: str = "its end mark") -> str | None:

@@ -30,6 +30,12 @@ def failed(message: str, node: str = "") -> Judgement:
     return Judgement(FAIL, (finding,), (finding,))
 
 
+def invalid(message: str, node: str = "") -> Judgement:
+    """The judgement of a run that nothing measured, for a reason that says nothing of the machine: run it again."""
+    finding = Finding(INVALID, message, node=node)
+    return Judgement(INVALID, (finding,), (finding,))
+
+
 def waived(reason: str, node: str) -> Judgement:
     """The judgement of what was not run because `node` cannot do it: a reason of the closed list, a colon, details.
 

@@ -71,6 +71,12 @@ class Record:
         return self.judgement.verdict
 
     @property
+    def where(self) -> str:
+        """The nodes that it ran on, or was asked to run on; without any what was asked for."""
+        told = next((finding.node for finding in self.findings if finding.node), "")
+        return ",".join(self.nodes) or told or f"any node of partition {self.partition}"
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         return self.judgement.findings
 

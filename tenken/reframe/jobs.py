@@ -16,7 +16,7 @@ from tenken.reframe.schedulers.polling import Patient, hms
 
 _TIMEOUT_S = 30
 #: How each scheduler's own command asks for one job, by the command that cancels there.
-_ASK = {"scancel": ["squeue", "-h", "-o", "%T", "-j"], "qdel": ["qstat"]}
+_ASK = {"scancel": ["squeue", "-h", "-o", "%T|%j|%k", "-j"], "qdel": ["qstat"]}
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,15 @@ def _state(entry: Entry, ask: Callable[[list[str]], str]) -> str:
         said = ask([*_ASK[entry.cancel], entry.job_id]).strip()
     except CommandError as error:
         return "gone" if _needless(error) else "unknown"
+    if entry.cancel == "scancel" and said and not _is_of(entry, said):
+        return "gone"  # a controller that lost it gave its number to another job
     return "queued or running" if said else "gone"
+
+
+def _is_of(entry: Entry, said: str) -> bool:
+    """By what squeue says of a job: by its mark, else (a site may put another) by its name."""
+    _, name, mark = [*said.split("|", 2), "", ""][:3]
+    return mark == entry.mark if mark.startswith("tenken/") else name == entry.case
 
 
 def _needless(error: CommandError) -> bool:

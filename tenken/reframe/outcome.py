@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -120,11 +120,13 @@ class Outcome:
             what = f"{request.program} exited with {status}: {error}{self.last_words(status)}"
         if what is not None or result is None:
             judgement = judging.failed(f"{where}: {what}", where)
+            if killed is not None and (how := ending.lost(self.facts)):
+                # what its scheduler lost says nothing of its node
+                judgement = judging.invalid(f"{where}: {how}", where)
             room = disk.room(self.folder)
             if room and room in str(what):
                 # what a job cannot write says nothing of its node
-                said = replace(judgement.findings[0], verdict=verdicts.INVALID)
-                judgement = Judgement(verdicts.INVALID, (said,), (said,))
+                judgement = judging.invalid(judgement.message(), where)
             return judgement, result, error, text
         try:
             declared = catalogue_program(request.program)

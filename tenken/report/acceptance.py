@@ -216,7 +216,7 @@ def accept(
         _take(found, groups, measured, parts, file, record, catalogue)
     for case in lost:
         why = "; ".join(f.message for f in case.findings) or "left no record"
-        found.failed.append(Counted(case.check, ", ".join(case.nodes) or "unknown node", "", "", "", why))
+        found.failed.append(Counted(case.check, ", ".join(case.nodes) or case.place, "", "", "", why))
     for clause in contract.clauses:
         for requirement in groups[clause.id].values():
             _decide(requirement, contract.confidence)

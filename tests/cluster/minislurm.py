@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import getpass
 import os
+import re
 import shutil
 import signal
 import socket
@@ -107,6 +108,8 @@ class MiniSlurm:
         self.port = port
         self.conf = folder / "etc" / "slurm.conf"
         self.namespace = _namespace()
+        self.numbers_return = False
+        self.first_number = 1
         self.environment = {"SLURM_CONF": str(self.conf), "PATH": f"{os.environ['PATH']}:/usr/sbin"}
 
     # -- up and down --
@@ -240,6 +243,7 @@ class MiniSlurm:
     def stop_controller(self, number: signal.Signals = signal.SIGKILL) -> None:
         """As after a crash of its host; with SIGTERM as an administrator does."""
         pid = self._pid(self.dir / "pid" / "slurmctld")
+        self.numbers_return = self.numbers_return or number == signal.SIGKILL
         if pid:
             self._end(pid, number)
             self._wait(lambda: not _alive(pid), "slurmctld does not end", 30)
@@ -248,6 +252,15 @@ class MiniSlurm:
         """slurmctld again, if it does not run."""
         if not _alive(self._pid(self.dir / "pid" / "slurmctld") or 0):
             self._start("slurmctld")
+
+    def _skip_numbers(self) -> None:
+        """A controller that was killed gives numbers of jobs that it lost to new ones, which the nodes then refuse."""
+        self.first_number += 1000
+        text = re.sub(r"FirstJobId=.*\n", "", self.conf.read_text()) + f"FirstJobId={self.first_number}\n"
+        self.conf.write_text(text)
+        self.stop_controller(signal.SIGTERM)
+        self.start_controller()
+        self.numbers_return = False
 
     def start_node(self, name: str, full_spool: bool = False) -> None:
         """The daemon of a node; with `full_spool` on a spool disk that holds nothing more."""
@@ -294,6 +307,8 @@ class MiniSlurm:
 
     def reset(self) -> None:
         """No jobs, all nodes idle: what each test begins with."""
+        if self.numbers_return:
+            self._skip_numbers()
         self.start_controller()
         self.slurm("scontrol", "delete", "reservationname=maint")
         self.slurm("scancel", "-u", getpass.getuser())

@@ -313,6 +313,145 @@ def test_slurm_words():
     assert (old["7"].state, old["7"].exit_code, old["8"].exit_code) == ("CANCELLED", None, 0)
 
 
+# -- a controller that was killed has lost what it was told last --
+
+FORGOTTEN = Seen("UNKNOWN", forgotten=True)
+BEGUN = "TENKEN-BEGIN token=t node=n1 time={} job=7\nTENKEN-NODES n1\n"
+ENDED = "TENKEN-END token=t status=0 nodes=n1 node=n1 time=1010\n"
+
+
+def told(world, text):
+    world.job.token = "t"
+    world.output.write_text(text)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        Seen("CANCELLED", ended=True, killed=True, began=1015.0),
+        Seen("FAILED", ended=True, exit_code=1, began=1015.0),
+        Seen("CANCELLED", ended=True, killed=True, began=float("inf")),
+    ],
+    ids=lambda end: f"{end.state} {end.began}",
+)
+def test_a_job_that_ended_while_its_controller_was_away_is_whole_whatever_it_is_called(world, end):
+    """Recorded: taken for waiting after the restart, refused by the node as a second copy, cancelled."""
+    told(world, BEGUN.format(1001) + ENDED)
+    world.hear(Seen("PENDING", pending=True))
+    world.hear(end)
+    assert world.job.completed and world.job.exitcode == 0
+    assert world.job.state.startswith("COMPLETED (by its own end mark; the scheduler had lost the job")
+
+
+@pytest.mark.parametrize("began", [1002.0, None])
+def test_a_job_that_was_cancelled_in_its_own_run_is_not(world, began):
+    told(world, BEGUN.format(1001) + ENDED)
+    world.hear(Seen("CANCELLED", ended=True, killed=True, began=began))
+    assert world.job.completed and world.job.state == "CANCELLED"
+    assert "lost" not in world.job.scheduler_facts
+
+
+@pytest.mark.parametrize(("began", "said"), [(1015.0, "at 00:16:55Z"), (float("inf"), "never")])
+def test_a_job_that_was_cut_off_by_a_start_that_never_ran_is_told_as_lost(world, began, said):
+    """Recorded: FAILED, exit code 1, since its credential was revoked with the first copy."""
+    told(world, BEGUN.format(1001))
+    world.hear(Seen("FAILED", ended=True, exit_code=1, began=began))
+    world.hear(DONE, after=31.0)
+    assert world.job.completed
+    assert world.job.scheduler_facts["lost"] == f"it began at 00:16:41Z, by the scheduler {said}"
+
+
+def test_a_forgotten_job_counts_by_its_end_mark(world):
+    told(world, BEGUN.format(1001))
+    assert not world.hear(FORGOTTEN).completed
+    told(world, BEGUN.format(1001) + ENDED)
+    assert world.hear(FORGOTTEN).completed
+    assert (world.job.exitcode, world.job.state[:33]) == (0, "COMPLETED (by its own end mark; t")
+
+
+def test_a_forgotten_job_that_began_and_did_not_end_is_lost_and_never_cancelled_by_number(world):
+    told(world, BEGUN.format(1001))
+    world.hear(FORGOTTEN)
+    assert not world.hear(FORGOTTEN, after=29.0).completed
+    assert world.hear(FORGOTTEN, after=2.0).completed
+    assert world.job.scheduler_facts["lost"] == "it knows nothing of the job any more"
+    assert world.cancelled == []
+
+
+def test_a_forgotten_job_that_never_began_is_lost_and_so_is_one_that_gets_its_number(world):
+    told(world, "")
+    world.hear(FORGOTTEN)
+    assert world.hear(FORGOTTEN, after=31.0).scheduler_facts["lost"].endswith("which had not begun")
+    again = PatientJob("probe", workdir=world.job.workdir, script_filename="job.sh", stdout="out2", stderr="err2")
+    again._jobid, again._submit_time, again.token = "7", world.now, "u"
+    world.job = again
+    refused = Seen("CANCELLED", ended=True, killed=True, nodes=("n1",), began=world.now)
+    world.hear(refused)
+    assert world.hear(refused, after=31.0).completed
+    assert again.scheduler_facts["lost"] == "its number 7 had been that of a job that it lost before"
+
+
+class Answering(slurm.Slurm):
+    """Slurm's back end with the answers of its commands."""
+
+    def __init__(self, squeue, sacct):
+        self.timeout = 1
+        self.answers = {"squeue": squeue, "sacct": sacct}
+
+    def log(self, *words):
+        """Nobody listens."""
+
+
+@pytest.mark.parametrize(
+    ("squeue", "sacct", "expected"),
+    [
+        ("7|RUNNING|0|n1|gpu|0|None|2026-01-01T00:00:00|rfm_A|tenken/none/t", "", "RUNNING"),
+        ("7|RUNNING|0|n1|gpu|0|None|2026-01-01T00:00:00|rfm_A|the site's", "", "RUNNING"),
+        ("7|RUNNING|0|n1|gpu|0|None|2026-01-01T00:00:00|rfm_A|tenken/none/of-another", "", "forgotten"),
+        ("7|COMPLETED|0|n1|gpu|0|None|2026-01-01T00:00:00|train|me|||", "", "forgotten"),
+        # forgotten or purged: accounting tells which
+        (CommandError("x", "Invalid job id specified"), "", "forgotten"),
+        (CommandError("x", "Invalid job id specified"), "7|RUNNING|0:0|n1|2026-01-01T00:00:00|rfm_A", "forgotten"),
+        (CommandError("x", "Invalid job id specified"), "7|COMPLETED|0:0|n1|2026-01-01T00:00:00|train", "forgotten"),
+        ("", "7|FAILED|1:0|n1|2026-01-01T00:00:00|rfm_A", "FAILED"),
+        ("", "7|CANCELLED|0:0|n1|2026-01-01T00:00:00|rfm_A", "forgotten"),
+        ("", "7|CANCELLED by 1000|0:0|n1|2026-01-01T00:00:00|rfm_A", "CANCELLED"),
+        ("", CommandError("x", "accounting storage is disabled"), "not listed"),
+        (CommandError("x", "Unable to contact"), "7|RUNNING|0:0|n1|2026-01-01T00:00:00|rfm_A", "RUNNING"),
+        (CommandError("x", "Unable to contact"), CommandError("x", "Connection refused"), None),
+    ],
+)  # fmt: skip
+def test_slurm_a_number_alone_is_no_job(squeue, sacct, expected, monkeypatch):
+    back_end = Answering(squeue, sacct)
+
+    def run(words, timeout):
+        answer = back_end.answers[words[0]]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(slurm, "run", run)
+    monkeypatch.delenv("TENKEN_SESSION", raising=False)
+    job = PatientJob("rfm_A", workdir="/", script_filename="job.sh", stdout="out", stderr="err")
+    job._jobid, job.token = "7", "t"
+    found = back_end.ask([job])
+    if expected == "not listed":
+        assert found == {}
+    else:
+        said = found["7"]
+        assert (said and ("forgotten" if said.forgotten else said.state)) == expected
+
+
+def test_slurm_tells_when_a_job_began():
+    line = "7|{}|0|n1|gpu|0|None|{}|rfm_A|\n"
+    now = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(1795359416))
+    began = {
+        (state, start): slurm.listed(line.format(state, start))["7"].began
+        for state, start in [("RUNNING", now), ("PENDING", now), ("CANCELLED", "N/A"), ("RUNNING", "?")]
+    }
+    assert list(began.values()) == [1795359416, None, float("inf"), None]
+
+
 @pytest.mark.parametrize("reason", reasons.SLURM, ids=lambda one: one.words)
 def test_every_reason_of_slurm_in_the_table_is_found_as_itself(reason):
     assert reasons.slurm(f"{reason.words}, UnavailableNodes:nid1") is reason.waiting

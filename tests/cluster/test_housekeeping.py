@@ -49,7 +49,9 @@ def test_a_ledger_says_what_was_submitted_until_the_end_was_seen(tmp_path):
 @pytest.mark.parametrize(
     ("answer", "state"),
     [
-        ("RUNNING\n", "queued or running"), ("", "gone"),
+        ("RUNNING|rfm_A|tenken/s/t\n", "queued or running"), ("", "gone"),
+        ("RUNNING|rfm_A|by the site\n", "queued or running"), ("RUNNING|rfm_B|\n", "gone"),
+        ("RUNNING|rfm_A|tenken/s/of-another\n", "gone"),
         (CommandError("x", "slurm_load_jobs error: Invalid job id specified"), "gone"),
         (CommandError("x", "Unable to contact slurm controller"), "unknown"),
     ],
@@ -67,7 +69,7 @@ def test_orphans_are_told_by_what_the_scheduler_says(tmp_path, answer, state):
 
     (orphan,) = jobs.find(tmp_path, ask)
     assert orphan.state == state and orphan.entry.folder == tmp_path / "a"
-    assert asked == [["squeue", "-h", "-o", "%T", "-j", "12"]]
+    assert asked == [["squeue", "-h", "-o", "%T|%j|%k", "-j", "12"]]
 
 
 def test_an_orphan_that_ended_is_told_by_its_own_mark(tmp_path):
@@ -88,7 +90,7 @@ def test_an_orphan_that_cannot_be_cancelled_is_told_and_kept(tmp_path, capsys):
     def ask(words):
         if words[0] == "scancel":
             raise CommandError("scancel ended with 1", "Unable to contact slurm controller")
-        return "R"
+        return "R|rfm_A|tenken/s/t"
 
     found = jobs.find(tmp_path, ask)
     assert jobs.cancel([one for one in found if one.state == "queued or running"], ask) == [

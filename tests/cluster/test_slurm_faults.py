@@ -201,8 +201,7 @@ def test_in_silence_a_job_that_goes_on_is_cancelled(run, slurm, tmp_path):
 
 
 def test_the_controller_restarts_under_a_job(run, slurm, tmp_path):
-    """The job waits for it to be back. (One that is killed within seconds of a job's start forgets that it runs, starts
-    it again, and Slurm cancels both.)"""
+    """The job waits for it to be back."""
 
     def restart(job):
         slurm.stop_controller(signal.SIGTERM)
@@ -215,6 +214,49 @@ def test_the_controller_restarts_under_a_job(run, slurm, tmp_path):
     watcher.join()
     assert outcome.code == 0, outcome.output
     assert only(outcome).job.state == "COMPLETED"
+
+
+def kill_the_controller(slurm, back_after):
+    """Once the first job runs, before its start is on disk: Slurm writes its state every five seconds."""
+    until(lambda: queued(slurm, "R"), 60)
+    slurm.stop_controller()
+    time.sleep(back_after)
+    slurm.start_controller()
+
+
+def test_jobs_that_end_while_a_killed_controller_has_lost_them_are_whole(run, slurm):
+    """One is taken for waiting, started again and cancelled; the others, submitted after it, are not known at all."""
+    watcher = threading.Thread(target=kill_the_controller, args=(slurm, 4))
+    watcher.start()
+    outcome = run("--distribute=all", command="sleep 2", TENKEN_PATIENCE="submission=00:01:00,blocked=00:01:00")
+    watcher.join()
+    assert outcome.code == 0, outcome.output
+    assert sorted(record.nodes[0] for record in outcome.records) == ["nid1", "nid2", "nid3", "nid4"]
+
+
+def test_jobs_that_a_killed_controller_cuts_off_are_invalid(slurm, run, tmp_path):
+    """Two jobs for one node: the first one runs, is lost, and killed; nobody knows of the second."""
+    began, back = tmp_path / "began", tmp_path / "back"
+
+    def restart():
+        if until(lambda: began.exists() and queued(slurm, "PD"), 60):
+            slurm.stop_controller()
+            slurm.start_controller()
+        back.touch()
+
+    watcher = threading.Thread(target=restart)
+    watcher.start()
+    outcome = run(
+        "--job-option=-w nid2", "--repeat=2", command=f"touch {began}; until [ -e {back} ]; do sleep 1; done; sleep 20",
+        TENKEN_PATIENCE="submission=00:01:00,output=00:00:08,blocked=00:01:00",
+    )  # fmt: skip
+    watcher.join()
+    assert back.exists() and len(outcome.records) == 2, outcome.output
+    reasons = sorted(text(record) for record in outcome.records)
+    # what was on disk already is only waiting after the restart: then it runs
+    assert {record.verdict for record in outcome.records} in ({"INVALID"}, {"INVALID", "RECORDED"}), reasons
+    lost = "nid2: the (job ran twice|scheduler lost the job, as one does whose controller is killed: )"
+    assert all(re.search(lost, reason) for reason in filter(None, reasons)), reasons
 
 
 # -- it loses something --

@@ -36,6 +36,11 @@ class Entry:
     submitted: float
 
     @property
+    def mark(self) -> str:
+        """What the job is found by in the queue."""
+        return mark(self.session, self.token)
+
+    @property
     def session_lives(self) -> bool | None:
         """Whether its session still runs; None: it was started on another host."""
         if self.host != socket.gethostname():
@@ -45,6 +50,11 @@ class Entry:
         except OSError:
             return False
         return b"reframe" in command
+
+
+def mark(session: str, token: str | None) -> str:
+    """`tenken/SESSION/TOKEN`; of a build `build`."""
+    return f"tenken/{session}/{token or 'build'}"
 
 
 def write(job: Any, scheduler: str, cancel: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import math
 import os
 import re
 import time
@@ -33,6 +34,8 @@ SETTLED_S = 3.0
 CANCEL_AGAIN_S = 2.0
 #: Pause between two questions, in durations of the last one.
 BREATHS = 4
+#: A job that began so many seconds before its start by the scheduler was started once more by one that had lost it.
+LOST_S = 4.0
 #: What schedulers say when they are busy, restart or cannot be reached for a moment.
 TRANSIENT = (
     "timed out", "gave no answer", "temporarily", "try again", "connection refused", "cannot connect",
@@ -71,6 +74,10 @@ class Seen:
     nodes: tuple[str, ...] = ()
     why: str = ""
     """Why it is pending or lost, in the scheduler's words."""
+    began: float | None = None
+    """When it started, in seconds since 1970; infinite: never, None: not told."""
+    forgotten: bool = False
+    """The scheduler answers, and knows neither the job nor its end."""
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
     """What else the scheduler tells, by its own names: kept for the record."""
 
@@ -97,6 +104,9 @@ class PatientJob(Job):
         self.ended_at: float | None = None
         self.heard_at: float | None = None
         self.blocked_since: float | None = None
+        #: When it began by the scheduler, and since when that does not know it any more.
+        self.began_at: float | None = None
+        self.forgotten_since: float | None = None
         self.output_size = -1
         self.output_since = 0.0
         #: Why it is being taken out of the queue, since when, how often that was tried, and what was said.
@@ -118,7 +128,7 @@ class PatientJob(Job):
 
 def tag(job: PatientJob) -> str:
     """What a job is found by in the queue: `tenken/SESSION/TOKEN`."""
-    return f"tenken/{os.environ.get('TENKEN_SESSION', 'none')}/{job.token or 'build'}"
+    return ledger.mark(os.environ.get("TENKEN_SESSION", "none"), job.token)
 
 
 def shape(job: Job) -> list[tuple[int, int]]:
@@ -151,6 +161,8 @@ class Follower:
         self.patience = patience
         self.cancel = cancel
         self.clock = clock
+        #: Numbers of jobs that the scheduler lost: it gives them again, and nodes that know them refuse the new job.
+        self.lost: set[str] = set()
 
     def update(self, jobs: Sequence[PatientJob], answer: Answer) -> None:
         """Take in one answer of the scheduler on these jobs."""
@@ -161,6 +173,8 @@ class Follower:
                 self._gone(job)
             elif (seen := answer[str(job.jobid)]) is None:
                 self._unheard(job)
+            elif seen.forgotten:
+                self._forgotten(job)
             else:
                 self._heard(job, seen)
             if job.giving_up is not None and job.ended_at is None:
@@ -171,7 +185,9 @@ class Follower:
 
     def _heard(self, job: PatientJob, seen: Seen) -> None:
         job.heard_at = now = self.clock()
+        job.forgotten_since = None
         job.scheduler_facts.update(seen.facts)
+        job.began_at = seen.began if seen.began is not None else job.began_at
         if job.ended_at is not None and not seen.ended:
             # it was only missing in one answer, or is between two runs: it lives
             job.gone, job.killed, job.ended_at, job._exitcode = False, job.cancelled, None, None
@@ -220,6 +236,33 @@ class Follower:
             job.ended_at = now
         else:
             self._give_up(job, f"no word from the scheduler for {hms(silent)}; last state {job.state or 'unknown'}")
+
+    def _forgotten(self, job: PatientJob) -> None:
+        """A controller that was killed has lost what it was told in its last seconds. What the job printed tells
+        whether it came to its end; else it was cut off by the node's daemon, or never began."""
+        job.heard_at = now = self.clock()
+        if job.ended_at is not None:
+            return
+        text = _output(job)
+        told = joblines.report(text, job.token)
+        if told.status is not None:
+            job._state, job.ended_at = "COMPLETED (by its own end mark; the scheduler has lost the job)", now
+            return
+        job.forgotten_since = since = job.forgotten_since or now
+        self.lost.add(str(job.jobid))
+        if job.giving_up is not None or job.cancelled or (job.token is None and text):
+            self._gone(job)
+        elif now - since < self.patience.output:
+            return  # what it printed may show late
+        elif told.attempts:
+            self._lose(job, "it knows nothing of the job any more")
+        else:
+            self._lose(job, "it knows nothing of the job any more, which had not begun")
+
+    def _lose(self, job: PatientJob, how: str) -> None:
+        job.scheduler_facts["lost"] = how
+        job._state = f"LOST ({how})"
+        job.output_whole, job.ended_at = True, self.clock()
 
     def _gone(self, job: PatientJob) -> None:
         """Ended and forgotten (a server without job history), or missing in this answer: the output tells which."""
@@ -273,8 +316,29 @@ class Follower:
         with contextlib.suppress(OSError):
             Path(job.workdir, job.stderr).touch()
         job._nodelist = list(told.nodes) or job._nodelist
+        began = told.attempts[-1].time if told.attempts else None
+        if began is not None and job.began_at is not None and began < job.began_at - LOST_S:
+            self._started_again(job, told, began)
+        elif began is None and job.killed and not job.cancelled and str(job.jobid) in self.lost:
+            job.scheduler_facts["lost"] = f"its number {job.jobid} had been that of a job that it lost before"
         if job._exitcode is None:
             job._exitcode = told.status
+
+    @staticmethod
+    def _started_again(job: PatientJob, told: joblines.JobReport, began: float) -> None:
+        """What the scheduler says is of a later start than the job's own: its controller was killed before it had noted
+        that the job runs, took it for waiting, and ended both when the node refused the second copy."""
+        if told.status is None:
+            by_it = f"by the scheduler at {utc(job.began_at)}" if job.began_at != math.inf else "by the scheduler never"
+            job.scheduler_facts["lost"] = f"it began at {utc(began)}, {by_it}"
+        elif job.killed or job._exitcode not in (None, told.status):
+            job._state = "COMPLETED (by its own end mark; the scheduler had lost the job and took it for another start)"
+            job._exitcode = told.status
+
+
+def utc(moment: float | None) -> str:
+    """HH:MM:SS of a moment in seconds since 1970."""
+    return time.strftime("%H:%M:%SZ", time.gmtime(moment))
 
 
 def _output(job: Job) -> str:
@@ -343,6 +407,8 @@ class Patient(JobScheduler):
     def try_to_cancel(self, job: PatientJob) -> str | None:
         """Ask once. None: it was taken, or the job is gone already; else what the scheduler said. Never raises."""
         job.cancelled = True
+        if job.forgotten_since is not None:
+            return None  # its number may be another job's by now
         try:
             run([self.cancel_command, str(job.jobid)], min(self.timeout, 15))
         except CommandError as error:

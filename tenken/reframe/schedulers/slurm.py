@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import reframe.utility.osext as osext
 from reframe.core.backends import register_scheduler
@@ -25,9 +27,12 @@ _ENDED = {
     "REVOKED", "TIMEOUT",
 }  # fmt: skip
 _KILLED = _ENDED - {"COMPLETED", "FAILED"}
+_FORGOTTEN = Seen("UNKNOWN (the scheduler does not know the job)", forgotten=True)
 _WHOLE = re.compile(r"[0-9]{1,18}")
-_COLUMNS = "JobID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|"
-_FIELDS = "jobid,state,exitcode,nodelist"
+#: What others may have written as they like comes last.
+_COLUMNS = "JobID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|,StartTime:|,Name:|,Comment:"
+_FIELDS = "jobid,state,exitcode,nodelist,start,jobname"
+_MARK = "tenken/"
 #: States of a node that runs nothing before someone has mended it, as the beginning of what sinfo says.
 _NODE_BROKEN = ("down", "drain", "drng", "fail", "error", "unknown", "no_respond", "power_down", "inval", "blocked")
 
@@ -91,30 +96,53 @@ class Slurm(Patient, SlurmJobScheduler):
         return found[1]
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
-        ids = [str(job.jobid) for job in jobs]
+        ids = {str(job.jobid): job for job in jobs}
         found: dict[str, Seen | None] = {}
-        controller = True
-        try:
-            found.update(listed(run(["squeue", "-h", "-t", "all", "-j", ",".join(ids), "-O", _COLUMNS], self.timeout)))
-        except CommandError as error:
-            # of jobs that it has forgotten it says only this
-            controller = "Invalid job id" in error.said
-            if not controller:
-                self.log(str(error), WARNING)
-        rest = [one for one in ids if one not in found]
-        if rest:
-            try:
-                words = ["sacct", "-X", "-n", "-P", "-j", ",".join(rest), "-o", _FIELDS]
-                found.update(accounted(run(words, self.timeout)))
-            except CommandError as error:
-                self.log(str(error), WARNING)
-        if not controller:
-            found.update({one: None for one in rest if one not in found})
+        by_controller = self._controller(ids)
+        if by_controller is not None:
+            found.update({number: said for number, said in by_controller.items() if not said.forgotten})
+        rest = {number: job for number, job in ids.items() if number not in found}
+        told = self._accounting(rest) if rest else {}
+        for number in rest:
+            if by_controller is None:
+                found[number] = (told or {}).get(number)
+            elif number in by_controller:
+                found[number] = by_controller[number]
+            elif told is not None:
+                # a controller that was killed has forgotten what it was told last
+                said = told.get(number, _FORGOTTEN)
+                # of what it finds running in accounting when it starts without its state it says that it was cancelled,
+                # by nobody
+                found[number] = said if said.ended and said.facts["state"] != "CANCELLED" else _FORGOTTEN
         for job in jobs:
             one = found.get(str(job.jobid))
             if one is not None and one.pending and reasons.slurm(one.why) is None:
-                found[str(job.jobid)] = replace(one, waiting=self._by_nodes(job, str(one.facts.get("partition", ""))))
+                waiting = self._by_nodes(job, str(one.facts.get("partition", "")))
+                found[str(job.jobid)] = replace(one, waiting=waiting)
         return found
+
+    def _controller(self, ids: Mapping[str, PatientJob]) -> dict[str, Seen] | None:
+        """Jobs that squeue lists; None: it gives no answer. One whose number it gave to another job is forgotten."""
+        try:
+            table = run(["squeue", "-h", "-t", "all", "-j", ",".join(ids), "-O", _COLUMNS], self.timeout)
+        except CommandError as error:
+            if "Invalid job id" in error.said:  # all that it says of jobs that it does not know
+                return {}
+            self.log(str(error), WARNING)
+            return None
+        found = listed(table)
+        strangers = [n for n, mark in marks(table).items() if n in ids and not is_of(ids[n], *mark)]
+        return {**found, **dict.fromkeys(strangers, _FORGOTTEN)}
+
+    def _accounting(self, ids: Mapping[str, PatientJob]) -> dict[str, Seen] | None:
+        """Jobs as accounting has them; None: it gives no answer."""
+        try:
+            table = run(["sacct", "-X", "-n", "-P", "-j", ",".join(ids), "-o", _FIELDS], self.timeout)
+        except CommandError as error:
+            self.log(str(error), WARNING)
+            return None
+        known = names(table)
+        return {n: said for n, said in accounted(table).items() if n in ids and is_of(ids[n], known.get(n, ""))}
 
     def _by_nodes(self, job: PatientJob, partition: str) -> Waiting:
         """Whether enough of the nodes that a job may run on are in order; unheard, they are."""
@@ -127,6 +155,24 @@ class Slurm(Patient, SlurmJobScheduler):
         return enough(table, num_nodes(job))
 
 
+def marks(table: str) -> dict[str, tuple[str, str]]:
+    """Name and comment by job id, from squeue's lines."""
+    rows = (line.strip().split("|", 9) for line in table.splitlines())
+    return {row[0]: (row[8], row[9]) for row in rows if len(row) == 10}
+
+
+def names(table: str) -> dict[str, str]:
+    """Names by job id, from sacct's lines."""
+    rows = (line.strip().split("|", 5) for line in table.splitlines())
+    return {row[0]: row[5] for row in rows if len(row) == 6}
+
+
+def is_of(job: PatientJob, name: str, comment: str = "") -> bool:
+    """Whether a job that has the number of ours is ours: by its mark, else (a site may put another, and accounting
+    keeps none) by its name."""
+    return comment == tag(job) if comment.startswith(_MARK) else name == job.name
+
+
 def enough(table: str, needed: int) -> Waiting:
     """From sinfo's lines `node state`: Waiting.RUNS where at least `needed` nodes are in order."""
     states = dict(words for line in table.splitlines() if len(words := line.split(None, 1)) == 2)
@@ -135,27 +181,42 @@ def enough(table: str, needed: int) -> Waiting:
 
 
 def listed(table: str) -> dict[str, Seen]:
-    """Jobs by id from squeue's lines `id|state|wait status|nodes|partition|restarts|reason|`."""
+    """Jobs by id from squeue's lines `id|state|wait status|nodes|partition|restarts|reason|start|...`."""
     found = {}
     for line in table.splitlines():
-        number, state, status, nodes, partition, restarts, reason, *_ = [*line.strip().split("|"), *[""] * 6]
+        number, state, status, nodes, partition, restarts, reason, start, *_ = [*line.strip().split("|"), *[""] * 7]
         one = seen(state, int(status) >> 8 if _WHOLE.fullmatch(status) else None, nodes, reason)
         facts: dict[str, str | int] = {"state": state, "reason": reason, "nodes": nodes, "partition": partition}
         if _WHOLE.fullmatch(restarts):
             facts["run_count"] = int(restarts) + 1
-        found[number] = replace(one, facts=facts)
+        found[number] = replace(one, began=_began(start, one), facts=facts)
     return found
 
 
 def accounted(table: str) -> dict[str, Seen]:
-    """Jobs by id from sacct's lines `id|state|exit:signal|nodes`; a state may be `CANCELLED by 1000`."""
+    """Jobs by id from sacct's lines `id|state|exit:signal|nodes|start|...`; a state may be `CANCELLED by 1000`."""
     found = {}
     for line in table.splitlines():
-        number, state, status, nodes, *_ = [*line.strip().split("|"), "", "", ""]
+        number, state, status, nodes, start, *_ = [*line.strip().split("|"), *[""] * 4]
         code = status.split(":")[0]
         one = seen((state.split() or [""])[0], int(code) if _WHOLE.fullmatch(code) else None, nodes, "")
-        found[number] = replace(one, facts={"state": state, "exit_code": status, "nodes": nodes})
+        found[number] = replace(
+            one, began=_began(start, one), facts={"state": state, "exit_code": status, "nodes": nodes}
+        )
     return found
+
+
+def _began(start: str, one: Seen) -> float | None:
+    """Seconds since 1970 of a start as squeue and sacct print it, in this host's time; of one that waits it is a guess,
+    and of one that ended without any it says so."""
+    if one.pending or not start:
+        return None
+    if start in ("N/A", "Unknown", "None"):
+        return math.inf if one.ended else None
+    try:
+        return datetime.fromisoformat(start).timestamp()
+    except ValueError:
+        return None
 
 
 def seen(state: str, code: int | None, nodes: str, reason: str) -> Seen:

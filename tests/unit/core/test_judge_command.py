@@ -133,6 +133,33 @@ def test_a_job_that_was_killed_fails_whatever_it_left(tmp_path: Path, state: str
     assert main(["judge", archived(tmp_path), "--job", "state=COMPLETED"]) == 0
 
 
+def test_a_job_that_its_scheduler_lost_is_invalid_and_one_that_it_ended_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = {"state": "CANCELLED", "lost": "it began at 14:56:55Z, by the scheduler at 14:57:02Z"}
+    for facts, status in ((lost, 3), ({"state": "CANCELLED"}, 1)):
+        file = archived(tmp_path, result=None, judgement=Judgement("FAIL"), job=Job("s", "7", "CANCELLED", 0, facts))
+        assert main(["judge", file]) == status
+    assert "INVALID: nid001: the scheduler lost the job" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("nodes", "findings", "where"),
+    [
+        (("nid3",), (), "nid3"),
+        ((), (Finding("FAIL", "any 2 nodes of partition gpu: x", node="any 2 nodes of partition gpu"),), "any 2 nodes"),
+        ((), (), "any node of partition gpu"),
+    ],
+)
+def test_a_job_that_was_never_placed_names_the_nodes_that_were_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: tuple[str, ...], findings: Any, where: str
+) -> None:
+    job = Job("slurm", "17", "CANCELLED (blocked in the queue: PartitionDown)", None)
+    file = archived(tmp_path, result=None, nodes=nodes, job=job, judgement=Judgement("FAIL", findings))
+    assert main(["judge", file]) == 1
+    assert f"FAIL: {where}" in capsys.readouterr().out
+
+
 def test_what_the_command_line_says_of_a_job_counts_in_the_records_place(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
