@@ -1,0 +1,176 @@
+"""The tables of docs/campaign.md: what a campaign finds, whom it accuses, what it costs.
+
+    python -m tenken.campaign.bench [TABLE ...] [--seeds N] [--first SEED] [--nodes N]
+
+Exit status 1 where a figure is worse than what is asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import numpy as np
+
+from tenken.campaign import conformity, groups, synthetic
+from tenken.campaign.configuration import conformity as configured
+from tenken.campaign.fabric import LEAF, NOISES, Fabric
+
+#: A table's rows are text; what is worse than asked is told as a row that begins with this.
+MISSED = "MISSED: "
+
+
+def named_in(one: synthetic.Synthetic) -> set[tuple[str, str]]:
+    """(kind, name) of all that a campaign of a synthetic fleet names: two runs, configuration and who left none."""
+    named: set[tuple[str, str]] = set()
+    for fleet, which in ((one.gpus, "gpu"), (one.hosts, "host")):
+        first = conformity.screen(fleet, one.run(which))
+        if first.suspects:
+            # suspects are run again, twice, and what they show in the middle counts
+            runs = [one.run(which) for _ in range(2)]
+            again = {
+                f.name: np.mean([next(g.values for g in run if g.name == f.name) for run in runs], axis=0)
+                for f in runs[0]
+            }
+            for suspect in conformity.confirm(first.suspects, first, again)[0]:
+                kind = "node" if which == "host" and suspect.kind == "device" else suspect.kind.split(",")[0]
+                named.add((kind, suspect.name))
+    names = [conformity.device_name(one.gpus, i) for i in range(len(one.gpus))]
+    odd, _ = configured(names, [{"VBIOS": v} for v in one.vbios])
+    named |= {("device", o.name) for o in odd}
+    return named | {("device", names[i]) for i in one.dead}
+
+
+def planted(seeds: int, first: int, nodes: int) -> Iterator[str]:
+    """Faults among nodes x 8 GPUs: all of them named, and nobody else."""
+    good = 0
+    for seed in range(first, first + seeds):
+        one = synthetic.fleet(seed, "normal", nodes, planted=True)
+        named = named_in(one)
+        if named == one.truth:
+            good += 1
+        else:
+            yield f"  seed {seed}: not named {sorted(one.truth - named)}, named beside {sorted(named - one.truth)}"
+    yield f"planted among {nodes} nodes x 8 GPUs: all named and nobody else in {good} of {seeds} seeds (asked: 99 %)"
+    if good < 0.99 * seeds - 1e-9:
+        yield f"{MISSED}planted faults"
+
+
+def healthy(seeds: int, first: int, nodes: int) -> Iterator[str]:
+    """Healthy fleets: campaigns that accuse anybody."""
+    for family in synthetic.FAMILIES:
+        accused, suspected = 0, 0
+        for seed in range(first, first + seeds):
+            one = synthetic.fleet(seed, family, nodes)
+            screened = [conformity.screen(f, one.run(w)) for f, w in ((one.gpus, "gpu"), (one.hosts, "host"))]
+            suspected += any(s.suspects for s in screened)
+            accused += any(s.suspects for s in screened) and bool(named_in(synthetic.fleet(seed, family, nodes)))
+        yield (
+            f"healthy, {family}: {accused} of {seeds} campaigns accuse, {suspected} run a suspect again (asked: 1 %)"
+        )
+        if accused > max(0.01 * seeds, 0):
+            yield f"{MISSED}healthy fleets, {family}"
+
+
+def group_testing(seeds: int, first: int, nodes: int) -> Iterator[str]:
+    """Unknown bad nodes and leaves among 1,024."""
+    count = max(nodes // LEAF, 8) * LEAF
+    for noise, leaf in product(NOISES, (False, True)):
+        right = of = wrong = healthy_of = healthy_wrong = 0
+        for bad in range(1 if leaf else 0, 6):
+            jobs, rounds = [], []
+            for seed in range(first, first + seeds):
+                fabric = Fabric.with_faults(seed, bad, leaf, count, noise)
+                found = groups.search(range(count), fabric.leaf_of, fabric.ask, seed)
+                leaves = [] if fabric.bad_leaf is None else [fabric.bad_leaf]
+                exact = set(found.nodes) == fabric.bad and found.leaves == leaves
+                within = found.jobs <= groups.most_jobs(bad) and found.rounds <= groups.MAX_ROUNDS
+                accused = bool(set(found.nodes) - fabric.bad or set(found.leaves) - set(leaves))
+                jobs.append(found.jobs)
+                rounds.append(found.rounds)
+                if bad:
+                    right, of, wrong = right + (exact and within), of + 1, wrong + accused
+                else:
+                    healthy_of, healthy_wrong = healthy_of + 1, healthy_wrong + accused
+            yield (
+                f"  {count} nodes, noise {noise}, {bad} bad{', one a leaf' if leaf else ''}: jobs {np.mean(jobs):.1f} "
+                f"(99 %: {np.quantile(jobs, 0.99):.0f}, allowed {groups.most_jobs(bad)}), rounds {np.mean(rounds):.1f} "
+                f"(most {max(rounds)})"
+            )
+        share = 100 * right / of
+        yield (
+            f"groups, noise {noise}{', with a leaf' if leaf else ''}: found within jobs and rounds in {share:.1f} % of "
+            f"{of}, another one accused in {wrong} (asked: 99 %)"
+        )
+        if share < 99:
+            yield f"{MISSED}group testing, {noise}"
+        if healthy_of:
+            yield f"groups, noise {noise}: healthy fleets accused in {healthy_wrong} of {healthy_of} (asked: 1 %)"
+            if healthy_wrong > 0.01 * healthy_of:
+                yield f"{MISSED}group testing of healthy fleets, {noise}"
+
+
+def pair_faults(seeds: int, first: int, nodes: int) -> Iterator[str]:
+    """A pair of nodes that is slow only together: tournaments of leaves, then by halves."""
+    count = max(nodes // LEAF, 8) * LEAF
+    leaves = {leaf: range(leaf * LEAF, (leaf + 1) * LEAF) for leaf in range(count // LEAF)}
+    met = right = wrong = jobs = 0
+    rounds = len(leaves) - 1
+    for seed in range(first, first + seeds):
+        rng = np.random.default_rng([seed, 3])
+        one, other = (int(x) for x in rng.choice(count // LEAF, 2, replace=False))
+        pair = (one * LEAF + int(rng.integers(LEAF)), other * LEAF + int(rng.integers(LEAF)))
+        fabric = Fabric(count, bad_pair=pair, seed=seed)
+        found = groups.pairs(leaves, fabric.ask, rounds)
+        jobs += found.jobs
+        met += any(set(p) == {one, other} for p in found.bad)
+        for a, b in found.bad:
+            good = [n for n in range(count) if n // LEAF not in (a, b)]
+            named = groups.narrow(leaves[a], leaves[b], good, fabric.ask)
+            right += named is not None and set(named) == set(pair)
+            wrong += named is not None and set(named) != set(pair)
+    yield (
+        f"pairs among {count} nodes, all leaves met in {rounds} meetings ({jobs / seeds:.0f} jobs, coverage 100 %): "
+        f"leaves found in {met} of {seeds}, the pair named in {right}, another one in {wrong}"
+    )
+    if right < 0.95 * seeds or wrong > 0.01 * seeds:
+        yield f"{MISSED}pairs"
+
+
+Table = Callable[[int, int, int], Iterator[str]]
+#: By name: what it prints, seeds and nodes that docs/campaign.md was made with.
+TABLES: dict[str, tuple[Table, int, int]] = {
+    "planted": (planted, 100, 1000),
+    "healthy": (healthy, 300, 1000),
+    "groups": (group_testing, 100, 1024),
+    "pairs": (pair_faults, 50, 1024),
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the tables asked for; all by default. 1 where one misses what is asked."""
+    parser = argparse.ArgumentParser(prog="python -m tenken.campaign.bench", description=__doc__.split("\n")[0])
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)} (default: all)")
+    parser.add_argument("--seeds", type=int, help="campaigns of each kind")
+    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first seed (default 0)")
+    parser.add_argument("--nodes", type=int, help="nodes of a fleet")
+    given = parser.parse_args(arguments)
+    unknown = sorted(set(given.tables) - set(TABLES))
+    if unknown:
+        parser.error(f"unknown table '{unknown[0]}'; allowed: {', '.join(TABLES)}")
+    missed = 0
+    for name in given.tables or TABLES:
+        table, seeds, nodes = TABLES[name]
+        began = time.process_time()
+        for line in table(given.seeds or seeds, given.first, given.nodes or nodes):
+            missed += line.startswith(MISSED)
+            print(line, flush=True)
+        print(f"  {time.process_time() - began:.1f} CPU-s\n", flush=True)
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""Configuration conformity: the odd ones out among nodes and devices that ought to be set up alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+#: Part of all that must agree before others are odd, and part that may be odd before it is two kinds, not a mistake.
+_MAJORITY, _ODD = 0.6, 0.1
+#: An item that tells devices from each other (serial numbers) has about as many values as there are devices.
+_OWN = 0.5
+
+
+@dataclass(frozen=True)
+class Odd:
+    """One that differs from the majority in an item."""
+
+    name: str
+    item: str
+    value: str
+    majority: str
+    share: float
+
+    def sentence(self) -> str:
+        return f"{self.name}: {self.item} is {self.value}; {100 * self.share:.1f} % have {self.majority}"
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """An item in which no majority, or more than a few, differ: told, and nobody is accused."""
+
+    item: str
+    counts: Mapping[str, int]
+
+    def sentence(self) -> str:
+        kinds = ", ".join(f"{count} x {value}" for value, count in sorted(self.counts.items(), key=lambda x: -x[1])[:6])
+        return f"{self.item} differs within the fleet: {kinds}"
+
+
+def conformity(names: Sequence[str], settings: Sequence[Mapping[str, object]]) -> tuple[list[Odd], list[Mixed]]:
+    """Who differs from the majority in what. An item that one lacks, though others have it, is `missing`."""
+    odd: list[Odd] = []
+    mixed: list[Mixed] = []
+    known = [i for i, one in enumerate(settings) if one]  # of what left no result nothing is known
+    if len(known) < 3:
+        return odd, mixed
+    for item in sorted({key for one in settings for key in one}):
+        values = {i: _shown(settings[i].get(item)) for i in known}
+        counts = Counter(values.values())
+        if len(counts) == 1 or len(counts) > max(_OWN * len(known), 2):
+            continue
+        (value, count), *_ = counts.most_common(1)
+        others = len(known) - count
+        if count < _MAJORITY * len(known) or others > max(_ODD * len(known), 1):
+            mixed.append(Mixed(item, dict(counts)))
+            continue
+        odd += [Odd(names[i], item, values[i], value, count / len(known)) for i in known if values[i] != value]
+    return odd, mixed
+
+
+def _shown(value: object) -> str:
+    return "missing" if value is None else str(value)

@@ -1,0 +1,349 @@
+"""Day-one conformity: which of many devices that ought to be alike is not, told from effects of what they share.
+
+Figures become losses (logarithms, larger is worse). What the room did meanwhile (a running median over the time of
+the runs), what lot, rack, switch, slot and firmware do (medians of groups) and what temperature or power explains are
+taken off first; what is left is held against `tails.limit`. The chance that anybody is accused in a healthy fleet is
+one for all figures of a campaign together. `screen` finds suspects; `confirm` names those that a second, independent
+run of theirs shows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tenken.campaign import tails
+
+#: Chance that a campaign of a healthy fleet accuses anybody, and how it is shared out: half of what is promised, since
+#: tails are estimated.
+FALSE_CHANCE = 0.01
+_DEVICES, _NODES, _GROUPS = 0.0025, 0.001, 0.0015
+#: Members that a group needs before its effect is taken off, and groups before one of them can be the odd one.
+_LEAST_MEMBERS, _LEAST_GROUPS = 8, 8
+#: Odd groups of one figure that are told, at most.
+_MOST_ODD_GROUPS = 8
+#: Values that the running median over time spans, and below how many there is none.
+_WINDOW, _LEAST_FOR_TIME = 101, 48
+#: A suspect is named if its second run lies out by this part of the limit at least.
+_AGAIN = 0.6
+#: Part of a node's devices, at least, that are slower by half of what the node is.
+_SHARE_OF_NODE = 0.75
+#: A spread that is not stated.
+UNSTATED = 0.002
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a campaign. `values` (devices,): NaN where there is none. `spread`: relative, of healthy devices,
+    as stated for the figure. `explained_by`: covariates of the device in the same run (temperature, power)."""
+
+    name: str
+    values: np.ndarray
+    higher_is_better: bool = True
+    spread: float = UNSTATED
+    explained_by: tuple[np.ndarray, ...] = ()
+    times: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Devices of one kind: the node of each, and the groups that each belongs to, widest first, as (devices,) of
+    names. `slots`: the place in the node."""
+
+    nodes: np.ndarray
+    factors: Mapping[str, np.ndarray] = field(default_factory=dict)
+    slots: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """`kind`: device, node or a factor's name. `loss`, `limit`: relative; `devices`: indices."""
+
+    kind: str
+    name: str
+    figure: str
+    loss: float
+    limit: float
+    devices: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A factor's effect on a figure: the relative loss of its groups. `spread`: between groups."""
+
+    factor: str
+    figure: str
+    losses: Mapping[str, float]
+    spread: float
+
+
+@dataclass
+class Screened:
+    """Of one run of the fleet. `residuals`, `centres` by figure: what is left of the losses, and what was taken off."""
+
+    suspects: list[Suspect]
+    effects: list[Effect]
+    spreads: dict[str, float]
+    limits: dict[str, float]
+    residuals: dict[str, np.ndarray]
+    taken_off: dict[str, np.ndarray]
+    higher: dict[str, bool]
+
+
+def losses(figure: Figure) -> np.ndarray:
+    """Larger is worse; relative for small ones. Values that are not positive count from the median."""
+    values = np.asarray(figure.values, dtype=float)
+    there = np.isfinite(values)
+    if there.any() and np.all(values[there] > 0):
+        found = np.full(len(values), np.nan)
+        found[there] = np.log(values[there])
+    else:
+        middle = np.nanmedian(values) if there.any() else 0.0
+        found = values / (abs(middle) or 1.0)
+    return -found if figure.higher_is_better else found
+
+
+def screen(fleet: Fleet, figures: Sequence[Figure]) -> Screened:
+    """Devices, nodes and groups that lie out in one run (or in the median of several) of the whole fleet."""
+    result = Screened([], [], {}, {}, {}, {}, {})
+    count = max(len(figures), 1)
+    for figure in figures:
+        loss = losses(figure)
+        there = np.isfinite(loss)
+        if there.sum() < 3:
+            continue
+        rest = loss - np.nanmedian(loss)
+        rest -= drift(rest, figure.times)
+        rest -= explained(rest, figure.explained_by)
+        _groups(fleet, figure, rest, count, result)
+        rest = rest - np.nanmedian(rest)
+        named = _nodes(fleet, figure, rest, count, result)
+        limit = tails.limit(rest[there], _DEVICES / count / there.sum())
+        limit = max(limit, 3 * figure.spread)
+        for one in np.flatnonzero(there & (rest > limit)):
+            if int(one) not in named:
+                name = device_name(fleet, int(one))
+                result.suspects.append(Suspect("device", name, figure.name, float(rest[one]), limit, (int(one),)))
+        result.spreads[figure.name] = _scale(rest[there])
+        result.limits[figure.name] = limit
+        result.residuals[figure.name] = rest
+        result.taken_off[figure.name] = loss - rest
+        result.higher[figure.name] = figure.higher_is_better
+    return result
+
+
+def device_name(fleet: Fleet, index: int) -> str:
+    """`node slot`, or the node alone where it is the device."""
+    return f"{fleet.nodes[index]} {fleet.slots[index]}" if fleet.slots is not None else str(fleet.nodes[index])
+
+
+def drift(rest: np.ndarray, times: np.ndarray | None) -> np.ndarray:
+    """What the time of the run explains: a running median over those that ran before and after."""
+    if times is None:
+        return np.zeros(len(rest))
+    there = np.flatnonzero(np.isfinite(rest) & np.isfinite(times))
+    if len(there) < _LEAST_FOR_TIME:
+        return np.zeros(len(rest))
+    order = there[np.argsort(times[there], kind="stable")]
+    window = min(max(_WINDOW, len(order) // 40), len(order) // 4) | 1
+    # medians of stretches, joined by lines: what a running median gives, at a fraction of the cost
+    parts = np.array_split(rest[order], max(len(order) // window, 2))
+    ends = np.cumsum([len(p) for p in parts])
+    middles = ends - np.array([len(p) for p in parts]) / 2
+    found = np.zeros(len(rest))
+    level = np.array([float(np.median(p)) for p in parts])
+    if np.ptp(level) < 4 * _scale(rest[order]) / np.sqrt(window):
+        return found  # no more than chance: a median of so few would only add its own noise
+    at = np.interp(np.arange(len(order)), middles, level)
+    # beyond the first and the last middle the line goes on
+    first = (level[1] - level[0]) / (middles[1] - middles[0])
+    last = (level[-1] - level[-2]) / (middles[-1] - middles[-2])
+    here = np.arange(len(order))
+    at = np.where(here < middles[0], level[0] + (here - middles[0]) * first, at)
+    at = np.where(here > middles[-1], level[-1] + (here - middles[-1]) * last, at)
+    found[order] = at
+    return found
+
+
+def explained(rest: np.ndarray, covariates: Sequence[np.ndarray]) -> np.ndarray:
+    """What covariates explain, by a line that outliers do not bend (weights of Huber's kind)."""
+    usable = [np.asarray(c, dtype=float) for c in covariates]
+    there = (
+        np.isfinite(rest) & np.all([np.isfinite(c) for c in usable], axis=0) if usable else np.zeros(len(rest), bool)
+    )
+    usable = [c for c in usable if there.sum() > 10 * (len(usable) + 1) and _scale(c[there]) > 0]
+    if not usable:
+        return np.zeros(len(rest))
+    matrix = np.column_stack([np.ones(len(rest)), *((c - np.median(c[there])) / _scale(c[there]) for c in usable)])
+    # a device far from all others in a covariate must not choose its own line
+    matrix[:, 1:] = np.clip(matrix[:, 1:], -4, 4)
+    weights = np.ones(int(there.sum()))
+    line = np.zeros(matrix.shape[1])
+    for _ in range(12):
+        root = np.sqrt(weights)
+        line = np.linalg.lstsq(matrix[there] * root[:, None], rest[there] * root, rcond=None)[0]
+        off = rest[there] - matrix[there] @ line
+        weights = 1 / np.maximum(1, np.abs(off) / (1.5 * max(_scale(off), 1e-12)))
+    return np.where(there, matrix @ line, 0.0)
+
+
+@dataclass(frozen=True)
+class _Medians:
+    """Of one factor's groups that are large enough: `groups` are codes, `offsets` from the middle one."""
+
+    factor: str
+    names: np.ndarray
+    codes: np.ndarray
+    groups: np.ndarray
+    sizes: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, factor: str, names: np.ndarray, codes: np.ndarray, rest: np.ndarray) -> _Medians:
+        there = np.flatnonzero(np.isfinite(rest))
+        sizes = np.bincount(codes[there], minlength=len(names))
+        groups = np.flatnonzero(sizes >= _LEAST_MEMBERS)
+        order = there[np.argsort(codes[there], kind="stable")]
+        parts = np.split(rest[order], np.cumsum(sizes)[:-1])
+        middles = np.array([float(np.median(parts[g])) for g in groups])
+        centre = float(np.median(middles)) if len(middles) else 0.0
+        return cls(factor, names, codes, groups, sizes[groups], middles - centre)
+
+    def take_off(self, rest: np.ndarray) -> None:
+        off = np.zeros(len(self.names))
+        off[self.groups] = self.offsets
+        rest -= off[self.codes]
+
+
+def _groups(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: Screened) -> None:
+    """Takes effects of groups off `rest`, in place, and puts odd groups among the suspects."""
+    coded = [(factor, *np.unique(labels, return_inverse=True)) for factor, labels in _told_apart(fleet.factors)]
+
+    def medians(one: tuple[str, np.ndarray, np.ndarray]) -> _Medians:
+        return _Medians.of(*one, rest)
+
+    few = [one for one in coded if 2 <= len(medians(one).groups) < _LEAST_GROUPS]
+    many = [one for one in coded if len(medians(one).groups) >= _LEAST_GROUPS]
+    for one in few:
+        _tell(figure, medians(one), rest, result)
+        medians(one).take_off(rest)
+    chance = _GROUPS / count / max(len(many), 1)
+    for _ in range(_MOST_ODD_GROUPS):
+        odd = [found for one in many if (found := _oddest(figure, medians(one), rest, chance)) is not None]
+        if not odd:
+            break
+        # of two groups that stand out as clearly the wider one is the cause
+        clearest = max(ratio for ratio, _, _, _ in odd)
+        _, of, at, limit = max((o for o in odd if o[0] >= 0.8 * clearest), key=lambda o: o[1].sizes[o[2]])
+        members = np.flatnonzero(np.isfinite(rest) & (of.codes == of.groups[at]))
+        offset, name = float(of.offsets[at]), str(of.names[of.groups[at]])
+        result.suspects.append(Suspect(of.factor, name, figure.name, offset, limit, tuple(map(int, members))))
+        rest[members] -= offset
+    for one in many:
+        _tell(figure, medians(one), rest, result)
+        medians(one).take_off(rest)
+
+
+def _tell(figure: Figure, of: _Medians, rest: np.ndarray, result: Screened) -> None:
+    noise = 1.2533 * _scale(rest[np.isfinite(rest)]) / np.sqrt(of.sizes)
+    between = max(_scale(of.offsets) ** 2 - float(np.median(noise**2)), 0.0)
+    losses = {str(of.names[g]): float(off) for g, off in zip(of.groups, of.offsets, strict=True)}
+    result.effects.append(Effect(of.factor, figure.name, losses, float(np.sqrt(between))))
+
+
+def _oddest(figure: Figure, of: _Medians, rest: np.ndarray, chance: float) -> tuple[float, _Medians, int, float] | None:
+    """The worst group of a factor, where it is beyond its limit: by how much, of which factor, which one, the limit.
+
+    A group's median is all but normal whatever its members are: few groups are held against that.
+    """
+    noise = 1.2533 * _scale(rest[np.isfinite(rest)]) / np.sqrt(of.sizes)
+    spread = max(_scale(of.offsets), float(np.median(noise)), figure.spread / 8)
+    degrees = max((len(of.groups) - 1) * 0.48 + 0.5, 3.0)
+    limit = max(_student(chance / len(of.groups), degrees) * spread, 1.5 * figure.spread)
+    worst = int(of.offsets.argmax())
+    if of.offsets[worst] <= limit:
+        return None
+    return float(of.offsets[worst] / limit), of, worst, limit
+
+
+def _told_apart(factors: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:
+    """Factors whose groups differ: of those that group alike the first, under all their names."""
+    kept: list[tuple[str, np.ndarray, bytes]] = []
+    for factor, labels in factors.items():
+        # groups numbered in the order in which they come: alike, however they are called
+        _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
+        shape = np.argsort(np.argsort(first))[codes].tobytes()
+        same = next((i for i, one in enumerate(kept) if one[2] == shape), None)
+        if same is None:
+            kept.append((factor, labels, shape))
+        else:
+            kept[same] = (f"{kept[same][0]}, {factor}", kept[same][1], shape)
+    return [(factor, labels) for factor, labels, _ in kept]
+
+
+def _nodes(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: Screened) -> set[int]:
+    """Nodes most of whose devices lie out together; returns these devices."""
+    if fleet.slots is None:
+        return set()
+    names, codes = np.unique(fleet.nodes, return_inverse=True)
+    there = np.isfinite(rest)
+    order = np.argsort(codes[there], kind="stable")
+    grouped = np.split(rest[there][order], np.flatnonzero(np.diff(codes[there][order])) + 1)
+    which = np.unique(codes[there])
+    if len(which) < 3 or max(map(len, grouped)) < 2:
+        return set()
+    middles = np.array([float(np.median(g)) for g in grouped])
+    limit = tails.limit(middles - np.median(middles), _NODES / count / len(middles))
+    limit = max(limit, 2 * figure.spread)
+    named: set[int] = set()
+    for node, middle, members in zip(which, middles, grouped, strict=True):
+        if middle > limit and len(members) > 1 and np.mean(members > middle / 2) >= _SHARE_OF_NODE:
+            devices = tuple(map(int, np.flatnonzero(codes == node)))
+            result.suspects.append(Suspect("node", str(names[node]), figure.name, float(middle), limit, devices))
+            named.update(devices)
+    return named
+
+
+def confirm(
+    suspects: Sequence[Suspect], first: Screened, again: Mapping[str, np.ndarray]
+) -> tuple[list[Suspect], list[Suspect]]:
+    """(named, not shown again). `again` by figure: (devices,) of a second, independent run, NaN where none was made.
+
+    What groups, time and covariates took off the first run is taken off the second one too.
+    """
+    named, not_again = [], []
+    for suspect in suspects:
+        members = list(suspect.devices)
+        values = np.asarray(again.get(suspect.figure, np.full(0, np.nan)), dtype=float)
+        seen = np.full(0, np.nan)
+        if len(values):
+            figure = Figure(suspect.figure, values, first.higher.get(suspect.figure, True))
+            off = losses(figure) - first.taken_off[suspect.figure]
+            seen = off[members]
+            if suspect.kind not in ("device", "node"):
+                # the effect of the group itself was taken off its members
+                seen = seen + suspect.loss
+            seen = seen[np.isfinite(seen)]
+        if len(seen) and float(np.median(seen)) > _AGAIN * suspect.limit:
+            named.append(suspect)
+        else:
+            not_again.append(suspect)
+    return named, not_again
+
+
+def _student(chance: float, degrees: float) -> float:
+    at = int(np.abs(tails.SHAPES - 1 / degrees).argmin())
+    return tails.quantile(chance, at)
+
+
+def _scale(sample: np.ndarray) -> float:
+    """MAD as a standard deviation; where most are alike, what is left of the deviation."""
+    if len(sample) < 2:
+        return 0.0
+    found = 1.4826 * float(np.median(np.abs(sample - np.median(sample))))
+    return found if found > 0 else float(np.std(sample)) / 3

@@ -1,0 +1,110 @@
+"""How far the worst of many alike may lie out, learnt from the many themselves.
+
+The loss of a device is its distance from the middle, larger is worse. Its tail is taken as Student's t, whose shape and
+scale are fitted to the worse half of all devices: a normal spread gives a large number of degrees of freedom, a
+heavy-tailed one few. The limit is the largest that any shape and scale which the data do not contradict would give, so
+that few devices, which can say little of their tail, have a wide one.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+#: One over degrees of freedom that are tried: 0.003 is normal for all that matters, 1 is Cauchy's.
+SHAPES = np.array(
+    [0.003, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.34, 0.4, 0.5, 0.7, 1.0]
+)
+#: The heaviest tail that few devices are taken to have, and below how many of them.
+_FEW, _HEAVIEST_OF_FEW = 400, 0.35
+#: Scales that are tried, over that of the median.
+_SCALES = np.geomspace(0.5, 2.4, 48)
+#: Shapes and scales whose likelihood is less by so many nats are contradicted by the data: of few devices, of so many
+#: whose tail looks light, and of those whose tail looks heavy, where a little in the shape is much in the limit.
+_NATS, _NATS_OF_MANY, _NATS_OF_HEAVY, _MANY, _HEAVY = 1.5, 1.0, 3.0, 400, 0.09
+#: The worst so many, and this part, of the devices are known to lie out, not how far: some may be at fault.
+_HIDDEN, _HIDDEN_SHARE = 10, 0.003
+_BINS = 192
+
+_X = np.concatenate([[0.0], np.geomspace(1e-3, 1e7, 1400)])
+
+
+@cache
+def _table() -> tuple[np.ndarray, np.ndarray]:
+    """Logarithms of density and upper tail at _X for each of SHAPES, (shapes, points)."""
+    density, tail = [], []
+    for shape in SHAPES:
+        nu = 1 / shape
+        angle = np.arctan2(np.sqrt(nu), _X)  # the tail is the integral of sin^(nu - 1) from 0 to it
+        grid = np.concatenate([[0.0], np.geomspace(1e-9, np.pi / 2, 20000)])
+        power = np.sin(grid) ** (nu - 1) if nu > 1 else np.ones_like(grid)
+        steps = np.diff(grid) * (power[1:] + power[:-1]) / 2
+        total = np.concatenate([[0.0], np.cumsum(steps)])
+        part = np.interp(angle, grid, total) / total[-1] / 2
+        with np.errstate(divide="ignore"):
+            tail.append(np.maximum(np.log(part), -700.0))
+        log_density = -(nu + 1) / 2 * np.log1p(_X**2 / nu)
+        norm = np.trapezoid(np.exp(log_density), _X) * 2
+        density.append(log_density - np.log(norm))
+    return np.array(density), np.array(tail)
+
+
+def quantile(chance: float, shape: int) -> float:
+    """Distance that a value of SHAPES[shape] exceeds on one side with this chance."""
+    log_tail = _table()[1][shape]
+    return float(np.interp(-np.log(chance), -log_tail, _X))
+
+
+def limit(losses: np.ndarray, chance: float) -> float:
+    """Loss, from the middle 0, that one healthy device exceeds with at most this chance. inf where there are too few.
+
+    `losses` (devices,): finite; those at fault may be among them, as long as they are few.
+    """
+    n = len(losses)
+    few = n < 40
+    # of few devices both sides tell, of many the worse side alone: its tail may be another one
+    worse = np.sort(np.abs(losses) if few else losses[losses > 0])
+    if few:
+        worse = worse[: max(n - max(1, n // 8), 1)]
+    of = len(worse)
+    if of < 3 or worse[-1] <= 0:
+        return float("inf") if of < 3 else 0.0
+    hidden = 0 if few else min(max(_HIDDEN, int(_HIDDEN_SHARE * n)), of // 4)
+    seen = worse[: of - hidden]
+    edge = seen[-1]
+    weights = np.ones(len(seen))
+    if len(seen) > _BINS:
+        parts = np.array_split(seen, _BINS)
+        seen, weights = np.array([p.mean() for p in parts]), np.array([float(len(p)) for p in parts])
+    middle = float(np.median(worse))
+    unit = max(middle / 0.6745, edge * 1e-6, np.finfo(float).tiny)
+    density, tail = _table()
+    heaviest = _HEAVIEST_OF_FEW if n < _FEW else 1.0
+    usable = np.flatnonzero(heaviest >= SHAPES)
+    scales = unit * (_SCALES if not few else np.geomspace(0.3, 6.0, 64))
+    likelihood = np.empty((len(usable), len(scales)))
+    points = (seen[None, :] / scales[:, None]).ravel()
+    ends = edge / scales
+    for row, shape in enumerate(usable):
+        found = np.interp(points, _X, density[shape]).reshape(len(scales), -1) - np.log(scales)[:, None]
+        likelihood[row] = found @ weights + hidden * np.interp(ends, _X, tail[shape])
+    best = SHAPES[usable[int(likelihood.max(axis=1).argmax())]]
+    nats = _NATS if n < _MANY else _NATS_OF_HEAVY if best > _HEAVY else _NATS_OF_MANY
+    near = likelihood >= likelihood.max() - nats
+    quantiles = np.array([quantile(chance, int(shape)) for shape in usable])
+    found = float((quantiles[:, None] * scales[None, :])[near].max())
+    return found * (1.0 if few else _beyond(worse, n, usable, scales, likelihood))
+
+
+def _beyond(worse: np.ndarray, n: int, usable: np.ndarray, scales: np.ndarray, likelihood: np.ndarray) -> float:
+    """Factor by which the tail itself lies farther out than what fits the whole best."""
+    row, column = np.unravel_index(int(likelihood.argmax()), likelihood.shape)
+    factor = 1.0
+    for share in (0.05, 0.02, 0.01, 0.005):
+        k = int(share * n)
+        if k < 20 or k >= len(worse):
+            continue
+        expected = quantile(k / (2 * len(worse)), int(usable[row])) * scales[column]
+        factor = max(factor, worse[-k] / expected / (1 + 0.7 / np.sqrt(k)))
+    return float(factor)

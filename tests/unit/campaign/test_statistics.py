@@ -1,0 +1,132 @@
+"""What a campaign names, and whom it must not: each rule with a fleet that it accuses and one that it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tenken.campaign import bench, conformity, groups, synthetic, tails
+from tenken.campaign.configuration import conformity as configured
+from tenken.campaign.fabric import Fabric
+
+
+def test_planted_faults_are_named_and_nobody_else():
+    one = synthetic.fleet(4711, "normal", 1000, planted=True)
+    assert bench.named_in(one) == one.truth and len(one.truth) == 10
+
+
+@pytest.mark.parametrize("family", synthetic.FAMILIES)
+def test_healthy_fleets_accuse_nobody(family):
+    assert not any(bench.named_in(synthetic.fleet(seed, family, 250)) for seed in range(2))
+
+
+@pytest.mark.parametrize("nodes", [4, 40, 400])
+def test_a_device_that_lies_far_out_is_a_suspect_and_needs_its_second_run(nodes):
+    rng = np.random.default_rng(nodes)
+    names = np.array([f"n{i}" for i in range(nodes)])
+    level = 100 * np.exp(0.002 * rng.standard_normal(nodes))
+    level[1] *= 0.4
+    fleet = conformity.Fleet(names)
+    first = conformity.screen(fleet, [conformity.Figure("triad", level)])
+    assert [s.name for s in first.suspects] == ["n1"]
+    named, not_again = conformity.confirm(first.suspects, first, {"triad": level * 0.999})
+    assert [s.name for s in named] == ["n1"] and not not_again
+    well = np.where(names == "n1", 100.0, level)
+    assert conformity.confirm(first.suspects, first, {"triad": well}) == ([], first.suspects)
+    assert conformity.confirm(first.suspects, first, {}) == ([], first.suspects), "no second run: nobody is named"
+    assert not conformity.screen(fleet, [conformity.Figure("triad", well)]).suspects
+
+
+def test_a_slow_rack_is_named_and_not_its_devices_nor_its_switch():
+    one = synthetic.fleet(1, nodes=400)
+    rack = one.gpus.factors["rack"] == "r003"
+    one.levels["triad"][rack] += 0.01
+    assert {(s.kind, s.name) for s in conformity.screen(one.gpus, one.run()).suspects} == {("rack", "r003")}
+
+
+def test_a_node_all_of_whose_devices_are_slow_is_one_suspect():
+    one = synthetic.fleet(2, nodes=400)
+    one.levels["triad"][8 * 77 : 8 * 78] += 0.05
+    assert {(s.kind, s.name) for s in conformity.screen(one.gpus, one.run()).suspects} == {("node", "n00077")}
+
+
+def test_factors_that_group_alike_are_told_once_under_both_names():
+    one = synthetic.fleet(3, nodes=320)
+    fleet = conformity.Fleet(
+        one.gpus.nodes, {"rack": one.gpus.factors["rack"], "pdu": np.char.add("p", one.gpus.factors["rack"])}
+    )
+    effects = conformity.screen(fleet, [conformity.Figure("x", 100 * np.exp(-one.levels["triad"]))]).effects
+    assert [e.factor for e in effects] == ["rack, pdu"]
+
+
+def test_few_devices_have_a_wide_limit_and_none_is_had_for_two():
+    rng = np.random.default_rng(0)
+    assert tails.limit(np.array([0.1, -0.1]), 1e-6) == float("inf")
+    few, many = (tails.limit(rng.standard_normal(n), 1e-6) for n in (20, 8000))
+    assert few > 2 * many and 4.5 < many < 10
+
+
+def test_the_odd_one_out_is_named_with_what_differs_and_two_kinds_accuse_nobody():
+    names = [f"n{i}" for i in range(20)]
+    settings = [{"VBIOS": "96", "serial": i, "kernel": f"6.{i % 2}"} for i in range(20)]
+    settings[3]["VBIOS"] = "95"
+    del settings[5]["VBIOS"]
+    odd, mixed = configured(names, settings)
+    assert [(o.name, o.item, o.value, o.majority) for o in odd] == [
+        ("n3", "VBIOS", "95", "96"), ("n5", "VBIOS", "missing", "96"),
+    ]  # fmt: skip
+    assert [m.item for m in mixed] == ["kernel"]
+    assert configured(names, [{"VBIOS": "96"}] * 20) == ([], [])
+
+
+@pytest.mark.parametrize(("bad", "leaf"), [(0, False), (1, False), (1, True), (3, True), (5, False)])
+def test_group_testing_finds_them_within_its_jobs(bad, leaf):
+    for seed in range(3):
+        fabric = Fabric.with_faults(seed, bad, leaf)
+        found = groups.search(range(1024), fabric.leaf_of, fabric.ask, seed)
+        assert set(found.nodes) == fabric.bad
+        assert found.leaves == ([] if fabric.bad_leaf is None else [fabric.bad_leaf])
+        assert found.jobs <= groups.most_jobs(bad) and found.rounds <= groups.MAX_ROUNDS and found.whole
+
+
+def test_group_testing_says_where_it_could_not_decide():
+    fabric = Fabric.with_faults(1, 2)
+    found = groups.search(range(1024), fabric.leaf_of, fabric.ask, 1, max_rounds=4)
+    assert not found.whole and found.unexplained and not found.nodes
+
+
+def test_a_group_that_answers_nothing_is_asked_again_and_accuses_nobody():
+    fabric = Fabric(256)
+    silent = [None] * 3
+
+    def ask(wanted):
+        answers = fabric.ask(wanted)
+        return [silent.pop() if silent else a for a in answers]
+
+    found = groups.search(range(256), fabric.leaf_of, ask)
+    assert found.whole and not found.nodes and len(found.good) == 256
+
+
+def test_a_pair_that_is_slow_only_together_is_found_by_leaves_and_then_by_halves():
+    fabric = Fabric(256, bad_pair=(5, 70))
+    leaves = {leaf: range(leaf * 32, leaf * 32 + 32) for leaf in range(8)}
+    met = groups.pairs(leaves, fabric.ask, 7)
+    assert met.bad == ((0, 2),) and met.covered == 1.0
+    good = [n for n in range(256) if n // 32 not in (0, 2)]
+    assert groups.narrow(leaves[0], leaves[2], good, fabric.ask) == (5, 70)
+    assert groups.narrow(leaves[1], leaves[2], good[32:], fabric.ask) is None
+    assert groups.pairs(leaves, fabric.ask, 2).covered == pytest.approx(8 / 28)
+
+
+def test_a_tournament_has_each_pair_of_leaves_meet_once():
+    for count in (7, 8):
+        met = [frozenset(p) for r in groups.tournament(range(count)) for p in r]
+        assert len(met) == len(set(met)) == count * (count - 1) // 2
+        assert all(len({x for p in r for x in p}) == 2 * len(r) for r in groups.tournament(range(count)))
+
+
+def test_the_bench_fails_where_a_figure_is_worse_than_asked(monkeypatch, capsys):
+    assert bench.main(["pairs", "--seeds", "1", "--nodes", "256"]) == 0
+    monkeypatch.setattr(groups, "narrow", lambda *a, **k: None)
+    assert bench.main(["pairs", "--seeds", "1", "--nodes", "256"]) == 1
+    assert "MISSED: pairs" in capsys.readouterr().out
