@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 from tenken.model.catalogue import Program
-from tenken.model.contract import Contract, Listed, Points, Sweep, Verified, With
+from tenken.model.contract import Claim, Contract, Listed, Points, Sweep, Verified, With
 from tenken.model.request import Request
 from tenken.model.result import Check, MetricValue, Result
 
@@ -302,7 +302,11 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
 
 
 def _comes(result: Result, contract: Contract, one: Verified) -> bool:
-    for name, allowed in one.where.items():
+    return _where_holds(result, contract, one.where)
+
+
+def _where_holds(result: Result, contract: Contract, where: Mapping[str, tuple[Any, ...]]) -> bool:
+    for name, allowed in where.items():
         try:
             said = parameter(result, contract, name)
         except KeyError:
@@ -388,24 +392,53 @@ def _each_count(
 # ---- claims of path ------------------------------------------------------------------------------------------
 
 
+#: Notes that the library writes for any program: keys that claim nothing.
+NOTES = (
+    "backend", "health_reading_ms", "page_bytes", "transparent_huge_pages", "numa_balancing", "pages.*", "launch.*",
+    "host_clock_gbs.*", "left_out.*", "energy.*", "energy_left_out.*", "note.*",
+)  # fmt: skip
+#: What adapters write of programs that are not ours.
+FOREIGN: Mapping[str, Claim] = {"implementation": Claim(("?*",), required=True)}
+FOREIGN_NOTES = ("total_seconds", "official_time")
+
+
 def paths(result: Result, program: Program) -> Iterator[str]:
-    """Claims that are none of the declared words; a claim that every run makes and that this one does not."""
-    for pattern, allowed in program.contract.paths.items():
-        keys = [key for key in result.path if fnmatchcase(key, pattern)]
-        for key in keys:
-            said = result.path[key]
-            if not any(_claims(said, word) for word in allowed):
-                words = ", ".join(str(word) for word in allowed)
-                yield f"path {key} is {str(said)[:100]!r}; allowed: {words}"
+    """Claims that are none of the declared words, empty, of no declared key, or missing although they must come."""
+    contract = program.contract
+    if not contract.verifications:
+        return
+    foreign = "implementation" in result.parameters
+    claims = FOREIGN if foreign else contract.paths
+    notes = FOREIGN_NOTES if foreign else (*contract.notes, *NOTES)
+    for key, said in result.path.items():
+        claim = next((claim for pattern, claim in claims.items() if fnmatchcase(key, pattern)), None)
+        if claim is not None:
+            if not any(_claims(said, word) for word in claim.words):
+                yield f"path {key} is {str(said)[:100]!r}; allowed: {_words(claim)}"
+        elif not any(fnmatchcase(key, pattern) for pattern in notes):
+            yield f"path {key[:100]!r} is declared by {program.name} neither as a claim nor as a note"
+        elif said is None or (isinstance(said, str) and not said.strip()):
+            yield f"path {key} is empty"
+    for pattern, claim in claims.items():
+        wanted = claim.required and _where_holds(result, contract, claim.where)
+        if wanted and not any(fnmatchcase(key, pattern) for key in result.path):
+            yield f"path {pattern} is missing; allowed: {_words(claim)}"
     backend = result.parameters.get("backend")
     if "backend" in result.path and backend is not None and result.path["backend"] != backend:
         yield f"path backend is {result.path['backend']!r}; parameter backend is {backend!r}"
+    implementation = result.path.get("implementation")
+    if foreign and implementation is not None and implementation != result.version:
+        yield f"path implementation is {implementation!r}; version is {result.version!r}"
+
+
+def _words(claim: Claim) -> str:
+    return ", ".join("some text" if word == "?*" else str(word) for word in claim.words)
 
 
 def _claims(said: Any, word: Any) -> bool:
     """A word, with * for what differs (a version, a count), or a kind: `number`."""
     if word == "number":
-        return isinstance(said, (int, float)) and not isinstance(said, bool)
+        return isinstance(said, (int, float)) and not isinstance(said, bool) and math.isfinite(said)
     if isinstance(word, str) and isinstance(said, str):
         return fnmatchcase(said, word)
     return type(said) is type(word) and bool(said == word)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from tenken.judge import file_cross_checks as files
 from tenken.judge import link_cross_checks as links
+from tenken.judge import path_cross_checks as paths
 from tenken.judge.hpcg_cross_checks import rating_above_raw
 from tenken.judge.stencil_cross_checks import ahead_of_alone
 from tenken.model.judgement import Finding
@@ -65,6 +66,7 @@ BY_PROGRAM: Mapping[str, CrossChecks] = {
 
 
 def of(result: Result, request: Request, machine: Machine) -> list[Finding]:
-    """Findings of the cross-checks of the result's program; none where it has none."""
+    """Findings of the cross-checks of the result's program, and of its claims of path."""
     cross_checks = BY_PROGRAM.get(result.program)
-    return [] if cross_checks is None else cross_checks(result, request, machine)
+    found = [] if cross_checks is None else cross_checks(result, request, machine)
+    return [*found, *paths.of(result, machine)]

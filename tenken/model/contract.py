@@ -12,6 +12,8 @@ A section of metrics.yaml each, read by `read` and held against a result by tenk
       - {what: "{metric}, {bytes}, every element, exact", of: [all_reduce], tolerance: 0}
     paths:                               claims: key (with *) and what it may say
       gpu_path: [GPUDirect, not GPUDirect]
+      stores: {words: [streaming], required: true, where: {backend: host}}   must be there with these parameters
+    notes: [launch.*]                    keys of path that claim nothing
 """
 
 from __future__ import annotations
@@ -96,6 +98,16 @@ class Verified:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a key of path may say: words, with * for what differs, or `number`. `required`: at least one key must be
+    there, where the parameters have the values of `where`."""
+
+    words: tuple[Any, ...]
+    required: bool = False
+    where: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Contract:
     """Everything a program's results are held against beside their values."""
 
@@ -106,10 +118,12 @@ class Contract:
     libraries: tuple[str, ...] = ()
     points: tuple[Points, ...] = ()
     verifications: tuple[Verified, ...] = ()
-    paths: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    paths: Mapping[str, Claim] = field(default_factory=dict)
+    #: Keys of path that claim nothing, with *.
+    notes: tuple[str, ...] = ()
 
 
-KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths")
+KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "notes")
 
 
 def read(
@@ -130,9 +144,10 @@ def read(
             for one in _a(list, raw.get("verifications") or [], f"{where}: verifications")
         ),
         {
-            str(key): tuple(_a(list, allowed, f"{where}: paths: {key}"))
+            str(key): _claim(allowed, f"{where}: paths: {key}")
             for key, allowed in _a(dict, raw.get("paths") or {}, f"{where}: paths").items()
         },
+        tuple(map(str, _a(list, raw.get("notes") or [], f"{where}: notes"))),
     )
 
 
@@ -184,6 +199,19 @@ def _values(raw: Any, where: str) -> Values:
     )
 
 
+def _claim(raw: Any, where: str) -> Claim:
+    """A list of words, or a map of words, required and where."""
+    if isinstance(raw, list):
+        return Claim(tuple(raw))
+    _only(raw, ("words", "required", "where"), where)
+    words = tuple(_a(list, raw.get("words"), f"{where}: words"))
+    return Claim(words, bool(raw.get("required", False)), _where(raw))
+
+
+def _where(raw: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    return {k: tuple(v) if isinstance(v, list) else (v,) for k, v in (raw.get("where") or {}).items()}
+
+
 def _verified(raw: Any, metrics: Mapping[str, Any], where: str) -> Verified:
     _only(raw, ("what", "tolerance", "of", "each", "optional", "where", "count"), where)
     if not isinstance(raw.get("what"), str) or not isinstance(raw.get("tolerance"), (int, float)):
@@ -191,6 +219,6 @@ def _verified(raw: Any, metrics: Mapping[str, Any], where: str) -> Verified:
     return Verified(
         raw["what"], float(raw["tolerance"]), _named(raw.get("of", []), metrics, where), dict(raw.get("each") or {}),
         bool(raw.get("optional", False)),
-        {k: tuple(v) if isinstance(v, list) else (v,) for k, v in (raw.get("where") or {}).items()},
+        _where(raw),
         int(raw.get("count", 1)),
     )  # fmt: skip

@@ -90,7 +90,7 @@ def host_document(program: str = "daxpy", values: dict[str, float] | None = None
                 else {"what": "array y", "error": 0.0, "tolerance": 1e-12, "passed": True}
             ],
         },
-        "path": {},
+        "path": {"backend": "host"},
         "health": {"available": False, "reason": "no GPU", "devices": []},
     }  # fmt: skip
     document.update(changes)

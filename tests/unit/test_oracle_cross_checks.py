@@ -23,9 +23,7 @@ def linked(text: str) -> dict[str, Any]:
     return spoiled(captured("p2p-two-gpus"), change)
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"), [(18, "PASS"), (17, "FAIL"), (16, "FAIL"), (9, "FAIL"), (1, "FAIL"), (19, "PASS")]
-)
+@pytest.mark.parametrize(("count", "expected"), [(18, "PASS"), (17, "FAIL"), (16, "FAIL"), (9, "FAIL"), (1, "FAIL")])
 def test_all_18_links_of_a_pair_must_be_active(count: int, expected: str) -> None:
     found = judge(linked(f"{count} x NVLink through a switch"))
     assert found.verdict == expected
@@ -33,6 +31,11 @@ def test_all_18_links_of_a_pair_must_be_active(count: int, expected: str) -> Non
         (one, other) = found.findings
         assert (one.value, one.bound) == (other.value, other.bound) == (count, 18)
         assert one.miss == pytest.approx((18 - count) / 18)
+
+
+def test_more_links_than_the_machine_has_are_no_better() -> None:
+    found = judge(linked("19 x NVLink through a switch"))
+    assert found.verdict == "FAIL" and "19 links; the system file has 18" in found.message()
 
 
 def test_one_link_down_in_one_direction_is_enough() -> None:

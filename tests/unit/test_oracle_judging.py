@@ -385,12 +385,12 @@ def test_memory_that_loses_bits_is_the_hardwares_fault(kind: str, errors: int, e
     assert of(raw).verdict == expected
 
 
-BOTH = make_program("p2p", "peer", "usual", floor={}, max_spread={}, min_count=1, per=("host", "pair"))
+BOTH = make_program("pairs", "peer", "usual", floor={}, max_spread={}, min_count=1, per=("host", "pair"))
 
 
 def of_both(*subjects: dict[str, int], asked: tuple[str, ...] = ("host",), names: Any = ("peer", "usual")) -> Any:
     """A run with each metric of BOTH for each of these subjects."""
-    raw = host_document("p2p")
+    raw = host_document("pairs")
     raw["metrics"] = [metric(name, subject, [4.0] * 3) for name in names for subject in subjects]
     raw["limits"] = {m["id"]: {"unknown": "nobody tells"} for m in raw["metrics"]}
     return judged(raw, BOTH, Expectation(subjects=asked))

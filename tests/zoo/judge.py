@@ -108,6 +108,7 @@ def copies_between(machine: ZooMachine) -> Run:
     links = machine.partition.node.pair_links
     shown = f"{links.count} x {links.kind}" if links else "not known"
     raw["path"] = {f"link.gpu{a}-gpu{b}": shown for a, b in pairs}
+    raw["path"] |= {f"peer_access.gpu{a}-gpu{b}": True for a, b in pairs}
     return Run(_unlimited(raw), "p2p", ("pair",), ("peer",))
 
 
@@ -170,7 +171,7 @@ def _link_down(machine: ZooMachine) -> Run:
     links = machine.partition.node.pair_links
     assert links is not None
     for key in run.raw["path"]:
-        if f"gpu{gpu}-" in key or key.endswith(f"-gpu{gpu}"):
+        if key.startswith("link.") and (f"gpu{gpu}-" in key or key.endswith(f"-gpu{gpu}")):
             run.raw["path"][key] = f"{links.count - 1} x {links.kind}"
     run.raw["path"][f"inactive_links.gpu{gpu}"] = "3"
     return run

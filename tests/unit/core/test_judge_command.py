@@ -41,6 +41,7 @@ def unbounded(raw: dict[str, Any]) -> None:
 def document(change: Any = None) -> dict[str, Any]:
     raw: dict[str, Any] = gpu_document()
     raw["parameters"]["backend"], raw["build"]["backends"] = "cuda", ["host", "cuda"]
+    raw["path"]["backend"] = "cuda"
     whats = (
         "array a, every element",
         "array b, every element",

@@ -1,0 +1,266 @@
+"""What a result says of the ways that its bytes went, held against what it measured of them.
+
+A claim of path is a word; each one here has a consequence in the same result: a rate, a metric that can only come that
+way, a number that follows from others. All functions are pure; each returns findings that name the key of `path`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from tenken.model.job import short
+from tenken.model.judgement import Finding
+from tenken.model.machine import Machine
+from tenken.model.result import MetricValue, Result
+from tenken.model.subject import Subject
+from tenken.model.verdicts import FAIL
+
+#: Device buffers of MPI that reach this share of a peer copy in the same job went straight.
+GPUDIRECT = 0.6
+#: A number of `path` that follows from others is written with all its digits, a rate in a text with four.
+EXACT, PRINTED = 1e-6, 2e-3
+#: A figure that is formed twice from the same samples agrees with itself to this.
+SHARE_APART = 0.02
+#: The host's clock sees the launches besides: seconds for each repetition, and the share that it may be off by itself.
+LAUNCH_S, CLOCK_APART = 200e-6, 0.10
+#: A copy over NVLink is faster than one through the host by more than this.
+BEYOND_STAGED = 1.2
+#: Operations for each cell of a stencil by its points.
+FLOPS_OF_CELL = {7: 13, 27: 53}
+
+
+def of(result: Result, machine: Machine) -> list[Finding]:
+    """Findings on claims of path that what was measured contradicts."""
+    if result.status != "ok" or "implementation" in result.parameters:
+        return []
+    checks = BY_PROGRAM.get(result.program)
+    texts = [*_host_clock(result), *(checks(result, machine) if checks else ())]
+    return [
+        Finding(FAIL, f"{result.node}: path {text}", None, subject, result.node, kind="cross-check")
+        for subject, text in texts
+    ]
+
+
+Texts = Iterator[tuple["Subject | None", str]]
+
+
+def _number(result: Result, key: str) -> float | None:
+    said = result.path.get(key)
+    if isinstance(said, bool) or not isinstance(said, (int, float)) or not math.isfinite(said):
+        return None
+    return float(said)
+
+
+def _of(result: Result, *names: str) -> list[MetricValue]:
+    return [metric for metric in result.metrics if metric.name in names]
+
+
+def _follows(result: Result, key: str, from_others: float, what: str, apart: float = EXACT) -> Iterator[str]:
+    """Where a number of path is there and is not what others give."""
+    said = _number(result, key)
+    if said is not None and not math.isclose(said, from_others, rel_tol=apart, abs_tol=1e-12):
+        yield f"{key} is {said:.6g}; {what} give {from_others:.6g}"
+
+
+# ---- clocks --------------------------------------------------------------------------------------------------
+
+
+def _host_clock(result: Result) -> Texts:
+    """A rate by the device's clock beside the same by the host's, which sees the launch too: never much above it, and
+    below it by no more than launches cost."""
+    measured = {f"{m.name}.{m.subject.id}": m for m in result.metrics if not m.at and m.unit == "GB/s"}
+    size = result.parameters.get("array_bytes")
+    for key in result.path:
+        metric = measured.get(key.removeprefix("host_clock_gbs."))
+        rate = _number(result, key)
+        if metric is None or rate is None or not key.startswith("host_clock_gbs."):
+            continue
+        if rate > metric.median * (1 + CLOCK_APART):
+            yield (
+                metric.subject,
+                (f"{key} is {rate:.6g} GB/s, beyond the {metric.median:.6g} GB/s of {metric.id} by the device's clock"),
+            )
+        elif isinstance(size, (int, float)) and size > 0:
+            seconds = size / (metric.median * 1e9)
+            least = metric.median * seconds / (seconds + LAUNCH_S) * (1 - CLOCK_APART)
+            if rate < least:
+                yield (
+                    metric.subject,
+                    (
+                        f"{key} is {rate:.6g} GB/s, {metric.id} by the device's clock {metric.median:.6g} GB/s: one of "
+                        f"the clocks is wrong; at least {least:.6g} GB/s are required of the host's"
+                    ),
+                )
+
+
+# ---- links ---------------------------------------------------------------------------------------------------
+
+
+def _mpi_p2p(result: Result, machine: Machine) -> Texts:
+    nodes = result.placement.nodes
+    for rank in range(result.placement.ranks):
+        said = result.path.get(f"rank{rank}")
+        if said is None:
+            yield None, f"rank{rank} is missing: {result.placement.ranks} ranks ran"
+        elif nodes and len(nodes) == result.placement.ranks and short(str(said).split(",")[0]) != short(nodes[rank]):
+            yield None, f"rank{rank} is {str(said)[:80]!r}; placement.nodes has {nodes[rank]!r}"
+    if nodes:
+        yield from ((None, text) for text in _follows(result, "nodes", len(set(nodes)), "placement.nodes"))
+    direct = [m for m in _of(result, "bandwidth") if m.at.get("buffers") == "device"]
+    copies = _of(result, "peer_copy")
+    claim = result.path.get("gpu_path")
+    if not direct:
+        if claim in ("GPUDirect", "not GPUDirect"):
+            yield None, f"gpu_path is {claim!r}; no bandwidth between device buffers was measured"
+        return
+    if claim is None:
+        yield None, "gpu_path is missing: bandwidth between device buffers was measured"
+    elif claim in ("GPUDirect", "not GPUDirect"):
+        if not copies:
+            yield None, f"gpu_path is {claim!r}; the peer copy that tells it (metric peer_copy) is missing"
+            return
+        share = max(m.median for m in direct) / copies[0].median
+        if (share >= GPUDIRECT) != (claim == "GPUDirect"):
+            yield (
+                None,
+                (
+                    f"gpu_path is {claim!r}; device buffers reach {100 * share:.0f} % of the peer copy in the same job "
+                    f"(GPUDirect: at least {100 * GPUDIRECT:.0f} %)"
+                ),
+            )
+        if _number(result, "of_peer_copy") is None:
+            yield None, "of_peer_copy is missing: gpu_path rests on it"
+        for text in _follows(result, "of_peer_copy", share, "bandwidth and peer_copy", SHARE_APART):
+            yield None, text
+    elif str(claim).startswith("not known") and copies:
+        yield None, f"gpu_path is {claim!r}; the result has a peer copy (metric peer_copy)"
+
+
+def _p2p(result: Result, machine: Machine) -> Texts:
+    pairs = {m.subject for m in result.metrics if m.kind == "pair"}
+    staged = {m.subject: m for m in _of(result, "driver_staged") if not m.at}
+    copies = {m.subject: m for m in _of(result, "peer") if not m.at}
+    through = {m.subject: m for m in _of(result, "read", "write") if not m.at}
+    counts = {(link.first, link.second): link.count for link in result.links}
+    for subject in sorted(pairs, key=lambda one: one.id):
+        link, count = result.path.get(f"link.{subject.id}"), counts.get((subject.first, subject.second or 0))
+        for key in ("link", "peer_access"):
+            if f"{key}.{subject.id}" not in result.path:
+                yield subject, f"{key}.{subject.id} is missing: the pair was measured"
+        if link is None:
+            continue
+        if machine.links_per_pair is not None and count is not None and count > machine.links_per_pair:
+            yield subject, f"link.{subject.id} is {link!r}: {count} links; the system file has {machine.links_per_pair}"
+        if "NVLink" in str(link) and subject in copies and subject in staged:
+            rate, through_host = copies[subject].median, staged[subject].median
+            if rate < (least := BEYOND_STAGED * through_host):
+                yield (
+                    subject,
+                    (
+                        f"link.{subject.id} is {link!r}; its peer copy reaches {rate:.4g} GB/s, "
+                        f"staged through the host {through_host:.4g} GB/s: at least {least:.4g} GB/s are required"
+                    ),
+                )
+        if result.path.get(f"peer_access.{subject.id}") is False and subject in through:
+            metric = through[subject]
+            yield subject, f"peer_access.{subject.id} is false; {metric.id} reads or writes the other GPU's memory"
+
+
+# ---- files ---------------------------------------------------------------------------------------------------
+
+
+def _files(result: Result, machine: Machine) -> Texts:
+    claim, probe = result.path.get("cufile"), str(result.path.get("cufile_probe", ""))
+    native = claim == "GPUDirect Storage"
+    if claim is not None and probe and native != probe.startswith("works"):
+        yield None, f"cufile is {str(claim)[:60]!r}; cufile_probe says {probe[:80]!r}"
+    if native and not probe:
+        yield None, "cufile is 'GPUDirect Storage'; cufile_probe is missing, which proves it"
+    by = {m.id: str(m.at.get("method", m.at.get("way", ""))).split("_") for m in result.metrics}
+    direct = next((m for m in result.metrics if "gds" in by[m.id]), None)
+    if direct is not None and claim is not None and not native:
+        yield None, f"cufile is {str(claim)[:60]!r}; {direct.id} was measured by GPUDirect Storage"
+    unbuffered = next((m for m in result.metrics if by[m.id][0] == "direct"), None)
+    if unbuffered is not None and str(result.path.get("o_direct", "")).startswith("refused"):
+        yield None, f"o_direct is {result.path['o_direct']!r}; {unbuffered.id} was measured with O_DIRECT"
+
+
+# ---- solvers -------------------------------------------------------------------------------------------------
+
+
+def _spmv(result: Result, machine: Machine) -> Texts:
+    """The variant that is called the best is the fastest one of its matrix."""
+    for best in _of(result, "best"):
+        key = f"best.{best.at.get('matrix')}.{best.subject.id}"
+        said = result.path.get(key)
+        rivals = {
+            str(m.at.get("variant")): m
+            for m in _of(result, "spmv")
+            if m.subject == best.subject and m.at.get("matrix") == best.at.get("matrix")
+        }
+        if said is None:
+            yield best.subject, f"{key} is missing: {best.id} came"
+        elif said not in rivals:
+            yield best.subject, f"{key} is {str(said)[:60]!r}; measured are {', '.join(sorted(rivals)) or 'none'}"
+        elif not math.isclose(rivals[str(said)].median, best.median, rel_tol=EXACT):
+            yield (
+                best.subject,
+                (
+                    f"{key} is {said!r}, which reaches {rivals[str(said)].median:.6g} {best.unit}; {best.id} is "
+                    f"{best.median:.6g}"
+                ),
+            )
+
+
+def _hpcg(result: Result, machine: Machine) -> Texts:
+    ranks = result.placement.ranks
+    sides = [int(word) for word in re.findall(r"\d+", str(result.path.get("rank_grid")))]
+    if sides and math.prod(sides) != ranks:
+        yield None, f"rank_grid is {result.path['rank_grid']!r}; {ranks} ranks ran"
+    exchange = result.path.get("exchange")
+    if exchange is not None and (exchange == "none") != (ranks == 1):
+        yield None, f"exchange is {exchange!r}; {ranks} ranks ran"
+    sets, each = _number(result, "sets"), _number(result, "iterations_of_set")
+    for phase in ("product", "cycle", "vectors"):
+        moved, seconds = _number(result, f"bytes_of_iteration.{phase}"), _number(result, f"phase_seconds.{phase}")
+        if sets and each and moved and seconds:
+            rate = sets * each * moved / seconds / 1e9
+            what = "sets, iterations_of_set, bytes_of_iteration and phase_seconds"
+            yield from ((None, text) for text in _follows(result, f"gbs.{phase}", rate, what, PRINTED))
+
+
+def _stencil(result: Result, machine: Machine) -> Texts:
+    points = result.parameters.get("points")
+    flops = FLOPS_OF_CELL.get(points) if isinstance(points, int) else None
+    if flops is not None:
+        yield from ((None, text) for text in _follows(result, "flops_of_cell", flops, f"{points} points"))
+    for metric in _of(result, "cells"):
+        name = metric.at.get("exchange")
+        if name is None:
+            continue
+        if name != "none" and f"exchange.{name}" not in result.path:
+            yield metric.subject, f"exchange.{name} is missing: {metric.id} came by it"
+        if flops is not None:
+            what = f"{metric.id} and flops_of_cell"
+            rate = metric.median * flops
+            yield from ((metric.subject, t) for t in _follows(result, f"gflops.{name}", rate, what, PRINTED))
+
+
+def _nccl(result: Result, machine: Machine) -> Texts:
+    if len(set(result.placement.nodes)) < 2 and result.devices and result.placement.ranks == 1:
+        yield from ((None, text) for text in _follows(result, "gpus", len(result.devices), "the GPUs listed"))
+
+
+BY_PROGRAM: Mapping[str, Callable[[Result, Machine], Texts]] = {
+    "mpi_p2p": _mpi_p2p,
+    "p2p": _p2p,
+    "snapshot_io": _files,
+    "storage_map": _files,
+    "overlap": _files,
+    "spmv": _spmv,
+    "hpcg": _hpcg,
+    "stencil": _stencil,
+    "nccl": _nccl,
+}
