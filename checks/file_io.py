@@ -1,4 +1,5 @@
-"""Data between memory and files: N-body snapshots in HDF5, the fastest way by size, computing while a file is written.
+"""Data between memory and files: N-body snapshots in HDF5, the fastest way by size, computing while a file is written,
+loading of training data.
 
 All write in the stage folder; `-S storage_path=DIR` names a folder on another file system.
 """
@@ -39,6 +40,14 @@ MAPS = {
 CUDA_MAPS = {**MAPS, "quick": ("256Mi", 256, "few", "write,read_cached", 0.2, 0.5)}
 
 
+#: What is loaded: kinds of samples, ways, batches read ahead, batches of an epoch, ms of a step, repetitions at most,
+#: seconds for each kind.
+LOADS = {
+    "quick": ("speech", "few", "0,2", 4, 5, 3, 0),
+    "acceptance": ("64ki,speech,4mi,deepcam", "all", "0,1,4", 8, 20, 10, 20),
+    "nightly": ("speech,deepcam", "few", "0,2", 8, 20, 5, 10),
+    "published": ("64ki,speech,4mi,deepcam", "all", "0,1,4", 16, 20, 10, 40),
+}
 #: Bytes of a particle in a snapshot.
 PARTICLE = 36
 
@@ -279,3 +288,57 @@ class OverlapPublished(OverlapBase):
         loop = {"backend": "host", "steps": 100, "every": 10, "repetitions": 5}
         self.arguments = {**self.arguments, **loop, "bytes": self.state}
         self.asked = {**self.asked, **loop}
+
+
+class LoadingBase(FileCheck):
+    """Training data read sample by sample, shuffled, while a step computes on the batch before.
+
+    Metrics: `samples` a second, `rate` in GB/s and `waits`, the share of the time that the step waits, by kind of
+    sample, way and batches read ahead; `best` of the ways, and the `gain` of reading ahead.
+    """
+
+    program = "data_loading"
+    prerun_cmds = _FIND_HDF5.splitlines()
+    #: What each mode loads.
+    loads = variable(dict, value=LOADS)
+
+    @run_after("setup")
+    def set_loads(self):
+        kinds, ways, ahead, batches, step, repetitions, seconds = self.loads[self.tenken_mode]
+        loads = {"kinds": kinds, "ways": ways, "prefetch": ahead, "batches": batches, "step-ms": step}
+        self.arguments = {**loads, "repetitions": repetitions, "seconds": seconds, **self.arguments}
+        self.asked = {"kinds": kinds, "ways": ways, "prefetch": ahead, **self.asked}
+
+
+@rfm.simple_test
+class DataLoadingHost(LoadingBase):
+    """Batches in host memory, and a step of one CPU beside."""
+
+    descr = "loading of training data, host memory"
+    arguments = {"backend": "host"}
+    asked = {"backend": "host"}
+
+
+@rfm.simple_test
+class DataLoadingCuda(LoadingBase):
+    """Batches in the memory of every GPU, by all methods that there are, and a step of that GPU beside."""
+
+    descr = "loading of training data, GPU memory"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["gpu"]
+    arguments = {"backend": "cuda", "gpus": "all"}
+    asked = {"backend": "cuda"}
+
+
+@rfm.simple_test
+class DataLoadingCold(LoadingBase):
+    """The same with files that are not in the page cache: what the storage gives a data set larger than memory."""
+
+    descr = "loading of training data, GPU memory, page cache dropped"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    tags = {"storage", "acceptance", "published"}
+    subjects = ["gpu"]
+    arguments = {"backend": "cuda", "gpus": "all", "cold": True, "epochs": 1}
+    asked = {"backend": "cuda", "cold": True}

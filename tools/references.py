@@ -41,7 +41,7 @@ BY_CPU = {
     "spmv": ("prepare",),
     "hpcg": ("setup", "optimise"),
 }
-STORAGE = ("snapshot_io", "storage_map", "overlap")
+STORAGE = ("snapshot_io", "storage_map", "overlap", "data_loading")
 #: Figures that are no speed: verified, or bounded together by the total that they are shares of.
 NO_SPEED = {
     "hpl": {"residual": "accuracy", "difference": "accuracy"},

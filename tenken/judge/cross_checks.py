@@ -62,6 +62,7 @@ BY_PROGRAM: Mapping[str, CrossChecks] = {
     "snapshot_io": _snapshot_io,
     "storage_map": _storage_map,
     "overlap": _overlap,
+    "data_loading": _overlap,
 }
 
 

@@ -18,7 +18,7 @@ from tenken.paths import PROGRAMS
 #: Units a metric may have. GB = 10^9 bytes, GiB = 2^30 bytes; `1` is a plain ratio or count.
 UNITS = (
     "GB/s", "us", "ms", "s", "GFLOP/s", "TFLOP/s", "Gcell/s", "1", "%", "GiB", "messages/s", "W", "J", "GFLOP/s/W",
-    "GB/s/W", "Gcell/s/W",
+    "GB/s/W", "Gcell/s/W", "samples/s",
 )  # fmt: skip
 DIRECTIONS = ("higher", "lower")
 STATISTICS = ("median", "best", "p5", "p95", "mean", "total")

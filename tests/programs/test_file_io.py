@@ -1,4 +1,4 @@
-"""snapshot_io, storage_map and overlap on a real file system: all that needs no GPU, and what files can do wrong."""
+"""snapshot_io, storage_map, overlap, data_loading on a real file system: without a GPU, and what files can do wrong."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ SHORT: dict[str, list[str]] = {
     "storage_map": ["--min-bytes", "4Ki", "--max-bytes", "256Ki", "--factor", "64", "--seconds", "0"],
     "snapshot_io": ["--min-particles", "1001", "--max-particles", "20020", "--factor", "20", "--seconds", "0"],
     "overlap": ["--bytes", "256Ki", "--step-ms", "1", "--steps", "7", "--every", "3"],
+    "data_loading": ["--kinds", "speech,8ki", "--batch", "2", "--batches", "3", "--step-ms", "0", "--seconds", "0"],
 }
 QUICK = ("--repetitions", "3", "--warmup-seconds", "0")
 HDF5_METHODS = ("hdf5_sec2", "hdf5_direct", "hdf5_select", "hdf5_gds")
@@ -292,6 +293,16 @@ def test_a_sample_that_is_not_finite_fails_the_run(go: Run, program: str) -> Non
         ("overlap", ["--every", "7"], "--every '7': allowed is fewer than --steps"),
         ("overlap", ["--modes", "magic"], "--modes 'magic': allowed is all, or some of none,serial"),
         ("overlap", ["--bytes", "5000"], "--bytes '5000': allowed is a multiple of 4096"),
+        ("data_loading", ["--kinds", "speech,image"], "--kinds 'speech,image': allowed is some of speech, deepcam, or"),
+        ("data_loading", ["--kinds", "8ki,8ki"], "--kinds '8ki,8ki': allowed is different ones"),
+        ("data_loading", ["--prefetch", "2,x"], "--prefetch '2,x': allowed is different numbers from 0 to 64"),
+        ("data_loading", ["--prefetch", "2,2"], "--prefetch '2,2': allowed is different numbers"),
+        ("data_loading", ["--ways", "posix_1mb_1"], "--ways .* 'posix_1mb_1' is no METHOD_BLOCK_THREADS"),
+        ("data_loading", ["--ways", "posix_1mi_9", "--threads", "2"], "--ways .* at most 2 threads"),
+        ("data_loading", ["--ways", "posix_1024ki_1"], "--ways .* each by its usual name: posix_1mi_1"),
+        ("data_loading", ["--cold"], "--epochs \\(default\\): allowed is 1 with --cold"),
+        ("data_loading", ["--batches", "900000000", "--kinds", "deepcam"], "--batches '900000000': allowed is "),
+        ("data_loading", ["--batches", "900000"], "--path '.*': allowed is a folder with room for a data set of"),
     ],
 )  # fmt: skip
 def test_a_wrong_argument_is_one_line_before_anything_is_written(
@@ -469,3 +480,67 @@ def test_a_slow_child_does_not_pass_for_gpudirect_storage(build_dir: Path) -> No
         [str(build_dir / "bin" / "snapshot_io"), "--gds-probe-child", "/nowhere", "0"], capture_output=True, text=True
     )
     assert done.returncode != 0
+
+
+#: Every way of the host, with two batches ahead and with none.
+LOADED = ("--ways", "posix_1mi_2,direct_4ki_1,mapped_64ki_2,hdf5_1mi_2", "--threads", "2")
+
+
+def test_training_data_come_by_every_way_each_sample_once_an_epoch(go: Run) -> None:
+    outcome = go("data_loading", *LOADED)
+    assert outcome.code == 0 and outcome.document is not None, outcome.stdout + outcome.stderr
+    places = {(m["at"]["kind"], m["at"]["io_config"], m["at"]["prefetch"]) for m in named(outcome.document, "samples")}
+    assert places == {(k, w, p) for k in ("speech", "8ki") for w in LOADED[1].split(",") for p in (0, 2)}
+    for kind in ("speech", "8ki"):
+        rates = {m["id"]: m["median"] for m in named(outcome.document, "samples") if m["at"]["kind"] == kind}
+        (best,) = (m for m in named(outcome.document, "best") if m["at"]["kind"] == kind)
+        assert best["median"] == max(rates.values())
+    assert all(0 <= sample <= 100 for m in named(outcome.document, "waits") for sample in m["samples"])
+    checks = outcome.document["verification"]["checks"]
+    assert len(checks) == 2 * len(places) and all(check["passed"] for check in checks)
+
+
+@pytest.mark.parametrize("method", ["posix_1mi_2", "direct_4ki_1", "mapped_64ki_2", "hdf5_1mi_2"])
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [
+        ("element", r"samples whose checksum differs.*sample0\.(bin|h5) at offset \d+: word 1024 is "),
+        ("stale-sample", r"checksum differs.*(bin|h5) is as it was written, .* in repetition 0, epoch 1 is not"),
+        ("sample-twice", r"samples not read once an epoch.*repetition 0, epoch 1: sample \d+ was read [02] times"),
+    ],
+)
+def test_a_sample_that_is_wrong_stale_or_missing_is_noticed(go: Run, fault: str, what: str, method: str) -> None:
+    short = ("--kinds", "8ki", "--prefetch", "2", "--repetitions", "1")
+    outcome = go("data_loading", *short, "--threads", "2", "--ways", method, "--inject-fault", fault)
+    assert outcome.code == 1 and outcome.document is not None
+    assert re.search(what, outcome.document["reason"]), outcome.document["reason"]
+
+
+def test_what_the_disk_delays_is_waited_for(go: Run, build_dir: Path) -> None:
+    """40 reads by one thread, of 10 ms each in the mean, beside steps that take no time: nothing can hide them."""
+    slow = bad_disk(build_dir, delay_us="10000")
+    few = ("--kinds", "8ki", "--ways", "posix_1mi_1", "--batch", "4", "--batches", "5", "--step-ms", "0")
+    document = go("data_loading", *few, env=slow).document
+    waits = {m["at"]["prefetch"]: m["samples"] for m in named(document, "waits")}
+    for rate in named(document, "samples"):
+        for share, samples in zip(waits[rate["at"]["prefetch"]], rate["samples"], strict=True):
+            assert share / 100 * 40 / samples > 0.15, "at least three eighths of what it takes in the mean"
+
+
+def test_a_way_that_cannot_be_had_waives_the_loading(go: Run, build_dir: Path) -> None:
+    for way, env, reason in (
+        ("gds_1mi_1", {}, "no GPUDirect Storage: there is no gds on host here"),
+        ("direct_4ki_1", bad_disk(build_dir, no_direct="1"), "not supported by the file system: O_DIRECT on "),
+        ("hdf5_1mi_1", {"TENKEN_HDF5": "/nowhere/libhdf5.so"}, "library missing: HDF5 cannot be loaded: /nowhere"),
+    ):
+        outcome = go("data_loading", "--ways", way, env=env)
+        assert outcome.code == 3 and outcome.document is not None
+        assert outcome.document["reason"].startswith(reason), outcome.document["reason"]
+
+
+def test_files_that_were_dropped_from_memory_are_loaded_cold(go: Run) -> None:
+    outcome = go("data_loading", "--cold", "--epochs", "1", "--ways", "posix_1mi_1", "--threads", "1")
+    assert outcome.code == 0 and outcome.document is not None
+    assert outcome.document["parameters"]["cold"] is True
+    memory = go("data_loading", "--cold", "--epochs", "1", "--ways", "posix_1mi_1", "--path", "/dev/shm").document
+    assert memory is not None and memory["path"]["still_cached"] == 1

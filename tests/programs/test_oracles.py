@@ -582,6 +582,29 @@ def test_overlap(files: Callable[..., Timed]) -> None:
     assert figure(document, "gain", mode="writer")["samples"] == pytest.approx(gain)
 
 
+def test_data_loading(files: Callable[..., Timed]) -> None:
+    """Three batches of four samples of 8 KiB, twice: 24; the step waits from the end of one to the next batch."""
+    size = ("--kinds", "8ki", "--batch", "4", "--batches", "3", "--step-ms", "1", "--seconds", "0")
+    document, clock = files("data_loading", *size, "--ways", "posix_1mi_1,direct_4ki_1", "--threads", "1")
+    for rate in figures(document, "samples"):
+        waits = figure(document, "waits", **rate["at"])
+
+        def fits(number: int, times: Sequence[int], first: int, last: int, waits: Any = waits) -> bool:
+            """The clock is read at the begin, and for each of six batches when it is there and when it is consumed."""
+            if last != first + 12:
+                return False
+            waited = sum(times[first + i + 1] - times[first + i] for i in range(0, 12, 2))
+            return math.isclose(waits["samples"][number], 100 * waited / (times[last] - times[first]), rel_tol=1e-9)
+
+        clock.places(spans(rate, 24), next_to=False, fits=fits)
+        speed = figure(document, "rate", **rate["at"])
+        assert speed["samples"] == pytest.approx([one * 8192 / 1e9 for one in rate["samples"]])
+    for gain in figures(document, "gain"):
+        way = gain["at"]["io_config"]
+        ahead, serial = (figure(document, "samples", io_config=way, prefetch=p)["samples"] for p in (2, 0))
+        assert gain["samples"] == pytest.approx([a / b for a, b in zip(ahead, serial, strict=True)])
+
+
 def test_statistics_follow_from_the_samples(clocked: Clocked) -> None:
     """All runs here are looked at so; this one has statistics of every kind and both directions."""
     document, _ = clocked("hpcg", *HPCG)

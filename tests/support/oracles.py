@@ -21,7 +21,7 @@ from tenken.paths import ROOT
 
 #: Nanoseconds of an amount of one over a figure of one, by unit.
 NANOSECONDS = {
-    "GB/s": 1.0, "GFLOP/s": 1.0, "Gcell/s": 1.0, "TFLOP/s": 1e-3, "messages/s": 1e9,
+    "GB/s": 1.0, "GFLOP/s": 1.0, "Gcell/s": 1.0, "TFLOP/s": 1e-3, "messages/s": 1e9, "samples/s": 1e9,
 }  # fmt: skip
 TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3}
 #: How far a span that follows from a figure may lie from a whole nanosecond: what double precision leaves of it.

@@ -126,6 +126,9 @@ class HostMemorySpace : public MemorySpace {
         });
     }
     void enter_thread() override {}
+    std::unique_ptr<MemorySpace> for_this_thread() override {
+        return std::unique_ptr<MemorySpace>(new HostMemorySpace(1));
+    }
     void wait() override {}
     void begin_timed() override {}
     void end_timed() override {}

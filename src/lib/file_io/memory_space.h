@@ -150,6 +150,10 @@ class MemorySpace {
     virtual void unpack(const Quartet& packed, const Quartet& arrays, std::uint64_t particles) = 0;
     /// To be called by any thread but the first before it uses this side.
     virtual void enter_thread() = 0;
+    /// The same memory for one more thread, which alone may use what it gets, beside all others: back ends of
+    /// one thread each, and streams of its own. To be called by that thread, after enter_thread(); it must
+    /// not outlive this side, nor may memory be allocated or given back while it moves any.
+    virtual std::unique_ptr<MemorySpace> for_this_thread() = 0;
     /// Until everything begun is over.
     virtual void wait() = 0;
     /// What runs between the two is watched for the GPU's health.

@@ -130,10 +130,11 @@ Memory GpuMemorySpace::allocate(std::uint64_t bytes) {
     char* const base = array->data();
     const bool registered = native_ && cufile_->add_buffer(base, array->bytes());
     const std::shared_ptr<const CuFile> cufile = cufile_;
-    allocations_[base] = array->bytes();
-    return Memory(base, [this, array, registered, cufile](char* data) {
+    (*allocations_)[base] = array->bytes();
+    const std::shared_ptr<Allocations> allocations = allocations_;
+    return Memory(base, [allocations, array, registered, cufile](char* data) {
         if (registered) cufile->remove_buffer(data);
-        allocations_.erase(data);
+        allocations->erase(data);
     });
 }
 

@@ -76,10 +76,15 @@ class Lane {
 
 class GpuMemorySpace : public MemorySpace {
   public:
-    GpuMemorySpace(tenken::cuda::Gpu& gpu, int threads, std::shared_ptr<const CuFile> cufile, bool native)
+    /// Bytes by where they begin.
+    typedef std::map<char*, std::uint64_t> Allocations;
+    /// @param allocations of a side whose memory this one moves, too
+    GpuMemorySpace(tenken::cuda::Gpu& gpu, int threads, std::shared_ptr<const CuFile> cufile, bool native,
+                   std::shared_ptr<Allocations> allocations = std::make_shared<Allocations>())
         : gpu_(gpu),
           cufile_(std::move(cufile)),
           native_(native),
+          allocations_(std::move(allocations)),
           workers_(threads, begin_thread()),
           launcher_(begin_thread()) {
         for (int i = 0; i < std::min(threads, max_streams); ++i) streams_.emplace_back(new Stream);
@@ -121,6 +126,10 @@ class GpuMemorySpace : public MemorySpace {
     }
     void unpack(const Quartet& packed, const Quartet& arrays, std::uint64_t particles) override;
     void enter_thread() override { gpu_.use(); }
+    std::unique_ptr<MemorySpace> for_this_thread() override {
+        tenken::bind_this_thread(near_cpus());
+        return std::unique_ptr<MemorySpace>(new GpuMemorySpace(gpu_, 1, cufile_, native_, allocations_));
+    }
     void wait() override {
         join();
         stream_.synchronize();
@@ -166,8 +175,8 @@ class GpuMemorySpace : public MemorySpace {
     void pack_is_over() { packed_particles_ = 0; }
     /// The allocation that an address lies in. @throws std::logic_error
     char* base_of(char* address) const {
-        auto after = allocations_.upper_bound(address);
-        if (after == allocations_.begin()) throw std::logic_error("base_of: not of this GPU");
+        auto after = allocations_->upper_bound(address);
+        if (after == allocations_->begin()) throw std::logic_error("base_of: not of this GPU");
         return (--after)->first;
     }
 
@@ -186,13 +195,13 @@ class GpuMemorySpace : public MemorySpace {
     tenken::cuda::Gpu& gpu_;
     std::shared_ptr<const CuFile> cufile_;
     bool native_;
+    std::shared_ptr<Allocations> allocations_;
     bool near_known_ = false;
     std::vector<int> near_;
     Stream stream_;
     Mark ready_;
     Quartet packed_ = {};                 ///< what pack() writes
     std::uint64_t packed_particles_ = 0;  ///< of that, until it is over
-    std::map<char*, std::uint64_t> allocations_;
     Workers workers_;
     ReadyThread launcher_;
     std::vector<std::unique_ptr<Stream>> streams_;

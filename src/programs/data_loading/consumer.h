@@ -1,0 +1,30 @@
+// Who trains on the batches: a step that looks at every word of every sample, and computes beside.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace data_loading {
+
+class Consumer {
+  public:
+    virtual ~Consumer() = default;
+    /// One step: the checksums of `count` samples, sample i of words[i] words at memory + i x stride; then as
+    /// many passes over arrays of its own as were set. Returns when it is over.
+    virtual void step(const char* memory, std::uint64_t stride, const std::vector<std::uint64_t>& words,
+                      std::vector<std::uint64_t>& sums) = 0;
+    /// Seconds of a pass, warm.
+    virtual double pass_seconds() = 0;
+    void set_passes(int passes) { passes_ = passes; }
+
+  protected:
+    int passes_ = 0;
+};
+
+std::unique_ptr<Consumer> make_host_consumer();
+/// On the current GPU. Null in a build without CUDA.
+std::unique_ptr<Consumer> make_gpu_consumer(std::size_t batch);
+
+}  // namespace data_loading

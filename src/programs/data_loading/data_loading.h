@@ -1,0 +1,108 @@
+// The program data_loading: its options, what it measures and what it reports, each in a file.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/program.h"
+#include "lib/file_io/hdf5.h"
+#include "lib/file_io/memory_space.h"
+#include "lib/file_io/place.h"
+#include "lib/file_io/rounds.h"
+#include "lib/file_io/scratch.h"
+#include "programs/data_loading/consumer.h"
+#include "programs/data_loading/samples.h"
+
+namespace data_loading {
+
+using file_io::IoConfig;
+using file_io::MemorySpace;
+
+/// A way to read, and how many batches it reads ahead.
+struct Trial {
+    IoConfig config;
+    std::size_t ahead = 0;
+    std::vector<double> waits;     ///< share of each timed repetition that the consumer waited, %
+    std::uint64_t wrong = 0;       ///< samples whose checksum was not the expected one, of all repetitions
+    std::uint64_t misread = 0;     ///< samples that an epoch did not read once
+    std::string first_wrong = {};  ///< where the first of these was
+    std::string first_misread = {};
+};
+
+class DataLoading : public tenken::Program {
+  public:
+    DataLoading() : gpus_(file_io::make_gpu_memory_spaces()) {}
+    std::string name() const override { return "data_loading"; }
+    std::string purpose() const override;
+    std::int64_t default_repetitions() const override { return 10; }
+    void options(tenken::Arguments& arguments) override;
+    std::vector<tenken::FaultKind> faults() const override;
+    void prepare(const tenken::Arguments& arguments) override;
+    void measure(tenken::Run& run) override;
+
+  private:
+    // Options, and the ways that there are (options.cpp)
+    void read_lists(const tenken::Arguments& arguments);
+    std::vector<IoConfig> ways(MemorySpace& space);
+    std::size_t batch_of(const Kind& kind) const {
+        return batch_ > 0 ? static_cast<std::size_t>(batch_) : kind.batch;
+    }
+    std::size_t samples_of(const Kind& kind) const {
+        return batch_of(kind) * static_cast<std::size_t>(batches_);
+    }
+    std::size_t largest_ring() const;
+    std::uint64_t stride_of(const Kind& kind) const { return (kind.largest() + 4095) / 4096 * 4096; }
+
+    // What is timed (data_loading.cpp)
+    void measure_on(MemorySpace& space);
+    void measure_kind(MemorySpace& space, const Kind& kind, const std::vector<IoConfig>& list);
+    void write_samples(const Kind& kind, const std::vector<IoConfig>& list);
+    void prepare_cache(const Kind& kind, const IoConfig& config);
+    /// How many passes make a step as long as was asked for.
+    void calibrate(MemorySpace& space, const Kind& kind, Consumer& consumer);
+    /// All epochs by one way. @return seconds
+    double load(MemorySpace& space, const Kind& kind, Consumer& consumer, Trial& trial, long round);
+    std::string path_of(std::size_t sample, const IoConfig& config) const;
+    /// Where a sample's file is wrong, or that it is not and what was read from it is.
+    std::string look_at(const Kind& kind, std::size_t sample, const IoConfig& config,
+                        const std::string& when) const;
+
+    // What is reported (report.cpp)
+    void report(MemorySpace& space, const Kind& kind, const std::vector<Trial>& trials,
+                const file_io::Times& times);
+
+    std::unique_ptr<file_io::GpuMemorySpaces> gpus_;
+    std::string backend_ = "host";
+    std::string path_ = ".";
+    std::string asked_kinds_ = "speech,deepcam";
+    std::string asked_ways_ = "few";
+    std::string asked_prefetch_ = "0,2";
+    std::int64_t batch_ = 0;
+    std::int64_t batches_ = 8;
+    std::int64_t epochs_ = 2;
+    double step_ms_ = 20;
+    std::int64_t threads_ = 0;
+    bool in_order_ = false;
+    bool cold_ = false;
+    double seconds_ = 10;
+
+    std::vector<Kind> kinds_;
+    std::vector<std::size_t> ahead_;
+    std::vector<IoConfig> given_;
+    file_io::Place place_;
+    tenken::Run* run_ = nullptr;
+    std::shared_ptr<const file_io::Hdf5> library_;
+    std::string why_no_hdf5_;
+    const file_io::RunFolder* folder_ = nullptr;
+    std::vector<std::uint64_t> expected_;  ///< checksums
+    std::vector<std::uint64_t> offsets_;   ///< where the words of a sample begin in its HDF5 file
+    std::vector<file_io::Memory> ring_;
+    bool fault_made_ = false;
+    double highest_cold_ = 0;
+    double lowest_cached_ = 1;
+};
+
+}  // namespace data_loading

@@ -1,0 +1,211 @@
+// Options of the program data_loading, held against each other and against the machine before anything is
+// written.
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+
+#include "lib/base/host.h"
+#include "lib/file_io/workers.h"
+#include "programs/data_loading/data_loading.h"
+#include "programs/data_loading/reader.h"
+
+namespace data_loading {
+
+namespace {
+
+std::vector<std::string> words_of(const std::string& list) {
+    std::vector<std::string> words;
+    std::istringstream in(list);
+    std::string word;
+    while (std::getline(in, word, ',')) words.push_back(word);
+    return words;
+}
+
+template <typename T>
+bool has(const std::vector<T>& list, const T& one) {
+    return std::find(list.begin(), list.end(), one) != list.end();
+}
+
+}  // namespace
+
+std::string DataLoading::purpose() const {
+    return "Training data read sample by sample from files while a step computes: samples a second, and the "
+           "share "
+           "of the time that the step waits for them.";
+}
+
+void DataLoading::options(tenken::Arguments& arguments) {
+    std::vector<std::string> backends = {"host"};
+    if (gpus_) backends.push_back("cuda");
+    arguments.choice("backend", backend_, backends,
+                     "host: batches in host memory, a step of one CPU; cuda: in that of every GPU in turn");
+    arguments.text("path", path_, "DIR", "the folder to write the data set in");
+    arguments.text(
+        "kinds", asked_kinds_, "LIST",
+        "speech (features of RNN-T, 253 to 534 KB), deepcam (768 x 1152 x 16 floats), or bytes of a "
+        "sample, such as 64ki");
+    arguments.text(
+        "ways", asked_ways_, "LIST",
+        "all, few, or ways to read as METHOD_BLOCK_THREADS, such as posix_1mi_4; each thread reads a "
+        "sample of its own");
+    arguments.text(
+        "prefetch", asked_prefetch_, "LIST",
+        "batches read ahead while one is consumed, such as 0,2; 0: nothing is read beside the step");
+    arguments.integer("batch", batch_, 0, 4096,
+                      "samples of a batch; 0: 32 of speech, 2 of deepcam, else 32 MiB of at most 64");
+    arguments.integer("batches", batches_, 2, 1000000, "batches of an epoch, which reads each sample once");
+    arguments.integer("epochs", epochs_, 1, 1000, "epochs of a repetition, each shuffled anew");
+    arguments.real(
+        "step-ms", step_ms_, "ms", 0, 60000,
+        "time of a step without waiting; its checksums are part of it, and take longer where it is "
+        "shorter");
+    arguments.integer("threads", threads_, 0, 1024,
+                      "the most threads of a way; 0: those of OpenMP, at most 16");
+    arguments.flag("in-order", in_order_, "samples are not shuffled");
+    arguments.flag("cold", cold_, "files are not in the page cache; with --epochs 1 alone");
+    arguments.real("seconds", seconds_, "s", 0, 3600,
+                   "timed at most for each kind, all ways together; 3 rounds are made in any case");
+    if (!gpus_) return;
+    arguments.heading("back end cuda");
+    gpus_->options(arguments);
+}
+
+std::vector<tenken::FaultKind> DataLoading::faults() const {
+    return {{"stale-sample", "one sample is not read: its place in the batch holds what was there before", "",
+             ""},
+            {"sample-twice", "an epoch reads one sample twice, and another one not at all", "", ""}};
+}
+
+void DataLoading::read_lists(const tenken::Arguments& arguments) {
+    for (const std::string& word : words_of(asked_kinds_)) {
+        Kind kind;
+        if (!Kind::of(word, kind)) {
+            throw arguments.error("kinds",
+                                  "some of speech, deepcam, or 4096 to 4gi bytes, a multiple of 4, as 64ki");
+        }
+        for (const Kind& other : kinds_) {
+            if (other.name == word) throw arguments.error("kinds", "different ones");
+        }
+        kinds_.push_back(kind);
+    }
+    if (kinds_.empty()) throw arguments.error("kinds", "at least one");
+    for (const std::string& word : words_of(asked_prefetch_)) {
+        char* end = nullptr;
+        const long ahead = std::strtol(word.c_str(), &end, 10);
+        const bool number = !word.empty() && *end == '\0' && word[0] >= '0' && word[0] <= '9';
+        if (!number || ahead > 64 || has(ahead_, static_cast<std::size_t>(ahead))) {
+            throw arguments.error("prefetch", "different numbers from 0 to 64, divided by commas");
+        }
+        ahead_.push_back(static_cast<std::size_t>(ahead));
+    }
+    if (ahead_.empty()) throw arguments.error("prefetch", "at least one number");
+    if (asked_ways_ == "all" || asked_ways_ == "few") return;
+    for (const std::string& word : words_of(asked_ways_)) {
+        try {
+            given_.push_back(IoConfig::of(word));
+        } catch (const std::invalid_argument& error) {
+            throw arguments.error("ways", std::string("all, few, or a list: ") + error.what());
+        }
+        if (given_.back().threads > threads_) {
+            throw arguments.error("ways",
+                                  "ways of at most " + std::to_string(threads_) + " threads (--threads)");
+        }
+        if (given_.back().name() != word || std::count(given_.begin(), given_.end(), given_.back()) > 1) {
+            throw arguments.error("ways", "different ones, each by its usual name: " + given_.back().name());
+        }
+    }
+    if (given_.empty()) throw arguments.error("ways", "at least one");
+}
+
+std::size_t DataLoading::largest_ring() const {
+    return *std::max_element(ahead_.begin(), ahead_.end()) + 1;
+}
+
+void DataLoading::prepare(const tenken::Arguments& arguments) {
+    if (threads_ == 0) threads_ = std::min(16, file_io::usable_threads());
+    read_lists(arguments);
+    if (cold_ && epochs_ > 1) {
+        throw arguments.error("epochs", "1 with --cold: a second epoch would find its files in memory");
+    }
+    place_ = file_io::find_place(arguments, "path", path_);
+    library_ = file_io::Hdf5::open(why_no_hdf5_);
+    std::uint64_t largest = 0;
+    std::uint64_t memory = 0;
+    for (const Kind& kind : kinds_) {
+        largest = std::max(largest, samples_of(kind) * stride_of(kind));
+        memory = std::max(memory, largest_ring() * batch_of(kind) * stride_of(kind));
+    }
+    // with HDF5 each sample is there a second time, in a file of its kind
+    file_io::require_space(arguments, "path", place_, (library_ ? 2 : 1) * largest,
+                           "a data set of " + tenken::format_bytes(largest) + (library_ ? " twice" : ""));
+    const std::uint64_t on_host = backend_ == "host" ? memory : std::uint64_t{1} << 28;
+    const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
+    if (on_host > available) {
+        throw arguments.error("prefetch", "what fits into memory: batches of " +
+                                              tenken::format_bytes(on_host) + ", free " +
+                                              tenken::format_bytes(available));
+    }
+    if (backend_ == "host") return;
+    gpus_->prepare(arguments);
+    gpus_->require_fit(arguments, "prefetch", memory + (std::uint64_t{1} << 29),
+                       "batches and the step's arrays");
+}
+
+std::vector<IoConfig> DataLoading::ways(MemorySpace& space) {
+    std::vector<std::string> can = space.methods();
+    if (library_) can.push_back("hdf5");
+    const auto goes_direct = [](const std::string& method) {
+        return method == "direct" || method == "gds" || method == "cufile_compat";
+    };
+    const auto why_not = [&](const std::string& method) -> std::string {
+        if (goes_direct(method) && place_.direct_refused) {
+            return "O_DIRECT on " + place_.mount.file_system + ": " + *place_.direct_refused;
+        }
+        if (has(can, method)) return "";
+        if (by_hdf5(method)) return why_no_hdf5_;
+        return "there is no " + method + " on " + space.name() + " here";
+    };
+    std::vector<IoConfig> list;
+    if (!given_.empty()) {
+        for (const IoConfig& one : given_) {
+            const std::string why = why_not(one.method);
+            if (why.empty()) {
+                list.push_back(one);
+                continue;
+            }
+            throw tenken::Waived(one.method == "gds" ? tenken::Waiver::no_gpudirect_storage
+                                 : goes_direct(one.method) && place_.direct_refused
+                                     ? tenken::Waiver::not_supported_by_the_file_system
+                                     : tenken::Waiver::library_missing,
+                                 why);
+        }
+        return list;
+    }
+    const int most = static_cast<int>(threads_);
+    const auto add = [&](const std::string& method, std::uint64_t mib, int threads) {
+        const IoConfig one = {method, mib << 20, std::min(threads, most)};
+        const std::string why = why_not(method);
+        if (!why.empty()) {
+            run_->document.path("left_out." + method, why);
+        } else if (!has(list, one)) {
+            list.push_back(one);
+        }
+    };
+    const bool all = asked_ways_ == "all";
+    if (all) add("posix", 1, 1);
+    if (all) add("posix", 1, 4);
+    add("posix", 1, most);
+    add("direct", 4, most);
+    if (all) add("mapped", 1, most);
+    for (const char* method : {"gds", "cufile_compat"}) {
+        if (space.is_host()) break;
+        if (all) add(method, 4, 1);
+        add(method, 16, most);
+    }
+    add("kvikio", 4, most);
+    add("hdf5", 1, most);
+    return list;
+}
+
+}  // namespace data_loading
