@@ -178,7 +178,7 @@ def _files(result: Result, machine: Machine) -> Texts:
         yield None, f"cufile is {str(claim)[:60]!r}; cufile_probe says {probe[:80]!r}"
     if native and not probe:
         yield None, "cufile is 'GPUDirect Storage'; cufile_probe is missing, which proves it"
-    by = {m.id: str(m.at.get("method", m.at.get("way", ""))).split("_") for m in result.metrics}
+    by = {m.id: str(m.at.get("method", m.at.get("io_config", m.at.get("way", "")))).split("_") for m in result.metrics}
     direct = next((m for m in result.metrics if "gds" in by[m.id]), None)
     if direct is not None and claim is not None and not native:
         yield None, f"cufile is {str(claim)[:60]!r}; {direct.id} was measured by GPUDirect Storage"
@@ -259,6 +259,7 @@ BY_PROGRAM: Mapping[str, Callable[[Result, Machine], Texts]] = {
     "snapshot_io": _files,
     "storage_map": _files,
     "overlap": _files,
+    "data_loading": _files,
     "spmv": _spmv,
     "hpcg": _hpcg,
     "stencil": _stencil,

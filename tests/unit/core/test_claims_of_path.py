@@ -49,7 +49,7 @@ def test_keys_that_the_library_writes_are_declared_by_those_who_use_it() -> None
     assert len(keys) > 15
     lost = [key for key, more in keys if not declared(key, more, (*everywhere, *NOTES))]
     assert not lost, lost
-    used = {"overlap", "snapshot_io", "storage_map"}
+    used = {"data_loading", "overlap", "snapshot_io", "storage_map"}
     files = {key for key, _ in written(ROOT / "src" / "lib" / "file_io")}
     for name in used:
         of = catalogue.program(name).contract
