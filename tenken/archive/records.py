@@ -22,6 +22,8 @@ from tenken.errors import ArchiveError, RecordError
 from tenken.model import files
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
 
+#: In the names of sessions in which every check is to fail.
+DRILL = "drill"
 SESSIONS = ".sessions"
 #: How the notes of runs that began are called, in the folder of their session.
 BEGUN = "begun-"
@@ -150,11 +152,18 @@ def begin_session(archive: Path, session: str, load_errors: Iterable[str]) -> Pa
 
 
 def last_session(archive: Path) -> str | None:
-    """The session that began last, None when there is none.
+    """The session that began last, None when there is none; a rehearsal (`tenken drill`) is none.
 
     Sessions are named by their time; one that a user named otherwise has that of its folder.
     """
-    return max((p for p in (archive / SESSIONS).glob("*") if p.is_dir()), key=_began, default=Path()).name or None
+    return (
+        max(
+            (p for p in (archive / SESSIONS).glob("*") if p.is_dir() and f"-{DRILL}" not in p.name),
+            key=_began,
+            default=Path(),
+        ).name
+        or None
+    )
 
 
 def _began(folder: Path) -> tuple[str, str]:

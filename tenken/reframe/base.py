@@ -215,10 +215,20 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         else:
             self.job.launcher = getlauncher("local")()
 
+    @property
+    def fault(self) -> str:
+        """The fault that the program is to make: of a rehearsal (`tenken drill`), in which it must fail."""
+        return os.environ.get("TENKEN_DRILL", "") if self.ours else ""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The program's arguments, that of a rehearsal included."""
+        return {**self.arguments, **({"inject-fault": self.fault} if self.fault else {})}
+
     @run_before("run")
     def set_command(self):
         self.executable = os.path.join(self.programs.stagedir, "bin", self.program)
-        self.executable_opts = [*command_line(self.arguments), "--request", REQUEST_FILE, "--json", RESULT_FILE]
+        self.executable_opts = [*command_line(self.given), "--request", REQUEST_FILE, "--json", RESULT_FILE]
 
     @run_before("run", always_last=True)
     def write_request(self):
@@ -288,11 +298,11 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             check=self.display_name,
             subjects=tuple(self.subjects),
             metrics=None if self.metrics is None else tuple(self.metrics),
-            parameters=dict(self.asked),
+            parameters={**self.asked, **({"inject_fault": self.fault} if self.fault else {})},
             gpus=self.gpus or None,
             cores=self.cores or None,
             ranks=self.num_tasks,
-            arguments=tuple(command_line(self.arguments)) if self.ours else (),
+            arguments=tuple(command_line(self.given)) if self.ours else (),
             foreign=not self.ours,
             mode=self.tenken_mode,
             revision=revision(Path(self.programs.stagedir)) if self.ours else None,

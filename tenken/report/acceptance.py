@@ -19,6 +19,7 @@ from tenken.model.judgement import CONTRACT, DATA_SHEET, DEVICE, FLOOR, REFERENC
 from tenken.model.record import Record
 from tenken.model.result import Device, MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED
+from tenken.report import drill
 from tenken.report.contracts import ESSENTIAL, INTERVAL, Clause, Contract, Exclusion, excluded
 from tenken.report.intervals import median_interval
 from tenken.report.session import Case
@@ -158,7 +159,7 @@ class Acceptance:
     invalid: list[Counted] = field(default_factory=list)
     excluded: list[tuple[Exclusion, Counted]] = field(default_factory=list)
     other_modes: int = 0
-    faults_injected: int = 0
+    drilled: list[drill.Drilled] = field(default_factory=list)
     verifications: int = 0
     damaged: list[str] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
@@ -172,6 +173,23 @@ class Acceptance:
 
     def count(self, result: str) -> int:
         return sum(r.result == result for r in self.requirements)
+
+    @property
+    def rehearsal(self) -> str:
+        """What a rehearsal among the sessions showed, in one sentence."""
+        if not self.drilled:
+            return (
+                "No rehearsal (tenken drill) is among these sessions: nothing here shows that a fault would be noticed"
+            )
+        count = {
+            outcome: sum(one.outcome == outcome for one in self.drilled) for outcome in (drill.NOTICED, drill.MISSED)
+        }
+        rest = len(self.drilled) - sum(count.values())
+        checks = len({one.check for one in self.drilled if one.outcome == drill.NOTICED})
+        return (
+            f"Rehearsal: {len(self.drilled)} runs with a fault made on purpose; {count[drill.NOTICED]} noticed by the "
+            f"verification of {checks} checks, {count[drill.MISSED]} not noticed, {rest} that show nothing"
+        )
 
 
 def accept(
@@ -199,11 +217,11 @@ def accept(
             continue
         if record.session not in found.sessions:
             continue
+        if drill.fault_of(record):
+            found.drilled.append(drill.drilled(record))
+            continue
         found.verdicts[record.verdict] = found.verdicts.get(record.verdict, 0) + 1
         found.first, found.last = min(found.first or record.time, record.time), max(found.last, record.time)
-        if _of_a_fault(record):
-            found.faults_injected += 1
-            continue
         if contract.modes and record.mode not in contract.modes:
             found.other_modes += 1
             continue
@@ -228,12 +246,6 @@ def accept(
 
 
 # ---- one record ------------------------------------------------------------------------------------------
-
-
-def _of_a_fault(record: Record) -> bool:
-    """Whether a fault was made on purpose: that is no measurement."""
-    said = record.result.parameters.get("inject_fault") if record.result is not None else None
-    return said not in (None, "", "none")
 
 
 def _take(
@@ -540,6 +552,9 @@ def _state(found: Acceptance) -> None:
     unclear += found.missing_parts
     unclear += [f"stability: {found.stability_why}"] if found.stability == INCONCLUSIVE else []
     unclear += [f"the archive is damaged: {text}" for text in found.damaged[:3]]
+    missed = [one.check for one in found.drilled if one.outcome == drill.MISSED]
+    if missed:
+        unclear.append(f"a fault made on purpose was not noticed by {', '.join(dict.fromkeys(missed))}")
     if not essential:
         unclear.append("the contract has no essential clause")
     exceptions = _by_clause(r for r in found.requirements if r.clause.severity != ESSENTIAL and r.result != MET)
@@ -614,7 +629,7 @@ def as_json(found: Acceptance) -> dict[str, Any]:
         "invalid": [vars(c) for c in found.invalid],
         "excluded": [{"exclusion": e.id, **vars(c)} for e, c in found.excluded],
         "other_modes": found.other_modes,
-        "faults_injected": found.faults_injected,
+        "drilled": [vars(one) for one in found.drilled],
         "verifications": found.verifications,
         "damaged": found.damaged,
         "parts": [vars(p) for p in found.parts],

@@ -184,12 +184,47 @@ def test_the_same_result_twice_is_one_run_and_said(tmp_path):
     assert "one run, twice in the archive" in found.damaged[0]
 
 
+FLIPPED = {"array_bytes": 4_294_967_296, "inject_fault": "element"}
+
+
+def rehearsed(passed, verdict, fault="element"):
+    """A run with a fault made on purpose, in the session of a rehearsal."""
+    check = {"what": "a, every element, exact", "error": 0.0 if passed else 0.25, "tolerance": 0.0, "passed": passed}
+    doc = {"parameters": {**FLIPPED, "inject_fault": fault}, "verification": {"passed": passed, "checks": [check]}}
+    return stream(6, {0: 1.0, 1: 1.0}, session="S2", verdict=verdict, doc=doc)
+
+
+@pytest.mark.parametrize(
+    ("drilled", "statement", "said"),
+    [
+        ((False, "FAIL"), "ACCEPTED", "1 noticed by the verification of 1 checks, 0 not noticed, 0 that show nothing"),
+        # FAIL for another reason proves nothing: the program said itself that it had noticed nothing
+        ((True, "FAIL"), "INCONCLUSIVE", "0 noticed by the verification of 0 checks, 1 not noticed"),
+        ((True, "PASS"), "INCONCLUSIVE", "1 not noticed"),
+        ((False, "RECORDED"), "INCONCLUSIVE", "1 not noticed"),
+        ((False, "INVALID"), "ACCEPTED", "1 that show nothing"),
+        ((True, "PASS", "rank-kill"), "ACCEPTED", "1 that show nothing"),
+    ],
+)
+def test_a_rehearsal_has_its_line_and_no_value(tmp_path, drilled, statement, said):
+    found = answer(tmp_path, [*five(), rehearsed(*drilled)])
+    assert found.statement == statement and said in found.rehearsal
+    assert sum(found.verdicts.values()) == 5 and not found.wrong and not found.failed
+    markup = signed.render(found, load_catalogue(), "0" * 64, "1" * 64, [], "now")
+    assert found.rehearsal in markup
+    assert ("NOT NOTICED" in markup) == (statement == "INCONCLUSIVE")
+
+
+def test_a_report_without_a_rehearsal_says_so(tmp_path):
+    assert "No rehearsal (tenken drill) is among these sessions" in answer(tmp_path, five()).rehearsal
+
+
 def test_other_modes_and_injected_faults_are_no_runs(tmp_path):
     broken = stream(6, {0: 1.0, 1: 1.0}, doc={"parameters": {"array_bytes": 4_294_967_296, "inject_fault": "slow"}})
     quick = stream(7, {0: 1.0, 1: 1.0}, mode="quick")
     found = answer(tmp_path, [*five(), broken, quick], CONTRACT.replace("parties:", "modes: [acceptance]\nparties:"))
     assert found.statement == "ACCEPTED"
-    assert (found.other_modes, found.faults_injected) == (1, 1)
+    assert (found.other_modes, len(found.drilled)) == (1, 1)
 
 
 def test_another_array_size_is_another_requirement(tmp_path):

@@ -88,3 +88,20 @@ class DoctoredCases(HandsOut):
     def commands_behind(self) -> list[str]:
         behind = Path(os.environ["TENKEN_TEST_CASES"], self.case, "behind")
         return behind.read_text().splitlines() if behind.exists() else []
+
+
+@rfm.simple_test
+class Built(TenkenCheck):
+    """A program that the tests have built, $TENKEN_TEST_PROGRAM, as a check runs its own."""
+
+    program = "daxpy"
+    programs = fixture(NothingToBuild, scope="environment")
+    arguments = {"elements": 1000000, "repetitions": 100, "warmup-seconds": 0.01}
+    tags = {"quick"}
+    cores = 2
+    time_limit = "1m"
+
+    @run_before("run")
+    def set_command(self):
+        super().set_command()
+        self.executable = os.environ.get("TENKEN_TEST_PROGRAM", "false")

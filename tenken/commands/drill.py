@@ -1,0 +1,102 @@
+"""`tenken drill`: a rehearsal on site, in which every check has to fail."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from tenken import paths
+from tenken.archive import records as archive
+from tenken.errors import TenkenError
+from tenken.report import drill
+
+#: Exit status; 2 is a wrong command line.
+ALL_NOTICED, SOMETHING_MISSED, SHOWS_NOTHING = 0, 1, 3
+#: What the checks of a run read (tenken.reframe.base).
+VARIABLE = "TENKEN_DRILL"
+
+
+class DrillError(TenkenError):
+    """A rehearsal that cannot be held: one line."""
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `drill` to the `tenken` command."""
+    parser = subparsers.add_parser(
+        "drill",
+        help="a rehearsal: every check runs with a fault made on purpose, and must fail",
+        description="Runs the checks of a system with one bit of the output flipped (--inject-fault element) and says "
+        "which of them noticed. Give the session to `tenken accept` beside those of the acceptance: the report then "
+        "says so. Exit status: 0 all noticed, 1 one did not, 2 usage, 3 no run shows anything.",
+    )
+    parser.add_argument("--system", default="local", help="default: local")
+    parser.add_argument("--mode", default="quick", help="quick, acceptance or nightly (default: quick)")
+    parser.add_argument(
+        "-n", "--name", action="append", default=[], metavar="CHECK", help="only these, as ReFrame's -n"
+    )
+    parser.add_argument("--checks", type=Path, default=Path("checks"), metavar="DIR", help="default: checks")
+    parser.add_argument(
+        "--session", metavar="ID", help="say again what a rehearsal of the archive showed; runs nothing"
+    )
+    parser.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs `tenken drill`; returns its exit status."""
+    root = paths.archive_root()
+    session = arguments.session
+    if session is None:
+        now = datetime.now(timezone.utc)
+        session = f"{now:%Y%m%dT%H%M%SZ}-{archive.DRILL}{secrets.token_hex(3)}"
+        folder = paths.ROOT / "output" / "drill"
+        folder.mkdir(parents=True, exist_ok=True)
+        log = folder / f"{session}.log"
+        print(f"Every check is to fail now; what ReFrame says goes to {log}", flush=True)
+        rehearse(arguments.system, arguments.mode, arguments.name, arguments.checks, session, log)
+    found = drill.of(archive.records(root, session))
+    if not found:
+        raise DrillError(f"no run with a fault in session {session} of {root}: is there a check that applies?")
+    print("\n".join(lines(found, session)))
+    return status(found)
+
+
+def rehearse(system: str, mode: str, names: Sequence[str], checks: Path, session: str, log: Path) -> None:
+    """Run ReFrame with a fault in every program. That it ends with 1 is what is wanted: the archive says why."""
+    command = ["reframe", "-c", str(checks), "-r", "--system", system, "--mode", mode]
+    command += [word for name in names for word in ("-n", name)]
+    environment = {
+        **os.environ, VARIABLE: drill.ELEMENT, "TENKEN_SESSION": session,
+        "RFM_CONFIG_PATH": os.environ.get("RFM_CONFIG_PATH", "config"),
+    }  # fmt: skip
+    try:
+        with log.open("w") as out:
+            subprocess.run(command, cwd=paths.ROOT, env=environment, stdout=out, stderr=out, check=False)
+    except OSError as error:
+        raise DrillError(f"{' '.join(command)}: {error.strerror or error}") from None
+
+
+def status(found: Sequence[drill.Drilled]) -> int:
+    outcomes = {one.outcome for one in found}
+    if drill.MISSED in outcomes:
+        return SOMETHING_MISSED
+    return ALL_NOTICED if drill.NOTICED in outcomes else SHOWS_NOTHING
+
+
+def lines(found: Sequence[drill.Drilled], session: str) -> Iterator[str]:
+    """The answer on the terminal."""
+    from tabulate import tabulate
+
+    rows = [[one.outcome, one.check, one.environ, one.fault, one.verdict, one.why[:100]] for one in found]
+    heads = ["Fault", "Check", "Environment", "Kind", "Verdict", "What said so"]
+    yield tabulate(rows, headers=heads, tablefmt="simple", disable_numparse=True)
+    count = {outcome: sum(one.outcome == outcome for one in found) for outcome in (drill.NOTICED, drill.MISSED)}
+    yield (
+        f"\nSession {session}: {count[drill.NOTICED]} faults noticed, {count[drill.MISSED]} not, "
+        f"{len(found) - sum(count.values())} runs show nothing (WAIVED or INVALID)"
+    )

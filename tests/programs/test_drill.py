@@ -1,0 +1,54 @@
+"""A rehearsal with a real program through the real ReFrame: the fault is noticed, and the archive says so."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenken.archive import records as archive
+from tenken.commands import drill
+from tenken.paths import ROOT
+
+HERE = ("--system", "local", "--checks", str(ROOT / "tests" / "reframe" / "checks" / "doctored"), "-n", "^Built$")
+
+
+def main(words) -> int:
+    parser = argparse.ArgumentParser()
+    drill.register(parser.add_subparsers())
+    arguments = parser.parse_args(words)
+    return arguments.func(arguments)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch, build_dir) -> Path:
+    """A user's shell: an archive of its own, ReFrame of this environment."""
+    monkeypatch.setenv("TENKEN_ARCHIVE", str(tmp_path / "perflogs"))
+    monkeypatch.setenv("TENKEN_TEST_PROGRAM", str(build_dir / "bin" / "daxpy"))
+    monkeypatch.setenv("RFM_STAGE_DIR", str(tmp_path / "stage"))
+    monkeypatch.setenv("RFM_OUTPUT_DIR", str(tmp_path / "output"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    return tmp_path / "perflogs"
+
+
+def test_a_flipped_bit_is_noticed_on_this_machine(site, capsys):
+    code = main(["drill", *HERE])
+    said = capsys.readouterr().out
+    assert code == 0, said
+    (record,) = archive.records(site)
+    assert record.verdict == "FAIL" and record.request.parameters["inject_fault"] == "element"
+    assert "element 500000 is" in said and "1 faults noticed, 0 not" in said
+    assert record.session in said and archive.last_session(site) is None
+
+
+def test_a_program_that_makes_no_fault_is_told(site, capsys, monkeypatch, tmp_path, build_dir):
+    """The honest twin: an installation whose verification finds nothing must not look rehearsed."""
+    blind = tmp_path / "blind"
+    blind.write_text(f'#!/bin/sh\nexec {build_dir}/bin/daxpy $(echo "$@" | sed s/--inject-fault.element//)\n')
+    blind.chmod(0o755)
+    monkeypatch.setenv("TENKEN_TEST_PROGRAM", str(blind))
+    code = main(["drill", *HERE])
+    assert code == 1 and "NOT NOTICED" in capsys.readouterr().out
