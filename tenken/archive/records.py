@@ -156,14 +156,8 @@ def last_session(archive: Path) -> str | None:
 
     Sessions are named by their time; one that a user named otherwise has that of its folder.
     """
-    return (
-        max(
-            (p for p in (archive / SESSIONS).glob("*") if p.is_dir() and f"-{DRILL}" not in p.name),
-            key=_began,
-            default=Path(),
-        ).name
-        or None
-    )
+    known = [p for p in (archive / SESSIONS).glob("*") if f"-{DRILL}" not in p.name]
+    return max((p for p in known if p.is_dir()), key=_began, default=Path()).name or None
 
 
 def _began(folder: Path) -> tuple[str, str]:
