@@ -1,6 +1,9 @@
 #!/bin/sh
 # nvcc.sh: where this machine has an NVIDIA GPU and no CUDA compiler, bring one from PyPI into .cache and print its folder.
 # The release follows the driver: 13.0 for drivers of CUDA 13, 12.4 for older ones. Prints nothing where none is needed.
+# Where none can be brought it says what would help and fails: a run that leaves out the GPUs must be asked for, by
+# TENKEN_NO_CUDA=1.
+[ -z "$TENKEN_NO_CUDA" ] || exit 0
 nvidia-smi -L 2>/dev/null | grep -q '^GPU ' || exit 0
 command -v nvcc >/dev/null 2>&1 && exit 0
 for home in "$CUDA_HOME" "$CUDA_PATH" /usr/local/cuda; do
@@ -10,4 +13,8 @@ able=$(nvidia-smi | sed -n 's/.*CUDA Version: *\([0-9]*\).*/\1/p' | head -n 1)
 release=12.4
 [ "${able:-0}" -ge 13 ] && release=13.0
 echo "tenken: a GPU and no nvcc: bringing CUDA $release into .cache (docs/toolchains.md)" >&2
-exec python -m toolchains.cuda_home "$release" --components all
+python -m toolchains.cuda_home "$release" --components all && exit
+echo "tenken: no CUDA compiler, and none could be brought: install a CUDA toolkit (nvcc; Debian's package" \
+    "nvidia-cuda-toolkit), set CUDA_HOME to one, take a kit that holds it (docs/kit.md), or say TENKEN_NO_CUDA=1 to" \
+    "run without the GPUs" >&2
+exit 1

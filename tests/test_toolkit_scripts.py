@@ -16,10 +16,10 @@ def tool(folder: Path, name: str, output: str) -> None:
     path.chmod(0o755)
 
 
-def script(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def script(name: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["sh", f"scripts/{name}"], cwd=ROOT, env={"PATH": f"{folder}:/usr/bin:/bin"}, capture_output=True, text=True,
-        check=False,
+        ["sh", f"scripts/{name}"], cwd=ROOT, env={"PATH": f"{folder}:/usr/bin:/bin", **env}, capture_output=True,
+        text=True, check=False,
     )  # fmt: skip
 
 
@@ -56,6 +56,20 @@ def test_a_gpu_without_compiler_gets_the_release_of_its_driver(tmp_path, able, r
     (tmp_path / "python").write_text('#!/bin/sh\necho "$@"\n')
     done = script("nvcc.sh", tmp_path)
     assert done.stdout.strip() == f"-m toolchains.cuda_home {release} --components all"
+
+
+def test_a_gpu_without_compiler_and_network_is_no_green_run(tmp_path):
+    """What would help is named; leaving the GPUs out must be asked for."""
+    machine(tmp_path, "580.1", "13.0", None)
+    (tmp_path / "python").write_text("#!/bin/sh\necho 'cannot fetch nvidia-cuda-nvcc' >&2\nexit 1\n")
+    (tmp_path / "python").chmod(0o755)
+    done = script("nvcc.sh", tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "cannot fetch nvidia-cuda-nvcc" in done.stderr
+    assert "install a CUDA toolkit (nvcc; Debian's package nvidia-cuda-toolkit)" in done.stderr
+    assert "TENKEN_NO_CUDA=1" in done.stderr.splitlines()[-1]
+    left_out = script("nvcc.sh", tmp_path, TENKEN_NO_CUDA="1")
+    assert (left_out.returncode, left_out.stdout, left_out.stderr) == (0, "", "")
 
 
 def test_a_gpu_with_compiler_is_left_alone(tmp_path):

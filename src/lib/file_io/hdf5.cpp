@@ -73,7 +73,7 @@ std::shared_ptr<const Hdf5> Hdf5::open(std::string& why_not) {
                                               "libhdf5_serial.so.310", "libhdf5_serial.so.103"}),
         error);
     if (!loaded) {
-        why_not = "HDF5 cannot be loaded: " + error;
+        why_not = "HDF5 cannot be loaded: " + error + "; Debian's libhdf5-dev has it, and h5py of PyPI";
         return nullptr;
     }
     const std::string& name = loaded.name();

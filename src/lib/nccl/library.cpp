@@ -12,7 +12,7 @@ std::unique_ptr<Library> Library::open(std::string& why_not) {
     const DynamicLibrary library =
         DynamicLibrary::open_first(DynamicLibrary::names("TENKEN_NCCL", {"libnccl.so.2"}), error);
     if (!library) {
-        why_not = "NCCL cannot be loaded: " + error;
+        why_not = "NCCL cannot be loaded: " + error + "; nvidia-nccl-cu13 and -cu12 of PyPI have it";
         return nullptr;
     }
     std::unique_ptr<Library> found(new Library);

@@ -42,7 +42,8 @@ std::unique_ptr<Blas> Blas::open(std::string& why_not) {
         }
         why_not += (why_not.empty() ? "" : "; ") + name + " lacks dgemm_, dtrsm_, dgetrf_ or dgetrs_";
     }
-    why_not = "no BLAS with LAPACK (TENKEN_BLAS may name one): " + why_not;
+    why_not = "no BLAS with LAPACK (TENKEN_BLAS may name one): " + why_not +
+              "; Debian's libopenblas-dev has it, and scipy-openblas32 of PyPI";
     return nullptr;
 }
 
