@@ -318,8 +318,9 @@ def _samples(result: Result, program: Program) -> list[Finding]:
         declared = program.metrics[metric.name]
         where = f"{result.node} {metric.place}"
         text = ""
-        if metric.count < declared.min_count:
-            text = f"{where}: {metric.id} has {metric.count} samples; at least {declared.min_count} are required"
+        needed = declared.min_count.get(metric.kind, 1)
+        if metric.count < needed:
+            text = f"{where}: {metric.id} has {metric.count} samples; at least {needed} are required"
             found.append(Finding(INVALID, text, metric.id, metric.subject, result.node))
         spread = declared.max_spread.get(metric.kind)
         if spread is not None and metric.spread > spread:

@@ -40,10 +40,11 @@ class Metric:
 
     `floor` and `max_spread` map a subject to a fraction (or to None: not judged): the least efficiency against
     the physical limit that passes without a reference, and the largest (best - value) / best that is still a
-    valid measurement. `data_sheet` names the figure of the machine's data sheet that bounds it where the program
-    itself knows no limit. `siblings` is the largest fraction by which one GPU may stay behind the others of the same
-    run (None: not compared); a metric whose own samples scatter more is given three times that scatter. `was` are names
-    that the metric had before: its series goes on. `sign` of its values: positive, zero
+    valid measurement. `min_count` is the least number of samples of a subject: a kernel of the host takes a
+    hundred times as long as one of a GPU. `data_sheet` names the figure of the machine's data sheet that bounds it
+    where the program itself knows no limit. `siblings` is the largest fraction by which one GPU may stay behind the
+    others of the same run (None: not compared); a metric whose own samples scatter more is given three times that
+    scatter. `was` are names that the metric had before: its series goes on. `sign` of its values: positive, zero
     (0 or above: an error, a share, a count) or any (a difference). `of_run`: the metric of the same run that its limit
     is made of, and the factor (None: the program's own).
     `chosen_of`: metrics out of whose values this one is chosen, samples and all. `maximum`: above it the
@@ -58,7 +59,7 @@ class Metric:
     per: tuple[str, ...]
     limit: str
     floor: Mapping[str, float | None]
-    min_count: int
+    min_count: Mapping[str, int]
     max_spread: Mapping[str, float | None]
     plot: str
     group: str
@@ -143,6 +144,17 @@ def _by_subject(value: Any, per: tuple[str, ...], where: str, key: str) -> dict[
     return {subject: value.get(subject) for subject in per}
 
 
+def _samples_by_subject(value: Any, per: tuple[str, ...], where: str) -> dict[str, int]:
+    """`100` or `{gpu: 100, host: 30}` -> the least number of samples of each subject in `per`."""
+    counts = value if isinstance(value, dict) else dict.fromkeys(per, value)
+    for subject in sorted({*per, *counts}):
+        if subject not in per or subject not in counts:
+            raise CatalogueError(f"{where}: min_count has the subjects {', '.join(counts)}; needed: {', '.join(per)}")
+        if not isinstance(counts[subject], int) or isinstance(counts[subject], bool) or counts[subject] < 1:
+            raise CatalogueError(f"{where}: min_count is {counts[subject]!r}; allowed: an integer from 1")
+    return dict(counts)
+
+
 def _metric(name: str, raw: Any, where: str) -> Metric:
     if not isinstance(raw, dict):
         raise CatalogueError(f"{where}: not a mapping")
@@ -153,9 +165,6 @@ def _metric(name: str, raw: Any, where: str) -> Metric:
         if key not in raw:
             raise CatalogueError(f"{where}: key {key!r} is missing")
     per = tuple(_one_of(s, SUBJECTS, where, "per") for s in raw["per"])
-    min_count = raw.get("min_count", 1)
-    if not isinstance(min_count, int) or min_count < 1:
-        raise CatalogueError(f"{where}: min_count is {min_count!r}; allowed: an integer from 1")
     siblings = raw.get("siblings")
     if siblings is not None and not (isinstance(siblings, float) and 0 < siblings < 1):
         raise CatalogueError(f"{where}: siblings is {siblings!r}; allowed: a fraction above 0 and below 1, or null")
@@ -168,7 +177,7 @@ def _metric(name: str, raw: Any, where: str) -> Metric:
         per=per,
         limit=str(raw["limit"]),
         floor=_by_subject(raw.get("floor"), per, where, "floor"),
-        min_count=min_count,
+        min_count=_samples_by_subject(raw.get("min_count", 1), per, where),
         max_spread=_by_subject(raw.get("max_spread"), per, where, "max_spread"),
         plot=_one_of(raw["plot"], PLOTS, where, "plot"),
         group=str(raw.get("group", name)),

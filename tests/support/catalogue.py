@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenken.model.catalogue import Metric, Program
+from tenken.model.catalogue import SUBJECTS, Metric, Program
 
 
 def make_metric(name: str, **changes: Any) -> Metric:
@@ -24,6 +24,8 @@ def make_metric(name: str, **changes: Any) -> Metric:
         "data_sheet": "memory",
         **changes,
     }
+    if isinstance(options["min_count"], int):
+        options["min_count"] = dict.fromkeys(SUBJECTS, options["min_count"])
     return Metric(name=name, **options)
 
 

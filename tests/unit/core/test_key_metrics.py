@@ -21,3 +21,25 @@ def test_a_wrong_list_is_refused(tmp_path, key):
         load_program(folder / "metrics.yaml")
     (folder / "metrics.yaml").write_text(GOOD)
     assert load_program(folder / "metrics.yaml").key == ("copy", "scale", "add", "triad", "dot")
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        ("{gpu: 100}", "min_count has the subjects gpu; needed: host, gpu"),
+        ("{gpu: 100, host: 30, pair: 2}", "min_count has the subjects gpu, host, pair; needed: host, gpu"),
+        ("{gpu: 100, host: 0}", "min_count is 0; allowed: an integer from 1"),
+        ("true", "min_count is True"),
+        ("1.5", "min_count is 1.5"),
+    ],
+)
+def test_samples_that_are_required_are_said_of_every_subject(tmp_path, count, words):
+    folder = tmp_path / "stream"
+    folder.mkdir()
+    right = "min_count: {gpu: 100, host: 30}"
+    assert right in GOOD
+    (folder / "metrics.yaml").write_text(GOOD.replace(right, f"min_count: {count}", 1))
+    with pytest.raises(CatalogueError, match=words):
+        load_program(folder / "metrics.yaml")
+    (folder / "metrics.yaml").write_text(GOOD.replace(right, "min_count: 7", 1))
+    assert load_program(folder / "metrics.yaml").metrics["copy"].min_count == {"host": 7, "gpu": 7}

@@ -9,6 +9,7 @@ import pytest
 
 from tenken.judge.criteria import reframe_reference
 from tenken.model import verdicts as verdict
+from tenken.model.catalogue import program as catalogue_program
 from tenken.model.judgement import FLOOR, Limit
 from tenken.model.result import validate
 from tenken.model.subject import Subject
@@ -128,6 +129,18 @@ def test_conditions_that_void_a_measurement_are_invalid(change, says):
     assert found.verdict == verdict.INVALID
     assert says in found.message()
     assert "nid001" in found.message()
+
+
+@pytest.mark.parametrize(("count", "said"), [(29, "has 29 samples; at least 30"), (30, "")])
+def test_a_host_needs_fewer_samples_than_a_gpu(count, said):
+    """Of STREAM as it is declared: a kernel of a host takes a hundred times as long."""
+    raw = host_document("stream", dict.fromkeys(STREAM.metrics, 90.0))
+    for i, one in enumerate(raw["metrics"]):
+        one.update(metric(one["name"], {"host": 0}, around(90.0, spread=0.002 + 1e-5 * i, count=count)))
+    raw["parameters"]["repetitions"] = count
+    found = judged(raw, program=catalogue_program("stream"), expect=Expectation(subjects=("host",)))
+    assert (found.verdict == verdict.INVALID) is bool(said), found.message()
+    assert said in found.message()
 
 
 def test_a_software_power_cap_is_only_recorded():
