@@ -226,6 +226,23 @@ def test_a_machine_without_a_network_goes_on_without_mpi(tmp_path):
     assert "MPI could not be brought: checks that need it do not apply" in done.stderr
 
 
+# -- a GPU without its compiler --
+
+
+@pytest.mark.parametrize("nvcc", [True, False])
+def test_a_gpu_without_nvcc_is_described_and_what_has_it_is_named(tmp_path, nvcc):
+    """scripts/nvcc.sh brings one or ends the run; who describes such a machine is told why nothing is built for it."""
+    there = {"g++", "nvidia-smi", *(["nvcc"] if nvcc else [])}
+    row = "0, GPU-0, NVIDIA H100 80GB HBM3, 9.0, 81559, 5, 16, Disabled\n"
+    system = local.describe(
+        tmp_path, lambda command: row if command[0] == "nvidia-smi" and "topo" not in command else None,
+        lambda tool: f"/usr/bin/{tool}" if tool in there else None, {}, "x86_64",
+    )  # fmt: skip
+    assert ("cuda" in system.environments) is nvcc
+    assert system.partition("node").node.gpu_count == 1
+    assert ("package nvidia-cuda-toolkit" in " ".join(system.notes)) is not nvcc
+
+
 # -- tools that are missing --
 
 

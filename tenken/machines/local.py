@@ -254,7 +254,9 @@ class Looker:
         )
         named = next((name for key, name in _HYPERVISORS.items() if key in vendor.lower()), None)
         if re.search(r"^flags\s*:.*\bhypervisor\b", self.text("proc/cpuinfo") or "", re.MULTILINE):
-            return named or self.text("sys/hypervisor/type") or "hypervisor not named"
+            # where firmware names nobody, the CPU does: lscpu asks it
+            told = re.search(r"^Hypervisor[^:\n]*:\s*(\S.*)$", self.run(["lscpu"]) or "", re.MULTILINE)
+            return named or self.text("sys/hypervisor/type") or (told and told[1]) or "hypervisor not named"
         # Without the flag (not an x86) the product's name must say it: vendors sell bare metal as well.
         return named if re.search(r"\b(virtual|kvm|vmware|qemu|standard pc)\b", vendor.lower()) else None
 
@@ -448,7 +450,10 @@ class Looker:
             built = host - {"openacc"} | {"cuda"}
             found["cuda"] = Environment("cuda", built, cc, cxx, cuda=nvcc, description="host compiler and nvcc")
         elif with_gpu:
-            self.notes.append("GPUs but no nvcc on PATH, in CUDA_HOME or /usr/local/cuda: nothing is built for them")
+            self.notes.append(
+                "GPUs but no nvcc on PATH, in CUDA_HOME or /usr/local/cuda: nothing is built for them "
+                "(Debian's package nvidia-cuda-toolkit, or python -m toolchains.cuda_home 13.0)"
+            )
         if with_gpu and self.which("nvc++"):
             found["nvhpc"] = Environment(
                 "nvhpc",

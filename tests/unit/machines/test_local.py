@@ -248,6 +248,15 @@ def test_a_virtual_machine_without_topology(machine: Machine) -> None:
     assert node.virtual_machine == "hypervisor not named"
 
 
+@pytest.mark.parametrize("said", ["Hypervisor vendor:                       KVM", "Hypervisor-Anbieter:  KVM"])
+def test_a_hypervisor_that_firmware_does_not_name_is_asked_of_the_cpu(machine: Machine, said: str) -> None:
+    machine.answers["lscpu"] = f"Flags:  hypervisor fpu\nVirtualization type:  full\n{said}\n"
+    machine.file("proc/cpuinfo", "model name : X\nflags : hypervisor\n")
+    assert machine.node().virtual_machine == "KVM"
+    machine.file("proc/cpuinfo", "model name : X\nflags : fpu\n")
+    assert machine.node().virtual_machine is None, "lscpu tells of bare metal's own abilities too"
+
+
 def test_an_empty_machine_raises_nothing(machine: Machine) -> None:
     machine.programs = set()
     system = machine.describe("riscv64")
