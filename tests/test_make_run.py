@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tenken.paths import ROOT
+from tests.programs.conftest import after_host_build
 
 pytestmark = [pytest.mark.slow, pytest.mark.build, pytest.mark.xdist_group("make run")]
 
@@ -26,14 +27,17 @@ def clean_environment(**changes: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory) -> Path:
+    after_host_build()
     folder = tmp_path_factory.mktemp("newcomer") / "tenken"
     subprocess.run(["git", "clone", "-q", f"file://{ROOT}", str(folder)], check=True)
     return folder
 
 
 def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # what ccache has of this checkout serves the clone, if both are its base
+    there = {"CCACHE_BASEDIR": str(clone)} if "CCACHE_DIR" in os.environ else {}
     return subprocess.run(
-        ["make", *arguments], cwd=clone, env=clean_environment(), capture_output=True, text=True, check=False,
+        ["make", *arguments], cwd=clone, env=clean_environment(**there), capture_output=True, text=True, check=False,
         timeout=900,
     )  # fmt: skip
 

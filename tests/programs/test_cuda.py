@@ -16,7 +16,7 @@ import h5py
 import jsonschema
 import pytest
 
-from tests.programs.conftest import ROOT, build, checked, configure
+from tests.programs.conftest import ROOT, after_host_build, build, checked, configure
 from toolchains import cuda_home, kvikio
 
 pytestmark = [pytest.mark.build, pytest.mark.slow, pytest.mark.xdist_group("cuda")]
@@ -35,6 +35,7 @@ NO_DRIVER = "no NVIDIA driver on this machine (libcuda.so.1 cannot be loaded); b
 
 def built(version: str, *targets: str) -> Path:
     """The build folder of a toolkit with everything that it can compile, or with some programs at least."""
+    after_host_build()
     folder = ROOT / ".cache" / f"tests-src-cuda-{version}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
