@@ -22,6 +22,9 @@ from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED, of_crit
 
 #: So many samples that are all alike, or that come twice in the same order, were not measured.
 TRAIN = 5
+#: A GPU's events come in steps of 32 ns and are good to 0.5 us (cudaEventElapsedTime): below this many seconds a few
+#: samples may well be alike (measured: five of 8.864 us), so many may not.
+SHORT_SECONDS, LONG_TRAIN = 50e-6, 20
 
 
 def failed(message: str, node: str = "") -> Judgement:
@@ -342,7 +345,7 @@ def _trains(result: Result, program: Program) -> list[Finding]:
             continue
         half = len(samples) // 2
         twin = seen.setdefault(samples, metric)
-        if len(set(samples)) == 1 and metric.unit != "1":
+        if len(set(samples)) == 1 and metric.unit != "1" and not _may_be_alike(metric):
             text = f"all {len(samples)} samples are {samples[0]:g} {metric.unit}"
         elif half >= TRAIN and samples[:half] == samples[half : 2 * half] and len(set(samples)) > 1:
             text = f"its first {half} samples come again in the same order"
@@ -353,6 +356,12 @@ def _trains(result: Result, program: Program) -> list[Finding]:
             message = f"{where}: {metric.id}: {text}: they were not measured"
             found.append(Finding(INVALID, message, metric.id, metric.subject, result.node))
     return found
+
+
+def _may_be_alike(metric: MetricValue) -> bool:
+    seconds = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}.get(metric.unit)
+    short = seconds is not None and metric.samples[0] * seconds < SHORT_SECONDS
+    return short and metric.clock == "device" and len(metric.samples) < LONG_TRAIN
 
 
 def _one_is_the_other(one: MetricValue, other: MetricValue, program: Program) -> bool:

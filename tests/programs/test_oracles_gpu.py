@@ -260,6 +260,8 @@ def test_p2p(on_gpus: Callable[..., Timed]) -> None:
     assert document["path"]["link_count.gpu0-gpu1"] == 17
     assert document["path"]["link.gpu0-gpu1"] == f"17 x {document['path']['link_kind.gpu0-gpu1']}"
     assert document["path"]["inactive_links.gpu1"] == "17"
+    counted = [(device["nvlinks_active"], device["nvlinks_total"]) for device in document["devices"]]
+    assert counted == [(up, 18) for up in LINKS]
 
 
 def test_nccl(on_gpus: Callable[..., Timed]) -> None:

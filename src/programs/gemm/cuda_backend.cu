@@ -22,6 +22,7 @@
 #include "programs/gemm/kernels.cuh"
 #include "programs/gemm/peak.h"
 #include "programs/gemm/plan.h"
+#include "programs/gemm/turns.h"
 
 namespace gemm {
 
@@ -31,10 +32,9 @@ using tenken::cuda::DeviceArray;
 
 /// How long trying all algorithms may take.
 constexpr double trial_seconds = 1.0;
-/// How many of the fastest are compared in turns, for how long each time, and how often.
+/// How many of the fastest are compared in turns, and for how long each time.
 constexpr std::size_t finalists = 3;
 constexpr double turn_seconds = 0.04;
-constexpr int turns = 4;
 constexpr double heat_seconds = 0.3;
 constexpr double batch_seconds = 0.02;
 /// Batches of a stretch of work: what one is timed by, at 0.02 s and more each.
@@ -43,11 +43,6 @@ constexpr std::size_t max_batches = 65536;
 constexpr std::size_t reference_bytes = std::size_t{1} << 30;
 /// What every byte of C holds before it is computed: a number that no product gives, in every format.
 constexpr int poison = 0x7f;
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-}
 
 class GpuPlace : public Place {
   public:
@@ -142,14 +137,10 @@ class GpuPlace : public Place {
         chosen_ = contenders_.front();
         call_seconds_ = times.front().first;
         run_for(heat_seconds);
-        const std::vector<double> rates = take_turns();
-        const std::size_t best =
-            static_cast<std::size_t>(std::max_element(rates.begin(), rates.end()) - rates.begin());
-        chosen_ = contenders_[best];
-        const std::size_t at_first = static_cast<std::size_t>(
-            std::find(contenders_.begin(), contenders_.end(), first) - contenders_.begin());
+        const Turns turns = take_turns();
+        chosen_ = contenders_[turns.best()];
         Choice choice;
-        choice.over_first = rates[best] / rates[at_first];
+        choice.over_first = turns.ratio(turns.best(), place_of(first));
         choice.text = "number " + std::to_string(chosen_ + 1) + " of " + std::to_string(proposed) +
                       " proposed, " + std::to_string(times.size()) + " tried; " + describe_chosen();
         return choice;
@@ -187,15 +178,9 @@ class GpuPlace : public Place {
     double of_best() override {
         gpu_.use();
         const std::size_t chosen = chosen_;
-        const std::vector<double> rates = take_turns();
+        const Turns turns = take_turns();
         chosen_ = chosen;
-        double best = 0;
-        double own = 0;
-        for (std::size_t i = 0; i < rates.size(); ++i) {
-            best = std::max(best, rates[i]);
-            if (contenders_[i] == chosen) own = rates[i];
-        }
-        return own / best;
+        return turns.of_best(place_of(chosen));
     }
 
     tenken::Check verify(tenken::Fault fault) override {
@@ -373,19 +358,18 @@ class GpuPlace : public Place {
         return stop.seconds_since(start) / static_cast<double>(count);
     }
 
-    /// Median products a second of each contender, in turns.
-    std::vector<double> take_turns() {
-        std::vector<std::vector<double>> rates(contenders_.size());
+    /// The contenders, in turns.
+    Turns take_turns() {
         const long each = std::max(1L, std::lround(turn_seconds / call_seconds_));
-        for (int turn = 0; turn < turns; ++turn) {
-            for (std::size_t i = 0; i < contenders_.size(); ++i) {
-                chosen_ = contenders_[i];
-                rates[i].push_back(1 / seconds_of(each));
-            }
-        }
-        std::vector<double> found;
-        for (const std::vector<double>& one : rates) found.push_back(median(one));
-        return found;
+        return gemm::take_turns(contenders_.size(), [this, each](std::size_t i) {
+            chosen_ = contenders_[i];
+            return seconds_of(each);
+        });
+    }
+
+    std::size_t place_of(std::size_t candidate) const {
+        return static_cast<std::size_t>(std::find(contenders_.begin(), contenders_.end(), candidate) -
+                                        contenders_.begin());
     }
 
     std::string describe_chosen() const {

@@ -572,7 +572,7 @@ class Hpl : public tenken::Program {
             update += step.update;
             idle += step.idle;
             if (show_steps_ && ranks_.speaks()) {
-                std::printf("%9lld %6lld %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.2f\n",
+                std::printf("%9lld %6lld %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.5f\n",
                             static_cast<long long>(step.step.begin), static_cast<long long>(step.step.width),
                             1e3 * step.ahead, 1e3 * step.panel, 1e3 * step.broadcast, 1e3 * step.idle,
                             1e3 * step.swap, 1e3 * step.solve, 1e3 * step.update,
