@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tenken.judge import file_cross_checks as files
+from tenken.judge import limit_cross_checks as limits
 from tenken.judge import link_cross_checks as links
 from tenken.judge import path_cross_checks as paths
+from tenken.judge import solver_cross_checks as solvers
 from tenken.judge.hpcg_cross_checks import rating_above_raw
 from tenken.judge.stencil_cross_checks import ahead_of_alone
 from tenken.model.judgement import Finding
@@ -35,6 +37,14 @@ def _hpcg(result: Result, request: Request, machine: Machine) -> list[Finding]:
     return rating_above_raw(result)
 
 
+def _hpl(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    return [*solvers.parts_of_lu(result, "hpl"), *solvers.over_library(result, "hpl")]
+
+
+def _hpl_mxp(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    return solvers.parts_of_lu(result, "hpl_mxp")
+
+
 def _stencil(result: Result, request: Request, machine: Machine) -> list[Finding]:
     return ahead_of_alone(result)
 
@@ -58,6 +68,8 @@ BY_PROGRAM: Mapping[str, CrossChecks] = {
     "p2p": _p2p,
     "mpi_p2p": _mpi_p2p,
     "hpcg": _hpcg,
+    "hpl": _hpl,
+    "hpl_mxp": _hpl_mxp,
     "stencil": _stencil,
     "snapshot_io": _snapshot_io,
     "storage_map": _storage_map,
@@ -67,7 +79,7 @@ BY_PROGRAM: Mapping[str, CrossChecks] = {
 
 
 def of(result: Result, request: Request, machine: Machine) -> list[Finding]:
-    """Findings of the cross-checks of the result's program, and of its claims of path."""
+    """Findings of the cross-checks of the result's program, of its claims of path, and of its limits."""
     cross_checks = BY_PROGRAM.get(result.program)
     found = [] if cross_checks is None else cross_checks(result, request, machine)
-    return [*found, *paths.of(result, machine)]
+    return [*found, *paths.of(result, machine), *limits.of(result, machine)]

@@ -14,7 +14,7 @@ from tenken.judge.criteria import behind_siblings, claims, hold, yardstick
 from tenken.judge.health import conditions
 from tenken.model.catalogue import NOTHING, Program
 from tenken.model.job import JobAccount
-from tenken.model.judgement import Finding, JudgedMetric, Judgement
+from tenken.model.judgement import REFERENCE, Finding, JudgedMetric, Judgement
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import WAIVER_REASONS, MetricValue, Result
@@ -112,7 +112,29 @@ def _judge(
     for finding in misses:
         if finding.metric is not None and finding.verdict == FAIL:
             judgement = judgement.failed_metric(finding.metric)
-    return replace(judgement, verdict=_verdict(found, misses, judgement.judged))
+    judgement = replace(judgement, verdict=_verdict(found, misses, judgement.judged))
+    return replace(judgement, findings=(*judgement.findings, *_unmatched(result, machine, judged)))
+
+
+def _unmatched(result: Result, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:
+    """Metrics that the machine has references of, none of which fits a value: said, for it decides nothing."""
+    first: dict[tuple[str, str], MetricValue] = {}
+    for metric in result.metrics:
+        first.setdefault((metric.name, metric.kind), metric)
+    for metric in result.metrics:
+        criterion = judged[metric.id].criterion
+        if criterion is not None and criterion.kind == REFERENCE:
+            first.pop((metric.name, metric.kind), None)
+    by_text: dict[str, list[str]] = {}
+    for metric in first.values():
+        if text := machine.unmatched(result, metric):
+            by_text.setdefault(text, []).append(f"{metric.name} ({metric.kind})")
+    return [
+        Finding(
+            RECORDED, f"{result.node}: no reference of {', '.join(names)} {text}", node=result.node, kind="reference"
+        )
+        for text, names in by_text.items()
+    ]
 
 
 def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mapping[str, JudgedMetric]) -> str:
@@ -174,6 +196,8 @@ def _structure(
     wrong += _devices(result) + _verification(result)
     for metric in result.metrics:
         wrong += _metric_structure(metric, program)
+    stray = sorted(set(result.limits) - {metric.id for metric in result.metrics})
+    wrong += [f"limits has {ident[:80]!r}, which is no metric of the result" for ident in stray]
     wrong += _missing(result, program, request)
     wrong += completeness.points(result, program, request)
     wrong += completeness.verifications(result, program)

@@ -7,7 +7,7 @@ from typing import Any
 from tenken.machines import between, limits, loader
 from tenken.machines.model import Environment, Partition, Reference, System
 from tenken.model.catalogue import load_catalogue
-from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Limit
+from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Limit, says
 from tenken.model.machine import Machine
 from tenken.model.result import MetricValue, Result
 
@@ -17,11 +17,13 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
     sheets = {
         ("memory", "host"): limits.memory(partition, "host"),
         ("memory", "gpu"): limits.memory(partition, "gpu"),
+        ("fp64_tensor", "gpu"): limits.fp64(partition, "gpu", tensor=True),
         ("host_link", "gpu"): limits.host_link(partition),
         ("gpu_link", "pair"): limits.pair_link(partition),
     }
     known = {
-        bounded: Limit(found.value, found.unit, found.basis, DATA_SHEET)
+        # where no sheet is known of the card, it is what its driver tells: its own claim
+        bounded: Limit(found.value, found.unit, found.basis, says(found.basis, DATA_SHEET))
         for bounded, found in sheets.items()
         if isinstance(found, limits.Limit)
     }
@@ -44,6 +46,22 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         found = max(fitting, key=lambda r: len(r.parameters)) if fitting else between.reference(known, run)
         return _criterion(found) if found else None
 
+    def unmatched(result: Result, metric: MetricValue) -> str:
+        """How the references of a metric differ from a run that none of them fits: the nearest one, key by key."""
+        known = loader.references(
+            system, partition.name, result.program, metric=metric.name, subject=metric.kind, environ=environment.name
+        )
+        if not known:
+            return ""
+        run = run_of(result, metric)
+        nearest = max(known, key=lambda one: -sum(run.get(k) != v for k, v in one.parameters.items()))
+        apart = ", ".join(
+            f"{key} {value} (this run: {run.get(key, 'not stated')})"
+            for key, value in nearest.parameters.items()
+            if run.get(key) != value
+        )
+        return f"in {system.name}.yaml fits a value; the nearest is for {apart}"
+
     links = partition.node.pair_links
     count = links.count if links and "NVLink" in links.kind else None
     sheet = partition.node.gpu
@@ -54,6 +72,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         gpu_names=sheet.device_names if sheet else (),
         compute_capability=sheet.compute_capability if sheet else "",
         gpu_memory_bytes=sheet.memory_gib * 2**30 if sheet else None,
+        unmatched=unmatched,
     )  # fmt: skip
 
 

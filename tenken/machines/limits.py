@@ -2,7 +2,7 @@
 
 Each function takes a partition and returns a `Limit`, or `Unknown` with the reason; `as_document()` of either
 is an entry of `limits` in the result document. A basis begins `data sheet: ` and names the sheet and its source, or
-`attribute: ` where a GPU that no sheet is known of tells its memory clock and bus width.
+where none is known `attribute: ` (a memory clock and bus width) or `driver: ` (links): the device's own claim.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def pair_link(partition: Partition) -> Limit | Unknown:
 
 def _of_link(link: Link, source: str) -> Limit:
     count = f"{link.count} x " if link.count > 1 else ""
-    return Limit(link.total_gbs, "GB/s", f"data sheet: {count}{link.kind} at {link.gbs:.4g} GB/s, {source}")
+    who = "driver" if source.startswith("as the driver") else "data sheet"
+    return Limit(link.total_gbs, "GB/s", f"{who}: {count}{link.kind} at {link.gbs:.4g} GB/s, {source}")
 
 
 def _unsure(gpu: GpuSheet, figure: str) -> Unknown:

@@ -25,6 +25,11 @@ _SAYS = (
 )  # fmt: skip
 
 
+def says(basis: str, other: str) -> str:
+    """Who says a limit by how its basis begins; `other` where that is not told."""
+    return next((who for begin, who in _SAYS if basis.startswith(begin)), other)
+
+
 @dataclass(frozen=True)
 class Limit:
     """A physical limit in `unit`, where it comes from (`basis`), and who says so; `value` None: unknown, and why."""
@@ -42,7 +47,7 @@ class Limit:
             return cls(None, unknown=str(raw["unknown"]))
         basis, said_by = str(raw["basis"]), str(raw.get("said_by") or RESULT)
         if said_by == RESULT:
-            said_by = next((who for begin, who in _SAYS if basis.startswith(begin)), RESULT)
+            said_by = says(basis, RESULT)
         return cls(float(raw["value"]), str(raw["unit"]), basis, said_by)
 
     def as_json(self) -> dict[str, Any]:

@@ -16,6 +16,11 @@ def no_criterion(result: Result, metric: MetricValue) -> Criterion | None:
     return None
 
 
+def none_unmatched(result: Result, metric: MetricValue) -> str:
+    """Of a machine without references."""
+    return ""
+
+
 @dataclass(frozen=True)
 class Machine:
     """Capabilities that the machine's file claims, limits by data sheet, and its references.
@@ -23,7 +28,8 @@ class Machine:
     `limits` are by what they bound and for which kind of subject: ("memory", "gpu"). `links_per_pair` is the number of
     NVLinks that join each pair of GPUs, None where they are joined otherwise or it is not known. `gpu` is the data
     sheet of the GPUs, `gpu_names` the regular expressions of what their driver calls them, `features` what its
-    partition and environment have (cuda, mpi, ...).
+    partition and environment have (cuda, mpi, ...). `unmatched` says how the references of a metric that none of them
+    fits differ from it; empty where there are none.
     """
 
     capabilities: frozenset[str] = frozenset()
@@ -35,3 +41,4 @@ class Machine:
     gpu_names: tuple[str, ...] = ()
     compute_capability: str = ""
     gpu_memory_bytes: float | None = None
+    unmatched: Callable[[Result, MetricValue], str] = none_unmatched

@@ -26,6 +26,19 @@ def copied(raw: Any) -> None:
         other[key] = one[key]
 
 
+def part(name: str, factor: float) -> Change:
+    """The time of one part of a solver, or of all."""
+
+    def change(raw: Any) -> None:
+        for metric in raw["metrics"]:
+            if metric["name"] == "phase" and name in metric["at"]["part"]:
+                for key in ("value", "best", "median", "p5", "p95"):
+                    metric[key] *= factor
+                metric["samples"] = [factor * v for v in metric["samples"]]
+
+    return change
+
+
 def lies() -> Iterator[Lie]:
     for of in WHERE:
         yield Lie(of, "a better value", "value|samples", first(value=lambda v: 1.5 * v))
@@ -85,3 +98,10 @@ def lies() -> Iterator[Lie]:
         ("no coordinates", "bytes|coordinates", put("metrics.0.at", {})),
         ("one more coordinate", "coordinates|id", put("metrics.0.at", {"bytes": 1024, "ways": 2})),
     )
+    # a rate beside the parts that its time is made of
+    for of, name in (("hpl", "hpl"), ("hpl_node", "hpl"), ("hpl_mxp", "hpl_mxp")):
+        yield Lie(of, f"{name} faster than its parts", f"{name}.*phase|limit", samples(name, times(1.25)))
+        yield Lie(of, f"{name} slower than its parts", f"{name}.*phase|below", samples(name, times(0.1)))
+        yield Lie(of, f"a part of {name} is longer than all of it", "phase", part("update", 2))
+        yield Lie(of, f"the parts of {name} are a tenth", "phase", part("", 0.1))
+    yield Lie("hpl_large", "over_library of other values", "over_library", samples("over_library", times(1.2)))

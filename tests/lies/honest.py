@@ -40,6 +40,7 @@ CHOSEN = {
     "hpcg_ranks": ("942e0d", "HpcgHostRanks"),
     "hpcg_gpus": ("h200two", "HpcgGpus"),
     "hpl": ("942e0d", "Hpl %size=small"),
+    "hpl_large": ("h200hpl", "Hpl %size=large"),
     "hpl_host": ("942e0d", "HplHost"),
     "hpl_node": ("h200four", "HplNode"),
     "hpl_mxp": ("h200gm", "HplMxp"),

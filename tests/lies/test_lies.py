@@ -105,3 +105,15 @@ def test_other_circumstances_are_no_lies(name: str) -> None:
     twins = list(MODULES[name].twins())
     wrong = [f"{what}: {verdict}; it is {honest}" for what, verdict, honest in twins if verdict != honest]
     assert twins and not wrong, "\n".join(wrong)
+
+
+def test_a_reference_that_fits_nothing_is_said_and_decides_nothing() -> None:
+    """STREAM of two GPUs at once, where the machine has references of one after the other."""
+    both, one = honest.run("stream_two"), honest.run("stream")
+    found = [f for f in both.judged(both.raw()).findings if f.kind == "reference"]
+    assert [f.verdict for f in found] == ["RECORDED"]
+    assert "no reference of copy (gpu), scale (gpu)" in found[0].message
+    assert "the nearest is for at_once False (this run: True)" in found[0].message
+    assert not [f for f in one.judged(one.raw()).findings if f.kind == "reference"]
+    unknown = replace(both.machine, unmatched=lambda result, metric: "")
+    assert both.judged(both.raw(), machine=unknown).verdict == both.verdict

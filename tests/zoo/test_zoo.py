@@ -74,7 +74,9 @@ def test_its_limits_are_those_of_the_vendor(name, zoo):
     wanted = {key: None if v is None else pytest.approx(v, rel=0.002) for key, v in machine.expect["limits"].items()}
     assert values == wanted, found
     for limit in found.values():
-        assert not isinstance(limit, limits.Limit) or limit.basis.startswith(("data sheet: ", "attribute: "))
+        assert not isinstance(limit, limits.Limit) or limit.basis.startswith(
+            ("data sheet: ", "attribute: ", "driver: ")
+        )
 
 
 def named(spec: str, names: tuple[str, ...]) -> list[str]:

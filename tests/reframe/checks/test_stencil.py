@@ -45,7 +45,8 @@ def judge(
 
 
 def messages(judged: Judgement) -> str:
-    return " | ".join(finding.message for finding in judged.findings)
+    """What was found, but for references of other runs: the captured ones are shorter than a check's."""
+    return " | ".join(finding.message for finding in judged.findings if finding.kind != "reference")
 
 
 def change(raw: dict[str, Any], ident: str, factor: float) -> None:

@@ -53,7 +53,13 @@ def edit_metric(which, **values):
 
 
 def drop(name):
-    return lambda d: d.update(metrics=[m for m in d["metrics"] if m["name"] != name])
+    def change(d):
+        gone = [m["id"] for m in d["metrics"] if m["name"] == name]
+        d["metrics"] = [m for m in d["metrics"] if m["name"] != name]
+        for ident in gone:
+            del d["limits"][ident]
+
+    return change
 
 
 def worst(**values):

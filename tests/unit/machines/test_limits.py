@@ -19,7 +19,7 @@ def gpu(load: Callable[[str], System]) -> Partition:
 
 def known(limit: limits.Limit | limits.Unknown) -> limits.Limit:
     assert isinstance(limit, limits.Limit)
-    assert limit.basis.startswith("data sheet: ")
+    assert limit.basis.startswith(("data sheet: ", "driver: "))
     return limit
 
 

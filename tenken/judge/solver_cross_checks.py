@@ -1,0 +1,68 @@
+"""Rates of solvers held against the parts of the same run: where the time of an LU went, what it is compared with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from tenken.judge.criteria import miss
+from tenken.model.judgement import Finding
+from tenken.model.result import MetricValue, Result
+
+#: A part lasts no longer than the whole, to this; parts overlap, so that all together last at least so much of it.
+LONGER, AT_LEAST = 1.02, 0.90
+#: A ratio of two values of the same run agrees with them to this.
+RATIO_APART = 0.02
+
+
+def parts_of_lu(result: Result, rate: str) -> list[Finding]:
+    """The time that a rate stands for, (2/3) N^3 + (3/2) N^2 operations, beside the parts of its last repetition."""
+    found = []
+    for metric in _of(result, rate):
+        n = metric.at.get("n")
+        parts = [m for m in _of(result, "phase") if m.subject == metric.subject and _at(m) == _at(metric)]
+        if not parts or not isinstance(n, int) or metric.unit != "TFLOP/s":
+            continue
+        operations = 2 / 3 * n**3 + 1.5 * n**2
+        most, least = (operations / at / 1e12 for at in (min(metric.samples), max(metric.samples)))
+        longest, total = max(parts, key=lambda m: m.value), sum(m.value for m in parts)
+        text = ""
+        if longest.value > LONGER * most:
+            text = f"{most:.4g} s, but its part {longest.id} alone takes {longest.value:.4g} s"
+        elif total < AT_LEAST * least and any(m.at.get("part") == "update" for m in parts):
+            text = (
+                f"{least:.4g} s, but all its parts (metric phase) together take {total:.4g} s; at least "
+                f"{100 * AT_LEAST:.0f} % are required"
+            )
+        if text:
+            message = f"{result.node} {metric.place}: {metric.id} = {metric.value:.6g} {metric.unit} stands for {text}"
+            found.append(miss(result, metric, message, metric.value, operations / longest.value / 1e12, "cross-check"))
+    return found
+
+
+def over_library(result: Result, rate: str) -> list[Finding]:
+    """`over_library` is the rate over the library's at the same place."""
+    found = []
+    for metric in _of(result, "over_library"):
+        ours, theirs = (
+            [m for m in _of(result, name) if m.subject == metric.subject and m.at == metric.at]
+            for name in (rate, "library")
+        )
+        if not ours or not theirs:
+            continue
+        ratio = ours[0].value / theirs[0].value
+        if not math.isclose(metric.value, ratio, rel_tol=RATIO_APART):
+            message = (
+                f"{result.node} {metric.place}: {metric.id} = {metric.value:.4g}; {ours[0].id} and {theirs[0].id} give "
+                f"{ratio:.4g}"
+            )
+            found.append(miss(result, metric, message, metric.value, ratio, "cross-check"))
+    return found
+
+
+def _of(result: Result, name: str) -> Iterator[MetricValue]:
+    return (metric for metric in result.metrics if metric.name == name)
+
+
+def _at(metric: MetricValue) -> dict[str, object]:
+    return {key: value for key, value in metric.at.items() if key != "part"}
