@@ -9,6 +9,7 @@ run of theirs shows again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -62,7 +63,7 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Suspect:
-    """`kind`: device, node or a factor's name. `loss`, `limit`: relative; `devices`: indices."""
+    """`kind`: device, node or a factor's name. `loss`, `limit`: logarithms, larger is worse; `devices`: indices."""
 
     kind: str
     name: str
@@ -70,6 +71,16 @@ class Suspect:
     loss: float
     limit: float
     devices: tuple[int, ...]
+
+    @property
+    def worse(self) -> float:
+        """Part that is lost: 0.02 of what the fleet has."""
+        return -math.expm1(-self.loss)
+
+    @property
+    def within(self) -> float:
+        """The part that a healthy one may lose."""
+        return -math.expm1(-self.limit)
 
 
 @dataclass(frozen=True)
@@ -347,3 +358,9 @@ def _scale(sample: np.ndarray) -> float:
         return 0.0
     found = 1.4826 * float(np.median(np.abs(sample - np.median(sample))))
     return found if found > 0 else float(np.std(sample)) / 3
+
+
+def spread_of(values: np.ndarray) -> float:
+    """Relative spread of values that are there, as a standard deviation that outliers do not widen."""
+    middle = abs(float(np.median(values)))
+    return _scale(values) / middle if middle else 0.0

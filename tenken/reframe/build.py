@@ -92,6 +92,20 @@ def choose_generator(tree: str) -> list[str]:
     ]
 
 
+def built_once(folder: Path, steps: list[str]) -> list[str]:
+    """Shell lines of a build of which a campaign's nodes share one: the first builds, all others take what it made."""
+    here = shlex.quote(str(folder))
+    return [
+        f"mkdir -p {here}",
+        f"[ -e {here}/whole ] || exec 8> {here}/.lock",
+        f"[ -e {here}/whole ] || flock 8",
+        f"[ -e {here}/whole ] || {{ exec 9> {here}/.tree-lock; flock 9; {' && '.join(steps)} && "
+        f"rm -rf {here}/made && mkdir {here}/made && cp -R bin {REVISION_FILE} {here}/made/ && : > {here}/whole; }}",
+        f"[ -e bin ] || ln -s {here}/made/bin bin",
+        f"[ -e {REVISION_FILE} ] || cp {here}/made/{REVISION_FILE} .",
+    ]
+
+
 def register() -> None:
     """Have ReFrame's runner say what it is about to run."""
     runall = Runner.runall
@@ -189,6 +203,9 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             # what the programs must say that they were built from
             f"cp {tree}/generated/{REVISION_FILE} .",
         ]
+        built = os.environ.get("TENKEN_BUILT")
+        if built:
+            steps = built_once(Path(built) / key, [s for s in steps if not s.startswith(("exec 9>", "flock 9"))])
         self.build_system.commands = [  # type: ignore[attr-defined]
             "tenken_build() (",
             *(f"  {step} || exit" for step in steps),

@@ -31,6 +31,10 @@ _PERFLOG_COLUMNS = (
 )  # fmt: skip
 
 
+#: Jobs of a partition in the queue at once where the system file does not say: never more than schedulers bear.
+MOST_JOBS = 500
+
+
 def dry_run() -> bool:
     """Whether ReFrame was asked for a dry run: it appends empty rows to the performance logs even then."""
     return "--dry-run" in sys.argv
@@ -62,9 +66,15 @@ def _processor(partition: Partition) -> dict[str, int]:
     return found
 
 
+#: Set inside of a job that has a whole node: checks run there, one after another, without the scheduler.
+ON_NODE = "TENKEN_ON_NODE"
+
+
 def _scheduler(partition: Partition) -> str:
     if not partition.usable:
         return schedulers.UNAVAILABLE
+    if os.environ.get(ON_NODE):
+        return "local"
     if partition.remote:
         return schedulers.REMOTE
     return schedulers.NAMES.get(partition.scheduler, partition.scheduler)
@@ -111,8 +121,14 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "extras": _extras(partition),
         "processor": _processor(partition),
     }
-    if partition.max_jobs:
+    if os.environ.get(ON_NODE):
+        # what the queue was asked for the job has already
+        options |= {"access": [], "max_jobs": 1}
+    elif partition.max_jobs:
         options["max_jobs"] = partition.max_jobs
+    elif (partition.node.count or 0) > 8 and not partition.remote and partition.scheduler != "local":
+        # ReFrame's own is 8: of 1,000 nodes --distribute would keep 992 waiting
+        options["max_jobs"] = min(partition.node.count or 0, MOST_JOBS)
     if partition.time_limit:
         hours, minutes, seconds = partition.time_limit.split(":")
         options["time_limit"] = f"{int(hours)}h{int(minutes)}m{int(seconds)}s"

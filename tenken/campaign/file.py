@@ -1,0 +1,215 @@
+"""The campaign file: what is tested on which nodes, how often, how many at once and at what cost. Checked by lines."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tenken.errors import TenkenError
+from tenken.machines import loader, validation, yamlfile
+from tenken.machines.errors import SystemFileError, UnknownSystemError
+from tenken.machines.model import System
+from tenken.machines.yamlfile import Document
+from tenken.paths import ROOT
+
+SCHEMA = Path(__file__).with_name("campaign.schema.json")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
+#: More nodes than this are a mistake in a range.
+MOST_NODES = 100_000
+
+
+class CampaignError(TenkenError):
+    """A campaign that cannot be planned or run: one line a fault."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign file. Times in seconds, power in kW. `groups`: by factor (rack, switch, lot), the group of a node."""
+
+    name: str
+    system: str
+    partition: str
+    nodes: tuple[str, ...]
+    seconds: float
+    title: str = ""
+    paths: tuple[str, ...] = ("checks",)
+    names: tuple[str, ...] = ()
+    mode: str = ""
+    environments: tuple[str, ...] = ()
+    rounds: int = 1
+    concurrency: int = 256
+    budget_node_hours: float | None = None
+    wait_seconds: float = 24 * 3600.0
+    attempts: int = 2
+    node_kw: float = 0.0
+    ramp_kw_per_s: float | None = None
+    in_phase: bool = False
+    retest_runs: int = 2
+    retest_most: int | None = None
+    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    pin: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def seconds_between_starts(self) -> float:
+        """From one node's start to the next, so that the site's ramp is kept."""
+        return 0.0 if self.ramp_kw_per_s is None else self.node_kw / self.ramp_kw_per_s
+
+
+def home() -> Path:
+    """The folder of campaigns: $TENKEN_CAMPAIGNS, else `campaigns/` of the checkout. What a campaign keeps of itself is
+    in a folder of its name beside its file."""
+    named = os.environ.get("TENKEN_CAMPAIGNS")
+    return Path(named).resolve() if named else ROOT / "campaigns"
+
+
+def load(name: str) -> Campaign:
+    """A campaign by name. Raises CampaignError with every fault, a line each."""
+    if not _NAME.fullmatch(name):
+        raise CampaignError(f"a campaign cannot be called {name!r}; allowed: letters, digits, _ and -, at most 40")
+    file = home() / f"{name}.yaml"
+    if not file.is_file():
+        known = validation.choices(name, sorted(p.stem for p in home().glob("*.yaml")))
+        raise CampaignError(f"no campaign '{name}' in {home()}; {known}")
+    try:
+        document = yamlfile.read(file, f"{file.parent.name}/{file.name}")
+        return parse(name, document, file.parent)
+    except (SystemFileError, UnknownSystemError) as error:
+        raise CampaignError(str(error)) from None
+
+
+def parse(name: str, document: Document, folder: Path) -> Campaign:
+    """A campaign of a parsed file; paths in it are relative to the checkout, that of `groups` to `folder`. Raises
+    SystemFileError."""
+    problems = validation.shape(document, SCHEMA)
+    if problems:
+        raise SystemFileError(problems)
+    data = document.data
+
+    def wrong(path: tuple[str | int, ...], what: str) -> None:
+        problems.append(document.problem(path, what))
+
+    allowed = loader.names()
+    system: System | None = None
+    if data["system"] not in allowed:
+        wrong(("system",), f"unknown system '{data['system']}'; {validation.choices(data['system'], allowed)}")
+    else:
+        system = loader.load(data["system"])
+    if system is not None and data["partition"] not in system.partitions:
+        known = validation.choices(data["partition"], sorted(system.partitions))
+        wrong(("partition",), f"unknown partition '{data['partition']}' of system '{system.name}'; {known}")
+    nodes = _nodes(data["nodes"], ("nodes",), wrong)
+    left_out = set(_nodes(data.get("exclude", []), ("exclude",), wrong))
+    strangers = sorted(left_out - set(nodes))
+    if strangers and nodes:
+        wrong(("exclude",), f"'exclude' names '{strangers[0]}', which is not among the nodes")
+    kept = tuple(n for n in nodes if n not in left_out)
+    if nodes and not kept:
+        wrong(("exclude",), "'exclude' leaves no node")
+    checks = data.get("checks", {})
+    for index, path in enumerate(checks.get("paths", ())):
+        if not (ROOT / path).exists():
+            wrong(("checks", "paths", index), f"no file or folder '{path}' in {ROOT}")
+    _reach_of_budget(data, len(kept), wrong)
+    groups = _groups(data, folder, kept, wrong)
+    if problems:
+        raise SystemFileError(sorted(problems, key=lambda p: (p.line or 0, p.what)))
+    power, retest = data.get("power", {}), data.get("retest", {})
+    return Campaign(
+        name=name, system=data["system"], partition=data["partition"], nodes=kept, seconds=60.0 * data["minutes"],
+        title=data.get("title", ""), paths=tuple(checks.get("paths", ("checks",))),
+        names=tuple(checks.get("names", ())), mode=checks.get("mode", ""),
+        environments=tuple(checks.get("environments", ())), rounds=data.get("rounds", 1),
+        concurrency=data.get("concurrency", 256), budget_node_hours=data.get("budget_node_hours"),
+        wait_seconds=3600.0 * data.get("wait_hours", 24), attempts=data.get("attempts", 2),
+        node_kw=float(power.get("node_kw", 0.0)), ramp_kw_per_s=power.get("ramp_kw_per_s"),
+        in_phase=power.get("in_phase", False), retest_runs=retest.get("runs", 2),
+        retest_most=retest.get("most_nodes"), groups=groups, pin=data.get("pin"),
+        environment=dict(data.get("environment", {})),
+    )  # fmt: skip
+
+
+def _reach_of_budget(data: Mapping[str, Any], nodes: int, wrong: Any) -> None:
+    budget, needed = data.get("budget_node_hours"), nodes * data["minutes"] / 60
+    if budget is not None and needed and budget < needed:
+        wrong(
+            ("budget_node_hours",),
+            f"'budget_node_hours' is {budget:g}; one round of {nodes} nodes takes {needed:g} at the most",
+        )
+
+
+def _nodes(said: Any, path: tuple[str | int, ...], wrong: Any) -> list[str]:
+    found: dict[str, None] = {}
+    for index, text in enumerate([said] if isinstance(said, str) else said):
+        here = path if isinstance(said, str) else (*path, index)
+        try:
+            names = expand(text)
+        except ValueError as error:
+            wrong(here, f"{path[0]}: {error}")
+            continue
+        for name in names:
+            if name in found:
+                wrong(here, f"node '{name}' is there twice in '{path[0]}'")
+                break
+            found[name] = None
+    return list(found)
+
+
+def expand(text: str) -> list[str]:
+    """`n[001-004,7],login1` as names. Raises ValueError that says what is wrong."""
+    found: list[str] = []
+    for part in filter(None, re.split(r",(?![^\[]*\])", text.replace(" ", ""))):
+        names = [""]
+        for fixed, ranges in re.findall(r"([^\[\]]*)(?:\[([^\]]*)\])?", part):
+            if not fixed and not ranges:
+                continue
+            ends = [fixed] if not ranges else [fixed + one for one in _numbers(ranges)]
+            if len(names) * len(ends) > MOST_NODES:
+                raise ValueError(f"'{part}' are more than {MOST_NODES} nodes")
+            names = [name + end for name in names for end in ends]
+        if part.count("[") != part.count("]") or not all(re.fullmatch(r"[A-Za-z0-9][\w.-]*", n) for n in names):
+            raise ValueError(f"'{part}' names no nodes; write n0001 or n[0001-0128,0200]")
+        found += names
+    if len(found) > MOST_NODES:
+        raise ValueError(f"'{text[:60]}' are more than {MOST_NODES} nodes")
+    return found
+
+
+def _numbers(ranges: str) -> list[str]:
+    found = []
+    for one in ranges.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", one)
+        if not match or (match[2] and int(match[2]) < int(match[1])):
+            raise ValueError(f"'[{ranges}]' is no range; write [0001-0128] or [1,3-5]")
+        last = int(match[2] or match[1])
+        if last - int(match[1]) >= MOST_NODES:
+            raise ValueError(f"'[{ranges}]' are more than {MOST_NODES} nodes")
+        found += [str(n).zfill(len(match[1])) for n in range(int(match[1]), last + 1)]
+    return found
+
+
+def _groups(data: Mapping[str, Any], folder: Path, nodes: tuple[str, ...], wrong: Any) -> dict[str, dict[str, str]]:
+    """Out of a CSV file with a column `node` and one a factor."""
+    if "groups" not in data:
+        return {}
+    file = folder / data["groups"]
+    try:
+        with file.open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        wrong(("groups",), f"'groups': {file} cannot be read: {getattr(error, 'strerror', None) or error}")
+        return {}
+    if not rows or "node" not in rows[0]:
+        wrong(("groups",), f"'groups': {file} needs a column 'node' and one for each of rack, switch, lot, ...")
+        return {}
+    known = {row["node"] for row in rows}
+    missing = [n for n in nodes if n not in known]
+    if missing:
+        wrong(("groups",), f"'groups': {file} has no line for node '{missing[0]}' ({len(missing)} are missing)")
+    factors = [key for key in rows[0] if key and key != "node"]
+    return {f: {row["node"]: row[f] or "unknown" for row in rows} for f in factors}

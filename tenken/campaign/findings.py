@@ -1,0 +1,281 @@
+"""What a campaign found: figures of all nodes side by side, configurations side by side, and who left no result."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import comb
+from pathlib import Path
+
+import numpy as np
+
+from tenken.archive import records as archive
+from tenken.campaign import configuration, conformity
+from tenken.campaign.conformity import Effect, Figure, Fleet, Suspect
+from tenken.campaign.file import Campaign
+from tenken.campaign.journal import State, Unit
+from tenken.errors import ArchiveError
+from tenken.model import verdicts
+from tenken.model.catalogue import Program, load_catalogue
+from tenken.model.record import Record
+
+#: Spread between healthy devices by what bounds a figure: memory bandwidth of one lot lies within 0.3 %; what runs into
+#: a power cap differs by several percent, of which temperature and leakage explain most.
+MEMORY, POWER, OTHER = 0.003, 0.03, 0.005
+_COUNTED = (verdicts.PASS, verdicts.RECORDED, verdicts.FAIL)
+Device = tuple[str, str]
+
+
+@dataclass
+class Findings:
+    """`named`: (kind, name) with the suspicions that a second run showed again; `not_again`: those that it did not;
+    `failed`: criteria that were missed, by node; `lost`: units without a result, and why."""
+
+    named: list[Suspect] = field(default_factory=list)
+    not_again: list[Suspect] = field(default_factory=list)
+    odd: list[configuration.Odd] = field(default_factory=list)
+    mixed: list[configuration.Mixed] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    failed: dict[str, list[str]] = field(default_factory=dict)
+    lost: dict[str, str] = field(default_factory=dict)
+    closed: list[str] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    spreads: dict[str, tuple[int, float, float]] = field(default_factory=dict)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    sessions: list[str] = field(default_factory=list)
+    tested: int = 0
+    nodes: int = 0
+    node_hours: float = 0.0
+    damaged: list[str] = field(default_factory=list)
+
+    def bad_nodes(self) -> dict[str, list[str]]:
+        """Nodes that should not be in service, with the reasons in words."""
+        found: dict[str, list[str]] = {}
+        for one in self.named:
+            if one.kind in ("device", "node"):
+                node = one.name.split(" ")[0]
+                words = f"{one.name}: {one.figure} {100 * one.worse:.1f} % worse than the fleet"
+                found.setdefault(node, []).append(words)
+        for odd in self.odd:
+            found.setdefault(odd.name.split(" ")[0], []).append(odd.sentence())
+        for text in self.missing:
+            found.setdefault(text.split(" ")[0].rstrip(":"), []).append(text)
+        for node, missed in self.failed.items():
+            found.setdefault(node, []).extend(missed)
+        for node, why in self.lost.items():
+            found.setdefault(node, []).append(f"no result: {why}")
+        return found
+
+    def share(self, confidence: float = 0.95) -> float:
+        """Share of all such nodes that is in order at least, with this confidence (Clopper and Pearson)."""
+        good = self.nodes - len(self.bad_nodes())
+        return lower_share(good, self.nodes, confidence)
+
+
+def lower_share(good: int, of: int, confidence: float) -> float:
+    """The least share p for which so many good ones of so many are not too lucky."""
+    if of == 0 or good == 0:
+        return 0.0
+    low, high = 0.0, good / of
+    for _ in range(60):
+        p = (low + high) / 2
+        if _at_least(good, of, p) > 1 - confidence:
+            high = p
+        else:
+            low = p
+    return low
+
+
+def _at_least(good: int, of: int, p: float) -> float:
+    bad = of - good
+    if bad <= 60:
+        return float(sum(comb(of, k) * (1 - p) ** k * p ** (of - k) for k in range(bad + 1)))
+    # many bad ones: the normal approximation is close
+    spread = np.sqrt(of * p * (1 - p))
+    from statistics import NormalDist
+
+    return 1 - NormalDist().cdf((good - 0.5 - of * p) / spread) if spread else float(p >= 1)
+
+
+class Table:
+    """Values by figure and device: one a run."""
+
+    def __init__(self, catalogue: Mapping[str, Program]) -> None:
+        self.catalogue = catalogue
+        self.values: dict[str, dict[str, dict[Device, dict[tuple[str, int], float]]]] = {}
+        self.times: dict[tuple[str, tuple[str, int]], float] = {}
+        self.higher: dict[str, bool] = {}
+        self.spread: dict[str, float] = {}
+        self.settings: dict[str, dict[Device, dict[str, object]]] = {"host": {}, "gpu": {}}
+
+    def take(self, record: Record, unit: Unit) -> None:
+        result, run = record.result, (unit.purpose, unit.number)
+        if result is None or record.verdict not in _COUNTED:
+            return
+        program = self.catalogue.get(record.program)
+        for metric in result.metrics:
+            if metric.kind not in ("host", "gpu"):
+                continue
+            about = program.metrics.get(metric.name) if program else None
+            if metric.at and (program is None or metric.name not in program.key):
+                continue  # a point of a sweep that no one is judged by
+            name = f"{record.check} {metric.name}{metric.at.id}"
+            device = (unit.node, "" if metric.kind == "host" else metric.place)
+            of_figure = self.values.setdefault(metric.kind, {}).setdefault(name, {})
+            of_figure.setdefault(device, {})[run] = metric.value
+            self.higher[name] = metric.direction == "higher"
+            bound = about.data_sheet if about else None
+            self.spread[name] = MEMORY if bound == "memory" else POWER if "FLOP" in metric.unit else OTHER
+        host = result.host
+        if host is not None:
+            here = self.settings["host"].setdefault((unit.node, ""), {})
+            memory = None if host.memory_bytes is None else f"{host.memory_bytes / 2**30:.0f} GiB"
+            here.update(
+                {
+                    "operating system": host.os, "kernel": host.kernel, "CPU": host.cpu, "sockets": host.sockets,
+                    "cores": host.cores, "logical CPUs": host.logical_cpus, "NUMA nodes": host.numa_nodes,
+                    "memory": memory, "firmware": host.firmware,
+                }
+            )  # fmt: skip
+        for gpu in result.devices:
+            place = self.settings["gpu"].setdefault((unit.node, f"GPU {gpu.index}"), {})
+            place.update(
+                {
+                    "name": gpu.name, "driver": gpu.driver, "CUDA driver": gpu.cuda_driver, "VBIOS": gpu.vbios,
+                    "memory": f"{gpu.memory_bytes / 2**30:.0f} GiB", "multiprocessors": gpu.multiprocessors,
+                    "maximum memory clock": gpu.memory_clock_max_mhz,
+                    **{label: getattr(gpu, key) for key, label in _OF_A_GPU if hasattr(gpu, key)},
+                }
+            )  # fmt: skip
+
+
+#: What else a result may say of how a GPU is set up.
+_OF_A_GPU = (
+    ("ecc", "ECC"), ("persistence", "persistence mode"), ("power_limit_w", "power limit"),
+    ("pcie_generation", "PCIe generation"), ("pcie_width", "PCIe width"), ("nvlinks", "NVLinks"),
+    ("inforom", "InfoROM"), ("mig", "MIG"), ("compute_mode", "compute mode"),
+)  # fmt: skip
+
+
+def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]:
+    """Figures and verdicts of all that was gathered."""
+    table = Table(load_catalogue())
+    found = Findings(nodes=len(campaign.nodes))
+    repaired = {
+        u.node for u, tried in state.by_unit.items() if u.purpose == "repair" and any(a.gathered for a in tried)
+    }
+    for attempt in state.attempts.values():
+        if attempt.gathered is None:
+            continue
+        found.node_hours += float(attempt.gathered.get("seconds", 0)) / 3600
+        if attempt.gathered["session"] not in found.sessions:
+            found.sessions.append(attempt.gathered["session"])
+        for name in attempt.gathered["records"]:
+            try:
+                record = archive.read(root / name)
+            except ArchiveError as error:
+                found.damaged.append(str(error))
+                continue
+            found.verdicts[record.verdict] += 1
+            table.take(record, attempt.unit)
+            before = attempt.unit.node in repaired and attempt.unit.purpose != "repair"
+            if record.verdict == verdicts.FAIL and not before:
+                first = record.findings[0].message if record.findings else "failed"
+                found.failed.setdefault(attempt.unit.node, []).append(f"{record.check}: {first}")
+    found.tested = len({u.node for u in state.by_unit if state.done(u)})
+    for node in campaign.nodes:
+        wanted = [Unit(node, "round", n + 1) for n in range(campaign.rounds)]
+        missing = [u for u in wanted if not state.done(u)]
+        if missing and node not in repaired:
+            why = [a.ended for u in missing for a in state.tried(u) if a.ended]
+            found.lost[node] = why[-1] if why else "it was never begun"
+    return table, found
+
+
+def judge(table: Table, found: Findings, campaign: Campaign) -> None:
+    """Puts into `found` who stands out; needs `read`."""
+    repaired: set[str] = set()
+    for kind, figures in sorted(table.values.items()):
+        devices = sorted({d for of in figures.values() for d in of})
+        fleet = _fleet(devices, kind, campaign)
+        first, again = [], {}
+        for name, of in sorted(figures.items()):
+            rounds, second = np.full(len(devices), np.nan), np.full(len(devices), np.nan)
+            for at, device in enumerate(devices):
+                runs = of.get(device, {})
+                mended = [v for (purpose, _), v in runs.items() if purpose == "repair"]
+                if mended:
+                    repaired.add(device[0])
+                rounds[at] = _median(mended or [v for (purpose, _), v in runs.items() if purpose == "round"])
+                second[at] = _median(mended or [v for (purpose, _), v in runs.items() if purpose == "retest"])
+            first.append(Figure(name, rounds, table.higher[name], table.spread[name], (), None))
+            again[name] = second
+            there = rounds[np.isfinite(rounds)]
+            if len(there) > 1:
+                spread = conformity.spread_of(there)
+                found.spreads[f"{name} ({kind})"] = (len(there), float(np.median(there)), spread)
+        screened = conformity.screen(fleet, first)
+        named, not_again = conformity.confirm(screened.suspects, screened, again)
+        found.named += named
+        found.not_again += not_again
+        found.effects += screened.effects
+        found.missing += _absent(devices, figures, kind)
+    for settings in table.settings.values():
+        known = sorted(settings)
+        odd, mixed = configuration.conformity([" ".join(filter(None, d)) for d in known], [settings[d] for d in known])
+        found.odd += odd
+        found.mixed += mixed
+    still = set(found.bad_nodes())
+    found.closed = sorted(repaired - still)
+
+
+def suspects(table: Table, campaign: Campaign) -> list[str]:
+    """Nodes to be run a second time."""
+    found = Findings()
+    judge(table, found, campaign)
+    nodes = [one.name.split(" ")[0] for one in found.not_again if one.kind in ("device", "node")]
+    # of a group that stands out some members tell as much as all
+    for one in found.not_again:
+        if one.kind not in ("device", "node"):
+            members = _members(table, one, campaign)
+            nodes += members[: max(2, min(4, len(members)))]
+    return list(dict.fromkeys(nodes))
+
+
+def _members(table: Table, suspect: Suspect, campaign: Campaign) -> list[str]:
+    kind = next(kind for kind, figures in table.values.items() if suspect.figure in figures)
+    devices = sorted({d for of in table.values[kind].values() for d in of})
+    return list(dict.fromkeys(devices[i][0] for i in suspect.devices))
+
+
+def _fleet(devices: Sequence[Device], kind: str, campaign: Campaign) -> Fleet:
+    nodes = np.array([node for node, _ in devices])
+    factors = {factor: np.array([of.get(node, "unknown") for node in nodes]) for factor, of in campaign.groups.items()}
+    if kind != "gpu":
+        return Fleet(nodes, factors)
+    slots = np.array([place for _, place in devices])
+    return Fleet(nodes, {**factors, "slot": slots}, slots)
+
+
+def _median(values: Iterable[float]) -> float:
+    kept = list(values)
+    return float(np.median(kept)) if kept else float("nan")
+
+
+def _absent(devices: Sequence[Device], figures: Mapping[str, Mapping[Device, object]], kind: str) -> Iterator[str]:
+    """Devices that most nodes have and one has not, and figures that most devices have and one has not."""
+    places = Counter(place for _, place in devices)
+    nodes = sorted({node for node, _ in devices})
+    here = set(devices)
+    for place, count in sorted(places.items()):
+        if count >= 0.6 * len(nodes) and len(nodes) > 2:
+            for node in nodes:
+                if (node, place) not in here:
+                    yield f"{node} {place}: no figure at all; {count} of {len(nodes)} nodes have them".replace(
+                        "  ", " "
+                    )
+    for name, of in sorted(figures.items()):
+        if len(of) >= 0.6 * len(devices) and len(devices) > 2:
+            for node, place in sorted(here - set(of)):
+                yield f"{' '.join(filter(None, (node, place)))}: no {name}; {len(of)} of {len(devices)} devices have it"

@@ -1,0 +1,180 @@
+"""What a campaign did so far: one line an event, synced before the next step, read again after any kill.
+
+{"event": "campaign", ...}                        the file as it was when the campaign began
+{"event": "intent", "token", "unit", "attempt"}   before a job is submitted
+{"event": "submitted", "token", "job"}            the scheduler took it
+{"event": "ended", "token", "why"}                it will leave nothing (more)
+{"event": "gathered", "token", ...}               its records are in the archive
+{"event": "phase", ...}                           suspects were chosen for their second run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tenken.archive import disk
+from tenken.campaign.file import CampaignError
+
+FILE = "journal.jsonl"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is done once: a run of all checks on a node. `purpose`: round or retest."""
+
+    node: str
+    purpose: str = "round"
+    number: int = 1
+
+    @property
+    def id(self) -> str:
+        return f"{self.node}/{self.purpose}/{self.number}"
+
+    @classmethod
+    def of(cls, text: str) -> Unit:
+        node, purpose, number = text.rsplit("/", 2)
+        return cls(node, purpose, int(number))
+
+
+@dataclass
+class Attempt:
+    """A job of a unit. `ended`: why it will leave nothing; `gathered`: what was gathered of it."""
+
+    token: str
+    unit: Unit
+    number: int
+    job: str | None = None
+    ended: str | None = None
+    gathered: Mapping[str, Any] | None = None
+    submitted: float = 0.0
+
+    @property
+    def open(self) -> bool:
+        return self.ended is None and self.gathered is None
+
+
+@dataclass
+class State:
+    """All attempts by token, in order."""
+
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    begun: dict[str, Any] = field(default_factory=dict)
+    retests: list[Unit] = field(default_factory=list)
+    phases: list[dict[str, Any]] = field(default_factory=list)
+
+    by_unit: dict[Unit, list[Attempt]] = field(default_factory=dict)
+
+    def open(self) -> list[Attempt]:
+        """Attempts that may still leave something."""
+        return [a for a in self.attempts.values() if a.open]
+
+    def tried(self, unit: Unit) -> list[Attempt]:
+        """All attempts of a unit."""
+        return self.by_unit.get(unit, [])
+
+    def done(self, unit: Unit) -> bool:
+        """Whether it has its result."""
+        return any(a.gathered is not None for a in self.tried(unit))
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        kind = event.get("event")
+        if kind == "campaign":
+            self.begun = dict(event)
+        elif kind == "intent":
+            unit = Unit.of(event["unit"])
+            attempt = Attempt(event["token"], unit, event["attempt"], submitted=event["time"])
+            self.attempts[attempt.token] = attempt
+            self.by_unit.setdefault(unit, []).append(attempt)
+        elif kind == "phase":
+            self.phases.append(dict(event))
+            self.retests += [Unit.of(text) for text in event["units"]]
+        elif event.get("token") in self.attempts:
+            attempt = self.attempts[event["token"]]
+            if kind == "submitted":
+                attempt.job = event["job"]
+            elif kind == "ended":
+                attempt.ended = event["why"]
+            elif kind == "gathered":
+                attempt.gathered = dict(event)
+
+
+class Journal:
+    """The file of one campaign, held by one process at a time."""
+
+    def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
+        self.folder = folder
+        self.path = folder / FILE
+        self.clock = clock
+        self.state = State()
+        self._stream: Any = None
+
+    def open(self) -> None:
+        """Read what there is and hold it. Raises CampaignError where another process does."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._stream = self.path.open("ab")
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._stream.close()
+            raise CampaignError(f"{self.path}: another process runs this campaign") from None
+        self.state = read(self.folder)
+        whole = _whole(self.path)
+        if whole < self.path.stat().st_size:  # the last line was being written when the process was killed
+            os.truncate(self.path, whole)
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def note(self, event: str, **words: Any) -> None:
+        """Append one event; it is on the disk when this returns. Raises CampaignError where the disk is full."""
+        line = {"event": event, "time": round(self.clock(), 3), **words}
+        text = (json.dumps(line, separators=(",", ":")) + "\n").encode()
+
+        def write() -> None:
+            before = self._stream.seek(0, os.SEEK_END)
+            try:
+                self._stream.write(text)
+                self._stream.flush()
+                os.fsync(self._stream.fileno())
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(self._stream.fileno(), before)
+                raise
+
+        try:
+            disk.patiently(write, self.folder)
+        except OSError as error:
+            raise CampaignError(
+                f"{self.path}: cannot be written: {error.strerror}; `resume` goes on from here"
+            ) from None
+        self.state.take(line)
+
+
+def read(folder: Path) -> State:
+    """What a journal tells, without holding it; a torn last line is left out. Raises CampaignError."""
+    state = State()
+    for number, line in enumerate(_lines(folder / FILE), 1):
+        try:
+            state.take(json.loads(line))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise CampaignError(f"{folder / FILE}:{number}: is no line of a campaign's journal") from None
+    return state
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with contextlib.suppress(FileNotFoundError):
+        content = path.read_bytes()
+        yield from content[: content.rfind(b"\n") + 1].splitlines()
+
+
+def _whole(path: Path) -> int:
+    return path.read_bytes().rfind(b"\n") + 1

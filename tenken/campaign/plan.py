@@ -1,0 +1,79 @@
+"""What a campaign costs before anything runs: node hours, waves, when it would end, what a start draws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+
+from tenken.campaign.file import Campaign
+from tenken.campaign.queue import Limits
+
+#: A night of retests is planned for this part of the nodes.
+RETESTED = 0.02
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`at_once`: jobs in the queue or running; `waves`: of them; hours at the most, since a job may end sooner."""
+
+    jobs: int
+    at_once: int
+    waves: int
+    node_hours: float
+    retest_node_hours: float
+    seconds: float
+    start_seconds: float
+    why_at_once: str
+
+    def lines(self, campaign: Campaign, now: datetime) -> list[str]:
+        end = now.astimezone(timezone.utc) + timedelta(seconds=self.seconds)
+        found = [
+            f"{len(campaign.nodes)} nodes x {campaign.rounds} "
+            f"round{'s' if campaign.rounds > 1 else ''} = {self.jobs} whole-node jobs of at most "
+            f"{campaign.seconds / 60:g} min (not one a check)",
+            f"at most {self.node_hours:.1f} node hours, {self.retest_node_hours:.1f} more for second runs of suspects"
+            + (f"; the budget is {campaign.budget_node_hours:g}" if campaign.budget_node_hours else ""),
+            f"{self.at_once} jobs at once ({self.why_at_once}): {self.waves} wave{'s' if self.waves > 1 else ''}, "
+            f"{self.seconds / 3600:.1f} h if the nodes are free; would end by {end:%Y-%m-%d %H:%M} UTC",
+        ]
+        if campaign.ramp_kw_per_s is not None:
+            found.append(
+                f"starts {campaign.seconds_between_starts:.2f} s apart: {campaign.node_kw:g} kW a node within "
+                f"{campaign.ramp_kw_per_s:g} kW/s, {self.start_seconds / 60:.1f} min until a wave is under way"
+            )
+        return found
+
+
+def at_once(campaign: Campaign, limits: Limits) -> tuple[int, str]:
+    """Jobs that may be in the queue together, and what says so."""
+    found = min(campaign.concurrency, len(campaign.nodes))
+    why = "'concurrency' of the file" if campaign.concurrency <= len(campaign.nodes) else "all nodes"
+    if limits.queued is not None and limits.queued < found:
+        found, why = max(limits.queued, 1), limits.says
+    return found, why
+
+
+def plan(campaign: Campaign, limits: Limits) -> Plan:
+    """For nodes that are free."""
+    together, why = at_once(campaign, limits)
+    jobs = len(campaign.nodes) * campaign.rounds
+    waves = math.ceil(jobs / together)
+    start = (together - 1) * campaign.seconds_between_starts
+    again = max(1, round(RETESTED * len(campaign.nodes))) * campaign.retest_runs
+    hours = campaign.seconds / 3600
+    return Plan(
+        jobs, together, waves, jobs * hours, again * hours, waves * campaign.seconds + start + campaign.seconds,
+        start, why,
+    )  # fmt: skip
+
+
+def delay(campaign: Campaign, place: int, together: int, jitter: float) -> float:
+    """Seconds that the job at `place` waits before it loads its node: even where all of a wave start at one moment the
+    ramp is kept, and no two begin in phase. `jitter`: 0 to 1."""
+    if campaign.in_phase:
+        return 0.0
+    apart = campaign.seconds_between_starts
+    # without a ramp the phases are spread over a minute, or a tenth of a short job
+    spread = apart or min(60.0, campaign.seconds / 10) / max(together, 1)
+    return (place % max(together, 1)) * spread + (0.0 if apart else jitter * spread)

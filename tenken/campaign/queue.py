@@ -1,0 +1,74 @@
+"""What a campaign needs of a scheduler; `tenken.commands.campaign_queues` says it in each one's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A job at this moment. `dead`: it waits and never will run; `why`: in the scheduler's words."""
+
+    running: bool = False
+    ended: bool = False
+    dead: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the scheduler takes at once; None: it has no such limit, or does not tell."""
+
+    queued: int | None = None
+    says: str = ""
+
+
+@dataclass(frozen=True)
+class JobScript:
+    """What a node job asks for."""
+
+    name: str
+    tag: str
+    node: str
+    seconds: float
+    output: Path
+    commands: Sequence[str]
+
+
+class Refused(Exception):
+    """The scheduler took no job, or gave no answer: one line. `later`: it may take it another time."""
+
+    def __init__(self, why: str, later: bool = True) -> None:
+        super().__init__(why)
+        self.later = later
+
+
+class Queue(Protocol):
+    """One scheduler's queue. All but `script` may raise Refused."""
+
+    def script(self, job: JobScript) -> str:
+        """The whole text of a job script."""
+        ...
+
+    def submit(self, path: Path) -> str:
+        """The job's id."""
+        ...
+
+    def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
+        """By id; None: nothing could be learnt; missing: not listed any more."""
+        ...
+
+    def tagged(self, tag: str) -> dict[str, str]:
+        """Jobs of ours that wait or run: id by the rest of their tag behind `tag`."""
+        ...
+
+    def cancel(self, job: str) -> None: ...
+
+    def limits(self) -> Limits: ...
+
+    def exclusion(self, node: str, reason: str) -> str:
+        """The command that takes a node out of service, to be read and run by a person."""
+        ...

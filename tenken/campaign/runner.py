@@ -1,0 +1,344 @@
+"""Runs a campaign: submits node jobs in waves, gathers what they leave, and goes on from wherever it was killed."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from tenken.campaign import nodejob, plan, spool
+from tenken.campaign.file import Campaign, CampaignError
+from tenken.campaign.journal import Attempt, Journal, State, Unit
+from tenken.campaign.queue import JobScript, Queue, Refused, Seen
+from tenken.errors import ArchiveError
+
+#: A line of progress comes at least so often, in seconds.
+PROGRESS_S = 8.0
+#: Of a job that ended what it wrote is waited for: network file systems show it late.
+LATE_S = 60.0
+#: Submissions between two looks at the queue.
+_BATCH = 100
+STOP = "stop"
+#: Of an attempt that never was a job.
+NEVER_QUEUED = "never came into the queue"
+
+
+class Runner:
+    """One campaign in its folder. `suspects` gives the nodes to run again once all rounds are over; `say` prints a
+    line, `page` rewrites the live page."""
+
+    def __init__(
+        self, campaign: Campaign, folder: Path, archive: Path, queue: Queue, say: Callable[[str], None],
+        suspects: Callable[[State], Sequence[str]], page: Callable[[State, str], None] = lambda state, line: None,
+        clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep, poll: float = 5.0,
+        late: float = LATE_S, python: Path = Path("/usr/bin"),
+    ) -> None:  # fmt: skip
+        self.campaign, self.folder, self.archive, self.queue = campaign, folder, archive, queue
+        self.say, self.suspects, self.page = say, suspects, page
+        self.clock, self.sleep, self.poll, self.late, self.python = clock, sleep, poll, late, python
+        self.journal = Journal(folder, clock)
+        self.spool = folder / "spool"
+        self.scripts = folder / "jobs"
+        self.ended_since: dict[str, float] = {}
+        self.said_at = 0.0
+        self.refused = ""
+        self.next_submission = 0.0
+        self._rounds: list[Unit] = []
+
+    @property
+    def state(self) -> State:
+        return self.journal.state
+
+    # -- the whole --
+
+    def run(self) -> bool:
+        """From where it stands to the end. True: every node was tested. Raises CampaignError, ArchiveError."""
+        self.journal.open()
+        try:
+            self._begin()
+            while not self._over():
+                self._step()
+                if self._over():
+                    break
+                if (self.folder / STOP).exists():
+                    self._stop()
+                    return False
+                self._progress()
+                self.sleep(self.poll)
+            self._progress(last=True)
+            return not self.lost()
+        finally:
+            self.journal.close()
+
+    def _begin(self) -> None:
+        for place in (self.spool, self.scripts, self.folder / "built"):
+            place.mkdir(parents=True, exist_ok=True)
+        (self.folder / STOP).unlink(missing_ok=True)
+        if not self.state.begun:
+            began = datetime.fromtimestamp(self.clock(), timezone.utc)
+            self.journal.note(
+                "campaign", name=self.campaign.name, nodes=len(self.campaign.nodes), begun=f"{began:%Y%m%dT%H%M%SZ}"
+            )
+        self._limits = self.queue.limits()
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Jobs that were submitted although nobody wrote it down, and jobs that belong to nobody any more."""
+        if not self.state.attempts:
+            return
+        queued = self._patiently(lambda: self.queue.tagged(nodejob.tag(self.campaign.name)))
+        # some schedulers keep no more than the beginning of a token, in the job's name
+        begins = {token[:8]: token for token in self.state.attempts}
+        for said, job in queued.items():
+            token = begins.get(said, said) if len(said) == 8 else said
+            if len(said) == 8 and token == said:
+                continue  # another campaign's
+            attempt = self.state.attempts.get(token)
+            if attempt is not None and attempt.open:
+                if attempt.job is None:
+                    self.journal.note("submitted", token=token, job=job)
+            else:
+                self.say(f"job {job} belongs to no open attempt of this campaign: cancelled")
+                self._cancel(job)
+        whole = set(spool.there(self.spool))
+        for attempt in list(self.state.attempts.values()):
+            known = attempt.token in whole or (self.spool / f"{attempt.token}.claim").is_dir()
+            if attempt.open and attempt.job is None and not known:
+                # it may have been refused, or be on its way: should it come later it is cancelled as nobody's
+                self.journal.note("ended", token=attempt.token, why=NEVER_QUEUED)
+
+    def _patiently(self, ask: Callable[[], dict[str, str]]) -> dict[str, str]:
+        for pause in (1, 2, 5, 10, 20, 30):
+            try:
+                return ask()
+            except Refused as error:
+                self.say(f"the scheduler gives no answer: {error}; asked again in {pause} s")
+                self.sleep(pause)
+        try:
+            return ask()
+        except Refused as error:
+            raise CampaignError(f"the scheduler gives no answer: {error}; `resume` goes on from here") from None
+
+    def _step(self) -> None:
+        self._gather()
+        self._watch()
+        wanted = self.to_do()
+        if not wanted and not self.state.open() and not self.state.phases:
+            self._choose_retests()
+            wanted = self.to_do()
+        self._submit(wanted)
+
+    def _over(self) -> bool:
+        return bool(self.state.phases) and not self.state.open() and not self.to_do()
+
+    # -- what is to be done --
+
+    def units(self) -> list[Unit]:
+        """All of the campaign, in the order in which they are begun."""
+        if not self._rounds:
+            for number in range(1, self.campaign.rounds + 1):
+                nodes = list(self.campaign.nodes)
+                # mixed, so that what the room does meanwhile is not taken for what a rack does; the same after a kill
+                random.Random(f"{self.campaign.name}/{number}").shuffle(nodes)
+                self._rounds += [Unit(node, "round", number) for node in nodes]
+        return [*self._rounds, *self.state.retests]
+
+    def to_do(self) -> list[Unit]:
+        """Units that have neither an open attempt nor a result, nor used up their attempts or the budget."""
+        if self._left_of_budget() < self.campaign.seconds / 3600:
+            return []
+        return [unit for unit in self.units() if self._may_be_tried(unit)]
+
+    def _may_be_tried(self, unit: Unit) -> bool:
+        tried = self.state.tried(unit)
+        if any(a.open or a.gathered is not None for a in tried):
+            return False
+        return sum(a.ended != NEVER_QUEUED for a in tried) < self.campaign.attempts
+
+    def lost(self) -> list[Unit]:
+        """Units without a result."""
+        return [unit for unit in self.units() if not self.state.done(unit)]
+
+    def spent_hours(self) -> float:
+        """Node hours of what was gathered, and what jobs in flight may still take."""
+        done = sum(float(a.gathered.get("seconds", 0.0)) for a in self.state.attempts.values() if a.gathered)
+        return (done + len(self.state.open()) * self.campaign.seconds) / 3600
+
+    def _left_of_budget(self) -> float:
+        """Node hours; a rounding is no reason to stop."""
+        budget = self.campaign.budget_node_hours
+        return float("inf") if budget is None else budget - self.spent_hours() + 1e-9
+
+    def _choose_retests(self) -> None:
+        nodes = list(self.suspects(self.state))
+        most = self.campaign.retest_most
+        if most is not None and len(nodes) > most:
+            self.say(
+                f"{len(nodes)} nodes have a suspect; 'most_nodes' lets {most} be run again: the fleet is not alike"
+            )
+            nodes = nodes[:most]
+        units = [Unit(n, "retest", i + 1) for i in range(self.campaign.retest_runs) for n in nodes]
+        self.journal.note("phase", units=[u.id for u in units])
+        if units:
+            self.say(
+                f"suspects are run again: {', '.join(nodes[:8])}{' ...' if len(nodes) > 8 else ''} ({len(units)} runs)"
+            )
+
+    # -- jobs --
+
+    def _submit(self, wanted: Sequence[Unit]) -> None:
+        together, _ = plan.at_once(self.campaign, self._limits)
+        flying = self.state.open()
+        busy = {a.unit.node for a in flying}  # two runs of a node at once would measure each other
+        free = together - len(flying)
+        sent, left, each = 0, self._left_of_budget(), self.campaign.seconds / 3600
+        for unit in wanted:
+            if free <= 0 or sent >= _BATCH or self.clock() < self.next_submission:
+                return
+            if unit.node in busy:
+                continue
+            if left < each:
+                return
+            busy.add(unit.node)
+            left -= each
+            try:
+                self._one(unit, together)
+            except Refused as error:
+                self.refused = str(error)
+                # a queue that is full takes more when something ended
+                self.next_submission = self.clock() + 30
+                if not error.later:
+                    raise CampaignError(f"node {unit.node}: the scheduler takes no job: {error}") from None
+                return
+            self.refused = ""
+            free, sent = free - 1, sent + 1
+
+    def _one(self, unit: Unit, together: int) -> None:
+        token = secrets.token_hex(8)
+        number = len(self.state.tried(unit)) + 1
+        wait = plan.delay(self.campaign, len(self.state.attempts), together, random.random())
+        script = self.queue.script(
+            JobScript(
+                f"tk{token[:8]}", nodejob.tag(self.campaign.name, token), unit.node, self.campaign.seconds + wait,
+                self.scripts / f"{token}.out",
+                nodejob.commands(self.campaign, unit, token, self.spool, self.folder / "built",
+                                 self.state.begun["begun"], wait, self.python),
+            )
+        )  # fmt: skip
+        path = self.scripts / f"{token}.sh"
+        path.write_text(script, encoding="utf-8")
+        self.journal.note("intent", token=token, unit=unit.id, attempt=number)
+        try:
+            job = self.queue.submit(path)
+        except Refused:
+            self.journal.note("ended", token=token, why=NEVER_QUEUED)
+            raise
+        self.journal.note("submitted", token=token, job=job)
+
+    def _gather(self) -> None:
+        for token in spool.there(self.spool):
+            self.tick()
+            attempt = self.state.attempts.get(token)
+            if attempt is None or attempt.gathered is not None:
+                continue
+            if self.state.done(attempt.unit):  # it was given up too soon: the node has its result, and counts once
+                if attempt.open:
+                    self.journal.note("ended", token=token, why="its node had been tested by then")
+                continue
+            name = nodejob.session(self.state.begun["begun"], self.campaign.name, attempt.unit)
+            try:
+                found = spool.gather(self.spool, token, attempt.unit.node, name, self.archive)
+            except ArchiveError as error:
+                raise CampaignError(f"{error}; `resume` gathers it again") from None
+            if found.fault is not None:
+                if attempt.open:
+                    self.journal.note("ended", token=token, why=found.fault)
+                continue
+            self.journal.note(
+                "gathered", token=token, session=name, records=list(found.records), verdicts=found.verdicts,
+                seconds=round(found.seconds, 3), began=(found.meta or {}).get("begin"),
+            )  # fmt: skip
+
+    def _watch(self) -> None:
+        flying = self.state.open()
+        if not flying:
+            return
+        try:
+            seen = self.queue.states([a.job for a in flying if a.job is not None])
+        except Refused as error:
+            self.refused = str(error)
+            return
+        now = self.clock()
+        for attempt in flying:
+            job = str(attempt.job)
+            one = seen.get(job, Seen(ended=True, why="no longer listed"))
+            if one is None:
+                continue
+            waits = not one.running and not one.ended
+            if one.dead or (waits and now - attempt.submitted > self.campaign.wait_seconds):
+                self._cancel(job)
+                late = f"did not start within {self.campaign.wait_seconds / 3600:g} h"
+                why = f"{'can never run' if one.dead else late}{f' ({one.why})' if one.why else ''}"
+                self.journal.note("ended", token=attempt.token, why=why)
+            elif one.ended:
+                since = self.ended_since.setdefault(attempt.token, now)
+                if now - since >= self.late:
+                    self.journal.note("ended", token=attempt.token, why=self._why(attempt, one))
+            else:
+                self.ended_since.pop(attempt.token, None)
+
+    def _why(self, attempt: Attempt, seen: Seen) -> str:
+        claimed = (self.spool / f"{attempt.token}.claim").is_dir()
+        return f"job {attempt.job} {'left no file' if claimed else 'never began'} ({seen.why or 'ended'})"
+
+    def _cancel(self, job: str) -> None:
+        try:
+            self.queue.cancel(job)
+        except Refused as error:
+            self.say(f"job {job} could not be cancelled: {error}")
+
+    def _stop(self) -> None:
+        for attempt in self.state.open():
+            if attempt.job is not None:
+                self._cancel(attempt.job)
+        self.say(f"stopped; `tenken campaign resume {self.campaign.name}` goes on")
+
+    # -- telling --
+
+    def tick(self) -> None:
+        """Within long work: a line of progress where it is due."""
+        if self.clock() - self.said_at >= PROGRESS_S:
+            self._progress()
+
+    def _progress(self, last: bool = False) -> None:
+        now = self.clock()
+        if not last and now - self.said_at < PROGRESS_S:
+            return
+        self.said_at = now
+        line = self.line()
+        self.say(line)
+        self.page(self.state, line)
+
+    def line(self) -> str:
+        """How far it is and what remains."""
+        units, flying = self.units(), self.state.open()
+        done = sum(self.state.done(unit) for unit in units)
+        now = datetime.fromtimestamp(self.clock(), timezone.utc)
+        text = (
+            f"{now:%H:%M:%S} {done} of {len(units)} node runs done, {len(flying)} in the queue or running, "
+            f"{len(self.to_do())} to submit; {self.spent_hours():.1f} node hours"
+        )
+        bad = sum(1 for a in self.state.attempts.values() if a.ended and a.ended != NEVER_QUEUED)
+        text += f"; {bad} attempts without a result" if bad else ""
+        left = remaining(self.state, len(units) - done, len(flying))
+        text += f"; about {left / 60:.0f} min left" if left is not None and not self._over() else ""
+        return text + (f"; the scheduler: {self.refused}" if self.refused else "")
+
+
+def remaining(state: State, left: int, flying: int) -> float | None:
+    """Seconds until the rest is done, by what nodes took so far; None: none is done."""
+    took = [float(a.gathered.get("seconds", 0.0)) for a in state.attempts.values() if a.gathered]
+    return left / max(flying, 1) * sum(took) / len(took) if took else None

@@ -1,0 +1,120 @@
+"""From the spool into the archive, once: a node's file is gathered by the names of its records, whatever was before."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tenken.archive import records as archive
+from tenken.campaign import nodejob
+from tenken.errors import RecordError
+from tenken.model.job import short
+from tenken.model.record import MAX_RECORD_BYTES, Record, parse
+
+#: A node's file that is larger is none.
+MAX_BYTES = 4 << 30
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What one node left: `records` (paths in the archive), `verdicts` by number, `meta` as the job wrote it; `fault`:
+    why it does not count."""
+
+    token: str
+    records: tuple[str, ...] = ()
+    verdicts: dict[str, int] | None = None
+    meta: dict[str, str] | None = None
+    fault: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        meta = self.meta or {}
+        try:
+            return max(float(meta["end"]) - float(meta["begin"]), 0.0)
+        except (KeyError, ValueError):
+            return 0.0
+
+
+def there(spool: Path) -> list[str]:
+    """Tokens whose file is whole."""
+    return sorted(p.name.removesuffix(".tar") for p in spool.glob("*.tar") if not p.name.startswith("."))
+
+
+def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gathered:
+    """Put the records of one file into the archive. Gathered again it changes nothing: names are the records' own.
+
+    A file of another node or token, or without a record, does not count. Raises ArchiveError where the archive cannot
+    be written.
+    """
+    path = spool / f"{token}.tar"
+    records: list[tuple[PurePosixPath, str, Record]] = []
+    others: list[tuple[PurePosixPath, str]] = []
+    try:
+        with tarfile.open(path) as packed:
+            members = {m.name: m for m in packed if m.isreg()}
+            meta = _meta(packed, members)
+            meta["said"] = _last_line(packed, members)
+            for name, member in members.items():
+                inside = PurePosixPath(name)
+                if inside.parts[0] != "archive" or ".." in inside.parts or inside.is_absolute():
+                    continue
+                if member.size > MAX_RECORD_BYTES:
+                    return Gathered(token, fault=f"{name} has {member.size} bytes; at most {MAX_RECORD_BYTES}")
+                stream = packed.extractfile(member)
+                text = (stream or io.BytesIO()).read().decode("utf-8", "replace")
+                below = inside.relative_to("archive")
+                if len(below.parts) == 5 and below.suffix == ".json" and archive.SESSIONS not in below.parts:
+                    try:
+                        records.append((below, text, parse(text)))
+                    except RecordError as error:
+                        return Gathered(token, fault=f"{name}: {error}")
+                elif below.parts[0] == archive.SESSIONS and below.suffix == ".json":
+                    others.append((below, text))
+    except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError) as error:
+        return Gathered(token, fault=f"{path.name} cannot be read: {error}")
+    fault = _fault(token, node, session, meta, [r for _, _, r in records])
+    if fault is not None:
+        return Gathered(token, meta=meta, fault=fault)
+    verdicts: dict[str, int] = {}
+    for below, text, record in records:
+        archive.write_file(root / below, text)
+        verdicts[record.verdict] = verdicts.get(record.verdict, 0) + 1
+    for below, text in others:
+        # each node has a run report of the one session
+        archive.write_file(root / below.with_name(f"{below.stem}-{archive.safe_name(node)}.json"), text)
+    return Gathered(token, tuple(str(below) for below, _, _ in records), verdicts, meta)
+
+
+def _meta(packed: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> dict[str, str]:
+    member = members.get(nodejob.META)
+    stream = packed.extractfile(member) if member and member.size < 1 << 16 else None
+    lines = stream.read().decode("utf-8", "replace").splitlines() if stream else []
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+def _last_line(packed: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> str:
+    """What reframe said last of what looks like an error."""
+    member = members.get("reframe.txt")
+    stream = packed.extractfile(member) if member and member.size < 64 << 20 else None
+    lines = [line.strip() for line in stream.read().decode("utf-8", "replace").splitlines()] if stream else []
+    errors = [line for line in lines if "rror" in line or line.startswith("tenken:")]
+    return (errors or [line for line in lines if line] or ["it said nothing"])[-1][:300]
+
+
+def _fault(token: str, node: str, session: str, meta: dict[str, str], records: list[Record]) -> str | None:
+    """Why a file does not prove that this node was tested by this job."""
+    if meta.get("token") != token:
+        return f"it is of another job (token {meta.get('token')!r})"
+    said = {short(n) for n in [meta.get("host", ""), *meta.get("names", "").split(",")] if n}
+    if short(node) not in said:
+        return f"it ran on {', '.join(sorted(said)) or 'an unknown node'} and not on {node}"
+    if not records:
+        return f"no check left a record (reframe ended with {meta.get('status', 'unknown')}: {meta.get('said')})"
+    strangers = sorted({n for r in records for n in r.nodes if short(n) not in {short(node), *said}})
+    if strangers:
+        return f"a record is of {strangers[0]} and not of {node}"
+    if any(r.session != session for r in records):
+        return "a record is of another session"
+    return None

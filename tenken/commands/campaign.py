@@ -1,0 +1,189 @@
+"""`tenken campaign`: acceptance of many nodes, one whole-node job each, from plan to report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tenken import paths
+from tenken.archive import records as archive
+from tenken.campaign import file, findings, journal, plan, runner
+from tenken.campaign.file import Campaign, CampaignError
+from tenken.campaign.journal import State, Unit
+from tenken.campaign.queue import Queue, Refused
+from tenken.machines import loader
+from tenken.report import campaign as pages
+
+_ABOUT = {
+    "plan": "what it costs in node hours, in how many waves it runs and when it would end; submits nothing",
+    "run": "begin a campaign; one that began is gone on with by resume",
+    "resume": "go on after whatever ended it: what is missing runs, once; orphans are cancelled",
+    "status": "how far it is",
+    "stop": "have a running campaign cancel its jobs and end",
+    "report": "who stands out, who left no result, and what to do next",
+    "retest": "run nodes again after repair, which closes their findings or does not",
+}
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `campaign`."""
+    parser = subparsers.add_parser(
+        "campaign",
+        help="acceptance of one to ten thousand nodes: plan, run, resume, report",
+        description="One whole-node job a node, in which ReFrame runs all checks. Exit status: 0 all nodes tested and "
+        "in order (run, resume: all tested), 1 some are not, 2 usage, a wrong file or no scheduler, 3 stopped or "
+        "something is missing.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    for action, about in _ABOUT.items():
+        one = actions.add_parser(action, help=about, description=about)
+        one.add_argument("name", metavar="NAME", help=f"of {file.home()}/NAME.yaml")
+        if action in ("run", "resume", "retest"):
+            one.add_argument("--poll", type=float, default=5.0, metavar="S", help="seconds between two looks")
+            one.add_argument("--late", type=float, default=runner.LATE_S, metavar="S",
+                             help="seconds that the file of an ended job is waited for")  # fmt: skip
+        if action == "retest":
+            one.add_argument("nodes", metavar="NODES", help="names, as n[001-003],n007")
+        one.set_defaults(func=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs one action; returns its exit status."""
+    campaign = file.load(arguments.name)
+    folder = file.home() / campaign.name
+    actions: dict[str, Callable[[], int]] = {
+        "plan": lambda: _plan(campaign),
+        "run": lambda: _run(campaign, folder, arguments, fresh=True),
+        "resume": lambda: _run(campaign, folder, arguments, fresh=False),
+        "status": lambda: _status(campaign, folder),
+        "stop": lambda: _stop(campaign, folder),
+        "report": lambda: _report(campaign, folder),
+        "retest": lambda: _retest(campaign, folder, arguments),
+    }
+    return actions[arguments.action]()
+
+
+def queue_of(campaign: Campaign) -> Queue:
+    """The scheduler of a campaign's partition."""
+    from tenken.commands import campaign_queues  # brings ReFrame, which takes a second to import
+
+    system = loader.load(campaign.system).expand(os.environ)
+    return campaign_queues.of(campaign, system.partition(campaign.partition))
+
+
+def _plan(campaign: Campaign) -> int:
+    try:
+        limits = queue_of(campaign).limits()
+    except Refused as error:
+        raise CampaignError(f"the scheduler's limits cannot be read: {error}") from None
+    print("\n".join(plan.plan(campaign, limits).lines(campaign, datetime.now(timezone.utc))))
+    return 0
+
+
+def _run(campaign: Campaign, folder: Path, arguments: argparse.Namespace, fresh: bool) -> int:
+    began = bool(journal.read(folder).begun)
+    if began and fresh:
+        raise CampaignError(f"campaign '{campaign.name}' has begun: `tenken campaign resume {campaign.name}` goes on")
+    if not began and not fresh:
+        raise CampaignError(f"campaign '{campaign.name}' has not begun: `tenken campaign run {campaign.name}`")
+    root = paths.archive_root()
+    archive.check_writable(root)
+    one = _runner(campaign, folder, root, arguments)
+    whole = one.run()
+    for unit in one.lost():
+        tried = one.state.tried(unit)
+        print(f"no result: {unit.node} ({unit.purpose} {unit.number}): {tried[-1].ended if tried else 'never begun'}")
+    return 0 if whole else 3
+
+
+def _runner(campaign: Campaign, folder: Path, root: Path, arguments: argparse.Namespace) -> runner.Runner:
+    def again(state: State) -> list[str]:
+        table, _ = findings.read(state, root, campaign)
+        return findings.suspects(table, campaign)
+
+    # schedulers but Slurm hand no environment to a job
+    theirs = {name: os.environ[name] for name in loader.load(campaign.system).variables if name in os.environ}
+    campaign = replace(campaign, environment={**theirs, **campaign.environment})
+    return runner.Runner(
+        campaign, folder, root, queue_of(campaign), partial(print, flush=True), again,
+        lambda state, line: _live(campaign, folder, state, line), poll=arguments.poll, late=arguments.late,
+        python=Path(sys.executable).parent,
+    )  # fmt: skip
+
+
+def _live(campaign: Campaign, folder: Path, state: State, line: str) -> None:
+    nodes = {node: "to do" for node in campaign.nodes}
+    for attempt in state.attempts.values():
+        word = "done" if attempt.gathered is not None else "in the queue or running" if attempt.open else attempt.ended
+        if nodes.get(attempt.unit.node) != "done":
+            nodes[attempt.unit.node] = str(word)
+    archive.write_file(folder / "live.html", pages.live(campaign, line, nodes))
+
+
+def _begun(campaign: Campaign, folder: Path) -> State:
+    state = journal.read(folder)
+    if not state.begun:
+        raise CampaignError(f"campaign '{campaign.name}' has not begun: `tenken campaign run {campaign.name}`")
+    return state
+
+
+def _status(campaign: Campaign, folder: Path) -> int:
+    state = _begun(campaign, folder)
+    nodes = {a.unit.node for a in state.attempts.values() if a.gathered is not None}
+    flying = state.open()
+    print(f"{len(nodes)} of {len(campaign.nodes)} nodes tested, {len(flying)} in the queue or running")
+    for attempt in state.attempts.values():
+        if attempt.ended and attempt.ended != runner.NEVER_QUEUED and not state.done(attempt.unit):
+            print(f"  {attempt.unit.node} ({attempt.unit.purpose} {attempt.unit.number}): {attempt.ended}")
+    print(f"live page: {folder / 'live.html'}")
+    return 0 if len(nodes) == len(campaign.nodes) else 3
+
+
+def _stop(campaign: Campaign, folder: Path) -> int:
+    _begun(campaign, folder)
+    archive.write_file(folder / runner.STOP, "")
+    print(f"campaign '{campaign.name}' stops at its next look at the queue; if nothing runs it, resume and stop again")
+    return 0
+
+
+def _report(campaign: Campaign, folder: Path) -> int:
+    state = _begun(campaign, folder)
+    table, found = findings.read(state, paths.archive_root(), campaign)
+    findings.judge(table, found, campaign)
+    exclusion = queue_of(campaign).exclusion
+    print(pages.text(found, campaign, exclusion), end="")
+    archive.write_file(folder / "report.html", pages.page(found, campaign, exclusion))
+    print(f"\nReport: {folder / 'report.html'}")
+    if state.open() or not state.phases:
+        print("The campaign has not ended: nobody is named before the second run of suspects")
+        return 3
+    return 1 if found.bad_nodes() or found.damaged else 0
+
+
+def _retest(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> int:
+    state = _begun(campaign, folder)
+    if not state.phases or state.open():
+        raise CampaignError(f"campaign '{campaign.name}' has not ended: nodes are run again when it has")
+    try:
+        nodes = file.expand(arguments.nodes)
+    except ValueError as error:
+        raise CampaignError(str(error)) from None
+    strangers = [n for n in nodes if n not in campaign.nodes]
+    if strangers or not nodes:
+        raise CampaignError(f"node '{(strangers or [''])[0]}' is not of campaign '{campaign.name}'")
+    one = _runner(campaign, folder, paths.archive_root(), arguments)
+    one.journal.open()
+    try:
+        first = {n: 1 + sum(u.node == n and u.purpose == "repair" for u in state.by_unit) for n in nodes}
+        units = [Unit(n, "repair", first[n] + i) for i in range(max(2, campaign.retest_runs)) for n in nodes]
+        one.journal.note("phase", units=[u.id for u in units])
+    finally:
+        one.journal.close()
+    return 0 if one.run() or not [u for u in one.lost() if u in units] else 3

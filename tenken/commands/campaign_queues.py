@@ -1,0 +1,287 @@
+"""The queues of Slurm, PBS, NQSV and Grid Engine for campaigns, by the same readers as ReFrame's back ends."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from reframe.core.exceptions import JobSchedulerError
+
+from tenken.campaign.file import Campaign, CampaignError
+from tenken.campaign.queue import JobScript, Limits, Queue, Refused, Seen
+from tenken.machines.model import Partition, fill
+from tenken.reframe.schedulers import command, gridengine, nqsv, pbs, slurm
+from tenken.reframe.schedulers.polling import Seen as Told
+from tenken.reframe.schedulers.polling import Waiting, hms
+
+_TIMEOUT_S = 60.0
+_NEEDLESS = ("unknown job", "job has finished", "no such request", "does not exist", "invalid job id")
+#: Words of a refusal that will not become another answer by waiting.
+_FINAL = (
+    "invalid partition", "invalid account", "invalid qos", "unknown queue", "unknown resource", "illegal option",
+    "bad gid", "invalid node name", "time limit", "violates queue", "not on path", "invalid option",
+)  # fmt: skip
+
+
+def _ask(words: Sequence[str], ok: tuple[int, ...] = (0,)) -> str:
+    try:
+        return command.run(list(words), _TIMEOUT_S, ok)
+    except JobSchedulerError as error:
+        text = str(error)
+        raise Refused(text, later=not any(word in text.lower() for word in _FINAL)) from None
+
+
+def _seen(one: Told | None) -> Seen | None:
+    if one is None:
+        return None
+    dead = one.lost or (one.pending and one.waiting is Waiting.NEVER)
+    running = not one.pending and not one.ended
+    return Seen(running, one.ended, dead, "; ".join(filter(None, (one.state, one.why))))
+
+
+class _Base:
+    """A partition of a system with a campaign's own way to pin a job to a node."""
+
+    pinned: str | None = None
+    cancels = "qdel"
+    prefix = "#PBS"
+
+    def __init__(self, partition: Partition, pin: str | None) -> None:
+        self.partition = partition
+        self.pin = pin or self.pinned
+        if self.pin is None:
+            raise CampaignError(
+                f"scheduler '{partition.scheduler}' has no option that is known to pin a job to a node: give 'pin' in "
+                "the campaign file, with {node} for its name"
+            )
+
+    def pinning(self, node: str) -> str:
+        return str(self.pin).replace("{node}", node)
+
+    def directives(self, job: JobScript) -> list[str]:
+        raise NotImplementedError
+
+    def script(self, job: JobScript) -> str:
+        """Directives, then the commands in bash."""
+        access = [o for o in self.partition.access if "${" not in o]
+        lines = [f"{self.prefix} {words}" for words in [*self.directives(job), *access]]
+        prepare = [*self.partition.prepare]
+        return "\n".join(["#!/bin/bash", *lines, *prepare, *job.commands]) + "\n"
+
+    def submit(self, path: Path) -> str:
+        more = [word for option in self.partition.submit_options for word in option.split()]
+        answer = _ask(["qsub", *more, str(path)])
+        found = self.job_id(answer)
+        if found is None:
+            raise Refused(f"qsub printed no job id but {answer.strip()[:200]!r}")
+        return found
+
+    def job_id(self, answer: str) -> str | None:
+        raise NotImplementedError
+
+    def cancel(self, job: str) -> None:
+        """A job that is gone is no error."""
+        try:
+            command.run([self.cancels, job], _TIMEOUT_S)
+        except command.CommandError as error:
+            if not any(word in error.said.lower() for word in _NEEDLESS):
+                raise Refused(str(error)) from None
+
+    def limits(self) -> Limits:
+        return Limits()
+
+    def exclusion(self, node: str, reason: str) -> str:
+        return f"# take {node} out of service: {reason}"
+
+
+class SlurmQueue(_Base):
+    pinned = "--nodelist={node}"
+    cancels = "scancel"
+    prefix = "#SBATCH"
+
+    def directives(self, job: JobScript) -> list[str]:
+        minutes = max(1, -(-int(job.seconds) // 60))
+        return [
+            f"--job-name={job.name}", f"--output={job.output}", "--nodes=1", "--exclusive", "--no-requeue",
+            f"--time={minutes}", f'--comment="{job.tag}"', self.pinning(job.node),
+        ]  # fmt: skip
+
+    def submit(self, path: Path) -> str:
+        answer = _ask(["sbatch", str(path)])
+        found = re.search(r"Submitted batch job (\d+)", answer)
+        if not found:
+            raise Refused(f"sbatch printed no job id but {answer.strip()[:200]!r}")
+        return found[1]
+
+    def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
+        if not jobs:
+            return {}
+        columns = "JobID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|"
+        # all of this user at once: a list of thousands of ids is too long for a command line
+        table = _ask(["squeue", "-h", "-t", "all", "-u", getpass.getuser(), "-O", columns])
+        found = {number: _seen(one) for number, one in slurm.listed(table).items()}
+        wanted = set(jobs)
+        rest = [one for one in jobs if one not in found]
+        for start in range(0, len(rest), 500):
+            try:
+                words = ["sacct", "-X", "-n", "-P", "-j", ",".join(rest[start : start + 500]), "-o"]
+                told = slurm.accounted(_ask([*words, "jobid,state,exitcode,nodelist"]))
+                found.update({number: _seen(one) for number, one in told.items()})
+            except Refused:
+                break  # without accounting a job that is not listed has ended
+        return {number: one for number, one in found.items() if number in wanted}
+
+    def tagged(self, tag: str) -> dict[str, str]:
+        table = _ask(["squeue", "-h", "-u", getpass.getuser(), "-O", "JobID:|,Comment:256"])
+        rows = (line.split("|", 1) for line in table.splitlines() if "|" in line)
+        return {c.strip().removeprefix(tag): n.strip() for n, c in rows if c.strip().startswith(tag)}
+
+    def limits(self) -> Limits:
+        """MaxJobCount is of the whole site: a quarter of it is taken. MaxArraySize does not matter: there are none."""
+        text = _ask(["scontrol", "show", "config"])
+        found = re.search(r"^MaxJobCount\s*=\s*(\d+)", text, re.M)
+        most = [(int(found[1]) // 4, "a quarter of MaxJobCount")] if found else []
+        submit = re.search(r"max_submit_jobs=(\d+)", text)
+        most += [(int(submit[1]), "max_submit_jobs")] if submit else []
+        return Limits(*min(most)) if most else Limits()
+
+    def exclusion(self, node: str, reason: str) -> str:
+        return f"scontrol update nodename={node} state=drain reason={shlex.quote(reason)}"
+
+
+class PbsQueue(_Base):
+    pinned = "host={node}"
+
+    def directives(self, job: JobScript) -> list[str]:
+        node = self.partition.node
+        cores = node.cores or 1
+        each = fill(
+            self.partition.select or "mpiprocs={num_tasks_per_node}:ncpus={num_cpus_per_node}",
+            {"num_tasks_per_node": 1, "num_cpus_per_node": cores},
+        )
+        place = [f"-l place={self.partition.place}"] if self.partition.place else []
+        return [
+            f"-N {job.name}", f"-o {job.output}", "-j oe", f"-l walltime={hms(job.seconds)}", "-r n", *place,
+            f"-l select=1:{each}:{self.pinning(job.node)}", f"-v TENKEN_JOB={job.tag}",
+        ]  # fmt: skip
+
+    def script(self, job: JobScript) -> str:
+        text = super().script(job)
+        # an option without a dash belongs to the chunk
+        bare = [line.split(" ", 1)[1] for line in text.splitlines() if re.match(r"#PBS [^-]", line)]
+        kept = "\n".join(line for line in text.splitlines() if not re.match(r"#PBS [^-]", line))
+        return re.sub(r"(?m)^(#PBS -l select=.*)$", lambda m: ":".join([m[1], *bare]), kept, count=1) + "\n"
+
+    def job_id(self, answer: str) -> str | None:
+        found = re.search(r"^(\d\S*)\s*$", answer, re.M)
+        return found[1] if found else None
+
+    def _jobs(self, *words: str) -> dict[str, Any]:
+        answer = _ask(["qstat", words[0], "-F", "json", *words[1:]], (0, 153, 35) if words[1:] else (0,))
+        try:
+            return dict(json.loads(answer).get("Jobs", {})) if answer.strip() else {}
+        except (ValueError, AttributeError):
+            raise Refused(f"qstat printed no JSON but {answer.strip()[:80]!r}") from None
+
+    def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
+        living = self._jobs("-f") if jobs else {}
+        # one that is not listed has ended: what it left in the spool tells how
+        return {job: _seen(pbs.seen(living[job])) for job in jobs if job in living}
+
+    def tagged(self, tag: str) -> dict[str, str]:
+        found = {}
+        for number, info in self._jobs("-f").items():
+            variables = info.get("Variable_List", {})
+            said = variables.get("TENKEN_JOB", "") if isinstance(variables, dict) else str(variables)
+            match = re.search(re.escape(tag) + r"([0-9a-f]+)", said)
+            if match and info.get("job_state") not in ("F", "X", "C"):
+                found[match[1]] = number
+        return found
+
+    def limits(self) -> Limits:
+        try:
+            text = _ask(["qmgr", "-c", "list server"])
+        except Refused:
+            return Limits()
+        found = re.search(r"max_queued = .*?\[?[uo]:\w+=(\d+)", text)
+        return Limits(int(found[1]), "max_queued") if found else Limits()
+
+    def exclusion(self, node: str, reason: str) -> str:
+        return f"pbsnodes -o -C {shlex.quote(reason)} {node}"
+
+
+class NqsvQueue(_Base):
+    def directives(self, job: JobScript) -> list[str]:
+        return [
+            f"-N {job.name}", f"-o {job.output}", "-j o", "-b 1", "-r n", f"-l elapstim_req={hms(job.seconds)}",
+            self.pinning(job.node),
+        ]  # fmt: skip
+
+    def job_id(self, answer: str) -> str | None:
+        found = re.search(r"^Request (\d+\.\S+) submitted to queue: \S+", answer, re.M)
+        return found[1] if found else None
+
+    def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
+        living = nqsv.requests(_ask(["qstat"])) if jobs else {}
+        return {job: _seen(living[job]) for job in jobs if job in living}
+
+    def tagged(self, tag: str) -> dict[str, str]:
+        return _by_name(line.split()[:2] for line in _ask(["qstat"]).splitlines())
+
+
+class GridEngineQueue(_Base):
+    prefix = "#$"
+    pinned = "-l hostname={node}"
+
+    def directives(self, job: JobScript) -> list[str]:
+        request = [fill(text, {"num_nodes": 1}) for text in self.partition.node_request]
+        return [
+            f"-N {job.name}", f"-o {job.output}", "-j y", "-r n", *request, f"-l h_rt={hms(job.seconds)}",
+            self.pinning(job.node),
+        ]  # fmt: skip
+
+    def job_id(self, answer: str) -> str | None:
+        found = re.search(r"^Your job (\d+) ", answer, re.M)
+        return found[1] if found else None
+
+    def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
+        living = gridengine.states(_ask(["qstat", "-xml", "-u", getpass.getuser()])) if jobs else {}
+        return {job: _seen(living[job]) for job in jobs if job in living}
+
+    def tagged(self, tag: str) -> dict[str, str]:
+        text = _ask(["qstat", "-xml", "-u", getpass.getuser()])
+        rows = re.findall(r"<JB_job_number>(\d+)</JB_job_number>.*?<JB_name>([^<]*)</JB_name>", text, re.S)
+        return _by_name(rows)
+
+    def exclusion(self, node: str, reason: str) -> str:
+        return f"qmod -d '*@{node}'  # {reason}"
+
+
+def _by_name(rows: Any) -> dict[str, str]:
+    """Of jobs that are found by their name alone (`tk` and the first letters of the token)."""
+    found = {}
+    for row in rows:
+        if len(row) == 2 and (match := re.fullmatch(r"tk([0-9a-f]{8})", row[1])):
+            found[match[1]] = row[0]
+    return found
+
+
+QUEUES: dict[str, type[_Base]] = {
+    "slurm": SlurmQueue, "pbs": PbsQueue, "nqsv": NqsvQueue, "gridengine": GridEngineQueue,
+}  # fmt: skip
+
+
+def of(campaign: Campaign, partition: Partition) -> Queue:
+    """The queue of a campaign's partition. Raises CampaignError for one that has none."""
+    if partition.scheduler not in QUEUES:
+        raise CampaignError(
+            f"partition '{partition.name}' has scheduler '{partition.scheduler}'; allowed: {', '.join(QUEUES)}"
+        )
+    if not partition.usable:
+        raise CampaignError(f"partition '{partition.name}' cannot be used: {partition.scheduler_status}")
+    return QUEUES[partition.scheduler](partition, campaign.pin)  # type: ignore[return-value]

@@ -1,0 +1,107 @@
+"""What a person reads of a campaign: the report, its page, the live page and ready commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from html import escape
+
+from tenken.campaign.file import Campaign
+from tenken.campaign.findings import Findings
+
+_HEAD = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8">{refresh}<title>{title}</title><style>'
+    "body{{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222}}"
+    "pre{{background:#f4f4f4;padding:1em;overflow:auto}}h2{{margin-top:1.6em}}"
+    "@media(prefers-color-scheme:dark){{body{{background:#181818;color:#ddd}}pre{{background:#262626}}}}"
+    "</style></head><body><h1>{title}</h1>"
+)
+
+
+def sections(
+    found: Findings, campaign: Campaign, exclusion: Callable[[str, str], str]
+) -> Iterator[tuple[str, list[str]]]:
+    """(head, lines) of the report; a section that has nothing to say says so where that matters."""
+    bad = found.bad_nodes()
+    counts = ", ".join(f"{n} {v}" for v, n in sorted(found.verdicts.items())) or "none"
+    yield (
+        "In short",
+        [
+            f"{found.tested} of {found.nodes} nodes tested, {len(bad)} not in order; records: {counts}",
+            f"{found.node_hours:.2f} node hours; sessions: {', '.join(found.sessions) or 'none'}",
+            f"with 95 % confidence at least {100 * found.share():.1f} % of such nodes are in order",
+        ],
+    )
+    yield (
+        "Named, each shown by a second, independent run",
+        [
+            f"{one.kind} {one.name}: {one.figure} is {100 * one.worse:.2f} % worse than the fleet less the effects "
+            f"of groups; healthy ones stay within {100 * one.within:.2f} %"
+            for one in found.named
+        ]
+        or ["nobody"],
+    )
+    yield "Criteria missed", [f"{node}: {why}" for node, all_ in sorted(found.failed.items()) for why in all_]
+    yield "Set up otherwise than the majority", [one.sentence() for one in found.odd] or ["nobody"]
+    yield "Two or more kinds, nobody accused", [one.sentence() for one in found.mixed]
+    yield "Without a result", [f"{node}: {why}" for node, why in sorted(found.lost.items())] or ["no node"]
+    yield "Missing figures", found.missing
+    yield (
+        "Suspects that a second run did not show again, or that had none",
+        [
+            f"{one.kind} {one.name}: {one.figure} was {100 * one.worse:.2f} % worse (limit {100 * one.within:.2f} %)"
+            for one in found.not_again
+        ],
+    )
+    yield "Closed by a run after repair", found.closed
+    yield "Damaged records", found.damaged
+    yield (
+        "Spread between healthy devices (figure: devices, median, relative standard deviation)",
+        [
+            f"{name}: {count}, {middle:.5g}, {100 * spread:.2f} %"
+            for name, (count, middle, spread) in found.spreads.items()
+        ],
+    )
+    yield (
+        "Effects of groups (spread between them)",
+        [
+            f"{e.factor} on {e.figure}: {100 * e.spread:.2f} %, worst {max(e.losses, key=lambda g: e.losses[g])} "
+            f"({100 * max(e.losses.values()):+.2f} %)"
+            for e in found.effects
+            if e.losses
+        ],
+    )
+    yield (
+        "To take out of service (nothing was executed)",
+        [exclusion(node, reasons[0][:120]) for node, reasons in sorted(bad.items())],
+    )
+    if bad:
+        yield "After repair", [f"tenken campaign retest {campaign.name} {','.join(sorted(bad))}"]
+
+
+def text(found: Findings, campaign: Campaign, exclusion: Callable[[str, str], str]) -> str:
+    """The report on the terminal."""
+    parts = [f"Campaign {campaign.name}: {campaign.title or campaign.system}"]
+    for head, lines in sections(found, campaign, exclusion):
+        if lines:
+            parts += ["", head, *(f"  {line}" for line in lines)]
+    return "\n".join(parts) + "\n"
+
+
+def page(found: Findings, campaign: Campaign, exclusion: Callable[[str, str], str]) -> str:
+    """The report as a page."""
+    body = [_HEAD.format(title=escape(f"Campaign {campaign.name}"), refresh="")]
+    for head, lines in sections(found, campaign, exclusion):
+        if lines:
+            body.append(f"<h2>{escape(head)}</h2><pre>{escape(chr(10).join(lines))}</pre>")
+    return "".join(body) + "</body></html>\n"
+
+
+def live(campaign: Campaign, line: str, nodes: dict[str, str]) -> str:
+    """The page of a campaign that runs: a browser reads it again each ten seconds. `nodes`: what became of each."""
+    counts: dict[str, int] = {}
+    for what in nodes.values():
+        counts[what] = counts.get(what, 0) + 1
+    head = _HEAD.format(title=escape(f"Campaign {campaign.name}"), refresh='<meta http-equiv="refresh" content="10">')
+    rows = "\n".join(f"{node}  {what}" for node, what in sorted(nodes.items()) if what != "done")
+    shares = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    return f"{head}<p>{escape(line)}</p><p>{escape(shares)}</p><pre>{escape(rows)}</pre></body></html>\n"

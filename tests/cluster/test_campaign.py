@@ -1,0 +1,62 @@
+"""A campaign on the real Slurm of the tests and on the PBS stand-in: killed, gone on with, with a slow node in it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+
+import pytest
+
+from tests.cluster.campaigns import Small
+
+pytestmark = pytest.mark.slow
+
+
+def finds_the_slow_node(small: Small, nodes: set[str], slow: str, command: str) -> None:
+    code, text = small.call("report", "small")
+    assert code == 1, text
+    assert f"device {slow}: CampaignProbeA daxpy is 80.00 % worse" in text and command in text
+    assert {line.split()[1].rstrip(":") for line in text.splitlines() if line.startswith("  device ")} == {slow}
+    of_node = Counter(r.nodes[0] for r in small.records())
+    # two checks once on each, and on the suspect once more: none lost, none twice
+    assert of_node == {n: 4 if n == slow else 2 for n in nodes}, of_node
+    assert (small.folder / "campaigns/small/report.html").is_file()
+
+
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
+def test_on_slurm_it_survives_three_kills_and_finds_the_slow_node(slurm, tmp_path):
+    small = Small(tmp_path, slurm.environment)
+    small.lay_out("minislurm", "gpu", "nid[1-4]", "nid3")
+    arguments = ("--poll", "0.3", "--late", "5")
+    small.killed_when(("run", "small", *arguments), "intent")
+    small.killed_when(("resume", "small", *arguments), "submitted")
+    # a job of the campaign that it knows nothing of
+    slurm.slurm("sbatch", "-H", "--comment=tenken-campaign/small/feedfeedfeedfeed", "--wrap", "true", "-o", "/dev/null")
+    small.killed_when(("resume", "small", *arguments), "gathered")
+    began = time.time()
+    code, text = small.call("resume", "small", *arguments)
+    assert code == 0, text
+    assert re.search(r"belongs to no open attempt of this campaign: cancelled", text) or "feed" not in slurm.slurm(
+        "squeue", "-h", "-o", "%k"
+    )
+    assert slurm.slurm("squeue", "-h") == ""
+    assert len(re.findall(r"^\d\d:\d\d:\d\d ", text, re.M)) >= (time.time() - began) / 10 - 1
+    finds_the_slow_node(small, {"nid1", "nid2", "nid3", "nid4"}, "nid3", "scontrol update nodename=nid3 state=drain")
+    assert 'http-equiv="refresh"' in (tmp_path / "campaigns/small/live.html").read_text()
+    assert small.call("run", "small")[0] == 2, "it has begun"
+
+
+def test_on_pbs_it_survives_three_kills_and_finds_the_slow_node(site, tmp_path):
+    one = site("pbs")
+    small = Small(tmp_path, one.environment)
+    small.lay_out("miyabi", "gpu", "mg[0001-0004]", "mg0002")
+    arguments = ("--poll", "0.3", "--late", "5")
+    small.killed_when(("run", "small", *arguments), "intent")
+    small.killed_when(("resume", "small", *arguments), "submitted")
+    small.killed_when(("resume", "small", *arguments), "gathered")
+    code, text = small.call("resume", "small", *arguments)
+    assert code == 0, text
+    finds_the_slow_node(small, {f"mg000{i}" for i in range(1, 5)}, "mg0002", "pbsnodes -o")
+    assert all(job["state"] == "ended" for job in one.cluster.jobs().values())
