@@ -1,7 +1,10 @@
 """What holds for all tests."""
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 
 import pytest
 
@@ -11,6 +14,10 @@ from tenken.paths import ROOT
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, usual)
+
+# Tests run side by side and would wait for each other's measurements: each worker has its own locks.
+os.environ["TENKEN_LOCKS"] = tempfile.mkdtemp(prefix="tenken-locks-")
+atexit.register(shutil.rmtree, os.environ["TENKEN_LOCKS"], ignore_errors=True)
 
 # Checks that only tests have import each other as tests.*: the suite itself is installed as tenken alone.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -22,7 +22,7 @@ def clean_environment(**changes: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_", "VIRTUAL_ENV", "PYTHON"))}
     venv = str(ROOT / ".venv")
     path = os.pathsep.join(p for p in kept.get("PATH", "").split(os.pathsep) if not p.startswith(venv))
-    return {**kept, "PATH": path, **changes}
+    return {**kept, "PATH": path, "TENKEN_LOCKS": os.environ["TENKEN_LOCKS"], **changes}
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tenken.judge import completeness, cross_checks, ending, identity, waivers
+from tenken.judge import completeness, cross_checks, ending, identity, sharing, waivers
 from tenken.judge.criteria import behind_siblings, claims, hold, yardstick
 from tenken.judge.health import conditions
 from tenken.model.catalogue import NOTHING, Program
@@ -91,12 +91,16 @@ def _judge(
         Finding(FAIL, f"{node}: {text}", node=node) for text in _structure(result, program, request, machine, job)
     ]
     structural += [Finding(FAIL, f"{node}: {text}", node=node) for text in _exit(result, exit_status)]
+    asked = result.program == program.name and request.token in (None, result.token)
+    alone = sharing.gave_up(result)
+    if alone is not None and asked and exit_status in (None, 1):
+        return Judgement(INVALID, (alone,), (alone,))
     if structural:
         return Judgement(FAIL, tuple(structural), tuple(structural))
     if result.status == "waived":
         return waivers.judge(result, program, request, machine)
 
-    found = conditions(result, request) + _samples(result, program)
+    found = conditions(result, request) + sharing.conditions(result, request) + _samples(result, program)
     judged: dict[str, JudgedMetric] = {}
     misses: list[Finding] = []
     for metric in result.metrics:
@@ -108,6 +112,7 @@ def _judge(
         misses += claims(result, metric, program.metrics[metric.name], machine.limits)
     misses += behind_siblings(result, program)
     misses += cross_checks.of(result, request, machine)
+    found += sharing.named(result, [*found, *misses])
     judgement = Judgement(PASS, (*found, *misses), (), judged)
     for finding in misses:
         if finding.metric is not None and finding.verdict == FAIL:

@@ -237,7 +237,8 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         env_vars=raw.get("env_vars", {}),
         features=frozenset(raw.get("features", ())),
         capabilities=frozenset(raw.get("capabilities", ())),
-        max_jobs=raw.get("max_jobs"),
+        # without a scheduler nothing else keeps two jobs apart
+        max_jobs=raw.get("max_jobs", 1 if raw["scheduler"] == "local" else None),
         time_limit=raw.get("time_limit"),
         local_storage=raw.get("local_storage"),
         build=raw.get("build", "login"),

@@ -5,6 +5,8 @@ Checks declare their metrics from it, system files are validated against it, rep
 
 from __future__ import annotations
 
+import re
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,14 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import CatalogueError
-from tenken.model import contract, files
+from tenken.model import contract, files, units
 from tenken.paths import PROGRAMS
 
-#: Units a metric may have. GB = 10^9 bytes, GiB = 2^30 bytes; `1` is a plain ratio or count.
-UNITS = (
-    "GB/s", "us", "ms", "s", "GFLOP/s", "TFLOP/s", "Gcell/s", "1", "%", "GiB", "messages/s", "W", "J", "GFLOP/s/W",
-    "GB/s/W", "Gcell/s/W", "samples/s",
-)  # fmt: skip
 DIRECTIONS = ("higher", "lower")
 STATISTICS = ("median", "best", "p5", "p95", "mean", "total")
 SUBJECTS = ("host", "gpu", "pair", "ranks")
@@ -124,6 +121,12 @@ _METRIC_KEYS = {
 }  # fmt: skip
 
 
+def _unit(value: Any, where: str) -> str:
+    if not units.known(value):
+        raise CatalogueError(f"{where}: unit is {value!r}; allowed: {units.allowed()}")
+    return str(value)
+
+
 def _one_of(value: Any, allowed: tuple[str, ...], where: str, key: str) -> str:
     if value not in allowed:
         raise CatalogueError(f"{where}: {key} is {value!r}; allowed: {', '.join(allowed)}")
@@ -155,7 +158,8 @@ def _samples_by_subject(value: Any, per: tuple[str, ...], where: str) -> dict[st
     return dict(counts)
 
 
-def _metric(name: str, raw: Any, where: str) -> Metric:
+def read_metric(name: str, raw: Any, where: str) -> Metric:
+    """One metric as a metrics.yaml, or a check of a program that is not ours, declares it. Raises CatalogueError."""
     if not isinstance(raw, dict):
         raise CatalogueError(f"{where}: not a mapping")
     unknown = set(raw) - _METRIC_KEYS
@@ -171,7 +175,7 @@ def _metric(name: str, raw: Any, where: str) -> Metric:
     return Metric(
         name=name,
         title=str(raw["title"]),
-        unit=_one_of(raw["unit"], UNITS, where, "unit"),
+        unit=_unit(raw["unit"], where),
         direction=_one_of(raw["direction"], DIRECTIONS, where, "direction"),
         statistic=_one_of(raw["statistic"], STATISTICS, where, "statistic"),
         per=per,
@@ -225,7 +229,7 @@ def _program(raw: Any, folder: str, where: str) -> Program:
         raise CatalogueError(f"{where}: keys must be {', '.join(sorted(_PROGRAM_KEYS))}; allowed beside: {optional}")
     if raw["program"] != folder:
         raise CatalogueError(f"{where}: program is {raw['program']!r}; it must be the folder's name")
-    metrics = {str(name): _metric(str(name), m, f"{where}: metric {name}") for name, m in raw["metrics"].items()}
+    metrics = {str(name): read_metric(str(name), m, f"{where}: metric {name}") for name, m in raw["metrics"].items()}
     version = raw["version"]
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise CatalogueError(f"{where}: version is {version!r}; allowed: an integer from 1")
@@ -261,15 +265,44 @@ def _was(raw: Any, where: str) -> dict[str, tuple[str, ...]]:
     return {str(now): tuple(map(str, names)) for now, names in raw.items()}
 
 
-@lru_cache(maxsize=4)
+#: Programs that are not of this suite, by name: declared by their checks, and by the records of their runs.
+_declared: dict[str, Program] = {}
+
+
+def declare(raw: Any, where: str) -> Program:
+    """Take a program that is not of this suite into the catalogue; `raw` is what its metrics.yaml would be.
+
+    Raises CatalogueError for what is none, and for the name of a program of this suite.
+    """
+    name = raw.get("program") if isinstance(raw, dict) else None
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise CatalogueError(f"{where}: program is {name!r}; allowed: small letters, digits and _, a letter first")
+    if (PROGRAMS / name / "metrics.yaml").is_file():
+        raise CatalogueError(f"{where}: {name} is a program of this suite; give it another name")
+    try:
+        _declared[name] = _program(raw, name, where)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise CatalogueError(f"{where}: misshapen: {error}") from None
+    return _declared[name]
+
+
 def load_catalogue(src: Path = PROGRAMS) -> Mapping[str, Program]:
-    """All programs below `src` by name. Raises CatalogueError."""
+    """All programs below `src` by name, and those that were declared, now or later. Raises CatalogueError."""
+    return ChainMap(dict(_below(src)), _declared) if src == PROGRAMS else _below(src)
+
+
+@lru_cache(maxsize=4)
+def _below(src: Path) -> Mapping[str, Program]:
     return {path.parent.name: load_program(path) for path in sorted(src.glob("*/metrics.yaml"))}
 
 
-@lru_cache(maxsize=64)
 def program(name: str, src: Path = PROGRAMS) -> Program:
     """One program of the catalogue. Raises CatalogueError naming the programs that exist."""
+    return _declared[name] if name in _declared and src == PROGRAMS else _in_folder(name, src)
+
+
+@lru_cache(maxsize=64)
+def _in_folder(name: str, src: Path) -> Program:
     path = src / name / "metrics.yaml"
     if not path.is_file():
         known = ", ".join(sorted(p.parent.name for p in src.glob("*/metrics.yaml")))

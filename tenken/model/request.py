@@ -39,6 +39,8 @@ class Request:
     mode: str = ""
     #: Revision of the sources that were built; None: it is not known.
     revision: str | None = None
+    #: Of a program that no metrics.yaml tells of: what stands there for it.
+    declared: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Request:
@@ -51,7 +53,7 @@ class Request:
                 None if raw["metrics"] is None else tuple(raw["metrics"]), dict(raw["parameters"]),
                 tuple((str(n), str(k), dict(at)) for n, k, at in raw["points"]), raw["gpus"], raw["cores"],
                 raw["ranks"], raw["nodes"], tuple(raw["arguments"]), bool(raw["foreign"]),
-                str(raw.get("mode") or ""), raw.get("revision"),
+                str(raw.get("mode") or ""), raw.get("revision"), raw.get("declared"),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise ResultError(f"request lacks or misshapes {error}") from None
@@ -63,6 +65,7 @@ class Request:
             "parameters": dict(self.parameters), "points": [[n, k, dict(at)] for n, k, at in self.points],
             "gpus": self.gpus, "cores": self.cores, "ranks": self.ranks, "nodes": self.nodes,
             "arguments": list(self.arguments), "foreign": self.foreign, "mode": self.mode, "revision": self.revision,
+            **({} if self.declared is None else {"declared": self.declared}),
         }  # fmt: skip
 
     def text(self) -> str:

@@ -248,6 +248,42 @@ class Health:
 
 
 @dataclass(frozen=True)
+class Locks:
+    """The locks by which a run held the machine: `host` and the UUID of each GPU. `shared_with`: who held it for as
+    long as the run could wait; `none_because`: why no lock could be made."""
+
+    held: tuple[str, ...] = ()
+    waited_seconds: float = 0.0
+    shared_with: str | None = None
+    none_because: str | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """What else the host did during a run: CPU seconds on all CPUs, and who used most as (pid, name, CPU seconds)."""
+
+    seconds: float
+    load_average_before: float | None
+    load_average_after: float | None
+    own_cpu_seconds: float
+    others_cpu_seconds: float
+    steal_cpu_seconds: float = 0.0
+    others: tuple[tuple[int, str, float], ...] = ()
+
+    def text(self) -> str:
+        """One clause for a message."""
+        busy = self.others_cpu_seconds / self.seconds if self.seconds > 0 else 0.0
+        said = f"others used {busy:.2f} CPUs for {self.seconds:.1f} s"
+        if self.others:
+            said += " (" + ", ".join(f"pid {pid} {name} {used:.1f} s" for pid, name, used in self.others) + ")"
+        if self.steal_cpu_seconds >= 0.01 * self.seconds > 0:
+            said += f"; the hypervisor gave {self.steal_cpu_seconds:.1f} CPU seconds to others"
+        if self.load_average_after is not None:
+            said += f"; load average {self.load_average_after:g}"
+        return said
+
+
+@dataclass(frozen=True)
 class Check:
     """One verification: what was compared, the error found (None: not finite), the program's own tolerance."""
 
@@ -300,6 +336,9 @@ class Result:
     health: Health
     token: str | None
     text: str
+    locks: Locks | None = None
+    """None: a result of before there were locks."""
+    load: Load | None = None
 
     @property
     def node(self) -> str:
@@ -498,6 +537,8 @@ def typed(raw: Mapping[str, Any], text: str | None = None) -> Result:
             health["available"], health.get("reason") or "", tuple(_device_health(d) for d in health["devices"])
         ),
         token=raw.get("token"),
+        locks=_locks(raw["locks"]) if "locks" in raw else None,
+        load=_load(raw["load"]) if "load" in raw else None,
         text=json.dumps(raw, separators=(",", ":")) if text is None else text,
     )
 
@@ -509,6 +550,15 @@ def _build(raw: Mapping[str, Any]) -> Build:
 def _placement(raw: Mapping[str, Any]) -> Placement:
     fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
     return Placement(**fields)
+
+
+def _locks(raw: Mapping[str, Any]) -> Locks:
+    return Locks(tuple(raw["held"]), float(raw["waited_seconds"]), raw["shared_with"], raw["none_because"])
+
+
+def _load(raw: Mapping[str, Any]) -> Load:
+    others = tuple((one["pid"], one["name"], float(one["cpu_seconds"])) for one in raw["others"])
+    return Load(**{**raw, "others": others})
 
 
 def _device_health(raw: Mapping[str, Any]) -> DeviceHealth:

@@ -44,7 +44,7 @@ from tenken.model.judgement import Finding, Judgement
 from tenken.model.record import Job, Record
 from tenken.model.request import Request
 from tenken.paths import archive_root
-from tenken.reframe import joblines, logs, orphans
+from tenken.reframe import joblines, locks, logs, orphans
 from tenken.reframe.build import BuildPrograms, first_is_over, revision
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
@@ -69,8 +69,9 @@ class InCheckFile(metaclass=typ._BuiltinType):
         )
 
 
-class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
-    """Runs `program` once on one partition and environment and gives a verdict.
+class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
+    """Runs a program once on one partition and environment and gives a verdict. It says nothing of where the program
+    comes from: TenkenCheck builds one of this suite, ForeignCheck (tenken/reframe/foreign.py) takes what is there.
 
     A derived class names the program, the kind of subjects its metrics come for and the arguments; metrics,
     units, directions and floors come from the program's metrics.yaml, references from the system file.
@@ -127,8 +128,6 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
     #:
     #: :default: ``['result.json']``
     outputs = variable(typ.List[str], value=[RESULT_FILE])
-
-    programs = fixture(BuildPrograms, scope="environment")
 
     #: Whether its program is built before all others (with `programs = fixture(BuildFirst, ...)`): a first finding.
     comes_first = False
@@ -211,7 +210,8 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         """Without MPI none: mpirun and srun would bind a lone process to one core."""
         if self.uses_mpi:
             options = self.machine.launcher_options(self.num_tasks, self.num_tasks_per_node)
-            self.job.launcher.options = [*options, joblines.around_rank()]
+            held = "" if self.ours else locks.around_rank()
+            self.job.launcher.options = [*options, joblines.around_rank(held)]
         else:
             self.job.launcher = getlauncher("local")()
 
@@ -225,17 +225,16 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         """The program's arguments, that of a rehearsal included."""
         return {**self.arguments, **({"inject-fault": self.fault} if self.fault else {})}
 
-    @run_before("run")
-    def set_command(self):
-        self.executable = os.path.join(self.programs.stagedir, "bin", self.program)
-        self.executable_opts = [*command_line(self.given), "--request", REQUEST_FILE, "--json", RESULT_FILE]
-
     @run_before("run", always_last=True)
     def write_request(self):
         """What the program, or the adapter of a foreign one, repeats the token of; and what a later session needs to
         take over the result, were this one killed."""
         path = Path(self.stagedir, REQUEST_FILE)
         disk.patiently(lambda: path.write_text(self.request().text(), encoding="utf-8"), path)
+        if not self.ours:
+            functions = Path(self.stagedir, locks.FUNCTIONS_FILE)
+            text = locks.functions(self.program, self.token)
+            disk.patiently(lambda: functions.write_text(text, encoding="utf-8"), functions)
         if not self.is_dry_run():
             disk.patiently(lambda: orphans.leave(self.case_so_far(), Path(self.stagedir)), path)
 
@@ -245,7 +244,11 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
         before, after = list(self.prerun_cmds), list(self.postrun_cmds)  # type: ignore[has-type]
         begin = self.machine.begin_commands(self.token, self.outputs)
         allowed = joblines.allow_root() if self.uses_mpi else []
-        self.prerun_cmds = [*begin, *allowed, *before, *joblines.command_begin()]
+        # programs of this suite hold their locks themselves
+        # of ranks nobody knows whether they use the GPUs that are there
+        gpus = self.uses_gpus or ("ranks" in self.subjects and self.machine.gpus != 0)
+        held = [] if self.ours else locks.hold(gpus)
+        self.prerun_cmds = [*begin, *allowed, *before, *held, *joblines.command_begin()]
         over = first_is_over(self.current_partition.fullname, self.current_environ.name)
         told = [f": > {shlex.quote(str(over))}"] if self.comes_first and self.machine.measured_where_built else []
         self.postrun_cmds = [*joblines.command_end(), *told, *after, *joblines.end()]
@@ -305,8 +308,12 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             arguments=tuple(command_line(self.given)) if self.ours else (),
             foreign=not self.ours,
             mode=self.tenken_mode,
-            revision=revision(Path(self.programs.stagedir)) if self.ours else None,
+            revision=self.revision_built(),
         )
+
+    def revision_built(self) -> str | None:
+        """Of the program's sources; None where it is not one of this suite."""
+        return None
 
     def stamp(self, made: dict[str, Any]) -> dict[str, Any]:
         """The document of a program that is not ours with the token and the times that the job script printed."""
@@ -319,7 +326,8 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             for key, moment in times.items()
             if moment
         }
-        return {**made, **stamped, "token": told.token}
+        beside = {"locks": locks.told(self.output_text()), "load": locks.load(Path(self.stagedir))}
+        return {**made, **stamped, **{k: v for k, v in beside.items() if v is not None}, "token": told.token}
 
     def judgement(self) -> tuple[Judgement, results.Result | None, str | None, str]:
         """The judgement of the run, the result (or None), why there is none, and its raw text then."""
@@ -416,7 +424,7 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             "stderr": self.job.stderr,
             "uses_mpi": self.uses_mpi,
             "may_run_again": getattr(self.job, "may_run_again", False),
-            "own_judgement": type(self).judgement is not TenkenCheck.judgement,
+            "own_judgement": type(self).judgement is not JudgedCheck.judgement,
         }
 
     def record(self, judgement: Judgement, partition: Any, environ: Any) -> Record:
@@ -491,6 +499,20 @@ class TenkenCheck(rfm.RunOnlyRegressionTest, HasMode):
             raise PerformanceError(f"FAIL: {self.where()}: ReFrame did not log {', '.join(lost)}")
         if self.judged.verdict not in (verdicts.PASS, verdicts.RECORDED):
             raise PerformanceError(f"{self.judged.verdict}: {self.judged.message()}")
+
+
+class TenkenCheck(JudgedCheck):
+    """Builds `program` of this suite, runs it and gives a verdict."""
+
+    programs = fixture(BuildPrograms, scope="environment")
+
+    @run_before("run")
+    def set_command(self):
+        self.executable = os.path.join(self.programs.stagedir, "bin", self.program)
+        self.executable_opts = [*command_line(self.given), "--request", REQUEST_FILE, "--json", RESULT_FILE]
+
+    def revision_built(self) -> str | None:
+        return revision(Path(self.programs.stagedir)) if self.ours else None
 
 
 def _with_feature(systems: list[str], feature: str) -> list[str]:

@@ -86,9 +86,11 @@ def command_end() -> list[str]:
     return ["tenken_status=$?", f'echo "TENKEN-RUN end {_HERE} status=$tenken_status"']
 
 
-def around_rank() -> str:
-    """Words to stand between a launcher with its options and the program: each rank tells its own host name first."""
-    return f"sh -c {shlex.quote(_RANK)} rank"
+def around_rank(first: str = "") -> str:
+    """Words to stand between a launcher with its options and the program: each rank tells its own host name first.
+
+    `first`: shell words of the rank before that."""
+    return f"sh -c {shlex.quote(first + _RANK)} rank"
 
 
 def allow_root() -> list[str]:

@@ -21,7 +21,7 @@ from tenken.model.catalogue import program as catalogue_program
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.machine import Machine
 from tenken.model.request import Request
-from tenken.reframe import joblines
+from tenken.reframe import joblines, locks
 from tenken.reframe.last_words import why
 
 RESULT_FILE = "result.json"
@@ -115,6 +115,11 @@ class Outcome:
                     text = stream.read(_KEPT)
         status, killed = self.exit_status(request.ranks)
         where = self.where
+        held = locks.told(self.text()) if request.foreign else None
+        if result is None and held is not None and held["shared_with"]:
+            # the script gave up before the program was started
+            said = Finding(verdicts.INVALID, f"{where}: {held['shared_with']}", node=where)
+            return Judgement(verdicts.INVALID, (said,), (said,)), None, error, text
         what = killed
         if what is None and result is None:
             what = f"{request.program} exited with {status}: {error}{self.last_words(status)}"

@@ -296,6 +296,7 @@ def start(slurm: MiniSlurm, folder: Path, session: str, command: str, **env: str
         "PATH": f"{Path(sys.executable).parent}:{slurm.environment['PATH']}", "RFM_CONFIG_PATH": "config",
         "RFM_COLORIZE": "n", "RFM_STAGE_DIR": str(folder / "stage" / session),
         "RFM_OUTPUT_DIR": str(folder / "output" / session), "TENKEN_ARCHIVE": str(folder / "perflogs"),
+        "TENKEN_LOCKS": os.environ["TENKEN_LOCKS"],
         "TENKEN_SESSION": session, "TENKEN_TEST_DOCUMENT": write_document(folder), "TENKEN_TEST_COMMAND": command,
         **env,
     }  # fmt: skip

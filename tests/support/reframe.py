@@ -50,6 +50,7 @@ def reframe(
         "RFM_OUTPUT_DIR": str(folder / "output"),
         "TENKEN_ARCHIVE": str(root),
         "TENKEN_SESSION": session,
+        **{k: v for k, v in os.environ.items() if k == "TENKEN_LOCKS"},
         **env,
     }
     done = subprocess.run(

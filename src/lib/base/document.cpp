@@ -197,7 +197,10 @@ Json Document::json() const {
     json.set("parameters", parameters).set("placement", placement.json()).set("devices", devices_json);
     json.set("metrics", metrics_).set("limits", limits_);
     json.set("verification", Json::object().set("passed", passed).set("checks", checks));
-    return json.set("path", path_).set("health", health.json());
+    json.set("path", path_).set("health", health.json());
+    if (locks) json.set("locks", *locks);
+    if (load) json.set("load", *load);
+    return json;
 }
 
 std::string Document::table() const {

@@ -75,6 +75,8 @@ class Document {
     std::vector<DeviceDescription> devices;
     std::vector<Json> more_devices;  ///< as other processes have described them
     Health health;
+    Optional<Json> locks;  ///< those by which the machine was held against other measurements
+    Optional<Json> load;   ///< what else the host did meanwhile
 
     /// Adds a metric and the limit it is held against. A metric with a sample that is not finite is not
     /// written and fails the run; so does one without samples or with an id used before.

@@ -11,6 +11,8 @@
 #include <new>
 #include <thread>
 
+#include "lib/base/load.h"
+#include "lib/base/machine_locks.h"
 #include "lib/base/request.h"
 #include "lib/base/version.h"
 
@@ -57,6 +59,8 @@ Team::State prepare(Program& program, const Arguments& arguments) {
         return {Team::State::waived, waived.what()};
     } catch (const ArgumentError& wrong) {
         return {Team::State::bad_argument, wrong.what()};
+    } catch (const Shared& other) {
+        return {Team::State::shared, other.what()};
     } catch (const std::exception& error) {
         // The machine is at fault, not the command line: no driver, say.
         return {Team::State::failed, error.what()};
@@ -110,10 +114,22 @@ void declare_faults(Arguments& arguments, std::string& fault, const std::vector<
     }
 }
 
+/// The token for the locks: that of the request, if it can be read; what is wrong with it is said later.
+std::string token_for_locks(const std::string& request_file) {
+    try {
+        return request_file.empty() ? "" : token_of_request(request_file);
+    } catch (const std::exception&) {
+        return "";
+    }
+}
+
 /// Writes the document, if one is asked for. A failure becomes the status of the run.
-void write(std::unique_ptr<DocumentFile>& file, Document& document) {
+void write(std::unique_ptr<DocumentFile>& file, Document& document, const MachineLocks& locks,
+           const LoadWatch& load) {
     if (!file) return;
     try {
+        document.locks = locks.json();
+        document.load = load.json();
         file->write(document.json().dump());
     } catch (const std::exception& error) {
         document.fail(error.what());
@@ -198,12 +214,23 @@ int run_program(Program& program, int argc, char** argv, Team& team) {
 
     std::unique_ptr<DocumentFile> file;
     Team::State state;
+    // before anything touches a GPU: a context alone would disturb whoever measures there
+    MachineLocks locks(token_for_locks(request_file), name);
+    std::string shared;
+    try {
+        locks.hold_host();
+    } catch (const Shared& other) {
+        shared = other.what();
+    }
+    const LoadWatch load;
     try {
         team.begin();
     } catch (const std::exception& error) {
         run.document.fail(error.what());
     }
-    if (run.document.status() == Status::ok) state = prepare(program, arguments);
+    if (run.document.status() == Status::ok) {
+        state = shared.empty() ? prepare(program, arguments) : Team::State{Team::State::shared, shared};
+    }
     run.document.parameters = arguments.parameters();
     if (!request_file.empty() && team.speaks() && state.grade != Team::State::bad_argument) {
         try {
@@ -227,22 +254,26 @@ int run_program(Program& program, int argc, char** argv, Team& team) {
     }
     if (state.grade == Team::State::waived) run.document.waive(state.text);
     if (state.grade == Team::State::failed) run.document.fail(state.text);
+    if (state.grade == Team::State::shared) {
+        locks.is_shared(state.text);
+        run.document.fail(state.text);
+    }
 
     if (run.document.status() == Status::ok) {
         team.set_last_will([&](const std::string& what) {
             run.document.fail(what);
-            write(file, run.document);
+            write(file, run.document, locks, load);
         });
         const std::string broken = measure(program, run, must_fail, team.speaks());
         if (!broken.empty()) {
-            if (team.speaks()) write(file, run.document);
+            if (team.speaks()) write(file, run.document, locks, load);
             team.abandon(broken);
         }
     }
     team.end();
     if (!team.speaks()) return exit_ok;
 
-    write(file, run.document);
+    write(file, run.document, locks, load);
     std::fputs(run.document.table().c_str(), stdout);
     if (std::fflush(stdout) != 0) return exit_failed;
     switch (run.document.status()) {

@@ -11,7 +11,7 @@ class Team {
   public:
     /// How getting ready went in one process; the worse one counts for all.
     struct State {
-        enum Grade { ready, waived, failed, bad_argument };
+        enum Grade { ready, waived, failed, shared, bad_argument };
         Grade grade = ready;
         std::string text;
     };

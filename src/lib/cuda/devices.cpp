@@ -11,6 +11,7 @@
 
 #include "lib/base/arguments.h"
 #include "lib/base/gpu_selection.h"
+#include "lib/base/machine_locks.h"
 #include "lib/base/text_file.h"
 #include "lib/cuda/check.h"
 #include "lib/cuda/timing.h"
@@ -97,9 +98,12 @@ int device_count() {
 }
 
 DeviceDescription describe(int index, const Nvml* nvml) {
-    TENKEN_CUDA(cudaSetDevice(index));
     cudaDeviceProp properties;
     TENKEN_CUDA(cudaGetDeviceProperties(&properties, index));
+    MachineLocks* const locks = MachineLocks::of_this_process();
+    // before there is a context on it
+    if (locks != nullptr) locks->hold_gpu(uuid_text(properties).value_or(""));
+    TENKEN_CUDA(cudaSetDevice(index));
     DeviceDescription description;
     description.index = index;
     description.name = properties.name;

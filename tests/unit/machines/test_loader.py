@@ -120,3 +120,13 @@ def test_loading_again_is_quick(src: Path, tmp_path: Path) -> None:
         loader.load_all(src=real, cache_folder=tmp_path)
         spent.append(time.perf_counter() - start)
     assert min(spent) < 0.15, "reframe -l has 1.5 s for everything"
+
+
+@pytest.mark.parametrize(("scheduler", "written", "expected"), [
+    ("local", "", 1), ("local", "max_jobs: 2\n    ", 2), ("slurm", "", None),
+])  # fmt: skip
+def test_without_a_scheduler_one_job_runs_at_a_time(
+    load: Callable[[str], System], scheduler: str, written: str, expected: int | None
+) -> None:
+    text = GOOD.replace("scheduler: slurm", f"{written}scheduler: {scheduler}")
+    assert {partition.max_jobs for partition in load(text).partitions.values()} == {expected}

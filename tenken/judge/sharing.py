@@ -1,0 +1,55 @@
+"""Whether a run had the machine for itself: its locks, and what else the host did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tenken.model.judgement import Finding
+from tenken.model.request import Request
+from tenken.model.result import Result
+from tenken.model.verdicts import INVALID
+
+#: Others that use fewer CPUs than this are not named: daemons of the system.
+CPUS_NAMED = 0.2
+
+
+def gave_up(result: Result) -> Finding | None:
+    """Of a run that measured nothing because another measurement held the machine."""
+    if result.status != "failed" or result.locks is None or result.locks.shared_with is None:
+        return None
+    return Finding(INVALID, f"{result.node}: {result.locks.shared_with}", node=result.node)
+
+
+def conditions(result: Result, request: Request) -> list[Finding]:
+    """INVALID where nothing shows that no other measurement ran beside this one. Results of before there were locks
+    do not speak of them."""
+    locks, node = result.locks, result.node
+    if locks is None:
+        return []
+    if locks.shared_with is not None:
+        text = locks.shared_with
+    elif locks.none_because is not None:
+        text = (
+            f"no lock could be held against other measurements: {locks.none_because}; "
+            "name a folder for them that all users of the node may write: TENKEN_LOCKS=FOLDER"
+        )
+    else:
+        wanted = ["host"]
+        # of several ranks the first one tells, of a program that is not ours the script of the first node
+        if result.placement.ranks == 1 and not request.foreign:
+            wanted += [device.uuid for device in result.devices if device.uuid]
+        missing = [name for name in wanted if name not in locks.held]
+        if not missing:
+            return []
+        text = f"no lock was held of {', '.join(missing)}: other measurements may have run beside this one"
+    return [Finding(INVALID, f"{node}: {text}", node=node)]
+
+
+def named(result: Result, found: Sequence[Finding]) -> list[Finding]:
+    """Beside what voids a run: the load from elsewhere, where there was any."""
+    load = result.load
+    if load is None or not any(f.verdict == INVALID for f in found):
+        return []
+    if load.others_cpu_seconds + load.steal_cpu_seconds < CPUS_NAMED * load.seconds:
+        return []
+    return [Finding(INVALID, f"{result.node}: load from elsewhere: {load.text()}", node=result.node)]
