@@ -289,3 +289,88 @@ class StencilHostNodes(StencilBase):
             backend="host", exchange="mpi", bt=16, ranks=self.num_tasks, nodes=self.num_nodes,
             nx=2048, ny=2048, nz=2048,
         )  # fmt: skip
+
+
+class FormBase(TenkenCheck):
+    """One formulation of the stencil of 27 points in double, as short as its programming model allows, verified as the
+    others: a small grid against one step at a time, and every cell of the last step.
+
+    Metrics: `cells` (Gcell/s) of all parts; docs/stencil.md has the lines of each formulation beside.
+    """
+
+    program = "stencil_forms"
+    tags = {"stencil", "quick", "acceptance", "published"}
+    subjects = ["ranks"]
+
+    def ask(self, form: str, nx: int, ny: int, nz: int, steps: int) -> None:
+        self.asked = {"form": form, "nx": nx, "ny": ny, "nz": nz, "steps": steps, **self.asked}
+        self.arguments = {**self.asked, "repetitions": 5, "warmup-seconds": 0.2, **self.arguments}
+
+    def ask_on_host(self, form: str) -> None:
+        quick = self.tenken_mode == "quick"
+        side = 96 if quick else 256
+        self.ask(form, side, side, side, 4 if quick else 16)
+
+    def ask_on_gpu(self, form: str) -> None:
+        """8.6 GB of arrays, of which the host keeps as much again for the verification; quick: 2.1 GB."""
+        small = self.tenken_mode == "quick" or self.machine.gpu_memory_gib < 16
+        side = 512 if small else 1024
+        self.ask(form, side, side, 512, 16)
+
+
+@rfm.simple_test
+class StencilForms(FormBase):
+    """Plain loops, and the same with OpenMP: what the other formulations are compared with."""
+
+    descr = "stencil in plain loops and with OpenMP"
+    #: Of the formulation.
+    form = parameter(["sequential", "openmp"])
+    cores = 0
+
+    @run_after("setup")
+    def set_problem(self):
+        self.ask_on_host(self.form)
+
+
+@rfm.simple_test
+class StencilOpenACC(FormBase):
+    """OpenACC, on the device that its runtime has; a compiler that offloads nothing runs it on one core."""
+
+    descr = "stencil by OpenACC"
+    valid_prog_environs = ["+one_openacc"]
+
+    @run_after("setup")
+    def set_problem(self):
+        if "g++" in self.current_environ.cxx:
+            self.ask_on_host("openacc")
+        else:
+            self.ask_on_gpu("openacc")
+
+
+@rfm.simple_test
+class StencilPgas(FormBase):
+    """A partitioned global address space on the host: processes that read each other's planes of one grid."""
+
+    descr = "stencil over a global address space, host"
+    cores = 0
+
+    @run_after("setup")
+    def set_problem(self):
+        self.ask_on_host("shared")
+
+
+@rfm.simple_test
+class StencilPgasGpus(FormBase):
+    """The same over all GPUs of the node: one grid in managed memory. With CUDA on one GPU beside it."""
+
+    descr = "stencil over a global address space, GPUs"
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    cores = 0
+    #: Of the formulation: one GPU's own memory, or managed memory of all.
+    form = parameter(["device", "managed"])
+
+    @run_after("setup")
+    def set_problem(self):
+        self.ask_on_gpu(self.form)
+        self.arguments["gpus"] = "all" if self.form == "managed" else "0"

@@ -490,6 +490,15 @@ def test_stencil_of_several_steps(clocked: Clocked) -> None:
         assert share["samples"] == pytest.approx([100 * s / w for s, w in zip(phase["samples"], whole, strict=True)])
 
 
+@pytest.mark.parametrize("form", ["sequential", "openmp", "shared", "openacc"])
+def test_stencil_forms(clocked: Clocked, form: str) -> None:
+    document, clock = clocked(
+        "stencil_forms", *FEW, "--form", form, "--nx", "40", "--ny", "30", "--nz", "41", "--steps", "5"
+    )
+    clock.places(spans(figure(document, "cells"), 5 * STENCIL_CELLS))
+    tolerances(document, {"bit for bit": 0})
+
+
 @pytest.fixture
 def files(clocked: Clocked, tmp_path: Path) -> Callable[..., Timed]:
     """files("overlap", ...) works in a folder of its own."""

@@ -38,6 +38,10 @@ void advise(const void* memory, std::size_t bytes, MemorySpace space, int device
     TENKEN_CUDA(cudaMemAdvise(memory, bytes, cudaMemAdviseSetAccessedBy, location(device)));
 }
 
+void map_for(const void* memory, std::size_t bytes, int device) {
+    TENKEN_CUDA(cudaMemAdvise(memory, bytes, cudaMemAdviseSetAccessedBy, location(device)));
+}
+
 std::string last_prefetch(const void* memory, std::size_t bytes) {
     int device = cudaInvalidDeviceId;
     if (cudaMemRangeGetAttribute(&device, sizeof device, cudaMemRangeAttributeLastPrefetchLocation, memory,

@@ -16,6 +16,9 @@ void prefetch(const void* memory, std::size_t bytes, MemorySpace space, int devi
 /// Makes the host or GPU `device` the preferred location, and maps the memory for both.
 void advise(const void* memory, std::size_t bytes, MemorySpace space, int device);
 
+/// Lets GPU `device` reach the memory where it lies, without moving it there.
+void map_for(const void* memory, std::size_t bytes, int device);
+
 /// Where managed memory was last asked to move to, as the driver tells it (cudaMemRangeGetAttribute): "host",
 /// "gpu0", or "never asked". It says nothing of moves by page faults.
 std::string last_prefetch(const void* memory, std::size_t bytes);
