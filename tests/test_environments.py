@@ -226,6 +226,32 @@ def test_a_machine_without_a_network_goes_on_without_mpi(tmp_path):
     assert "MPI could not be brought: checks that need it do not apply" in done.stderr
 
 
+# -- HDF5: a library of the system, that of h5py, none --
+
+
+@pytest.mark.parametrize(
+    ("python", "named", "found"),
+    [
+        ("echo {here}/libhdf5-h5py.so", "", "{here}/libhdf5-h5py.so"),
+        ("echo {here}/libhdf5-h5py.so", "/opt/libhdf5.so", "/opt/libhdf5.so"),
+        ("exit 1", "", "none"),  # no h5py: the program looks on the library path, and says which package has it
+        ("echo {here}/gone.so", "", "none"),
+    ],
+)
+def test_the_hdf5_that_h5py_brought_is_found(tmp_path, python, named, found):
+    (tmp_path / "libhdf5-h5py.so").touch()
+    stand_in(tmp_path, "python3", python.format(here=tmp_path))
+    text = (ROOT / "checks" / "file_io.py").read_text(encoding="utf-8")
+    lines = text.partition('_FIND_HDF5 = """')[2].partition('"""')[0]
+    assert "h5py" in lines
+    env = {"PATH": str(tmp_path), **({"TENKEN_HDF5": named} if named else {})}
+    done = subprocess.run(
+        [shutil.which("bash") or "bash", "-c", f'{lines}\nprintf %s "${{TENKEN_HDF5-none}}"'], capture_output=True,
+        text=True, check=False, timeout=60, env=env,
+    )  # fmt: skip
+    assert done.stdout == found.format(here=tmp_path), done.stderr
+
+
 # -- a GPU without its compiler --
 
 

@@ -409,6 +409,7 @@ def test_without_hdf5_the_run_is_waived(go: Run) -> None:
     outcome = go("snapshot_io", env={"TENKEN_HDF5": "/nowhere/libhdf5.so"})
     assert outcome.code == 3 and outcome.document is not None
     assert outcome.document["reason"].startswith("library missing: HDF5 cannot be loaded: /nowhere/libhdf5.so")
+    assert outcome.document["reason"].endswith("Debian's libhdf5-dev has it, and h5py of PyPI")
     outcome = go("snapshot_io", env={"TENKEN_HDF5": "libc.so.6"})
     assert outcome.code == 3 and "libc.so.6 is no HDF5" in outcome.stdout
 

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <string>
 #include <thread>
 
 #include "lib/base/clock.h"
@@ -41,9 +43,19 @@ std::shared_ptr<const tenken::Nvml> fake() {
     return tenken::Nvml::open(why);
 }
 
+/// A folder that is removed when all tests are over.
 std::string folder() {
+    struct Folders {
+        std::string names;
+        ~Folders() {
+            if (!names.empty() && std::system(("rm -rf" + names).c_str()) != 0) std::perror("rm");
+        }
+    };
+    static Folders folders;
     char name[] = "/tmp/tenken-energy-XXXXXX";
-    return mkdtemp(name);
+    const std::string made = mkdtemp(name);
+    folders.names += " " + made;
+    return made;
 }
 
 void write(const std::string& root, const std::string& file, const std::string& text) {
