@@ -211,7 +211,7 @@ class StencilHost(StencilBase):
 
 @rfm.simple_test
 class StencilHostRanks(StencilBase):
-    """Four ranks with a slab each in host memory, halos by messages of MPI."""
+    """Four ranks (two where a node has no CPUs for four) with a slab each in host memory, halos by messages of MPI."""
 
     descr = "stencil on the host, four MPI ranks"
     tags = {"stencil", "quick", "acceptance", "nightly"}
@@ -228,7 +228,7 @@ class StencilHostRanks(StencilBase):
     @run_after("setup")
     def set_problem(self):
         side = 192 if self.tenken_mode != "quick" else 96
-        self.ask(backend="host", exchange="mpi", nx=side, ny=side, nz=side // 2, bt=4, ranks=4)
+        self.ask(backend="host", exchange="mpi", nx=side, ny=side, nz=side // 2, bt=4, ranks=self.num_tasks)
 
 
 @rfm.simple_test

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tenken.machines import hardware, limits, loader, local
+from tenken.machines import cluster, hardware, limits, loader, local
 from tenken.machines.errors import SystemFileError, SystemsError
 from tenken.machines.model import Node, Partition, System
 from tenken.paths import SYSTEMS
@@ -56,8 +56,10 @@ def register(subparsers: Any) -> None:
     add.add_argument(
         "--from-here",
         action="store_true",
-        help="ask the scheduler (sinfo, pbsnodes) and this machine instead of a template; `local` always does",
+        help="ask the scheduler (sinfo, pbsnodes) and this machine, or fail; one that does not answer otherwise gets a "
+        "commented template",
     )
+    add.add_argument("--template", action="store_true", help="a commented template, whatever answers here")
     add.add_argument("--folder", type=Path, default=SYSTEMS, help="where to write it (default: systems/)")
     add.set_defaults(func=_new)
 
@@ -245,8 +247,14 @@ def _new(arguments: argparse.Namespace) -> int:
             2,
         )
     file = arguments.folder / f"{name}.yaml"
+    if arguments.template and (arguments.from_here or arguments.scheduler == "local"):
+        return _complain("--template: there is none for what is described by looking (--from-here, local)", 2)
     if arguments.from_here or arguments.scheduler == "local":
         return _from_here(name, arguments.scheduler, file)
+    if arguments.scheduler in cluster.ASKED and not arguments.template:
+        if cluster.answers(arguments.scheduler):
+            return _from_here(name, arguments.scheduler, file)
+        print(f"{cluster.ASKED[arguments.scheduler]} names no partition here: a template is written")
     text = TEMPLATES[arguments.scheduler].read_text(encoding="utf-8").replace('title: "NAME"', f'title: "{name}"')
     try:
         with file.open("x", encoding="utf-8") as stream:

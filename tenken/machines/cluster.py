@@ -20,6 +20,10 @@ from tenken.machines.model import Partition, System
 _SINFO_FORMAT = "%R|%D|%X|%Y|%Z|%m|%G|%l|%a|%T"
 
 
+#: The command that tells of each scheduler's cluster.
+ASKED = {"slurm": "sinfo", "pbs": "pbsnodes"}
+
+
 @dataclass(frozen=True)
 class Queue:
     """A partition of Slurm or a queue of PBS: nodes of one kind."""
@@ -155,6 +159,16 @@ def _dict(value: Any) -> dict[str, Any]:
 def _int(text: str) -> int | None:
     match = re.match(r"[0-9]{1,18}(?![0-9])", text)
     return int(match[0]) if match else None
+
+
+def listed_queues(scheduler: str, run: Runner = run_command) -> list[Queue]:
+    """Partitions or queues that run jobs, of Slurm or PBS; empty where it does not answer."""
+    return [queue for queue in {"slurm": slurm_queues, "pbs": pbs_queues}[scheduler](run) if queue.usable]
+
+
+def answers(scheduler: str, which: Which = shutil.which) -> bool:
+    """Whether it tells of its cluster from where we stand."""
+    return which(ASKED[scheduler]) is not None and bool(listed_queues(scheduler))
 
 
 def queue_of(options: Iterable[str], scheduler: str) -> str | None:

@@ -47,8 +47,8 @@ def draft(
     if scheduler == "local":
         queues = [_this_node(node)]
     else:
-        asked, ask = {"slurm": ("sinfo", cluster.slurm_queues), "pbs": ("pbsnodes", cluster.pbs_queues)}[scheduler]
-        queues = [queue for queue in ask(run) if queue.usable]
+        asked = cluster.ASKED[scheduler]
+        queues = cluster.listed_queues(scheduler, run)
         if not queues:
             why = "is not on PATH" if which(asked) is None else "names no partition with nodes that is up"
             raise NothingSeenError(f"{asked} {why}: run this on a login node of the cluster, or leave --from-here out")

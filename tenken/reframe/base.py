@@ -154,6 +154,22 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             self.cores = self.machine.cores
         if self.gpus is None:
             self.gpus = self.machine.gpus if self.uses_gpus else 0
+        if self.uses_mpi and not self.uses_gpus:
+            self.fit_ranks()
+
+    def fit_ranks(self):
+        """A scheduler refuses a job that asks for more ranks on a node than that has CPUs: half as many, until it takes
+        them."""
+        asked, slots = self.num_tasks_per_node or 1, self.machine.slots
+        if slots is None or asked <= slots:
+            return
+        if slots < 2:
+            self.waive(f"needs more ranks: a node of this partition has {slots} CPU")
+        fitting = asked
+        while fitting > slots:
+            fitting //= 2
+        # of whole nodes; 0 is counted later
+        self.num_tasks, self.num_tasks_per_node = -(-self.num_tasks // asked) * fitting, fitting
 
     @property
     def uses_gpus(self) -> bool:

@@ -56,6 +56,14 @@ class Machine:
         return self.partition.node.cores
 
     @property
+    def slots(self) -> int | None:
+        """Ranks that a scheduler gives CPUs of one node to; None: not known, or nobody counts."""
+        node = self.partition.node
+        if self.partition.scheduler == "local" or not node.cores:
+            return None
+        return node.cores * (node.threads_per_core or 1)
+
+    @property
     def gpus(self) -> int | None:
         """GPUs of a node."""
         return self.partition.node.gpu_count

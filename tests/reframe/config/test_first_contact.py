@@ -98,6 +98,25 @@ def test_a_dry_run_builds_where_the_file_says_and_is_no_session(site, system):
     assert sorted((site / "perflogs").rglob("*")) == before
 
 
+@pytest.mark.parametrize(("cores", "ranks"), [(1, 0), (2, 2), (16, 4)])
+def test_ranks_are_asked_for_as_a_node_has_cpus_for(site, cores, ranks):
+    """Slurm refuses a job for four ranks on a node of two cores."""
+    name = f"cores{cores}"
+    text = (ROOT / "systems" / "minislurm.yaml").read_text().replace("count: 4", f"count: 4\n      cores: {cores}")
+    (site / "systems" / f"{name}.yaml").write_text(text)
+    done = reframe(
+        site, "--dry-run", "--system", name, "-n", "^MpiHost$|HpcgHostRanks|StencilHostRanks", "--mode", "quick"
+    )
+    assert done.returncode == 0, done.stdout
+    scripts = list((site / "stage").glob(f"*/{name}/*/*/*/rfm_job.sh"))
+    assert len(scripts) == (3 if ranks else 0)
+    assert done.stdout.count("WAIVED: needs more ranks: a node of this partition has 1 CPU") == (0 if ranks else 3)
+    for script in scripts:
+        assert f"#SBATCH --ntasks={ranks}\n#SBATCH --ntasks-per-node={ranks}\n" in script.read_text()
+        asked = json.loads((script.parent / "request.json").read_text())
+        assert asked["ranks"] == ranks and asked["parameters"].get("ranks", ranks) == ranks
+
+
 def test_the_first_finding_is_built_and_measured_before_the_rest(site):
     """The build of all others waits for the very file that the first check's job writes behind its command."""
     done = reframe(site, "--dry-run", "--system", "local", "-n", "StreamHost|Daxpy", "--mode", "quick")

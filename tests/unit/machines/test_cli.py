@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tenken.machines import cli, loader
+from tenken.machines import cli, cluster, loader
 from tenken.machines.model import System
 from tests.unit.machines.conftest import GOOD
 
@@ -93,6 +93,25 @@ def test_new_writes_a_file_that_is_valid(
     capsys.readouterr()
     assert tenken("new", "my-cluster", "--folder", str(tmp_path)) == 2
     assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("told", "options", "from_template"), [(True, (), 0), (False, (), 1), (True, ("--template",), 1)]
+)
+def test_new_looks_where_the_scheduler_answers(
+    told: bool, options: tuple[str, ...], from_template: int, tenken: Callable[..., int], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(cluster, "answers", lambda scheduler: told)
+    looked = []
+    monkeypatch.setattr(cli, "_from_here", lambda *words: looked.append(words) or 0)
+    assert tenken("new", "my-cluster", "--scheduler", "slurm", *options, "--folder", str(tmp_path)) == 0
+    assert (len(looked), len(list(tmp_path.iterdir()))) == (1 - from_template, from_template)
+
+
+def test_new_has_no_template_of_what_is_described_by_looking(tenken: Callable[..., int], tmp_path: Path) -> None:
+    assert tenken("new", "x", "--scheduler", "local", "--template", "--folder", str(tmp_path)) == 2
+    assert tenken("new", "x", "--from-here", "--template", "--folder", str(tmp_path)) == 2
 
 
 @pytest.mark.parametrize("name", ["local", "hardware", "../x", "My Cluster", ""])
