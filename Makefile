@@ -9,7 +9,7 @@ RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test architectures bench lint mutants fuzz venv lock kit clean help
+.PHONY: run test architectures bench lint format golden mutants fuzz venv lock kit clean help
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -45,6 +45,13 @@ bench: $(VENV)/.stamp-dev ## what the gate finds and what it costs, by long Mont
 
 lint: $(VENV)/.stamp-dev ## ruff, mypy, clang-format
 	@. $(VENV)/bin/activate && sh scripts/lint.sh
+
+format: $(VENV)/.stamp-dev ## ruff and clang-format write what they would ask for
+	@. $(VENV)/bin/activate && ruff check -q --fix . ; ruff format -q . && \
+	    find src tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' | xargs -r clang-format -i
+
+golden: $(VENV)/.stamp-dev ## ONLY=h200: write the job scripts anew that tests hold every check against; read the diff
+	@. $(VENV)/bin/activate && python -m tests.reframe.config.golden $(ONLY)
 
 mutants: $(VENV)/.stamp-dev ## ONLY='stream-*': make small mistakes in a copy of the sources; the tests must notice each
 	@. $(VENV)/bin/activate && python -m tools.mutants $(foreach pattern,$(ONLY),--only '$(pattern)')

@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from tenken.machines.errors import UnknownSystemError, UnsetVariableError
 
@@ -41,6 +42,8 @@ LOCAL_STORAGE = "local_storage"
 #: environments alone. In each that can build them they would measure the same thing twice.
 HOST_MPI = "host_mpi"
 ONE_OPENACC = "one_openacc"
+#: The same for checks of the host that need no more than a compiler.
+FOR_HOST = "for_host"
 
 _VARIABLE = re.compile(r"\$\{(TENKEN_[A-Z0-9_]+)\}")
 _PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
@@ -474,7 +477,7 @@ class System:
         return self.partitions[name]
 
     def abilities(self, environment: str) -> frozenset[str]:
-        """Features of an environment, HOST_MPI and ONE_OPENACC included where it was chosen for them."""
+        """Features of an environment, FOR_HOST, HOST_MPI and ONE_OPENACC included where it was chosen for them."""
         chosen = {name for name, one in self._chosen.items() if environment in one}
         return self.environments[environment].features | chosen
 
@@ -482,9 +485,13 @@ class System:
     def _chosen(self) -> dict[str, frozenset[str]]:
         """Names of environments by what they were chosen for: one a partition, the same for all where possible."""
 
-        def choose(feature: str, rank: Callable[[Environment], bool]) -> frozenset[str]:
+        def choose(feature: str | None, rank: Callable[[Environment], Any]) -> frozenset[str]:
             able = [
-                [name for name in partition.environments if feature in self.environments[name].features]
+                [
+                    name
+                    for name in partition.environments
+                    if feature is None or feature in self.environments[name].features
+                ]
                 for partition in self.partitions.values()
             ]
             chosen: set[str] = set()
@@ -494,6 +501,8 @@ class System:
             return frozenset(chosen)
 
         return {
+            # one without CUDA first: what it compiles needs no driver
+            FOR_HOST: choose(None, lambda environment: (environment.name != "host", "cuda" in environment.features)),
             HOST_MPI: choose("mpi", lambda environment: environment.name != "host"),
             # gcc runs OpenACC on the host
             ONE_OPENACC: choose("openacc", lambda environment: environment.cxx == "g++"),

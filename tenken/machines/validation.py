@@ -335,12 +335,6 @@ def _partition(
         if key in partition and partition["scheduler"] != scheduler:
             wrong((*path, key), f"'{key}' of {shown} only goes with 'scheduler: {scheduler}'")
 
-    if "host" not in partition["environments"] and set(partition["environments"]) <= data["environments"].keys():
-        wrong(
-            (*path, "environments"),
-            f"{shown} has no environment 'host': no check of the host would apply; "
-            "give it one of that name, with a compiler for its CPUs",
-        )
     node = partition["node"]
     _against_sheets(node, gpus, hosts, (*path, "node"), shown, wrong)
     host = node.get("host")

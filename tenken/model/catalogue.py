@@ -286,6 +286,19 @@ def declare(raw: Any, where: str) -> Program:
     return _declared[name]
 
 
+def declare_of_record(raw: Any) -> None:
+    """The same of what a record brings along; a program that has become one of this suite since is the suite's.
+
+    ValueError for what is no declaration."""
+    name = raw.get("program") if isinstance(raw, dict) else None
+    if isinstance(name, str) and (PROGRAMS / name / "metrics.yaml").is_file():
+        return
+    try:
+        declare(raw, "declared")
+    except CatalogueError as error:
+        raise ValueError(str(error)) from None
+
+
 def load_catalogue(src: Path = PROGRAMS) -> Mapping[str, Program]:
     """All programs below `src` by name, and those that were declared, now or later. Raises CatalogueError."""
     return ChainMap(dict(_below(src)), _declared) if src == PROGRAMS else _below(src)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import RecordError, ResultError
-from tenken.model import verdicts
+from tenken.model import catalogue, verdicts
 from tenken.model.judgement import FLOOR, REFERENCE, Finding, Judgement
 from tenken.model.request import Request
 from tenken.model.result import MAX_BYTES, Result, decode, typed
@@ -116,6 +116,8 @@ def parse(text: str, path: Path = Path()) -> Record:
 
 def _typed(raw: Mapping[str, Any], path: Path, version: str) -> Record:
     job, result, request = raw["job"], raw["result"], raw["request"]
+    if request is not None and request.get("declared") is not None:
+        catalogue.declare_of_record(request["declared"])
     for key in ("session", "time", "system", "partition", "environ", "check"):
         if not isinstance(raw[key], str):
             raise ValueError(f"{key} is {raw[key]!r}; expected a text")

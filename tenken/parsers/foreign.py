@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
+
+from tenken.model.numbers import quantile
 
 
 def metric(name: str, subject: Mapping[str, int], unit: str, direction: str, samples: Sequence[float], statistic: str,
@@ -22,6 +25,30 @@ def metric(name: str, subject: Mapping[str, int], unit: str, direction: str, sam
         "id": ident, "name": name, "subject": dict(subject), **({"at": at} if at else {}), "unit": unit,
         "direction": direction, "statistic": statistic, **figures, "count": len(ordered), "clock": "host",
         "samples": list(samples),
+    }  # fmt: skip
+
+
+def sampled_metric(
+    name: str, subject: Mapping[str, int], unit: str, direction: str, samples: Sequence[float], statistic: str
+) -> dict[str, Any]:
+    """A metric of the document with samples in the order in which they were printed. ValueError for a statistic that
+    cannot be made of them, or a sample that is not finite."""
+    kind, number = next(iter(subject.items()))
+    ident = f"{name}.{'host' if kind == 'host' else f'{kind}{number}'}"
+    if not all(math.isfinite(sample) for sample in samples):
+        raise ValueError(f"{ident}: a sample is not finite")
+    ordered = sorted(samples)
+    figures = {
+        "best": ordered[-1] if direction == "higher" else ordered[0], "median": quantile(ordered, 0.5),
+        "p5": quantile(ordered, 0.05), "p95": quantile(ordered, 0.95),
+    }  # fmt: skip
+    mean = math.fsum(ordered) / len(ordered)
+    if statistic == "total" and len(ordered) > 1:
+        raise ValueError(f"{ident}: a total is one figure, not {len(ordered)}")
+    return {
+        "id": ident, "name": name, "subject": dict(subject), "unit": unit, "direction": direction,
+        "statistic": statistic, "value": {**figures, "mean": mean, "total": mean}[statistic], **figures,
+        "count": len(samples), "clock": "host", "samples": list(samples),
     }  # fmt: skip
 
 

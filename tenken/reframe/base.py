@@ -133,7 +133,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     comes_first = False
 
     valid_systems = ["*"]
-    valid_prog_environs = ["host"]
+    valid_prog_environs = ["+for_host"]
     num_tasks = 1
     num_tasks_per_node = 1
     exclusive_access = True

@@ -19,7 +19,7 @@ from typing import Any
 from tenken.errors import TenkenError
 from tenken.machines import catch_all_system as everything
 from tenken.machines import summary
-from tenken.machines.model import GPUS, HOST_MPI, NODE_COUNTS, OF_MODE, ONE_OPENACC, Partition, System
+from tenken.machines.model import FOR_HOST, GPUS, HOST_MPI, NODE_COUNTS, OF_MODE, ONE_OPENACC, Partition, System
 from tenken.paths import ROOT
 
 #: A file that does not import, or a check that cannot be made of its class: ReFrame warns, and goes on without.
@@ -109,7 +109,7 @@ def _in_words(feature: str, partition: Partition) -> str:
     mode = next((mode for mode, name in OF_MODE.items() if name == feature), None)
     if mode is not None:
         return f"mode {mode}"
-    return {HOST_MPI: "mpi", ONE_OPENACC: "openacc"}.get(feature, feature)
+    return {HOST_MPI: "mpi", ONE_OPENACC: "openacc", FOR_HOST: "an environment"}.get(feature, feature)
 
 
 def in_brief(made: Plan, system: System) -> Iterator[str]:

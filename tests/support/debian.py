@@ -1,6 +1,6 @@
 """Debian packages that some tests need, brought where root may install them.
 
-    python -m tests.support.debian slurm|hpcc|browser
+    python -m tests.support.debian slurm|hpcc|foreign|browser
 
 installs one of the sets below.
 """
@@ -21,6 +21,8 @@ SLURM = (
     "libpmix2", "mariadb-server", "mariadb-client", "openmpi-bin",
 )  # fmt: skip
 HPCC = ("hpcc",)
+#: Programs of others that examples/foreign measures.
+FOREIGN = ("fio", "stress-ng")
 BROWSER = ("chromium", "fonts-dejavu-core", "poppler-utils")
 
 
@@ -33,7 +35,7 @@ def need(*packages: str) -> None:
 
 
 if __name__ == "__main__":
-    sets = {"slurm": SLURM, "hpcc": HPCC, "browser": BROWSER}
+    sets = {"slurm": SLURM, "hpcc": HPCC, "foreign": FOREIGN, "browser": BROWSER}
     if len(sys.argv) != 2 or sys.argv[1] not in sets:
         sys.exit(f"usage: python -m tests.support.debian {'|'.join(sets)}")
     sys.exit(subprocess.run(["sh", "scripts/debian.sh", *sets[sys.argv[1]]], cwd=ROOT, check=False).returncode)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tenken.machines.errors import UnknownSystemError, UnsetVariableError
-from tenken.machines.model import Link, System, pcie_gbs
+from tenken.machines.model import FOR_HOST, Link, System, pcie_gbs
 from tests.unit.machines.conftest import GOOD
 
 Load = Callable[[str], System]
@@ -61,3 +61,17 @@ def test_pcie(generation: int, width: int, gbs: float) -> None:
 
 def test_links_add_up() -> None:
     assert Link("NVLink4", 18, 25).total_gbs == 450
+
+
+@pytest.mark.parametrize(
+    ("environments", "expected"),
+    [("[cuda, host]", {"host"}), ("[cuda]", {"cuda"}), ("[cuda, gnu]", {"gnu"}), ("[gnu, cuda]", {"gnu"})],
+)
+def test_checks_of_the_host_take_an_environment_by_what_it_can_do(
+    environments: str, expected: set[str], load: Load
+) -> None:
+    gnu = "  gnu: {features: [openmp], cc: gcc, cxx: g++}\npartitions:"
+    text = GOOD.replace("partitions:", gnu, 1).replace("environments: [cuda, host]", f"environments: {environments}")
+    system = load(text)
+    (partition,) = system.partitions.values()
+    assert {name for name in partition.environments if FOR_HOST in system.abilities(name)} == expected

@@ -62,7 +62,7 @@ BAD = {
     "no cores": ("      cores: 96\n", "", "    node:", ["missing key 'cores' in partition 'gpu', 'node'"]),
     "architecture of another CPU": ("host: Xeon-8468", "host: Grace-72", "architecture", ["is x86_64, its host Grace-72 is aarch64"]),
     "architecture of another GPU": ("sheet: H100-SXM-80GB", "sheet: GH200-96GB", "architecture", ["is x86_64, beside GH200-96GB it is aarch64"]),
-    "no environment of the host": ("environments: [cuda, host]", "environments: [cuda]", "environments: [cuda]", ["partition 'gpu' has no environment 'host'"]),
+    "no environment at all": ("environments: [cuda, host]", "environments: []", "environments: []", ["environments"]),
     "more links than a GPU has": ("pair_links: all", "pair_links: 19", "gpus: {sheet", ["'pair_links' of partition 'gpu' is 19; a H100-SXM-80GB has 18 links"]),
     "links of a GPU without": ("sheet: H100-SXM-80GB", "sheet: L4-24GB", "gpus: {sheet", ["'pair_links' of partition 'gpu' is 'all'; L4-24GB has no links"]),
     "cuda without GPU": (

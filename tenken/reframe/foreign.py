@@ -1,0 +1,301 @@
+"""Checks of programs that are not of this suite: fio, IOR, an application (docs/foreign-programs.md).
+
+A check names the command and declares the figures in what it prints; nothing is compiled, and one file in a site's own
+folder is all: `reframe -c checks -c ~/our-checks -r --system NAME`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.containers import ContainerPlatform
+from reframe.core.exceptions import ReframeError
+
+from tenken.errors import CatalogueError
+from tenken.model import catalogue, units
+from tenken.parsers.foreign import document, sampled_metric
+from tenken.reframe.base import RESULT_FILE, JudgedCheck
+
+_OUTPUT = "tenken-foreign.out"
+_MISSING = re.compile(r"^TENKEN-FOREIGN-MISSING (.+)$", re.M)
+_VERSION = re.compile(r"^TENKEN-FOREIGN-VERSION (.*)$", re.M)
+_NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?")
+
+
+class ForeignOutputError(ValueError):
+    """What was printed does not hold what the check declares."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a program: `what` it is, its unit and direction, and where it stands in the output.
+
+    `pattern` is a regular expression of one line. Its group 1, or `(?P<value>...)`, is the number; `(?P<unit>...)` the
+    unit that is printed with it, converted to `unit`; without that group the number is in `printed`, or in `unit`. Each
+    line that matches is a sample. Without a pattern the check's `parse` gives the samples. `statistic` makes one
+    value of them; `floor` is none: a reference in the system file, or a contract, is what it is held against.
+    """
+
+    what: str
+    unit: str
+    direction: str
+    pattern: str = ""
+    printed: str = ""
+    statistic: str = "median"
+    sign: str = "positive"
+    min_count: int = 1
+    max_spread: float | None = None
+
+    def samples(self, name: str, output: str) -> list[float]:
+        """All samples in `output`, in `unit`. Raises ForeignOutputError where there is none, or one is no number."""
+        found = [self._number(name, match) for line in output.splitlines() if (match := re.search(self.pattern, line))]
+        if not found:
+            raise ForeignOutputError(f"metric {name}: no line of the output matches {self.pattern!r}")
+        return found
+
+    def _number(self, name: str, match: re.Match[str]) -> float:
+        groups = match.groupdict()
+        text = (groups["value"] if "value" in groups else match[1] or "").strip()
+        if not _NUMBER.fullmatch(text):
+            raise ForeignOutputError(f"metric {name}: {text!r} in {match[0]!r} is no number")
+        try:
+            scale = units.factor(groups.get("unit") or self.printed or self.unit, self.unit)
+        except ValueError as error:
+            raise ForeignOutputError(f"metric {name}: in {match[0]!r}: {error}") from None
+        return float(text.replace(",", "")) * scale
+
+
+class ForeignCheck(JudgedCheck):
+    """Runs `command` and holds the figures that it prints against what is known of the machine.
+
+    `program` is its name in the archive: small letters, digits and _; not that of a program of this suite. Verified by
+    its exit status, and by every line that `required_lines` asks for and none that `forbidden_lines` names.
+    """
+
+    #: The shell command. With `uses_mpi` it is what each rank runs.
+    command = variable(str)
+
+    #: The figures in its output by name.
+    figures: Mapping[str, Figure] = {}
+
+    #: Regular expressions: each must match a line of the output.
+    required_lines = variable(typ.List[str], value=[])
+
+    #: Regular expressions: none may match a line of the output.
+    forbidden_lines = variable(typ.List[str], value=[])
+
+    #: What prints its version, of which the first line is kept; empty: the output's first match of `version_pattern`.
+    version_command = variable(str, value="")
+    version_pattern = variable(str, value=r"[Vv]ersion:?\s+(\S+)")
+
+    #: An image: the command is run in it by the partition's container platform (`containers:` of the system file).
+    image = variable(str, value="")
+
+    #: How often the command is run; every run gives its samples.
+    repetitions = variable(int, value=1)
+
+    #: Raised when the figures come to mean something else.
+    figures_version = 1
+
+    ours = False
+    valid_prog_environs = ["+for_host"]
+    subjects = ["host"]
+    cores = 0
+    outputs = [RESULT_FILE, _OUTPUT]
+
+    @run_after("init")
+    def declare_figures(self):
+        if self.subjects not in (["host"], ["ranks"]):
+            raise ReframeError(f"{self.name}: subjects is {self.subjects}; allowed: ['host'] or ['ranks']")
+        try:
+            catalogue.declare(self.declared(), f"check {self.name}")
+        except CatalogueError as error:
+            raise ReframeError(str(error)) from None
+        self.metrics = list(self.figures)
+
+    def declared(self) -> dict[str, Any]:
+        """What the program's metrics.yaml would be."""
+        figures = {
+            name: {
+                "title": one.what, "unit": one.unit, "direction": one.direction, "statistic": one.statistic,
+                "per": list(self.subjects), "limit": _NO_LIMIT, "plot": "bars", "sign": one.sign,
+                "min_count": one.min_count, "max_spread": one.max_spread,
+            }
+            for name, one in self.figures.items()
+        }  # fmt: skip
+        verified = [{"what": what, "of": list(figures), "tolerance": 0} for what in self.verifications()]
+        return {
+            "program": self.program, "title": self.descr or self.program, "section": "docs/foreign-programs.md",
+            "version": self.figures_version, "identity": ["command"], "key": list(figures)[: catalogue.MOST_KEY],
+            "metrics": figures, "verifications": verified,
+            "libraries": [f"command {_first_word(self.command)}", *(["containers"] if self.image else [])],
+        }  # fmt: skip
+
+    def verifications(self) -> list[str]:
+        """What is verified, by name."""
+        return [
+            "exit status",
+            *(f"a line of the output matches {pattern}" for pattern in self.required_lines),
+            *(f"no line of the output matches {pattern}" for pattern in self.forbidden_lines),
+        ]
+
+    @run_after("setup")
+    def expect_command(self):
+        if self.repetitions < 1:
+            raise ReframeError(f"{self.name}: repetitions is {self.repetitions}; allowed: from 1")
+        self.gpus = 0  # its figures are of the host or of ranks; `on_gpus` asks the scheduler for them
+        self.asked = {"command": self.command, "repetitions": self.repetitions}
+        self.platform = self.container() if self.image else None
+
+    def container(self) -> ContainerPlatform:
+        offered = self.machine.partition.containers
+        if not offered:
+            self.waive(
+                f"library missing: partition {self.current_partition.name} has no `containers:` for {self.image}"
+            )
+        platform = ContainerPlatform.create(offered[0].platform)
+        platform.image, platform.command = self.image, f"sh -c {shlex.quote(self.command)}"
+        if self.on_gpus and hasattr(platform, "with_cuda"):
+            platform.with_cuda = True
+        self.modules = [*self.modules, *offered[0].modules]  # type: ignore[has-type]
+        return platform
+
+    @run_before("run")
+    def place_on_whole_node(self):
+        if self.machine.cores:
+            self.num_cpus_per_task = max(1, self.machine.cores // (self.num_tasks_per_node or 1))
+        if self.on_gpus and self.machine.gpu_resource:
+            self.num_gpus_per_node = self.machine.gpus
+
+    @run_before("run")
+    def set_foreign_command(self):
+        # ReFrame tells the job only after this hook
+        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
+        # a shell of its own: what it exports, or leaves by `exit`, is not the script's
+        command = f"sh -c {shlex.quote(self.command)}"
+        first, version = _first_word(self.command), self.version_command or "true"
+        if self.platform is not None:
+            command = self.platform.launch_command(self.stagedir)
+            first = _first_word(command)
+            self.platform.command = f"sh -c {shlex.quote(version)}"
+            version = self.platform.launch_command(self.stagedir) if self.version_command else "true"
+            self.prerun_cmds = [*self.prerun_cmds, *self.platform.emit_prepare_commands(self.stagedir)]
+        launch = f"{self.job.launcher.run_command(self.job)} " if self.uses_mpi else ""
+        self.prerun_cmds = [
+            *self.prerun_cmds,
+            "tenken_foreign() {",
+            f"  command -v {first} > /dev/null || {{ echo TENKEN-FOREIGN-MISSING {first}; return 3; }}",
+            f'  echo "TENKEN-FOREIGN-VERSION $({{ {version}; }} 2>&1 | head -n 1)"',
+            f"  for tenken_run in $(seq {self.repetitions}); do",
+            f"    {{ {launch}{command}; }} >> {_OUTPUT} 2>&1 || return",
+            "  done",
+            "}",
+        ]
+        self.executable, self.executable_opts = "tenken_foreign", []
+        self.postrun_cmds = [f"cat {_OUTPUT}", *self.postrun_cmds]
+        # the function starts the ranks itself
+        self.job.launcher = getlauncher("local")()
+
+    def parse(self, output: str) -> Mapping[str, Sequence[float] | float]:
+        """Figures that no pattern can find, by name, each in its unit. A check may replace this."""
+        return {}
+
+    def request(self):
+        return replace(super().request(), declared=self.declared())
+
+    def judgement(self):
+        """Writes the document that the program cannot write, then judges it as any other."""
+        path = Path(self.stagedir, RESULT_FILE)
+        status, _ = self.exit_status()
+        missing = _MISSING.search(self.output_text())
+        if missing is not None and status == 3:
+            path.write_text(json.dumps(self.stamp(self.waived_document(missing[1]))))
+        elif status == 0:
+            try:
+                path.write_text(json.dumps(self.stamp(self.made())))
+            except ForeignOutputError as error:
+                path.write_text(str(error))  # not a document: the judgement says so and keeps the text
+        return super().judgement()
+
+    def output(self) -> str:
+        """What the command printed, of all repetitions."""
+        path = Path(self.stagedir, _OUTPUT)
+        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+    def made(self) -> dict[str, Any]:
+        """The document of what was printed. Raises ForeignOutputError."""
+        output = self.output()
+        lines = output.splitlines()
+        parsed = self.parse(output)
+        unknown = sorted(set(parsed) - set(self.figures))
+        if unknown:
+            raise ForeignOutputError(f"parse gives {unknown[0]!r}; declared are {', '.join(self.figures)}")
+        kind = {"host": 0} if self.subjects == ["host"] else {"ranks": self.num_tasks}
+        metrics = []
+        for name, figure in self.figures.items():
+            if name in parsed:
+                given = parsed[name]
+                samples = [float(v) for v in (given if isinstance(given, Sequence) else [given])]
+            elif figure.pattern:
+                samples = figure.samples(name, output)
+            else:
+                samples = []
+            if not samples:
+                raise ForeignOutputError(f"metric {name}: no pattern is declared, and parse gives no value")
+            try:
+                metrics.append(sampled_metric(name, kind, figure.unit, figure.direction, samples, figure.statistic))
+            except ValueError as error:
+                raise ForeignOutputError(str(error)) from None
+        held = [
+            True,
+            *(any(re.search(pattern, line) for line in lines) for pattern in self.required_lines),
+            *(not any(re.search(pattern, line) for line in lines) for pattern in self.forbidden_lines),
+        ]
+        checks = [
+            {"what": what, "error": 0.0 if passed else 1.0, "tolerance": 0.0, "passed": passed}
+            for what, passed in zip(self.verifications(), held, strict=True)
+        ]
+        return self.document_of(metrics, checks)
+
+    def waived_document(self, first: str) -> dict[str, Any]:
+        made = self.document_of([], [])
+        return {**made, "status": "waived", "reason": f"library missing: no command {first} on the node"}
+
+    def document_of(self, metrics: list[dict[str, Any]], checks: list[dict[str, Any]]) -> dict[str, Any]:
+        nodes = self.nodes() or ["unknown"]
+        node = self.told().commands[0].node if self.told().commands else nodes[0]
+        made = document(
+            self.program, self.program, self.version(), [self.command], node, nodes, self.num_tasks, self.asked,
+            metrics, checks, _NO_LIMIT,
+        )  # fmt: skip
+        if self.image:
+            made["path"]["image"] = self.image
+        return made
+
+    def version(self) -> str:
+        """What the program calls itself."""
+        if self.version_command:
+            said = _VERSION.search(self.output_text())
+            return (said[1].strip() if said else "") or "unknown"
+        said = re.search(self.version_pattern, self.output())
+        return said[1] if said else "unknown"
+
+
+_NO_LIMIT = "none: the program is not of this suite"
+
+
+def _first_word(command: str) -> str:
+    """The command's program, past assignments of variables."""
+    words = shlex.split(command)
+    first = next((word for word in words if not re.match(r"\w+=", word)), "true")
+    return shlex.quote(first if os.sep in first or re.fullmatch(r"[\w.+-]+", first) else "sh")

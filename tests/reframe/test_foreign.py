@@ -1,0 +1,125 @@
+"""Programs that are not of this suite: real ones from Debian, and what becomes of those that do something wrong."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tenken.errors import CatalogueError
+from tenken.model import catalogue
+from tenken.model.verdicts import FAIL, RECORDED, WAIVED
+from tenken.paths import ROOT
+from tenken.reframe.foreign import Figure, ForeignOutputError
+from tests.support import debian
+from tests.support.reframe import Outcome, reframe
+
+
+def figure(**changes: str) -> Figure:
+    return Figure(**{"what": "w", "unit": "us", "direction": "lower", "pattern": r"took (?P<value>\S+)", **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "line", "expected"),
+    [
+        ({}, "took 1.5", [1.5]),
+        ({}, "took 1,234.5\nelse\ntook 2e3", [1234.5, 2000.0]),
+        ({"printed": "ns"}, "took 1500", [1.5]),
+        ({"pattern": r"took (\d+)(?P<unit>\w+)"}, "took 3ms", [3000.0]),
+    ],
+)
+def test_a_figure_is_read_in_its_unit(changes, line, expected):
+    assert figure(**changes).samples("time", line) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line", "said"),
+    [
+        ({}, "nothing", r"metric time: no line of the output matches 'took .*'"),
+        ({}, "took long", "metric time: 'long' in 'took long' is no number"),
+        ({}, "took nan", "is no number"),
+        ({"pattern": r"took (\d+)(?P<unit>\w+)"}, "took 3GB", "unit 'GB' is of B, and 'us' of s"),
+    ],
+)
+def test_what_is_no_figure_is_told(changes, line, said):
+    with pytest.raises(ForeignOutputError, match=said):
+        figure(**changes).samples("time", line)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("stream", "stream is a program of this suite; give it another name"), ("Fio", "allowed: small letters")],
+)
+def test_a_foreign_program_has_a_name_of_its_own(name, said):
+    with pytest.raises(CatalogueError, match=said):
+        catalogue.declare({"program": name}, "here")
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    debian.need(*debian.FOREIGN)
+    folder = tmp_path_factory.mktemp("foreign")
+    more = ("-c", "tests/reframe/foreign", "--system", "local", "-r")
+    return reframe(*more, folder=folder, checks="examples/foreign")
+
+
+pytestmark = pytest.mark.xdist_group("foreign")
+
+
+def record(session: Outcome, check: str):
+    (found,) = [one for one in session.records if one.check == check]
+    return found
+
+
+@pytest.mark.parametrize(("check", "metrics", "version"), [
+    ("FioRead", {"bandwidth": "MB/s", "latency": "us"}, r"fio-\d.*"),
+    ("StressMatrix", {"rate": "op/s"}, "stress-ng, version .*"),
+])  # fmt: skip
+def test_real_programs_give_their_figures(session, check, metrics, version):
+    one = record(session, check)
+    assert one.verdict == RECORDED, one.judgement.message()
+    assert {m.name: m.unit for m in one.result.metrics} == metrics
+    assert all(m.count == 3 and m.value > 0 for m in one.result.metrics)
+    assert re.fullmatch(version, one.result.version)
+    assert one.result.locks.held == ("host",) and one.result.load.seconds > 0
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples" / "foreign").glob("*.py")), ids=lambda file: file.stem)
+def test_an_example_is_one_file_of_30_lines_that_the_page_shows(file):
+    assert len(file.read_text().splitlines()) <= 30
+    assert file.name in (ROOT / "docs" / "foreign-programs.md").read_text()
+    if file.name == "fio.py":
+        assert file.read_text() in (ROOT / "docs" / "foreign-programs.md").read_text()
+
+
+def test_what_is_declared_travels_with_the_record(session):
+    one = record(session, "FioRead")
+    assert one.request.declared["metrics"]["bandwidth"]["unit"] == "MB/s"
+    assert catalogue.load_catalogue()["fio_read"].metrics["latency"].direction == "lower"
+
+
+def test_an_honest_tool_is_recorded(session):
+    one = record(session, "Good")
+    assert one.verdict == RECORDED, one.judgement.message()
+    assert one.result.metrics[0].samples == pytest.approx((2.147483648, 3.0))
+    assert one.result.version == "1.2"
+    assert [c.what for c in one.result.verification.checks][:2] == [
+        "exit status", "a line of the output matches ^all is well$",
+    ]  # fmt: skip
+    assert record(session, "ParsesItself").result.metrics[0].value == pytest.approx(100 * 2048 / 3)
+    repeated = record(session, "RunsThreeTimes").result.metrics[0]
+    assert repeated.samples == (3000.0,) * 3 and repeated.value == 3000
+
+
+@pytest.mark.parametrize(("check", "verdict", "said"), [
+    ("ExitsWith2", FAIL, "exited with 2"),
+    ("LacksALine", FAIL, "verification of a line of the output matches ^all is very well$ failed"),
+    ("HasAForbiddenLine", FAIL, "verification of no line of the output matches ^error failed"),
+    ("GivesNoFigure", FAIL, "metric rate: no line of the output matches"),
+    ("GivesAnotherUnit", FAIL, "unit 'MiB' is of B, and 'GB/s' of B/s"),
+    ("IsNotThere", WAIVED, "library missing: no command tool-that-nobody-has on the node"),
+])  # fmt: skip
+def test_what_is_wrong_is_told(session, check, verdict, said):
+    one = record(session, check)
+    told = f"{one.judgement.message()} {one.result_error} {one.result_text}"
+    assert one.verdict == verdict and said in told, told
