@@ -8,16 +8,21 @@ Exit status 1 where a figure is worse than what is asked.
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import product
+from itertools import pairwise, product
+from pathlib import Path
 
 import numpy as np
 
-from tenken.campaign import conformity, groups, synthetic
+from tenken.campaign import conformity, findings, groups, runner, standin, synthetic
 from tenken.campaign.configuration import conformity as configured
 from tenken.campaign.fabric import LEAF, NOISES, Fabric
+from tenken.campaign.file import Campaign
+from tenken.campaign.journal import State
 
 #: A table's rows are text; what is worse than asked is told as a row that begins with this.
 MISSED = "MISSED: "
@@ -140,6 +145,50 @@ def pair_faults(seeds: int, first: int, nodes: int) -> Iterator[str]:
         yield f"{MISSED}pairs"
 
 
+def cost(seeds: int, first: int, nodes: int) -> Iterator[str]:
+    """The submitting host's CPU and memory from beginning to report; 12 checks, 8 GPUs."""
+    names = tuple(f"n{i:05d}" for i in range(nodes))
+    for seed in range(first, first + seeds):
+        bad = (names[nodes // 3], seed % 8)
+
+        def factor(node: str, gpu: int, figure: str, bad: tuple[str, int] = bad) -> float:
+            return 0.9 if (node, gpu) == bad else 1.0
+
+        world = standin.StandIn(names, seed=seed, factor=factor)
+        one = Campaign("cost", "standin", "gpu", names, 600.0, concurrency=500)
+        with tempfile.TemporaryDirectory(prefix="tenken-cost-") as name:
+            folder = Path(name)
+
+            def suspects(state: State, one: Campaign = one, folder: Path = folder) -> list[str]:
+                return findings.suspects(findings.read(state, folder / "archive", one)[0], one)
+
+            clock: list[float] = []
+
+            def say(line: str, clock: list[float] = clock) -> None:
+                clock.append(time.monotonic())
+
+            began, since = time.process_time(), time.monotonic()
+            run = runner.Runner(
+                one, folder / "c", folder / "archive", world, say, suspects, clock=world.clock, sleep=world.pass_time,
+                poll=5, late=60,
+            )  # fmt: skip
+            run.run()
+            table, found = findings.read(run.state, folder / "archive", one)
+            findings.judge(table, found, one)
+            spent = time.process_time() - began - world.nodes_cpu_s
+        silent = max(b - a for a, b in pairwise([since, *clock]))
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        named = {s.name for s in found.named}
+        asked = 240 * max(nodes / 1000, 0.01)
+        yield (
+            f"cost of {nodes} nodes x 12 checks: {spent:.1f} CPU-s (asked: {asked:g}), {most:.2f} GiB at most, "
+            f"{world.submissions} jobs, {found.tested} nodes tested, named: {', '.join(sorted(named)) or 'nobody'}; "
+            f"longest without a line {silent:.1f} s (nodes' own work included)"
+        )
+        if spent > asked or named != {f"{bad[0]} GPU {bad[1]}"} or found.tested != nodes:
+            yield f"{MISSED}cost"
+
+
 Table = Callable[[int, int, int], Iterator[str]]
 #: By name: what it prints, seeds and nodes that docs/campaign.md was made with.
 TABLES: dict[str, tuple[Table, int, int]] = {
@@ -147,6 +196,7 @@ TABLES: dict[str, tuple[Table, int, int]] = {
     "healthy": (healthy, 300, 1000),
     "groups": (group_testing, 100, 1024),
     "pairs": (pair_faults, 50, 1024),
+    "cost": (cost, 1, 1000),
 }
 
 

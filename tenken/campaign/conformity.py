@@ -225,6 +225,10 @@ class _Medians:
         centre = float(np.median(middles)) if len(middles) else 0.0
         return cls(factor, names, codes, groups, sizes[groups], middles - centre)
 
+    def members(self, at: int, rest: np.ndarray) -> np.ndarray:
+        """Devices of the group at this place of `groups` that have a value."""
+        return np.flatnonzero(np.isfinite(rest) & (self.codes == self.groups[at]))
+
     def take_off(self, rest: np.ndarray) -> None:
         off = np.zeros(len(self.names))
         off[self.groups] = self.offsets
@@ -248,16 +252,28 @@ def _groups(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: 
         odd = [found for one in many if (found := _oddest(figure, medians(one), rest, chance)) is not None]
         if not odd:
             break
-        # of two groups that stand out as clearly the wider one is the cause
-        clearest = max(ratio for ratio, _, _, _ in odd)
-        _, of, at, limit = max((o for o in odd if o[0] >= 0.8 * clearest), key=lambda o: o[1].sizes[o[2]])
-        members = np.flatnonzero(np.isfinite(rest) & (of.codes == of.groups[at]))
+        of, at, limit = _cause(odd, rest)
+        members = of.members(at, rest)
         offset, name = float(of.offsets[at]), str(of.names[of.groups[at]])
         result.suspects.append(Suspect(of.factor, name, figure.name, offset, limit, tuple(map(int, members))))
         rest[members] -= offset
     for one in many:
         _tell(figure, medians(one), rest, result)
         medians(one).take_off(rest)
+
+
+def _cause(odd: Sequence[tuple[_Medians, int, float]], rest: np.ndarray) -> tuple[_Medians, int, float]:
+    """Of odd groups of several factors the farthest; or a wider one, if those of it that are in no farther one are off
+    too: a switch of a slow and a good rack is not at fault."""
+    cause = max(odd, key=lambda o: float(o[0].offsets[o[1]]))
+    for other in sorted(odd, key=lambda o: o[0].sizes[o[1]]):
+        inner = cause[0].members(cause[1], rest)
+        beside = np.setdiff1d(other[0].members(other[1], rest), inner)
+        offset = float(cause[0].offsets[cause[1]])
+        wider = other[0].sizes[other[1]] > cause[0].sizes[cause[1]]
+        if wider and len(beside) and float(np.median(rest[beside])) >= 0.6 * offset:
+            cause = other
+    return cause
 
 
 def _tell(figure: Figure, of: _Medians, rest: np.ndarray, result: Screened) -> None:
@@ -267,8 +283,8 @@ def _tell(figure: Figure, of: _Medians, rest: np.ndarray, result: Screened) -> N
     result.effects.append(Effect(of.factor, figure.name, losses, float(np.sqrt(between))))
 
 
-def _oddest(figure: Figure, of: _Medians, rest: np.ndarray, chance: float) -> tuple[float, _Medians, int, float] | None:
-    """The worst group of a factor, where it is beyond its limit: by how much, of which factor, which one, the limit.
+def _oddest(figure: Figure, of: _Medians, rest: np.ndarray, chance: float) -> tuple[_Medians, int, float] | None:
+    """The worst group of a factor, where it is beyond its limit: of which factor, which one, the limit.
 
     A group's median is all but normal whatever its members are: few groups are held against that.
     """
@@ -279,7 +295,7 @@ def _oddest(figure: Figure, of: _Medians, rest: np.ndarray, chance: float) -> tu
     worst = int(of.offsets.argmax())
     if of.offsets[worst] <= limit:
         return None
-    return float(of.offsets[worst] / limit), of, worst, limit
+    return of, worst, limit
 
 
 def _told_apart(factors: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:

@@ -145,16 +145,16 @@ class Table:
                     "name": gpu.name, "driver": gpu.driver, "CUDA driver": gpu.cuda_driver, "VBIOS": gpu.vbios,
                     "memory": f"{gpu.memory_bytes / 2**30:.0f} GiB", "multiprocessors": gpu.multiprocessors,
                     "maximum memory clock": gpu.memory_clock_max_mhz,
-                    **{label: getattr(gpu, key) for key, label in _OF_A_GPU if hasattr(gpu, key)},
+                    **{label: getattr(gpu, key) for key, label in _OF_A_GPU},
                 }
             )  # fmt: skip
 
 
 #: What else a result may say of how a GPU is set up.
 _OF_A_GPU = (
-    ("ecc", "ECC"), ("persistence", "persistence mode"), ("power_limit_w", "power limit"),
-    ("pcie_generation", "PCIe generation"), ("pcie_width", "PCIe width"), ("nvlinks", "NVLinks"),
-    ("inforom", "InfoROM"), ("mig", "MIG"), ("compute_mode", "compute mode"),
+    ("ecc_enabled", "ECC"), ("mig_enabled", "MIG"), ("sm_clock_max_mhz", "maximum SM clock"),
+    ("pcie_generation_max", "PCIe generation"), ("pcie_width_max", "PCIe width"), ("nvlinks_active", "NVLinks active"),
+    ("nvlinks_total", "NVLinks"), ("compute_capability", "compute capability"),
 )  # fmt: skip
 
 
@@ -165,6 +165,7 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
     repaired = {
         u.node for u, tried in state.by_unit.items() if u.purpose == "repair" and any(a.gathered for a in tried)
     }
+    last = last_repairs(state)
     for attempt in state.attempts.values():
         if attempt.gathered is None:
             continue
@@ -178,11 +179,13 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
                 found.damaged.append(str(error))
                 continue
             found.verdicts[record.verdict] += 1
-            table.take(record, attempt.unit)
-            before = attempt.unit.node in repaired and attempt.unit.purpose != "repair"
+            unit = attempt.unit
+            before = unit.node in repaired and (unit.purpose != "repair" or unit.number < last.get(unit.node, 0))
+            if not before or unit.purpose != "repair":
+                table.take(record, unit)
             if record.verdict == verdicts.FAIL and not before:
                 first = record.findings[0].message if record.findings else "failed"
-                found.failed.setdefault(attempt.unit.node, []).append(f"{record.check}: {first}")
+                found.failed.setdefault(unit.node, []).append(f"{record.check}: {first}")
     found.tested = len({u.node for u in state.by_unit if state.done(u)})
     for node in campaign.nodes:
         wanted = [Unit(node, "round", n + 1) for n in range(campaign.rounds)]
@@ -191,6 +194,16 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
             why = [a.ended for u in missing for a in state.tried(u) if a.ended]
             found.lost[node] = why[-1] if why else "it was never begun"
     return table, found
+
+
+def last_repairs(state: State) -> dict[str, int]:
+    """The number of the first run after a node's last repair: those before it were of another repair."""
+    found: dict[str, int] = {}
+    for phase in state.phases:
+        units = [Unit.of(text) for text in phase["units"]]
+        for node in {u.node for u in units if u.purpose == "repair"}:
+            found[node] = min(u.number for u in units if u.node == node and u.purpose == "repair")
+    return found
 
 
 def judge(table: Table, found: Findings, campaign: Campaign) -> None:

@@ -233,10 +233,21 @@ class Runner:
         self.journal.note("intent", token=token, unit=unit.id, attempt=number)
         try:
             job = self.queue.submit(path)
-        except Refused:
-            self.journal.note("ended", token=token, why=NEVER_QUEUED)
-            raise
+        except Refused as error:
+            taken = self._taken_after_all(token) if error.later else None
+            if taken is None:
+                self.journal.note("ended", token=token, why=NEVER_QUEUED)
+                raise
+            job = taken
         self.journal.note("submitted", token=token, job=job)
+
+    def _taken_after_all(self, token: str) -> str | None:
+        """The job of a submission whose answer was lost on its way; None: there is none, or nobody answers."""
+        try:
+            queued = self.queue.tagged(nodejob.tag(self.campaign.name))
+        except Refused:
+            return None
+        return queued.get(token) or queued.get(token[:8])
 
     def _gather(self) -> None:
         for token in spool.there(self.spool):

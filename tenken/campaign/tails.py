@@ -23,6 +23,8 @@ _SCALES = np.geomspace(0.5, 2.4, 48)
 #: Shapes and scales whose likelihood is less by so many nats are contradicted by the data: of few devices, of so many
 #: whose tail looks light, and of those whose tail looks heavy, where a little in the shape is much in the limit.
 _NATS, _NATS_OF_MANY, _NATS_OF_HEAVY, _MANY, _HEAVY = 1.5, 1.0, 3.0, 400, 0.09
+#: Of fewer than so many a normal tail may look as heavy as this by chance.
+_SURE, _HEAVY_IF_UNSURE = 4000, 0.2
 #: The worst so many, and this part, of the devices are known to lie out, not how far: some may be at fault.
 _HIDDEN, _HIDDEN_SHARE = 10, 0.003
 _BINS = 192
@@ -90,7 +92,9 @@ def limit(losses: np.ndarray, chance: float) -> float:
         found = np.interp(points, _X, density[shape]).reshape(len(scales), -1) - np.log(scales)[:, None]
         likelihood[row] = found @ weights + hidden * np.interp(ends, _X, tail[shape])
     best = SHAPES[usable[int(likelihood.max(axis=1).argmax())]]
-    nats = _NATS if n < _MANY else _NATS_OF_HEAVY if best > _HEAVY else _NATS_OF_MANY
+    nats = (
+        _NATS if n < _MANY else _NATS_OF_HEAVY if best > (_HEAVY if n >= _SURE else _HEAVY_IF_UNSURE) else _NATS_OF_MANY
+    )
     near = likelihood >= likelihood.max() - nats
     quantiles = np.array([quantile(chance, int(shape)) for shape in usable])
     found = float((quantiles[:, None] * scales[None, :])[near].max())

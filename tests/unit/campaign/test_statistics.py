@@ -130,3 +130,8 @@ def test_the_bench_fails_where_a_figure_is_worse_than_asked(monkeypatch, capsys)
     monkeypatch.setattr(groups, "narrow", lambda *a, **k: None)
     assert bench.main(["pairs", "--seeds", "1", "--nodes", "256"]) == 1
     assert "MISSED: pairs" in capsys.readouterr().out
+
+
+def test_a_campaign_of_thirty_nodes_costs_the_submitting_host_little(capsys):
+    assert bench.main(["cost", "--nodes", "30"]) == 0
+    assert "30 nodes tested" in capsys.readouterr().out

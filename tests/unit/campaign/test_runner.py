@@ -1,0 +1,289 @@
+"""A campaign against a stand-in scheduler: killed anywhere, with nodes that die, queues that fill and disks that do."""
+
+from __future__ import annotations
+
+import json
+import random
+import tarfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tenken.archive import records as archive
+from tenken.campaign import findings, journal, plan, runner, spool, standin
+from tenken.campaign.file import Campaign, CampaignError
+from tenken.campaign.journal import Unit
+from tenken.campaign.queue import Limits, Refused
+from tenken.errors import ArchiveError
+
+NODES = tuple(f"n{i:02d}" for i in range(8))
+
+
+class Killed(BaseException):
+    """kill -9: nothing of the process goes on, and nothing catches it."""
+
+
+def campaign(**changes) -> Campaign:
+    return replace(Campaign("c", "standin", "gpu", NODES, 600.0, concurrency=5, attempts=3), **changes)
+
+
+def make(folder: Path, world: standin.StandIn, one: Campaign | None = None, lines: list[str] | None = None):
+    one = one or campaign()
+    root = folder / "archive"
+
+    def suspects(state):
+        table, _ = findings.read(state, root, one)
+        return findings.suspects(table, one)
+
+    say = [] if lines is None else lines
+    return runner.Runner(
+        one, folder / "c", root, world, say.append, suspects, clock=world.clock, sleep=world.pass_time, poll=20, late=40
+    )
+
+
+def world(**more) -> standin.StandIn:
+    return standin.StandIn(NODES, **{"checks": 2, "gpus": 1, "job_seconds": 100.0, **more})
+
+
+def counted(folder: Path) -> Counter:
+    return Counter((r.nodes[0], r.session.rpartition("-")[2], r.check) for r in archive.records(folder / "archive"))
+
+
+def once_each(rounds: int = 1) -> Counter:
+    return Counter({(n, f"round{r + 1}", f"Check{c:02d}"): 1 for n in NODES for r in range(rounds) for c in range(2)})
+
+
+def killing(monkeypatch, chance: float, rng: random.Random) -> list[int]:
+    """Anywhere in the journal (half a line written too), around a submission and between records."""
+    kills = [0]
+
+    def perhaps() -> None:
+        if rng.random() < chance:
+            kills[0] += 1
+            raise Killed
+
+    note, submit, write = journal.Journal.note, standin.StandIn.submit, archive.write_file
+
+    def torn(self, event, **words):
+        if rng.random() < chance:
+            with self.path.open("a") as stream:
+                stream.write('{"event":"gath')
+            kills[0] += 1
+            raise Killed
+        note(self, event, **words)
+        perhaps()
+
+    def around(self, path):
+        perhaps()
+        found = submit(self, path)
+        perhaps()
+        return found
+
+    def between(path, text):
+        perhaps()
+        write(path, text)
+
+    monkeypatch.setattr(journal.Journal, "note", torn)
+    monkeypatch.setattr(standin.StandIn, "submit", around)
+    monkeypatch.setattr(archive, "write_file", between)
+    return kills
+
+
+def test_two_hundred_kills_lose_nothing_and_count_nothing_twice(tmp_path, monkeypatch):
+    kills, seed = 0, 0
+    while kills < 200:
+        seed += 1
+        folder = tmp_path / str(seed)
+        there = world(seed=seed, dies=0.1, twice=0.1, taken_unsaid=0.1)
+        rng = random.Random(seed)
+        with monkeypatch.context() as patch:
+            killed = killing(patch, 0.08, rng)
+            whole = None
+            while whole is None:
+                try:
+                    whole = make(folder, there, campaign(attempts=9)).run()
+                except Killed:
+                    there.pass_time(rng.choice([1, 50, 400]))  # the nodes go on meanwhile
+        kills += killed[0]
+        assert whole
+        assert counted(folder) == once_each()
+        assert not there.tagged("tenken-campaign/c/"), "an orphan is left"
+
+
+def test_a_run_that_is_not_killed_counts_as_much_and_submits_a_job_a_node(tmp_path):
+    there, lines = world(), []
+    assert make(tmp_path, there, lines=lines).run()
+    assert counted(tmp_path) == once_each() and there.submissions == len(NODES)
+    assert "8 of 8 node runs done" in lines[-1]
+
+
+def test_a_job_that_belongs_to_nobody_is_cancelled(tmp_path):
+    there = world()
+    there.jobs["77"] = {"node": "n00", "tag": "tenken-campaign/c/feed", "state": "queued"}
+    there.jobs["78"] = {"node": "n00", "tag": "tenken-campaign/other/feed", "state": "queued"}
+    one = make(tmp_path, there)
+    one.journal.open()
+    one.journal.note("campaign", name="c", begun="20260101T000000Z")
+    one.journal.note("intent", token="aa", unit="n00/round/1", attempt=1)
+    one._adopt()
+    assert (there.jobs["77"]["state"], there.jobs["78"]["state"]) == ("ended", "queued")
+    assert one.state.attempts["aa"].ended == runner.NEVER_QUEUED
+
+
+def test_nodes_that_die_are_tried_again_and_then_told(tmp_path):
+    one = make(tmp_path, world(dies=1.0), campaign(attempts=2))
+    assert not one.run()
+    assert [u.node for u in one.lost()] == [u.node for u in one.units()]
+    assert {len(one.state.tried(u)) for u in one.units()} == {2}
+    assert "never began" in str(one.state.tried(Unit("n00"))[-1].ended)
+    found = findings.read(one.state, tmp_path / "archive", campaign())[1]
+    assert set(found.lost) == set(NODES) and found.share() == 0.0
+
+
+def test_a_full_queue_waits_and_goes_on(tmp_path):
+    there = world(most=2)
+    assert make(tmp_path, there, campaign(concurrency=8)).run()
+    assert counted(tmp_path) == once_each()
+
+
+def test_a_job_that_was_taken_though_the_answer_was_lost_is_found_and_not_sent_again(tmp_path):
+    there = world(taken_unsaid=0.5)
+    assert make(tmp_path, there).run()
+    assert there.submissions == len(NODES) and counted(tmp_path) == once_each()
+
+
+def test_a_scheduler_that_will_never_take_it_ends_the_campaign_with_its_words(tmp_path, monkeypatch):
+    def refuse(self, path):
+        raise Refused("sbatch ended with 1: invalid partition specified", later=False)
+
+    monkeypatch.setattr(standin.StandIn, "submit", refuse)
+    with pytest.raises(CampaignError, match="takes no job: sbatch ended with 1: invalid partition"):
+        make(tmp_path, world()).run()
+
+
+def test_a_full_archive_ends_it_and_what_it_left_is_gathered_by_resume(tmp_path, monkeypatch):
+    there = world()
+    with monkeypatch.context() as patch:
+
+        def full(path, text):
+            raise ArchiveError(f"{path.parent}: cannot write to the archive: No space left on device")
+
+        patch.setattr(archive, "write_file", full)
+        with pytest.raises(CampaignError, match=r"No space left.*`resume` gathers it again"):
+            make(tmp_path, there).run()
+    assert make(tmp_path, there).run() and counted(tmp_path) == once_each()
+
+
+def test_the_budget_ends_it(tmp_path):
+    one = make(tmp_path, world(), campaign(budget_node_hours=0.2))
+    assert not one.run()
+    assert 0 < len(one.lost()) < len(NODES) and one.spent_hours() <= 0.2
+
+
+def test_two_rounds_never_load_a_node_twice_at_once(tmp_path):
+    there = world()
+    seen = []
+    submit = there.submit
+
+    def watched(path):
+        number = submit(path)
+        busy = [j["node"] for j in there.jobs.values() if j["state"] != "ended"]
+        seen.append(max(Counter(busy).values()))
+        return number
+
+    there.submit = watched  # type: ignore[method-assign]
+    assert make(tmp_path, there, campaign(rounds=2, concurrency=8)).run()
+    assert counted(tmp_path) == once_each(2) and max(seen) == 1
+
+
+def test_a_suspect_is_run_again_and_named_and_a_repair_closes_it(tmp_path):
+    slow = {"n03": 0.5}
+    there = world(factor=lambda node, gpu, figure: slow.get(node, 1.0), gpus=2, checks=1)
+    one = make(tmp_path, there, campaign(retest_runs=1))
+    assert one.run()
+
+    def judged():
+        table, found = findings.read(one.state, tmp_path / "archive", one.campaign)
+        findings.judge(table, found, one.campaign)
+        return found
+
+    assert {(s.kind, s.name) for s in judged().named} == {("node", "n03")}
+    for still, closed in ((True, []), (False, ["n03"])):
+        if not still:
+            slow.clear()
+        one = make(tmp_path, there, campaign(retest_runs=1))
+        one.journal.open()
+        first = 1 + sum(u.purpose == "repair" for u in one.state.by_unit)
+        one.journal.note("phase", units=[f"n03/repair/{first + i}" for i in range(2)])
+        one.journal.close()
+        assert one.run()
+        found = judged()
+        assert bool(found.bad_nodes()) is still and found.closed == closed
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda m: m.update(token="else"), "it is of another job"),
+        (lambda m: m.update(host="n05", names=""), "it ran on n05 and not on n00"),
+        (lambda m: m.update(host="", names=""), "an unknown node"),
+    ],
+)
+def test_a_file_that_does_not_prove_its_node_does_not_count(tmp_path, spoil, why):
+    meta = {"token": "t", "node": "n00", "host": "n00", "names": "n00", "begin": "1", "end": "2"}
+    assert "no check left a record" in str(gathered(tmp_path, meta).fault)
+    spoil(meta)
+    assert why in str(gathered(tmp_path, meta).fault)
+
+
+def gathered(folder: Path, meta: dict[str, str]) -> spool.Gathered:
+    with tarfile.open(folder / "t.tar", "w") as packed:
+        standin._add(packed, "meta", "".join(f"{k}={v}\n" for k, v in meta.items()))
+    return spool.gather(folder, "t", "n00", "s", folder / "archive")
+
+
+def test_a_cut_file_does_not_count(tmp_path):
+    (tmp_path / "t.tar").write_bytes(b"\0" * 100)
+    assert "t.tar cannot be read" in str(spool.gather(tmp_path, "t", "n00", "s", tmp_path / "a").fault)
+
+
+def test_a_second_process_is_refused(tmp_path):
+    one, other = make(tmp_path, world()), make(tmp_path, world())
+    one.journal.open()
+    with pytest.raises(CampaignError, match="another process runs this campaign"):
+        other.run()
+    one.journal.close()
+
+
+def test_a_damaged_journal_is_refused_and_a_torn_end_is_not(tmp_path):
+    path = tmp_path / journal.FILE
+    line = json.dumps({"event": "campaign", "time": 1, "begun": "b"})
+    path.write_text(f'{line}\n{{"event": "inte')
+    assert journal.read(tmp_path).begun["begun"] == "b"
+    path.write_text(f"{line}\nrubbish\n")
+    with pytest.raises(CampaignError, match=r"journal.jsonl:2: is no line"):
+        journal.read(tmp_path)
+
+
+def test_starts_keep_the_ramp_and_no_two_are_in_phase():
+    one = campaign(node_kw=10.0, ramp_kw_per_s=5.0)
+    delays = sorted(plan.delay(one, place, 5, 0.5) for place in range(5))
+    assert delays == [0, 2, 4, 6, 8]
+    free = [plan.delay(campaign(), place, 5, 0.5) for place in range(5)]
+    assert len(set(free)) == 5
+    assert {plan.delay(campaign(in_phase=True), place, 5, 0.5) for place in range(5)} == {0.0}
+
+
+def test_a_plan_says_waves_node_hours_and_the_limit_that_counts():
+    found = plan.plan(campaign(rounds=2), Limits(3, "max_queued"))
+    assert (found.jobs, found.at_once, found.waves, found.why_at_once) == (16, 3, 6, "max_queued")
+    assert found.node_hours == pytest.approx(16 * 600 / 3600)
+    assert plan.plan(campaign(), Limits()).at_once == 5
+
+
+def test_confidence_is_that_of_the_binomial():
+    assert findings.lower_share(59, 59, 0.95) == pytest.approx(0.05 ** (1 / 59), abs=1e-6)
+    assert findings.lower_share(0, 10, 0.95) == 0.0
+    assert findings.lower_share(990, 1000, 0.95) == pytest.approx(0.98308, abs=1e-4)
