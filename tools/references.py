@@ -5,10 +5,10 @@
 A point becomes a reference when at least two sessions measured it and all of them agree: the tolerance is 10 % where
 the range of what was seen is within that, 25 % where it is within that, and else the point is refused, since a loss of
 30 % would pass. A session of `local` counts where its GPUs are the system's; a document (.json) that a program wrote by
-hand is a session of its own. Ratios have 25 % always. What a CPU does holds for nodes with the same CPU, and storage
-for the same CPU, file system and device, where three sessions agree; both have 25 %. Figures of the host alone, of
-accuracy and of shares of one total are left out. Sizes between the points of a sweep are held where no kept value
-misses what the points say (`between`). The rest is told on standard error, by metric and reason.
+hand is a session of its own. Ratios have 25 % always. Figures of the host, of what its CPU does with a GPU's memory and
+of storage are left out: they belong to whatever machine or disk the sessions were lent, and sessions that agreed were
+contradicted by the next one. So are accuracy and shares of one total. Sizes between the points of a sweep are held
+where no kept value misses what the points say (`between`). The rest is told on standard error, by metric and reason.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ from tenken.model.verdicts import FAIL, INVALID
 
 #: Cards of one kind differ by some per cent, and so do releases of a driver: 10 % is no noise.
 LEAST_SESSIONS, LEAST_TOLERANCE, MOST_TOLERANCE = 2, 0.1, 0.25
-SESSIONS_OF_STORAGE = 3
 #: What a CPU does, though the figure is told of a GPU.
 BY_CPU = {
     "transpose": ("init", "check", "total", "copy_out", "speedup", "check_ratio"),
@@ -49,8 +48,6 @@ NO_SPEED = {
     "stencil": {"share": "a share of one total", "gain": "a difference of two figures that are there"},
     "migration": {"new_ramp": "a count"},
 }
-HOST = ("host.cpu", "host.logical_cpus", "host.virtual_machine")
-PLACE = ("storage.file_system", "storage.device")
 
 
 @dataclass(frozen=True)
@@ -111,17 +108,17 @@ def refusal(program: str, metric: MetricValue) -> str:
     """Why a value can be no reference; empty: it can."""
     if metric.kind == "host":
         return "of the host"
+    if program in STORAGE:
+        return "of the storage"
+    if metric.name in BY_CPU.get(program, ()):
+        return "of the host's CPU"
     return NO_SPEED.get(program, {}).get(metric.name, "")
 
 
 def parameters_of(program: Program, result: Result, metric: MetricValue) -> dict[str, Any]:
     """What a run must have for its value to be the same quantity on the same kind of machine."""
     named = facts.run_of(result, metric)
-    wanted = (
-        *(("ranks",) if metric.kind == "ranks" else ()),
-        *(HOST if metric.name in BY_CPU.get(program.name, ()) or program.name in STORAGE else ()),
-        *(PLACE if program.name in STORAGE else ()),
-    )
+    wanted = ("ranks",) if metric.kind == "ranks" else ()
     asked = {name: named[name] for name in (*program.identity, *wanted) if named.get(name) is not None}
     return {**asked, **{program.current_name(name): value for name, value in metric.at.items()}}
 
@@ -150,9 +147,8 @@ def collected(found: Iterable[Run], catalogue: dict[str, Program]) -> tuple[dict
     return values, refused
 
 
-def tolerance_of(program: str, metric: str, unit: str, scatter: float) -> float:
-    wide = unit in ("1", "%") or program in STORAGE or metric in BY_CPU.get(program, ())
-    return LEAST_TOLERANCE if scatter <= LEAST_TOLERANCE and not wide else MOST_TOLERANCE
+def tolerance_of(unit: str, scatter: float) -> float:
+    return LEAST_TOLERANCE if scatter <= LEAST_TOLERANCE and unit not in ("1", "%") else MOST_TOLERANCE
 
 
 def points(values: dict[Key, list[Seen]], refused: Counter[str]) -> dict[tuple[Any, ...], list[Any]]:
@@ -162,16 +158,15 @@ def points(values: dict[Key, list[Seen]], refused: Counter[str]) -> dict[tuple[A
         shown = f"{key[0]}.{key[1]} of {key[2]}"
         figures = [one.value for one in seen]
         middle, sessions = median(figures), len({one.session for one in seen})
-        least = SESSIONS_OF_STORAGE if key[0] in STORAGE else LEAST_SESSIONS
-        if sessions < least:
-            refused[f"{shown}: measured in fewer than {least} sessions"] += len(seen)
+        if sessions < LEAST_SESSIONS:
+            refused[f"{shown}: measured in fewer than {LEAST_SESSIONS} sessions"] += len(seen)
             continue
         scatter = (max(figures) - min(figures)) / middle
         if scatter > MOST_TOLERANCE:
             refused[f"{shown}: sessions differ by more than {100 * MOST_TOLERANCE:g} %"] += len(seen)
             continue
         last = max(seen, key=lambda one: one.time)
-        tolerance = tolerance_of(key[0], key[1], last.unit, scatter)
+        tolerance = tolerance_of(last.unit, scatter)
         head = (*key[:5], last.unit, last.direction, last.statistic, tolerance, last.driver)
         good[head].append((json.loads(key[5]), middle, sessions, last.time[:10]))
     return good

@@ -77,22 +77,13 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
 
 
 def run_of(result: Result, metric: MetricValue) -> dict[str, Any]:
-    """What a reference's `parameters` may name: options, coordinates, the number of ranks, the host, the storage."""
-    host, path = result.host, result.path
-    named = {
-        "ranks": metric.subject.first if metric.kind == "ranks" else None,
-        "host.cpu": host.cpu,
-        "host.logical_cpus": host.logical_cpus,
-        "host.virtual_machine": host.virtual_machine,
-        "storage.file_system": path.get("file_system"),
-        "storage.device": path.get("device"),
-    }
+    """What a reference's `parameters` may name: options and coordinates by any of their names, the number of ranks."""
     program = load_catalogue().get(result.program)
     now: dict[str, Any] = {}
     if program is not None:
         now = {name: program.parameter(result.parameters, name) for name in program.identity}
         now |= {program.current_name(name): value for name, value in metric.at.items()}
-    here = {name: value for name, value in named.items() if value is not None}
+    here = {"ranks": metric.subject.first} if metric.kind == "ranks" else {}
     return {**result.parameters, **here, **metric.at, **now}
 
 

@@ -153,22 +153,32 @@ def test_a_wrong_curve_is_refused(tmp_path, old, new, said):
     assert said in str(error.value)
 
 
-def test_a_reference_of_the_cpu_holds_for_that_cpu_alone():
-    """What a CPU does is no property of the GPUs: another host's figure is recorded, not held."""
+def test_a_reference_of_ranks_holds_for_so_many_alone():
     system = loader.load("h200").expand({}, strict=False)
     machine = facts.facts(system, system.partitions["gpu"], system.environments["cuda"])
-    found = 0
-    for record in kept.all_records():
-        if record.program != "transpose" or record.result is None or record.environ != "cuda":
-            continue
-        other = replace(record.result, host=replace(record.result.host, cpu="another"))
-        for metric in record.result.metrics:
-            if metric.name == "total" and machine.criterion(record.result, metric) is not None:
-                found += 1
-                assert machine.criterion(other, metric) is None
-            if metric.name == "kernel":
-                assert machine.criterion(other, metric) == machine.criterion(record.result, metric)
-    assert found
+    record = next(r for r in kept.all_records() if r.program == "nccl" and r.result is not None)
+    metric = next(m for m in record.result.metrics if m.name == "sendrecv" and m.at["bytes"] == 2**28)
+    assert machine.criterion(record.result, metric) is not None
+    eight = replace(metric, subject=replace(metric.subject, first=8))
+    assert machine.criterion(record.result, eight) is None
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "kind", "why"),
+    [
+        ("transpose", "total", "gpu", "CPU"),
+        ("snapshot_io", "read", "gpu", "storage"),
+        ("hpl", "residual", "gpu", "accuracy"),
+        ("stream", "triad", "host", "host"),
+        ("stream", "triad", "gpu", ""),
+        ("transpose", "kernel", "gpu", ""),
+    ],
+)
+def test_what_belongs_to_a_lent_host_is_no_reference(program, name, kind, why):
+    record = next(r for r in kept.all_records() if r.program == "stream" and r.result and r.result.metrics)
+    metric = record.result.metrics[0]
+    said = references.refusal(program, replace(metric, name=name, subject=replace(metric.subject, kind=kind)))
+    assert why in said and bool(said) == bool(why)
 
 
 @pytest.fixture(scope="module")
@@ -195,10 +205,10 @@ def test_no_kept_value_misses_its_criterion(judged):
     assert not [one.metric.id for one in judged if one.judged.verdict == FAIL]
 
 
-def test_more_than_a_third_of_the_kept_values_has_a_criterion_that_a_loss_of_30_percent_misses(judged):
+def test_a_third_of_the_kept_values_has_a_criterion_that_a_loss_of_30_percent_misses(judged):
     held = [one for one in judged if one.judged.criterion is not None]
     counting = [one for one in held if one.counts]
-    assert len(counting) >= 0.36 * len(judged)
+    assert len(counting) >= 0.32 * len(judged)
     # floors of 40 to 70 % of a limit that is reached to the full do not count
     assert len(counting) >= 0.95 * len(held)
 
