@@ -9,7 +9,9 @@ from tenken.model.numbers import is_number
 from tenken.model.quantities import coordinate, number, size
 from tenken.model.result import HealthSample
 
-__all__ = ["coordinate", "duration", "health_cell", "is_number", "natural", "number", "percent", "revision", "size"]
+__all__ = [
+    "coordinate", "duration", "health_cell", "is_number", "key", "natural", "number", "percent", "revision", "size",
+]  # fmt: skip
 
 #: NVML's clock event reasons (nvml.h, nvmlClocksEventReason*), as the result document spells them.
 EVENT_REASONS = {
@@ -48,6 +50,11 @@ HEALTH_FIELDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 def percent(fraction: Any, digits: int = 1) -> str:
     """0.953 -> '95.3 %'."""
     return f"{100 * fraction:.{digits}f}\u202f%" if is_number(fraction) else "–"
+
+
+def key(value: Any) -> str:
+    """What a column is sorted by, as an attribute; nothing for what is no number."""
+    return f"data-v={value:.6g}" if is_number(value) else ""
 
 
 def duration(seconds: Any) -> str:

@@ -7,6 +7,7 @@ by metric with every one that is no PASS in full, worst first. What is left out 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -33,8 +34,8 @@ MAX_DETAIL, MAX_PLOTS = 1_600_000, 40
 MAX_WHOLE = 4
 #: Rows of the table of verdicts before the passing subjects of a case share one
 MAX_VERDICT_ROWS = 400
-#: Rows of a table of metrics (five times as many folded) and samples of a metric in figures
-MAX_ROWS, MAX_SAMPLES = 60, 400
+#: Rows of a table of metrics (five times as many folded); samples in figures of a metric that failed, and of another
+MAX_ROWS, MAX_SAMPLES, SOME_SAMPLES = 60, 400, 20
 #: Findings listed at the top
 MAX_ATTENTION = 40
 #: Passing subjects of one case that keep a row each: eight GPUs do, the 56 pairs between them do not.
@@ -152,6 +153,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(
+        key=words.key,
         number=words.number,
         percent=words.percent,
         duration=words.duration,
@@ -165,7 +167,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
     sections = _sections(session, catalogue, rows, pictures, environment)
     anchors = {id(c): s.anchor for s in sections for c in s.cases}
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
-    return environment.get_template("page.html").render(
+    page = environment.get_template("page.html").render(
         session=session,
         head=_head(session),
         machine=opening.machine(session),
@@ -184,6 +186,14 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
         script=script,
         policy=policy.meta(script),
     )
+    return slim(page)
+
+
+def slim(page: str) -> str:
+    """The same page with what its plots share said once, and without end tags that HTML lets one leave out."""
+    from tenken.report import plots
+
+    return re.sub(r"</t[dhr]>\s*(?=<(?:td|th|tr|/tr|/thead|/tbody)\b)", "", plots.share_styles(page))
 
 
 def _rows(case: Case, catalogue: Mapping[str, Program]) -> list[Row]:
@@ -476,8 +486,9 @@ def _notes(rows: list[Row]) -> list[tuple[str, str]]:
 def _describe(detail: Detail, case: Case, rows: list[Row]) -> None:
     for row in rows[:40]:
         if len(row.samples) > 1:
-            shown = " ".join(words.number(s, 5).replace("\u202f", "") for s in row.samples[:MAX_SAMPLES])
-            more = len(row.samples) - MAX_SAMPLES
+            most = MAX_SAMPLES if row.verdict in (FAIL, INVALID) else SOME_SAMPLES
+            shown = " ".join(words.number(s, 4).replace("\u202f", "") for s in row.samples[:most])
+            more = len(row.samples) - most
             text = shown + (f" … {more} more in the archive" if more > 0 else "")
             detail.samples.append((f"{row.label}, {row.subject}, {row.unit}", text))
     if case.result is not None:

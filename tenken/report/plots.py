@@ -121,7 +121,8 @@ def _svg(figure: Any, ident: str, caption: str) -> str:
     plt = _pyplot()
     sink = io.StringIO()
     with plt.rc_context({"svg.hashsalt": ident, "svg.id": None}):
-        figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        # savefig() draws everything once more beforehand, to find out what the layout does by itself
+        figure.canvas.print_svg(sink, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     width, height = (figure.get_size_inches() * 72).round().astype(int)
     return themed(sink.getvalue(), ident, caption, int(width), int(height))
 
@@ -134,25 +135,68 @@ def themed(svg: str, ident: str, caption: str, width: int, height: int) -> str:
     body = body.replace("xlink:href", "href")
     # Names like figure_1 repeat in each drawing of a page; only hashed ones are referred to.
     body = re.sub(r'<g id="[^"]*">', "<g>", body)
-    body = re.sub(r'\bid="(\w+)"', rf'id="{ident}-\1"', body)
-    body = re.sub(r'href="#(\w+)"', rf'href="#{ident}-\1"', body)
-    body = re.sub(r"url\(#(\w+)\)", rf"url(#{ident}-\1)", body)
+    short: dict[str, str] = {}
+    body = re.sub(
+        r'(\bid="|href="#|url\(#)(\w+)', lambda m: f"{m[1]}{ident}-{short.setdefault(m[2], str(len(short)))}", body
+    )
     for role, colour in COLOURS.items():
         body = body.replace(colour, f"var(--{role})")
     body = re.sub(r"font: (?:[a-z]+ |\d{3} )*([\d.]+)px [^;\"]*", r"font-size: \1px", body)
     body = re.sub(r"font-family: [^;\"]*;?", "", body)
-    body = re.sub(r"\s*\n\s*", "\n", body)
-    # Coordinates to a hundredth of a unit; figures in the text stay as they are.
-    body = re.sub(
-        r'\b(?:d|x|y|width|height|points|transform)="[^"]*"',
-        lambda found: re.sub(r"(\d\.\d{2})\d+", r"\1", found[0]),
-        body,
-    )
+    body = _without_groups(body)
+    # What is neither filled nor stroked, and the clip of lines of the grid, which end where the axes do.
+    body = re.sub(r'<path [^>]*?style="fill: none"/>|<defs>\s*</defs>', "", body)
+    body = re.sub(r'clip-path="[^"]*" (style="fill: none; stroke: var\(--line\))', r"\1", body)
+    # Coordinates to a tenth of a unit, which is a tenth of a pixel; figures in the text stay as they are.
+    body = re.sub(r'\b(d|x|y|width|height|points|transform)="([^"]*)"', _coordinates, body)
+    body = re.sub(r' transform="rotate\(0 [^)"]*\)"', "", body)
+    body = re.sub(r">\s+<", "><", body)
     title = _escape(caption)
     return (
-        f'<svg class="plot" viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img" '
-        f'aria-label="{title}"><title>{title}</title>{body}'
+        f'<svg class="plot" viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img">'
+        f"<title>{title}</title>{body}"
     )
+
+
+def _coordinates(found: re.Match[str]) -> str:
+    """An attribute of coordinates, as short as a tenth of a unit allows."""
+    name, text = found[1], found[2]
+    text = re.sub(r"-?\d+(?:\.\d+(?:e-?\d+)?|e-?\d+)", lambda one: f"{float(one[0]):.1f}".removesuffix(".0"), text)
+    text = re.sub(r"(?<![\d.])-0(?![\d.])", "0", text)
+    if name == "d":
+        text = re.sub(r"\s*([A-Za-z])\s*", r"\1", re.sub(r"\s+", " ", text)).strip()
+    return f'{name}="{text}"'
+
+
+def _without_groups(body: str) -> str:
+    """Without groups that say nothing: matplotlib makes one around every line and letter."""
+    kept: list[bool] = []
+
+    def one(found: re.Match[str]) -> str:
+        if found[0] == "</g>":
+            return found[0] if kept.pop() else ""
+        if found[0].endswith("/>"):
+            return ""
+        kept.append(found[0] != "<g>")
+        return found[0] if kept[-1] else ""
+
+    return re.sub(r"<g\b[^>]*>|</g>", one, body)
+
+
+def share_styles(page: str) -> str:
+    """A page whose plots say their styles once, as classes in its style sheet, instead of at each line and letter."""
+    known: dict[str, str] = {}
+
+    def named(found: re.Match[str]) -> str:
+        style = re.sub(r"\s*([:;,])\s*", r"\1", found[1]).strip("; ")
+        return f'class="{known.setdefault(style, f"s{len(known)}")}"'
+
+    def drawing(found: re.Match[str]) -> str:
+        return found[1] + re.sub(r'\bstyle="([^"]*)"', named, found[2])
+
+    page = re.sub(r'(<svg class="plot"[^>]*>)(.*?</svg>)', drawing, page, flags=re.S)
+    sheet = "\n".join(f".{name}{{{style}}}" for style, name in known.items())
+    return page.replace("</style>", f"{sheet}\n</style>", 1) if known else page
 
 
 def _escape(text: str) -> str:
