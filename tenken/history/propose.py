@@ -15,14 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 from tenken.errors import TenkenError
 from tenken.history.ingest import NoArchive, add_archive, ingest, require, store_of
-from tenken.history.store import open_store
+from tenken.history.store import NIGHT, open_store
+from tenken.machines.loader import LOCAL
 from tenken.paths import SYSTEMS, archive_root
 
 if TYPE_CHECKING:
     from tenken.history.nights import History
+    from tenken.history.store import Store
 
 #: Fewer nights than this make no reference.
 LEAST_NIGHTS = 5
+#: Fewer runs of one day than this make no provisional reference either.
+LEAST_RUNS = 3
+#: Tolerance of a provisional one, likewise: a day shows less of what a machine does than nights, and few runs less of
+#: their own spread.
+PROVISIONAL_DEVIATIONS, LEAST_PROVISIONAL = 8.0, 0.05
 #: Tolerance: this many robust standard deviations of single values, at least LEAST_TOLERANCE.
 DEVIATIONS, LEAST_TOLERANCE = 4.0, 0.02
 
@@ -53,6 +60,9 @@ class Proposal:
     driver: str
     refused: str = ""
     left_out: int = 0
+    provisional: bool = False
+    too_few_nights: bool = False
+    group: tuple[str, ...] = ()
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -66,8 +76,15 @@ class Proposal:
             "value": float(f"{self.value:.5g}"), **bounds, "unit": self.unit, "statistic": self.statistic,
             "count": self.count, "spread": round(self.spread, 4), "date": self.last,
             **({"driver": self.driver} if self.driver else {}),
-            "source": f"archive, {self.count} runs, {self.first} to {self.last}",
+            **({"provisional": True} if self.provisional else {}),
+            "source": self.source,
         }  # fmt: skip
+
+    @property
+    def source(self) -> str:
+        if self.provisional:
+            return f"archive, {self.count} runs of {self.last}: provisional, until {LEAST_NIGHTS} nights replace it"
+        return f"archive, {self.count} runs, {self.first} to {self.last}"
 
 
 def register(subparsers: Any) -> None:
@@ -76,6 +93,8 @@ def register(subparsers: Any) -> None:
         "propose",
         help="propose references for a system file from its history, as a diff",
         description="Void runs, regressed or outlying series and other drivers than the last are left out. "
+        f"Where there are fewer than {LEAST_NIGHTS} nights, {LEAST_RUNS} runs of the last day make "
+        "provisional ones, marked so. "
         "Exit status: 0 a diff was printed, 3 nothing could be proposed.",
     )
     parser.add_argument("system", help="the system whose file gets references")
@@ -93,7 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
     from tenken.history import nights
 
     file = arguments.file or SYSTEMS / f"{arguments.system}.yaml"
-    if not file.is_file():
+    # `local` is described by looking: its references go into the file that somebody makes of it
+    shown = arguments.system == LOCAL and arguments.file is None
+    if not shown and not file.is_file():
         raise ProposeError(f"{file}: no such system file")
     archive = arguments.archive or archive_root()
     try:
@@ -102,10 +123,12 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.system not in nights.systems(store):
                 raise NoArchive(f"{archive}: no history of system '{arguments.system}'")
             history = nights.load(store, arguments.system)
+            of_last_day = _runs_of_last_day(store, history)
     except NoArchive as error:
         print(f"tenken propose: {error}", file=sys.stderr)
         return 3
     proposals = propose(history, arguments.nights, arguments.acknowledged)
+    proposals = [_or_provisional(one, of_last_day, history) for one in proposals]
     for one in proposals:
         if one.refused:
             print(f"refused: {one.program}.{one.metric} ({one.subject}): {one.refused}", file=sys.stderr)
@@ -113,9 +136,63 @@ def run(arguments: argparse.Namespace) -> int:
             text = f"{one.left_out} outlying or regressed series left out"
             print(f"note: {one.program}.{one.metric} ({one.subject}): {text}", file=sys.stderr)
     good = [one for one in proposals if not one.refused]
-    diff = patch(file, good)
-    sys.stdout.write(diff)
+    if shown:
+        sys.stdout.write("references:\n" + "".join(_rendered(one.entry) for one in good) if good else "")
+        print(
+            "note: 'local' has no file: `tenken systems new NAME --from-here` makes one, "
+            "`tenken propose local --file systems/NAME.yaml` a diff of it",
+            file=sys.stderr,
+        )
+        return 0 if good else 3
+    sys.stdout.write(patch(file, good))
     return 0 if good else 3
+
+
+Group = tuple[str, ...]
+
+
+def _runs_of_last_day(store: Store, history: History) -> dict[Group, list[list[float]]]:
+    """Valid values of the last day by what they are of: a list of runs for each series."""
+    if not history.nights:
+        return {}
+    rows = store.rows(
+        f"SELECT series, value FROM points WHERE valid AND {NIGHT} = ? ORDER BY series, time", [history.nights[-1]]
+    )
+    of_series: dict[int, list[float]] = defaultdict(list)
+    for number, value in rows:
+        of_series[number].append(float(value))
+    found: dict[Group, list[list[float]]] = defaultdict(list)
+    for series in history.series:
+        if series.number in of_series and not series.coordinates:
+            found[series.siblings].append(of_series[series.number])
+    return found
+
+
+def _or_provisional(one: Proposal, runs: dict[Group, list[list[float]]], history: History) -> Proposal:
+    """A proposal that is refused for lack of nights, made of the runs of the last day instead."""
+    import numpy as np
+
+    if not one.too_few_nights:
+        return one
+    series = runs.get(one.group, [])
+    least = min((len(values) for values in series), default=0)
+    if least < LEAST_RUNS:
+        said = f"{one.refused}; of a day {LEAST_RUNS} runs for a provisional one, there are {least}"
+        return replace(one, refused=said)
+    known = np.array([value for values in series for value in values])
+    middle = float(np.median(known))
+    if not middle:
+        return one
+    robust = float(1.4826 * np.median(np.abs(known - middle)) / abs(middle))
+    spread = float(np.std(known, ddof=1) / abs(middle))
+    tolerance = round(max(LEAST_PROVISIONAL, PROVISIONAL_DEVIATIONS * max(robust, spread)), 3)
+    if tolerance >= 1:
+        return replace(one, refused=f"its {len(known)} runs of a day spread by {100 * spread:.0f} %")
+    day = history.nights[-1]
+    return replace(
+        one, value=middle, tolerance=tolerance, count=len(known), spread=spread, first=day, last=day, refused="",
+        provisional=True,
+    )  # fmt: skip
 
 
 def propose(history: History, last_nights: int = 30, accepted: Path | None = None) -> list[Proposal]:
@@ -181,6 +258,7 @@ def _proposal(history: History, rows: list[int], good: list[int], window: slice,
         {k: v for k, v in both.items() if isinstance(v, (str, int, float, bool)) and v != "" and k not in _MANNER},
         first.unit, first.statistic, first.direction, middle, tolerance, len(kept), spread,
         nights[0] if nights else empty, nights[-1] if nights else empty, driver, refused, len(rows) - len(good),
+        too_few_nights=bool(good) and len(nights) < LEAST_NIGHTS, group=first.siblings,
     )  # fmt: skip
 
 

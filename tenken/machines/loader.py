@@ -311,6 +311,7 @@ def _reference(raw: Mapping[str, Any]) -> Reference:
         published=raw.get("published"),
         note=raw.get("note"),
         between=raw.get("between"),
+        provisional=raw.get("provisional", False),
     )
 
 

@@ -391,6 +391,8 @@ class Reference:
     note: str | None = None
     between: str | None = None
     """The coordinate, a size, over which its points are a curve: see `tenken.machines.between`."""
+    provisional: bool = False
+    """Out of the runs of one day: nights are to replace it."""
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:

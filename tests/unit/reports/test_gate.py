@@ -379,3 +379,49 @@ def test_propose_renews_what_is_there_and_keeps_the_rest(tmp_path: Path) -> None
     assert "-    value: 300" in diff and "+    value: 400.0" in diff and "# why" not in diff.split("@@")[2][:0]
     assert not [line for line in diff.splitlines() if line.startswith("-") and "copy" in line]
     assert " notes: []" in diff
+
+
+def fill_a_day(archive: Path, system: str, runs: int, spread: float = 0.004, day: int = 0) -> None:
+    """So many runs of two nodes, an hour apart."""
+    rng = random.Random(2)
+    for number in range(runs):
+        for node in range(2):
+            when = synthetic.FIRST + timedelta(days=day, hours=number, minutes=node)
+            metrics = [synthetic.metric("triad", {"host": 0}, [400 * rng.gauss(1, spread)])]
+            record = synthetic.record(system, synthetic.node_name(node), when, "Stream", "stream", metrics, [])
+            synthetic.write(archive, record, 2 * number + node + 100 * day)
+
+
+def proposed(archive: Path, system: str, *options: str) -> int:
+    return main(["propose", system, "--archive", str(archive), "--store", str(archive.parent / "s.duckdb"), *options])
+
+
+def test_runs_of_one_day_make_provisional_references(tmp_path: Path, capsys: Any) -> None:
+    fill_a_day(tmp_path / "a", "local", 4)
+    assert proposed(tmp_path / "a", "local") == 0
+    out, err = capsys.readouterr()
+    assert "provisional: true" in out and "count: 8" in out and "8 runs of 20" in out, out
+    assert "until 5 nights replace it" in out and "tenken systems new NAME --from-here" in err
+    file = tmp_path / "m.yaml"
+    file.write_text("title: x\n")
+    assert proposed(tmp_path / "a", "local", "--file", str(file)) == 0
+    assert "+    provisional: true" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("runs", "spread", "said"), [
+    (2, 0.004, "of a day 3 runs for a provisional one, there are 2"), (6, 0.5, "runs of a day spread by"),
+])  # fmt: skip
+def test_too_few_or_scattered_runs_make_none(runs: int, spread: float, said: str, tmp_path: Path, capsys: Any) -> None:
+    fill_a_day(tmp_path / "a", "local", runs, spread)
+    assert proposed(tmp_path / "a", "local") == 3
+    assert said in capsys.readouterr().err
+
+
+def test_nights_replace_what_is_provisional(tmp_path: Path, capsys: Any) -> None:
+    for day in range(6):
+        fill_a_day(tmp_path / "a", "m", 3, day=day)
+    file = tmp_path / "m.yaml"
+    file.write_text("title: x\n")
+    assert proposed(tmp_path / "a", "m", "--file", str(file)) == 0
+    out = capsys.readouterr().out
+    assert "provisional" not in out and "+  - metric: stream.triad" in out
