@@ -62,6 +62,8 @@ class MpiOsu(MpiBase):
     def set_osu_commands(self):
         """One launch a benchmark, each announced; the last one is ReFrame's own command."""
         folder = self.osu_dir or os.environ.get("TENKEN_OSU", "")
+        # without, what the system file or a module says in the job
+        named = shlex.quote(folder) if folder else '"${TENKEN_OSU:-none}"'
         # ReFrame tells the job only after this hook
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         launch = self.job.launcher.run_command(self.job)
@@ -69,7 +71,7 @@ class MpiOsu(MpiBase):
         self.executable, self.executable_opts = "tenken_osu", []
         self.prerun_cmds = [
             *self.prerun_cmds,
-            f"tenken_osu_folder={shlex.quote(folder or 'none')}",
+            f"tenken_osu_folder={named}",
             "tenken_osu() {",
             f"  for name in {' '.join(self.osu_benchmarks)}; do",
             '    program=$(find "$tenken_osu_folder" -name "$name" -type f 2>/dev/null | head -n 1)',

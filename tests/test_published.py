@@ -223,3 +223,25 @@ def test_a_wrong_list_is_refused_and_says_where(tmp_path: Path, before: str, aft
     with pytest.raises(PublicationError) as raised:
         publications.load(tmp_path / "list.yaml")
     assert says in str(raised.value)
+
+
+# -- what a machine is asked for --
+
+
+def test_the_settings_of_figure_7_reach_the_job_and_nothing_else_does() -> None:
+    """R5 and R6 were measured by two MPIs: the one that a user names is loaded, and its limits are set where given."""
+    machine = loader.load("reedbush-h")
+    plain = machine.expand({}, strict=False).environments["cuda"]
+    assert plain.modules == ("cuda9/9.2.148", "openmpi") and plain.prepare == ()
+    figure_7 = {
+        "TENKEN_MPI_MODULE": "mvapich2-gdr/2.2", "TENKEN_MV2_RAILS": "2",
+        "TENKEN_MV2_GPUDIRECT_LIMIT": "16384", "TENKEN_MV2_RECEIVE_LIMIT": "32768",
+    }  # fmt: skip
+    other = machine.expand(figure_7, strict=False).environments["cuda"]
+    assert other.modules == ("cuda9/9.2.148", "mvapich2-gdr/2.2")
+    assert other.prepare == (
+        "export MV2_NUM_HCAS=2",
+        "export MV2_GPUDIRECT_LIMIT=16384",
+        "export MV2_USE_GPUDIRECT_RECEIVE_LIMIT=32768",
+    )
+    assert other.env_vars == plain.env_vars == {"MV2_USE_CUDA": "1", "MV2_USE_GPUDIRECT": "1"}

@@ -6,6 +6,9 @@ The lines are made up in the format of OMB's sources (osu_latency.c, osu_mbw_mr.
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tenken.model import result as document
@@ -14,6 +17,7 @@ from tenken.model.catalogue import program
 from tenken.model.judgement import Judgement
 from tenken.parsers import osu
 from tests.support.judging import Expectation, judge
+from tests.support.reframe import reframe
 
 LATENCY = """\
 # OSU MPI-CUDA Latency Test v7.4
@@ -111,3 +115,18 @@ def test_output_without_any_validation_is_not_verified() -> None:
 def test_no_output_at_all() -> None:
     with pytest.raises(osu.OsuFormatError, match="printed no output"):
         osu.parse_all("nothing")
+
+
+@pytest.mark.parametrize(("session", "job", "folder"), [("", "/a b", "/a b"), ("", "", "none"), ("/c d", "/a", "/c d")])
+def test_a_site_names_its_own_in_the_job_too(tmp_path: Path, session: str, job: str, folder: str) -> None:
+    """A module or the system file sets TENKEN_OSU in the job alone; the session's own variable goes before it."""
+    more = {"TENKEN_OSU": session} if session else {}
+    outcome = reframe(
+        "--dry-run", "--system", "miyabi-c", "-n", "^MpiOsu$", folder=tmp_path, TENKEN_GROUP="gz00", **more
+    )
+    assert outcome.code == 0, outcome.output
+    (script,) = (file for file in (tmp_path / "stage").rglob("rfm_*.sh") if "MpiOsu" in str(file))
+    (line,) = (one for one in script.read_text().splitlines() if one.startswith("tenken_osu_folder="))
+    environment = {"PATH": "/usr/bin:/bin", **({"TENKEN_OSU": job} if job else {})}
+    shell = f'{line}; printf %s "$tenken_osu_folder"'
+    assert subprocess.run(["sh", "-uc", shell], capture_output=True, text=True, env=environment).stdout == folder
