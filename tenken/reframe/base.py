@@ -260,6 +260,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         before, after = list(self.prerun_cmds), list(self.postrun_cmds)  # type: ignore[has-type]
         begin = self.machine.begin_commands(self.token, self.outputs)
         allowed = joblines.allow_root() if self.uses_mpi else []
+        if self.uses_mpi and self.num_tasks == (self.num_tasks_per_node or self.num_tasks):
+            allowed += joblines.without_ssh()
         # programs of this suite hold their locks themselves
         # of ranks nobody knows whether they use the GPUs that are there
         gpus = self.uses_gpus or ("ranks" in self.subjects and self.machine.gpus != 0)

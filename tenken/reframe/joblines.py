@@ -104,6 +104,15 @@ def allow_root() -> list[str]:
     ]
 
 
+def without_ssh() -> list[str]:
+    """Shell lines for a job of one node: an Open MPI whose settings name ssh and rsh, as Debian's do, ends where
+    neither is installed, although ranks of one node need none. What a user has set stays."""
+    return [
+        "command -v ssh > /dev/null || command -v rsh > /dev/null ||"
+        " export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-true}",
+    ]
+
+
 def ran_as_root(output: str) -> bool:
     """Whether the job let Open MPI start as root."""
     return bool(_ROOT.search(output))

@@ -90,6 +90,25 @@ def test_open_mpi_may_start_as_root_and_the_record_says_so(tmp_path):
     assert as_user.strip() == "" and not joblines.ran_as_root(as_user)
 
 
+@pytest.mark.parametrize(
+    ("there", "own", "agents"),
+    [
+        ((), "", "true"),
+        (("ssh",), "", ""),
+        (("rsh",), "", ""),
+        ((), "/opt/agent", "/opt/agent"),
+    ],
+)
+def test_ranks_of_one_node_start_without_ssh(tmp_path, there, own, agents):
+    for tool in there:
+        (tmp_path / tool).symlink_to("/bin/true")
+    script = "\n".join([*joblines.without_ssh(), 'echo "$OMPI_MCA_plm_rsh_agent"'])
+    env = {"PATH": str(tmp_path), **({"OMPI_MCA_plm_rsh_agent": own} if own else {})}
+    bash = shutil.which("bash") or "/bin/bash"
+    done = subprocess.run([bash, "-ec", script], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{agents}\n"
+
+
 def path_without(folder: Path, *missing: str) -> str:
     """A PATH with what this machine has but for some commands."""
     for place in ("/usr/bin", "/bin", str(Path(sys.executable).parent)):
