@@ -1,0 +1,77 @@
+"""`tenken new benchmark`: what it writes builds, measures, is judged, and notices its fault as it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tenken.commands import new
+from tenken.judge import judging
+from tenken.model import result as results
+from tenken.model.catalogue import load_program
+from tenken.model.machine import Machine
+from tenken.model.request import Request
+from tenken.model.verdicts import INVALID, RECORDED
+from tenken.paths import ROOT
+from tests.programs.conftest import checked, tool
+
+
+@pytest.fixture(scope="module")
+def skeleton(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("new")
+    new.write("two_words", folder)
+    return folder
+
+
+def test_it_is_all_that_a_benchmark_has(skeleton):
+    found = {str(path.relative_to(skeleton)) for path in skeleton.rglob("*") if path.is_file()}
+    assert found == {
+        "src/programs/two_words/CMakeLists.txt", "src/programs/two_words/two_words.cpp",
+        "src/programs/two_words/metrics.yaml", "checks/two_words.py", "docs/two_words.md",
+        "tests/programs/test_two_words.py",
+    }  # fmt: skip
+    text = "".join((skeleton / path).read_text() for path in found)
+    assert "{{" not in text.replace("{{0", "") and "class TwoWords(TenkenCheck)" in text
+
+
+def test_it_passes_the_linters(skeleton):
+    checked([tool("clang-format"), "--dry-run", "--Werror", f"--style=file:{ROOT / '.clang-format'}",
+             str(skeleton / "src/programs/two_words/two_words.cpp")])  # fmt: skip
+    checked([tool("ruff"), "check", "--config", str(ROOT / "pyproject.toml"), str(skeleton)])
+    checked([tool("ruff"), "format", "--check", "--config", str(ROOT / "pyproject.toml"), str(skeleton)])
+
+
+def test_it_measures_is_judged_and_notices_its_fault(skeleton, build_dir, tmp_path):
+    binary, document = tmp_path / "two_words", tmp_path / "document.json"
+    source = skeleton / "src/programs/two_words/two_words.cpp"
+    library = build_dir / "lib" / "base" / "libtenken_common.a"
+    options = ["-std=c++14", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp", f"-I{ROOT / 'src'}"]
+    checked([os.environ.get("CXX", "g++"), *options, str(source), str(library), "-ldl", "-lpthread", "-o", str(binary)])
+    words = [str(binary), "--elements", "100000", "--warmup-seconds", "0", "--json", str(document)]
+    checked(words)
+    result = results.load(document)
+    program = load_program(skeleton / "src/programs/two_words/metrics.yaml")
+    request = Request(token=None, program="two_words", subjects=("host",))
+    judged = judging.judge(result, program, request, Machine(), 0)
+    assert judged.verdict in (RECORDED, INVALID), judged.message()  # times of a busy machine are spread
+    assert json.loads(document.read_text())["metrics"][0]["count"] == 100
+    assert subprocess.run([*words, "--inject-fault", "element"], capture_output=True, check=False).returncode == 1
+
+
+@pytest.mark.parametrize("name", ["Stream", "2fast", "a-b", "", "class", "x" * 41, "../x"])
+def test_what_is_no_name_is_refused(name, tmp_path):
+    with pytest.raises(new.NewError, match="is no name of a benchmark; allowed: small letters"):
+        new.write(name, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_written_over(tmp_path):
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "stream.py").write_text("mine\n")
+    with pytest.raises(new.NewError, match=r"checks/stream.py is there already; nothing was written"):
+        new.write("stream", tmp_path)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["stream.py"]
