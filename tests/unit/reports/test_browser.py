@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import axe_core_python
 import pytest
 
 from tenken.commands import accept as command
@@ -116,3 +117,68 @@ def test_filter_links_and_a_phone(browser: str, tmp_path: Path) -> None:
     assert 1 <= seen["invalid"] < seen["all"] and seen["none"] == 0
     assert "TR" in seen["links"] and None not in seen["links"]
     assert seen["requests"] == 0
+
+
+#: Pages in frames, each with axe inside; what it finds is left as JSON.
+AXE = """
+<!DOCTYPE html><meta charset="utf-8"><pre id="seen"></pre><script>
+const pages = PAGES, axe = AXE, only = ONLY, seen = {};
+(async () => {
+  for (const [name, page] of Object.entries(pages)) {
+    const frame = document.createElement("iframe");
+    frame.style = "width:390px;height:844px;border:0";
+    const loaded = new Promise(done => { frame.onload = done; });
+    frame.srcdoc = page;
+    document.body.append(frame);
+    await loaded;
+    const inside = frame.contentDocument, script = inside.createElement("script");
+    for (const fold of inside.querySelectorAll("details")) fold.open = true;
+    script.textContent = axe;
+    inside.head.append(script);
+    const found = await frame.contentWindow.axe.run(inside, 
+      {resultTypes: ["violations"], ...(name in only ? {runOnly: only[name]} : {})});
+    seen[name] = {wide: inside.documentElement.scrollWidth, rules: found.passes.length,
+                  wrong: found.violations.map(v => `${v.id}: ${v.nodes[0].target}`)};
+    frame.remove();
+  }
+  document.getElementById("seen").textContent = JSON.stringify(seen);
+})();
+</script>
+"""
+
+
+def test_axe_finds_nothing_with_everything_unfolded(browser: str, report: Path, tmp_path: Path) -> None:
+    """On a phone, in the light and in the dark; a page with a skipped heading and a nameless picture is found out."""
+    loaded = session.load(builder.write_session(tmp_path / "perflogs", *builder.every_kind()), "last")
+    technical = page.render(loaded, builder.CATALOGUE)
+    pages = {
+        "page": technical,
+        "dark": technical.replace("@media screen and (prefers-color-scheme: dark)", "@media screen"),
+        "report": (report / "report.html").read_text(),
+        "broken": technical.replace("<h2 ", "<h5 ").replace("<title>", "<metadata>").replace("</title>", "</metadata>"),
+    }
+    assert pages["dark"] != technical
+    # the policy keeps every script out but the page's own, axe included
+    bare = {name: re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text) for name, text in pages.items()}
+    assert all(bare[name] != text for name, text in pages.items())
+    rules = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
+    only = {"dark": ["color-contrast"], "broken": ["heading-order", "svg-img-alt"]}
+    parts = {
+        "ONLY": json.dumps(only),
+        "PAGES": json.dumps(bare).replace("</", "<\\/"),
+        "AXE": json.dumps(rules).replace("</", "<\\/"),
+    }
+    (tmp_path / "axe.html").write_text(re.sub(r"\b(PAGES|AXE|ONLY)\b", lambda name: parts[name[0]], AXE))
+    done = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--dump-dom",
+         f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=120000", (tmp_path / "axe.html").as_uri()],
+        capture_output=True, text=True, check=True, timeout=600,
+    )  # fmt: skip
+    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout)
+    assert found and found[1], done.stderr[-2000:]
+    seen = json.loads(found[1])
+    for name in ("page", "dark", "report"):
+        assert seen[name]["wrong"] == [] and seen[name]["rules"] >= (1 if name in only else 15), (name, seen[name])
+        assert seen[name]["wide"] <= 390, name
+    wrong = " ".join(seen["broken"]["wrong"])
+    assert "heading-order" in wrong and "svg-img-alt" in wrong
