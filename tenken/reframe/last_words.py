@@ -31,6 +31,7 @@ _EPILOGUE = re.compile(
     r"|(mpirun|mpiexec|prterun)( has| detected| noticed)?.*"
     r"(exited? with non-zero|exiting improperly|job to be terminated)"
     r"|with the \S+ job|Process name: |Exit code: "
+    r"|\[\S+:\d+\] \S+ FORCE-TERMINATE AT "
     r"|srun: (error: .*Exited with exit code|Terminating|launch/\S+: _step_signal)"
     r"|FAILED: |\[\d+/\d+\] "
     r"|TENKEN-"

@@ -25,6 +25,16 @@ defining TMPDIR) or bug can result in catastrophic damage to the OS
 file system, leaving your system in an unusable state.
 {RULE}
 """
+NO_SSH = f"""{RULE}
+The value of the MCA parameter "plm_rsh_agent" was set to a path
+that could not be found:
+
+  plm_rsh_agent: ssh : rsh
+
+Please either unset the parameter, or check that the path is correct
+{RULE}
+[vm:06246] [[INVALID],INVALID] FORCE-TERMINATE AT Not found:-13 - error ../../orte/mca/plm/rsh/plm_rsh_component.c(335)
+"""
 LOST_RANK = f"""mpi_p2p: cannot allocate 64 MiB on GPU 1: out of memory
 {RULE}
 Primary job  terminated normally, but 1 process returned
@@ -52,6 +62,7 @@ ninja: build stopped: subcommand failed.
     ("text", "status", "said"),
     [
         (REFUSES_ROOT, 1, "mpirun has detected an attempt to run as root. Running as root is"),
+        (NO_SSH, 243, "was set to a path that could not be found: plm_rsh_agent: ssh : rsh Please either unset"),
         (LOST_RANK, 1, "mpi_p2p: cannot allocate 64 MiB on GPU 1: out of memory"),
         (COMPILER, 1, "health.cpp:41:9: error: 'nvml' was not declared in this scope"),
         ("rfm_job.sh: line 19: cmake: command not found\n", 127, NO_CMAKE),
