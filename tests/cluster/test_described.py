@@ -33,7 +33,8 @@ class Site:
         path = [str(Path(sys.executable).parent), mpi_env["PATH"], "/usr/sbin"]
         self.environment = {
             **kept, **slurm.environment, "PATH": os.pathsep.join(path), "TENKEN_ROOT": str(root),
-            "TENKEN_ARCHIVE": str(root / "perflogs"), "RFM_CONFIG_PATH": "config", "RFM_COLORIZE": "n",
+            "TENKEN_ARCHIVE": str(root / "perflogs"), "TENKEN_LOCKS": os.environ["TENKEN_LOCKS"],
+            "RFM_CONFIG_PATH": "config", "RFM_COLORIZE": "n",
             # more ranks than cores, beside other tests: one that waits for another must not hold a core
             "OMPI_MCA_pml": "ob1", "OMPI_MCA_mpi_yield_when_idle": "1",
         }  # fmt: skip
