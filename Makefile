@@ -9,7 +9,7 @@ RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test architectures bench lint format golden mutants fuzz venv lock kit clean help
+.PHONY: run test architectures bench lint format golden mutants fuzz venv lock kit clean uninstall help
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -66,5 +66,10 @@ lock: $(VENV)/.stamp-dev ## resolve the pinned dependencies anew
 kit: ## KIT_PYTHON=3.12 KIT_CUDA=13 ...: write kit/, from which the suite installs and runs without a network (docs/kit.md)
 	$(PYTHON) -m toolchains.kit
 
-clean: ## remove what builds and runs left; the archive stays
-	rm -rf .build .cache stage output
+clean: ## remove what builds and runs left; the archive and the pages stay
+	rm -rf .build .cache stage
+	[ ! -d output ] || find output -mindepth 1 -maxdepth 1 ! -name pages -exec rm -rf {} +
+
+uninstall: clean ## remove the virtual environment too, and say what is left
+	rm -rf $(VENV) *.egg-info
+	@echo "left: perflogs (the archive), output/pages, kit, and what ReFrame keeps for you: ~/.reframe"
