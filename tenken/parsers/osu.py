@@ -115,6 +115,7 @@ def _point(benchmark: str, words: list[str], column: int, scale: float) -> Point
 
 def parse_all(text: str) -> list[Output]:
     """The outputs of several benchmarks, each behind a line `TENKEN-OSU <benchmark>`. Raises OsuFormatError."""
+    text = text.replace("\r\n", "\n")  # of a launcher that gives its ranks a terminal
     marks = list(_BEGIN.finditer(text))
     if not marks:
         raise OsuFormatError("the job printed no output of an OSU benchmark")

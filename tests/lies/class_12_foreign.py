@@ -1,0 +1,136 @@
+"""Outputs of programs that are not ours: lines doctored, cut, mixed or of another run. Those that can be read at all
+are judged; the others are refused by their adapter, in which the check fails.
+
+Further ones, of the parsers alone, are in tests/unit/test_foreign_lies.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tenken.errors import TenkenError
+from tenken.judge import judging
+from tenken.model.judgement import Judgement
+from tests.lies import foreign, honest
+from tests.lies.lie import Lie
+
+#: hpcc's file around the same problem.
+HPCC = (
+    "This is the DARPA/DOE HPC Challenge Benchmark version 1.5.0 October 2012\nBegin of HPL section.\n"
+    f"{foreign.HPL}End of HPL section.\nBegin of Summary section.\nVersionMajor=1\nSuccess=1\n"
+)
+TEXTS = {"osu": foreign.OSU, "xhpl": foreign.HPL, "xhpcg": foreign.HPCG, "hpcc": HPCC}
+MADE: dict[str, Callable[[str], Any]] = {**foreign.RUNS, "hpcc": foreign.hpl_run}
+
+
+def judged(of: str, text: str) -> Judgement:
+    """What becomes of an output."""
+    run = honest.run("xhpl" if of == "hpcc" else of)
+    try:
+        raw, _ = MADE[of](text)
+    except TenkenError as error:
+        return judging.failed(f"node1: {error}", "node1")
+    keep = {key: run.raw()[key] for key in ("started", "finished")}
+    return run.judged({**raw, **keep})
+
+
+@dataclass(frozen=True)
+class TextLie(Lie):
+    text: str = ""
+
+    def told(self) -> Judgement:
+        return judged(self.of, self.text)
+
+
+#: Output, what is replaced, by what, and what the refusal names. An empty old text: it is appended.
+REPLACED = (
+    ("osu", "2                       0.32              Pass", "2 10.0.0.1", "10.0.0.1"),
+    ("osu", "4                       0.32              Pass", "4 -nan Fail", "-nan"),
+    ("osu", "1024                    0.66              Pass", "1024 0.66 Fail", "osu_latency|verification|1024"),
+    ("osu", "1024                    0.66              Pass", "1024 0.66", "1024"),
+    ("osu", "520.25", "0.00", "above 0"),
+    ("osu", "520.25", "-520.25", "-520.25"),
+    ("osu", "520.25", "1e999", "finite"),
+    ("osu", "4194304             12000.00", "4194304             12000,00", "12000,00"),
+    ("osu", "4194304             12000.00", "4MB 12000.00", "4MB"),
+    ("osu", "TENKEN-OSU osu_bw\n", "", "size 1 stands|two outputs|osu_bandwidth"),
+    ("osu", "TENKEN-OSU osu_bw", "TENKEN-OSU osu_latency", "2 times"),
+    ("osu", "TENKEN-OSU osu_bw", "TENKEN-OSU osu_made_up", "osu_made_up"),
+    ("osu", "# OSU MPI Bandwidth Test v7.4\n", "", "no title"),
+    ("osu", "", "1 0.1 Pass\n", "size 1 stands"),
+    ("osu", "              Pass", "", "verified nothing|verification"),
+    ("osu", "4194304             12000.00              Pass\n", "", "bytes=4194304|osu_bandwidth|4194304"),
+    ("xhpl", "3.12345e-03 ...... PASSED", "3.12345e+03 ...... FAILED", "residual|verification|failed"),
+    ("xhpl", "3.12345e-03 ...... PASSED", "3.12345e+03 ...... PASSED", "residual|verification|failed"),
+    ("xhpl", "3.12345e-03 ...... PASSED", "nan ...... PASSED", "residual|verification|failed"),
+    ("xhpl", "3.12345e-03 ...... PASSED", "-3.12345e-03 ...... PASSED", "residual"),
+    ("xhpl", "0 tests completed and failed", "1 tests completed and failed", "1 tests failed"),
+    ("xhpl", "1 tests completed and passed", "0 tests completed and passed", "0 tests passed"),
+    ("xhpl", "0 tests skipped", "1 tests skipped", "skipped"),
+    ("xhpl", "3.02             1.1307e+02", "0.00             5.0000e+09", "0.00 s"),
+    ("xhpl", "1.1307e+02", "2.2614e+02", "do not fit"),
+    ("xhpl", "3.02 ", "0.30 ", "do not fit"),
+    ("xhpl", "8000   192     2     2", "16000   192     2     2", "do not fit|another problem"),
+    ("xhpl", "8000   192     2     2", "8000   128     2     2", "another problem"),
+    ("xhpl", "8000   192     2     2", "8000   192     1     4", "another problem"),
+    ("xhpl", "HPLinpack 2.3  --", "LINPACK --", "no title"),
+    ("xhpl", "Finished      1 tests", "Done          1 tests", "Finished"),
+    ("xhpl", "", foreign.HPL, "2 results"),
+    ("hpcc", "Success=1", "Success=0", "Success=0"),
+    ("hpcc", "End of HPL section.\n", "", "no whole HPL section"),
+    ("hpcc", "3.12345e-03 ...... PASSED", "3.12345e+03 ...... FAILED", "residual|verification|failed"),
+    ("hpcc", "Begin of Summary", f"Begin of HPL section.\n{foreign.HPL}End of HPL section.\nBegin of Sum", "2 results"),
+    ("xhpcg", "Spectral Convergence Tests::Result=PASSED", "Spectral Convergence Tests::Result=FAILED", "spectral"),
+    ("xhpcg", "epsilon::Result=PASSED", "epsilon::Result=FAILED", "symmetry"),
+    ("xhpcg", "Reproducibility Information::Result=PASSED", "Reproducibility Information::Result=FAILED", "variance"),
+    ("xhpcg", "Iteration Count Information::Result=PASSED", "Iteration Count Information::Result=maybe", "iterations"),
+    ("xhpcg", "is VALID with", "is INVALID with", "verdict"),
+    ("xhpcg", "Final Summary::HPCG result is VALID with a GFLOP/s rating of=2.98\n", "", "verdict"),
+    ("xhpcg", "rating of=2.98", "rating of=298", "rating"),
+    ("xhpcg", "rating of=2.98", "rating of=nan", "nan"),
+    ("xhpcg", "Raw Total=3.0", "Raw Total=-3.0", "-3.0"),
+    ("xhpcg", "Raw Total=3.0\n", "Raw Total=3.0\nGFLOP/s Summary::Raw Total=30.0\n", "two lines"),
+    ("xhpcg", "", foreign.HPCG, "two lines"),
+    ("xhpcg", "version=3.1", "version=2.4", "2.4"),
+    ("xhpcg", "HPCG-Benchmark=\n", "", "no title"),
+    ("xhpcg", "Distributed Processes=2", "Distributed Processes=1", "ranks"),
+    ("xhpcg", "Distributed Processes=2", "Distributed Processes=0", "Distributed Processes"),
+    ("xhpcg", "Local Domain Dimensions::nx=104", "Local Domain Dimensions::nx=16", "nx"),
+    ("xhpcg", "Final Summary=\nFinal Summary::", "Final::", "Final Summary|verdict"),
+    ("xhpcg", "Benchmark Time Summary::Total=61.2\n", "", "Total"),
+    ("xhpcg", "Optimized CG iterations per set=50", "Optimized CG iterations per set=0", "iterations"),
+)  # fmt: skip
+
+
+def lies() -> Iterator[Lie]:
+    for number, (of, old, new, names) in enumerate(REPLACED):
+        whole = TEXTS[of]
+        assert old in whole, old
+        text = whole.replace(old, new) if old else whole + new
+        yield TextLie(of, f"{number} {old.strip()[:40]!r} -> {new.strip()[:40]!r}", names, lambda raw: None, text=text)
+    for of, whole in TEXTS.items():
+        yield TextLie(of, "nothing was printed", ".", lambda raw: None, text="")
+        yield TextLie(of, "cut in its middle", ".", lambda raw: None, text=whole[: len(whole) // 2])
+        yield TextLie(
+            of, "of another program", "no |needed", lambda raw: None, text=TEXTS["osu" if of != "osu" else "xhpl"]
+        )
+
+
+def twins() -> Iterator[tuple[str, str, str]]:
+    """What launchers, other versions and other implementations print besides."""
+    around = "srun: job 17 queued\n[n1:2] UCX WARN a warning\n2026-11-22 03:00:00 container up\n"
+    for of, whole in TEXTS.items():
+        expected = honest.run("xhpl" if of == "hpcc" else of).verdict
+        yield f"{of}: as it is", judged(of, whole).verdict, expected
+        yield (
+            f"{of}: lines of a launcher around it",
+            judged(of, around + whole + "\nslurmstepd: done\n").verdict,
+            expected,
+        )
+        yield f"{of}: carriage returns", judged(of, whole.replace("\n", "\r\n")).verdict, expected
+    other = foreign.OSU.replace("v7.4", "v6.2")
+    yield "osu: an older version", judged("osu", other).verdict, honest.run("osu").verdict
+    vendor = foreign.HPL.replace("HPLinpack 2.3", "HPL-NVIDIA 24.03.0")
+    yield "xhpl: NVIDIA's", judged("xhpl", vendor).verdict, honest.run("xhpl").verdict
