@@ -14,7 +14,8 @@ from tenken.judge.stencil_cross_checks import ahead_of_alone
 from tenken.model.judgement import Finding
 from tenken.model.machine import Machine
 from tenken.model.request import Request
-from tenken.model.result import Result
+from tenken.model.result import MetricValue, Result
+from tenken.model.verdicts import FAIL
 
 CrossChecks = Callable[[Result, Request, Machine], "list[Finding]"]
 
@@ -38,7 +39,33 @@ def _hpcg(result: Result, request: Request, machine: Machine) -> list[Finding]:
 
 
 def _hpl(result: Result, request: Request, machine: Machine) -> list[Finding]:
-    return [*solvers.parts_of_lu(result, "hpl"), *solvers.over_library(result, "hpl")]
+    return [
+        *solvers.parts_of_lu(result, "hpl"),
+        *solvers.over_library(result, "hpl"),
+        *([] if result.parameters.get("sweep") else _beside(result, "hpl", "dgemm", _above_nb)),
+    ]
+
+
+def _above_nb(metric: MetricValue) -> bool:
+    """Whether a matrix has a trailing part, whose product is measured beside."""
+    n, nb = metric.at.get("n"), metric.at.get("nb")
+    return isinstance(n, int) and isinstance(nb, int) and n > nb
+
+
+def _stream(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    return _beside(result, "copy", "memcpy", lambda metric: metric.kind == "gpu")
+
+
+def _beside(result: Result, name: str, other: str, where: Callable[[MetricValue], bool]) -> list[Finding]:
+    """A metric that our own program brings wherever another one is, and that only other implementations lack."""
+    if "implementation" in result.parameters:
+        return []
+    have = {(metric.subject, metric.at.text) for metric in result.metrics if metric.name == other}
+    return [
+        Finding(FAIL, f"{result.node} {m.place}: metric {other} is missing beside {m.id}", m.id, m.subject, result.node)
+        for m in result.metrics
+        if m.name == name and where(m) and (m.subject, m.at.text) not in have
+    ]
 
 
 def _hpl_mxp(result: Result, request: Request, machine: Machine) -> list[Finding]:
@@ -69,6 +96,7 @@ BY_PROGRAM: Mapping[str, CrossChecks] = {
     "mpi_p2p": _mpi_p2p,
     "hpcg": _hpcg,
     "hpl": _hpl,
+    "stream": _stream,
     "hpl_mxp": _hpl_mxp,
     "stencil": _stencil,
     "snapshot_io": _snapshot_io,
