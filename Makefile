@@ -56,9 +56,9 @@ golden: $(VENV)/.stamp-dev ## ONLY=h200: write the job scripts anew that tests h
 mutants: $(VENV)/.stamp-dev ## ONLY='stream-*': make small mistakes in a copy of the sources; the tests must notice each
 	@. $(VENV)/bin/activate && python -m tools.mutants $(foreach pattern,$(ONLY),--only '$(pattern)')
 
-fuzz: $(VENV)/.stamp-dev ## SECONDS=600 SEED=1: throw broken inputs at every parser (docs/fuzzing.md)
+fuzz: $(VENV)/.stamp-dev ## SECONDS=600 SEED=1: throw broken inputs at every parser, kill 1,000 writers (docs/fuzzing.md)
 	@. $(VENV)/bin/activate && python -m tests.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) && \
-	    python -m tests.fuzz.sanitized 5000 $(SEED)
+	    python -m tests.fuzz.sanitized 5000 $(SEED) && python -m tools.kills 1000 $(if $(SEED),--seed $(SEED))
 
 lock: $(VENV)/.stamp-dev ## resolve the pinned dependencies anew
 	. $(VENV)/bin/activate && sh scripts/lock.sh

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tools import speed
+from tools import judging_speed, speed
 from tools.bench import detection, intervals, pages, real
 
 
@@ -28,6 +28,8 @@ def main(arguments: list[str]) -> int:
     missed = max(missed, intervals.main([]))
     print("\npages\n")
     missed = max(missed, pages.main([]))
+    print("\njudging\n")
+    missed = max(missed, judging_speed.main())
     print("\nspeed\n")
     return max(missed, speed.main([]))
 

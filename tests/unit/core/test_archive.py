@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +19,7 @@ from tenken.model.record import Job, Record
 from tenken.model.result import validate
 from tenken.paths import ROOT
 from tests.support.documents import gpu_document
+from tools import kills
 
 
 def record(session="20261121T000000Z-abcdef", **changes):
@@ -165,47 +163,12 @@ except archive.ArchiveError as error:
         assert not [p for p in Path(folder).rglob("*") if p.is_file()]
 
 
-_WRITER = """
-import sys, pathlib
-from tenken.archive import records as archive
-from tests.unit.core.test_archive import record
-from dataclasses import replace
-folder, first = pathlib.Path(sys.argv[1]), record(session=sys.argv[2])
-print("ready", flush=True)
-n = 0
-while True:
-    archive.write(replace(first, parameters={"number": n}), folder)
-    n += 1
-    print(n, flush=True)
-"""
-
-
 def test_kill_9_two_hundred_times_loses_and_damages_nothing(tmp_path):
-    """Two writers at once are killed at random moments. What they announced as written must be there, whole."""
-    rng = random.Random(9)
-    announced: dict[str, int] = {}
-    for round_number in range(100):
-        names = [f"20261121T000000Z-{round_number:03d}{side}" for side in "ab"]
-        writers = [
-            subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path), name], cwd=ROOT, stdout=subprocess.PIPE,
-                             text=True) for name in names
-        ]  # fmt: skip
-        for writer in writers:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
-        time.sleep(rng.uniform(0.0, 0.02))
-        for writer, name in zip(writers, names, strict=True):
-            os.kill(writer.pid, signal.SIGKILL)
-            output = writer.communicate()[0].split()
-            announced[name] = int(output[-1]) if output else 0
-    damaged: list[archive.Damaged] = []
-    found: dict[str, set[int]] = {}
-    for read in archive.records(tmp_path, damaged=damaged):
-        found.setdefault(read.session, set()).add(read.parameters["number"])
-    assert damaged == []
-    assert sum(announced.values()) > 200
-    for name, count in announced.items():
-        assert found.get(name, set()) >= set(range(count)), name
+    """Two writers at once are killed at random moments. What they announced as written must be there, whole; and what
+    was announced and is not there would be told."""
+    outcome = kills.kill(tmp_path, 200, seed=9)
+    assert (outcome.kills, outcome.lost, outcome.damaged) == (200, (), ())
+    assert outcome.read >= outcome.announced > 200
 
 
 def test_sessions_are_ordered_by_time(tmp_path):

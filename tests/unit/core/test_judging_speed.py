@@ -1,0 +1,33 @@
+"""What judging costs, held as a ratio within one process: seconds say more of the machine."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable
+
+from tenken.judge import anew
+from tenken.model import record as records
+from tests.support import kept
+
+
+def seconds(work: Callable[[], object], times: int = 5) -> float:
+    """By the CPU's clock, the best of some."""
+    best = float("inf")
+    for _ in range(times):
+        gc.collect()
+        begin = time.process_time()
+        work()
+        best = min(best, time.process_time() - begin)
+    return best
+
+
+def test_parsing_and_judging_cost_a_few_times_what_reading_json_does() -> None:
+    """About 9 times; a rule that looks at every pair of metrics makes it hundreds."""
+    path = max((r.path for r in kept.first_runs()), key=lambda one: one.stat().st_size)
+    text = path.read_text(encoding="utf-8")
+    assert len(text) > 150_000
+    anew.of_record(records.parse(text, path))  # the catalogue is read once
+    whole = seconds(lambda: anew.of_record(records.parse(text, path)))
+    assert whole < 60 * seconds(lambda: json.loads(text))
