@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from tenken.reframe import joblines
 from tests.programs.conftest import ROOT, Outcome
 
 pytestmark = pytest.mark.build
@@ -113,3 +117,15 @@ def test_every_rank_is_told_by_its_place(run: Callable[..., Outcome]) -> None:
     outcome = run(2, *QUICK, "--tests", "latency", UCX_NET_DEVICES="all")
     assert outcome.document is not None
     assert not [key for key in outcome.document["path"] if key.startswith("far.")]
+
+
+def test_mpirun_starts_ranks_where_no_remote_shell_is(mpi: dict[str, str], tmp_path: Path) -> None:
+    """Without these lines Open MPI ends with "plm_rsh_agent was set to a path that could not be found"."""
+    places = [*mpi.get("PATH", os.environ["PATH"]).split(os.pathsep)]
+    for tool in (tool for place in places if Path(place).is_dir() for tool in Path(place).iterdir()):
+        if tool.name not in ("ssh", "rsh") and not (tmp_path / tool.name).exists():
+            (tmp_path / tool.name).symlink_to(tool)
+    lines = [*joblines.allow_root(), *joblines.without_ssh(), "mpirun --oversubscribe -np 2 echo started"]
+    env = {**mpi, "PATH": str(tmp_path), "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+    done = subprocess.run(["bash", "-c", "\n".join(lines)], env=env, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines().count("started") == 2, done.stdout + done.stderr

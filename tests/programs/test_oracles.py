@@ -488,6 +488,9 @@ def test_stencil_of_several_steps(clocked: Clocked) -> None:
         share = figure(document, "share", phase=phase["name"])
         whole = [sum(p["samples"][i] for p in phases) for i in range(2)]
         assert share["samples"] == pytest.approx([100 * s / w for s, w in zip(phase["samples"], whole, strict=True)])
+        # in ms: the parts of a block of three steps are about what a block takes, on however busy a machine
+        block = 3 * STENCIL_CELLS / 1e6 / figure(document, "cells")["best"]
+        assert all(0.1 * block < one < 200 * block for one in whole)
 
 
 @pytest.mark.parametrize("form", ["sequential", "openmp", "shared", "openacc"])
@@ -541,6 +544,9 @@ def test_snapshot_io_synced(files: Callable[..., Timed]) -> None:
     for metric in figures(document, "write"):
         two = spans(metric, SNAPSHOT_BYTES * 20_000)
         clock.places(two, next_to=False, fits=lambda _, times, first, last: last == first + 2)
+    ratio = figure(document, "write_hyperslab_over_asis")
+    slabs, whole = (figure(document, "write", layout=layout)["samples"] for layout in ("hyperslab", "asis"))
+    assert ratio["samples"] == pytest.approx([one / other for one, other in zip(slabs, whole, strict=True)])
 
 
 def test_storage_map(files: Callable[..., Timed], tmp_path: Path) -> None:

@@ -32,9 +32,10 @@ using tenken::cuda::DeviceArray;
 
 /// How long trying all algorithms may take.
 constexpr double trial_seconds = 1.0;
-/// How many of the fastest are compared in turns, and for how long each time.
+/// How many of the fastest are compared in turns, for how long each time (one product at least), and in all.
 constexpr std::size_t finalists = 3;
-constexpr double turn_seconds = 0.04;
+constexpr double turn_seconds = 0.005;
+constexpr double all_turns_seconds = 3.0;
 constexpr double heat_seconds = 0.3;
 constexpr double batch_seconds = 0.02;
 /// Batches of a stretch of work: what one is timed by, at 0.02 s and more each.
@@ -138,9 +139,10 @@ class GpuPlace : public Place {
         call_seconds_ = times.front().first;
         run_for(heat_seconds);
         const Turns turns = take_turns();
-        chosen_ = contenders_[turns.best()];
+        const std::size_t best = turns.best(place_of(first));
+        chosen_ = contenders_[best];
         Choice choice;
-        choice.over_first = turns.ratio(turns.best(), place_of(first));
+        choice.over_first = turns.ratio(best, place_of(first));
         choice.text = "number " + std::to_string(chosen_ + 1) + " of " + std::to_string(proposed) +
                       " proposed, " + std::to_string(times.size()) + " tried; " + describe_chosen();
         return choice;
@@ -361,7 +363,10 @@ class GpuPlace : public Place {
     /// The contenders, in turns.
     Turns take_turns() {
         const long each = std::max(1L, std::lround(turn_seconds / call_seconds_));
-        return gemm::take_turns(contenders_.size(), [this, each](std::size_t i) {
+        const double round =
+            2 * static_cast<double>(contenders_.size()) * static_cast<double>(each) * call_seconds_;
+        const auto rounds = static_cast<std::size_t>(std::min(1000.0, all_turns_seconds / round));
+        return gemm::take_turns(contenders_.size(), rounds, [this, each](std::size_t i) {
             chosen_ = contenders_[i];
             return seconds_of(each);
         });

@@ -11,8 +11,7 @@ namespace gemm {
 namespace {
 
 constexpr double enough = 0.005;
-constexpr std::size_t minimum_rounds = 3;
-constexpr std::size_t maximum_rounds = 12;
+constexpr std::size_t minimum_rounds = 8;
 /// Student's t, 97.5 %, of one degree of freedom and more: few rounds say little about their own scatter.
 constexpr double student[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201};
 
@@ -51,12 +50,17 @@ double Turns::uncertainty(std::size_t one, std::size_t other) const {
     return t * 1.2533 * std::sqrt(squares / (count - 1) / count);
 }
 
-std::size_t Turns::best() const {
+std::size_t Turns::fastest() const {
     std::size_t found = 0;
     for (std::size_t i = 1; i < seconds_.size(); ++i) {
         if (ratio(i, found) > 1) found = i;
     }
     return found;
+}
+
+std::size_t Turns::best(std::size_t preferred) const {
+    const std::size_t first = fastest();
+    return ratio(first, preferred) - uncertainty(first, preferred) > 1 ? first : preferred;
 }
 
 double Turns::of_best(std::size_t own) const {
@@ -66,7 +70,7 @@ double Turns::of_best(std::size_t own) const {
 }
 
 bool Turns::settled(double precision) const {
-    const std::size_t first = best();
+    const std::size_t first = fastest();
     for (std::size_t i = 0; i < seconds_.size(); ++i) {
         if (i == first) continue;
         const double width = uncertainty(first, i);
@@ -75,10 +79,12 @@ bool Turns::settled(double precision) const {
     return true;
 }
 
-Turns take_turns(std::size_t rivals, const std::function<double(std::size_t)>& seconds) {
+Turns take_turns(std::size_t rivals, std::size_t maximum_rounds,
+                 const std::function<double(std::size_t)>& seconds) {
     Turns turns(rivals);
     do turns.round(seconds);
-    while (turns.rounds() < minimum_rounds || (turns.rounds() < maximum_rounds && !turns.settled(enough)));
+    while (rivals > 1 &&
+           (turns.rounds() < minimum_rounds || (turns.rounds() < maximum_rounds && !turns.settled(enough))));
     return turns;
 }
 

@@ -24,20 +24,22 @@ class Turns {
     /// Half the width of the 95 % interval of `ratio`, from the scatter of the rounds (of a median: 1.2533 s
     /// / sqrt n).
     double uncertainty(std::size_t one, std::size_t other) const;
-    /// The rival that none is faster than.
-    std::size_t best() const;
+    /// The rival that is fastest; `preferred`, unless that is slower beyond the uncertainty of the rounds.
+    std::size_t best(std::size_t preferred) const;
     /// The rate of `own` over that of the best: at most 1.
     double of_best(std::size_t own) const;
-    /// Whether every other one is known to `precision` beside the best, or is slower beyond doubt.
+    /// Whether every other one is known to `precision` beside the fastest, or is slower beyond doubt.
     bool settled(double precision) const;
 
   private:
+    std::size_t fastest() const;
     std::vector<double> ratios(std::size_t one, std::size_t other) const;
 
     std::vector<std::vector<double>> seconds_;  ///< by rival, a value for each round
 };
 
-/// Rounds until the best is `settled` to 0.5 %, at least 3 and at most 12.
-Turns take_turns(std::size_t rivals, const std::function<double(std::size_t)>& seconds);
+/// Rounds until the fastest is `settled` to 0.5 %, at least 8 and at most `maximum_rounds`.
+Turns take_turns(std::size_t rivals, std::size_t maximum_rounds,
+                 const std::function<double(std::size_t)>& seconds);
 
 }  // namespace gemm

@@ -87,6 +87,12 @@ constexpr int flops_of_cell(int points) {
     return 2 * points - 1;
 }
 
+/// Relative error that `steps` may add to a cell: all terms are positive, and each step adds at most the
+/// roundings of its own operations, two for each of its points.
+constexpr double rounding_bound(std::int64_t steps, int points, double epsilon) {
+    return static_cast<double>(steps * 2 * points) * epsilon;
+}
+
 /// What stands in a cell at the start: in [0, 1), different from neighbour to neighbour, exact in float.
 STENCIL_BOTH inline double value_at(long x, long y, long z) {
     std::uint32_t mixed = static_cast<std::uint32_t>(x) * 2654435761U +

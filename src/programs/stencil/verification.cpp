@@ -66,10 +66,9 @@ void Stencil::verify_as(const std::string& name, const Plan& plan) {
     solver.advance(steps);
     solver.wait();
     const std::vector<T> expected = reference<T>(plan.grid, problem_.points, steps);
-    // All terms are positive: each step adds at most the roundings of its own operations.
     const bool exact = on_host() || STENCIL_HOST_FUSES != 0;
     const double bound =
-        exact ? 0 : static_cast<double>(steps * 2 * problem_.points) * std::numeric_limits<T>::epsilon();
+        exact ? 0 : rounding_bound(steps, problem_.points, std::numeric_limits<T>::epsilon());
     tenken::ErrorScan errors(bound);
     const std::size_t plane = static_cast<std::size_t>(plan.grid.nx) * static_cast<std::size_t>(plan.grid.ny);
     for (const std::unique_ptr<Part>& part : parts) {

@@ -15,6 +15,7 @@
 #include "lib/base/verification.h"
 #include "lib/file_io/rounds.h"
 #include "programs/hpcg/benchmark.h"
+#include "programs/stencil/grid.h"
 #include "unit.h"
 
 namespace {
@@ -395,4 +396,11 @@ TEST(oracle_a_ratio_is_of_the_others_time) {
     for (double ratio : twice) CHECK(near(ratio, 2));
     const std::vector<double> pairs = file_io::pair_ratios({4, 4}, {1, 2, 3});
     CHECK(pairs.size() == 2 && near(pairs[0], 0.25) && near(pairs[1], 0.5));
+}
+
+TEST(stencil_rounds_two_operations_a_point_and_step) {
+    // 10 steps of 27 points in double precision: 540 times 2^-52
+    CHECK(stencil::rounding_bound(10, 27, 2.220446049250313e-16) == 540 * 2.220446049250313e-16);
+    CHECK(stencil::rounding_bound(3, 7, 1.1920928955078125e-07) == 42 * 1.1920928955078125e-07);
+    CHECK(stencil::rounding_bound(0, 27, 1) == 0);
 }
