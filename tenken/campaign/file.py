@@ -164,6 +164,8 @@ def expand(text: str) -> list[str]:
     """`n[001-004,7],login1` as names. Raises ValueError that says what is wrong."""
     found: list[str] = []
     for part in filter(None, re.split(r",(?![^\[]*\])", text.replace(" ", ""))):
+        if not re.fullmatch(r"(?:[\w.-]+|\[[^\[\]]*\])+", part):
+            raise ValueError(f"'{part}' names no nodes; write n0001 or n[0001-0128,0200]")
         names = [""]
         for fixed, ranges in re.findall(r"([^\[\]]*)(?:\[([^\]]*)\])?", part):
             if not fixed and not ranges:
@@ -172,7 +174,7 @@ def expand(text: str) -> list[str]:
             if len(names) * len(ends) > MOST_NODES:
                 raise ValueError(f"'{part}' are more than {MOST_NODES} nodes")
             names = [name + end for name in names for end in ends]
-        if part.count("[") != part.count("]") or not all(re.fullmatch(r"[A-Za-z0-9][\w.-]*", n) for n in names):
+        if not all(re.fullmatch(r"[A-Za-z0-9][\w.-]*", n) for n in names):
             raise ValueError(f"'{part}' names no nodes; write n0001 or n[0001-0128,0200]")
         found += names
     if len(found) > MOST_NODES:

@@ -1,0 +1,105 @@
+"""Campaign files: every fault is one line with its place; names of nodes; what the commands say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tenken.campaign import file, journal
+from tenken.campaign.file import CampaignError
+from tests.support import campaign as command
+
+GOOD = """\
+system: minislurm
+partition: gpu
+nodes: "nid[1-4]"
+checks: {mode: quick, environments: [host]}
+minutes: 30
+rounds: 2
+concurrency: 3
+budget_node_hours: 8
+power: {node_kw: 10, ramp_kw_per_s: 20}
+retest: {runs: 2, most_nodes: 3}
+groups: groups.csv
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path))
+    (tmp_path / "groups.csv").write_text("node,rack\n" + "".join(f"nid{i},r{i // 3}\n" for i in range(1, 5)))
+    (tmp_path / "good.yaml").write_text(GOOD)
+    return tmp_path
+
+
+def test_a_good_file_is_read(home):
+    one = file.load("good")
+    assert one.nodes == ("nid1", "nid2", "nid3", "nid4") and one.seconds == 1800 and one.retest_most == 3
+    assert one.groups == {"rack": {"nid1": "r0", "nid2": "r0", "nid3": "r1", "nid4": "r1"}}
+    assert one.seconds_between_starts == 0.5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "says"),
+    [
+        ("system: minislurm", "system: minislrum", 1, "did you mean 'minislurm'"),
+        ("partition: gpu", "partition: gpus", 2, "did you mean 'gpu'? allowed: gpu"),
+        ("nid[1-4]", "nid[4-1]", 3, "is no range"),
+        ("nid[1-4]", "nid[1-2],nid2", 3, "node 'nid2' is there twice"),
+        ("nid[1-4]", "nid[1-999999999]", 3, "more than 100000 nodes"),
+        ("nid[1-4]", "nid[1-5]", 11, "has no line for node 'nid5'"),
+        ("mode: quick", "mode: quik", 4, "did you mean 'quick'"),
+        ("minutes: 30", "minutes: 0", 5, "must be more than 0"),
+        ("minutes: 30", "minute: 30", 5, "did you mean 'minutes'"),
+        ("rounds: 2", "rounds: two", 6, "must be a whole number"),
+        ("budget_node_hours: 8", "budget_node_hours: 1", 8, "one round of 4 nodes takes 2 at the most"),
+        ("ramp_kw_per_s: 20", "ramp: 20", 9, "unknown key 'ramp'"),
+        ("retest: {runs: 2", "retest: {runs: 0", 10, "must be at least 1"),
+        ("groups.csv", "none.csv", 11, "cannot be read: No such file"),
+        ("checks: {", "checks: {paths: [nowhere], ", 4, "no file or folder 'nowhere'"),
+    ],
+)
+def test_a_fault_is_one_line_with_its_place(home, old, new, line, says):
+    assert old in GOOD
+    (home / "bad.yaml").write_text(GOOD.replace(old, new))
+    with pytest.raises(CampaignError) as error:
+        file.load("bad")
+    found = [text for text in str(error.value).splitlines() if says in text]
+    assert found and f"bad.yaml:{line}:" in found[0], str(error.value)
+
+
+def test_names_of_nodes_expand():
+    assert file.expand("n[08-10],x[1,3-4]-y,a.b") == ["n08", "n09", "n10", "x1-y", "x3-y", "x4-y", "a.b"]
+    for wrong in ("n[1-", "n[]", "-w", "n[a-b]", "n]1["):
+        with pytest.raises(ValueError, match=r"no range|names no nodes"):
+            file.expand(wrong)
+
+
+def test_a_campaign_that_is_not_there_or_cannot_be_called_so_is_told(home):
+    with pytest.raises(CampaignError, match=r"no campaign 'goood'.*did you mean 'good'"):
+        file.load("goood")
+    with pytest.raises(CampaignError, match="cannot be called"):
+        file.load("../good")
+
+
+@pytest.mark.parametrize("action", ["status", "stop", "report", "resume"])
+def test_what_needs_a_campaign_that_began_says_so(home, capsys, action):
+    assert command.main([action, "good"]) == 2
+    assert re.search(r"'good' has not begun: `tenken campaign run good`", capsys.readouterr().err)
+    assert not (home / "good" / journal.FILE).exists()
+
+
+def test_status_tells_what_is_done_and_retest_waits_for_the_end(home, capsys):
+    log = journal.Journal(home / "good", lambda: 1.0)
+    log.open()
+    log.note("campaign", name="good", begun="20260101T000000Z")
+    log.note("intent", token="aa", unit="nid1/round/1", attempt=1)
+    log.note("ended", token="aa", why="job 7 left no file (NODE_FAIL)")
+    log.close()
+    assert command.main(["status", "good"]) == 3
+    assert "0 of 4 nodes tested" in (said := capsys.readouterr().out) and "nid1 (round 1): job 7 left no file" in said
+    assert command.main(["run", "good"]) == 2 and "has begun" in capsys.readouterr().err
+    assert command.main(["retest", "good", "nid1"]) == 2 and "has not ended" in capsys.readouterr().err
+    assert command.main(["stop", "good"]) == 0 and (home / "good" / "stop").exists()

@@ -1,0 +1,107 @@
+"""Job scripts of each scheduler, the limits that they tell, and ReFrame's configuration inside of such a job."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tenken.campaign.file import Campaign, CampaignError
+from tenken.campaign.queue import JobScript, Refused
+from tenken.commands import campaign_queues as queues
+from tenken.machines import loader
+from tenken.reframe import configuration
+from tenken.reframe.build import built_once
+
+JOB = JobScript("tk12345678", "tenken-campaign/c/12345678", "n7", 90.0, Path("/s/out"), ["echo hello"])
+
+
+def queue(system: str, pin: str | None = None):
+    partition = next(iter(loader.load(system).expand({"TENKEN_GROUP": "g", "TENKEN_PROJECT": "g"}).partitions.values()))
+    return queues.of(Campaign("c", system, partition.name, ("n7",), 90.0, pin=pin), partition)
+
+
+@pytest.mark.parametrize(
+    ("system", "pin", "lines"),
+    [
+        (
+            "minislurm",
+            None,
+            ["#SBATCH --nodelist=n7", "#SBATCH --exclusive", "#SBATCH --no-requeue", "#SBATCH --time=2"],
+        ),
+        ("miyabi", None, ["host=n7", "#PBS -r n", "#PBS -l walltime=00:01:30"]),
+        ("tsubame3", None, ["#$ -l hostname=n7", "#$ -r n", "#$ -l h_rt=00:01:30"]),
+        ("pegasus", "--job-host={node}", ["#PBS --job-host=n7", "#PBS -b 1", "#PBS -l elapstim_req=00:01:30"]),
+    ],
+)
+def test_a_job_is_pinned_to_its_node_and_not_run_again(system, pin, lines):
+    text = queue(system, pin).script(JOB)
+    assert text.startswith("#!/bin/bash\n") and text.rstrip().endswith("echo hello")
+    for line in lines:
+        assert line in text, text
+
+
+def test_a_scheduler_without_a_known_way_to_pin_asks_for_one():
+    with pytest.raises(CampaignError, match="give 'pin' in the campaign file"):
+        queue("pegasus")
+    with pytest.raises(CampaignError, match="allowed: slurm, pbs, nqsv, gridengine"):
+        queue("h200")
+
+
+def test_limits_are_read_first_and_answers_that_cannot_be_read_are_refused(monkeypatch):
+    said = "MaxArraySize = 1001\nMaxJobCount             = 10000\n"
+    monkeypatch.setattr(queues.command, "run", lambda words, timeout, ok=(0,): said)
+    limits = queue("minislurm").limits()
+    assert (limits.queued, limits.says) == (2500, "a quarter of MaxJobCount")
+    with pytest.raises(Refused, match="printed no job id"):
+        queue("minislurm").submit(Path("x"))
+    with pytest.raises(Refused, match="no JSON"):
+        queue("miyabi").states(["1"])
+
+
+def test_what_can_never_be_taken_is_told_from_what_is_taken_later(monkeypatch):
+    def refuse(text):
+        def run(words, timeout, ok=(0,)):
+            raise queues.command.CommandError(text, text)
+
+        monkeypatch.setattr(queues.command, "run", run)
+        with pytest.raises(Refused) as error:
+            queue("minislurm").submit(Path("x"))
+        return error.value.later
+
+    assert refuse("sbatch ended with 1: Socket timed out on send/recv operation")
+    assert not refuse("sbatch ended with 1: invalid partition specified: gpux")
+
+
+def test_inside_of_a_job_checks_run_with_the_local_scheduler_one_after_another(monkeypatch):
+    partition = loader.load("minislurm").partition("gpu")
+    usual = configuration._partition(partition)
+    assert (usual["scheduler"], "max_jobs" in usual) == ("tenken-slurm", False)
+    monkeypatch.setenv(configuration.ON_NODE, "nid1")
+    inside = configuration._partition(partition)
+    assert (inside["scheduler"], inside["access"], inside["max_jobs"]) == ("local", [], 1)
+
+
+@pytest.mark.parametrize(("count", "jobs"), [(4, None), (100, 100), (5000, 500)])
+def test_the_jobs_of_distribute_follow_the_number_of_nodes(count, jobs):
+    partition = loader.load("minislurm").partition("gpu")
+    many = replace(partition, node=replace(partition.node, count=count))
+    assert configuration._partition(many).get("max_jobs") == jobs
+    assert configuration._partition(replace(many, max_jobs=7))["max_jobs"] == 7
+
+
+def test_one_node_builds_and_all_others_take_what_it_built(tmp_path):
+    steps = ["echo built >> ../builds", "mkdir bin", "echo program > bin/p", "echo x > tenken_revision.h"]
+    script = "\n".join(built_once(tmp_path / "built", steps))
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path / name, check=True)
+        assert (tmp_path / name / "bin" / "p").read_text() == "program\n"
+        assert (tmp_path / name / "tenken_revision.h").is_file()
+    assert (tmp_path / "builds").read_text() == "built\n"
+    broken = "\n".join(f"{s} || exit" for s in built_once(tmp_path / "other", ["false"]))
+    (tmp_path / "c").mkdir()
+    done = subprocess.run(["bash", "-c", broken], cwd=tmp_path / "c", check=False)
+    assert done.returncode != 0 and not (tmp_path / "other" / "whole").exists()
