@@ -164,7 +164,7 @@ def expand(text: str) -> list[str]:
     """`n[001-004,7],login1` as names. Raises ValueError that says what is wrong."""
     found: list[str] = []
     for part in filter(None, re.split(r",(?![^\[]*\])", text.replace(" ", ""))):
-        if not re.fullmatch(r"(?:[\w.-]+|\[[^\[\]]*\])+", part):
+        if not re.fullmatch(r"(?:[\w.-]|\[[^\[\]]+\])+", part):
             raise ValueError(f"'{part}' names no nodes; write n0001 or n[0001-0128,0200]")
         names = [""]
         for fixed, ranges in re.findall(r"([^\[\]]*)(?:\[([^\]]*)\])?", part):

@@ -21,8 +21,9 @@ Leaf = Callable[[int], int]
 #: What a fault takes off the figure, at least: smaller ones are not looked for.
 EFFECT = 0.2
 #: Evidence in nats by which nodes count as good or bad: in the first round, where a bad one that is missed stays so; on
-#: the way down, where contradictions show; and before anything is named.
-_FIRST, _WAY, _NAMED = 5.0, 3.0, 7.0
+#: halves of leaves, where one would have nodes of a bad leaf accused; on the way down, where contradictions show; and
+#: before anything is named.
+_FIRST, _HALF, _WAY, _NAMED = 5.0, 3.2, 3.0, 7.0
 _FIRST_GROUPS = 16
 #: Up to so many nodes one half is asked about and the other one follows.
 _SMALL = 8
@@ -197,28 +198,47 @@ def _hunt(whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], found: F
     """Finds the bad ones of nodes among which there is one; ends with hunts in their parts."""
     if len(whole.nodes) <= _SMALL:
         return (yield from _corner(whole, leaf_of, leaves, found))
-    one_leaf = set(whole.nodes) == set(leaves[leaf_of(whole.nodes[0])])
-    # a half of a bad leaf that is taken for good would have single nodes of the other half accused
-    halves = [Question(half, _FIRST if one_leaf else _WAY) for half in _halves(whole.nodes, leaf_of)]
+    kept = list(dict.fromkeys(leaf_of(n) for n in whole.nodes))
+    full = [leaf for leaf in kept if set(leaves[leaf]) <= set(whole.nodes)]
+    if len(kept) <= 2 and full == kept and all(len(leaves[leaf]) >= 4 for leaf in kept):
+        # halves of one leaf or of two at once: a round less. A half of a bad leaf that is taken for good would have
+        # single nodes of the other half accused
+        halves = [Question(half, _HALF) for leaf in kept for half in _halves(tuple(leaves[leaf]), leaf_of)]
+    else:
+        halves = [Question(half) for half in _halves(whole.nodes, leaf_of)]
     yield halves
     if not any(q.bad for q in halves):
         again = yield from _doubt(whole, halves, found)
         return [_hunt(again, leaf_of, leaves, found)] if again else []
-    if one_leaf and all(q.bad for q in halves):
-        quarters = [Question(part) for q in halves for part in _halves(q.nodes, leaf_of)]
-        yield quarters
-        if sum(q.bad for q in quarters) == 3:
-            (odd,) = [q for q in quarters if not q.bad]
-            odd.good_at = _NAMED  # three bad nodes in one leaf, or one answer that flatters
-            yield [odd]
-        if all(q.bad for q in quarters):
-            found.leaves.append(leaf_of(whole.nodes[0]))
-            return []
-        halves = quarters
+    left: list[Question] = []
+    doubtful: dict[int, list[Question]] = {}
     for question in halves:
+        leaf = leaf_of(question.nodes[0])
+        if full == kept and len(kept) <= 2 and {leaf_of(n) for n in question.nodes} == {leaf}:
+            doubtful.setdefault(leaf, []).append(question)
+        else:
+            left.append(question)
+    quarters: dict[int, list[Question]] = {}
+    for leaf, both in doubtful.items():
+        if len(both) == 2 and all(q.bad for q in both):
+            quarters[leaf] = [Question(part) for q in both for part in _halves(q.nodes, leaf_of)]
+        else:
+            left += both
+    if quarters:
+        yield [q for four in quarters.values() for q in four]
+        for leaf, four in quarters.items():
+            if sum(q.bad for q in four) == len(four) - 1:
+                (odd,) = [q for q in four if not q.bad]
+                odd.good_at = _NAMED  # three bad nodes in one leaf, or one answer that flatters
+                yield [odd]
+            if all(q.bad for q in four):
+                found.leaves.append(leaf)
+            else:
+                left += four
+    for question in left:
         if not question.bad:
             found.good.update(question.nodes)
-    return [_hunt(q, leaf_of, leaves, found) for q in halves if q.bad]
+    return [_hunt(q, leaf_of, leaves, found) for q in left if q.bad]
 
 
 def _corner(whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], found: Found) -> _Hunt:

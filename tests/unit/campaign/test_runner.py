@@ -91,7 +91,7 @@ def killing(monkeypatch, chance: float, rng: random.Random) -> list[int]:
     return kills
 
 
-def test_two_hundred_kills_lose_nothing_and_count_nothing_twice(tmp_path, monkeypatch):
+def test_kills_lose_nothing_and_count_nothing_twice(tmp_path, monkeypatch):
     kills, seed = 0, 0
     while kills < 200:
         seed += 1
