@@ -299,7 +299,7 @@ class FormBase(TenkenCheck):
     """
 
     program = "stencil_forms"
-    tags = {"stencil", "quick", "acceptance", "published"}
+    tags = {"stencil", "acceptance", "published"}
     subjects = ["ranks"]
 
     def ask(self, form: str, nx: int, ny: int, nz: int, steps: int) -> None:
