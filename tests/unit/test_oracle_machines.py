@@ -68,8 +68,9 @@ def known_limits(load: Load) -> dict[tuple[str, str], float]:
 
 
 def test_each_sheet_bounds_what_it_is_of(load: Load) -> None:
-    """H100 SXM: 3350 GB/s of memory, PCIe 5 x16, 18 NVLinks of 25 GB/s."""
+    """H100 SXM: 3350 GB/s of memory, PCIe 5 x16, 18 NVLinks of 25 GB/s, 67 TFLOP/s in FP64 by tensor cores."""
     assert known_limits(load) == {
+        ("fp64_tensor", "gpu"): 67,
         ("memory", "host"): pytest.approx(614.4),
         ("memory", "gpu"): 3350,
         ("host_link", "gpu"): pytest.approx(63.01538461538461),
