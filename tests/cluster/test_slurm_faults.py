@@ -239,7 +239,7 @@ def test_jobs_that_a_killed_controller_cuts_off_are_invalid(slurm, run, tmp_path
     began, back = tmp_path / "began", tmp_path / "back"
 
     def restart():
-        if until(lambda: began.exists() and queued(slurm, "PD"), 60):
+        if until(lambda: began.exists() and queued(slurm, "PD"), 180):
             slurm.stop_controller()
             slurm.start_controller()
         back.touch()
