@@ -22,7 +22,7 @@ _FEW, _HEAVIEST_OF_FEW = 400, 0.35
 _SCALES = np.geomspace(0.5, 2.4, 48)
 #: Shapes and scales whose likelihood is less by so many nats are contradicted by the data: of few devices, of so many
 #: whose tail looks light, and of those whose tail looks heavy, where a little in the shape is much in the limit.
-_NATS, _NATS_OF_MANY, _NATS_OF_HEAVY, _MANY, _HEAVY = 1.5, 1.0, 3.0, 400, 0.09
+_NATS, _NATS_OF_MANY, _NATS_OF_HEAVY, _MANY, _HEAVY = 1.5, 1.0, 7.0, 400, 0.09
 #: Of fewer than so many a normal tail may look as heavy as this by chance.
 _SURE, _HEAVY_IF_UNSURE = 4000, 0.2
 #: The worst so many, and this part, of the devices are known to lie out, not how far: some may be at fault.
