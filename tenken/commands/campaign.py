@@ -14,7 +14,7 @@ from typing import Any
 
 from tenken import paths
 from tenken.archive import records as archive
-from tenken.campaign import file, findings, journal, plan, runner
+from tenken.campaign import file, journal, plan, runner
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import State, Unit
 from tenken.campaign.queue import Queue, Refused
@@ -105,6 +105,8 @@ def _run(campaign: Campaign, folder: Path, arguments: argparse.Namespace, fresh:
 
 def _runner(campaign: Campaign, folder: Path, root: Path, arguments: argparse.Namespace) -> runner.Runner:
     def again(state: State) -> list[str]:
+        from tenken.campaign import findings  # needs numpy, which a kit without reports has not
+
         table, _ = findings.read(state, root, campaign)
         return findings.suspects(table, campaign)
 
@@ -155,6 +157,8 @@ def _stop(campaign: Campaign, folder: Path) -> int:
 
 def _report(campaign: Campaign, folder: Path) -> int:
     state = _begun(campaign, folder)
+    from tenken.campaign import findings  # needs numpy, which a kit without reports has not
+
     table, found = findings.read(state, paths.archive_root(), campaign)
     findings.judge(table, found, campaign)
     exclusion = queue_of(campaign).exclusion

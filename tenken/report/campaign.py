@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from html import escape
+from typing import TYPE_CHECKING
 
 from tenken.campaign.file import Campaign
-from tenken.campaign.findings import Findings
+
+if TYPE_CHECKING:
+    from tenken.campaign.findings import Findings  # needs numpy, which a kit without reports has not
 
 _HEAD = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8">{refresh}<title>{title}</title><style>'
