@@ -10,6 +10,8 @@ from tenken.paths import ROOT
 FILE = ROOT / "tests" / "data" / "h200-archive.tar.xz"
 #: `make run` of a bare machine as root from the kit, and gemm and hpl_mxp in mode acceptance: with request and token.
 FIRST_RUNS = ROOT / "tests" / "data" / "h200-first-runs.tar.xz"
+#: `make run` of a bare machine as an ordinary user from the kit, with locks and load in every result.
+USER_RUN = ROOT / "tests" / "data" / "h200-user-run.tar.xz"
 
 
 def archive() -> Path:
@@ -25,3 +27,8 @@ def all_records() -> list[records.Record]:
 def first_runs() -> list[records.Record]:
     """Records with request and token, as this version writes them."""
     return list(records.records(packed.folder_of(FIRST_RUNS)))
+
+
+def user_run() -> list[records.Record]:
+    """The records of a newcomer's whole session."""
+    return list(records.records(packed.folder_of(USER_RUN)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from datetime import datetime, timezone
+
 import pytest
 from ruamel.yaml import YAML
 
@@ -10,7 +13,7 @@ from tenken.judge import anew
 from tenken.paths import ROOT
 from tests.support import kept as kept_sessions
 
-RECORDS = [*kept_sessions.all_records(), *kept_sessions.first_runs()]
+RECORDS = [*kept_sessions.all_records(), *kept_sessions.first_runs(), *kept_sessions.user_run()]
 #: Verdicts that a later rule changes: session and check, or a rule for all, with the reason.
 REVIEWED = YAML(typ="safe").load(ROOT / "tests" / "data" / "reviewed-verdicts.yaml")
 
@@ -49,3 +52,13 @@ def test_first_runs_repeat_the_token_of_their_request():
     ran = [r for r in kept_sessions.first_runs() if r.result is not None]
     assert len(ran) >= 50
     assert all(r.request is not None and r.request.token and r.result.token == r.request.token for r in ran)
+
+
+def test_a_healthy_gpu_is_green_to_an_ordinary_user():
+    """`make run` on one H200, from nothing: no FAIL, no INVALID, and it took 4 min 40 s with the build."""
+    ran = kept_sessions.user_run()
+    assert Counter(r.verdict for r in ran) == {"RECORDED": 26, "PASS": 18, "WAIVED": 4}
+    assert {r.session for r in ran} == {"20261122T162616Z-3c6343"}
+    begun = datetime(2026, 11, 22, 16, 26, 16, tzinfo=timezone.utc)
+    last = max(datetime.fromisoformat(r.time.replace("Z", "+00:00")) for r in ran)
+    assert (last - begun).total_seconds() < 300
