@@ -117,7 +117,7 @@ def write(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters.update(key=words.key, number=words.number, percent=words.percent)
+    environment.filters.update(words.FILTERS)
     environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
     # the pages of nodes share a file of styles
     environment.globals.update(POLICY=policy.meta(beside="'self' file:"))

@@ -96,3 +96,14 @@ def health_cell(sample: HealthSample, keys: tuple[str, ...], unit: str) -> str:
     if unit == "bytes":
         return size(value)
     return f"{number(value)}\u202f{unit}".strip() if is_number(value) else str(value)
+
+
+#: What every template may use: each page includes parts of the others.
+FILTERS = {
+    "key": key,
+    "number": number,
+    "percent": percent,
+    "duration": duration,
+    "size": size,
+    "revision": revision,
+}

@@ -66,7 +66,7 @@ def render(gate: Gate, written: str = "") -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(number=words.number, percent=words.percent)
+    environment.filters.update(words.FILTERS)
     environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
     from tenken.report import notices
 

@@ -153,12 +153,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(
-        key=words.key,
-        number=words.number,
-        percent=words.percent,
-        duration=words.duration,
-        size=words.size,
-        revision=words.revision,
+        words.FILTERS,
     )
     environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
     rows = {id(case): _rows(case, catalogue) for case in session.cases}

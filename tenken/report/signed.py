@@ -49,7 +49,7 @@ def render(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters.update(number=words.number, percent=words.percent)
+    environment.filters.update(words.FILTERS)
     contract = found.contract
     rules: dict[str, list[str]] = {}
     for clause in contract.clauses:

@@ -41,6 +41,7 @@ _ONCE = {
         r'^tenken_token=[^\n]*\n(?:[^\n]*\n){1,5}echo "TENKEN-NODES \$tenken_nodes"\n'
         r'(?:\[ -z "\$SLURM_JOB_NODELIST" \] \|\| scontrol -o show node [^\n]*\n[^\n]*\n)?', re.M,
     ),
+    "{bind no rank}": re.compile(r"(?:^export (?:OMPI_MCA|PRTE_MCA|SLURM_CPU_BIND)[^\n]*\n){3,}", re.M),
     "{allow root}": re.compile(r'^if \[ "\$\(id -u\)" = 0 \]; then\n(?:  [^\n]*\n)+fi\n', re.M),
 }  # fmt: skip
 #: What stands between the marks that a script prints around its command.
