@@ -10,14 +10,19 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from tenken.paths import ROOT
 from tenken.reframe import jobs, orphans
-from tests.cluster.conftest import document, on_a_small_disk
+from tests.cluster.conftest import document, on_a_small_disk, write_document
 from tests.cluster.test_slurm import only, start, stub, text, when_running, whole
 
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm")]
@@ -214,6 +219,55 @@ def test_the_controller_restarts_under_a_job(run, slurm, tmp_path):
     watcher.join()
     assert outcome.code == 0, outcome.output
     assert only(outcome).job.state == "COMPLETED"
+
+
+def test_a_night_goes_on_while_the_controller_restarts(slurm, tmp_path):
+    """The whole of nightly.sh: it ends, its log says how, no job is left, and the next one starts clean."""
+    folder = tmp_path / "checkout"
+    for name in ("examples", "scripts"):
+        shutil.copytree(ROOT / name, folder / name)
+    (folder / "checks").mkdir()
+    (folder / "checks" / "night.py").write_text(
+        "import reframe as rfm\n"
+        "from tests.cluster.probes.probes import ProbeOne\n\n"
+        "@rfm.simple_test\n"
+        "class ProbeNight(ProbeOne):\n"
+        "    tags = {'nightly'}\n"
+    )
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    (folder / ".venv" / "bin" / "activate").write_text("")
+    begun = tmp_path / "begun"
+
+    def night(command):
+        environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_"))}, **slurm.environment,
+            "PATH": f"{Path(sys.executable).parent}:{slurm.environment['PATH']}",
+            "RFM_CONFIG_PATH": str(ROOT / "config"), "RFM_COLORIZE": "n", "RFM_STAGE_DIR": str(folder / "stage"),
+            "RFM_OUTPUT_DIR": str(folder / "output" / "reframe"), "TENKEN_ARCHIVE": str(folder / "perflogs"),
+            "TENKEN_LOCKS": os.environ["TENKEN_LOCKS"], "TENKEN_TEST_DOCUMENT": write_document(tmp_path),
+            "TENKEN_TEST_COMMAND": command, "TENKEN_LIMIT": "240s", "HOME": str(tmp_path),
+        }  # fmt: skip
+        script = str(folder / "examples" / "nightly" / "nightly.sh")
+        return subprocess.Popen(
+            [script, "minislurm", "-n", "ProbeNight"], env=environment,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    process = night(f"touch {begun}; sleep 8")
+    assert until(begun.exists, 60), process.communicate(timeout=300)
+    slurm.stop_controller(signal.SIGTERM)
+    time.sleep(6)
+    slurm.start_controller()
+    said, _ = process.communicate(timeout=240)
+    logs = sorted((folder / "output" / "nightly").glob("*.log"))
+    told = said + logs[0].read_text()
+    assert [r.verdict for r in whole(folder / "perflogs")] == ["RECORDED"], told
+    # a gate without history judges nothing, and says so
+    assert process.returncode == 3 and "ProbeNight" in told, told
+    assert until(lambda: slurm.slurm("squeue", "-h") == "", 20)
+    again = night("true")
+    said, _ = again.communicate(timeout=240)
+    assert [r.verdict for r in whole(folder / "perflogs")] == ["RECORDED", "RECORDED"], said
 
 
 def kill_the_controller(slurm, back_after):
