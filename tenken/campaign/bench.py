@@ -92,7 +92,7 @@ def group_testing(seeds: int, first: int, nodes: int) -> Iterator[str]:
                 found = groups.search(range(count), fabric.leaf_of, fabric.ask, seed)
                 leaves = [] if fabric.bad_leaf is None else [fabric.bad_leaf]
                 exact = set(found.nodes) == fabric.bad and found.leaves == leaves
-                within = found.jobs <= groups.most_jobs(bad) and found.rounds <= groups.MAX_ROUNDS
+                within = found.jobs <= groups.allowed_jobs(bad) and found.rounds <= groups.MAX_ROUNDS
                 accused = bool(set(found.nodes) - fabric.bad or set(found.leaves) - set(leaves))
                 jobs.append(found.jobs)
                 rounds.append(found.rounds)
@@ -102,8 +102,9 @@ def group_testing(seeds: int, first: int, nodes: int) -> Iterator[str]:
                     healthy_of, healthy_wrong = healthy_of + 1, healthy_wrong + accused
             yield (
                 f"  {count} nodes, noise {noise}, {bad} bad{', one a leaf' if leaf else ''}: jobs {np.mean(jobs):.1f} "
-                f"(99 %: {np.quantile(jobs, 0.99):.0f}, allowed {groups.most_jobs(bad)}), rounds {np.mean(rounds):.1f} "
-                f"(most {max(rounds)})"
+                f"(99 %: {np.quantile(jobs, 0.99):.0f}, "
+                f"allowed {groups.allowed_jobs(bad)}), rounds {np.mean(rounds):.1f} "
+                f"(up to {max(rounds)})"
             )
         share = 100 * right / of
         yield (

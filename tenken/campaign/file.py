@@ -50,7 +50,7 @@ class Campaign:
     ramp_kw_per_s: float | None = None
     in_phase: bool = False
     retest_runs: int = 2
-    retest_most: int | None = None
+    max_retested: int | None = None
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     pin: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -129,7 +129,7 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
         wait_seconds=3600.0 * data.get("wait_hours", 24), attempts=data.get("attempts", 2),
         node_kw=float(power.get("node_kw", 0.0)), ramp_kw_per_s=power.get("ramp_kw_per_s"),
         in_phase=power.get("in_phase", False), retest_runs=retest.get("runs", 2),
-        retest_most=retest.get("most_nodes"), groups=groups, pin=data.get("pin"),
+        max_retested=retest.get("max_nodes"), groups=groups, pin=data.get("pin"),
         environment=dict(data.get("environment", {})),
     )  # fmt: skip
 

@@ -32,7 +32,7 @@ MAX_ROUNDS = 14
 _PATIENCE = 6
 
 
-def most_jobs(bad: int) -> int:
+def allowed_jobs(bad: int) -> int:
     """Jobs that may be spent where so many are bad."""
     return 12 * bad + 24
 

@@ -174,11 +174,9 @@ class Runner:
 
     def _choose_retests(self) -> None:
         nodes = list(self.suspects(self.state))
-        most = self.campaign.retest_most
+        most = self.campaign.max_retested
         if most is not None and len(nodes) > most:
-            self.say(
-                f"{len(nodes)} nodes have a suspect; 'most_nodes' lets {most} be run again: the fleet is not alike"
-            )
+            self.say(f"{len(nodes)} nodes have a suspect; 'max_nodes' lets {most} be run again: the fleet is not alike")
             nodes = nodes[:most]
         units = [Unit(n, "retest", i + 1) for i in range(self.campaign.retest_runs) for n in nodes]
         self.journal.note("phase", units=[u.id for u in units])

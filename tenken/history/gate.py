@@ -132,7 +132,7 @@ def judge(arguments: argparse.Namespace) -> Gate:
             nights.load(store, name, arguments.night) for name in ([arguments.system] if arguments.system else names)
         ]
         refused = store.rows("SELECT reason, count(*), max(time) FROM refused GROUP BY reason ORDER BY 2 DESC")
-    gate = Gate(archive, [], ingested, settings.least_baseline)
+    gate = Gate(archive, [], ingested, settings.min_baseline)
     decisions = acknowledged.read_all(arguments.acknowledged or acknowledged.FILE)
     for history in histories:
         if not history.nights:
@@ -144,7 +144,7 @@ def judge(arguments: argparse.Namespace) -> Gate:
         one.notes += notices
         acknowledged.apply(decisions, history, one.findings)
         gate.systems.append(one)
-        gate.incomplete += _incomplete(one, settings.least_baseline, 0 if arguments.night else arguments.max_age)
+        gate.incomplete += _incomplete(one, settings.min_baseline, 0 if arguments.night else arguments.max_age)
     if not gate.systems:
         gate.incomplete.append(f"the archive {archive} holds no values yet: nothing was judged")
     newest = max((one.night for one in gate.systems), default=None)

@@ -15,14 +15,14 @@ namespace tenken {
 
 /// A binary format with subnormal numbers.
 struct Format {
-    int digits;          ///< of the significand, the leading one included
-    int least_exponent;  ///< of the smallest normal number, 2^least_exponent
-    double largest;      ///< finite value
-    bool saturates;      ///< beyond the largest: the largest (as conversions for matrices do), else infinity
+    int digits;        ///< of the significand, the leading one included
+    int min_exponent;  ///< of the smallest normal number, 2^min_exponent
+    double largest;    ///< finite value
+    bool saturates;    ///< beyond the largest: the largest (as conversions for matrices do), else infinity
 
     /// Half the distance from 1 to the next number: the largest relative rounding error of a normal number.
     TENKEN_BOTH double unit_roundoff() const { return ldexp(1.0, -digits); }
-    TENKEN_BOTH double least_normal() const { return ldexp(1.0, least_exponent); }
+    TENKEN_BOTH double min_normal() const { return ldexp(1.0, min_exponent); }
 };
 
 namespace formats {
@@ -51,7 +51,7 @@ TENKEN_BOTH inline double rounded(double value, const Format& format) {
     if (!(value == value) || value == 0) return value;
     int exponent = 0;
     frexp(value, &exponent);  // |value| in [2^(exponent - 1), 2^exponent)
-    const int normal = exponent - 1 > format.least_exponent ? exponent - 1 : format.least_exponent;
+    const int normal = exponent - 1 > format.min_exponent ? exponent - 1 : format.min_exponent;
     const int step = normal - format.digits + 1;
     const double result = ldexp(rint(ldexp(value, -step)), step);
     if (fabs(result) <= format.largest) return result;
@@ -68,9 +68,9 @@ TENKEN_BOTH inline unsigned encoded(double value, const Format& format, int expo
     if (size == 0) return sign;
     int exponent = 0;
     frexp(size, &exponent);
-    const bool subnormal = exponent - 1 < format.least_exponent;
-    const int field = subnormal ? 0 : exponent - 1 - format.least_exponent + 1;
-    const int base = subnormal ? format.least_exponent : exponent - 1;
+    const bool subnormal = exponent - 1 < format.min_exponent;
+    const int field = subnormal ? 0 : exponent - 1 - format.min_exponent + 1;
+    const int base = subnormal ? format.min_exponent : exponent - 1;
     const unsigned units = static_cast<unsigned>(ldexp(size, fraction_bits - base));
     const unsigned fraction = subnormal ? units : units - (1u << fraction_bits);
     return sign | (static_cast<unsigned>(field) << fraction_bits) | fraction;
@@ -82,10 +82,9 @@ TENKEN_BOTH inline double decoded(unsigned bits, const Format& format, int expon
     const unsigned fraction = bits & ((1u << fraction_bits) - 1);
     const int field = static_cast<int>((bits >> fraction_bits) & ((1u << exponent_bits) - 1));
     const bool negative = ((bits >> (exponent_bits + fraction_bits)) & 1u) != 0;
-    const double size = field == 0
-                            ? ldexp(static_cast<double>(fraction), format.least_exponent - fraction_bits)
-                            : ldexp(static_cast<double>(fraction + (1u << fraction_bits)),
-                                    field - 1 + format.least_exponent - fraction_bits);
+    const double size = field == 0 ? ldexp(static_cast<double>(fraction), format.min_exponent - fraction_bits)
+                                   : ldexp(static_cast<double>(fraction + (1u << fraction_bits)),
+                                           field - 1 + format.min_exponent - fraction_bits);
     return negative ? -size : size;
 }
 

@@ -16,9 +16,9 @@ namespace tenken {
 namespace {
 
 /// So many processes of others are named.
-constexpr std::size_t most_named = 3;
+constexpr std::size_t max_named = 3;
 /// Less CPU time than this is no load.
-constexpr double least_seconds = 0.01;
+constexpr double min_seconds = 0.01;
 
 double ticks_per_second() {
     return static_cast<double>(sysconf(_SC_CLK_TCK));
@@ -100,13 +100,13 @@ Json LoadWatch::json() const {
         }
         if (of_this_job(one.first)) {
             own += used.cpu_seconds + used.children_seconds;
-        } else if (above.count(one.first) == 0 && used.cpu_seconds >= least_seconds) {
+        } else if (above.count(one.first) == 0 && used.cpu_seconds >= min_seconds) {
             others.push_back(used);
         }
     }
     std::sort(others.begin(), others.end(),
               [](const ProcessTimes& a, const ProcessTimes& b) { return a.cpu_seconds > b.cpu_seconds; });
-    if (others.size() > most_named) others.resize(most_named);
+    if (others.size() > max_named) others.resize(max_named);
     Json named = Json::array();
     for (const ProcessTimes& other : others) {
         named.push(Json::object()

@@ -22,7 +22,7 @@ namespace {
 
 MachineLocks* current = nullptr;
 
-constexpr std::size_t most_bytes = 512;
+constexpr std::size_t max_bytes = 512;
 
 /// The first folder in which all users of this machine can make files; empty, and why not, where there is
 /// none.
@@ -105,8 +105,8 @@ void MachineLocks::is_shared(const std::string& text) {
 }
 
 std::string MachineLocks::holder(int descriptor) const {
-    char text[most_bytes + 1] = {};
-    const ssize_t count = pread(descriptor, text, most_bytes, 0);
+    char text[max_bytes + 1] = {};
+    const ssize_t count = pread(descriptor, text, max_bytes, 0);
     return count <= 0 ? "" : trimmed(std::string(text, static_cast<std::size_t>(count)));
 }
 

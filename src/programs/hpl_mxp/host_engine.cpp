@@ -276,7 +276,7 @@ class HostEngine : public Engine {
         const double result = tenken::rounded(value, low_);
         if (!counted) return static_cast<float>(result);
         ++conversions_.all;
-        if (std::fabs(result) < low_.least_normal()) ++conversions_.small;
+        if (std::fabs(result) < low_.min_normal()) ++conversions_.small;
         if (!(std::fabs(value) <= low_.largest)) ++conversions_.overflowed;
         return static_cast<float>(result);
     }

@@ -149,7 +149,7 @@ class Detector:
         self.night = first_night  # the next one
         self._alone_among = alone_among
         self._sign = np.where(higher, -1.0, 1.0)
-        self._learned = np.full((count, self.settings.least_baseline), np.nan)  # the first values
+        self._learned = np.full((count, self.settings.min_baseline), np.nan)  # the first values
         self._number = np.zeros(count, int)  # values so far
         self._linear = np.zeros(count, bool)  # judged by difference, not by ratio
         self._reference = np.full(count, np.nan)
@@ -205,11 +205,11 @@ class Detector:
         """Judge one more night, shape (series,); returns the events found on it."""
         values = np.asarray(values, dtype=float)
         there = np.isfinite(values)
-        known = there & (self._number >= self.settings.least_baseline)
+        known = there & (self._number >= self.settings.min_baseline)
         self._learn_first(values, there & ~known)
         found = self._judge(values, known, errors) if known.any() else []
         self._number += there
-        fresh = np.flatnonzero(there & (self._number == self.settings.least_baseline))
+        fresh = np.flatnonzero(there & (self._number == self.settings.min_baseline))
         if len(fresh):
             self._begin(fresh)
         self.night += 1
@@ -366,7 +366,7 @@ class Detector:
         """
         settings = self.settings
         excursions = self._excursions[side]
-        number = np.maximum(self._number, settings.least_baseline)[:, None]
+        number = np.maximum(self._number, settings.min_baseline)[:, None]
         young = 1 + settings.youth / np.minimum(number, 2 / settings.noise_weight)
         young = young * (1 + (settings.young_fleet / max(excursions.nights, settings.young_fleet)) ** 2)
         own = np.maximum(settings.threshold * young, settings.habit * excursions.habit())
@@ -585,7 +585,7 @@ class Detector:
         level = self._levels[watched, KEPT - 4]
         level = np.where(self._since[watched] > 3, level, self._level[watched])
         gain = (cost[watched] - level) ** 2 - (cost[watched] - self._former[watched]) ** 2
-        gain = np.clip(fewer * gain / (2 * deviation**2), -settings.night_at_most, settings.night_at_most)
+        gain = np.clip(fewer * gain / (2 * deviation**2), -settings.night_maximum, settings.night_maximum)
         total = np.maximum(self._back[watched] + gain, 0)
         self._back_nights[watched] = np.where(total > 0, self._back_nights[watched] + 1, 0)
         self._back[watched] = total
@@ -629,7 +629,7 @@ class Detector:
 
     def noise(self) -> Noise:
         """What is known of each series; NaN levels where nothing is."""
-        known = self._number >= self.settings.least_baseline
+        known = self._number >= self.settings.min_baseline
         limit = self._limits(0, self._alone_among or self.series, np.zeros((self.series, len(WINDOWS))))
         return Noise(
             level=np.where(known, self._level, np.nan),
@@ -645,7 +645,7 @@ class Detector:
     def findings(self) -> Findings:
         """What is known after the nights so far."""
         ready = self._number >= self.settings.judged_from
-        known = self._number >= self.settings.least_baseline
+        known = self._number >= self.settings.min_baseline
         reach = 2 * self._deviation
         ends = (self._values(self._level - reach), self._values(self._level + reach))
         evidence = np.where(known, 0.5 * (np.maximum(self._distance, 0) * self.settings.threshold) ** 2, 0.0)

@@ -22,7 +22,7 @@ class Settings:
     #: ... nor less than this, in the unit of the value
     absolute_floor: float = 0.0
     #: values from which level and noise are first estimated ...
-    least_baseline: int = 20
+    min_baseline: int = 20
     #: ... and with which a series is judged
     judged_from: int = 30
 
@@ -54,7 +54,7 @@ class Settings:
 
     #: evidence (nats) for the former level at which a regression has recovered, and what one night may add
     recovered: float = 9.0
-    night_at_most: float = 5.0
+    night_maximum: float = 5.0
     #: an improvement that takes back this part of a regression ends it
     taken_back: float = 0.65
     #: a change that is gone after so many values was an excursion, from which the detector learns

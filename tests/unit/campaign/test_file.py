@@ -21,7 +21,7 @@ rounds: 2
 concurrency: 3
 budget_node_hours: 8
 power: {node_kw: 10, ramp_kw_per_s: 20}
-retest: {runs: 2, most_nodes: 3}
+retest: {runs: 2, max_nodes: 3}
 groups: groups.csv
 """
 
@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_good_file_is_read(home):
     one = file.load("good")
-    assert one.nodes == ("nid1", "nid2", "nid3", "nid4") and one.seconds == 1800 and one.retest_most == 3
+    assert one.nodes == ("nid1", "nid2", "nid3", "nid4") and one.seconds == 1800 and one.max_retested == 3
     assert one.groups == {"rack": {"nid1": "r0", "nid2": "r0", "nid3": "r1", "nid4": "r1"}}
     assert one.seconds_between_starts == 0.5
 

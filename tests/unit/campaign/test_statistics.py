@@ -86,7 +86,7 @@ def test_group_testing_finds_them_within_its_jobs(bad, leaf):
         found = groups.search(range(1024), fabric.leaf_of, fabric.ask, seed)
         assert set(found.nodes) == fabric.bad
         assert found.leaves == ([] if fabric.bad_leaf is None else [fabric.bad_leaf])
-        assert found.jobs <= groups.most_jobs(bad) and found.rounds <= groups.MAX_ROUNDS and found.whole
+        assert found.jobs <= groups.allowed_jobs(bad) and found.rounds <= groups.MAX_ROUNDS and found.whole
 
 
 def test_group_testing_says_where_it_could_not_decide():
