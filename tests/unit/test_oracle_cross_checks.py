@@ -133,7 +133,9 @@ def test_a_pair_ahead_of_its_class_is_not_at_fault() -> None:
 @pytest.mark.parametrize(("access", "claimed", "expected"), [(True, True, "PASS"), (False, True, "FAIL")])
 def test_claimed_peer_access_that_is_not_there_fails(access: bool, claimed: bool, expected: str) -> None:
     one = spoiled(captured("p2p-two-gpus"), lambda d: d["path"].update({"peer_access.gpu0-gpu1": access}))
-    assert judge(one, claimed=claimed).verdict == expected
+    found = judge(one, claimed=claimed)
+    assert found.verdict == expected
+    assert ("no peer access, but the system file claims 'peer'" in found.message()) == (expected == "FAIL")
 
 
 def verdicts(found: list[Any]) -> list[str]:

@@ -135,6 +135,9 @@ def test_a_reference_of_another_size_does_not_hold(load: Load) -> None:
 def test_each_parameter_of_a_selector_must_agree(load: Load) -> None:
     only = TWO_SIZES.replace("value: 2000", "value: 2000\n    environ: [host]")
     assert held_against(load, only, array_bytes=4096, backend="cuda") is None
+    run = {"array_bytes": 4096, "backend": "cuda"}
+    found: list[Reference] = loader.references(load(TWO_SIZES), "gpu", "stream", parameters=run)
+    assert [reference.value for reference in found] == [2000]
 
 
 def test_a_range_has_its_middle_for_a_value_and_bounds_beyond_its_ends(load: Load) -> None:
