@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import reframe as rfm
 from reframe.core.builtins import fixture, parameter, run_after
 
@@ -12,8 +10,8 @@ from tenken.reframe.build import BuildFirst
 
 
 class StreamBase(TenkenCheck):
-    """copy, scale, add, triad and dot in double precision; the value is the median of the repetitions, of which a host
-    does 30 in mode `quick`: they take a second a kernel there.
+    """copy, scale, add, triad and dot in double precision; the value is the median of the repetitions. Fewer than 100
+    do not do on a host: of kept H200 sessions the median of 30 is 1.4 % from that of 100, 12 % at the 95th percentile.
 
     Metrics: `copy`, `scale`, `add`, `triad`, `dot` in GB/s per subject. Checked analytically after the timed part.
     """
@@ -23,17 +21,9 @@ class StreamBase(TenkenCheck):
 
     @run_after("setup")
     def set_repetitions(self):
-        repetitions = {
-            "quick": 30 if self.runs_on_host() else 100,
-            "acceptance": 200,
-            "nightly": 200,
-            "published": 200,
-        }[self.tenken_mode]
+        repetitions = {"quick": 100, "acceptance": 200, "nightly": 200, "published": 200}[self.tenken_mode]
         self.arguments = {**self.arguments, "repetitions": repetitions}
         self.asked = {**self.asked, "repetitions": repetitions}
-
-    def runs_on_host(self) -> bool:
-        return "gpu" not in self.subjects
 
 
 @rfm.simple_test
@@ -93,7 +83,3 @@ class StreamOpenACC(StreamBase):
     valid_prog_environs = ["+one_openacc"]
     arguments = {"backend": "openacc"}
     asked = {"backend": "openacc"}
-
-    def runs_on_host(self) -> bool:
-        """What g++ and clang++ of a distribution make of OpenACC; other compilers may offload to a GPU."""
-        return os.path.basename(self.machine.environment.cxx or "").startswith(("g++", "clang++"))

@@ -137,9 +137,9 @@ def test_conditions_that_void_a_measurement_are_invalid(change, says):
     assert "nid001" in found.message()
 
 
-@pytest.mark.parametrize(("count", "said"), [(29, "has 29 samples; at least 30"), (30, "")])
-def test_a_host_needs_fewer_samples_than_a_gpu(count, said):
-    """Of STREAM as it is declared: a kernel of a host takes a hundred times as long."""
+@pytest.mark.parametrize(("count", "said"), [(99, "has 99 samples; at least 100"), (100, "")])
+def test_a_host_needs_as_many_samples_as_a_gpu(count, said):
+    """Of STREAM as it is declared: on a host the median of 30 was 12 % from that of 100 at the 95th percentile."""
     raw = host_document("stream", dict.fromkeys(STREAM.metrics, 90.0))
     for i, one in enumerate(raw["metrics"]):
         one.update(metric(one["name"], {"host": 0}, around(90.0, spread=0.002 + 1e-5 * i, count=count)))
