@@ -140,11 +140,11 @@ def _devices(result: Result, machine: Machine, job: JobAccount | None) -> Iterat
             yield f"{place} has name {device.name!r}; the system file has {machine.gpu}"
         if machine.compute_capability and device.compute_capability != machine.compute_capability:
             yield (
-                f"{place} has compute_capability {device.compute_capability}; the data sheet has "
+                f"{place} has compute_capability {device.compute_capability}; {machine.gpu} has "
                 f"{machine.compute_capability}"
             )
         sheet = machine.gpu_memory_bytes
         if sheet and not device.mig_enabled and not 0.85 <= device.memory_bytes / sheet <= 1.02:
-            yield f"{place} has memory_bytes {device.memory_bytes}; the data sheet has {sheet:.0f}"
+            yield f"{place} has memory_bytes {device.memory_bytes}; {machine.gpu} has {sheet:.0f}"
         if job is not None and job.uuids and device.uuid and device.uuid not in job.uuids:
             yield f"{place} has uuid {device.uuid}; the job saw {', '.join(sorted(job.uuids))}"

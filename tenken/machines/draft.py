@@ -151,9 +151,10 @@ def _partition(
         lines.append('    gpu_request: ["--gpus-per-node={num_gpus_per_node}"]')
     if queue.gpus and queue.gpu_option:
         lines.append(f'    gpu_request: ["{queue.gpu_option}={{num_gpus_per_node}}"]')
-    known = [one for one in environments if one == "host" or sheet]
+    described = None if sheet else _described(queue, scheduler, here)
+    known = [one for one in environments if one == "host" or sheet or described]
     lines.append(f"    environments: [{', '.join(known)}]")
-    features = [*(["cuda"] if sheet else []), *(["mpi"] if mpi else [])]
+    features = [*(["cuda"] if sheet or described else []), *(["mpi"] if mpi else [])]
     lines.append(f"    features: [{', '.join(features)}]")
     if queue.time_limit and queue.time_limit != "00:00:00":
         lines.append(f"    time_limit: {queue.time_limit}")
@@ -180,10 +181,27 @@ def _partition(
         lines.append(f"      host: {node.host.name}   # as here")
     if queue.memory_mib:
         lines.append(f"      memory_gib: {queue.memory_mib / 1024:.4g}")
-    lines += _gpus(queue, sheet, guessed, name, made)
+    lines += described or _gpus(queue, sheet, guessed, name, made)
     gpus = f"{queue.gpus} x {sheet.name if sheet else queue.gpu_kind or 'GPU'}" if queue.gpus else "no GPU"
     made.seen.append(f"partition {name}: {queue.nodes} nodes, {queue.cores or '?'} cores, {gpus}")
     return lines
+
+
+def _described(queue: Queue, scheduler: str, here: System) -> list[str] | None:
+    """Of the GPUs of this very machine, where they have no data sheet: what their driver tells of them."""
+    node = here.partition(local.PARTITION).node
+    kinds = set(node.gpu_names)
+    if scheduler != "local" or node.gpu is not None or len(kinds) != 1 or not queue.gpus:
+        return None
+    if not (node.gpu_memory_bytes and node.compute_capability):
+        return None
+    return [
+        "      gpus:   # no data sheet is known of them: this is what their driver tells",
+        f"        model: {_text(kinds.pop())}",
+        f"        memory_gib: {node.gpu_memory_bytes / 2**30:.4g}",
+        f'        compute_capability: "{node.compute_capability}"',
+        f"        count: {queue.gpus}",
+    ]
 
 
 def _gpus(queue: Queue, sheet: GpuSheet | None, guessed: bool, name: str, made: Draft) -> list[str]:
@@ -192,7 +210,11 @@ def _gpus(queue: Queue, sheet: GpuSheet | None, guessed: bool, name: str, made: 
     if sheet is None:
         kind = queue.gpu_kind or "not told"
         made.unseen.append(f"the data sheet of the {queue.gpus} GPUs of partition {name} ({kind}): add `gpus` by hand")
-        return [f"      # gpus: {{sheet: ..., count: {queue.gpus}}}   # the scheduler calls them: {kind}"]
+        return [
+            f"      # gpus: {{sheet: ..., count: {queue.gpus}}}   # the scheduler calls them: {kind}; without one:",
+            f'      # gpus: {{model: "as nvidia-smi -L prints it", memory_gib: ..., compute_capability: "...", '
+            f"count: {queue.gpus}}}",
+        ]
     switched = queue.gpus == 8 and sheet.gpu_links is not None and "SXM" in sheet.name
     links = ", pair_links: all" if switched else ""
     if queue.gpus > 1 and sheet.gpu_links is not None and not switched:

@@ -5,6 +5,7 @@ The figures and their sources stand in `systems/hardware.yaml`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -113,6 +114,30 @@ def _gpu(name: str, raw: Mapping[str, Any]) -> GpuSheet:
         power_w=raw["power_w"],
         tflops=raw["tflops"],
         unsure=raw.get("unsure", {}),
+    )
+
+
+def described(raw: Mapping[str, Any]) -> GpuSheet:
+    """A GPU without data sheet, by what a system file tells of it under `gpus`. What it leaves out is not known, which
+    is said where the figure would be a limit; `host_link: null` means that GPU and CPU share one memory."""
+    peaks = {"memory": "memory_gbs", "host_link": "host_link", "gpu_links": "gpu_links"}
+    peaks |= {key: key for key in ("fp64_tflops", "fp64_tensor_tflops")}
+    return GpuSheet(
+        name=raw["model"],
+        source=raw.get("source", "the system file"),
+        device_names=(re.escape(raw["model"]),),
+        compute_capability=raw["compute_capability"],
+        memory_type="",
+        memory_gib=raw["memory_gib"],
+        memory_gbs=raw.get("memory_gbs"),
+        fp64_tflops=raw.get("fp64_tflops"),
+        fp64_tensor_tflops=raw.get("fp64_tensor_tflops"),
+        l2_bytes=None,
+        host_link=_link(raw.get("host_link")),
+        gpu_links=_link(raw.get("gpu_links")),
+        power_w=raw.get("power_w"),
+        unsure={figure: f"no '{key}' in the system file" for figure, key in peaks.items() if key not in raw},
+        described=True,
     )
 
 

@@ -29,6 +29,16 @@ def differences(said: Node, seen: Node) -> list[str]:
     strange = [name for name in seen.gpu_names if said.gpu is not None and not said.gpu.matches(name)]
     for name, count in Counter(strange).items():
         lines.append(f"GPUs: the file says {said.gpu.name if said.gpu else ''}, this machine has {count} x {name}")
+    told = said.gpu.compute_capability if said.gpu is not None and not strange else None
+    if told and seen.compute_capability not in (None, told):
+        lines.append(f"compute capability: the file says {told}, this machine has {seen.compute_capability}")
+    if said.gpu is not None and not strange and seen.gpu_memory_bytes:
+        ratio = seen.gpu_memory_bytes / said.gpu.memory_bytes
+        if not 0.85 <= ratio <= 1.02:
+            lines.append(
+                f"memory of a GPU: the file says {said.gpu.memory_gib:.4g} GiB, "
+                f"this machine has {seen.gpu_memory_bytes / 2**30:.4g} GiB"
+            )
     if said.memory_bytes and seen.memory_bytes:
         ratio = seen.memory_bytes / said.memory_bytes
         if not 1 - _MEMORY_KEPT <= ratio <= 1.01:

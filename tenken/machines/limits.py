@@ -2,7 +2,8 @@
 
 Each function takes a partition and returns a `Limit`, or `Unknown` with the reason; `as_document()` of either
 is an entry of `limits` in the result document. A basis begins `data sheet: ` and names the sheet and its source, or
-where none is known `attribute: ` (a memory clock and bus width) or `driver: ` (links): the device's own claim.
+where none is known `attribute: ` (a memory clock and bus width) or `driver: ` (links): the device's own claim. Of a
+GPU that a system file describes without a figure the program asks the device, and that claim counts.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def memory(partition: Partition, subject: str) -> Limit | Unknown:
             )
         if node.gpu is None:
             return _no_sheet(node)
-        if "memory" in node.gpu.unsure:
+        if "memory" in node.gpu.unsure or node.gpu.memory_gbs is None:
             return _unsure(node.gpu, "memory")
         return Limit(node.gpu.memory_gbs, "GB/s", f"data sheet: {node.gpu.name}, {node.gpu.source}")
     if subject != "host":
@@ -92,10 +93,10 @@ def host_link(partition: Partition) -> Limit | Unknown:
         return _of_link(node.host_link, "as the driver reports it")
     if node.gpu is None:
         return _no_sheet(node)
-    if node.gpu.host_link is None:
-        return Unknown(f"{node.gpu.name} shares one memory with the CPU")
     if "host_link" in node.gpu.unsure:
         return _unsure(node.gpu, "host_link")
+    if node.gpu.host_link is None:
+        return Unknown(f"{node.gpu.name} shares one memory with the CPU")
     return _of_link(node.gpu.host_link, f"{node.gpu.name}, {node.gpu.source}")
 
 
@@ -121,6 +122,8 @@ def _of_link(link: Link, source: str) -> Limit:
 
 
 def _unsure(gpu: GpuSheet, figure: str) -> Unknown:
+    if gpu.described:
+        return Unknown(f"{gpu.unsure[figure]} for {gpu.name}: what the device itself tells counts, where it tells it")
     return Unknown(f"data sheet {gpu.name}: {figure} is not certain: {gpu.unsure[figure]}")
 
 

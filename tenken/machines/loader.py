@@ -160,6 +160,7 @@ def _read(file: Path, sheets: Sheets, src: Path) -> Any:
         problems = validation.meaning(document, sheets.gpus, sheets.hosts, programs)
     if problems:
         raise SystemFileError(problems)
+    notices += validation.has_a_sheet(document, sheets.gpus)
     for reference in document.data.get("references", ()):
         program, _, metric = reference["metric"].partition(".")
         reference["direction"] = programs()[program].metrics[metric].direction
@@ -256,8 +257,11 @@ def _patience(raw: Mapping[str, Any]) -> Patience:
 
 
 def _node(raw: Mapping[str, Any], sheets: Sheets) -> Node:
-    gpus = raw.get("gpus", {"sheet": None, "count": 0})
-    gpu = None if gpus["sheet"] is None else sheets.gpu(gpus["sheet"])
+    gpus = raw.get("gpus", {"count": 0})
+    if gpus.get("sheet") is not None:
+        gpu: GpuSheet | None = sheets.gpu(gpus["sheet"])
+    else:
+        gpu = hardware.described(gpus) if "model" in gpus else None
     found = gpus["count"] == "found"
     memory_gib = raw.get("memory_gib")
     return Node(

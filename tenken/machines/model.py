@@ -90,7 +90,8 @@ class GpuSheet:
     memory_type: str
     memory_gib: float
     """Vendors' "80 GB" of a GPU is 80 GiB, less what driver and ECC keep."""
-    memory_gbs: float
+    memory_gbs: float | None
+    """None: only of a GPU without data sheet (`described`)."""
     fp64_tflops: float | None
     fp64_tensor_tflops: float | None
     """None: no FP64 tensor cores, or not known."""
@@ -107,6 +108,8 @@ class GpuSheet:
     """Dense rates by precision (fp32, tf32, fp16, bf16, fp8, int8, fp4), fp32 by CUDA cores, others by tensor cores."""
     unsure: Mapping[str, str] = field(default_factory=dict)
     """Figures that are not certain, by their key in the file, with the reason: none of them is a limit."""
+    described: bool = False
+    """No data sheet, but what the machine's own file tells of a GPU that none is known of."""
 
     @property
     def memory_bytes(self) -> int:

@@ -345,11 +345,7 @@ def _partition(
         wrong((*path, "node", "cores"), odd)
     gpu = node.get("gpus")
     if gpu is not None:
-        if gpu["sheet"] not in gpus:
-            wrong(
-                (*path, "node", "gpus", "sheet"),
-                f"unknown data sheet '{gpu['sheet']}' in {shown}; {choices(gpu['sheet'], sorted(gpus))}",
-            )
+        _which_gpu(gpu, gpus, (*path, "node", "gpus"), shown, wrong)
         if "counts" in gpu and gpu["count"] != "found":
             wrong((*path, "node", "gpus", "counts"), f"'counts' in {shown} only goes with 'count: found'")
     features = partition.get("features", ())
@@ -362,6 +358,57 @@ def _partition(
         wrong((*path, "capabilities"), f"capability 'peer' of {shown} needs two GPUs in a node; it has 1")
     if "device_mpi" in capabilities and "mpi" not in features:
         wrong((*path, "capabilities"), f"capability 'device_mpi' of {shown} needs feature 'mpi'")
+
+
+#: What tells a GPU without data sheet, and what may be said of it beside that.
+TELLING = ("model", "memory_gib", "compute_capability")
+PEAKS = ("memory_gbs", "fp64_tflops", "fp64_tensor_tflops", "power_w", "host_link", "gpu_links")
+
+
+def _which_gpu(
+    gpu: Mapping[str, Any], sheets: Collection[str], path: KeyPath, shown: str, wrong: Callable[[KeyPath, str], None]
+) -> None:
+    """A GPU has a data sheet, or is described by the file itself; whose figures count must be plain."""
+    sheet = gpu.get("sheet")
+    if sheet is not None:
+        if sheet not in sheets:
+            known = choices(sheet, sorted(sheets))
+            wrong(
+                (*path, "sheet"),
+                f"unknown data sheet '{sheet}' in {shown}; {known}; a GPU without one is described by "
+                f"{_listed(TELLING)}",
+            )
+            return
+        for key in (*TELLING, *PEAKS, "source"):
+            if key in gpu:
+                wrong((*path, key), f"'{key}' in {shown} beside 'sheet: {sheet}', which has it: one can stand")
+        return
+    for key in TELLING:
+        if key not in gpu:
+            wrong(path, f"missing key '{key}' in {shown}, 'gpus': give 'sheet', or {_listed(TELLING)}")
+    peaks = [key for key in PEAKS if key in gpu]
+    if peaks and "source" not in gpu:
+        wrong(path, f"missing key 'source' in {shown}, 'gpus': which document has {_listed(peaks)}")
+    if gpu.get("pair_links") and not gpu.get("gpu_links"):
+        wrong((*path, "pair_links"), f"'pair_links' of {shown} needs 'gpu_links', all links of one GPU to others")
+
+
+def _listed(keys: Collection[str]) -> str:
+    """`'a', 'b' and 'c'`."""
+    *first, last = (f"'{key}'" for key in keys)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def has_a_sheet(document: Document, sheets: Mapping[str, Any]) -> list[str]:
+    """A notice for each GPU that a file describes and that a data sheet is known of: the sheet's limits are better."""
+    notices = []
+    for name, partition in document.data["partitions"].items():
+        model = partition["node"].get("gpus", {}).get("model")
+        known = next((sheet for sheet in sheets.values() if model and sheet.matches(model)), None)
+        if known is not None:
+            line = document.line(("partitions", name, "node", "gpus", "model"))
+            notices.append(f"{document.file}:{line}: '{model}' has a data sheet: 'sheet: {known.name}' says all of it")
+    return notices
 
 
 def _against_sheets(
@@ -390,22 +437,30 @@ def _against_sheets(
                 f"{shown} has {node['cores']} cores; {node['sockets']} x {host.name} with {host.cores} each are "
                 f"{node['sockets'] * host.cores}",
             )
-    gpu = gpus.get(found["sheet"]) if found is not None and isinstance(gpus, Mapping) else None
-    if gpu is None or found is None:
+    if found is None:
+        return
+    gpu = gpus.get(found.get("sheet")) if isinstance(gpus, Mapping) else None
+    if gpu is not None:
+        name, link = gpu.name, gpu.host_link.kind if gpu.host_link else None
+        most: int | None = gpu.gpu_links.count if gpu.gpu_links else 0
+    elif "model" in found:
+        told = found.get("host_link", {"kind": "not told"})
+        name, link = found["model"], told and told["kind"]
+        most = (found.get("gpu_links") or {}).get("count")
+    else:
         return
     # GPUs that have no link to a host, or a chip-to-chip one, sit beside NVIDIA's Arm cores
-    on_arm = gpu.host_link is None or "C2C" in gpu.host_link.kind
+    on_arm = link is None or "C2C" in link
     if on_arm and node["architecture"] != "aarch64":
         wrong(
             (*path, "architecture"),
-            f"'architecture' of {shown} is {node['architecture']}, beside {gpu.name} it is aarch64",
+            f"'architecture' of {shown} is {node['architecture']}, beside {name} it is aarch64",
         )
     links = found.get("pair_links")
-    most = 0 if gpu.gpu_links is None else gpu.gpu_links.count
-    if links == "all" and not most:
-        wrong((*path, "gpus"), f"'pair_links' of {shown} is 'all'; {gpu.name} has no links to other GPUs")
-    if isinstance(links, int) and links > most:
-        wrong((*path, "gpus"), f"'pair_links' of {shown} is {links}; a {gpu.name} has {most} links")
+    if links == "all" and most == 0:
+        wrong((*path, "gpus"), f"'pair_links' of {shown} is 'all'; {name} has no links to other GPUs")
+    if isinstance(links, int) and most is not None and links > most:
+        wrong((*path, "gpus"), f"'pair_links' of {shown} is {links}; a {name} has {most} links")
 
 
 def _placeholders(

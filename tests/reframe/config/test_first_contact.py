@@ -98,6 +98,50 @@ def test_a_dry_run_builds_where_the_file_says_and_is_no_session(site, system):
     assert sorted((site / "perflogs").rglob("*")) == before
 
 
+#: A cluster in one file: 18 nodes behind Slurm, GPUs of a kind without data sheet, and a partition of CPUs.
+EIGHTEEN = """\
+title: Eighteen nodes
+status: test
+environments:
+  cuda: {features: [cuda, openmp], cc: gcc, cxx: g++, cuda: nvcc}
+  host: {features: [openmp], cc: gcc, cxx: g++}
+partitions:
+  gpu:
+    scheduler: slurm
+    launcher: srun
+    access: ["--partition=gpu"]
+    gpu_request: ["--gpus-per-node={num_gpus_per_node}"]
+    environments: [cuda, host]
+    features: [cuda]
+    node:
+      architecture: x86_64
+      count: 16
+      sockets: 2
+      cores: 96
+      gpus: {model: "NVIDIA Z9", memory_gib: 96, compute_capability: "9.0", count: 4}
+  cpu:
+    scheduler: slurm
+    launcher: srun
+    access: ["--partition=cpu"]
+    environments: [host]
+    node: {architecture: x86_64, count: 2, sockets: 2, cores: 64}
+"""
+
+
+def test_gpus_that_no_data_sheet_is_known_of_are_built_for_and_asked_for(site):
+    (site / "systems" / "eighteen.yaml").write_text(EIGHTEEN)
+    done = reframe(site, "--dry-run", "--system", "eighteen", "-n", "StreamCuda|StreamHost", "--mode", "quick")
+    assert done.returncode == 0, done.stdout + done.stderr
+    here = site / "stage"
+    scripts = list(here.glob("*/eighteen/gpu/cuda/StreamCuda*/rfm_job.sh"))
+    assert scripts and all("#SBATCH --gpus-per-node=4" in script.read_text() for script in scripts)
+    assert {json.loads((script.parent / "request.json").read_text())["gpus"] for script in scripts} == {4}
+    builds = [path.read_text() for path in here.glob("*/eighteen/gpu/cuda/Build*/rfm_build.sh")]
+    assert builds and all("-DCMAKE_CUDA_ARCHITECTURES=90" in text for text in builds)
+    hosts = [path.parents[2].name for path in here.glob("*/eighteen/*/host/StreamHost*/rfm_job.sh")]
+    assert sorted(hosts) == ["cpu", "gpu"]
+
+
 @pytest.mark.parametrize(("cores", "ranks"), [(1, 0), (2, 2), (16, 4)])
 def test_ranks_are_asked_for_as_a_node_has_cpus_for(site, cores, ranks):
     """Slurm refuses a job for four ranks on a node of two cores."""
