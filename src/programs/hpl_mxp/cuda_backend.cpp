@@ -28,6 +28,9 @@ class CudaBackend : public Backend {
             "panel-multiprocessors", panel_multiprocessors_, 0, 64,
             "multiprocessors that updates leave to the next panel, whose kernels are many and small; "
             "0: none");
+        arguments.choice(
+            "algorithms", algorithms_, {"tried", "first"},
+            "of the update: the fastest of those that the library proposes, or its first proposal");
         arguments.choice("communicator", communicator_, {"auto", "nccl", "mpi", "host"},
                          "how panels get to other GPUs: NCCL, MPI with device pointers, or through the host");
     }
@@ -74,6 +77,7 @@ class CudaBackend : public Backend {
         GpuChoices choices;
         choices.low = low_;
         choices.tf32_panels = panel_ == "tf32";
+        choices.try_algorithms = algorithms_ == "tried";
         choices.panel_multiprocessors = static_cast<int>(panel_multiprocessors_);
         return make_gpu_engine(n, nb, ranks, choices, link_.get());
     }
@@ -87,6 +91,7 @@ class CudaBackend : public Backend {
     int processes_ = 1;
     std::string panel_ = "tf32";
     std::int64_t panel_multiprocessors_ = 8;
+    std::string algorithms_ = "tried";
     std::string communicator_ = "auto";
     std::unique_ptr<lu::Communicator> link_;
 };

@@ -13,6 +13,9 @@ namespace {
 
 /// Rows and columns of the tile that Broken::lost_tile loses.
 constexpr std::int64_t lost = 128;
+/// Columns of the products that are tried, and how often their rows are halved.
+constexpr std::int64_t trial_columns = 16384;
+constexpr int trial_sizes = 3;
 
 }  // namespace
 
@@ -90,7 +93,10 @@ void GpuEngine::multiply(lu::Lane lane, int slot, const lu::Step& step, lu::Rang
     if (broken_ == Broken::skip_update && step.begin == broken_at_) return;
     LaneParts& parts = of(lane);
     // Persistent kernels of an update would leave the panel's chain of small kernels no multiprocessor.
-    if (lane == lu::Lane::update) leave_multiprocessors(beside_ ? choices_.panel_multiprocessors : 0);
+    if (lane == lu::Lane::update)
+        leave_multiprocessors(
+            beside_ ? panel_share(choices_.panel_multiprocessors, below, ranks_.size(), multiprocessors_)
+                    : 0);
     float* const c = at(step.end(), columns.begin);
     const bool loses = broken_ == Broken::lost_tile && step.begin == broken_at_ && lane == lu::Lane::update;
     std::unique_ptr<DeviceArray<float>> kept;
@@ -146,6 +152,7 @@ std::vector<double> GpuEngine::time_products(const Matrix& matrix, double heat_s
         product();
         update_.stream.synchronize();
     });
+    choose_products(step, columns);
     std::vector<double> seconds;
     forget_stamps();
     // One after the other without a gap, as in the factorisation; each is timed by events.
@@ -170,7 +177,10 @@ void GpuEngine::describe(tenken::Document& document) const {
     document.build.libraries.emplace_back(
         "cuBLAS", std::to_string(parts[0]) + "." + std::to_string(parts[1]) + "." + std::to_string(parts[2]));
     document.path("update", choices_.low == Low::fp8 ? "cublasLtMatmul, FP8 E4M3, sums carried over to FP32"
-                                                     : "cublasGemmEx N N, FP32 C column by column");
+                            : choices_.try_algorithms
+                                ? "cublasLtMatmul N N, FP32 C column by column, algorithms by trial"
+                                : "cublasGemmEx N N, FP32 C column by column");
+    if (!products_by_trial_.text().empty()) document.path("algorithms", products_by_trial_.text());
     document.path("panel", choices_.tf32_panels ? "recursive, products in 16 bits, inverted triangles of 512 "
                                                   "by TF32"
                                                 : "recursive, products in 16 bits, inverted triangles of 512 "
@@ -187,60 +197,68 @@ void GpuEngine::leave_multiprocessors(int count) {
 #endif
 }
 
+LowProduct GpuEngine::product_of(Low low, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t l_ld,
+                                 std::int64_t u_ld, int multiprocessors) const {
+    LowProduct product;
+    product.kind = {low, m, k, multiprocessors};
+    product.columns = n;
+    product.l_ld = l_ld;
+    product.u_ld = u_ld;
+    product.c_ld = ld_;
+    product.factor = static_cast<float>(-1.0 / (static_cast<double>(scale_l_) * scale_u));
+    return product;
+}
+
 void GpuEngine::subtract(LaneParts& parts, std::int64_t m, std::int64_t n, std::int64_t k,
                          const unsigned short* l, std::int64_t l_ld, const unsigned short* u,
                          std::int64_t u_ld, float* c) {
-    const float minus = static_cast<float>(-1.0 / (static_cast<double>(scale_l_) * scale_u));
+    const LowProduct product = product_of(sixteen_bits(), m, n, k, l_ld, u_ld, kept());
+    // Panels are made of products of other shapes, which were not tried.
+    if (&parts == &update_ && products_by_trial_.multiply_as_tried(product, l, u, c, parts)) return;
     const float one = 1;
     const cudaDataType_t type = choices_.low == Low::bf16 ? CUDA_R_16BF : CUDA_R_16F;
     MXP_CUBLAS(cublasGemmEx(parts.blas, CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(m), static_cast<int>(n),
-                            static_cast<int>(k), &minus, l, type, static_cast<int>(l_ld), u, type,
+                            static_cast<int>(k), &product.factor, l, type, static_cast<int>(l_ld), u, type,
                             static_cast<int>(u_ld), &one, c, CUDA_R_32F, static_cast<int>(ld_),
                             CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
 void GpuEngine::multiply_fp8(LaneParts& parts, lu::Lane lane, int slot, const lu::Step& step,
                              lu::Range columns, float* c) {
-#if CUDART_VERSION >= 11080
-    const auto m = static_cast<std::uint64_t>(rows_ - step.end());
-    const auto n = static_cast<std::uint64_t>(columns.size());
-    const auto k = static_cast<std::uint64_t>(step.width);
-    const float minus = static_cast<float>(-1.0 / (static_cast<double>(scale_l_) * scale_u));
-    const float one = 1;
-    cublasLtMatmulDesc_t operation = nullptr;
-    cublasLtMatrixLayout_t layouts[3] = {};
-    cublasLtMatmulPreference_t preference = nullptr;
-    cublasLtMatmulHeuristicResult_t found = {};
-    const cublasOperation_t transposed = CUBLAS_OP_T;
-    const std::size_t bytes = workspace_bytes;
-    int count = 0;
-    MXP_CUBLAS(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    MXP_CUBLAS(cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                              sizeof transposed));
-    MXP_CUBLAS(cublasLtMatrixLayoutCreate(&layouts[0], CUDA_R_8F_E4M3, k, m, step.width));
-    MXP_CUBLAS(cublasLtMatrixLayoutCreate(&layouts[1], CUDA_R_8F_E4M3, k, n, step.width));
-    MXP_CUBLAS(cublasLtMatrixLayoutCreate(&layouts[2], CUDA_R_32F, m, n, ld_));
-    MXP_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
-    MXP_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                    &bytes, sizeof bytes));
-    MXP_CUBLAS(cublasLtMatmulAlgoGetHeuristic(library_, operation, layouts[0], layouts[1], layouts[2],
-                                              layouts[2], preference, 1, &found, &count));
-    if (count == 0) throw std::runtime_error("cuBLASLt has no FP8 product with sums in FP32 for this shape");
-    MXP_CUBLAS(cublasLtMatmul(library_, operation, &minus, fp8_l_[slot].data(), layouts[0],
-                              fp8_u(lane).data(), layouts[1], &one, c, layouts[2], c, layouts[2], &found.algo,
-                              parts.workspace.data(), workspace_bytes, parts.stream.get()));
-    cublasLtMatmulPreferenceDestroy(preference);
-    for (cublasLtMatrixLayout_t layout : layouts) cublasLtMatrixLayoutDestroy(layout);
-    cublasLtMatmulDescDestroy(operation);
-#else
-    (void)parts;
-    (void)lane;
-    (void)slot;
-    (void)step;
-    (void)columns;
-    (void)c;
-    throw std::runtime_error("FP8 needs CUDA 11.8");
-#endif
+    const LowProduct product = product_of(Low::fp8, rows_ - step.end(), columns.size(), step.width,
+                                          step.width, step.width, lane == lu::Lane::update ? kept() : 0);
+    const unsigned char* const l = fp8_l_[slot].data();
+    const unsigned char* const u = fp8_u(lane).data();
+    if (lane == lu::Lane::update && products_by_trial_.multiply_as_tried(product, l, u, c, parts)) return;
+    if (!products_by_trial_.multiply_as_proposed(product, l, u, c, parts))
+        throw std::runtime_error("cuBLASLt has no FP8 product with sums in FP32 for this shape");
+}
+
+void GpuEngine::choose_products(const lu::Step& step, lu::Range columns) {
+    if (!choices_.try_algorithms) return;
+    const int beside =
+        choices_.panel_multiprocessors > 0 ? multiprocessors_ - choices_.panel_multiprocessors : 0;
+    const std::int64_t below = rows_ - step.end();
+    const std::int64_t n = std::min(columns.size(), trial_columns);
+    const bool fp8 = choices_.low == Low::fp8;
+    const void* const l = fp8 ? static_cast<const void*>(fp8_l_[0].data()) : low_of(0) + step.width;
+    const void* const u = fp8 ? static_cast<const void*>(fp8_u_update_.data()) : update_.low.data();
+    std::int64_t rows = below;
+    for (int size = 0; size < trial_sizes && rows >= gpu_tile; ++size) {
+        const LowProduct product = product_of(choices_.low, rows, n, step.width,
+                                              fp8 ? step.width : height(step), step.width, beside);
+        products_by_trial_.choose(product, l, u, at(step.end(), columns.begin), update_);
+        if (size == 0 && beside != 0) {
+            LowProduct alone = product;
+            alone.kind.multiprocessors = 0;
+            products_by_trial_.choose(alone, l, u, at(step.end(), columns.begin), update_);
+        }
+        rows = rows / 2 / gpu_tile * gpu_tile;
+    }
+    for (std::int64_t t = 1; t < step.width / gpu_tile; ++t)
+        products_by_trial_.choose(
+            product_of(sixteen_bits(), gpu_tile, n, t * gpu_tile, height(step), step.width, beside),
+            low_of(0) + t * gpu_tile, update_.low.data(), at(t * gpu_tile, columns.begin), update_);
 }
 
 void GpuEngine::apply_inverse(LaneParts& parts, bool from_left, std::int64_t m, std::int64_t n,

@@ -16,6 +16,7 @@ struct GpuChoices {
     Low low = Low::fp16;
     bool tf32_panels = true;        ///< products with inverted triangles by TF32, else FP32
     int panel_multiprocessors = 8;  ///< that updates leave to the panel; 0: none
+    bool try_algorithms = true;     ///< the fastest of the library's for the update, else its first proposal
 };
 
 /// What an engine allocates, in bytes, for the process with the most columns.

@@ -14,6 +14,7 @@
 #include "lib/cuda/timing.h"
 #include "programs/hpl_mxp/gpu_engine.h"
 #include "programs/hpl_mxp/gpu_lane.h"
+#include "programs/hpl_mxp/low_products.h"
 
 namespace mxp {
 
@@ -66,16 +67,12 @@ class GpuEngine : public Engine {
         MXP_CUSOLVER(cusolverDnSgetrf_bufferSize(solver_, gpu_tile, gpu_tile, a_.data(),
                                                  static_cast<int>(ld_), &floats));
         solver_work_.reset(new DeviceArray<float>(size(floats) + 1));
-        if (choices.low == Low::fp8) {
-            MXP_CUBLAS(cublasLtCreate(&library_));
-            TENKEN_CUDA(cudaMemset(fp8_l_[0].data(), 0, fp8_l_[0].bytes()));
-        }
+        if (choices.low == Low::fp8) TENKEN_CUDA(cudaMemset(fp8_l_[0].data(), 0, fp8_l_[0].bytes()));
     }
     ~GpuEngine() override {
         cudaDeviceSynchronize();
         for (cudaEvent_t one : marks_) cudaEventDestroy(one);
         if (solver_ != nullptr) cusolverDnDestroy(solver_);
-        if (library_ != nullptr) cublasLtDestroy(library_);
     }
     const lu::Distribution& distribution() const override { return distribution_; }
     std::int64_t end_of_columns() const override { return distribution_.local_columns; }
@@ -148,6 +145,13 @@ class GpuEngine : public Engine {
 
     // The factorisation (gpu_engine.cu)
     void leave_multiprocessors(int count);
+    /// Multiprocessors that a product of the update's lane keeps to; 0: all.
+    int kept() const { return left_ == 0 ? 0 : multiprocessors_ - left_; }
+    Low sixteen_bits() const { return choices_.low == Low::bf16 ? Low::bf16 : Low::fp16; }
+    LowProduct product_of(Low low, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t l_ld,
+                          std::int64_t u_ld, int multiprocessors) const;
+    /// Tries algorithms for the update and for the rows of U, with what the first step has left.
+    void choose_products(const lu::Step& step, lu::Range columns);
     /// C -= L U / scales, both of 16 bits.
     void subtract(LaneParts& parts, std::int64_t m, std::int64_t n, std::int64_t k, const unsigned short* l,
                   std::int64_t l_ld, const unsigned short* u, std::int64_t u_ld, float* c);
@@ -207,7 +211,7 @@ class GpuEngine : public Engine {
     DeviceArray<int> info_;  ///< of the triangles, by cuSOLVER
     cusolverDnHandle_t solver_ = nullptr;
     std::unique_ptr<DeviceArray<float>> solver_work_;
-    cublasLtHandle_t library_ = nullptr;
+    LowProducts products_by_trial_;
     std::unique_ptr<DeviceArray<float>> v_;
     std::unique_ptr<DeviceArray<float>> y_;
     std::unique_ptr<DeviceArray<double>> products_;

@@ -1,0 +1,170 @@
+#include "programs/hpl_mxp/low_products.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace mxp {
+
+namespace {
+
+/// Algorithms that the library is asked for, and the fastest that are compared in turns.
+constexpr int maximum_algorithms = 16;
+constexpr std::size_t finalists = 3;
+/// There and back again each.
+constexpr int rounds = 2;
+/// A single product may be too short for events: so long at least.
+constexpr double turn_seconds = 0.002;
+/// What an algorithm must bring over the library's first proposal.
+constexpr double worth = 1.005;
+
+/// The library's description of one product.
+class Described {
+  public:
+    explicit Described(const LowProduct& product) {
+        const bool fp8 = product.kind.low == Low::fp8;
+        const auto m = static_cast<std::uint64_t>(product.kind.rows);
+        const auto n = static_cast<std::uint64_t>(product.columns);
+        const auto k = static_cast<std::uint64_t>(product.kind.k);
+        cudaDataType_t type = product.kind.low == Low::bf16 ? CUDA_R_16BF : CUDA_R_16F;
+#if CUDART_VERSION >= 11080
+        if (fp8) type = CUDA_R_8F_E4M3;
+#else
+        if (fp8) throw std::runtime_error("FP8 needs CUDA 11.8");
+#endif
+        const cublasOperation_t of_l = fp8 ? CUBLAS_OP_T : CUBLAS_OP_N;
+        MXP_CUBLAS(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+        MXP_CUBLAS(
+            cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &of_l, sizeof of_l));
+#if CUDART_VERSION >= 11080
+        const auto target = static_cast<std::int32_t>(product.kind.multiprocessors);
+        MXP_CUBLAS(cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target,
+                                                  sizeof target));
+#endif
+        MXP_CUBLAS(cublasLtMatrixLayoutCreate(&l, type, fp8 ? k : m, fp8 ? m : k, product.l_ld));
+        MXP_CUBLAS(cublasLtMatrixLayoutCreate(&u, type, k, n, product.u_ld));
+        MXP_CUBLAS(cublasLtMatrixLayoutCreate(&c, CUDA_R_32F, m, n, product.c_ld));
+    }
+    ~Described() {
+        for (cublasLtMatrixLayout_t one : {l, u, c})
+            if (one != nullptr) cublasLtMatrixLayoutDestroy(one);
+        if (operation != nullptr) cublasLtMatmulDescDestroy(operation);
+    }
+    Described(const Described&) = delete;
+    Described& operator=(const Described&) = delete;
+
+    std::vector<cublasLtMatmulAlgo_t> propose(cublasLtHandle_t library, int wanted) const {
+        std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(wanted));
+        cublasLtMatmulPreference_t preference = nullptr;
+        MXP_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
+        const std::size_t bytes = workspace_bytes;
+        int count = 0;
+        cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
+            preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+        if (status == CUBLAS_STATUS_SUCCESS)
+            status = cublasLtMatmulAlgoGetHeuristic(library, operation, l, u, c, c, preference, wanted,
+                                                    results.data(), &count);
+        cublasLtMatmulPreferenceDestroy(preference);
+        std::vector<cublasLtMatmulAlgo_t> found;
+        if (status != CUBLAS_STATUS_SUCCESS) return found;
+        for (int i = 0; i < count; ++i) {
+            const cublasLtMatmulHeuristicResult_t& one = results[static_cast<std::size_t>(i)];
+            if (one.state == CUBLAS_STATUS_SUCCESS && one.workspaceSize <= workspace_bytes)
+                found.push_back(one.algo);
+        }
+        return found;
+    }
+
+    cublasStatus_t run(cublasLtHandle_t library, const cublasLtMatmulAlgo_t& algorithm, float factor,
+                       const void* of_l, const void* of_u, float* of_c, LaneParts& parts) const {
+        const float one = 1;
+        return cublasLtMatmul(library, operation, &factor, of_l, l, of_u, u, &one, of_c, c, of_c, c,
+                              &algorithm, parts.workspace.data(), workspace_bytes, parts.stream.get());
+    }
+
+    cublasLtMatmulDesc_t operation = nullptr;
+    cublasLtMatrixLayout_t l = nullptr;
+    cublasLtMatrixLayout_t u = nullptr;
+    cublasLtMatrixLayout_t c = nullptr;
+};
+
+}  // namespace
+
+void LowProducts::choose(const LowProduct& product, const void* l, const void* u, float* c,
+                         LaneParts& parts) {
+    const Described described(product);
+    const std::vector<cublasLtMatmulAlgo_t> proposed = described.propose(library_, maximum_algorithms);
+    tenken::cuda::Event begin;
+    tenken::cuda::Event end;
+    const auto run = [&](std::size_t which) {
+        return described.run(library_, proposed[which], product.factor, l, u, c, parts) ==
+               CUBLAS_STATUS_SUCCESS;
+    };
+    const auto seconds = [&](std::size_t which, int times) {
+        begin.record(parts.stream);
+        for (int i = 0; i < times; ++i)
+            if (!run(which)) throw std::runtime_error("cuBLASLt refuses what it has just computed");
+        end.record(parts.stream);
+        parts.stream.synchronize();
+        return end.seconds_since(begin) / times;
+    };
+    std::vector<std::pair<double, std::size_t>> times;
+    for (std::size_t i = 0; i < proposed.size(); ++i) {
+        if (!run(i)) continue;  // proposed, and refused
+        parts.stream.synchronize();
+        times.emplace_back(seconds(i, 1), i);
+    }
+    if (times.empty()) return;
+    const std::size_t first = times.front().second;
+    const int each = static_cast<int>(std::ceil(turn_seconds / std::max(times.front().first, 1e-6)));
+    std::sort(times.begin(), times.end());
+    if (times.size() > finalists) {
+        // the library's first proposal stays one of them
+        const auto place =
+            std::find_if(times.begin(), times.end(),
+                         [&](const std::pair<double, std::size_t>& one) { return one.second == first; });
+        if (place - times.begin() >= static_cast<std::ptrdiff_t>(finalists)) times[finalists] = *place;
+        times.resize(place - times.begin() >= static_cast<std::ptrdiff_t>(finalists) ? finalists + 1
+                                                                                     : finalists);
+    }
+    std::vector<double> sums(times.size(), 0.0);
+    for (int round = 0; round < rounds; ++round) {
+        // there and back again, so that a clock that recovers from the power cap favours none
+        for (std::size_t i = 0; i < times.size(); ++i) sums[i] += seconds(times[i].second, each);
+        for (std::size_t i = times.size(); i-- > 0;) sums[i] += seconds(times[i].second, each);
+    }
+    std::size_t best = 0;
+    std::size_t of_first = 0;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+        if (sums[i] < sums[best]) best = i;
+        if (times[i].second == first) of_first = i;
+    }
+    if (sums[of_first] < worth * sums[best]) best = of_first;
+    tried_.push_back(product.kind);
+    chosen_.push_back(proposed[times[best].second]);
+    char text[120];
+    std::snprintf(text, sizeof text, "%s%lld rows, k %lld%s: number %zu of %zu, %.3f of the first",
+                  text_.empty() ? "" : "; ", static_cast<long long>(product.kind.rows),
+                  static_cast<long long>(product.kind.k),
+                  product.kind.multiprocessors > 0 ? " beside a panel" : "", times[best].second + 1,
+                  proposed.size(), sums[of_first] / sums[best]);
+    text_ += text;
+}
+
+bool LowProducts::multiply_as_tried(const LowProduct& product, const void* l, const void* u, float* c,
+                                    LaneParts& parts) {
+    const std::size_t which = closest(tried_, product.kind);
+    if (which == tried_.size()) return false;
+    return Described(product).run(library_, chosen_[which], product.factor, l, u, c, parts) ==
+           CUBLAS_STATUS_SUCCESS;
+}
+
+bool LowProducts::multiply_as_proposed(const LowProduct& product, const void* l, const void* u, float* c,
+                                       LaneParts& parts) {
+    const Described described(product);
+    const std::vector<cublasLtMatmulAlgo_t> proposed = described.propose(library_, 1);
+    return !proposed.empty() &&
+           described.run(library_, proposed.front(), product.factor, l, u, c, parts) == CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace mxp

@@ -1,0 +1,51 @@
+// Products of low precision by cuBLASLt: of all algorithms that the library proposes the fastest of a trial.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "programs/hpl_mxp/gpu_lane.h"
+#include "programs/hpl_mxp/tried.h"
+
+namespace mxp {
+
+/// C = C + factor L U, sums and C in FP32. Columns are contiguous, but of E4M3 the rows of L.
+struct LowProduct {
+    ProductKind kind;
+    std::int64_t columns;
+    std::int64_t l_ld, u_ld, c_ld;
+    float factor;
+};
+
+class LowProducts {
+  public:
+    LowProducts() { MXP_CUBLAS(cublasLtCreate(&library_)); }
+    ~LowProducts() { cublasLtDestroy(library_); }
+    LowProducts(const LowProducts&) = delete;
+    LowProducts& operator=(const LowProducts&) = delete;
+
+    /// Times what the library proposes for this product, in turns, and keeps the fastest for products alike.
+    /// C is added to many times.
+    void choose(const LowProduct& product, const void* l, const void* u, float* c, LaneParts& parts);
+    /// By the algorithm of the product tried that is the closest. @return false where there is none, or the
+    /// library refuses it here
+    bool multiply_as_tried(const LowProduct& product, const void* l, const void* u, float* c,
+                           LaneParts& parts);
+    /// By the library's first proposal. @return false where it has none
+    bool multiply_as_proposed(const LowProduct& product, const void* l, const void* u, float* c,
+                              LaneParts& parts);
+    /// The algorithms that were chosen, and what they brought over the first proposal.
+    const std::string& text() const { return text_; }
+
+  private:
+    cublasLtHandle_t library_ = nullptr;
+    std::vector<ProductKind> tried_;
+    std::vector<cublasLtMatmulAlgo_t> chosen_;  ///< of each of those
+    std::string text_;
+};
+
+}  // namespace mxp
