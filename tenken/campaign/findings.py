@@ -120,6 +120,8 @@ class Table:
             about = program.metrics.get(metric.name) if program else None
             if metric.at and (program is None or metric.name not in program.key):
                 continue  # a point of a sweep that no one is judged by
+            if about is not None and not about.across:
+                continue
             name = f"{record.check} {metric.name}{metric.at.id}"
             device = (unit.node, "" if metric.kind == "host" else metric.place)
             of_figure = self.values.setdefault(metric.kind, {}).setdefault(name, {})

@@ -303,7 +303,8 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, series in enumerate(history.series):
-        groups[series.siblings].append(row)
+        if series.across:
+            groups[series.siblings].append(row)
     judged = [rows for rows in groups.values() if len(rows) > 1]
     last = len(history.nights)
     named: Counter[int] = Counter()

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tenken.history.detect import Detector, Findings, Settings, state
-from tenken.history.record_parser import FINGERPRINT
+from tenken.history.record_parser import FINGERPRINT, known_program
 from tenken.history.store import NIGHT, Store
 from tenken.model.quantities import coordinate
 
@@ -45,6 +45,13 @@ class Series:
         """What is measured, without where: siblings share it."""
         at = ", ".join(f"{k} {v}" for k, v in _pairs(self.coordinates))
         return f"{self.check} {self.metric}" + (f" ({at})" if at else "")
+
+    @property
+    def across(self) -> bool:
+        """Whether siblings are held against each other by this metric; of an unknown program they are."""
+        known = known_program(self.program)
+        about = known.metrics.get(self.metric) if known else None
+        return about is None or about.across
 
     @property
     def where(self) -> str:

@@ -147,7 +147,7 @@ def parsed(found: Record, now: datetime) -> Parsed:
 
 
 def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[tuple[str, str]]]:
-    program = _program(result.program)
+    program = known_program(result.program)
     known = program.parameters_today(result.parameters) if program else result.parameters
     injected = known.get("inject_fault") not in NOTHING
     sound = run.verdict != INVALID and result.status == "ok" and result.verification.passed and not injected
@@ -182,7 +182,7 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
 
 
 @lru_cache(maxsize=64)
-def _program(name: str) -> Program | None:
+def known_program(name: str) -> Program | None:
     """A program of the catalogue; None for one that it does not have (of another suite, or gone)."""
     try:
         return program(name)

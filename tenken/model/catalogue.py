@@ -45,7 +45,8 @@ class Metric:
     (0 or above: an error, a share, a count) or any (a difference). `of_run`: the metric of the same run that its limit
     is made of, and the factor (None: the program's own).
     `chosen_of`: metrics out of whose values this one is chosen, samples and all. `maximum`: above it the
-    program's own rules call a result wrong (a residual).
+    program's own rules call a result wrong (a residual). `across`: whether cards and nodes are held against each other
+    by it; power and energy are not: at their power cap all cards draw the same, and what it bought is `per_watt`.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Metric:
     of_run: tuple[str, float | None] | None = None
     chosen_of: tuple[str, ...] = ()
     maximum: float | None = None
+    across: bool = True
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,7 @@ MOST_KEY = 12
 _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
     "published", "optional", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
+    "across",
 }  # fmt: skip
 
 
@@ -172,6 +175,8 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
     siblings = raw.get("siblings")
     if siblings is not None and not (isinstance(siblings, float) and 0 < siblings < 1):
         raise CatalogueError(f"{where}: siblings is {siblings!r}; allowed: a fraction above 0 and below 1, or null")
+    if not isinstance(raw.get("across", True), bool):
+        raise CatalogueError(f"{where}: across is {raw['across']!r}; allowed: true, false")
     return Metric(
         name=name,
         title=str(raw["title"]),
@@ -194,6 +199,7 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
         of_run=_of_run(raw.get("of_run"), where),
         maximum=None if raw.get("maximum") is None else float(raw["maximum"]),
         chosen_of=tuple(str(name) for name in raw.get("chosen_of", ())),
+        across=raw.get("across", True),
     )
 
 

@@ -1,0 +1,63 @@
+"""Energy in the gate: 5 % more joules in the history of one card is found; cards are compared by `per_watt` only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tenken.history import causes
+from tenken.history.detect import detect
+from tenken.history.nights import History
+from tenken.model.catalogue import CatalogueError, load_catalogue, read_metric
+from tests.unit.reports.test_gate import history
+
+NIGHTS, CHANGE = 130, 100
+
+
+def cards(metric: str, direction: str, seed: int = 3) -> History:
+    """Sixteen cards of hpl_mxp below their cap, whose readings scatter by 0.5 %."""
+    h = history(nodes=16, nights=NIGHTS)
+    series = [replace(s, program="hpl_mxp", metric=metric, direction=direction, unit="J") for s in h.series]
+    values = 3600 * np.exp(np.random.default_rng(seed).normal(0, 0.005, (16, NIGHTS)))
+    return replace(h, series=series, values=values)
+
+
+@pytest.mark.parametrize(("metric", "direction"), [("energy", "lower"), ("per_watt", "higher")])
+def test_five_per_cent_more_energy_is_found_in_a_cards_own_history(metric: str, direction: str) -> None:
+    h = cards(metric, direction)
+    assert not [event for event in detect(h.values, h.higher).events if event.worse]
+    h.values[5, CHANGE:] *= 1.05 if direction == "lower" else 1 / 1.05
+    (event,) = [event for event in detect(h.values[:, : CHANGE + 7], h.higher).events if event.worse]
+    assert event.series == 5 and abs(event.change_night - CHANGE) <= 1
+    assert event.size == pytest.approx(0.05 if direction == "lower" else -0.05, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("metric", "direction", "named"),
+    [("per_watt", "higher", True), ("energy", "lower", False), ("power", "lower", False)],
+)
+def test_cards_are_held_against_each_other_by_operations_per_joule_alone(
+    metric: str, direction: str, named: bool
+) -> None:
+    """A card that draws 10 % more is no outlier by that: what it bought with it is."""
+    h = cards(metric, direction)
+    h.values[5] *= 1.1 if direction == "lower" else 1 / 1.1
+    assert [f.rows for f in causes.outliers(h)] == ([[5]] if named else [])
+
+
+def test_every_power_and_energy_of_the_catalogue_says_so() -> None:
+    metrics = [m for program in load_catalogue().values() for m in program.metrics.values()]
+    assert {m.name for m in metrics if not m.across} == {"power", "energy"}
+    assert all(not m.across for m in metrics if m.unit in ("W", "J"))
+
+
+def test_across_is_true_or_false() -> None:
+    raw = {
+        "title": "t", "unit": "W", "direction": "lower", "statistic": "total", "per": ["gpu"], "limit": "none",
+        "plot": "bars",
+    }  # fmt: skip
+    assert read_metric("power", raw, "x").across and not read_metric("power", {**raw, "across": False}, "x").across
+    with pytest.raises(CatalogueError, match="x: across is 'no'; allowed: true, false"):
+        read_metric("power", {**raw, "across": "no"}, "x")
