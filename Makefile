@@ -9,7 +9,7 @@ RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test architectures bench lint format golden mutants fuzz venv lock kit clean uninstall help
+.PHONY: run test architectures bench lint format golden mutants fuzz venv lock kit site dist clean uninstall help
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -62,6 +62,12 @@ fuzz: $(VENV)/.stamp-dev ## SECONDS=600 SEED=1: throw broken inputs at every par
 
 lock: $(VENV)/.stamp-dev ## resolve the pinned dependencies anew
 	. $(VENV)/bin/activate && sh scripts/lock.sh
+
+site: $(VENV)/.stamp-dev ## build the documentation as a site, to be read from the folder: output/site/index.html
+	@. $(VENV)/bin/activate && sh scripts/site.sh output/site
+
+dist: $(VENV)/.stamp-dev ## write sdist, wheel and SBOM of a release to dist/ (docs/versions.md)
+	@. $(VENV)/bin/activate && sh scripts/dist.sh dist
 
 kit: ## KIT_PYTHON=3.12 KIT_CUDA=13 ...: write kit/, from which the suite installs and runs without a network (docs/kit.md)
 	$(PYTHON) -m toolchains.kit

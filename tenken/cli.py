@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from typing import Any
 
 from tenken.errors import TenkenError, printable
@@ -37,6 +37,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tenken", description="Beside ReFrame: describe machines, list checks, report on the archive."
     )
+    parser.add_argument("--version", action="version", version=f"tenken {version('tenken')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
         entry.load()(subparsers)

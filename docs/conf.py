@@ -1,0 +1,74 @@
+"""The site of the documentation: `make site` builds it with Sphinx, from README, CONTRIBUTING, CHANGELOG and docs/.
+
+The source folder is the root of the checkout, so that the links of a page are the same here and where the repository
+is shown.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from sphinx import addnodes
+
+ROOT = Path(__file__).resolve().parents[1]
+# the API is that of this checkout, whatever else is installed
+sys.path.insert(0, str(ROOT))
+
+project = "Tenken"
+author = "The Tenken developers"
+release = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M)[0]
+version = release
+
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+source_suffix = {".md": "markdown"}
+root_doc = "docs/index"
+# what git ignores: archives and outputs of a site
+exclude_patterns = [
+    ".*", "perflogs/[!R]*", "campaigns/*/*", "stage", "output", "dist", "build", "kit*", "*.egg-info",
+    "docs/site", "**/__pycache__",
+]  # fmt: skip
+
+# anchors as they are where the repository is shown
+myst_heading_anchors = 4
+
+# docstrings name code between single backticks, and `--option` is no dash
+default_role = "code"
+smartquotes = False
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+
+html_theme = "furo"
+html_title = f"Tenken {release}"
+html_copy_source = False
+# the first page stands in docs/; whoever opens the folder is sent there
+html_extra_path = ["site"]
+
+
+def benchmark_pages(index: str) -> list[str]:
+    """The page of each program, as its metrics.yaml names it, but for those that the index lists already."""
+    found = set()
+    for file in (ROOT / "src" / "programs").glob("*/metrics.yaml"):
+        section = re.findall(r"^section: docs/([\w-]+)\.md", file.read_text(encoding="utf-8"), re.M)
+        found.update(section)
+    return sorted(page for page in found if not re.search(rf"^{re.escape(page)}$", index, re.M))
+
+
+def list_benchmarks(_app: Any, docname: str, source: list[str]) -> None:
+    """A new benchmark is in the navigation without a line written for it."""
+    if docname == root_doc:
+        source[0] = source[0].replace("BENCHMARKS", "\n".join(benchmark_pages(source[0])))
+
+
+def hide_declarations(_app: Any, _domain: str, _kind: str, content: Any) -> None:
+    """A variable of ReFrame shows its default in its comment, not as the object that declares it."""
+    for value in list(content.parent[0].findall(addnodes.desc_annotation)):
+        if "TestVar(" in value.astext():
+            value.parent.remove(value)
+
+
+def setup(app: Any) -> None:
+    app.connect("source-read", list_benchmarks)
+    app.connect("object-description-transform", hide_declarations)

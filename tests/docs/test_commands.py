@@ -1,0 +1,101 @@
+"""Every command that the documentation shows is one: read by the program's own parser, and run where that is cheap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tenken.paths import ROOT
+from tests.docs import commands
+from tests.docs.pages import Text
+
+HERE = ROOT / "docs" / "gate.md"
+
+
+def test_every_command_can_be_given() -> None:
+    found, wrong = commands.documented()
+    wrong += [f"{command}: {said}" for command in found if (said := commands.problem(command))]
+    assert not wrong, "\n" + "\n".join(wrong)
+    assert len(found) > 200
+
+
+def test_no_reason_is_left_over() -> None:
+    """What is listed as unread is in the documentation, and no rule would read it."""
+    found, _ = commands.documented()
+    heads = {name for command in found for name in (command.words[0], Path(command.words[0]).name)}
+    assert not sorted(set(commands.UNREAD) - heads)
+    assert not sorted(set(commands.UNREAD) & set(commands.RULES))
+
+
+def said(text: str) -> list[str | None]:
+    return [commands.problem(command) for command in commands.simple_commands(Text(HERE, 1, text, "sh"))]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("tenken gaet", "invalid choice"),
+        ("tenken report --sesion X", "unrecognized arguments"),
+        ("tenken checks --system miyaby", "no system miyaby"),
+        ("reframe -c checks -r --sytem h200", "unrecognized arguments"),
+        ("reframe -c checks -r --system h2000", "no system h2000"),
+        ("reframe -c checks -r --mode nightlies", "no mode nightlies"),
+        ("reframe -c checkz -r", "no folder checkz"),
+        ("reframe -c checks -r -n StreamHots", "no check is called"),
+        ("reframe -c checks -r -t memorie", "no check has the tag"),
+        ("reframe -c checks -r -S hpl_m=3", "no check has a variable"),
+        ("make runn", "No rule to make target"),
+        ("make run MOED=quick", "nothing reads the variable MOED"),
+        ("make run MODE=quicker", "no mode quicker"),
+        ("python -m tools.mutant", "no module"),
+        ("python -m tools.mutants --lits", "unrecognized arguments"),
+        ("python scripts/compare.py", "no file"),
+        ("pytest tests/unit/cores", "no tests/unit/cores"),
+        ("pytest tests/cluster/test_slurm.py -k overheads", "no test fits"),
+        ("stream --array-byte 3", "no option"),
+        ("mpirun -n 2 stencil --exchanges mpi", "no option"),
+        ("sh scripts/no.sh", "no file"),
+        ("curl example.com", "no rule of"),
+        ("x=$(python -m tools.none) && tenken report", "no module"),
+        ("tenken report | tenken gaet", "invalid choice"),
+    ],
+)
+def test_a_wrong_command_is_found(text: str, reason: str) -> None:
+    assert any(reason in (one or "") for one in said(text)), said(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tenken gate --archive DIR --max-age 0   # as every morning",
+        "TENKEN_GROUP=g reframe -c checks -r --system miyabi --mode nightly -n '^Hpl%|^HplSweep$'",
+        "make run SYSTEM=my-cluster MODE=quick && tenken report > page.txt",
+        "for i in 1 2; do make run SYSTEM=h200; done",
+        "option=$(python -m toolchains.kvikio 13 .cache/kvikio)",
+        "mpirun -n 4 stencil --exchange mpi --ranks 4",
+        "python -m tools.mutants --list",
+    ],
+)
+def test_a_good_command_passes(text: str) -> None:
+    assert said(text) and not any(said(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_wrong"),
+    [
+        ("    frame = history()\n", True),
+        ("```\nTENKEN-BEGIN token=1\n```\n", True),
+        ("```text\nTENKEN-BEGIN token=1\n```\n", False),
+        ("    tenken report\n    make run\n", False),
+    ],
+)
+def test_a_block_says_what_it_is(text: str, is_wrong: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A block without a language that is not all commands would never be looked at."""
+    page = ROOT / "output" / f"{tmp_path_factory.mktemp('page').name}.md"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(f"# Page\n\n{text}")
+    try:
+        assert bool(commands.blocks(page)[1]) == is_wrong
+    finally:
+        page.unlink()
