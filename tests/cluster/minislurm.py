@@ -253,6 +253,23 @@ class MiniSlurm:
         if not _alive(self._pid(self.dir / "pid" / "slurmctld") or 0):
             self._start("slurmctld")
 
+    def noted(self) -> bytes:
+        """What the controller has on disk of its jobs. It writes that every five seconds, so tests that kill it within
+        these put it back: how much is lost would be chance."""
+        try:
+            return (self.dir / "state" / "job_state").read_bytes()
+        except OSError:
+            return b""
+
+    def lose_since(self, noted: bytes) -> None:
+        """As after a crash within seconds of that moment; the controller is back, and knows nothing of what came."""
+        self.stop_controller()
+        for name in ("job_state", "job_state.old"):
+            (self.dir / "state" / name).unlink(missing_ok=True)
+        if noted:
+            (self.dir / "state" / "job_state").write_bytes(noted)
+        self.start_controller()
+
     def _skip_numbers(self) -> None:
         """A controller that was killed gives numbers of jobs that it lost to new ones, which the nodes then refuse."""
         self.first_number += 1000

@@ -10,7 +10,7 @@ import pytest
 
 from tenken.machines.model import Patience
 from tenken.reframe import joblines
-from tenken.reframe.schedulers import gridengine, nqsv, pbs, reasons, remote, slurm
+from tenken.reframe.schedulers import gridengine, lost, nqsv, pbs, reasons, remote, slurm
 from tenken.reframe.schedulers.batch import last_queue
 from tenken.reframe.schedulers.command import CommandError
 from tenken.reframe.schedulers.polling import Follower, Patient, PatientJob, Seen, Waiting, hms, shape
@@ -382,13 +382,142 @@ def test_a_forgotten_job_that_never_began_is_lost_and_so_is_one_that_gets_its_nu
     told(world, "")
     world.hear(FORGOTTEN)
     assert world.hear(FORGOTTEN, after=31.0).scheduler_facts["lost"].endswith("which had not begun")
-    again = PatientJob("probe", workdir=world.job.workdir, script_filename="job.sh", stdout="out2", stderr="err2")
-    again._jobid, again._submit_time, again.token = "7", world.now, "u"
-    world.job = again
-    refused = Seen("CANCELLED", ended=True, killed=True, nodes=("n1",), began=world.now)
-    world.hear(refused)
-    assert world.hear(refused, after=31.0).completed
+    again = of_number_7(world, world.follower)
+    world.hear(REFUSED)
+    assert world.hear(REFUSED, after=31.0).completed
     assert again.scheduler_facts["lost"] == "its number 7 had been that of a job that it lost before"
+
+
+#: Recorded: a node that still knows the number refuses the credential of the job that has it now.
+REFUSED = Seen("FAILED", ended=True, exit_code=1, nodes=("n1",), began=1015.0)
+
+
+def of_number_7(world, follower):
+    """A new job of the world, which the scheduler gave the number 7."""
+    world.follower = follower
+    world.job = PatientJob("probe", workdir=world.job.workdir, script_filename="job.sh", stdout="out2", stderr="err2")
+    world.job._jobid, world.job._submit_time, world.job.token = "7", world.now, "u"
+    world.output = world.output.with_name("out2")
+    return world.job
+
+
+def session(world, folder=None, given_before=None, possible=True):
+    """A follower of a session with the archive in `folder`, and the jobs that it submitted once more."""
+    anew = []
+
+    def submit(job, why):
+        if possible:
+            job.forget(why)
+            job._jobid, job._submit_time = "7" if anew else "8", world.now
+            anew.append(why)
+        return possible
+
+    found = Follower(
+        PATIENCE, world.cancel, lambda: world.now, lost.Numbers(folder), given_before or (lambda job: None), submit
+    )
+    return found, anew
+
+
+def test_a_job_that_gets_a_number_lost_by_an_earlier_session_is_submitted_once_more(world, tmp_path):
+    """Two sessions at once know the same numbers; a third begins when both are gone."""
+    other = lost.Numbers(tmp_path / "lost")
+    told(world, "")
+    world.follower, anew = session(world, tmp_path / "lost", possible=False)
+    world.hear(FORGOTTEN)
+    assert world.hear(FORGOTTEN, after=31.0).completed and "7" in other and "8" not in other
+    follower, anew = session(world, tmp_path / "lost")
+    job = of_number_7(world, follower)
+    world.hear(REFUSED)
+    assert not world.hear(REFUSED, after=29.0).anew  # what it printed may show late
+    assert not world.hear(REFUSED, after=2.0).completed
+    assert (job.jobid, anew) == ("8", ["its number 7 had been that of a job that it lost before"])
+    world.now += 1
+    world.follower.update([job], {"8": RUNNING})
+    world.output.write_text(END.replace("END status", "END token=u status"))
+    world.follower.update([job], {"8": DONE})
+    assert (job.completed, job.state, job.exitcode) == (True, "COMPLETED", 0)
+    assert job.scheduler_facts == {"submitted_again": f"its first number was 7: {anew[0]}"}
+
+
+def test_a_job_is_submitted_once_more_only_once(world):
+    world.follower, anew = session(world, given_before=lambda job: f"accounting has 2 jobs of its number {job.jobid}")
+    told(world, "")
+    world.hear(REFUSED)
+    assert world.hear(REFUSED, after=31.0).jobid == "8"
+    for after in (1.0, 31.0):
+        world.now += after
+        world.follower.update([world.job], {"8": REFUSED})
+    assert world.job.completed and len(anew) == 1
+    assert world.job.scheduler_facts["lost"] == "accounting has 2 jobs of its number 8"
+
+
+@pytest.mark.parametrize("number", ["7", "9"])
+def test_a_job_that_was_lost_before_it_began_is_submitted_once_more_and_one_that_began_is_not(world, number):
+    world.follower, anew = session(world)
+    world.job._jobid = number
+    told(world, BEGUN.format(1001) if number == "9" else "")
+    for after in (1.0, 31.0):
+        world.now += after
+        world.follower.update([world.job], {number: FORGOTTEN})
+    assert len(anew) == (number == "7") and world.job.completed == (number == "9")
+
+
+@pytest.mark.parametrize(
+    ("end", "output", "known"),
+    [
+        # nothing tells that its number had been another's: it is its node's fault
+        (REFUSED, "", None),
+        # it began
+        (REFUSED, BEGUN.format(1001), "two of number 7"),
+        # its output is lost
+        (DONE, "", "two of number 7"),
+    ],
+)
+def test_no_other_job_is_submitted_once_more(world, end, output, known):
+    world.follower, anew = session(world, given_before=lambda job: known)
+    told(world, output)
+    world.hear(end)
+    assert world.hear(end, after=31.0).completed
+    assert (anew, "submitted_again" in world.job.scheduler_facts) == ([], False)
+
+
+def test_a_cancelled_job_with_a_number_that_was_lost_is_not_submitted_once_more(world):
+    world.follower, anew = session(world)
+    world.follower.lost.add("7")
+    told(world, "")
+    world.job.cancelled = True
+    world.hear(TAKEN_OUT)
+    assert world.hear(TAKEN_OUT, after=31.0).completed and anew == []
+
+
+def test_a_number_that_cannot_be_written_is_known_to_its_session(world, tmp_path):
+    (tmp_path / "lost").write_text("in the way")
+    numbers = lost.Numbers(tmp_path / "lost")
+    numbers.add("7")
+    assert "7" in numbers and "8" not in numbers and "7" not in lost.Numbers(tmp_path / "lost")
+
+
+@pytest.mark.parametrize(
+    ("table", "facts", "known"),
+    [
+        # recorded: the job that was lost is called `allocation`, by a database that heard of its start alone
+        ("7|2026-11-22T18:33:35\n7|2026-11-22T18:33:38\n", {}, "accounting has 2 jobs of its number 7"),
+        ("7|2026-11-22T18:33:35\n", {}, None),
+        ("7|2026-11-22T18:33:35\n71|2026-11-22T18:33:38\n", {}, None),
+        ("7|2026-11-22T18:33:35\n7|2026-11-22T18:33:38\n", {"run_count": 2}, None),
+        (CommandError("x", "accounting storage is disabled"), {}, None),
+    ],
+)
+def test_slurm_s_accounting_shows_a_number_that_was_given_twice(world, table, facts, known, monkeypatch):
+    monkeypatch.setattr(slurm, "run", lambda words, timeout: answered(table))
+    world.job.scheduler_facts.update(facts)
+    assert Answering("", "").given_before(world.job) == known
+
+
+def answered(text):
+    if isinstance(text, Exception):
+        raise text
+    return text
 
 
 class Answering(slurm.Slurm):

@@ -289,28 +289,46 @@ def test_jobs_that_end_while_a_killed_controller_has_lost_them_are_whole(run, sl
 
 
 def test_jobs_that_a_killed_controller_cuts_off_are_invalid(slurm, run, tmp_path):
-    """Two jobs for one node: the first one runs, is lost, and killed; nobody knows of the second."""
-    began, back = tmp_path / "began", tmp_path / "back"
+    """Two jobs for one node, of which nobody knows any more: the first one runs, and is killed; the second one has not
+    begun, and is submitted once more. It may get the number of the first one, which its node may refuse."""
+    began, back, noted = tmp_path / "began", tmp_path / "back", slurm.noted()
 
     def restart():
         if until(lambda: began.exists() and queued(slurm, "PD"), 180):
-            slurm.stop_controller()
-            slurm.start_controller()
+            slurm.lose_since(noted)
         back.touch()
 
     watcher = threading.Thread(target=restart)
     watcher.start()
     outcome = run(
-        "--job-option=-w nid2", "--repeat=2", command=f"touch {began}; until [ -e {back} ]; do sleep 1; done; sleep 20",
+        "--job-option=-w nid2", "--repeat=2",
+        command=f"[ -e {back} ] || {{ touch {began}; until [ -e {back} ]; do sleep 1; done; sleep 20; }}",
         TENKEN_PATIENCE="submission=00:01:00,output=00:00:08,blocked=00:01:00",
     )  # fmt: skip
     watcher.join()
-    assert back.exists() and len(outcome.records) == 2, outcome.output
-    reasons = sorted(text(record) for record in outcome.records)
-    # what was on disk already is only waiting after the restart: then it runs
-    assert {record.verdict for record in outcome.records} in ({"INVALID"}, {"INVALID", "RECORDED"}), reasons
-    lost = "nid2: the (job ran twice|scheduler lost the job, as one does whose controller is killed: )"
-    assert all(re.search(lost, reason) for reason in filter(None, reasons)), reasons
+    assert len(outcome.records) == 2, outcome.output
+    first, second = sorted(outcome.records, key=lambda record: "submitted_again" in record.job.facts)
+    lost = "nid2: the scheduler lost the job, as one does whose controller is killed: "
+    assert first.verdict == "INVALID" and text(first).startswith(lost), (text(first), first.job)
+    assert "which had not begun" in second.job.facts["submitted_again"], (text(second), second.job)
+    assert second.verdict == "RECORDED" or text(second).startswith(lost), (text(second), second.job)
+
+
+def test_jobs_with_the_numbers_of_jobs_that_the_controller_lost_run_all_the_same(slurm, run, tmp_path):
+    """Those of somebody else still run, so nodes refuse some of ours: these are submitted once more."""
+    noted = slurm.noted()
+    for node in ("nid1", "nid2", "nid3", "nid4"):
+        slurm.slurm("sbatch", "-w", node, "-o", "/dev/null", "--wrap", "sleep 60")
+    assert until(lambda: len(queued(slurm, "R")) == 4)
+    numbers = set(queued(slurm, "R"))
+    slurm.lose_since(noted)
+    outcome = run("--distribute=all", TENKEN_PATIENCE="submission=00:01:00,blocked=00:01:00")
+    found = {record.nodes[0]: record for record in outcome.records}
+    assert sorted(found) == ["nid1", "nid2", "nid3", "nid4"], outcome.output
+    assert {record.verdict for record in found.values()} == {"RECORDED"}, [text(r) for r in found.values()]
+    given = {record.job.id for record in found.values()}
+    given |= {re.findall(r"\d+", record.job.facts.get("submitted_again", "0"))[0] for record in found.values()}
+    assert numbers & given, (numbers, given)
 
 
 # -- it loses something --

@@ -19,13 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import reframe.core.runtime as runtime
+import reframe.utility.osext as osext
 from reframe.core.exceptions import JobSchedulerError
 from reframe.core.logging import WARNING
 from reframe.core.schedulers import Job, JobScheduler
 
+from tenken.archive.records import safe_name
 from tenken.machines.model import Patience
+from tenken.paths import archive_root
 from tenken.reframe import joblines
-from tenken.reframe.schedulers import ledger
+from tenken.reframe.schedulers import ledger, lost
 from tenken.reframe.schedulers.command import CommandError, run
 
 #: The output of a job that was killed, or that prints no marks, is whole once it has not grown for this many seconds.
@@ -95,6 +98,12 @@ class PatientJob(Job):
         self.token: str | None = None
         #: What the scheduler told of the job beside its state, by the scheduler's own names.
         self.scheduler_facts: dict[str, Any] = {}
+        #: Whether it was submitted once more, under another number.
+        self.anew = False
+        self._nothing_known()
+
+    def _nothing_known(self) -> None:
+        """Of its way to the end."""
         self.cancelled = False
         self.completed = False
         self.output_whole = False
@@ -114,6 +123,17 @@ class PatientJob(Job):
         self.cancel_since = 0.0
         self.cancel_next = 0.0
         self.cancel_error: str | None = None
+
+    def forget(self, why: str) -> None:
+        """What is known of its way to the end, since it is submitted once more, and what is in place of its output."""
+        self.anew = True
+        self.scheduler_facts = {"submitted_again": f"its first number was {self.jobid}: {why}"}
+        self._nothing_known()
+        self._jobid = self._exitcode = self._state = None
+        self._nodelist = []
+        for name in (self.stdout, self.stderr):
+            with contextlib.suppress(OSError):
+                Path(self.workdir, name).unlink(missing_ok=True)
 
     def prepare(self, commands, *args, **kwargs):
         self.token = joblines.token_of(commands)
@@ -152,17 +172,27 @@ def hms(seconds: float) -> str:
 class Follower:
     """The state machine of jobs, without any scheduler's words.
 
-    `cancel` asks the scheduler to end a job; it returns what went wrong, or None, and must not raise.
+    `cancel` asks the scheduler to end a job; it returns what went wrong, or None, and must not raise. `given_before`
+    asks whether another job had the number of one, `anew` submits one once more and says whether that was possible;
+    neither raises.
     """
 
     def __init__(
-        self, patience: Patience, cancel: Callable[[PatientJob], str | None], clock: Callable[[], float] = time.time
+        self,
+        patience: Patience,
+        cancel: Callable[[PatientJob], str | None],
+        clock: Callable[[], float] = time.time,
+        numbers: lost.Numbers | None = None,
+        given_before: Callable[[PatientJob], str | None] = lambda job: None,
+        anew: Callable[[PatientJob, str], bool] = lambda job, why: False,
     ) -> None:
         self.patience = patience
         self.cancel = cancel
         self.clock = clock
-        #: Numbers of jobs that the scheduler lost: it gives them again, and nodes that know them refuse the new job.
-        self.lost: set[str] = set()
+        #: Of jobs that the scheduler lost: it gives them again, and nodes that know them refuse the new job.
+        self.lost = numbers or lost.Numbers()
+        self.given_before = given_before
+        self.anew = anew
 
     def update(self, jobs: Sequence[PatientJob], answer: Answer) -> None:
         """Take in one answer of the scheduler on these jobs."""
@@ -180,8 +210,11 @@ class Follower:
             if job.giving_up is not None and job.ended_at is None:
                 self._insist(job)
             if job.ended_at is not None and self._output_is_there(job):
+                why = self._never_began(job)
+                if why and not job.anew and self.anew(job, why):
+                    continue
                 job.completed = True
-                self._read_output(job)
+                self._read_output(job, why)
 
     def _heard(self, job: PatientJob, seen: Seen) -> None:
         job.heard_at = now = self.clock()
@@ -309,7 +342,23 @@ class Follower:
             job.output_size, job.output_since = len(text), now
         return len(text) > 0 and now - job.output_since >= SETTLED_S
 
-    def _read_output(self, job: PatientJob) -> None:
+    def _never_began(self, job: PatientJob) -> str | None:
+        """How the scheduler lost a job before it began, or gave it a number that its node knows as another's and
+        refuses; None: it began, was taken out of the queue, or failed to begin for whatever other reason."""
+        if job.giving_up is not None or job.cancelled:
+            return None
+        text = _output(job)
+        if joblines.report(text, job.token).attempts or (job.token is None and text):
+            return None
+        if how := job.scheduler_facts.get("lost"):
+            return str(how)
+        if str(job.jobid) in self.lost:
+            return f"its number {job.jobid} had been that of a job that it lost before"
+        if job._exitcode == 0:
+            return None
+        return self.given_before(job)
+
+    def _read_output(self, job: PatientJob, never_began: str | None) -> None:
         """The job itself knows best on which nodes it ran and how its program ended."""
         told = joblines.report(_output(job), job.token)
         # ReFrame fails a job whose error file is not there: joined to the output, or never written
@@ -319,8 +368,8 @@ class Follower:
         began = told.attempts[-1].time if told.attempts else None
         if began is not None and job.began_at is not None and began < job.began_at - LOST_S:
             self._started_again(job, told, began)
-        elif began is None and job.killed and not job.cancelled and str(job.jobid) in self.lost:
-            job.scheduler_facts["lost"] = f"its number {job.jobid} had been that of a job that it lost before"
+        elif never_began:
+            job.scheduler_facts["lost"] = never_began
         if job._exitcode is None:
             job._exitcode = told.status
 
@@ -362,7 +411,10 @@ class Patient(JobScheduler):
         self.settings = runtime.runtime().get_option(prefix) or {}
         self.patience = Patience(**self.settings.get("patience", {}))
         self.timeout = self.get_option("job_submit_timeout")
-        self.follower = Follower(self.patience, self.try_to_cancel)
+        numbers = lost.Numbers(archive_root() / lost.FOLDER / safe_name(runtime.runtime().system.name))
+        self.follower = Follower(
+            self.patience, self.try_to_cancel, numbers=numbers, given_before=self.given_before, anew=self.submit_anew
+        )
         self.ask_next = 0.0
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
@@ -375,6 +427,26 @@ class Patient(JobScheduler):
         Raises CommandError when the scheduler gives no answer.
         """
         return None
+
+    def given_before(self, job: PatientJob) -> str | None:
+        """How the scheduler shows that another job had the number of this one; None: it does not. Never raises."""
+        return None
+
+    def submit_anew(self, job: PatientJob, why: str) -> bool:
+        """Submit a job that never began once more. Never raises; False: nothing was done."""
+        self.log(f"job {job.jobid} never began, {why}: submitted once more", WARNING)
+        former, facts = job.jobid, job.scheduler_facts
+        job.forget(why)
+        try:
+            with osext.change_dir(job.workdir):
+                self.submit(job)
+        except (JobSchedulerError, OSError) as error:  # of a build the former is raised
+            self.log(f"it could not be submitted once more: {error}", WARNING)
+            job._jobid, job.scheduler_facts = former, facts
+            job._state = f"LOST ({why}; it could not be submitted once more: {error})"
+            job.output_whole, job.ended_at = True, time.time()
+            return False
+        return True
 
     def make_job(self, *args, **kwargs):
         return PatientJob(*args, **kwargs)

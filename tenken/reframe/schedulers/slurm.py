@@ -144,6 +144,18 @@ class Slurm(Patient, SlurmJobScheduler):
         known = names(table)
         return {n: said for n, said in accounted(table).items() if n in ids and is_of(ids[n], known.get(n, ""))}
 
+    def given_before(self, job):
+        if job.scheduler_facts.get("run_count", 1) != 1:
+            return None  # a job that was started again has as many lines
+        number = str(job.jobid)
+        try:
+            table = run(["sacct", "-D", "-X", "-n", "-P", "-j", number, "-o", "jobid,submit"], self.timeout)
+        except CommandError as error:
+            self.log(str(error), WARNING)
+            return None
+        rows = {line.strip() for line in table.splitlines() if line.startswith(f"{number}|")}
+        return f"accounting has {len(rows)} jobs of its number {number}" if len(rows) > 1 else None
+
     def _by_nodes(self, job: PatientJob, partition: str) -> Waiting:
         """Whether enough of the nodes that a job may run on are in order; unheard, they are."""
         where = ["-n", ",".join(job.pin_nodes)] if job.pin_nodes else ["-p", partition]
