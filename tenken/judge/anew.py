@@ -9,7 +9,7 @@ from tenken.judge import ending, identity, judging
 from tenken.model import verdicts
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.job import JobAccount, short
-from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Judgement, Limit
+from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Finding, Judgement, Limit
 from tenken.model.machine import Machine
 from tenken.model.record import RECORD, Record
 from tenken.model.request import Request
@@ -59,7 +59,10 @@ def of_record(record: Record, machine: Machine | None = None, job: JobFacts | No
     if record.version == RECORD and not (job.nodes or job.account):
         return judging.failed(f"{where}: nodes is empty: the record names no node on which its job ran", where)
     request = record.request or _request_of(record, record.result)
-    return of_result(record.result, request, machine or as_archived(record), job)
+    judgement = of_result(record.result, request, machine or as_archived(record), job)
+    if how := ending.disturbed(record.job.facts):
+        judgement = judging.extended(judgement, [Finding(verdicts.INVALID, f"{where}: {how}", node=where)])
+    return judgement
 
 
 def of_result(result: Result, request: Request | None, machine: Machine, job: JobFacts) -> Judgement:

@@ -29,6 +29,19 @@ def lost(facts: Mapping[str, Any]) -> str | None:
     return f"the scheduler lost the job, as one does whose controller is killed: {how}; run it again" if how else None
 
 
+def disturbed(facts: Mapping[str, Any]) -> str | None:
+    """Why a job that came to its end measured something else than was asked for, by what its record tells of it."""
+    counts = [str(facts.get(key, 1)) for key in ("run_count", "attempts")]
+    times = max(int(count) if count.isdigit() else 1 for count in counts)
+    if times > 1 and not facts.get("may_run_again"):
+        began = facts.get("began_on")
+        hosts = f" (it began on {began})" if began else ""
+        return f"the job ran twice: the scheduler started it {times} times{hosts}"
+    if facts.get("suspended"):
+        return "the scheduler suspended the job while it ran: run it again"
+    return None
+
+
 def fault(state: str | None, exit_code: int | None, status: int, says: str = "its end mark") -> str | None:
     """What in the scheduler's account contradicts that the job ended with `status`; None: nothing does.
 

@@ -453,6 +453,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         root: dict[str, Any] = {"ran_as_root": True} if began and joblines.ran_as_root(self.output_text()) else {}
         if began and (hosts := joblines.other_names(self.told())):
             root["hosts"] = hosts
+        root |= self.outcome().own_facts() if began else {}
         return Record(
             session=os.environ.get("TENKEN_SESSION") or "none",
             time=f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}",

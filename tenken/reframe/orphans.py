@@ -98,7 +98,7 @@ def judged(entry: ledger.Entry) -> Record | None:
         more = f"{so_far.check} judges more than its result tells, and its session had ended: run it again"
         said = f"{outcome.where}: {more}"
         judgement = judging.extended(judgement, [Finding(verdicts.INVALID, said, node=outcome.where)])
-    known = {"hosts": hosts} if (hosts := joblines.other_names(told)) else {}
+    known = outcome.own_facts() | ({"hosts": hosts} if (hosts := joblines.other_names(told)) else {})
     ended = datetime.fromtimestamp(told.end or entry.submitted, timezone.utc)
     return replace(
         so_far, time=f"{ended:%Y-%m-%dT%H:%M:%S.%fZ}", nodes=outcome.nodes, judgement=judgement, result=result,

@@ -92,15 +92,18 @@ class Outcome:
             return told.status, fault
         return told.status, None
 
-    def attempts(self) -> list[Finding]:
-        """A job that the scheduler started again measured something, but not what was asked for."""
-        counted = str(self.facts.get("run_count", 1))
-        times = max(len(self.told.attempts), int(counted) if counted.isdigit() else 1)
-        if times < 2 or self.may_run_again:
-            return []
-        hosts = ", then ".join(attempt.node for attempt in self.told.attempts)
-        text = f"{self.where}: the job ran twice: the scheduler started it {times} times (it began on {hosts})"
-        return [Finding(verdicts.INVALID, text, node=self.where)]
+    def own_facts(self) -> dict[str, Any]:
+        """What a record keeps of the job besides what the scheduler told."""
+        found: dict[str, Any] = {"may_run_again": True} if self.may_run_again else {}
+        if len(self.told.attempts) > 1:
+            hosts = ", then ".join(attempt.node for attempt in self.told.attempts)
+            found |= {"attempts": len(self.told.attempts), "began_on": hosts}
+        return found
+
+    def disturbance(self) -> list[Finding]:
+        """A job that the scheduler started again, or suspended, measured something, but not what was asked for."""
+        how = ending.disturbed({**self.facts, **self.own_facts()})
+        return [Finding(verdicts.INVALID, f"{self.where}: {how}", node=self.where)] if how else []
 
     def judgement(self, request: Request, machine: Machine) -> tuple[Judgement, results.Result | None, str | None, str]:
         """The judgement of the run, the result (or None), why there is none, and its raw text then."""
@@ -138,7 +141,7 @@ class Outcome:
         except CatalogueError as raised:
             return judging.failed(f"{where}: {raised}", where), result, error, text
         judgement = judging.judge(result, declared, request, machine, status, joblines.account(self.told))
-        return judging.extended(judgement, self.attempts()), result, error, text
+        return judging.extended(judgement, self.disturbance()), result, error, text
 
 
 def known_nodes(job: Any, pinned: tuple[str, ...], partition: Any) -> tuple[str, ...]:

@@ -61,6 +61,27 @@ def test_a_job_is_complete_once_its_end_mark_is_there(world):
     assert (world.job.nodelist, world.job.exitcode, world.job.state) == (["n1", "n2"], 0, "COMPLETED")
 
 
+@pytest.mark.parametrize(
+    ("seen", "noted"),
+    [
+        ([slurm.seen("SUSPENDED", None, "n1", "")], True),
+        ([slurm.seen("STOPPED", None, "n1", "")], True),
+        ([slurm.seen("RUNNING", None, "n1", "")], False),
+        ([pbs.seen({"job_state": "S"})], True),
+        ([gridengine.seen("S")], True),
+        ([gridengine.seen("r")], False),
+        ([RUNNING, nqsv.requests("1.n a u q 0 SUS -")["1.n"]], True),
+        # before it began there is nothing to suspend
+        ([nqsv.requests("1.n a u q 0 SUS -")["1.n"]], False),
+        ([nqsv.requests("1.n a u q 0 HLD -")["1.n"]], False),
+    ],
+)
+def test_a_job_that_is_suspended_in_mid_run_is_noted(world, seen, noted):
+    for one in [*seen, RUNNING]:
+        world.hear(one)
+    assert world.job.scheduler_facts.get("suspended", False) is noted
+
+
 def test_output_of_a_killed_job_is_taken_once_it_has_settled(world):
     killed = Seen("TIMEOUT", ended=True, killed=True, nodes=("n1",))
     world.job.token = "t"
@@ -258,7 +279,7 @@ def test_the_last_queue_counts():
             Seen("QUEUED", False, True, Waiting.NEVER, why="Can Never Run: no"),
         ),
         ({"job_state": "M"}, Seen("MOVED", pending=True, why="state M")),
-        ({"job_state": "U"}, Seen("SUSPENDED")),
+        ({"job_state": "U"}, Seen("SUSPENDED", suspended=True)),
         ({"job_state": "y"}, Seen("UNKNOWN (state 'y')")),
         ({}, Seen("UNKNOWN (state '')")),
     ],

@@ -77,6 +77,19 @@ def test_a_requeue_is_refused_and_the_job_goes_on(run, slurm):
     assert said and said[0]
 
 
+def test_a_job_that_is_suspended_is_invalid(run, slurm):
+    def suspend(job):
+        slurm.slurm("scontrol", "suspend", job)
+        time.sleep(5)
+        slurm.slurm("scontrol", "resume", job)
+
+    watcher = when_running(slurm, suspend)
+    record = only(run(command="sleep 6"))
+    watcher.join()
+    assert record.verdict == "INVALID", text(record)
+    assert "the scheduler suspended the job while it ran: run it again" in text(record)
+
+
 def test_ranks_that_land_on_one_node_fail_with_both_lists(run, tmp_path):
     check = tmp_path / "piled.py"
     check.write_text(

@@ -153,11 +153,19 @@ def test_what_the_scheduler_refuses_is_said_in_its_words(site, case):
 
 
 def test_pbs_odd_states_end_nothing(site):
-    """Begun, moved, suspended, exiting, in transit, waiting, and one that no manual has."""
-    letters = ["B", "M", "U", "E", "S", "T", "W", "?"]
+    """Begun, moved, exiting, in transit, waiting, and one that no manual has."""
+    letters = ["B", "M", "E", "T", "W", "?"]
     outcome = site("pbs", odd_states=letters, **{f"odd_{letter}": 1 for letter in letters}).run(command="sleep 2")
     assert outcome.code == 0, outcome.output
     assert only(outcome).verdict == "RECORDED"
+
+
+@pytest.mark.parametrize(("scheduler", "state"), [("pbs", "S"), ("nqsv", "SUS"), ("gridengine", "S")])
+def test_a_job_that_was_suspended_is_invalid(site, scheduler, state):
+    """Recorded: `qsig -s suspend`, then resume; the job ends as if nothing had been."""
+    record = only(site(scheduler, odd_states=["ZZ", state], odd_ZZ=1, **{f"odd_{state}": 1}).run(command="sleep 2"))
+    assert record.verdict == "INVALID"
+    assert "the scheduler suspended the job while it ran: run it again" in text(record)
 
 
 def test_pbs_a_finished_subjob_is_a_finished_job(site):
@@ -262,7 +270,7 @@ def test_pbs_busy_nodes_are_waited_for(site):
 
 
 def test_nqsv_every_state_is_taken(site):
-    states = ["PRR", "STG", "CHK", "EXT", "POR", "WAT", "ARI", "FWD", "MIG", "GQD", "HLD", "HOL", "SUS", "ZZZ"]
+    states = ["PRR", "STG", "CHK", "EXT", "POR", "WAT", "ARI", "FWD", "MIG", "GQD", "HLD", "HOL", "ZZZ"]
     outcome = site("nqsv", odd_states=states, **{f"odd_{state}": 1 for state in states}).run(command="sleep 3")
     assert outcome.code == 0, outcome.output
 

@@ -184,6 +184,9 @@ def _outputs() -> Iterator[Lie]:
         "stream", "live: Slurm started it twice", "ran twice", untouched,
         job=Told("COMPLETED", 0, whole, {"run_count": 2}),
     )  # fmt: skip
+    yield LiveLie(
+        "stream", "live: it was suspended", "suspended", untouched, job=Told("COMPLETED", 0, whole, {"suspended": True})
+    )
     for name, text, names in (
         ("no result", "", "there is no|no such|missing|result.json"),
         ("a result cut short", run.text[:4000], "truncated"),

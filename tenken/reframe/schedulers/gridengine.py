@@ -61,4 +61,5 @@ def seen(letters: str) -> Seen:
         return Seen("HELD" if held else "PENDING", pending=True, waiting=waiting, why=why)
     if "d" in letters:
         return Seen("DELETING")
-    return Seen("SUSPENDED" if set(letters) & set("sST") else "RUNNING")
+    suspended = bool(set(letters) & set("sST"))
+    return Seen("SUSPENDED" if suspended else "RUNNING", suspended=suspended)

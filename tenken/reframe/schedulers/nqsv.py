@@ -51,7 +51,10 @@ def requests(table: str) -> dict[str, Seen]:
         held = state in _HELD
         if state in _RUNNING or state in _PENDING or held:
             waiting = Waiting.MENDED if held else Waiting.RUNS
-            found[words[0]] = Seen(state, pending=held or state in _PENDING, waiting=waiting, why=f"state {state}")
+            pending = held or state in _PENDING
+            found[words[0]] = Seen(
+                state, pending=pending, waiting=waiting, suspended=state == "SUS", why=f"state {state}"
+            )
         else:
             found[words[0]] = Seen(f"UNKNOWN (state {state!r})")
     return found

@@ -170,7 +170,8 @@ def seen(info: Mapping[str, Any]) -> Seen:
         waiting = Waiting.MENDED if letter == "H" else reasons.pbs(comment) or Waiting.RUNS
         why = comment or f"state {letter}"
         return Seen(_PENDING[letter], pending=True, waiting=waiting, why=why, facts=facts)
-    return Seen(_RUNNING.get(letter, f"UNKNOWN (state {letter!r})"), nodes=nodes, facts=facts)
+    state = _RUNNING.get(letter, f"UNKNOWN (state {letter!r})")
+    return Seen(state, nodes=nodes, suspended=state == "SUSPENDED", facts=facts)
 
 
 class PbsNode(Node):

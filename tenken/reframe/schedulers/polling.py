@@ -79,6 +79,8 @@ class Seen:
     """Why it is pending or lost, in the scheduler's words."""
     began: float | None = None
     """When it started, in seconds since 1970; infinite: never, None: not told."""
+    suspended: bool = False
+    """Stopped in mid-run, to go on later: what it measures then is no measurement."""
     forgotten: bool = False
     """The scheduler answers, and knows neither the job nor its end."""
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
@@ -129,8 +131,8 @@ class PatientJob(Job):
         self.anew = True
         self.scheduler_facts = {"submitted_again": f"its first number was {self.jobid}: {why}"}
         self._nothing_known()
-        self._jobid = self._exitcode = self._state = None
-        self._nodelist = []
+        for name, value in (("_jobid", None), ("_exitcode", None), ("_state", None), ("_nodelist", [])):
+            setattr(self, name, value)
         for name in (self.stdout, self.stderr):
             with contextlib.suppress(OSError):
                 Path(self.workdir, name).unlink(missing_ok=True)
@@ -229,6 +231,8 @@ class Follower:
             return
         job._nodelist = list(seen.nodes) or job._nodelist
         job.started = job.started or not (seen.pending or seen.ended)
+        if seen.suspended and job.started:
+            job.scheduler_facts["suspended"] = True
         if job.giving_up is None or seen.ended:
             job._state = seen.state
         if seen.ended:

@@ -26,6 +26,7 @@ _ENDED = {
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
     "REVOKED", "TIMEOUT",
 }  # fmt: skip
+_SUSPENDED = {"SUSPENDED", "STOPPED"}
 _KILLED = _ENDED - {"COMPLETED", "FAILED"}
 _FORGOTTEN = Seen("UNKNOWN (the scheduler does not know the job)", forgotten=True)
 _WHOLE = re.compile(r"[0-9]{1,18}")
@@ -239,7 +240,7 @@ def seen(state: str, code: int | None, nodes: str, reason: str) -> Seen:
         return Seen(state, ended=True, killed=killed, exit_code=code if own else None, nodes=_named(nodes))
     if state in _PENDING:
         return Seen(state, pending=True, waiting=reasons.slurm(reason) or Waiting.RUNS, why=reason)
-    return Seen(state or "UNKNOWN")
+    return Seen(state or "UNKNOWN", suspended=state in _SUSPENDED)
 
 
 def _named(nodes: str) -> tuple[str, ...]:

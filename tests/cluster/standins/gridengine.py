@@ -58,7 +58,8 @@ def qstat(cluster: Cluster, arguments: list[str]) -> None:
     entries = {"running": "", "queued": ""}
     for number, job in cluster.jobs().items():
         if job["state"] in entries:
-            letters = faults.get("error_state") or {"running": "r", "queued": "qw"}[job["state"]]
+            odd = next((one for one in faults.get("odd_states", []) if cluster.use_up(f"odd_{one}")), None)
+            letters = odd or faults.get("error_state") or {"running": "r", "queued": "qw"}[job["state"]]
             entries[job["state"]] += (
                 f'<job_list state="{job["state"]}"><JB_job_number>{number}</JB_job_number>'
                 f"<JB_name>{job['name']}</JB_name><JB_owner>{arguments[2]}</JB_owner><state>{letters}</state></job_list>\n"
