@@ -64,6 +64,13 @@ class FileCheck(TenkenCheck):
     #: The folder to write in, on the file system that is measured; empty: the stage folder.
     storage_path = variable(str, value="")
 
+    @run_after("init")
+    def take_one_gpu_in_mode_quick(self):
+        """What is judged is the file system, which all GPUs of a node share; Transfer measures the link of each."""
+        if self.tenken_mode == "quick" and self.arguments.get("backend") == "cuda":
+            self.gpus = 1
+            self.arguments = {**self.arguments, "gpus": "0"}
+
     @run_after("setup")
     def choose_place(self):
         self.arguments = {"path": self.storage_path or ".", **self.arguments}

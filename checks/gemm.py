@@ -12,8 +12,8 @@ LADDER = (
     "fp64,fp64_tensor,fp32,tf32,fp16,bf16,int8,fp8_e4m3,fp8_e4m3_fast,fp8_e5m2,fp8_e5m2_fast,fp8_blocks,"
     "mxfp8,nvfp4,mxfp4"
 )
-#: What a quick look takes of it, one square problem each, and of the first alone how many GPUs have time.
-FEW = ("fp16", "fp64_tensor", "fp8_e4m3")
+#: What a quick look takes of it, one square problem each.
+FEW = "fp16,fp64_tensor,fp8_e4m3"
 #: The update of an LU with its sums in FP32: what HPL-MxP can reach at an NB of 1024 to 8192.
 UPDATES = ",".join(f"fp16_c32:65536x65536x{k}" for k in (1024, 2048, 4096, 8192)) + (
     ",bf16_c32:65536x65536x4096,fp8_c32:65536x65536x2048,fp8_c32:65536x65536x4096"
@@ -41,10 +41,7 @@ class GemmBase(TenkenCheck):
     gemm_cases = variable(str, type(None), value=None)
 
     def cases(self) -> str:
-        if self.tenken_mode != "quick":
-            return LADDER
-        # a case takes four seconds a GPU, and a look at the whole node may take half a minute
-        return ",".join(FEW[: max(1, 6 // (self.gpus or 1))])
+        return FEW if self.tenken_mode == "quick" else LADDER
 
     @run_after("setup")
     def choose_cases(self):
@@ -71,10 +68,8 @@ class Gemm(GemmBase):
     gpus_at = parameter(["one_by_one", "at_once"])
 
     @run_after("init")
-    def need_two_gpus_at_once(self):
-        if self.gpus_at == "at_once":
-            self.valid_systems = ["+cuda +gpus2"]
-            self.tags = self.tags - {"quick"}
+    def choose_variant(self):
+        self.one_by_one_or_at_once(self.gpus_at == "at_once")
 
     @run_after("setup")
     def choose_gpus(self):

@@ -53,9 +53,8 @@ class StreamCuda(StreamBase):
     gpus_at = parameter(["one_by_one", "at_once"])
 
     @run_after("init")
-    def need_two_gpus_at_once(self):
-        if self.gpus_at == "at_once":
-            self.valid_systems = ["+cuda +gpus2"]
+    def choose_variant(self):
+        self.one_by_one_or_at_once(self.gpus_at == "at_once")
 
     @run_after("setup")
     def choose_gpus(self):

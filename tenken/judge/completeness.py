@@ -394,8 +394,8 @@ def _each_count(
 
 #: Notes that the library writes for any program: keys that claim nothing.
 NOTES = (
-    "backend", "health_reading_ms", "page_bytes", "transparent_huge_pages", "numa_balancing", "pages.*", "launch.*",
-    "host_clock_gbs.*", "left_out.*", "energy.*", "energy_left_out.*", "note.*",
+    "backend", "gates_expired", "health_reading_ms", "page_bytes", "transparent_huge_pages", "numa_balancing",
+    "pages.*", "launch.*", "host_clock_gbs.*", "left_out.*", "energy.*", "energy_left_out.*", "note.*",
 )  # fmt: skip
 #: What adapters write of programs that are not ours.
 FOREIGN: Mapping[str, Claim] = {"implementation": Claim(("?*",), required=True)}

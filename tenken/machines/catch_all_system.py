@@ -14,17 +14,21 @@ VARIABLE = "TENKEN_EVERYTHING"
 
 
 def describe() -> System:
-    """One partition with all features, and the environments that checks may name."""
+    """A partition with all features and one with a single GPU, for what excludes several, and the environments that
+    checks may name."""
     features = frozenset(FEATURES) | frozenset(NODE_COUNTS.values()) | frozenset(OF_MODE.values())
     environments = {name: Environment(name, features, "gcc", "g++", cuda="nvcc") for name in ("host", "cuda")}
-    partition = Partition(
-        name="all",
-        description="every feature",
-        scheduler="local",
-        scheduler_status="it stands for no machine",
-        launcher="local",
-        environments=tuple(environments),
-        node=Node(architecture="x86_64", gpu_count=8),
-        features=features,
-    )
-    return System(NAME, "every feature, for listing", "test", {"all": partition}, environments)
+    partitions = {
+        name: Partition(
+            name=name,
+            description="every feature",
+            scheduler="local",
+            scheduler_status="it stands for no machine",
+            launcher="local",
+            environments=tuple(environments),
+            node=Node(architecture="x86_64", gpu_count=gpus),
+            features=features,
+        )
+        for name, gpus in (("all", 8), ("one_gpu", 1))
+    }
+    return System(NAME, "every feature, for listing", "test", partitions, environments)

@@ -36,7 +36,7 @@ from tenken.archive import records as archive
 from tenken.errors import ArchiveError, CatalogueError
 from tenken.judge import judging
 from tenken.judge.criteria import reframe_reference
-from tenken.machines.model import NODE_COUNTS, OF_MODE, duration_seconds
+from tenken.machines.model import GPUS, NODE_COUNTS, OF_MODE, duration_seconds
 from tenken.model import result as results
 from tenken.model import verdicts
 from tenken.model.catalogue import program as catalogue_program
@@ -299,6 +299,14 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         """Of `run_after("init")`: not selected in another mode, which is no waiver: the machine could do it."""
         if self.tenken_mode != mode:
             self.valid_systems = _with_feature(self.valid_systems, OF_MODE[mode])
+
+    def one_by_one_or_at_once(self, at_once: bool):
+        """Of `run_after("init")`: a check with a variant for the GPUs one by one and one for all at once. The second
+        one needs two GPUs. Mode quick takes one of them, which measures every GPU in the time of one."""
+        if at_once:
+            self.valid_systems = _with_feature(self.valid_systems, GPUS[2])
+        elif self.tenken_mode == "quick":
+            self.valid_systems = [f"{one} -{GPUS[2]}" for one in self.valid_systems]
 
     def waive(self, reason: str):
         """What set-up can tell that this machine cannot do: archived as a waiver, then skipped.

@@ -90,10 +90,14 @@ def _wanted(items: Iterable[str]) -> list[set[str]]:
 def _lacking(alternatives: list[set[str]], name: str, features: frozenset[str]) -> set[str]:
     """What is missing in the alternative that comes nearest; empty when one is met."""
     missing = [
-        {w.lstrip("+") for w in alternative if not (w == name or (w.startswith("+") and w[1:] in features))}
-        for alternative in alternatives
+        {w.lstrip("+") for w in alternative if not (w == name or _has(features, w))} for alternative in alternatives
     ]
     return min(missing, key=len, default=set())
+
+
+def _has(features: frozenset[str], wanted: str) -> bool:
+    """Whether a partition or environment with these features meets `+feature` or `-feature`, as ReFrame reads them."""
+    return wanted[1:] in features if wanted.startswith("+") else wanted.startswith("-") and wanted[1:] not in features
 
 
 def _in_words(feature: str, partition: Partition) -> str:
@@ -103,6 +107,8 @@ def _in_words(feature: str, partition: Partition) -> str:
         return f"nodes: node count unknown, set `count:` of partition '{partition.name}'"
     if nodes is not None:
         return "nodes" if nodes == 2 else f"{nodes} nodes"
+    if feature == f"-{GPUS[2]}":
+        return "one GPU a node (mode quick measures several at once)"
     count = next((least for least, name in GPUS.items() if name == feature), None)
     if count is not None:
         return f"{count} GPUs a node"

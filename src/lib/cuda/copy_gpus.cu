@@ -27,7 +27,7 @@ Buffer make(std::size_t elements) {
 
 class CudaCopyGpu : public CopyGpu {
   public:
-    explicit CudaCopyGpu(Gpu& gpu) : gpu_(gpu) { gpu_.use(); }
+    explicit CudaCopyGpu(Gpu& gpu) : gpu_(gpu), stream_(gpu.index()) {}
 
     const DeviceDescription& description() const override { return gpu_.description(); }
 
@@ -140,6 +140,7 @@ class CudaCopyGpus : public CopyGpus {
     void prepare(const Arguments& arguments) override {
         gpus_.prepare(arguments);
         for (const std::unique_ptr<Gpu>& gpu : gpus_.list()) list_.emplace_back(new CudaCopyGpu(*gpu));
+        gpus_.list().front()->use();
     }
 
     std::vector<DeviceDescription> descriptions() const override {

@@ -8,6 +8,7 @@
 #include "lib/base/program.h"
 #include "lib/cuda/check.h"
 #include "lib/cuda/devices.h"
+#include "lib/cuda/timing.h"
 
 namespace tenken {
 namespace cuda {
@@ -71,6 +72,7 @@ void Gpus::report(Document& document) {
         reading_seconds = std::max(reading_seconds, gpu->health().reading_seconds());
     }
     if (reading_seconds > 0) document.path("health_reading_ms", reading_seconds * 1e3);
+    if (Gate::expired() > 0) document.path("gates_expired", static_cast<double>(Gate::expired()));
 }
 
 }  // namespace cuda

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <string>
 
 #include "lib/cuda/timing.h"
 
@@ -13,15 +14,26 @@ namespace {
 /// Longer than any enqueueing takes, shorter than a person's patience (10 s at 2 GHz).
 constexpr long long patience_cycles = 20000000000LL;
 
-__global__ void hold(const volatile unsigned* flag, unsigned ticket) {
+/// flags: the ticket that opens the gate, and the one of the last gate whose patience ended.
+__global__ void hold(volatile unsigned* flags, unsigned ticket) {
     const long long begin = clock64();
-    while (*flag != ticket && clock64() - begin < patience_cycles) {
+    while (flags[0] != ticket) {
+        if (clock64() - begin < patience_cycles) continue;
+        flags[1] = ticket;
+        return;
     }
+}
+
+std::atomic<long> gates_expired{0};
+
+void set_current(int device) {
+    TENKEN_CUDA(cudaSetDevice(device));
 }
 
 }  // namespace
 
 Stream::Stream(Priority priority) {
+    TENKEN_CUDA(cudaGetDevice(&device_));
     int minimum = 0;
     int greatest = 0;
     TENKEN_CUDA(cudaDeviceGetStreamPriorityRange(&minimum, &greatest));
@@ -29,8 +41,18 @@ Stream::Stream(Priority priority) {
                                              priority == Priority::high ? greatest : minimum));
 }
 
+Stream::Stream(int device) : Stream((set_current(device), Priority::normal)) {}
+
 Stream::~Stream() {
     cudaStreamDestroy(stream_);
+}
+
+void Stream::require_current() const {
+    int current = 0;
+    TENKEN_CUDA(cudaGetDevice(&current));
+    if (current == device_) return;
+    throw std::logic_error("a stream of GPU " + std::to_string(device_) + " is used while GPU " +
+                           std::to_string(current) + " is current");
 }
 
 void Stream::synchronize() const {
@@ -56,30 +78,43 @@ double Event::seconds_since(const Event& earlier) const {
 }
 
 Gate::Gate() {
-    TENKEN_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&flag_), sizeof *flag_, cudaHostAllocMapped));
-    *flag_ = 0;
-    const cudaError_t result = cudaHostGetDevicePointer(reinterpret_cast<void**>(&flag_on_device_), flag_, 0);
+    TENKEN_CUDA(cudaHostAlloc(reinterpret_cast<void**>(&flags_), 2 * sizeof *flags_, cudaHostAllocMapped));
+    flags_[0] = flags_[1] = 0;
+    const cudaError_t result =
+        cudaHostGetDevicePointer(reinterpret_cast<void**>(&flags_on_device_), flags_, 0);
     if (result != cudaSuccess) {
-        cudaFreeHost(flag_);
-        fail(result, "cudaHostGetDevicePointer(&flag_on_device_, flag_, 0)", __FILE__, __LINE__);
+        cudaFreeHost(flags_);
+        fail(result, "cudaHostGetDevicePointer(&flags_on_device_, flags_, 0)", __FILE__, __LINE__);
     }
 }
 
 Gate::~Gate() {
     open();
-    cudaFreeHost(flag_);
+    count_expired();
+    cudaFreeHost(flags_);
+}
+
+void Gate::count_expired() {
+    const unsigned last = *static_cast<volatile unsigned*>(flags_ + 1);
+    if (last != last_expired_) ++gates_expired;
+    last_expired_ = last;
 }
 
 void Gate::close(const Stream& stream) {
+    count_expired();
     ++ticket_;
-    hold<<<1, 1, 0, stream.get()>>>(flag_on_device_, ticket_);
+    hold<<<1, 1, 0, stream.get()>>>(flags_on_device_, ticket_);
     TENKEN_CUDA(cudaGetLastError());
 }
 
 void Gate::open() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    *static_cast<volatile unsigned*>(flag_) = ticket_;
+    *static_cast<volatile unsigned*>(flags_) = ticket_;
     std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+long Gate::expired() {
+    return gates_expired;
 }
 
 void require_code(const std::string& compute_capability, const std::string& name) {

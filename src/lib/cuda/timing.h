@@ -19,15 +19,22 @@ class Stream {
     enum class Priority { normal, high };
     /// @param priority high: its kernels' blocks go before those of other streams
     explicit Stream(Priority priority = Priority::normal);
+    /// Makes GPU `device` current first: for a member of a class that belongs to one GPU.
+    explicit Stream(int device);
     ~Stream();
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
     cudaStream_t get() const { return stream_; }
+    /// What is about to be enqueued must belong to the GPU of this stream: a kernel runs on the GPU of its
+    /// stream, whichever GPU is current, so a stream of another one would measure that one.
+    /// @throws std::logic_error naming both GPUs
+    void require_current() const;
     /// Waits for everything enqueued so far. @throws CudaError, also for what failed in between
     void synchronize() const;
 
   private:
     cudaStream_t stream_ = nullptr;
+    int device_ = 0;
 };
 
 class Event {
@@ -59,11 +66,17 @@ class Gate {
     Gate& operator=(const Gate&) = delete;
     void close(const Stream& stream);
     void open();
+    /// How many gates of this process opened by themselves: what was timed behind them was timed without a
+    /// gate.
+    static long expired();
 
   private:
-    unsigned* flag_ = nullptr;
-    unsigned* flag_on_device_ = nullptr;
+    void count_expired();
+
+    unsigned* flags_ = nullptr;  ///< the ticket that opens the gate, and that of a gate that opened by itself
+    unsigned* flags_on_device_ = nullptr;
     unsigned ticket_ = 0;
+    unsigned last_expired_ = 0;
 };
 
 /// Opens a gate at the end of a block, whatever happens in it.
@@ -89,6 +102,7 @@ struct Times {
 /// is timed afterwards. @return how often it ran
 template <typename Launch>
 long warm_up(double seconds, const Stream& stream, Launch&& launch) {
+    stream.require_current();
     return tenken::warm_up(seconds, [&] {
         launch(stream);
         stream.synchronize();
@@ -101,6 +115,7 @@ enum class Gating { gated, open };
 /// @param gating Gating::open for work that makes the host wait
 template <typename Launch>
 Times time_each(long repetitions, const Stream& stream, Launch&& launch, Gating gating = Gating::gated) {
+    stream.require_current();
     Times times;
     times.device.reserve(static_cast<std::size_t>(repetitions));
     times.host.reserve(static_cast<std::size_t>(repetitions));

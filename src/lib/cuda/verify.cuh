@@ -34,6 +34,7 @@ __global__ void fill_kernel(double* array, std::size_t elements, Values values) 
 template <typename Values>
 void fill(double* array, std::size_t elements, const Values& values, const Stream& stream) {
     if (elements == 0) return;
+    stream.require_current();
     const std::size_t blocks = (elements + verify_threads - 1) / verify_threads;
     fill_kernel<<<static_cast<unsigned>(blocks), verify_threads, 0, stream.get()>>>(array, elements, values);
     TENKEN_CUDA(cudaGetLastError());
@@ -79,6 +80,7 @@ __global__ void compare_kernel(const double* array, std::size_t elements, Expect
 template <typename Expected>
 ErrorScan compare(const double* array, std::size_t elements, const Expected& expected, double tolerance,
                   const Stream& stream) {
+    stream.require_current();
     DeviceArray<Found> found(1);
     Found result = {0, ~0ULL};
     TENKEN_CUDA(cudaMemcpyAsync(found.data(), &result, sizeof result, cudaMemcpyHostToDevice, stream.get()));

@@ -103,6 +103,8 @@ class CudaBackend : public Backend {
         for (int i = 0; i < 3; ++i) arrays_.emplace_back(elements);
         elements_ = elements;
         write_start_values();  // measured on real numbers, since zeros may be faster
+        load_kernels();
+        write_start_values();
         if (try_launches_ || !take_known_launches()) {
             choose_launches();
             write_start_values();
@@ -178,6 +180,24 @@ class CudaBackend : public Backend {
         tenken::cuda::fill(at(Array::c), elements, Start{0}, *stream_);
     }
 
+    /// Runs every kernel that may be launched once, without a gate: CUDA loads a kernel when it is launched
+    /// for the first time, and where that waits for the GPU it would wait for a closed gate.
+    void load_kernels() {
+        for (std::size_t k = 0; k < kernel_count; ++k) {
+            for (const Launch& candidate : candidates(static_cast<Kernel>(k))) {
+                enqueue(static_cast<Kernel>(k), 0.5, candidate);
+            }
+        }
+        dot_->enqueue_fetch(*stream_);
+        stream_->synchronize();
+    }
+
+    std::vector<Launch> candidates(Kernel kernel) const {
+        const int multiprocessors = gpu_.description().multiprocessors;
+        return kernel == Kernel::dot ? tenken::cuda::reduction_launches(multiprocessors)
+                                     : tenken::cuda::sweep_launches(multiprocessors);
+    }
+
     /// What was the fastest on such a GPU within a cycle, where that was measured.
     bool take_known_launches() {
         if (!tenken::cuda::launches_are_known(gpu_.description().compute_capability)) return false;
@@ -193,20 +213,17 @@ class CudaBackend : public Backend {
     /// Tries launches within whole cycles, one kernel after the other, and keeps those that make the cycle
     /// short. A kernel by itself would mislead: what one leaves in the L2 the next has to write back.
     void choose_launches() {
-        const int multiprocessors = gpu_.description().multiprocessors;
-        const auto sweeps = tenken::cuda::sweep_launches(multiprocessors);
-        const auto reductions = tenken::cuda::reduction_launches(multiprocessors);
-        launches_.fill(sweeps.front());
-        launches_[static_cast<std::size_t>(Kernel::dot)] = reductions.front();
+        for (std::size_t k = 0; k < kernel_count; ++k)
+            launches_[k] = candidates(static_cast<Kernel>(k)).front();
         shorten_cycle();
         for (std::size_t k = 0; k < kernel_count; ++k) {
-            const auto& candidates = static_cast<Kernel>(k) == Kernel::dot ? reductions : sweeps;
+            const std::vector<Launch> tried = candidates(static_cast<Kernel>(k));
             std::vector<double> costs;
-            for (const Launch& candidate : candidates) {
+            for (const Launch& candidate : tried) {
                 launches_[k] = candidate;
                 costs.push_back(seconds_of_cycle());
             }
-            launches_[k] = candidates[tenken::cuda::cheapest(costs, 0.0005)];
+            launches_[k] = tried[tenken::cuda::cheapest(costs, 0.0005)];
         }
         elements_ = arrays_.front().size();
     }

@@ -58,8 +58,22 @@ def test_what_another_mode_measures_is_not_selected(described: dict[str, list[di
     assert four in make_plan(system, described["published"], [], "published").applicable
 
 
-def test_a_quick_look_has_one_problem_of_each_compute_check(described: dict[str, list[dict[str, Any]]]) -> None:
-    names = {check["display_name"] for check in described["quick"]}
-    assert {n for n in names if n.startswith(("Gemm ", "HplMxp ", "Hpl "))} == {
-        "Gemm %gpus_at=one_by_one", "HplMxp %low=fp16", "Hpl %size=small"
+@pytest.mark.parametrize(("gpus", "variant"), [(1, "one_by_one"), (2, "at_once"), (8, "at_once")])
+def test_a_quick_look_has_one_problem_of_each_compute_check(
+    gpus: int, variant: str, described: dict[str, list[dict[str, Any]]]
+) -> None:
+    plan = make_plan(with_nodes("h200", "gpu", gpu_count=gpus), described["quick"], [], "quick")
+    assert {n for n in plan.applicable if n.startswith(("Gemm ", "HplMxp ", "Hpl ", "StreamCuda"))} == {
+        f"Gemm %gpus_at={variant}", f"StreamCuda %gpus_at={variant}", "HplMxp %low=fp16", "Hpl %size=small"
     }  # fmt: skip
+    if gpus > 1:
+        assert lacking(plan)["Gemm %gpus_at=one_by_one"] == ("one GPU a node (mode quick measures several at once)",)
+
+
+@pytest.mark.parametrize("gpus", [1, 2, 8])
+def test_the_other_modes_measure_several_gpus_one_by_one_and_at_once(
+    gpus: int, described: dict[str, list[dict[str, Any]]]
+) -> None:
+    plan = make_plan(with_nodes("h200", "gpu", gpu_count=gpus), described["published"], [], "published")
+    assert "StreamCuda %gpus_at=one_by_one" in plan.applicable
+    assert ("StreamCuda %gpus_at=at_once" in plan.applicable) == (gpus > 1)
