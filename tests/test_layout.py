@@ -5,10 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import re
-import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,68 +155,6 @@ for name in {OUTSIDE!r}:
         pass
 """
     assert python(code, tmp_path).split() == []
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of what git knows of this checkout, so that no left-over build folder gets into it."""
-    folder = tmp_path_factory.mktemp("wheel")
-    listed = git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
-    for name in filter(None, listed):
-        if (ROOT / name).is_file() and not name.startswith("tests/"):
-            target = folder / "source" / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(ROOT / name, target)
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(folder / "source")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=without_the_checkout())
-    assert done.returncode == 0, done.stderr
-    (built,) = folder.glob("tenken-*.whl")
-    return built
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("wheel")
-def test_the_wheel_holds_tenken_alone_with_its_data(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"tenken"}
-    for file in (ROOT / "tenken").rglob("*"):
-        if file.is_file() and file.suffix not in (".pyc", ""):
-            assert str(file.relative_to(ROOT)) in names
-    for file in (ROOT / "src" / "programs").glob("*/metrics.yaml"):
-        assert f"tenken/data/{file.relative_to(ROOT)}" in names
-    assert "tenken/data/systems/hardware.yaml" in names
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("wheel")
-def test_the_wheel_finds_catalogue_and_data_sheets_without_a_checkout(wheel: Path, tmp_path: Path) -> None:
-    target, elsewhere = tmp_path / "target", tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    install = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-deps",
-        "--no-index",
-        "--target",
-        str(target),
-        str(wheel),
-    ]
-    subprocess.run(install, check=True, env=without_the_checkout(), cwd=elsewhere)
-    code = """
-import tenken
-from tenken.machines import hardware, loader
-from tenken.model.catalogue import load_catalogue
-print(tenken.__file__)
-print(len(load_catalogue()), len(hardware.load().gpus), loader.names())
-"""
-    place, counts = python(code, elsewhere, PYTHONPATH=str(target)).splitlines()
-    assert Path(place).is_relative_to(target)
-    programs, sheets, _ = counts.split(" ", 2)
-    assert int(programs) == len(list((ROOT / "src" / "programs").glob("*/metrics.yaml")))
-    assert int(sheets) > 10
 
 
 OUTSIDE_CHECK = """
