@@ -316,6 +316,24 @@ def _where_holds(result: Result, contract: Contract, where: Mapping[str, tuple[A
     return True
 
 
+def must_come(result: Result, program: Program) -> Iterator[str]:
+    """Optional metrics that the parameters of this run bring."""
+    for name, metric in program.metrics.items():
+        if metric.comes and all(_brings(result, program.contract, *one) for one in metric.comes.items()):
+            yield name
+
+
+def _brings(result: Result, contract: Contract, name: str, values: tuple[Any, ...]) -> bool:
+    """A program of this suite that does not state the parameter at all gets nothing for it."""
+    try:
+        said = parameter(result, contract, name)
+    except KeyError:
+        return "implementation" not in result.parameters
+    stated = [plain(word) for word in said.split(",")] if isinstance(said, str) else [plain(said)]
+    words = [value if isinstance(value, tuple) else (value,) for value in values]
+    return "all" in stated or any(all(plain(word) in stated for word in those) for those in words)
+
+
 def _each_point(
     contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, str]]], measured: list[MetricValue]
 ) -> Iterator[str]:

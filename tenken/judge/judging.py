@@ -302,9 +302,11 @@ def _same_text(said: str, value: object) -> bool:
 
 def _missing(result: Result, program: Program, request: Request) -> list[str]:
     """Declared metrics that did not come, for each GPU where they come per GPU; points that were asked for."""
-    wanted = request.metrics if request.metrics is not None else tuple(
+    declared_ones = (
         name for name, m in program.metrics.items() if not m.optional and set(m.per) & set(request.subjects)
-    )  # fmt: skip
+    )
+    named = request.metrics if request.metrics is not None else declared_ones
+    wanted = dict.fromkeys([*named, *completeness.must_come(result, program)])
     have: dict[str, set[tuple[str, int | None]]] = {}
     for metric in result.metrics:
         gpu = metric.subject.first if metric.kind == "gpu" else None

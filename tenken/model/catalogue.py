@@ -45,7 +45,9 @@ class Metric:
     (0 or above: an error, a share, a count) or any (a difference). `of_run`: the metric of the same run that its limit
     is made of, and the factor (None: the program's own).
     `chosen_of`: metrics out of whose values this one is chosen, samples and all. `maximum`: above it the
-    program's own rules call a result wrong (a residual). `across`: whether cards and nodes are held against each other
+    program's own rules call a result wrong (a residual). `comes`: of an optional one, parameters with which it must
+    come all the same, each with the values of which one must be stated: equal, a word of a list, or `all`; a tuple
+    asks for all of its words. `across`: whether cards and nodes are held against each other
     by it; power and energy are not: at their power cap all cards draw the same, and what it bought is `per_watt`.
     """
 
@@ -63,6 +65,7 @@ class Metric:
     group: str
     published: tuple[str, ...] = ()
     optional: bool = False
+    comes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     data_sheet: str | None = None
     siblings: float | None = None
     was: tuple[str, ...] = ()
@@ -119,7 +122,7 @@ _OPTIONAL_PROGRAM_KEYS = {"was", "key", *contract.KEYS}
 MOST_KEY = 12
 _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
-    "published", "optional", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
+    "published", "optional", "comes", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
     "across",
 }  # fmt: skip
 
@@ -192,6 +195,7 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
         group=str(raw.get("group", name)),
         published=tuple(str(row) for row in raw.get("published", ())),
         optional=bool(raw.get("optional", False)),
+        comes=_comes(raw, where),
         data_sheet=_one_of(raw["data_sheet"], DATA_SHEETS, where, "data_sheet") if raw.get("data_sheet") else None,
         siblings=siblings,
         was=tuple(str(name) for name in raw.get("was", ())),
@@ -201,6 +205,21 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
         chosen_of=tuple(str(name) for name in raw.get("chosen_of", ())),
         across=raw.get("across", True),
     )
+
+
+def _comes(raw: Mapping[str, Any], where: str) -> dict[str, tuple[Any, ...]]:
+    """`{backend: cuda, memory: [[pageable, pinned]]}`: a value, several of which one is enough, words that all are."""
+    given = raw.get("comes", {})
+    if not isinstance(given, dict) or ("comes" in raw and not (given and raw.get("optional"))):
+        raise CatalogueError(
+            f"{where}: comes is {given!r}; allowed: a map of parameters to values, of a metric with optional: true"
+        )
+    return {
+        str(name): tuple(tuple(one) if isinstance(one, list) else one for one in values)
+        if isinstance(values, list)
+        else (values,)
+        for name, values in given.items()
+    }
 
 
 def _of_run(raw: Any, where: str) -> tuple[str, float | None] | None:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from tenken.errors import CatalogueError
 from tenken.judge.criteria import reframe_reference
 from tenken.model import verdicts as verdict
 from tenken.model.catalogue import program as catalogue_program
+from tenken.model.catalogue import read_metric
 from tenken.model.judgement import FLOOR, Limit
 from tenken.model.result import validate
 from tenken.model.subject import Subject
@@ -272,6 +274,45 @@ def test_optional_metrics_may_be_absent():
     optional = type(program)("stream", "stream", "docs", metrics)
     raw = spoiled(gpu_document(), drop("triad"))
     assert judged(raw, optional).verdict == verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("comes", "stated", "verdict_of_it"),
+    [
+        ({"way": ("b",)}, {"way": "b"}, verdict.FAIL),
+        ({"way": ("a", "b")}, {"way": "b"}, verdict.FAIL),
+        ({"way": ("a",)}, {"way": "b"}, verdict.PASS),
+        # not stated at all: by a program of this suite, and by another one
+        ({"way": ("a",)}, {}, verdict.FAIL),
+        ({"way": ("a",)}, {"implementation": "another"}, verdict.PASS),
+        ({"kinds": ("a",)}, {"kinds": "b,a"}, verdict.FAIL),
+        ({"kinds": ("a",)}, {"kinds": "all"}, verdict.FAIL),
+        ({"kinds": (("a", "c"),)}, {"kinds": "b,a"}, verdict.PASS),
+        ({"kinds": (("a", "c"), ("a", "b"))}, {"kinds": "b,a"}, verdict.FAIL),
+        ({"kinds": ("a",)}, {"kinds": "ab"}, verdict.PASS),
+        ({"way": ("b",), "kinds": ("a",)}, {"way": "b", "kinds": "b"}, verdict.PASS),
+        ({"flag": (True,)}, {"flag": True}, verdict.FAIL),
+        ({"flag": (True,)}, {"flag": False}, verdict.PASS),
+    ],
+)
+def test_an_optional_metric_comes_with_its_parameters(comes, stated, verdict_of_it):
+    program = make_program("stream")
+    metrics = {**program.metrics, "triad": make_metric("triad", optional=True, comes=comes)}
+    raw = spoiled(gpu_document(), drop("triad"))
+    raw["parameters"].update(stated)
+    found = judged(raw, type(program)("stream", "stream", "docs", metrics))
+    assert found.verdict == verdict_of_it, found.message()
+    assert ("metric triad of GPU 0 is missing" in found.message()) == (verdict_of_it == verdict.FAIL)
+
+
+@pytest.mark.parametrize(
+    "declared", [{"comes": {"backend": "cuda"}}, {"optional": True, "comes": {}}, {"optional": True, "comes": "cuda"}]
+)
+def test_a_metric_that_must_come_anyway_has_no_conditions(declared):
+    raw = {"title": "t", "unit": "s", "direction": "lower", "statistic": "median", "per": ["gpu"], "limit": "none",
+           "plot": "bars", **declared}  # fmt: skip
+    with pytest.raises(CatalogueError, match=r"x: comes is .*allowed: a map of parameters to values"):
+        read_metric("m", raw, "x")
 
 
 @pytest.mark.parametrize(
