@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from math import comb
 from pathlib import Path
 
@@ -104,7 +107,11 @@ class Table:
     def __init__(self, catalogue: Mapping[str, Program]) -> None:
         self.catalogue = catalogue
         self.values: dict[str, dict[str, dict[Device, dict[tuple[str, int], float]]]] = {}
-        self.times: dict[tuple[str, tuple[str, int]], float] = {}
+        #: When a check ran on a node, in seconds, by check, node and run; and what each GPU drew and how warm it was
+        #: before it was loaded.
+        self.times: dict[tuple[str, str, tuple[str, int]], float] = {}
+        self.before: dict[tuple[str, str, tuple[str, int]], dict[str, tuple[float, float]]] = {}
+        self.check: dict[str, str] = {}
         self.higher: dict[str, bool] = {}
         self.spread: dict[str, float] = {}
         self.settings: dict[str, dict[Device, dict[str, object]]] = {"host": {}, "gpu": {}}
@@ -114,6 +121,15 @@ class Table:
         if result is None or record.verdict not in _COUNTED:
             return
         program = self.catalogue.get(record.program)
+        when = (record.check, unit.node, run)
+        with contextlib.suppress(ValueError):
+            self.times[when] = datetime.fromisoformat(record.time.replace("Z", "+00:00")).timestamp()
+        if any(metric.kind == "gpu" and "FLOP" in metric.unit for metric in result.metrics):
+            self.before[when] = {
+                f"GPU {one.index}": (one.before.power_w, one.before.temperature_c)
+                for one in (result.health.devices if result.health else ())
+                if one.before.power_w is not None and one.before.temperature_c is not None
+            }
         for metric in result.metrics:
             if metric.kind not in ("host", "gpu"):
                 continue
@@ -126,6 +142,7 @@ class Table:
             device = (unit.node, "" if metric.kind == "host" else metric.place)
             of_figure = self.values.setdefault(metric.kind, {}).setdefault(name, {})
             of_figure.setdefault(device, {})[run] = metric.value
+            self.check[name] = record.check
             self.higher[name] = metric.direction == "higher"
             bound = about.data_sheet if about else None
             self.spread[name] = MEMORY if bound == "memory" else POWER if "FLOP" in metric.unit else OTHER
@@ -150,6 +167,27 @@ class Table:
                     **{label: getattr(gpu, key) for key, label in _OF_A_GPU},
                 }
             )  # fmt: skip
+
+    def conditions(
+        self, name: str, devices: Sequence[Device], rounds: int, racks: Mapping[str, str]
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """When a figure was measured on each device, and what explains it but is no fault of the device: under a power
+        cap leakage, by what it draws unloaded, and the air of its rack (its node where racks are not known). Its own
+        temperature is none of these: one that is hot because its cooler is bad is to be found."""
+        check, runs = self.check[name], [("round", n + 1) for n in range(rounds)]
+        nodes = dict.fromkeys(node for node, _ in devices)
+        of_node = {node: _median(self.times.get((check, node, run), math.nan) for run in runs) for node in nodes}
+        times = np.array([of_node[node] for node, _ in devices])
+        if self.spread[name] != POWER:
+            return times, ()
+        found = np.full((2, len(devices)), np.nan)
+        for at, (node, place) in enumerate(devices):
+            seen = [b[place] for run in runs if place in (b := self.before.get((check, node, run), {}))]
+            if seen:
+                found[:, at] = np.mean(seen, axis=0)
+        _, place_of = np.unique([racks.get(node, node) for node, _ in devices], return_inverse=True)
+        air = np.array([_median(found[1][place_of == one]) for one in range(place_of.max() + 1)])[place_of]
+        return times, tuple(c for c in (found[0], air) if np.isfinite(c).any())
 
 
 #: What else a result may say of how a GPU is set up.
@@ -224,7 +262,8 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
                     repaired.add(device[0])
                 rounds[at] = _median(mended or [v for (purpose, _), v in runs.items() if purpose == "round"])
                 second[at] = _median(mended or [v for (purpose, _), v in runs.items() if purpose == "retest"])
-            first.append(Figure(name, rounds, table.higher[name], table.spread[name], (), None))
+            times, explained_by = table.conditions(name, devices, campaign.rounds, campaign.groups.get("rack", {}))
+            first.append(Figure(name, rounds, table.higher[name], table.spread[name], explained_by, times))
             again[name] = second
             there = rounds[np.isfinite(rounds)]
             if len(there) > 1:
@@ -274,8 +313,11 @@ def _fleet(devices: Sequence[Device], kind: str, campaign: Campaign) -> Fleet:
 
 
 def _median(values: Iterable[float]) -> float:
-    kept = list(values)
-    return float(np.median(kept)) if kept else float("nan")
+    """Of those that there are. Of one or two numbers at a time, where numpy takes ten times as long."""
+    kept = sorted(v for v in values if math.isfinite(v))
+    if not kept:
+        return math.nan
+    return float(kept[len(kept) // 2] + kept[(len(kept) - 1) // 2]) / 2
 
 
 def _absent(devices: Sequence[Device], figures: Mapping[str, Mapping[Device, object]], kind: str) -> Iterator[str]:

@@ -21,12 +21,25 @@ Leaf = Callable[[int], int]
 #: What a fault takes off the figure, at least: smaller ones are not looked for.
 EFFECT = 0.2
 #: Evidence in nats by which nodes count as good or bad: in the first round, where a bad one that is missed stays so; on
-#: halves of leaves, where one would have nodes of a bad leaf accused; on the way down, where contradictions show; and
-#: before anything is named.
-_FIRST, _HALF, _WAY, _NAMED = 5.0, 3.2, 3.0, 7.0
+#: the way down, where contradictions show; and before anything is named.
+_FIRST, _WAY, _NAMED = 5.0, 3.0, 7.0
 _FIRST_GROUPS = 16
-#: Up to so many nodes one half is asked about and the other one follows.
-_SMALL = 8
+#: Groups of more nodes are halved before the possibilities among them are weighed, up to so many of them in pairs too.
+_WEIGHED, _PAIRED = 96, 128
+#: Chances of a bad node, of a bad leaf, and of what shows only where all are together, before any answer.
+_NODE, _LEAF, _TOGETHER = 1 / 300, 1 / 100, 1e-4
+#: Weight at which a possibility is taken for true, also when no more can be asked, nobody for bad, and a node for
+#: certainly one of the bad.
+_DECIDED, _NEARLY, _NOBODY, _CERTAIN = 0.999, 0.98, 0.995, 0.995
+#: What one answer says at most for a good and for a bad group: jobs that other work slowed down lie far below the rest,
+#: in a way that no few answers teach.
+_ONE_GOOD, _ONE_BAD = 6.0, 4.5
+#: Tests of one slow group, at most.
+_MOST_TESTS = 60
+#: While more bits than this are open two or three tests of a slow group run at once: rounds are dearer than jobs then.
+_BITS_FOR_TWO, _BITS_FOR_THREE = 1.5, 7.0
+#: Shares of the chance of being bad at which nodes are parted for a test.
+_SHARES = np.array([0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875])
 MAX_ROUNDS = 14
 #: Times that one question is asked at most.
 _PATIENCE = 6
@@ -49,11 +62,14 @@ class Question:
     answers: list[float] = field(default_factory=list)
     #: What one clear answer says at most: where noise is large, no more can be asked for without many answers.
     clearest: float = math.inf
+    #: One answer is enough: whoever asks weighs it.
+    once: bool = False
 
     @property
     def settled(self) -> bool:
         return self.asked > 0 and (
-            self.evidence >= self._within(self.bad_at)
+            self.once
+            or self.evidence >= self._within(self.bad_at)
             or self.evidence <= -self._within(self.good_at)
             or self.asked >= _PATIENCE
         )
@@ -85,6 +101,7 @@ class Level:
 
     def __init__(self) -> None:
         self.answers: list[float] = []
+        self._known: tuple[int, tuple[float, float]] = (0, (1.0, 1.0))
 
     def evidence(self, value: float) -> float:
         """Nats for a bad group (a figure less by EFFECT) against a good one, by Student's t of 3 degrees. A figure
@@ -92,7 +109,8 @@ class Level:
         centre, scale = self.good()
         off, bad = math.log(max(value, 1e-9 * centre) / centre), math.log(1 - EFFECT)
         from_good, from_bad = off, max(off - bad, 0.0)
-        return 2 * (math.log1p((from_good / scale) ** 2 / 3) - math.log1p((from_bad / scale) ** 2 / 3))
+        found = 2 * (math.log1p((from_good / scale) ** 2 / 3) - math.log1p((from_bad / scale) ** 2 / 3))
+        return min(max(found, -_ONE_GOOD), _ONE_BAD)
 
     def clearest(self) -> float:
         """Evidence of an answer without noise."""
@@ -100,6 +118,11 @@ class Level:
 
     def good(self) -> tuple[float, float]:
         """Figure of good groups, and its relative scale."""
+        if self._known[0] != len(self.answers):
+            self._known = len(self.answers), self._learn()
+        return self._known[1]
+
+    def _learn(self) -> tuple[float, float]:
         logs = np.sort(np.log(np.maximum(self.answers, 1e-300)))
         half = -math.log(1 - EFFECT) / 2
         counts = np.searchsorted(logs, logs + half, "right") - np.searchsorted(logs, logs - half)
@@ -124,7 +147,7 @@ def search(nodes: Sequence[int], leaf_of: Leaf, ask: Ask, seed: int = 0, max_rou
         leaves.setdefault(leaf_of(node), []).append(node)
     order = [list(leaves)[i] for i in rng.permutation(len(leaves))]
     blocks = [b for b in np.array_split(np.arange(len(order)), min(_FIRST_GROUPS, len(order))) if len(b)]
-    first = [Question(tuple(n for i in block for n in leaves[order[i]]), _FIRST, _WAY) for block in blocks]
+    first = [Question(tuple(n for i in block for n in leaves[order[i]]), _FIRST, _FIRST) for block in blocks]
     size = max(len(q.nodes) for q in first)
 
     def begin() -> _Hunt:
@@ -132,7 +155,7 @@ def search(nodes: Sequence[int], leaf_of: Leaf, ask: Ask, seed: int = 0, max_rou
         for question in first:
             if not question.bad:
                 found.good.update(question.nodes)
-        return [_hunt(q, leaf_of, leaves, found) for q in first if q.bad]
+        return [_hunt(q, leaf_of, leaves, found, level, max_rounds) for q in first if q.bad]
 
     hunts: list[tuple[_Hunt, list[Question]]] = []
 
@@ -170,7 +193,7 @@ def search(nodes: Sequence[int], leaf_of: Leaf, ask: Ask, seed: int = 0, max_rou
         hunts = [one for one in hunts if one[0] not in over]
         for hunt in over:
             advance(hunt)
-    found.whole = not hunts
+    found.whole &= not hunts
     found.unexplained += [q.nodes for _, questions in hunts for q in questions if q.bad or not q.settled]
     return found
 
@@ -194,91 +217,201 @@ def _halves(nodes: tuple[int, ...], leaf_of: Leaf) -> list[tuple[int, ...]]:
     return [nodes[:middle], nodes[middle:]]
 
 
-def _hunt(whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], found: Found) -> _Hunt:
-    """Finds the bad ones of nodes among which there is one; ends with hunts in their parts."""
-    if len(whole.nodes) <= _SMALL:
-        return (yield from _corner(whole, leaf_of, leaves, found))
-    kept = list(dict.fromkeys(leaf_of(n) for n in whole.nodes))
-    full = [leaf for leaf in kept if set(leaves[leaf]) <= set(whole.nodes)]
-    if len(kept) <= 2 and full == kept and all(len(leaves[leaf]) >= 4 for leaf in kept):
-        # halves of one leaf or of two at once: a round less. A half of a bad leaf that is taken for good would have
-        # single nodes of the other half accused
-        halves = [Question(half, _HALF) for leaf in kept for half in _halves(tuple(leaves[leaf]), leaf_of)]
-    else:
+def _hunt(
+    whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], found: Found, level: Level, max_rounds: int
+) -> _Hunt:
+    """Finds the bad ones of nodes among which there seems to be one; ends with hunts in their parts."""
+    if len(whole.nodes) > _WEIGHED and len({leaf_of(n) for n in whole.nodes}) > 1:
         halves = [Question(half) for half in _halves(whole.nodes, leaf_of)]
-    yield halves
-    if not any(q.bad for q in halves):
-        again = yield from _doubt(whole, halves, found)
-        return [_hunt(again, leaf_of, leaves, found)] if again else []
-    left: list[Question] = []
-    doubtful: dict[int, list[Question]] = {}
-    for question in halves:
-        leaf = leaf_of(question.nodes[0])
-        if full == kept and len(kept) <= 2 and {leaf_of(n) for n in question.nodes} == {leaf}:
-            doubtful.setdefault(leaf, []).append(question)
-        else:
-            left.append(question)
-    quarters: dict[int, list[Question]] = {}
-    for leaf, both in doubtful.items():
-        if len(both) == 2 and all(q.bad for q in both):
-            quarters[leaf] = [Question(part) for q in both for part in _halves(q.nodes, leaf_of)]
-        else:
-            left += both
-    if quarters:
-        yield [q for four in quarters.values() for q in four]
-        for leaf, four in quarters.items():
-            if sum(q.bad for q in four) == len(four) - 1:
-                (odd,) = [q for q in four if not q.bad]
-                odd.good_at = _NAMED  # three bad nodes in one leaf, or one answer that flatters
-                yield [odd]
-            if all(q.bad for q in four):
-                found.leaves.append(leaf)
-            else:
-                left += four
-    for question in left:
-        if not question.bad:
-            found.good.update(question.nodes)
-    return [_hunt(q, leaf_of, leaves, found) for q in left if q.bad]
-
-
-def _corner(whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], found: Found) -> _Hunt:
-    """The bad one of a few: by one half at a time, then proved against all others of the few."""
-    left = whole.nodes
-    while len(left) > 1:
-        half = Question(left[: len(left) // 2])
-        yield [half]
-        left = half.nodes if half.bad else left[len(half.nodes) :]
-    rest = Question(tuple(n for n in whole.nodes if n not in left))
-    one = Question(left, _WAY, _NAMED)
-    yield [one, rest] if rest.nodes else [one]
-    if one.bad:
-        found.nodes.append(left[0])
-        if rest.bad:
-            return [_hunt(rest, leaf_of, leaves, found)]
-        found.good.update(rest.nodes)
+        yield halves
+        if not any(q.bad for q in halves):
+            again = Question(whole.nodes, _NAMED, _NAMED)
+            yield [again]
+            if again.bad:  # bad only together, or one of the halves after all
+                halves = [Question(q.nodes, _NAMED, _WAY) for q in halves]
+                yield halves
+                if not any(q.bad for q in halves):
+                    found.unexplained.append(whole.nodes)
+                    return []
+        for question in halves:
+            if not question.bad:
+                found.good.update(question.nodes)
+        return [_hunt(q, leaf_of, leaves, found, level, max_rounds) for q in halves if q.bad]
+    suspects = _Suspects(whole, leaf_of, leaves, level)
+    while not suspects.decided:
+        last = found.rounds >= max_rounds or len(suspects.tests) >= _MOST_TESTS
+        if last and suspects.weight.max() < _NEARLY:
+            found.unexplained.append(whole.nodes)
+            found.whole = False
+            return []
+        if last:
+            break
+        questions = [Question(nodes, once=True) for nodes in suspects.next_tests()]
+        yield questions
+        suspects.take(questions)
+    nodes, bad_leaves = suspects.best()
+    if suspects.only_together:
+        found.unexplained.append(whole.nodes)
         return []
-    if rest.bad:  # a wrong turn
-        found.good.update(left)
-        return [_hunt(rest, leaf_of, leaves, found)]
-    again = yield from _doubt(whole, [one, rest], found)
-    return [_hunt(again, leaf_of, leaves, found)] if again else []
+    found.nodes += nodes
+    found.leaves += bad_leaves
+    named = {*nodes, *(n for leaf in bad_leaves for n in leaves[leaf])}
+    found.good.update(n for n in whole.nodes if n not in named)
+    return []
 
 
-def _doubt(whole: Question, parts: list[Question], found: Found) -> Generator[list[Question], None, Question | None]:
-    """A bad group of good parts: asked again. Good after all, or bad only together (a pair), or its parts once more."""
-    again = Question(whole.nodes, _NAMED, _NAMED, 0.0)
-    yield [again]
-    if not again.bad:
-        found.good.update(whole.nodes)
-        return None
-    surer = [Question(q.nodes, _NAMED, _WAY) for q in parts if q.nodes]
-    yield surer
-    if any(q.bad for q in surer):
-        bad = tuple(n for q in surer if q.bad for n in q.nodes)
-        found.good.update(n for q in surer if not q.bad for n in q.nodes)
-        return Question(bad, evidence=_WAY, asked=1)
-    found.unexplained.append(whole.nodes)
-    return None
+class _Suspects:
+    """What may be wrong among the nodes of one slow group, each possibility with its weight after all answers: nobody,
+    one node, two, a leaf, a leaf and a node, two leaves, or what shows only where all are together. Nodes that are all
+    but certain (`sure`) are part of every possibility from then on, so that three and more are found."""
+
+    def __init__(self, whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], level: Level) -> None:
+        self.nodes, self.level = whole.nodes, level
+        self.place = {n: i for i, n in enumerate(whole.nodes)}
+        members = {leaf: leaves[leaf] for leaf in dict.fromkeys(leaf_of(n) for n in whole.nodes)}
+        #: Leaves that may be bad: those of several nodes, all of which are here.
+        self.leaves = {leaf: own for leaf, own in members.items() if len(own) >= 4 and set(own) <= set(whole.nodes)}
+        self.members = members
+        self.inside = np.zeros((len(self.leaves), len(whole.nodes)), dtype=bool)
+        for row, own in enumerate(self.leaves.values()):
+            self.inside[row, [self.place[n] for n in own]] = True
+        self.sure = np.zeros(len(whole.nodes), dtype=bool)
+        self.sure_leaves = np.zeros(len(self.leaves), dtype=bool)
+        self.tests = [whole]
+        self._possibilities()
+
+    def _possibilities(self) -> None:
+        """Which nodes and which leaves each possibility holds for bad; 0 is nobody else than the sure ones, 1 what
+        shows only where all are together."""
+        free = np.flatnonzero(~(self.sure | self.inside[self.sure_leaves].any(axis=0)))
+        open_leaves = np.flatnonzero(~self.sure_leaves)
+        pairs = np.triu_indices(len(free), 1) if len(free) <= _PAIRED else (np.empty(0, int),) * 2
+        beside = np.nonzero(~self.inside[open_leaves][:, free])
+        both = np.triu_indices(len(open_leaves), 1)
+        #: Columns of nodes, columns of leaves, and the chance of each kind of possibility.
+        kinds: list[tuple[list[np.ndarray], list[np.ndarray], float]] = [
+            ([], [], 1.0), ([], [], _TOGETHER), ([free], [], _NODE), ([free[pairs[0]], free[pairs[1]]], [], _NODE**2),
+            ([], [open_leaves], _LEAF), ([free[beside[1]]], [open_leaves[beside[0]]], _LEAF * _NODE),
+            ([], [open_leaves[both[0]], open_leaves[both[1]]], _LEAF**2),
+        ]  # fmt: skip
+        alone, of_leaves, prior = [], [], []
+        for nodes, leaves, chance in kinds:
+            count = len([*nodes, *leaves][0]) if nodes or leaves else 1
+            alone.append(np.zeros((count, len(self.nodes)), dtype=bool))
+            of_leaves.append(np.zeros((count, len(self.leaves)), dtype=bool))
+            for columns, into in ((nodes, alone[-1]), (leaves, of_leaves[-1])):
+                for column in columns:
+                    into[np.arange(count), column] = True
+            prior.append(np.full(count, math.log(chance)))
+        self.alone = np.concatenate(alone) | self.sure
+        self.of_leaves = np.concatenate(of_leaves) | self.sure_leaves
+        self.bad = self.alone | (self.of_leaves.astype(int) @ self.inside > 0)
+        self.prior = np.concatenate(prior)
+        if self.sure.any() or self.sure_leaves.any():
+            self.prior[1] = -np.inf
+        self.hits = np.column_stack([self._hit(test.nodes) for test in self.tests])
+        self._weigh()
+
+    def _hit(self, nodes: Sequence[int]) -> np.ndarray:
+        """Which possibilities make a group with these nodes slow."""
+        found: np.ndarray = np.any(self.bad[:, [self.place[n] for n in nodes]], axis=1)
+        found[1] |= len(nodes) == len(self.nodes)
+        return found
+
+    def _weigh(self) -> None:
+        said = np.array([sum(map(self.level.evidence, test.answers)) for test in self.tests])
+        weight = self.prior + self.hits @ said
+        weight = np.exp(weight - weight.max())
+        self.weight = weight / weight.sum()
+
+    def take(self, questions: Sequence[Question]) -> None:
+        """Weighs the answers of new tests."""
+        self.tests += questions
+        self.hits = np.column_stack([self.hits, *(self._hit(q.nodes) for q in questions)])
+        self._weigh()
+        while not self.decided:
+            nodes = (self.weight @ self.alone >= _CERTAIN) & ~self.sure
+            leaves = (self.weight @ self.of_leaves >= _CERTAIN) & ~self.sure_leaves
+            if not nodes.any() and not leaves.any():
+                return
+            self.sure |= nodes
+            self.sure_leaves |= leaves
+            self._possibilities()
+
+    @property
+    def decided(self) -> bool:
+        best = int(self.weight.argmax())
+        nobody = best == 0 and not self.sure.any() and not self.sure_leaves.any()
+        return bool(self.weight[best] >= (_NOBODY if nobody else _DECIDED))
+
+    @property
+    def only_together(self) -> bool:
+        return int(self.weight.argmax()) == 1
+
+    def best(self) -> tuple[list[int], list[int]]:
+        """Bad nodes and bad leaves of the likeliest possibility."""
+        row = int(self.weight.argmax())
+        nodes = [n for n, is_bad in zip(self.nodes, self.alone[row], strict=True) if is_bad]
+        return nodes, [leaf for leaf, is_bad in zip(self.leaves, self.of_leaves[row], strict=True) if is_bad]
+
+    def open_bits(self) -> float:
+        """What is not known yet."""
+        return float(_bits(self.weight).sum())
+
+    def next_tests(self) -> list[tuple[int, ...]]:
+        """The group whose answer tells most, and while much is open others that share no node with it."""
+        live = np.flatnonzero(self.weight > 1e-5)
+        weight, bad = self.weight[live], self.bad[live]
+        candidates = self._candidates(weight @ bad)
+        hit = (bad.astype(np.float32) @ candidates.T.astype(np.float32)) > 0
+        hit[live == 1] |= candidates.all(axis=1)
+        first = int(_told(weight @ hit).argmax())
+        chosen = [candidates[first]]
+        left = self.open_bits()
+        more = int(left > _BITS_FOR_TWO) + int(left > _BITS_FOR_THREE)
+        for _ in range(more):
+            # the one that tells most beside the first, of those that share no node with what is chosen
+            apart = np.flatnonzero(~(candidates & np.any(chosen, axis=0)).any(axis=1))
+            if not len(apart):
+                break
+            both = weight @ (hit[:, apart] & hit[:, [first]])
+            p, q = float(weight @ hit[:, first]), weight @ hit[:, apart]
+            told = sum(_bits(x) for x in (both, q - both, p - both, 1 - p - q + both))
+            chosen.append(candidates[apart[int(np.argmax(told))]])
+        return [tuple(n for n, inside in zip(self.nodes, one, strict=True) if inside) for one in chosen]
+
+    def _candidates(self, chance: np.ndarray) -> np.ndarray:
+        """(candidates, nodes): the most doubtful nodes, all, and of all, of each leaf and of what is not yet known
+        for bad parts that hold a share of the chance, with what is left of them."""
+        every = np.ones(len(self.nodes), dtype=bool)
+        known = self.sure | self.inside[self.sure_leaves].any(axis=0)
+        likely = np.argsort(-chance, kind="stable")
+        doubtful = np.argsort(-chance * (1 - chance), kind="stable")
+        found = [np.eye(len(self.nodes), dtype=bool)[doubtful[:8]]]
+        within = [every, every & ~known, *(np.isin(self.nodes, own) for own in self.members.values())]
+        for part in within:
+            if not part.any():
+                continue
+            heads: list[np.ndarray] = [part]
+            for order in (np.arange(len(self.nodes)), likely):
+                rank = np.argsort(order)
+                total = np.cumsum(np.where(part, chance, 0.0)[order])[rank]
+                heads += [part & (total <= share * total.max()) for share in _SHARES]
+            rows = np.array(heads)
+            found += [rows, part & ~rows]
+        rows = np.unique(np.concatenate(found), axis=0)
+        return rows[rows.any(axis=1)]
+
+
+def _bits(chance: np.ndarray) -> np.ndarray:
+    kept = np.clip(chance, 1e-12, 1.0)
+    return -kept * np.log2(kept)
+
+
+def _told(chance: np.ndarray) -> np.ndarray:
+    """Bits that a test tells which is slow with this chance, of answers of which one in a hundred is wrong."""
+    slow = 0.99 * chance + 0.01 * (1 - chance)
+    return _bits(slow) + _bits(1 - slow)
 
 
 # ---- pairs ----------------------------------------------------------------------------------------------------

@@ -70,10 +70,14 @@ class State:
     phases: list[dict[str, Any]] = field(default_factory=list)
 
     by_unit: dict[Unit, list[Attempt]] = field(default_factory=dict)
+    #: Events taken in, and seconds that nodes spent on what was gathered.
+    version: int = 0
+    seconds: float = 0.0
+    _open: dict[str, Attempt] = field(default_factory=dict)
 
     def open(self) -> list[Attempt]:
-        """Attempts that may still leave something."""
-        return [a for a in self.attempts.values() if a.open]
+        """Attempts that may still leave something, in order."""
+        return list(self._open.values())
 
     def tried(self, unit: Unit) -> list[Attempt]:
         """All attempts of a unit."""
@@ -85,12 +89,13 @@ class State:
 
     def take(self, event: Mapping[str, Any]) -> None:
         kind = event.get("event")
+        self.version += 1
         if kind == "campaign":
             self.begun = dict(event)
         elif kind == "intent":
             unit = Unit.of(event["unit"])
             attempt = Attempt(event["token"], unit, event["attempt"], submitted=event["time"])
-            self.attempts[attempt.token] = attempt
+            self.attempts[attempt.token] = self._open[attempt.token] = attempt
             self.by_unit.setdefault(unit, []).append(attempt)
         elif kind == "phase":
             self.phases.append(dict(event))
@@ -101,8 +106,12 @@ class State:
                 attempt.job = event["job"]
             elif kind == "ended":
                 attempt.ended = event["why"]
+                self._open.pop(attempt.token, None)
             elif kind == "gathered":
+                if attempt.gathered is None:
+                    self.seconds += float(event.get("seconds", 0.0))
                 attempt.gathered = dict(event)
+                self._open.pop(attempt.token, None)
 
 
 class Journal:

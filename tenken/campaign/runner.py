@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from tenken.campaign import nodejob, plan, spool
+from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Attempt, Journal, State, Unit
 from tenken.campaign.queue import JobScript, Queue, Refused, Seen
@@ -37,7 +38,8 @@ class Runner:
         late: float = LATE_S, python: Path = Path("/usr/bin"),
     ) -> None:  # fmt: skip
         self.campaign, self.folder, self.archive, self.queue = campaign, folder, archive, queue
-        self.say, self.suspects, self.page = say, suspects, page
+        self.alive = Alive(say, "beginning")
+        self.suspects, self.page = suspects, page
         self.clock, self.sleep, self.poll, self.late, self.python = clock, sleep, poll, late, python
         self.journal = Journal(folder, clock)
         self.spool = folder / "spool"
@@ -47,10 +49,15 @@ class Runner:
         self.refused = ""
         self.next_submission = 0.0
         self._rounds: list[Unit] = []
+        self._left: tuple[int, list[Unit]] = (-1, [])
 
     @property
     def state(self) -> State:
         return self.journal.state
+
+    def say(self, line: str) -> None:
+        self.alive.said()
+        self.alive.say(line)
 
     # -- the whole --
 
@@ -58,20 +65,26 @@ class Runner:
         """From where it stands to the end. True: every node was tested. Raises CampaignError, ArchiveError."""
         self.journal.open()
         try:
-            self._begin()
-            while not self._over():
-                self._step()
-                if self._over():
-                    break
-                if (self.folder / STOP).exists():
-                    self._stop()
-                    return False
-                self._progress()
-                self.sleep(self.poll)
-            self._progress(last=True)
-            return not self.lost()
+            with self.alive:
+                return self._go()
         finally:
             self.journal.close()
+
+    def _go(self) -> bool:
+        self.alive.doing("asking the scheduler for its limits and for jobs of this campaign")
+        self._begin()
+        while not self._over():
+            self._step()
+            if self._over():
+                break
+            if (self.folder / STOP).exists():
+                self._stop()
+                return False
+            self._progress()
+            self.alive.doing("waiting for jobs")
+            self.sleep(self.poll)
+        self._progress(last=True)
+        return not self.lost()
 
     def _begin(self) -> None:
         for place in (self.spool, self.scripts, self.folder / "built"):
@@ -123,12 +136,16 @@ class Runner:
             raise CampaignError(f"the scheduler gives no answer: {error}; `resume` goes on from here") from None
 
     def _step(self) -> None:
+        self.alive.doing("gathering what nodes left")
         self._gather()
+        self.alive.doing("asking the scheduler for the state of jobs")
         self._watch()
         wanted = self.to_do()
         if not wanted and not self.state.open() and not self.state.phases:
+            self.alive.doing("comparing all nodes for suspects")
             self._choose_retests()
             wanted = self.to_do()
+        self.alive.doing("submitting jobs")
         self._submit(wanted)
 
     def _over(self) -> bool:
@@ -150,7 +167,9 @@ class Runner:
         """Units that have neither an open attempt nor a result, nor used up their attempts or the budget."""
         if self._left_of_budget() < self.campaign.seconds / 3600:
             return []
-        return [unit for unit in self.units() if self._may_be_tried(unit)]
+        if self._left[0] != self.state.version:  # asked several times a look, of ten thousand nodes
+            self._left = self.state.version, [unit for unit in self.units() if self._may_be_tried(unit)]
+        return self._left[1]
 
     def _may_be_tried(self, unit: Unit) -> bool:
         tried = self.state.tried(unit)
@@ -164,8 +183,7 @@ class Runner:
 
     def spent_hours(self) -> float:
         """Node hours of what was gathered, and what jobs in flight may still take."""
-        done = sum(float(a.gathered.get("seconds", 0.0)) for a in self.state.attempts.values() if a.gathered)
-        return (done + len(self.state.open()) * self.campaign.seconds) / 3600
+        return (self.state.seconds + len(self.state.open()) * self.campaign.seconds) / 3600
 
     def _left_of_budget(self) -> float:
         """Node hours; a rounding is no reason to stop."""
@@ -213,6 +231,7 @@ class Runner:
                 return
             self.refused = ""
             free, sent = free - 1, sent + 1
+            self.tick()
 
     def _one(self, unit: Unit, together: int) -> None:
         token = secrets.token_hex(8)
@@ -251,7 +270,10 @@ class Runner:
         for token in spool.there(self.spool):
             self.tick()
             attempt = self.state.attempts.get(token)
-            if attempt is None or attempt.gathered is not None:
+            if attempt is None:
+                continue
+            if attempt.gathered is not None:
+                spool.put_away(self.spool, token)
                 continue
             if self.state.done(attempt.unit):  # it was given up too soon: the node has its result, and counts once
                 if attempt.open:
@@ -270,6 +292,7 @@ class Runner:
                 "gathered", token=token, session=name, records=list(found.records), verdicts=found.verdicts,
                 seconds=round(found.seconds, 3), began=(found.meta or {}).get("begin"),
             )  # fmt: skip
+            spool.put_away(self.spool, token)
 
     def _watch(self) -> None:
         flying = self.state.open()

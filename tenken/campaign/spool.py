@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import tarfile
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from tenken.errors import RecordError
 from tenken.model.job import short
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
 
+#: Where files lie that are in the archive: what ReFrame printed on the node is read there.
+GATHERED = "gathered"
 #: A node's file that is larger is none.
 MAX_BYTES = 4 << 30
 
@@ -40,6 +43,13 @@ class Gathered:
 def there(spool: Path) -> list[str]:
     """Tokens whose file is whole."""
     return sorted(p.name.removesuffix(".tar") for p in spool.glob("*.tar") if not p.name.startswith("."))
+
+
+def put_away(spool: Path, token: str) -> None:
+    """Move a file that was gathered out of the way of the next look; one that cannot be moved stays."""
+    with contextlib.suppress(OSError):
+        (spool / GATHERED).mkdir(exist_ok=True)
+        (spool / f"{token}.tar").rename(spool / GATHERED / f"{token}.tar")
 
 
 def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gathered:

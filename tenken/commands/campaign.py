@@ -15,6 +15,7 @@ from typing import Any
 from tenken import paths
 from tenken.archive import records as archive
 from tenken.campaign import file, journal, plan, runner
+from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import State, Unit
 from tenken.campaign.queue import Queue, Refused
@@ -159,8 +160,9 @@ def _report(campaign: Campaign, folder: Path) -> int:
     state = _begun(campaign, folder)
     from tenken.campaign import findings  # needs numpy, which a kit without reports has not
 
-    table, found = findings.read(state, paths.archive_root(), campaign)
-    findings.judge(table, found, campaign)
+    with Alive(partial(print, file=sys.stderr, flush=True), "reading and comparing the records of all nodes"):
+        table, found = findings.read(state, paths.archive_root(), campaign)
+        findings.judge(table, found, campaign)
     exclusion = queue_of(campaign).exclusion
     print(pages.text(found, campaign, exclusion), end="")
     archive.write_file(folder / "report.html", pages.page(found, campaign, exclusion))

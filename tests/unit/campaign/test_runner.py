@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import tarfile
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from tenken.archive import records as archive
 from tenken.campaign import findings, journal, plan, runner, spool, standin
+from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Unit
 from tenken.campaign.queue import Limits, Refused
@@ -287,3 +289,40 @@ def test_confidence_is_that_of_the_binomial():
     assert findings.lower_share(59, 59, 0.95) == pytest.approx(0.05 ** (1 / 59), abs=1e-6)
     assert findings.lower_share(0, 10, 0.95) == 0.0
     assert findings.lower_share(990, 1000, 0.95) == pytest.approx(0.98308, abs=1e-4)
+
+
+def test_a_line_comes_while_the_scheduler_does_not_answer(tmp_path, monkeypatch):
+    said, heard = [], threading.Event()
+
+    def say(line):
+        said.append(line)
+        heard.set()
+
+    there = world()
+    monkeypatch.setattr(there, "limits", lambda: heard.wait(30) and Limits())
+    one = make(tmp_path, there)
+    one.alive = Alive(say, silence=0.05)
+    assert one.run()
+    assert "asking the scheduler for its limits" in said[0] and "s so far" in said[0]
+
+
+def test_nothing_is_said_twice_where_the_work_speaks_itself():
+    said = []
+    with Alive(said.append, "reading", silence=30):
+        pass
+    assert said == []
+
+
+def test_what_was_gathered_is_put_away_and_a_kill_before_that_changes_nothing(tmp_path, monkeypatch):
+    there = world()
+    with monkeypatch.context() as patch:
+        patch.setattr(spool, "put_away", lambda *_: None)
+        assert make(tmp_path, there).run()
+    left = tmp_path / "c" / "spool"
+    assert len(spool.there(left)) == len(NODES)
+    one = make(tmp_path, there)
+    one.journal.open()
+    one._gather()
+    one.journal.close()
+    assert spool.there(left) == [] and len(list((left / spool.GATHERED).glob("*.tar"))) == len(NODES)
+    assert counted(tmp_path) == once_each()

@@ -89,6 +89,30 @@ def test_group_testing_finds_them_within_its_jobs(bad, leaf):
         assert found.jobs <= groups.allowed_jobs(bad) and found.rounds <= groups.MAX_ROUNDS and found.whole
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_a_job_that_other_work_slowed_down_accuses_nobody_and_hides_nobody(seed):
+    fabric = Fabric.with_faults(seed, 2, noise="lognormal")
+    slowed = [8]
+
+    def ask(wanted):
+        answers = fabric.ask(wanted)
+        if slowed:
+            answers[slowed.pop() % len(answers)] *= 0.7
+        return answers
+
+    found = groups.search(range(1024), fabric.leaf_of, ask, seed)
+    assert set(found.nodes) == fabric.bad and not found.leaves and found.whole
+
+
+def test_three_bad_nodes_of_one_group_and_a_leaf_with_one_beside_it_are_all_named():
+    together = Fabric(256, frozenset({3, 40, 41}))
+    found = groups.search(range(256), together.leaf_of, together.ask, 1, max_rounds=30)
+    assert set(found.nodes) == {3, 40, 41} and not found.leaves
+    beside = Fabric(256, frozenset({40}), bad_leaf=0)
+    found = groups.search(range(256), beside.leaf_of, beside.ask, 1, max_rounds=30)
+    assert (found.nodes, found.leaves) == ([40], [0])
+
+
 def test_group_testing_says_where_it_could_not_decide():
     fabric = Fabric.with_faults(1, 2)
     found = groups.search(range(1024), fabric.leaf_of, fabric.ask, 1, max_rounds=4)
