@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from tenken.model import result as results
 from tenken.model import verdicts
 from tenken.model.catalogue import program
 from tenken.model.judgement import Judgement
+from tests.lies import honest
 from tests.support.documents import around, gpu_document, health_sample, metric
 from tests.support.judging import Expectation, judge
 
@@ -111,3 +114,39 @@ def test_wrong_factors_fail_whatever_the_rate() -> None:
     ]
     found = judged(raw, MXP)
     assert found.verdict == verdicts.FAIL and "A - LU" in found.message()
+
+
+def in_fp8() -> honest.Honest:
+    """The kept run of HplMxp as an LU in FP8 would have written it: another name, another format."""
+    run = honest.run("hpl_mxp")
+    text = (
+        run.text.replace('"low": "fp16"', '"low": "fp8"').replace("low=fp16", "low=fp8").replace(", fp16, ", ", fp8, ")
+    )
+    text = text.replace('"hpl_mxp.gpu0', '"lu_fp8.gpu0').replace('"name": "hpl_mxp"', '"name": "lu_fp8"')
+    raw = json.loads(text)
+    raw["command"] = ["fp8" if word == "fp16" else word for word in raw["command"]]
+    raw["path"]["update"] = "cublasLtMatmul, FP8 E4M3, sums carried over to FP32"
+    for check in raw["verification"]["checks"]:
+        check["what"] = check["what"].replace("declared maximum of 5", "declared maximum of 24")
+    metrics = tuple("lu_fp8" if name == "hpl_mxp" else name for name in run.request.metrics or ())
+    arguments = tuple("fp8" if word == "fp16" else word for word in run.request.arguments)
+    parameters = {**run.request.parameters, "low": "fp8"}
+    request = replace(run.request, metrics=metrics, arguments=arguments, parameters=parameters)
+    return replace(run, text=json.dumps(raw), request=request)
+
+
+def test_an_lu_in_fp8_is_judged_as_hpl_mxp_is() -> None:
+    run = in_fp8()
+    honestly = run.judged(run.raw())
+    assert honestly.verdict in (verdicts.PASS, verdicts.RECORDED), honestly.message()
+
+
+@pytest.mark.parametrize("what", ["A made anew", "declared maximum", "A - LU", "zero or subnormal", "range"])
+def test_an_lu_in_fp8_without_one_of_its_verifications_fails(what: str) -> None:
+    run = in_fp8()
+    raw = run.raw()
+    checks = raw["verification"]["checks"]
+    raw["verification"]["checks"] = [check for check in checks if what not in check["what"]]
+    assert len(raw["verification"]["checks"]) < len(checks)
+    found = run.judged(raw)
+    assert found.verdict == verdicts.FAIL and "did not come" in found.message(), found.message()
