@@ -263,7 +263,7 @@ def reframe(command: Command) -> str | None:
     finally:
         parsers.ArgumentParser.parse_args = original
     if wrong is None:
-        wrong = next(filter(None, (_of_reframe(o, v) for o, v in zip(words, [*words[1:], ""], strict=True))), None)
+        wrong = next(filter(None, (_of_reframe(o, v) for o, v in zip(words, [*words[1:], ""], strict=False))), None)
     return wrong
 
 
