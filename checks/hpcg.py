@@ -22,7 +22,8 @@ class HpcgHost(HpcgBase):
         """104^3 as HPCG's own default; smaller where a node has few cores or time is short: the solver in the given
         order, which must come first, is serial."""
         few = (self.cores or 1) < 8
-        self.ask("host", 48 if self.tenken_mode == "quick" else 64 if few else 104)
+        quick = self.tenken_mode == "quick"
+        self.ask("host", 48 if quick else 64 if few else 104, **({} if quick else {"energy-seconds": 2.5}))
 
 
 @rfm.simple_test

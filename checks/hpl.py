@@ -183,7 +183,8 @@ class HplHost(HplBase):
         cores = self.cores or 1
         n = 4096 if self.tenken_mode == "quick" else 8192 if cores < 16 else 16384 if cores < 64 else 32768
         self.asked = {**self.asked, "backend": "host", "n": str(n), "nb": "256"}
-        self.arguments = {"warmup-seconds": 1, **self.asked}
+        energy = None if self.tenken_mode == "quick" else 2.5
+        self.arguments = {"warmup-seconds": 1, "energy-seconds": energy, **self.asked}
 
 
 @rfm.simple_test

@@ -5,7 +5,9 @@ from __future__ import annotations
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
-from tenken.reframe.base import TenkenCheck
+from tenken.parsers import hpl_mxp as xhpl_mxp
+from tenken.reframe.base import RESULT_FILE, TenkenCheck
+from tenken.reframe.hpl import OtherHpl
 from tenken.reframe.links import FIND_NCCL, NEAR_GPU
 
 #: Order of the matrix and columns eliminated together on one GPU; FP32 takes 4 N^2 bytes.
@@ -124,3 +126,46 @@ class HplMxpHost(MxpBase):
     @run_after("setup")
     def set_problem(self):
         self.arguments = {**self.arguments, "backend": "host", "low": "fp16"}
+
+
+@rfm.simple_test
+class HplMxpOther(OtherHpl):
+    """NVIDIA's HPL-MxP in the place of our solver: `hpl-mxp.sh` of the NVIDIA HPC Benchmarks, a GPU a rank.
+
+    `-S hpl_command=...` or the variable TENKEN_XHPL_MXP, of the environment or of the system file, names its command;
+    N, NB and the grid are `-S hpl_n=...` and so on. It prints a residual and no word of its factors.
+
+    Metrics: `hpl_mxp`, `residual`. Waived where the program is not found.
+    """
+
+    descr = "the vendor's HPL-MxP"
+    program = "hpl_mxp"
+    metrics = ["hpl_mxp", "residual"]
+    tags = {"hpl_mxp", "compute", "acceptance", "published"}
+    valid_systems = ["+cuda"]
+    valid_prog_environs = ["+cuda"]
+    on_gpus = True
+    implementation = "xhpl_mxp"
+    usual_command = "hpl-mxp.sh"
+    named_by = "TENKEN_XHPL_MXP"
+    outputs = [RESULT_FILE]
+
+    @property
+    def n(self) -> int:
+        return self.hpl_n or {"quick": 32768}.get(self.tenken_mode, 131072)
+
+    @property
+    def nb(self) -> int:
+        return self.hpl_nb or 2048
+
+    @run_after("setup")
+    def ask_for_the_format(self):
+        self.asked = {**self.asked, "low": "fp16"}
+
+    def options(self) -> str:
+        return xhpl_mxp.options(self.n, self.nb, self.hpl_p, self.hpl_q, "fp16")
+
+    def made_of(self, text, nodes):
+        found = None if text is None else xhpl_mxp.parse(text)
+        size = (self.n, self.nb, self.hpl_p, self.hpl_q)
+        return xhpl_mxp.document(found, [self.command()], nodes[0], nodes, self.num_tasks, *size, "fp16")

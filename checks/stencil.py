@@ -208,6 +208,8 @@ class StencilHost(StencilBase):
     def set_problem(self):
         side = 256 if self.tenken_mode != "quick" else 128
         self.ask(backend="host", exchange="host", parts=2, nx=side, ny=side, nz=side // 2, bt=4)
+        if self.tenken_mode != "quick":
+            self.arguments["energy-seconds"] = 2.5
 
 
 @rfm.simple_test

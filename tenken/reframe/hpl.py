@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
@@ -63,7 +64,7 @@ class OtherHpl(HplBase):
     implementation = variable(str)
     usual_command = variable(str)
     named_by = variable(str)
-    input_file = variable(str)
+    input_file = variable(str, type(None), value=None)
     output_file = variable(str, type(None), value=None)
 
     @run_after("setup")
@@ -96,24 +97,36 @@ class OtherHpl(HplBase):
         return self.hpl_command or named or self.usual_command
 
     def problem(self) -> str:
+        """What the input file holds, where the program reads one."""
         return xhpl.dat(self.n, self.nb, self.hpl_p, self.hpl_q)
+
+    def options(self) -> str:
+        """What stands behind the command."""
+        return ""
+
+    def made_of(self, text: str | None, nodes: list[str]) -> dict[str, Any]:
+        """The document of what it printed; of None one without a figure. Raises HplFormatError."""
+        output = xhpl.Output("none", ()) if text is None else xhpl.parse(text)
+        return xhpl.document(
+            output, self.implementation, [self.command()], nodes[0], nodes, self.num_tasks, self.n, self.nb,
+            self.hpl_p, self.hpl_q,
+        )  # fmt: skip
 
     @run_before("run")
     def set_other_command(self):
         """Found or not is said by a line of its own; ReFrame's own launcher starts the ranks."""
         program = shlex.quote(first_word(self.command(), self.named_by))
-        Path(self.stagedir, self.input_file).write_text(self.problem())
-        self.prerun_cmds = [
-            *self.prerun_cmds,
-            "tenken_there() {",
-            f"  command -v {program} >/dev/null && return; echo TENKEN-HPL-MISSING {program}; return 3",
-            "}",
-        ]
+        if self.input_file is not None:
+            Path(self.stagedir, self.input_file).write_text(self.problem())
+        missing = f"{{ echo TENKEN-HPL-MISSING {program}; return 3; }}"
+        there = f"tenken_there() {{ command -v {program} >/dev/null || {missing}; }}"
         # a program of one rank may still be linked with MPI, which refuses root
-        self.env_vars |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        as_root = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+        self.prerun_cmds = [*self.prerun_cmds, there, as_root]
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         launch = self.job.launcher.run_command(self.job) if self.uses_mpi else ""
-        self.executable, self.executable_opts = f"tenken_there && {launch} {self.command()}".replace("  ", " "), []
+        line = f"tenken_there && {launch} {self.command()} {self.options()}"
+        self.executable, self.executable_opts = line.replace("  ", " ").rstrip(), []
         self.job.launcher = getlauncher("local")()
 
     def judgement(self):
@@ -122,13 +135,12 @@ class OtherHpl(HplBase):
         missing = re.search(r"^TENKEN-HPL-MISSING (\S.*)$", text, re.M)
         nodes = self.nodes() or ["unknown"]
         path = Path(self.stagedir) / RESULT_FILE
-        said = (self.implementation, [self.command()], nodes[0], nodes, self.num_tasks, self.n, self.nb)
         try:
             if missing:
-                made = xhpl.document(xhpl.Output("none", ()), *said, self.hpl_p, self.hpl_q)
+                made = self.made_of(None, nodes)
                 made.update(status="waived", reason=f"library missing: no {missing[1]} ({self.named_by} may name one)")
             else:
-                made = xhpl.document(xhpl.parse(self.printed(text)), *said, self.hpl_p, self.hpl_q)
+                made = self.made_of(self.printed(text), nodes)
             path.write_text(json.dumps(self.stamp(made)))
         except xhpl.HplFormatError as error:
             path.write_text(str(error))  # not a document; where the job was cut short that is said first

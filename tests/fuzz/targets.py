@@ -24,7 +24,7 @@ from tenken.history.detect import Detector, state
 from tenken.machines import cluster, hardware, loader
 from tenken.model import files, record, result
 from tenken.model.catalogue import load_catalogue, load_program
-from tenken.parsers import hpcg, hpl, osu
+from tenken.parsers import hpcg, hpl, hpl_mxp, osu
 from tenken.paths import ROOT
 from tenken.reframe import joblines, last_words, matrices
 from tenken.reframe.schedulers import gridengine, nqsv, pbs, slurm
@@ -33,6 +33,7 @@ from tenken.report import cli, contracts, session
 from tests.reframe.checks.test_hpcg import REPORT
 from tests.reframe.checks.test_osu import BANDWIDTH, FULL, LATENCY, OLD_LATENCY, RATE
 from tests.reframe.checks.test_xhpl import NETLIB, NVIDIA, OLD
+from tests.reframe.checks.test_xhpl_mxp import PRINTED
 from tests.support.documents import gpu_document, host_document
 from tests.unit.machines.conftest import CATALOGUE, GOOD
 from tests.unit.reports import builder
@@ -77,6 +78,12 @@ def a_record(content: bytes) -> None:
 
 def an_osu(content: bytes) -> None:
     made = osu.document(osu.parse_all(text(content)), "n1", 2, ["n1", "n2"], "host")
+    result.validate(made, "result.json")
+
+
+def an_hpl_mxp(content: bytes) -> None:
+    found = hpl_mxp.parse(text(content))
+    made = hpl_mxp.document(found, ["hpl-mxp.sh"], "n1", ["n1"], 2, 131072, 2048, 1, 2, "fp16")
     result.validate(made, "result.json")
 
 
@@ -278,6 +285,7 @@ def targets() -> list[Target]:
         Target("document", encoded(document, gpus), a_document, True),
         Target("record", records, a_record, True, unreadable),
         Target("osu", (latency.encode(), rest.encode()), an_osu),
+        Target("hpl_mxp", (PRINTED.encode(),), an_hpl_mxp),
         Target("hpl", tuple(one.encode() for one in (NETLIB, NVIDIA, OLD, HPL1, HPCC.format(SECTION))), an_hpl),
         Target("hpcg", (REPORT.encode(), OTHER.encode()), an_hpcg),
         Target("log", (LOG.encode(), WIDE.encode()), a_log, errors=unreadable),

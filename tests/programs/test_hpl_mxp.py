@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -126,6 +127,38 @@ def test_ugly_sizes(ranks: Run, n: int, nb: int) -> None:
     for count in (1, 3):
         outcome = ranks(count, *arguments)
         assert outcome.code == 0, outcome.stdout + outcome.stderr
+
+
+def sensors(folder: Path) -> dict[str, str]:
+    """A node with two sockets of Grace: 180 and 120 W, and a module of 700 W."""
+    for number, (text, watts) in enumerate(
+        [("Grace Power Socket 0", 180), ("Module Power Socket 0", 700), ("Grace Power Socket 1", 120)]
+    ):
+        device = folder / f"sys/class/hwmon/hwmon{number}/device"
+        device.mkdir(parents=True)
+        (device / "power1_oem_info").write_text(f"{text}\n")
+        (device / "power1_average").write_text(f"{watts * 1_000_000}\n")
+    return {"TENKEN_HOST_SENSORS": str(folder)}
+
+
+def test_the_energy_of_a_solution_on_the_host(run_ranks: Run, tmp_path: Path) -> None:
+    """Two ranks share the sensors of their node: 300 W, not 600, times the seconds of one solution."""
+    quick = (*QUICK, "--energy-seconds", "0.2")
+    outcome = run_ranks("hpl_mxp", 2, *quick, OMPI_MCA_mpi_yield_when_idle="1", **sensors(tmp_path))
+    assert outcome.code == 0, outcome.stdout + outcome.stderr
+    watts, joules, per_watt = (value(outcome, name) for name in ("power", "energy", "per_watt"))
+    assert watts == pytest.approx(300)
+    # (2/3) N^3 + (3/2) N^2 for N = 512, by hand: 89,871,701
+    assert per_watt * joules == pytest.approx(89_871_701.3 / 1e9, rel=1e-6)
+    path = (outcome.document or {})["path"]
+    source = {key: v for key, v in path.items() if key.startswith("energy.") and key.endswith(".source")}
+    assert list(source.values()) == ["hwmon Grace Power Socket 0 + Grace Power Socket 1"]
+
+
+def test_without_a_sensor_no_energy_is_said(mxp: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENKEN_HOST_SENSORS", str(tmp_path))
+    outcome = mxp(*QUICK, "--energy-seconds", "0.2")
+    assert not {"power", "energy", "per_watt"} & {m["name"] for m in (outcome.document or {})["metrics"]}
 
 
 def test_wrong_sizes_are_told(mxp: Run) -> None:

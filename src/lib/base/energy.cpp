@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #include "lib/base/clock.h"
 #include "lib/base/placement.h"
@@ -16,7 +17,34 @@ namespace {
 /// Power and clock are read beside the counter, which is asked much more often.
 constexpr int counter_readings_per_power = 8;
 
+/// Between two readings of the host's sensors: RAPL's counters step every millisecond, Grace's power is a
+/// mean over 50 ms.
+constexpr double host_interval_seconds = 0.005;
+
 constexpr double microunits = 1e-6;
+
+Optional<double> sum_of(const std::vector<std::string>& files) {
+    if (files.empty()) return {};
+    double sum = 0;
+    for (const std::string& file : files) {
+        const Optional<std::uint64_t> value = read_number(file);
+        if (!value) return {};
+        sum += microunits * static_cast<double>(*value);
+    }
+    return sum;
+}
+
+std::string sensors_root() {
+    const char* const named = std::getenv("TENKEN_HOST_SENSORS");
+    return named == nullptr ? "" : named;
+}
+
+EnergyReading of_pass(EnergyReading reading, const std::string& source, double duration) {
+    reading.source = source;
+    reading.duration = duration;
+    reading.joules = reading.watts * duration;
+    return reading;
+}
 
 std::string line_in(const std::string& file) {
     return trimmed(read_text(file).value_or(""));
@@ -139,14 +167,13 @@ Optional<EnergyReading> EnergyMeter::stop() {
         source = "NVML power readings, integrated";
     }
     if (!found) return {};
-    EnergyReading reading = *found;
-    reading.source = source;
-    reading.duration = duration;
-    reading.joules = reading.watts * duration;
+    EnergyReading reading = of_pass(*found, source, duration);
     if (clocks_ > 0) reading.sm_clock_mhz = clock_sum_ / clocks_;
     reading.temperature_c = temperature_;
     return reading;
 }
+
+HostEnergy::HostEnergy() : HostEnergy(sensors_root()) {}
 
 HostEnergy::HostEnergy(const std::string& root) {
     const std::string powercap = root + "/sys/class/powercap";
@@ -163,14 +190,15 @@ HostEnergy::HostEnergy(const std::string& root) {
         source_ += (source_.empty() ? "RAPL " : " + ") + line_in(folder + "/name");
         counters_.push_back(counter);
     }
-    if (!counters_.empty()) return;
     const std::string hwmon = root + "/sys/class/hwmon";
     for (int sensor : numbered_entries(hwmon, "hwmon")) {
         const std::string device = hwmon + "/hwmon" + std::to_string(sensor) + "/device/";
-        // The module's sensor would count the GPU as well, and the CPU's only a part of the socket.
+        // The module's sensor counts the GPU as well, and the CPU's only a part of the socket.
         const std::string text = line_in(device + "power1_oem_info");
         const std::string file = device + "power1_average";
-        if (text.compare(0, 18, "Grace Power Socket") != 0 || !read_number(file)) continue;
+        if (!read_number(file)) continue;
+        if (text.compare(0, 19, "Module Power Socket") == 0) module_files_.push_back(file);
+        if (text.compare(0, 18, "Grace Power Socket") != 0 || !counters_.empty()) continue;
         source_ += (source_.empty() ? "hwmon " : " + ") + text;
         power_files_.push_back(file);
     }
@@ -191,14 +219,61 @@ Optional<double> HostEnergy::joules() {
 }
 
 Optional<double> HostEnergy::watts() const {
-    if (power_files_.empty()) return {};
-    double sum = 0;
-    for (const std::string& file : power_files_) {
-        const Optional<std::uint64_t> value = read_number(file);
-        if (!value) return {};
-        sum += microunits * static_cast<double>(*value);
+    return sum_of(power_files_);
+}
+
+Optional<double> HostEnergy::module_watts() const {
+    return sum_of(module_files_);
+}
+
+void HostEnergyMeter::start() {
+    if (!there() || thread_.joinable()) return;
+    counter_.clear();
+    power_.clear();
+    module_power_.clear();
+    module_ = {};
+    process_cpus();  // found here, not in the watching thread, where asking would start OpenMP threads
+    running_ = true;
+    begin_ = now_seconds();
+    const int caller_cpu = sched_getcpu();
+    thread_ = std::thread([this, caller_cpu] { watch(caller_cpu); });
+}
+
+void HostEnergyMeter::watch(int avoid_cpu) {
+    std::vector<int> cpus = process_cpus();
+    cpus.erase(std::remove(cpus.begin(), cpus.end(), avoid_cpu), cpus.end());
+    bind_this_thread(cpus);
+    std::unique_lock<std::mutex> lock(mutex_);
+    const auto read = [&] {
+        if (const Optional<double> joules = sensors_.joules()) counter_.push_back({now_seconds(), *joules});
+        if (const Optional<double> watts = sensors_.watts()) power_.push_back({now_seconds(), *watts});
+        if (const Optional<double> watts = sensors_.module_watts())
+            module_power_.push_back({now_seconds(), *watts});
+    };
+    while (running_) {
+        lock.unlock();
+        read();
+        lock.lock();
+        ended_.wait_for(lock, std::chrono::duration<double>(host_interval_seconds),
+                        [this] { return !running_; });
     }
-    return sum;
+}
+
+Optional<EnergyReading> HostEnergyMeter::stop() {
+    if (!thread_.joinable()) return {};
+    const double duration = now_seconds() - begin_;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        running_ = false;
+    }
+    ended_.notify_all();
+    thread_.join();
+    if (const Optional<EnergyReading> module = energy_of_power(module_power_))
+        module_ = of_pass(*module, "hwmon Module Power Socket", duration);
+    Optional<EnergyReading> found = energy_of_counter(counter_);
+    if (!found) found = energy_of_power(power_);
+    if (!found) return {};
+    return of_pass(*found, sensors_.source(), duration);
 }
 
 }  // namespace tenken

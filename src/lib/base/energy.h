@@ -48,20 +48,30 @@ Optional<EnergyReading> energy_of_counter(const std::vector<EnergySample>& sampl
 /// Mean watts by the trapezoidal rule. @return nothing for fewer than two readings
 Optional<EnergyReading> energy_of_power(const std::vector<EnergySample>& samples);
 
+/// What measures the energy of a pass, between start() and stop().
+class Meter {
+  public:
+    virtual ~Meter() = default;
+    virtual void start() = 0;
+    /// @return nothing when no sensor can be read, or the pass was shorter than two of its steps
+    virtual Optional<EnergyReading> stop() = 0;
+    /// Whether its sensors are those of the whole node, which processes on it share.
+    virtual bool of_node() const { return false; }
+};
+
 /// Reads the energy counter of one GPU, or its power where it has none, in a thread of its own between
 /// start() and stop(). Give it at least two seconds. Without NVML stop() gives nothing.
-class EnergyMeter {
+class EnergyMeter : public Meter {
   public:
     /// @param nvml may be null @param interval_seconds between the end of a reading and the next
     EnergyMeter(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id,
                 double interval_seconds = 0.002);
-    ~EnergyMeter();
+    ~EnergyMeter() override;
     EnergyMeter(const EnergyMeter&) = delete;
     EnergyMeter& operator=(const EnergyMeter&) = delete;
 
-    void start();
-    /// @return nothing when no sensor can be read, or the pass was shorter than two of its steps
-    Optional<EnergyReading> stop();
+    void start() override;
+    Optional<EnergyReading> stop() override;
 
   private:
     void watch(int avoid_cpu);
@@ -85,13 +95,17 @@ class EnergyMeter {
 /// @param root put in front of every path, so that tests can give a tree of their own
 class HostEnergy {
   public:
-    explicit HostEnergy(const std::string& root = "");
+    explicit HostEnergy(const std::string& root);
+    /// Below the folder of TENKEN_HOST_SENSORS where that is set, for tests.
+    HostEnergy();
     /// "RAPL package-0 + package-1"; empty where nothing can be read.
     const std::string& source() const { return source_; }
     /// Joules of RAPL's counters since an arbitrary moment, wrapped counters unrolled. Absent without RAPL.
     Optional<double> joules();
     /// Watts of hwmon's sensors. Absent without.
     Optional<double> watts() const;
+    /// Watts of Grace's modules, their GPUs and memory included. Absent without.
+    Optional<double> module_watts() const;
 
   private:
     struct Counter {
@@ -102,7 +116,40 @@ class HostEnergy {
     };
     std::vector<Counter> counters_;
     std::vector<std::string> power_files_;
+    std::vector<std::string> module_files_;
     std::string source_;
+};
+
+/// The processors of a node, by the sensors of HostEnergy, read in a thread of its own.
+class HostEnergyMeter : public Meter {
+  public:
+    HostEnergyMeter() = default;
+    explicit HostEnergyMeter(const std::string& root) : sensors_(root) {}
+    ~HostEnergyMeter() override { stop(); }
+    HostEnergyMeter(const HostEnergyMeter&) = delete;
+    HostEnergyMeter& operator=(const HostEnergyMeter&) = delete;
+
+    bool of_node() const override { return true; }
+    /// Whether there is a sensor at all.
+    bool there() const { return !sensors_.source().empty(); }
+    void start() override;
+    Optional<EnergyReading> stop() override;
+    /// Of the pass that stop() has ended: Grace's modules, where they have a sensor.
+    const Optional<EnergyReading>& module() const { return module_; }
+
+  private:
+    void watch(int avoid_cpu);
+
+    HostEnergy sensors_;
+    std::thread thread_;
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    bool running_ = false;
+    double begin_ = 0;
+    std::vector<EnergySample> counter_;
+    std::vector<EnergySample> power_;
+    std::vector<EnergySample> module_power_;
+    Optional<EnergyReading> module_;
 };
 
 }  // namespace tenken

@@ -7,8 +7,16 @@
 
 namespace tenken {
 
-EnergyFound measure_energy(EnergyMeter& meter, Ranks& ranks, double min_seconds, const EnergyPass& pass) {
-    meter.start();
+bool measured_by_all(const Meter* meter, Ranks& ranks) {
+    return ranks.largest({meter == nullptr ? 1.0 : 0.0}).front() == 0;
+}
+
+EnergyFound measure_energy(Meter& meter, Ranks& ranks, double min_seconds, const EnergyPass& pass) {
+    EnergyFound found;
+    found.counted_elsewhere = meter.of_node() && ranks.local_rank() > 0;
+    HostEnergyMeter beside;
+    if (!meter.of_node() && ranks.local_rank() == 0) beside.start();
+    if (!found.counted_elsewhere) meter.start();
     const double begin = now_seconds();
     int runs = 0;
     double running = 0;
@@ -16,15 +24,18 @@ EnergyFound measure_energy(EnergyMeter& meter, Ranks& ranks, double min_seconds,
         running += pass.run();
         enough = -ranks.largest({-(now_seconds() - begin)}).front() >= min_seconds;
     }
-    EnergyFound found;
-    found.reading = meter.stop();
+    if (!found.counted_elsewhere) found.reading = meter.stop();
+    found.beside = beside.stop();
+    found.whole_module = beside.module();
     found.seconds = running / runs;
     return found;
 }
 
 void add_energy(Document& document, Ranks& ranks, const EnergyPass& pass, const EnergyFound& found,
                 const Metric& made) {
-    const std::vector<std::string> all = ranks.gather(found.reading ? Json(found.reading->watts).dump() : "");
+    const std::vector<std::string> all = ranks.gather(found.reading ? Json(found.reading->watts).dump()
+                                                      : found.counted_elsewhere ? "0"
+                                                                                : "");
     if (!ranks.speaks()) return;
     Metric first = made;
     first.name = "power";
@@ -32,12 +43,14 @@ void add_energy(Document& document, Ranks& ranks, const EnergyPass& pass, const 
     double watts = 0;
     for (const std::string& one : all) {
         if (one.empty()) {
-            document.path("energy_left_out." + where, "the sensor of a GPU could not be read");
+            document.path("energy_left_out." + where, "a sensor could not be read");
             return;
         }
         watts += std::atof(one.c_str());
     }
     found.reading->describe(document, "energy." + where);
+    if (found.beside) found.beside->describe(document, "energy." + where + ".host");
+    if (found.whole_module) found.whole_module->describe(document, "energy." + where + ".module");
     // A pass has what lies between two runs in it: power is the pass's, time the run's.
     const struct {
         const char* name;

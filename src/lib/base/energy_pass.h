@@ -21,14 +21,21 @@ struct EnergyPass {
 /// What a pass has found; a reading is absent where no sensor could be read.
 struct EnergyFound {
     Optional<EnergyReading> reading;
-    double seconds = 0;  ///< of one run, mean
+    double seconds = 0;                    ///< of one run, mean
+    bool counted_elsewhere = false;        ///< by another process of the node, whose sensors they share
+    Optional<EnergyReading> beside;        ///< of a GPU's pass: the node's processors
+    Optional<EnergyReading> whole_module;  ///< Grace's modules
 };
 
-/// Repeats the work until `min_seconds` have passed in every rank.
-EnergyFound measure_energy(EnergyMeter& meter, Ranks& ranks, double min_seconds, const EnergyPass& pass);
+/// Whether every rank has a sensor: a pass that some of them leave out would hang.
+bool measured_by_all(const Meter* meter, Ranks& ranks);
 
-/// Adds `power`, `per_watt` and, of what solves something, `energy` to the document, of all ranks' GPUs
-/// together, and the reading to its path; where a sensor could not be read, only that. Called by all ranks.
+/// Repeats the work until `min_seconds` have passed in every rank.
+EnergyFound measure_energy(Meter& meter, Ranks& ranks, double min_seconds, const EnergyPass& pass);
+
+/// Adds `power`, `per_watt` and, of what solves something, `energy` to the document, of all ranks' GPUs (or
+/// nodes' processors) together, and the reading to its path; where a sensor could not be read, only that.
+/// Called by all ranks.
 /// @param made names subject and coordinates
 void add_energy(Document& document, Ranks& ranks, const EnergyPass& pass, const EnergyFound& found,
                 const Metric& made);

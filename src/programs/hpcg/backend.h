@@ -42,7 +42,7 @@ class Backend {
     virtual void forget() = 0;
 
     /// Null where there is no sensor.
-    virtual tenken::EnergyMeter* energy() { return nullptr; }
+    virtual tenken::Meter* energy() { return nullptr; }
     virtual void begin_timed() {}
     virtual void end_timed() {}
     /// Devices, health, build and path; every rank calls it.

@@ -57,6 +57,7 @@ class HostBackend : public Backend {
     std::unique_ptr<Engine> optimised(bool spoil_colour) override {
         return Optimised<HostRunner>::make_from(*runner_, problem_, spoil_colour);
     }
+    tenken::Meter* energy() override { return meter_.there() ? &meter_ : nullptr; }
     void shuffle(std::uint64_t seed) override { problem_ = shuffled(*runner_, problem_, seed); }
     void forget() override { problem_ = Problem<HostRunner>(); }
 
@@ -67,6 +68,7 @@ class HostBackend : public Backend {
     }
 
   private:
+    tenken::HostEnergyMeter meter_;
     std::string columns_ = "runs";
     std::uint64_t local_size_ = 1;
     std::unique_ptr<HostRunner> runner_;

@@ -301,7 +301,7 @@ class Hpcg : public tenken::Program {
 
     /// Sets of iterations, as they are timed, for the time that the sensor needs.
     void measure_energy(Engine& engine) {
-        if (energy_seconds_ == 0 || backend_->energy() == nullptr) return;
+        if (energy_seconds_ == 0 || !tenken::measured_by_all(backend_->energy(), ranks_)) return;
         tenken::EnergyPass pass;
         pass.amount = count_operations(outcome_.totals, 1, outcome_.iterations).total();
         pass.per_watt_unit = "GFLOP/s/W";

@@ -34,7 +34,7 @@ class Backend {
     /// Watches health while work() runs.
     virtual void watch(const std::function<void()>& work) { work(); }
     /// Null where there is no sensor.
-    virtual tenken::EnergyMeter* energy() { return nullptr; }
+    virtual tenken::Meter* energy() { return nullptr; }
     /// x of A x = b as a library finds it in this process alone, for small matrices.
     virtual std::vector<double> library_solution(const Matrix& matrix) = 0;
     /// Peak of double precision of this process in TFLOP/s, or why it is not told.

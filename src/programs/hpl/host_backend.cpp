@@ -47,6 +47,7 @@ class HostBackend : public Backend {
         engine->solve_directly(false);
         return engine->solution();
     }
+    tenken::Meter* energy() override { return meter_.there() ? &meter_ : nullptr; }
     tenken::Limit peak() const override { return tenken::Limit::unknown("a host does not tell its peak"); }
     void report(tenken::Document& document, Ranks&) override {
         document.build.libraries.emplace_back("BLAS", blas_->text());
@@ -57,6 +58,7 @@ class HostBackend : public Backend {
     bool direct_ = true;
     int local_ranks_ = 1;
     std::unique_ptr<Blas> blas_;
+    tenken::HostEnergyMeter meter_;
 };
 
 }  // namespace

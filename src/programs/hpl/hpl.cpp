@@ -397,7 +397,7 @@ class Hpl : public tenken::Program {
             document.add(residuals, tenken::Limit::unknown("a residual has no limit but its threshold"));
         if (sweep_ == 0) report_phases(document, one, last);
         if (sweep_ == 0 && energy_seconds_ > 0 && run.fault == tenken::Fault::none &&
-            backend_->energy() != nullptr) {
+            tenken::measured_by_all(backend_->energy(), ranks_)) {
             tenken::EnergyPass pass;
             pass.amount = operations(static_cast<double>(one.n));
             pass.per_watt_unit = "GFLOP/s/W";

@@ -29,7 +29,7 @@ class Backend {
     virtual std::unique_ptr<Engine> make(std::int64_t n, std::int64_t nb, lu::Ranks& ranks) = 0;
     virtual void watch(const std::function<void()>& work) { work(); }
     /// Null where there is no sensor.
-    virtual tenken::EnergyMeter* energy() { return nullptr; }
+    virtual tenken::Meter* energy() { return nullptr; }
     virtual void report(tenken::Document& document, lu::Ranks& ranks) = 0;
 };
 

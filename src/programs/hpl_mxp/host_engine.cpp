@@ -344,11 +344,13 @@ class HostBackend : public Backend {
     std::unique_ptr<Engine> make(std::int64_t n, std::int64_t nb, lu::Ranks& ranks) override {
         return std::unique_ptr<Engine>(new HostEngine(n, nb, ranks, low_));
     }
+    tenken::Meter* energy() override { return meter_.there() ? &meter_ : nullptr; }
     void report(tenken::Document&, lu::Ranks&) override {}
 
   private:
     Low low_ = Low::fp16;
     int local_ranks_ = 1;
+    tenken::HostEnergyMeter meter_;
 };
 
 }  // namespace

@@ -161,7 +161,8 @@ class HplMxp : public tenken::Program {
         document.add(refinements, tenken::Limit::unknown("a count"));
         report_conversions(document, *engine);
         report_phases(document, last);
-        if (energy_seconds_ > 0 && broken_ == Broken::none && backend_->energy() != nullptr) {
+        if (energy_seconds_ > 0 && broken_ == Broken::none &&
+            tenken::measured_by_all(backend_->energy(), ranks_)) {
             tenken::EnergyPass pass;
             pass.amount = operations(n);
             pass.per_watt_unit = "GFLOP/s/W";

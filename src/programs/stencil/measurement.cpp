@@ -153,7 +153,9 @@ double Stencil::measure_one(int local, int temporal_block, double copy_gbs) {
                                          std::to_string(2 * problem.element_bytes) + " B a cell and pass");
     }
     run_->document.add(metric, limit);
-    if (energy_seconds_ > 0 && !on_host()) measure_energy(local, plan, solver, metric);
+    // of the host's sensors there is one set a node
+    if (energy_seconds_ > 0 && (!on_host() || (ranks_.local_rank() == 0 && host_meter_.there())))
+        measure_energy(local, plan, solver, metric);
     const double rate = tenken::order_statistics(metric.samples, metric.direction).median;
     if (!exchanging()) compare_alone(plan, parts, solver);
     if (local == 0) {
@@ -175,8 +177,9 @@ void Stencil::measure_energy(int local, const Plan& plan, Solver& solver, const 
         return tenken::now_seconds() - begin;
     };
     tenken::Ranks nobody;
-    const tenken::EnergyFound found =
-        tenken::measure_energy(gpu_->energy(static_cast<std::size_t>(local)), nobody, energy_seconds_, pass);
+    tenken::Meter& meter =
+        on_host() ? static_cast<tenken::Meter&>(host_meter_) : gpu_->energy(static_cast<std::size_t>(local));
+    const tenken::EnergyFound found = tenken::measure_energy(meter, nobody, energy_seconds_, pass);
     tenken::add_energy(run_->document, nobody, pass, found, made);
 }
 

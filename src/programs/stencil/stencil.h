@@ -95,6 +95,7 @@ class Stencil : public tenken::Program {
 
     tenken::Ranks& ranks_;
     std::unique_ptr<GpuBackend> gpu_;
+    tenken::HostEnergyMeter host_meter_;
     std::unique_ptr<Transport> transport_;
 
     std::string backend_ = "host";

@@ -62,7 +62,7 @@ class Backend {
 
     /// The timed part begins and ends: where health is watched.
     /// Null where there is no sensor.
-    virtual tenken::EnergyMeter* energy() { return nullptr; }
+    virtual tenken::Meter* energy() { return nullptr; }
     virtual void begin_timed() {}
     virtual void end_timed() {}
     /// Compares every element of an array with factor x start(i), where it lies if it can.

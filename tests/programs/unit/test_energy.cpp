@@ -161,8 +161,44 @@ TEST(graces_socket_is_read_and_not_its_module) {
     tenken::HostEnergy host(root);
     CHECK_EQUAL(host.source(), "hwmon Grace Power Socket 0");
     CHECK(std::fabs(*host.watts() - 180) < 1e-9);
+    CHECK(std::fabs(*host.module_watts() - 700) < 1e-9);
     CHECK(!host.joules());
     tenken::HostEnergy nothing(folder());
     CHECK_EQUAL(nothing.source(), "");
     CHECK(!nothing.joules() && !nothing.watts());
+}
+
+TEST(a_meter_of_the_host_reads_its_processors_and_modules) {
+    const std::string root = folder();
+    const std::string base = "/sys/class/powercap/intel-rapl:0";
+    write(root, base + "/name", "package-0");
+    write(root, base + "/energy_uj", "0");
+    write(root, base + "/max_energy_range_uj", "1000000000");
+    write(root, "/sys/class/hwmon/hwmon0/device/power1_oem_info", "Module Power Socket 0");
+    write(root, "/sys/class/hwmon/hwmon0/device/power1_average", "700000000");
+    tenken::HostEnergyMeter meter(root);
+    CHECK(meter.there() && meter.of_node());
+    meter.start();
+    const double begin = tenken::now_seconds();
+    // 20 W, in steps of 20 ms or as long as a busy machine takes
+    for (int step = 1; step <= 15; ++step) {
+        while (tenken::now_seconds() - begin < 0.02 * step)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        // renamed into place: a file that is being written would be read as empty
+        write(root, base + "/energy_new",
+              std::to_string(static_cast<long>(20e6 * (tenken::now_seconds() - begin))));
+        std::rename((root + base + "/energy_new").c_str(), (root + base + "/energy_uj").c_str());
+    }
+    const auto reading = meter.stop();
+    CHECK(static_cast<bool>(reading));
+    CHECK_EQUAL(reading->source, "RAPL package-0");
+    CHECK(reading->watts > 14 && reading->watts < 28);
+    CHECK(reading->uncertainty() > 0.05);
+    CHECK(static_cast<bool>(meter.module()));
+    CHECK(std::fabs(meter.module()->watts - 700) < 1e-6);
+
+    tenken::HostEnergyMeter none(folder());
+    CHECK(!none.there());
+    none.start();
+    CHECK(!none.stop() && !none.module());
 }

@@ -29,11 +29,17 @@ FOLDER = Path(__file__).with_name("golden")
 SYSTEMS = loader.names()
 
 #: Where a site is said to have the binaries that are not the suite's.
-FOREIGN = {"TENKEN_XHPCG": "/site/xhpcg", "TENKEN_XHPL": "/site/xhpl", "TENKEN_OSU": "/site/osu"}
+FOREIGN = {
+    "TENKEN_XHPCG": "/site/xhpcg",
+    "TENKEN_XHPL": "/site/xhpl",
+    "TENKEN_XHPL_MXP": "/site/xhpl_mxp",
+    "TENKEN_OSU": "/site/osu",
+}
 
 _LOOKUP = re.compile(r'^if \[ -z "\$(TENKEN_\w+)" \]; then .*?; fi\n', re.M | re.S)
 _COMMAND = re.compile(
-    r"^(?P<launch>.*?)(?P<command>bin/\w+ .*|sh -c (?!'echo TENKEN-RANK).*)$\n(?=tenken_status=)", re.M
+    r"^(?P<launch>.*?)(?P<command>bin/\w+ .*|tenken_there && .*|sh -c (?!'echo TENKEN-RANK).*)$\n(?=tenken_status=)",
+    re.M,
 )
 #: What every script says of itself before its command, and what one that starts ranks says where root runs it.
 _ONCE = {

@@ -57,6 +57,7 @@ NOT_PUBLISHED = {"miyabi": ["ngpus", "ncpus"], "tsubame3": ["-g gz00"], "pegasus
 #: What each binary that is not the suite's is started by, and how its command begins or ends.
 FOREIGN_CHECKS = {
     "HpcgBinary": r"; \S+ .* rank /site/xhpcg;", "HplOther": r"&& /site/xhpl\b", "HplHpcc": r"&& hpcc\b",
+    "HplMxpOther": r"&& /site/xhpl_mxp .*--gpu-affinity",
     "MpiOsu": r'; \S+ .* rank "\$program" -c',
 }  # fmt: skip
 
