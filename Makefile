@@ -9,7 +9,7 @@ RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test architectures bench lint format golden mutants fuzz venv lock kit site dist clean uninstall help
+.PHONY: run test architectures bench lint format golden mutants fuzz venv lock kit image-source site dist clean uninstall help
 .DEFAULT_GOAL := help
 
 help: ## what can be made
@@ -71,6 +71,9 @@ dist: $(VENV)/.stamp-dev ## write sdist, wheel and SBOM of a release to dist/ (d
 
 kit: ## KIT_PYTHON=3.12 KIT_CUDA=13 ...: write kit/, from which the suite installs and runs without a network (docs/kit.md)
 	$(PYTHON) -m toolchains.kit
+
+image-source: ## what is committed, for an image of the suite and its toolchain (docs/containers.md)
+	@sh toolchains/container/source.sh
 
 clean: ## remove what builds and runs left; the archive and the pages stay
 	rm -rf .build .cache stage

@@ -356,7 +356,7 @@ def _samples(result: Result, program: Program) -> list[Finding]:
         if metric.count < needed:
             text = f"{where}: {metric.id} has {metric.count} samples; at least {needed} are required"
             found.append(Finding(INVALID, text, metric.id, metric.subject, result.node))
-        spread = declared.max_spread.get(metric.kind)
+        spread = declared.allowed_spread(metric.kind, metric.at)
         if spread is not None and metric.spread > spread:
             text = (
                 f"{where}: {metric.id} is spread too wide: median {metric.median:.6g}, best {metric.best:.6g} "

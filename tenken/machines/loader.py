@@ -169,11 +169,11 @@ def _read(file: Path, sheets: Sheets, src: Path) -> Any:
 
 
 def _points(reference: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A reference for each of its points; itself where it has none."""
-    shared = {key: value for key, value in reference.items() if key != "points"}
+    """A reference for each of its points; itself where it has none. Coordinates stand among the parameters then."""
+    shared = {key: value for key, value in reference.items() if key not in ("points", "at")}
+    own = {**reference.get("parameters", {}), **reference.get("at", {})}
     if "points" not in reference:
-        return [shared]
-    own = reference.get("parameters", {})
+        return [{**shared, **({"parameters": own} if own else {})}]
     return [{**shared, "parameters": {**own, **p["at"]}, "value": p["value"]} for p in reference["points"]]
 
 
@@ -244,7 +244,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         local_storage=raw.get("local_storage"),
         build=raw.get("build", "login"),
         containers=tuple(
-            Container(platform=item["platform"], modules=tuple(item.get("modules", ())))
+            Container(item["platform"], tuple(item.get("modules", ())), item.get("image"))
             for item in raw.get("containers", ())
         ),
     )

@@ -249,6 +249,8 @@ class Container:
 
     platform: str
     modules: tuple[str, ...] = ()
+    image: str | None = None
+    """The suite's own image (docs/containers.md): its programs are taken out of it and run in it."""
 
 
 @dataclass(frozen=True)
@@ -338,6 +340,11 @@ class Partition:
     def node_count_unknown(self) -> bool:
         """Whether a job could have several nodes, were it known how many there are."""
         return self.scheduler != "local" and self.node.count is None
+
+    @property
+    def image(self) -> Container | None:
+        """Where programs are run in the suite's own image, which has them: nothing is compiled."""
+        return next((one for one in self.containers if one.image), None)
 
     @property
     def builds_on_login(self) -> bool:
@@ -558,6 +565,9 @@ class System:
                 prepare=fill_all(p.prepare),
                 prerun=fill_all(p.prerun),
                 env_vars=fill_map(p.env_vars),
+                containers=tuple(
+                    replace(c, image=(*fill_all((c.image,) if c.image else ()), None)[0]) for c in p.containers
+                ),
             )
             for name, p in self.partitions.items()
         }

@@ -25,6 +25,9 @@ LAUNCHERS = (
     "lrun-gpu", "upcrun", "upcxx-run", "clush", "pdsh", "ssh",
 )  # fmt: skip
 
+#: Container platforms in which a program is the user's, on this host, with the job's environment.
+HOLD_IMAGES = ("Apptainer", "Singularity")
+
 _TYPES = {
     "string": "text",
     "integer": "a whole number",
@@ -335,6 +338,14 @@ def _partition(
         if key in partition and partition["scheduler"] != scheduler:
             wrong((*path, key), f"'{key}' of {shown} only goes with 'scheduler: {scheduler}'")
 
+    for index, container in enumerate(partition.get("containers", ())):
+        if "image" in container and container["platform"] not in HOLD_IMAGES:
+            wrong(
+                (*path, "containers", index),
+                f"'image' of {shown} goes with {' and '.join(HOLD_IMAGES)}: in {container['platform']} a program has "
+                "another user, host name and environment",
+            )
+
     node = partition["node"]
     _against_sheets(node, gpus, hosts, (*path, "node"), shown, wrong)
     host = node.get("host")
@@ -482,13 +493,15 @@ def _reference(
     shown = f"reference {index + 1} ({reference['metric']})"
     if sum(key in reference for key in ("value", "range", "points")) != 1:
         wrong(path, f"{shown} must have one of 'value', 'range' and 'points'")
+    both = sorted(reference.get("at", {}).keys() & reference.get("parameters", {}).keys())
+    if both:
+        wrong((*path, "at"), f"'at' of {shown} names '{both[0]}', as its 'parameters' do")
     seen: list[Any] = []
     for number, point in enumerate(reference.get("points", ())):
-        twice = sorted(point["at"].keys() & reference.get("parameters", {}).keys())
-        if twice:
-            wrong(
-                (*path, "points", number), f"point {number + 1} of {shown} names '{twice[0]}', as its 'parameters' do"
-            )
+        for key in ("parameters", "at"):
+            twice = sorted(point["at"].keys() & reference.get(key, {}).keys())
+            if twice:
+                wrong((*path, "points", number), f"point {number + 1} of {shown} names '{twice[0]}', as its '{key}' do")
         if point["at"] in seen:
             wrong((*path, "points", number), f"point {number + 1} of {shown} is there before")
         seen.append(point["at"])
@@ -525,6 +538,25 @@ def _reference(
     if reference["unit"] != metric.unit:
         wrong((*path, "unit"), f"wrong unit '{reference['unit']}' in {shown}; allowed: {metric.unit}")
     _subject(path, reference["subject"], shown, metric, wrong)
+    _coordinates(path, reference, shown, programs[reference["metric"].partition(".")[0]], metric, wrong)
+
+
+def _coordinates(
+    path: KeyPath, reference: Mapping[str, Any], shown: str, program: Program, metric: Metric,
+    wrong: Callable[[KeyPath, str], None],
+) -> None:  # fmt: skip
+    """Names under `at` that the metric never comes at would fit no run, and nothing would be held."""
+    places = [points.at for points in program.contract.points if metric.name in points.metrics]
+    if not places and not program.contract.verifications:
+        return  # a first draft: it does not say where its metrics come
+    conditions = {*program.identity, *program.contract.defaults, *program.contract.defaults_if_stated, "ranks"}
+    known = sorted({name for at in places for name in at} | conditions)
+    said: list[tuple[KeyPath, Mapping[str, Any]]] = [(("at",), reference.get("at", {}))]
+    said += [(("points", number, "at"), point["at"]) for number, point in enumerate(reference.get("points", ()))]
+    for below, at in said:
+        for name in at:
+            if program.current_name(name) not in known and name not in known:
+                wrong((*path, *below), f"{shown} is at '{name}'; {choices(name, known)}")
 
 
 def _metric(

@@ -32,12 +32,33 @@ MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
+class SpreadAt:
+    """The spread that is allowed at some coordinates. `at`: of each coordinate its values, or (minimum, maximum)."""
+
+    at: Mapping[str, tuple[Any, ...] | tuple[float, float]]
+    ranges: frozenset[str]
+    """Coordinates of `at` that are a range."""
+    spread: Mapping[str, float | None]
+
+    def holds(self, kind: str, at: Mapping[str, Any]) -> bool:
+        """Whether it is meant for a value of that subject, there."""
+        return kind in self.spread and all(self._within(name, at.get(name)) for name in self.at)
+
+    def _within(self, name: str, value: Any) -> bool:
+        if name not in self.ranges:
+            return value in self.at[name]
+        low, high = self.at[name]
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
+
+
+@dataclass(frozen=True)
 class Metric:
     """One metric of a program.
 
     `floor` and `max_spread` map a subject to a fraction (or to None: not judged): the least efficiency against
     the physical limit that passes without a reference, and the largest (best - value) / best that is still a
-    valid measurement. `min_count` is the least number of samples of a subject: a kernel of the host takes a
+    valid measurement. `max_spread_at` says other spreads for some coordinates, the first that fits counts: small
+    sizes scatter more. `min_count` is the least number of samples of a subject: a kernel of the host takes a
     hundred times as long as one of a GPU. `data_sheet` names the figure of the machine's data sheet that bounds it
     where the program itself knows no limit. `siblings` is the largest fraction by which one GPU may stay behind the
     others of the same run (None: not compared); a metric whose own samples scatter more is given three times that
@@ -74,6 +95,12 @@ class Metric:
     chosen_of: tuple[str, ...] = ()
     maximum: float | None = None
     across: bool = True
+    max_spread_at: tuple[SpreadAt, ...] = ()
+
+    def allowed_spread(self, kind: str, at: Mapping[str, Any]) -> float | None:
+        """The largest spread of a value of that subject at those coordinates; None: not judged."""
+        special = next((one for one in self.max_spread_at if one.holds(kind, at)), None)
+        return (special.spread if special else self.max_spread).get(kind)
 
 
 @dataclass(frozen=True)
@@ -124,6 +151,7 @@ _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
     "published", "optional", "comes", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
     "across",
+    "max_spread_at",
 }  # fmt: skip
 
 
@@ -201,6 +229,7 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
         was=tuple(str(name) for name in raw.get("was", ())),
         sign=_one_of(raw.get("sign", "positive"), SIGNS, where, "sign"),
         of_run=_of_run(raw.get("of_run"), where),
+        max_spread_at=_spread_at(raw.get("max_spread_at") or [], per, where),
         maximum=None if raw.get("maximum") is None else float(raw["maximum"]),
         chosen_of=tuple(str(name) for name in raw.get("chosen_of", ())),
         across=raw.get("across", True),
@@ -220,6 +249,40 @@ def _comes(raw: Mapping[str, Any], where: str) -> dict[str, tuple[Any, ...]]:
         else (values,)
         for name, values in given.items()
     }
+
+
+def _spread_at(raw: Any, per: tuple[str, ...], where: str) -> tuple[SpreadAt, ...]:
+    """[{at: {bytes: {max: 65536}, kind: [a, b]}, spread: 0.5}]: a coordinate's value, values, or {min, max}."""
+    allowed = "allowed: a list of maps of at (a coordinate's value, a list of values, or min and max) and spread"
+    if not isinstance(raw, list):
+        raise CatalogueError(f"{where}: max_spread_at is {raw!r}; {allowed}")
+    found = []
+    for one in raw:
+        if (
+            not isinstance(one, dict)
+            or set(one) != {"at", "spread"}
+            or not isinstance(one["at"], dict)
+            or not one["at"]
+        ):
+            raise CatalogueError(f"{where}: max_spread_at has {one!r}; {allowed}")
+        at: dict[str, tuple[Any, ...]] = {}
+        ranges = set()
+        for name, values in one["at"].items():
+            if isinstance(values, dict):
+                ends = [values.get("min", float("-inf")), values.get("max", float("inf"))]
+                numbers = all(isinstance(end, (int, float)) and not isinstance(end, bool) for end in ends)
+                if not values or set(values) - {"min", "max"} or not numbers or ends[0] > ends[1]:
+                    raise CatalogueError(f"{where}: max_spread_at: {name} is {values!r}; {allowed}")
+                ranges.add(str(name))
+                at[str(name)] = (ends[0], ends[1])
+            else:
+                at[str(name)] = tuple(values) if isinstance(values, list) else (values,)
+        spread = one["spread"]
+        named = tuple(s for s in per if s in spread) if isinstance(spread, dict) else per
+        if isinstance(spread, dict) and set(spread) - set(per):
+            _by_subject(spread, per, where, "max_spread_at")  # says which
+        found.append(SpreadAt(at, frozenset(ranges), _by_subject(spread, named, where, "max_spread_at")))
+    return tuple(found)
 
 
 def _of_run(raw: Any, where: str) -> tuple[str, float | None] | None:

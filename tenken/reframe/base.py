@@ -191,6 +191,10 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             raise ReframeError(f"INVALID: nothing could be kept of a run: {error}") from None
 
     @run_before("run")
+    def load_image_modules(self):
+        self.modules = [*self.modules, *self.machine.image_modules]  # type: ignore[has-type]
+
+    @run_before("run")
     def place_on_node(self):
         if self.cores:
             # the ranks of a node share its cores
@@ -535,7 +539,9 @@ class TenkenCheck(JudgedCheck):
 
     @run_before("run")
     def set_command(self):
-        self.executable = os.path.join(self.programs.stagedir, "bin", self.program)
+        built = os.path.join(self.programs.stagedir, "bin", self.program)
+        inside = self.machine.in_image(built, self.stagedir, self.programs.stagedir, gpus=self.uses_gpus)
+        self.executable = inside if self.ours else built
         self.executable_opts = [*command_line(self.given), "--request", REQUEST_FILE, "--json", RESULT_FILE]
 
     def revision_built(self) -> str | None:

@@ -28,6 +28,8 @@ REVISION_FILE = "tenken_revision.h"
 #: Programs of the checks that this session runs, by partition, environment and whether their check comes first; ReFrame
 #: itself tells no test of it.
 _selected: dict[tuple[str, str, bool], set[str]] = {}
+#: Where an image made by toolchains/container has the programs.
+IMAGE_BUILT = "/opt/tenken/built"
 #: Seconds that a build on the machine that is measured waits for the check that comes first.
 WAIT_FOR_FIRST = 120
 
@@ -90,6 +92,12 @@ def choose_generator(tree: str) -> list[str]:
         f'grep -qsx "CMAKE_GENERATOR:INTERNAL=$tenken_generator" {tree}/CMakeCache.txt'
         f" || rm -rf {tree}/CMakeCache.txt {tree}/CMakeFiles",
     ]
+
+
+def configured(command: str, tree: str) -> str:
+    """A line that configures. What a failed one left is not kept: CMake would believe for ever that a compiler, or a
+    library whose module was not loaded, is not there."""
+    return f"{command} || {{ tenken_failed=$?; rm -rf {tree}/CMakeCache.txt {tree}/CMakeFiles; exit $tenken_failed; }}"
 
 
 def built_once(folder: Path, steps: list[str]) -> list[str]:
@@ -162,13 +170,19 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
 
     @run_before("compile")
     def set_commands(self):
+        if self.machine.partition.image:
+            self.take_out_of_image()
+            return
         key = f"{self.current_partition.fullname.replace(':', '-')}-{self.current_environ.name}"
         tree = shlex.quote(str(ROOT / ".build" / key))
         jobs = self.build_jobs or os.cpu_count() or 1
         if not self.build_locally:
             self.build_job.num_cpus_per_task = self.machine.cores
             jobs = self.build_jobs or self.machine.cores or jobs
-        options = " ".join([*self.machine.cmake_options(), self.cmake_options]).strip()
+        launchers = ['-DCMAKE_CXX_COMPILER_LAUNCHER="$tenken_launcher"']
+        if self.machine.nvcc:
+            launchers.append('-DCMAKE_CUDA_COMPILER_LAUNCHER="$tenken_cuda_launcher"')
+        options = " ".join([*self.machine.cmake_options(), *launchers, self.cmake_options]).strip()
         # one flock for configure, build and install: another session may build the same tree at this moment
         configure = f'cmake -G "$tenken_generator" -S {shlex.quote(str(SRC))} -B {tree} -DCMAKE_BUILD_TYPE=Release'
         where = (self.current_partition.fullname, self.current_environ.name)
@@ -197,7 +211,9 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             "flock 9",
             *([f'tenken_programs="{" ".join(programs)}"'] if programs else []),
             *choose_generator(tree),
-            f"{configure} {options}".strip(),
+            f". {shlex.quote(str(ROOT / 'scripts' / 'ccache.sh'))} {tree} {shlex.quote(self.machine.environment.cxx)} "
+            f"{shlex.quote(str(ROOT))}",
+            configured(f"{configure} {options}".strip(), tree),
             build,
             install,
             # what the programs must say that they were built from
@@ -216,6 +232,15 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             *(all_over(self.current_environ.name) if apart else []),
             # nobody waits for a check that will not come
             *([f"[ $tenken_status = 0 ] || : > {over}"] if self.for_first else []),
+            f'echo "{_END} $tenken_status"',
+        ]
+
+    def take_out_of_image(self):
+        """Nothing is compiled: the programs and what they were built from are copied out of the suite's image."""
+        taken = f"cp -R {IMAGE_BUILT}/. ."
+        self.modules = [*self.modules, *self.machine.image_modules]  # type: ignore[has-type]
+        self.build_system.commands = [  # type: ignore[attr-defined]
+            f"{self.machine.in_image(taken, self.stagedir)} && tenken_status=0 || tenken_status=$?",
             f'echo "{_END} $tenken_status"',
         ]
 

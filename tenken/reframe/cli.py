@@ -36,9 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif terminal.brief():
         print("\n".join(plan.in_brief(made, system)))
     else:
-        print(f"{len(made.applicable)} checks apply to {system.name}: {', '.join(made.applicable) or 'none'}")
-        for one in made.not_applicable:
-            print(f"  not applicable: {one.check} (needs {', '.join(one.lacks)})")
+        print("\n".join(plan.in_columns(made, system)))
     for error in made.load_errors:
         print(f"FAIL: {error}" if error.startswith("check ") else f"FAIL: check file does not import: {error}")
     # a broken check file is shown on the page too; the run goes on so that the rest is measured

@@ -167,7 +167,7 @@ class ForeignCheck(JudgedCheck):
         platform.image, platform.command = self.image, f"sh -c {shlex.quote(self.command)}"
         if self.on_gpus and hasattr(platform, "with_cuda"):
             platform.with_cuda = True
-        self.modules = [*self.modules, *offered[0].modules]  # type: ignore[has-type]
+        self.modules = [*self.modules, *offered[0].modules]
         return platform
 
     @run_before("run")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reframe.core.containers import ContainerPlatform
 from reframe.core.exceptions import ReframeError
 
 from tenken.machines import loader
@@ -15,6 +16,7 @@ from tenken.machines.errors import UnsetVariableError
 from tenken.machines.facts import facts
 from tenken.machines.model import Environment, Partition, System, fill
 from tenken.model.machine import Machine as Facts
+from tenken.paths import ROOT
 from tenken.reframe import joblines
 
 
@@ -108,6 +110,26 @@ class Machine:
             if self.environment.cuda:
                 options.append(f"-DCMAKE_CUDA_COMPILER={self.environment.cuda}")
         return options
+
+    def in_image(self, command: str, folder: str, *beside: str, gpus: bool = False) -> str:
+        """A command as it is run in `folder`: in the suite's image, where the partition has one, else as it is. The
+        folders `beside` are seen in it too."""
+        container = self.partition.image
+        if container is None:
+            return command
+        platform = ContainerPlatform.create(container.platform)
+        platform.image, platform.command = shlex.quote(str(container.image)), command
+        # the same paths inside and outside; results are written there
+        places = [str(ROOT), folder, *beside, *([self.partition.local_storage] if self.partition.local_storage else [])]
+        platform.mount_points = [(place, place) for place in dict.fromkeys(places)]
+        platform.mount_stagedir, platform.workdir = None, shlex.quote(folder)
+        platform.with_cuda = gpus
+        return str(platform.launch_command(folder))
+
+    @property
+    def image_modules(self) -> tuple[str, ...]:
+        """Modules that bring the platform of the suite's image."""
+        return self.partition.image.modules if self.partition.image else ()
 
     def begin_commands(self, token: str, outputs: Sequence[str]) -> list[str]:
         """Shell lines before all others: attempt, nodes and GPUs, what the site wants, modules that must be there."""

@@ -12,8 +12,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tenken.errors import TenkenError
@@ -50,6 +50,8 @@ class Plan:
     load_errors: tuple[str, ...]
     #: What the machine is, as (label, words): the page begins with it.
     machine: tuple[tuple[str, str], ...] = ()
+    #: Environments in which an applicable check runs, by check and partition.
+    where: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -138,8 +140,10 @@ def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Itera
     """Hold each check against each partition and environment of the system."""
     machine = (*summary.of_system(system), *summary.of_driver(system))
     applicable, rest = [], []
+    places: dict[str, dict[str, tuple[str, ...]]] = {}
     for check in checks:
         lacks: set[str] | None = None
+        found: dict[str, tuple[str, ...]] = {}
         for partition in system.partitions.values():
             at_partition = _lacking(_wanted(check["valid_systems"]), partition.name, partition.abilities)
             for name in partition.environments:
@@ -147,8 +151,32 @@ def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Itera
                 missing = {_in_words(one, partition) for one in missing}
                 if lacks is None or len(missing) < len(lacks):
                     lacks = missing
+                if not missing:
+                    found[partition.name] = (*found.get(partition.name, ()), name)
         if lacks:
             rest.append(NotApplicable(check["display_name"], check.get("descr", ""), tuple(sorted(lacks))))
         else:
             applicable.append(check["display_name"])
-    return Plan(system.name, mode, tuple(applicable), tuple(rest), tuple(errors), machine)
+            places[check["display_name"]] = found
+    return Plan(system.name, mode, tuple(applicable), tuple(rest), tuple(errors), machine, places)
+
+
+def in_columns(made: Plan, system: System) -> Iterator[str]:
+    """A line a check with its environments, a column a partition; then what does not apply, and what it lacks."""
+    names = list(system.partitions)
+    rows = [("CHECK", *(name.upper() for name in names))]
+    rows += [(one, *(", ".join(made.where[one].get(name, ())) or "-" for name in names)) for one in made.applicable]
+    counts = [sum(name in made.where[one] for one in made.applicable) for name in names]
+    per = "" if len(names) == 1 else f" ({', '.join(f'{n} on {name}' for n, name in zip(counts, names, strict=True))})"
+    yield f"{len(made.applicable)} checks apply to {system.name}{per}"
+    yield from (f"  {line}" for line in _table(rows) if made.applicable)
+    if made.not_applicable:
+        yield f"{len(made.not_applicable)} do not"
+        needs = [("CHECK", "NEEDS"), *((one.check, ", ".join(one.lacks)) for one in made.not_applicable)]
+        yield from (f"  {line}" for line in _table(needs))
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

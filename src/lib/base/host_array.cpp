@@ -2,37 +2,31 @@
 
 #include <sys/mman.h>
 
-#include <cstdlib>
+#include <limits>
 #include <new>
 
 namespace tenken {
 
 namespace {
 constexpr std::size_t alignment = std::size_t{2} << 20;
-constexpr std::size_t page_elements = 4096 / sizeof(double);
+constexpr std::size_t page_bytes = 4096;
 }  // namespace
 
-HostArray::HostArray(std::size_t elements) : size_(elements) {
+void* untouched_memory(std::size_t elements, std::size_t element_bytes) {
+    if (elements > (std::numeric_limits<std::size_t>::max() - alignment) / element_bytes)
+        throw std::bad_alloc();
     // Whole huge pages: the tail of an array would otherwise lie in small ones, or in its neighbour's.
-    const std::size_t rounded = (bytes() + alignment - 1) / alignment * alignment;
+    const std::size_t rounded = (elements * element_bytes + alignment - 1) / alignment * alignment;
     void* memory = nullptr;
-    if (rounded < bytes() || posix_memalign(&memory, alignment, rounded) != 0) throw std::bad_alloc();
+    if (posix_memalign(&memory, alignment, rounded) != 0) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
     madvise(memory, rounded, MADV_HUGEPAGE);  // a wish: without it the run is only a little slower
 #endif
-    data_ = static_cast<double*>(memory);
+    return memory;
 }
 
-HostArray::HostArray(HostArray&& other) noexcept : data_(other.data_), size_(other.size_) {
-    other.data_ = nullptr;
-    other.size_ = 0;
-}
-
-HostArray::~HostArray() {
-    std::free(data_);
-}
-
-Share share_of(std::size_t elements, int thread, int threads) {
+Share share_of(std::size_t elements, int thread, int threads, std::size_t element_bytes) {
+    const std::size_t page_elements = page_bytes / element_bytes;
     const std::size_t pages = (elements + page_elements - 1) / page_elements;
     const auto from = [&](int t) {
         const std::size_t page = pages * static_cast<std::size_t>(t) / static_cast<std::size_t>(threads);

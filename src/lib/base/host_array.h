@@ -3,40 +3,56 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <type_traits>
 
 namespace tenken {
 
-/// An array of doubles whose pages do not exist yet: the thread that writes an element first decides on
+/// Memory whose pages do not exist yet, aligned to 2 MiB; given back by std::free.
+/// @throws std::bad_alloc
+void* untouched_memory(std::size_t elements, std::size_t element_bytes);
+
+/// An array of numbers whose pages do not exist yet: the thread that writes an element first decides on
 /// which NUMA node it lies (first touch). Aligned to 2 MiB.
-class HostArray {
+template <typename T>
+class HostArrayOf {
+    static_assert(std::is_arithmetic<T>::value, "numbers alone: nothing is constructed");
+
   public:
     /// @throws std::bad_alloc
-    explicit HostArray(std::size_t elements);
-    ~HostArray();
-    HostArray(HostArray&& other) noexcept;
-    HostArray(const HostArray&) = delete;
-    HostArray& operator=(const HostArray&) = delete;
+    explicit HostArrayOf(std::size_t elements)
+        : data_(static_cast<T*>(untouched_memory(elements, sizeof(T)))), size_(elements) {}
+    ~HostArrayOf() { std::free(data_); }
+    HostArrayOf(HostArrayOf&& other) noexcept : data_(other.data_), size_(other.size_) {
+        other.data_ = nullptr;
+        other.size_ = 0;
+    }
+    HostArrayOf(const HostArrayOf&) = delete;
+    HostArrayOf& operator=(const HostArrayOf&) = delete;
 
-    double* data() { return data_; }
-    const double* data() const { return data_; }
+    T* data() { return data_; }
+    const T* data() const { return data_; }
     std::size_t size() const { return size_; }
-    std::size_t bytes() const { return size_ * sizeof(double); }
-    double& operator[](std::size_t i) { return data_[i]; }
-    double operator[](std::size_t i) const { return data_[i]; }
+    std::size_t bytes() const { return size_ * sizeof(T); }
+    T& operator[](std::size_t i) { return data_[i]; }
+    T operator[](std::size_t i) const { return data_[i]; }
 
   private:
-    double* data_ = nullptr;
+    T* data_ = nullptr;
     std::size_t size_ = 0;
 };
 
-/// One thread's contiguous share of [0, elements): whole 4 KiB pages of doubles, so that no page and no
-/// cache line is shared. Every loop over a HostArray uses it, so the thread that touched an element first
-/// is the one that uses it afterwards.
+/// What most benchmarks compute with.
+using HostArray = HostArrayOf<double>;
+
+/// One thread's contiguous share of [0, elements): whole 4 KiB pages, so that no page and no cache line is
+/// shared. Every loop over a host array uses it, so the thread that touched an element first is the one that
+/// uses it afterwards. Arrays of one loop have elements of one size, else their pages would be others'.
 struct Share {
     std::size_t begin;
     std::size_t end;
 };
-Share share_of(std::size_t elements, int thread, int threads);
+Share share_of(std::size_t elements, int thread, int threads, std::size_t element_bytes = sizeof(double));
 
 }  // namespace tenken
 
@@ -46,13 +62,14 @@ Share share_of(std::size_t elements, int thread, int threads);
 
 namespace tenken {
 
-/// Calls work(begin, end) once in every OpenMP thread, with that thread's share.
-template <typename Work>
+/// Calls work(begin, end) once in every OpenMP thread, with that thread's share: in_shares<std::int32_t>(n,
+/// ...) for an array of such numbers.
+template <typename T = double, typename Work>
 void in_shares(std::size_t elements, Work&& work) {
 #ifdef _OPENMP
 #pragma omp parallel
     {
-        const Share share = share_of(elements, omp_get_thread_num(), omp_get_num_threads());
+        const Share share = share_of(elements, omp_get_thread_num(), omp_get_num_threads(), sizeof(T));
         work(share.begin, share.end);
     }
 #else

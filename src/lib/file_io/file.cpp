@@ -143,6 +143,18 @@ double File::cached_share() const {
     return static_cast<double>(cached) / static_cast<double>(pages.size());
 }
 
+double File::warm() const {
+    const double share = cached_share();
+    if (share == 1) return share;
+    std::vector<char> piece(std::size_t{1} << 20);
+    const std::uint64_t bytes = size();
+    for (std::uint64_t at = 0; at < bytes; at += piece.size()) {
+        read(Access::buffered, at,
+             static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - at)), piece.data());
+    }
+    return cached_share();
+}
+
 double File::drop_cache() {
     sync();
     posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);

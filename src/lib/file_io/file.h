@@ -59,6 +59,8 @@ class File {
     void sync();
     /// The part of the file that is in the page cache, by mincore(); 0 of an empty file.
     double cached_share() const;
+    /// Reads it into the page cache. @return the part of it that is there then
+    double warm() const;
     /// Writes back and takes the file out of the page cache. @return the part that stayed in it nonetheless
     double drop_cache();
 

@@ -5,7 +5,6 @@
 #include <atomic>
 
 #include "lib/base/clock.h"
-#include "lib/base/placement.h"
 #include "lib/file_io/check_file.h"
 #include "lib/file_io/gds_probe.h"
 #include "programs/data_loading/loader.h"
@@ -16,23 +15,13 @@ namespace data_loading {
 using file_io::File;
 
 void DataLoading::measure(tenken::Run& run) {
-    run_ = &run;
+    begin(run);
     tenken::Document& document = run.document;
-    document.build.backends = {"host"};
-    if (gpus_) document.build.backends.push_back("cuda");
-    document.path("backend", backend_);
-    place_.describe(document);
     document.path("hdf5", library_ ? "HDF5 " + library_->version() : "none: " + why_no_hdf5_);
-    if (backend_ == "host") {
-        measure_on(*file_io::make_host_memory_space(1));
-    } else {
-        gpus_->each(static_cast<int>(threads_), place_.folder,
-                    [&](MemorySpace& space) { measure_on(space); });
-    }
+    on_each_space(1, static_cast<int>(threads_), [&](MemorySpace& space) { measure_on(space); });
     if (highest_cold_ > 0) document.path("still_cached", highest_cold_);
     if (lowest_cached_ < 1) document.path("not_cached", 1 - lowest_cached_);
-    document.placement = tenken::find_placement();
-    if (gpus_ && backend_ != "host") gpus_->report(document);
+    end();
 }
 
 void DataLoading::measure_on(MemorySpace& space) {
@@ -122,21 +111,13 @@ std::string DataLoading::look_at(const Kind& kind, std::size_t sample, const IoC
 }
 
 void DataLoading::prepare_cache(const Kind& kind, const IoConfig& config) {
-    std::vector<char> piece(std::size_t{1} << 20);
     for (std::size_t sample = 0; sample < samples_of(kind); ++sample) {
         File file(path_of(sample, config), File::Mode::read, false);
         if (cold_) {
             highest_cold_ = std::max(highest_cold_, file.drop_cache());
             continue;
         }
-        const std::uint64_t bytes = file.size();
-        if (file.cached_share() < 1) {
-            for (std::uint64_t at = 0; at < bytes; at += piece.size()) {
-                const std::uint64_t part = std::min<std::uint64_t>(piece.size(), bytes - at);
-                file.read(file_io::Access::buffered, at, static_cast<std::size_t>(part), piece.data());
-            }
-        }
-        lowest_cached_ = std::min(lowest_cached_, file.cached_share());
+        lowest_cached_ = std::min(lowest_cached_, file.warm());
     }
 }
 

@@ -7,10 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/program.h"
+#include "lib/file_io/file_program.h"
 #include "lib/file_io/hdf5.h"
-#include "lib/file_io/memory_space.h"
-#include "lib/file_io/place.h"
 #include "lib/file_io/rounds.h"
 #include "lib/file_io/scratch.h"
 #include "programs/data_loading/consumer.h"
@@ -32,9 +30,8 @@ struct Trial {
     std::string first_misread = {};
 };
 
-class DataLoading : public tenken::Program {
+class DataLoading : public file_io::FileProgram {
   public:
-    DataLoading() : gpus_(file_io::make_gpu_memory_spaces()) {}
     std::string name() const override { return "data_loading"; }
     std::string purpose() const override;
     std::int64_t default_repetitions() const override { return 10; }
@@ -74,9 +71,6 @@ class DataLoading : public tenken::Program {
     void report(MemorySpace& space, const Kind& kind, const std::vector<Trial>& trials,
                 const file_io::Times& times);
 
-    std::unique_ptr<file_io::GpuMemorySpaces> gpus_;
-    std::string backend_ = "host";
-    std::string path_ = ".";
     std::string asked_kinds_ = "speech,deepcam";
     std::string asked_ways_ = "few";
     std::string asked_prefetch_ = "0,2";
@@ -92,8 +86,6 @@ class DataLoading : public tenken::Program {
     std::vector<Kind> kinds_;
     std::vector<std::size_t> ahead_;
     std::vector<IoConfig> given_;
-    file_io::Place place_;
-    tenken::Run* run_ = nullptr;
     std::shared_ptr<const file_io::Hdf5> library_;
     std::string why_no_hdf5_;
     const file_io::RunFolder* folder_ = nullptr;

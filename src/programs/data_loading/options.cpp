@@ -2,10 +2,9 @@
 // written.
 #include <algorithm>
 #include <cstdlib>
-#include <sstream>
-#include <stdexcept>
 
 #include "lib/base/host.h"
+#include "lib/base/sweep.h"
 #include "lib/file_io/workers.h"
 #include "programs/data_loading/data_loading.h"
 #include "programs/data_loading/reader.h"
@@ -13,14 +12,6 @@
 namespace data_loading {
 
 namespace {
-
-std::vector<std::string> words_of(const std::string& list) {
-    std::vector<std::string> words;
-    std::istringstream in(list);
-    std::string word;
-    while (std::getline(in, word, ',')) words.push_back(word);
-    return words;
-}
 
 template <typename T>
 bool has(const std::vector<T>& list, const T& one) {
@@ -36,11 +27,9 @@ std::string DataLoading::purpose() const {
 }
 
 void DataLoading::options(tenken::Arguments& arguments) {
-    std::vector<std::string> backends = {"host"};
-    if (gpus_) backends.push_back("cuda");
-    arguments.choice("backend", backend_, backends,
-                     "host: batches in host memory, a step of one CPU; cuda: in that of every GPU in turn");
-    arguments.text("path", path_, "DIR", "the folder to write the data set in");
+    backend_options(arguments,
+                    "host: batches in host memory, a step of one CPU; cuda: in that of every GPU in turn",
+                    "the folder to write the data set in");
     arguments.text(
         "kinds", asked_kinds_, "LIST",
         "speech (features of RNN-T, 253 to 534 KB), deepcam (768 x 1152 x 16 floats), or bytes of a "
@@ -66,9 +55,7 @@ void DataLoading::options(tenken::Arguments& arguments) {
     arguments.flag("cold", cold_, "files are not in the page cache; with --epochs 1 alone");
     arguments.real("seconds", seconds_, "s", 0, 3600,
                    "timed at most for each kind, all ways together; 3 rounds are made in any case");
-    if (!gpus_) return;
-    arguments.heading("back end cuda");
-    gpus_->options(arguments);
+    gpu_options(arguments);
 }
 
 std::vector<tenken::FaultKind> DataLoading::faults() const {
@@ -78,7 +65,7 @@ std::vector<tenken::FaultKind> DataLoading::faults() const {
 }
 
 void DataLoading::read_lists(const tenken::Arguments& arguments) {
-    for (const std::string& word : words_of(asked_kinds_)) {
+    for (const std::string& word : tenken::words_of(asked_kinds_)) {
         Kind kind;
         if (!Kind::of(word, kind)) {
             throw arguments.error("kinds",
@@ -90,7 +77,7 @@ void DataLoading::read_lists(const tenken::Arguments& arguments) {
         kinds_.push_back(kind);
     }
     if (kinds_.empty()) throw arguments.error("kinds", "at least one");
-    for (const std::string& word : words_of(asked_prefetch_)) {
+    for (const std::string& word : tenken::words_of(asked_prefetch_)) {
         char* end = nullptr;
         const long ahead = std::strtol(word.c_str(), &end, 10);
         const bool number = !word.empty() && *end == '\0' && word[0] >= '0' && word[0] <= '9';
@@ -101,21 +88,7 @@ void DataLoading::read_lists(const tenken::Arguments& arguments) {
     }
     if (ahead_.empty()) throw arguments.error("prefetch", "at least one number");
     if (asked_ways_ == "all" || asked_ways_ == "few") return;
-    for (const std::string& word : words_of(asked_ways_)) {
-        try {
-            given_.push_back(IoConfig::of(word));
-        } catch (const std::invalid_argument& error) {
-            throw arguments.error("ways", std::string("all, few, or a list: ") + error.what());
-        }
-        if (given_.back().threads > threads_) {
-            throw arguments.error("ways",
-                                  "ways of at most " + std::to_string(threads_) + " threads (--threads)");
-        }
-        if (given_.back().name() != word || std::count(given_.begin(), given_.end(), given_.back()) > 1) {
-            throw arguments.error("ways", "different ones, each by its usual name: " + given_.back().name());
-        }
-    }
-    if (given_.empty()) throw arguments.error("ways", "at least one");
+    given_ = listed_ways(arguments, "ways", asked_ways_, threads_);
 }
 
 std::size_t DataLoading::largest_ring() const {
@@ -139,53 +112,36 @@ void DataLoading::prepare(const tenken::Arguments& arguments) {
     // with HDF5 each sample is there a second time, in a file of its kind
     file_io::require_space(arguments, "path", place_, (library_ ? 2 : 1) * largest,
                            "a data set of " + tenken::format_bytes(largest) + (library_ ? " twice" : ""));
-    const std::uint64_t on_host = backend_ == "host" ? memory : std::uint64_t{1} << 28;
+    const std::uint64_t host_bytes = on_host() ? memory : std::uint64_t{1} << 28;
     const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
-    if (on_host > available) {
+    if (host_bytes > available) {
         throw arguments.error("prefetch", "what fits into memory: batches of " +
-                                              tenken::format_bytes(on_host) + ", free " +
+                                              tenken::format_bytes(host_bytes) + ", free " +
                                               tenken::format_bytes(available));
     }
-    if (backend_ == "host") return;
+    if (on_host()) return;
     gpus_->prepare(arguments);
     gpus_->require_fit(arguments, "prefetch", memory + (std::uint64_t{1} << 29),
                        "batches and the step's arrays");
 }
 
 std::vector<IoConfig> DataLoading::ways(MemorySpace& space) {
-    std::vector<std::string> can = space.methods();
-    if (library_) can.push_back("hdf5");
-    const auto goes_direct = [](const std::string& method) {
-        return method == "direct" || method == "gds" || method == "cufile_compat";
-    };
-    const auto why_not = [&](const std::string& method) -> std::string {
-        if (goes_direct(method) && place_.direct_refused) {
-            return "O_DIRECT on " + place_.mount.file_system + ": " + *place_.direct_refused;
-        }
-        if (has(can, method)) return "";
-        if (by_hdf5(method)) return why_no_hdf5_;
-        return "there is no " + method + " on " + space.name() + " here";
+    const auto missing = [&](const std::string& method) {
+        if (by_hdf5(method)) return library_ ? std::string() : why_no_hdf5_;
+        return why_no_way(space, method);
     };
     std::vector<IoConfig> list;
     if (!given_.empty()) {
         for (const IoConfig& one : given_) {
-            const std::string why = why_not(one.method);
-            if (why.empty()) {
-                list.push_back(one);
-                continue;
-            }
-            throw tenken::Waived(one.method == "gds" ? tenken::Waiver::no_gpudirect_storage
-                                 : goes_direct(one.method) && place_.direct_refused
-                                     ? tenken::Waiver::not_supported_by_the_file_system
-                                     : tenken::Waiver::library_missing,
-                                 why);
+            const std::string why = missing(one.method);
+            if (!why.empty()) waive(one.method, why);
         }
-        return list;
+        return given_;
     }
     const int most = static_cast<int>(threads_);
     const auto add = [&](const std::string& method, std::uint64_t mib, int threads) {
         const IoConfig one = {method, mib << 20, std::min(threads, most)};
-        const std::string why = why_not(method);
+        const std::string why = missing(method);
         if (!why.empty()) {
             run_->document.path("left_out." + method, why);
         } else if (!has(list, one)) {

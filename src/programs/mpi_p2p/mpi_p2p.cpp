@@ -10,6 +10,7 @@
 #include "lib/base/nvml.h"
 #include "lib/base/placement.h"
 #include "lib/base/program.h"
+#include "lib/base/sweep.h"
 #include "lib/mpi/probe.h"
 #include "lib/mpi/rank_gpus.h"
 #include "lib/mpi/world.h"
@@ -54,13 +55,6 @@ bool parse_kind(const std::string& word, Kind& kind) {
         return true;
     }
     return false;
-}
-
-std::vector<std::string> split(const std::string& text) {
-    std::vector<std::string> parts;
-    std::istringstream words(text);
-    for (std::string word; std::getline(words, word, ',');) parts.push_back(word);
-    return parts;
 }
 
 class MpiP2p : public tenken::Program {
@@ -180,7 +174,7 @@ class MpiP2p : public tenken::Program {
     }
 
     void parse_lists(const tenken::Arguments& arguments) {
-        tests_ = split(tests_text_ == "all" ? tests_list() : tests_text_);
+        tests_ = tenken::words_of(tests_text_ == "all" ? tests_list() : tests_text_);
         for (const std::string& test : tests_) {
             const bool known =
                 std::find(std::begin(test_names), std::end(test_names), test) != std::end(test_names);
@@ -191,7 +185,7 @@ class MpiP2p : public tenken::Program {
         if (tests_.empty()) throw arguments.error("tests", "all, or different ones of " + tests_list());
         const std::string allowed =
             "a list of host, device, managed and pairs of them such as host-device, no two the same";
-        for (const std::string& word : split(buffers_text_)) {
+        for (const std::string& word : tenken::words_of(buffers_text_)) {
             const std::size_t dash = word.find('-');
             BufferPair pair{};
             const bool good =
@@ -371,12 +365,11 @@ class MpiP2p : public tenken::Program {
     std::vector<std::uint64_t> sizes(bool collective) const {
         std::vector<std::uint64_t> list;
         const std::uint64_t maximum = collective ? std::min(max_collective_bytes_, max_bytes_) : max_bytes_;
+        if (!collective) return tenken::sweep(min_bytes_, maximum, static_cast<std::uint64_t>(factor_));
         for (std::uint64_t bytes = min_bytes_; bytes <= maximum;
              bytes *= static_cast<std::uint64_t>(factor_)) {
-            if (!collective || bytes % sizeof(double) == 0) list.push_back(bytes);
+            if (bytes % sizeof(double) == 0) list.push_back(bytes);
         }
-        // The largest one asked for is measured whatever the factor.
-        if (!collective && (list.empty() || list.back() != maximum)) list.push_back(maximum);
         return list;
     }
 

@@ -11,6 +11,7 @@
 #include "lib/base/links.h"
 #include "lib/base/placement.h"
 #include "lib/base/program.h"
+#include "lib/base/sweep.h"
 #include "lib/cuda/devices.h"
 #include "programs/nccl/ring.h"
 
@@ -92,8 +93,8 @@ class NcclProgram : public tenken::Program {
         bool fault = run.fault == tenken::Fault::element;
         for (const Named& one : operations) {
             if (!wanted(one.name)) continue;
-            for (std::uint64_t size = min_bytes_; size <= max_bytes_;
-                 size *= static_cast<std::uint64_t>(factor_)) {
+            for (const std::uint64_t size :
+                 tenken::sweep(min_bytes_, max_bytes_, static_cast<std::uint64_t>(factor_))) {
                 const std::uint64_t whole = sizeof(double) * static_cast<std::uint64_t>(total_);
                 measure_one(run, one, size / whole * whole, warmup_seconds, fault, limit);
                 warmup_seconds = std::min(warmup_seconds, 0.05);

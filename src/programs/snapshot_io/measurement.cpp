@@ -7,7 +7,6 @@
 #include <cstring>
 
 #include "lib/base/clock.h"
-#include "lib/base/placement.h"
 #include "lib/file_io/check_file.h"
 #include "lib/file_io/kvikio.h"
 #include "programs/snapshot_io/snapshot_io.h"
@@ -30,12 +29,9 @@ constexpr std::uint64_t worthwhile = std::uint64_t{1} << 20;
 }  // namespace
 
 void SnapshotIo::measure(tenken::Run& run) {
-    run_ = &run;
+    begin(run);
     tenken::Document& document = run.document;
-    document.build.backends = {"host"};
-    if (gpus_) document.build.backends.push_back("cuda");
     document.build.libraries.push_back({"HDF5", library_->version()});
-    document.path("backend", backend_);
     document.path("hdf5_library", library_->file_name());
     document.path("hdf5_multi",
                   library_->has_multi() ? "H5Dwrite_multi and H5Dread_multi" : "one dataset after the other");
@@ -44,15 +40,9 @@ void SnapshotIo::measure(tenken::Run& run) {
         "the transfer of the four datasets, packing included; creating, opening and closing the file are "
         "in seconds of their own");
     if (file_io::Kvikio::here().library) document.path("kvikio", file_io::Kvikio::here().library->way());
-    place_.describe(document);
-    if (backend_ == "host") {
-        measure_on(*file_io::make_host_memory_space(static_cast<int>(threads_)));
-    } else {
-        gpus_->each(static_cast<int>(threads_), place_.folder,
-                    [&](MemorySpace& space) { measure_on(space); });
-    }
-    document.placement = tenken::find_placement();
-    if (gpus_ && backend_ != "host") gpus_->report(document);
+    const int threads = static_cast<int>(threads_);
+    on_each_space(threads, threads, [&](MemorySpace& space) { measure_on(space); });
+    end();
 }
 
 void SnapshotIo::measure_on(MemorySpace& space) {
@@ -294,7 +284,7 @@ Parts SnapshotIo::read(MemorySpace& space, const SnapshotConfig& config, bool ve
         if (cold_) {
             cold_max_ = std::max(cold_max_, file.drop_cache());
         } else {
-            cached_min_ = std::min(cached_min_, warm(file));
+            cached_min_ = std::min(cached_min_, file.warm());
         }
     }
     const bool select = config.method == "hdf5_select";
@@ -357,18 +347,6 @@ Parts SnapshotIo::read(MemorySpace& space, const SnapshotConfig& config, bool ve
     }
     if (verify) verify_arrays(space, config, list);
     return parts;
-}
-
-double SnapshotIo::warm(File& file) {
-    const double share = file.cached_share();
-    if (share == 1) return share;
-    std::vector<char> piece(std::size_t{1} << 20);
-    const std::uint64_t bytes = file.size();
-    for (std::uint64_t at = 0; at < bytes; at += piece.size()) {
-        file.read(file_io::Access::buffered, at,
-                  static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - at)), piece.data());
-    }
-    return file.cached_share();
 }
 
 }  // namespace snapshot_io

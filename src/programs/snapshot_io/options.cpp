@@ -1,9 +1,9 @@
 // Options of the program snapshot_io, held against each other and against the machine before anything is
 // allocated.
 #include <algorithm>
-#include <sstream>
 
 #include "lib/base/host.h"
+#include "lib/base/sweep.h"
 #include "lib/file_io/kvikio.h"
 #include "lib/file_io/workers.h"
 #include "programs/snapshot_io/snapshot_io.h"
@@ -30,11 +30,8 @@ std::string SnapshotIo::purpose() const {
 }
 
 void SnapshotIo::options(tenken::Arguments& arguments) {
-    std::vector<std::string> backends = {"host"};
-    if (gpus_) backends.push_back("cuda");
-    arguments.choice("backend", backend_, backends,
-                     "host: particles in host memory; cuda: in that of every GPU in turn");
-    arguments.text("path", path_, "DIR", "the folder to write in");
+    backend_options(arguments, "host: particles in host memory; cuda: in that of every GPU in turn",
+                    "the folder to write in");
     arguments.integer("min-particles", minimum_, 1, std::int64_t{1} << 40, "the smallest snapshot");
     arguments.integer("max-particles", maximum_, 1, std::int64_t{1} << 40,
                       "the largest snapshot; the published range is 16384 to 67108864");
@@ -61,9 +58,7 @@ void SnapshotIo::options(tenken::Arguments& arguments) {
     arguments.text(
         "keep", keep_, "NAME",
         "keep the largest snapshot that was read, in the last of the layouts, in --path under this name");
-    if (!gpus_) return;
-    arguments.heading("back end cuda");
-    gpus_->options(arguments);
+    gpu_options(arguments);
 }
 
 std::vector<tenken::FaultKind> SnapshotIo::faults() const {
@@ -99,14 +94,14 @@ void SnapshotIo::prepare(const tenken::Arguments& arguments) {
     // The arrays, their packed form, and one dataset on its way through the host.
     const std::uint64_t need = bytes + static_cast<std::uint64_t>(maximum_) * 28;
     const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
-    const std::uint64_t on_host = backend_ == "host" ? need + (std::uint64_t{16} << 20) : bytes;
-    if (on_host > available) {
-        throw arguments.error("max-particles", "what fits into memory: " + tenken::format_bytes(on_host) +
+    const std::uint64_t host_bytes = on_host() ? need + (std::uint64_t{16} << 20) : bytes;
+    if (host_bytes > available) {
+        throw arguments.error("max-particles", "what fits into memory: " + tenken::format_bytes(host_bytes) +
                                                    " needed on the host, free " +
                                                    tenken::format_bytes(available));
     }
     if (!library_) throw tenken::Waived(tenken::Waiver::library_missing, why_not);
-    if (backend_ == "host") return;
+    if (on_host()) return;
     gpus_->prepare(arguments);
     gpus_->require_fit(arguments, "max-particles", need,
                        "arrays of " + std::to_string(maximum_) + " particles");
@@ -117,10 +112,8 @@ std::vector<std::string> SnapshotIo::chosen(const tenken::Arguments& arguments, 
                                             const std::vector<std::string>& allowed) {
     std::string list;
     for (const std::string& one : allowed) list += (list.empty() ? "" : ",") + one;
-    std::istringstream in(asked == "all" ? list : asked);
     std::vector<std::string> words;
-    std::string word;
-    while (std::getline(in, word, ',')) {
+    for (const std::string& word : tenken::words_of(asked == "all" ? list : asked)) {
         if (std::find(allowed.begin(), allowed.end(), word) == allowed.end() ||
             std::find(words.begin(), words.end(), word) != words.end()) {
             throw arguments.error(option, "all, or different ones of " + list);

@@ -8,11 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/program.h"
+#include "lib/file_io/file_program.h"
 #include "lib/file_io/hdf5.h"
-#include "lib/file_io/memory_space.h"
 #include "lib/file_io/particles.h"
-#include "lib/file_io/place.h"
 #include "lib/file_io/rounds.h"
 #include "lib/file_io/scratch.h"
 
@@ -53,9 +51,8 @@ struct Parts {
     double close = 0;
 };
 
-class SnapshotIo : public tenken::Program {
+class SnapshotIo : public file_io::FileProgram {
   public:
-    SnapshotIo() : gpus_(file_io::make_gpu_memory_spaces()) {}
     std::string name() const override { return "snapshot_io"; }
     std::string purpose() const override;
     void options(tenken::Arguments& arguments) override;
@@ -88,8 +85,6 @@ class SnapshotIo : public tenken::Program {
     void make_source(MemorySpace& space, Layout layout, file_io::ScratchFile& scratch);
     Parts write(MemorySpace& space, const SnapshotConfig& config, bool verify);
     Parts read(MemorySpace& space, const SnapshotConfig& config, bool verify);
-    /// Brings the file into the page cache. @return the part of it that is there then
-    static double warm(File& file);
 
     // What is compared (verification.cpp)
     /// What was written, read plainly and compared word by word.
@@ -107,9 +102,6 @@ class SnapshotIo : public tenken::Program {
                    const file_io::Times& times, const std::vector<file_io::Pair>& open);
     tenken::Metric metric(MemorySpace& space, const std::string& name, const SnapshotConfig& config) const;
 
-    std::unique_ptr<file_io::GpuMemorySpaces> gpus_;
-    std::string backend_ = "host";
-    std::string path_ = ".";
     std::int64_t minimum_ = 16384;
     std::int64_t maximum_ = 1048576;
     std::int64_t factor_ = 4;
@@ -130,8 +122,6 @@ class SnapshotIo : public tenken::Program {
     bool writes_ = false;
     bool reads_ = false;
     std::shared_ptr<const file_io::Hdf5> library_;
-    file_io::Place place_;
-    tenken::Run* run_ = nullptr;
     const file_io::RunFolder* folder_ = nullptr;
     std::uint64_t particles_ = 0;
     const file_io::Particles content_ = {3};

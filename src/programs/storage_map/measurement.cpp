@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "lib/base/clock.h"
-#include "lib/base/placement.h"
 #include "lib/base/statistics.h"
 #include "programs/storage_map/storage_map.h"
 
@@ -26,24 +25,13 @@ constexpr std::uint64_t settled_from = std::uint64_t{1} << 20;
 }  // namespace
 
 void StorageMapProgram::measure(tenken::Run& run) {
-    run_ = &run;
+    begin(run);
     tenken::Document& document = run.document;
-    document.build.backends = {"host"};
-    if (gpus_) document.build.backends.push_back("cuda");
-    document.path("backend", backend_);
-    place_.describe(document);
     document.path("timed",
                   "from the first byte asked for to the last one moved; opening and closing are not in it");
-    if (backend_ == "host") {
-        const std::unique_ptr<MemorySpace> space =
-            file_io::make_host_memory_space(static_cast<int>(threads_));
-        measure_on(*space);
-    } else {
-        gpus_->each(static_cast<int>(threads_), place_.folder,
-                    [&](MemorySpace& space) { measure_on(space); });
-    }
-    document.placement = tenken::find_placement();
-    if (gpus_ && backend_ != "host") gpus_->report(document);
+    const int threads = static_cast<int>(threads_);
+    on_each_space(threads, threads, [&](MemorySpace& space) { measure_on(space); });
+    end();
     if (map_document_ && document.status() == tenken::Status::ok) {
         map_document_->write(
             (writes_wrong_map() ? wrong_map_ : map_)
@@ -191,7 +179,7 @@ double StorageMapProgram::read_once(MemorySpace& space, const std::string& situa
     if (situation == "read_cold") {
         highest_cold_ = std::max(highest_cold_, file.drop_cache());
     } else {
-        lowest_cached_ = std::min(lowest_cached_, warm(file, bytes));
+        lowest_cached_ = std::min(lowest_cached_, file.warm());
     }
     if (verify) space.clear(memory_.get(), bytes);
     const double begin = tenken::now_seconds();
@@ -203,17 +191,6 @@ double StorageMapProgram::read_once(MemorySpace& space, const std::string& situa
                   space.compare(memory_.get(), bytes / 4, values_));
     }
     return seconds;
-}
-
-double StorageMapProgram::warm(File& file, std::uint64_t bytes) {
-    const double share = file.cached_share();
-    if (share == 1) return share;
-    std::vector<char> piece(std::size_t{1} << 20);
-    for (std::uint64_t at = 0; at < bytes; at += piece.size()) {
-        file.read(file_io::Access::buffered, at,
-                  static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - at)), piece.data());
-    }
-    return file.cached_share();
 }
 
 void StorageMapProgram::against_link(MemorySpace& space) {
@@ -255,7 +232,7 @@ void StorageMapProgram::against_link(MemorySpace& space) {
     const std::vector<Seconds> seconds =
         file_io::run_rounds(2 * configs.size(), rounds, [&](std::size_t i, long round) {
             Trial& trial = trials[i / 2];
-            warm(*trial.file, bytes);
+            trial.file->warm();
             if (i % 2 == 1) {
                 return static_cast<double>(bytes) / 1e9 / space.cached_rate(*trial.file, bytes, trial.config);
             }

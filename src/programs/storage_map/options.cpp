@@ -1,10 +1,10 @@
 // Options of the program storage_map, held against each other and against the machine before anything is
 // allocated, and the ways that are tried.
 #include <algorithm>
-#include <sstream>
 #include <stdexcept>
 
 #include "lib/base/host.h"
+#include "lib/base/sweep.h"
 #include "lib/file_io/workers.h"
 #include "programs/storage_map/storage_map.h"
 
@@ -17,13 +17,6 @@ const std::vector<std::string>& situations() {
     static const std::vector<std::string> list = {"write", "write_synced", "read_cached", "read_cold"};
     return list;
 }
-std::vector<std::string> words_of(const std::string& list) {
-    std::vector<std::string> words;
-    std::istringstream in(list);
-    std::string word;
-    while (std::getline(in, word, ',')) words.push_back(word);
-    return words;
-}
 
 }  // namespace
 
@@ -34,11 +27,8 @@ std::string StorageMapProgram::purpose() const {
 }
 
 void StorageMapProgram::options(tenken::Arguments& arguments) {
-    std::vector<std::string> backends = {"host"};
-    if (gpus_) backends.push_back("cuda");
-    arguments.choice("backend", backend_, backends,
-                     "host: data in host memory; cuda: in that of every GPU in turn");
-    arguments.text("path", path_, "DIR", "the folder to write in, on the file system that is asked about");
+    backend_options(arguments, "host: data in host memory; cuda: in that of every GPU in turn",
+                    "the folder to write in, on the file system that is asked about");
     arguments.bytes("min-bytes", minimum_, 4096, std::uint64_t{1} << 50, "the smallest size");
     arguments.bytes("max-bytes", maximum_, 4096, std::uint64_t{1} << 50, "the largest size");
     arguments.former_name("least-bytes", "min-bytes");
@@ -63,9 +53,7 @@ void StorageMapProgram::options(tenken::Arguments& arguments) {
     arguments.text("map", map_file_, "FILE", "write the map to FILE");
     arguments.text("use-map", use_map_, "FILE",
                    "judge the choice by this map, of an earlier run, against every candidate");
-    if (!gpus_) return;
-    arguments.heading("back end cuda");
-    gpus_->options(arguments);
+    gpu_options(arguments);
 }
 
 std::vector<tenken::FaultKind> StorageMapProgram::faults() const {
@@ -82,7 +70,7 @@ void StorageMapProgram::prepare(const tenken::Arguments& arguments) {
     if (threads_ == 0) {
         threads_ = std::min(16, file_io::usable_threads());
     }
-    chosen_situations_ = asked_situations_ == "all" ? situations() : words_of(asked_situations_);
+    chosen_situations_ = asked_situations_ == "all" ? situations() : tenken::words_of(asked_situations_);
     for (const std::string& one : chosen_situations_) {
         if (std::find(situations().begin(), situations().end(), one) == situations().end()) {
             throw arguments.error("situations", "all, or some of write,write_synced,read_cached,read_cold");
@@ -90,18 +78,7 @@ void StorageMapProgram::prepare(const tenken::Arguments& arguments) {
     }
     if (chosen_situations_.empty()) throw arguments.error("situations", "at least one");
     if (asked_candidates_ != "all" && asked_candidates_ != "few") {
-        for (const std::string& one : words_of(asked_candidates_)) {
-            try {
-                given_.push_back(IoConfig::of(one));
-            } catch (const std::invalid_argument& error) {
-                throw arguments.error("candidates", std::string("all, few, or a list: ") + error.what());
-            }
-            if (given_.back().threads > threads_) {
-                throw arguments.error("candidates",
-                                      "ways of at most " + std::to_string(threads_) + " threads (--threads)");
-            }
-        }
-        if (given_.empty()) throw arguments.error("candidates", "at least one");
+        given_ = listed_ways(arguments, "candidates", asked_candidates_, threads_);
     }
     if (!use_map_.empty()) {
         try {
@@ -114,7 +91,7 @@ void StorageMapProgram::prepare(const tenken::Arguments& arguments) {
     place_ = file_io::find_place(arguments, "path", path_);
     file_io::require_space(arguments, "path", place_, 2 * maximum_ + (std::uint64_t{1} << 20),
                            "two files of " + tenken::format_bytes(maximum_));
-    if (backend_ == "host") {
+    if (on_host()) {
         const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
         if (maximum_ > available) {
             throw arguments.error(
@@ -136,37 +113,19 @@ void StorageMapProgram::prepare(const tenken::Arguments& arguments) {
 }
 
 std::vector<IoConfig> StorageMapProgram::candidates_for(MemorySpace& space) {
-    const std::vector<std::string> can = space.methods();
-    const auto offers = [&](const std::string& method) {
-        if (method == "direct" || method == "gds" || method == "cufile_compat") {
-            if (place_.direct_refused) return false;
-        }
-        return std::find(can.begin(), can.end(), method) != can.end();
-    };
     std::vector<IoConfig> list;
     if (!given_.empty()) {
         for (const IoConfig& one : given_) {
-            if (one.method == "gds" && !offers("gds")) {
-                throw tenken::Waived(tenken::Waiver::no_gpudirect_storage,
-                                     "cuFile does not go straight to this file system");
-            }
-            if (one.method == "direct" && place_.direct_refused) {
-                throw tenken::Waived(
-                    tenken::Waiver::not_supported_by_the_file_system,
-                    "O_DIRECT on " + place_.mount.file_system + ": " + *place_.direct_refused);
-            }
-            if (!offers(one.method)) {
-                throw tenken::Waived(tenken::Waiver::library_missing,
-                                     "there is no method " + one.method + " on " + space.name() + " here");
-            }
-            list.push_back(one);
+            const std::string why = why_no_way(space, one.method);
+            if (!why.empty()) waive(one.method, why);
         }
-        return list;
+        return given_;
     }
     const int maximum = static_cast<int>(threads_);
     const auto add = [&](const std::string& method, std::uint64_t block, int threads) {
         const IoConfig one = {method, block, std::min(threads, maximum)};
-        if (offers(method) && std::find(list.begin(), list.end(), one) == list.end()) list.push_back(one);
+        if (why_no_way(space, method).empty() && std::find(list.begin(), list.end(), one) == list.end())
+            list.push_back(one);
     };
     const std::uint64_t kib = 1024;
     const std::uint64_t mib = 1024 * kib;

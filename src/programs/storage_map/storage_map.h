@@ -7,11 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/program.h"
 #include "lib/base/unfinished.h"
 #include "lib/file_io/check_file.h"
-#include "lib/file_io/memory_space.h"
-#include "lib/file_io/place.h"
+#include "lib/file_io/file_program.h"
 #include "lib/file_io/rounds.h"
 #include "lib/file_io/scratch.h"
 #include "lib/file_io/storage_map.h"
@@ -41,9 +39,8 @@ struct Known {
     std::string preferred;              ///< the candidate that was chosen at the size before
 };
 
-class StorageMapProgram : public tenken::Program {
+class StorageMapProgram : public file_io::FileProgram {
   public:
-    StorageMapProgram() : gpus_(file_io::make_gpu_memory_spaces()) {}
     std::string name() const override { return "storage_map"; }
     std::string purpose() const override;
     void options(tenken::Arguments& arguments) override;
@@ -70,8 +67,6 @@ class StorageMapProgram : public tenken::Program {
                       const file_io::ScratchFile& scratch, std::uint64_t bytes, bool verify);
     double read_once(MemorySpace& space, const std::string& situation, Trial& trial, std::uint64_t bytes,
                      bool verify);
-    /// Brings a file into the page cache. @return the part of it that is there then
-    static double warm(File& file, std::uint64_t bytes);
     /// Whether page-locked buffers and several threads bring a cached file to the GPU as fast as the slower
     /// of the link and those threads by themselves.
     void against_link(MemorySpace& space);
@@ -93,9 +88,6 @@ class StorageMapProgram : public tenken::Program {
               const file_io::Judgement& judgement);
     static std::string text_of(const file_io::Judgement& judgement, const std::vector<IoConfig>& configs);
 
-    std::unique_ptr<file_io::GpuMemorySpaces> gpus_;
-    std::string backend_ = "host";
-    std::string path_ = ".";
     std::uint64_t minimum_ = 4096;
     std::uint64_t maximum_ = std::uint64_t{64} << 20;
     std::int64_t factor_ = 4;
@@ -110,12 +102,10 @@ class StorageMapProgram : public tenken::Program {
     std::vector<std::uint64_t> sizes_;
     std::vector<std::string> chosen_situations_;
     std::vector<IoConfig> given_;
-    file_io::Place place_;
     std::unique_ptr<tenken::DocumentFile> map_document_;
     file_io::StorageMap used_map_;
     file_io::StorageMap map_;
     file_io::StorageMap wrong_map_;
-    tenken::Run* run_ = nullptr;
     file_io::Memory memory_;
     const file_io::Words values_ = {7, file_io::Words::floats};
     std::map<std::string, Known> known_;  ///< by situation

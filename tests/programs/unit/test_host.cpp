@@ -2,10 +2,14 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <new>
+#include <stdexcept>
+#include <utility>
 
 #include "lib/base/host.h"
 #include "lib/base/host_array.h"
 #include "lib/base/placement.h"
+#include "lib/base/sweep.h"
 #include "lib/base/text_file.h"
 #include "unit.h"
 
@@ -117,6 +121,58 @@ TEST(shares_cover_everything_once_in_whole_pages) {
             CHECK(next == elements);
         }
     }
+}
+
+TEST(shares_of_smaller_numbers_are_whole_pages_too) {
+    for (std::size_t elements : {1ul, 1024ul, 5000ul}) {
+        std::size_t next = 0;
+        for (int thread = 0; thread < 3; ++thread) {
+            const tenken::Share share = tenken::share_of(elements, thread, 3, sizeof(std::int32_t));
+            CHECK(share.begin == next && (share.begin % 1024 == 0 || share.begin == elements));
+            next = share.end;
+        }
+        CHECK(next == elements);
+    }
+    CHECK(tenken::share_of(5000, 0, 3, sizeof(std::int32_t)).end != tenken::share_of(5000, 0, 3).end);
+}
+
+TEST(host_arrays_hold_any_kind_of_number) {
+    tenken::HostArrayOf<std::int32_t> links(3000);
+    CHECK(links.size() == 3000 && links.bytes() == 12000);
+    CHECK(reinterpret_cast<std::uintptr_t>(links.data()) % (std::size_t{2} << 20) == 0);
+    tenken::in_shares<std::int32_t>(links.size(), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) links[i] = static_cast<std::int32_t>(i) - 7;
+    });
+    for (std::size_t i = 0; i < links.size(); ++i) CHECK(links[i] == static_cast<std::int32_t>(i) - 7);
+    const tenken::HostArrayOf<std::int32_t> moved(std::move(links));
+    CHECK(moved.size() == 3000 && links.size() == 0 && moved[2999] == 2992);
+    bool refused = false;
+    try {
+        tenken::HostArrayOf<std::int64_t> endless(~std::size_t{0} / 4);
+    } catch (const std::bad_alloc&) {
+        refused = true;
+    }
+    CHECK(refused);
+}
+
+TEST(a_sweep_ends_with_its_last_size) {
+    using Sizes = std::vector<std::uint64_t>;
+    CHECK(tenken::sweep(4, 64, 4) == (Sizes{4, 16, 64}));
+    CHECK(tenken::sweep(4, 65, 4) == (Sizes{4, 16, 64, 65}));
+    CHECK(tenken::sweep(5, 5, 2) == (Sizes{5}));
+    const std::uint64_t last = ~std::uint64_t{0};
+    CHECK(tenken::sweep(1, last, 2).size() == 65 && tenken::sweep(1, last, 2).back() == last);
+    for (const auto& wrong : {Sizes{0, 4, 2}, Sizes{8, 4, 2}, Sizes{1, 4, 1}}) {
+        bool refused = false;
+        try {
+            tenken::sweep(wrong[0], wrong[1], wrong[2]);
+        } catch (const std::invalid_argument&) {
+            refused = true;
+        }
+        CHECK(refused);
+    }
+    CHECK(tenken::words_of("a,b,,c") == (std::vector<std::string>{"a", "b", "", "c"}));
+    CHECK(tenken::words_of("").empty());
 }
 
 TEST(placement_tells_what_this_process_may_use) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from tenken.machines import loader
 from tenken.machines.model import System
-from tenken.reframe.plan import Plan, describe_checks, make_plan
+from tenken.reframe.plan import Plan, describe_checks, in_columns, make_plan
 
 pytestmark = pytest.mark.xdist_group("selection")  # one worker makes what its module shares
 
@@ -48,6 +49,29 @@ def test_so_many_nodes_are_asked_for_as_there_are(nodes: int, described) -> None
     assert ("HpcgPublished %num_nodes=8" in plan.applicable) == (nodes >= 8)
     if nodes < 64:
         assert "64 nodes" in lacking(plan)["StencilNodes %way=mpi %num_nodes=64 %scaling=weak"]
+
+
+def test_checks_are_listed_by_partition_in_columns(described) -> None:
+    """18 nodes: nothing that wants 64 is counted, and a partition of CPUs has the checks of hosts alone."""
+    system = with_nodes("miyabi", "gpu", count=18)
+    gpu = system.partition("gpu")
+    cpu = replace(
+        gpu, name="cpu", environments=gpu.environments[-1:], features=frozenset(),
+        node=replace(gpu.node, gpu=None, gpu_count=0),
+    )  # fmt: skip
+    made = make_plan(replace(system, partitions={"gpu": gpu, "cpu": cpu}), described["published"], [], "published")
+    lines = list(in_columns(made, replace(system, partitions={"gpu": gpu, "cpu": cpu})))
+    total, on = re.fullmatch(r"(\d+) checks apply to miyabi \((.*)\)", lines[0]).groups()
+    counts = dict(reversed(part.split(" on ")) for part in on.split(", "))
+    assert int(total) == len(made.applicable) >= int(counts["gpu"]) > int(counts["cpu"]) > 0
+    head, *rows = lines[1 : len(made.applicable) + 2]
+    at = [head.index(word) for word in ("CHECK", "GPU", "CPU")]
+    shown = {row[at[0] : at[1]].strip(): (row[at[1] : at[2]].strip(), row[at[2] :].strip()) for row in rows}
+    assert set(shown) == set(made.applicable)
+    assert all((cell != "-") is (name in made.where[one]) for one, cells in shown.items()
+               for name, cell in zip(("gpu", "cpu"), cells, strict=True))  # fmt: skip
+    assert not [one for one in shown if "num_nodes=64" in one or "num_nodes=32" in one]
+    assert any("num_nodes=64" in line and "64 nodes" in line for line in lines[len(made.applicable) + 3 :])
 
 
 def test_what_another_mode_measures_is_not_selected(described: dict[str, list[dict[str, Any]]]) -> None:

@@ -176,6 +176,55 @@ def test_a_binding_to_fewer_cores_than_asked_is_invalid():
     )
 
 
+def spread_of(copies: float, at: dict[str, Any]) -> dict[str, Any]:
+    """A document whose first metric comes at coordinates, its samples spread so far."""
+    raw = gpu_document(values={"copy": 4250.0})
+    one = metric("copy", {"gpu": 0}, around(4250.0, spread=copies), at=at)
+    raw["limits"] = {one["id"]: raw["limits"][raw["metrics"][0]["id"]]}
+    raw["metrics"] = [one]
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("at", "allowed"),
+    [
+        ({"bytes": 4096}, True),
+        ({"bytes": 65536}, True),
+        ({"bytes": 65537}, False),
+        ({"kind": "odd"}, True),
+        ({}, False),
+    ],
+)
+def test_a_spread_is_allowed_where_the_metric_says_so(at, allowed):
+    """Small sizes scatter: what is allowed there voids a measurement elsewhere."""
+    raw = read_metric("copy", {
+        "title": "copy", "unit": "GB/s", "direction": "higher", "statistic": "median", "per": ["host", "gpu"],
+        "limit": "memory", "plot": "sweep", "max_spread": {"host": 0.2, "gpu": 0.05},
+        "max_spread_at": [{"at": {"bytes": {"max": 65536}}, "spread": {"gpu": 0.5}},
+                          {"at": {"kind": ["odd", "rare"]}, "spread": 0.4}],
+    }, "m.yaml")  # fmt: skip
+    assert raw.allowed_spread("host", {"bytes": 4096}) == 0.2, "said of GPUs alone"
+    program = make_program("stream", "copy", max_spread_at=raw.max_spread_at, min_count=1)
+    found = judged(spread_of(0.3, at), program)
+    wide = [one for one in found.findings if "is spread too wide" in one.message]
+    assert bool(wide) is not allowed, found.findings
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [{"bytes": 1}, [{"at": {}, "spread": 0.1}], [{"at": {"b": 1}}], [{"at": {"b": {"most": 1}}, "spread": 0.1}],
+     [{"at": {"b": {"min": 2, "max": 1}}, "spread": 0.1}], [{"at": {"b": 1}, "spread": 2}],
+     [{"at": {"b": 1}, "spread": {"pair": 0.1}}]],
+    ids=["map", "nowhere", "no spread", "another key", "upside down", "above 1", "another subject"],
+)  # fmt: skip
+def test_a_spread_at_no_place_is_refused(raw):
+    with pytest.raises(CatalogueError, match=r"m\.yaml: max_spread_at"):
+        read_metric("copy", {
+            "title": "copy", "unit": "GB/s", "direction": "higher", "statistic": "median", "per": ["gpu"],
+            "limit": "memory", "plot": "bars", "max_spread_at": raw,
+        }, "m.yaml")  # fmt: skip
+
+
 def test_below_the_floor_names_node_gpu_value_bound_and_miss():
     found = judged(spoiled(gpu_document(gpus=2), lambda d: d["metrics"].__setitem__(
         8, metric("triad", {"gpu": 1}, around(3000.0)))), expect=Expectation(subjects=("gpu",), gpus=2))  # fmt: skip

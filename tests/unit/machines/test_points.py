@@ -51,6 +51,19 @@ def test_a_point_is_a_reference_of_its_own(tmp_path):
     assert not loader.references(system, "gpu", "transfer", metric="htod_sweep", parameters={"way": "x", "bytes": 8192})
 
 
+def test_coordinates_stand_under_at_whether_one_or_many(tmp_path):
+    one = POINTS.partition("    points:")[0]
+    at = one.replace("    lower:", "    at: {bytes: 8192}\n    value: 3\n    lower:")
+    (found,) = load(tmp_path, at).references
+    assert found == load(tmp_path, POINTS).references[1]
+    kinds = POINTS.replace("parameters: {way: pinned}", "at: {kinds: pinned}")
+    assert [dict(one.parameters) for one in load(tmp_path, kinds).references] == [
+        {"kinds": "pinned", "bytes": 4096}, {"kinds": "pinned", "bytes": 8192},
+    ]  # fmt: skip
+    with pytest.raises(SystemFileError, match=r"is at 'byts'; did you mean 'bytes'\?"):
+        load(tmp_path, at.replace("bytes:", "byts:"))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -58,6 +71,8 @@ def test_a_point_is_a_reference_of_its_own(tmp_path):
         ("{bytes: 8192}", "{bytes: 4096}", "point 2 of reference 1 (transfer.htod_sweep) is there before"),
         ("{bytes: 8192}", "{way: pinned}", "point 2 of reference 1 (transfer.htod_sweep) names 'way'"),
         ("value: 3}", "value: -3}", "must be more than 0"),
+        ("{bytes: 8192}", "{byte: 8192}", "reference 1 (transfer.htod_sweep) is at 'byte'; did you mean 'bytes'?"),
+        ("    points:", "    at: {way: pinned}\n    points:", "'at' of reference 1 (transfer.htod_sweep) names 'way'"),
         ("value: 3}", "valeu: 3}", "did you mean 'value'?"),
     ],
 )

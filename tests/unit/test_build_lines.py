@@ -1,0 +1,95 @@
+"""What a build's job keeps of a configuration that failed, and when it compiles by ccache."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tenken.paths import ROOT
+from tenken.reframe import build
+
+#: Finds a library once, and believes its cache from then on, as CMake does.
+CMAKE = """#!/bin/bash
+mkdir -p {tree}/CMakeFiles
+[ -e {tree}/CMakeCache.txt ] || if [ -e {library} ]; then echo found; else echo missing; fi > {tree}/CMakeCache.txt
+grep -qx found {tree}/CMakeCache.txt || exit 7
+"""
+
+
+def test_a_failed_configuration_is_not_kept(tmp_path: Path) -> None:
+    tree, library, cmake = tmp_path / "tree", tmp_path / "library", tmp_path / "cmake"
+    cmake.write_text(CMAKE.format(tree=tree, library=library))
+    cmake.chmod(0o755)
+
+    def configure() -> int:
+        line = f"( {build.configured(str(cmake), str(tree))} || exit ); echo $?"
+        return int(subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout)
+
+    (tree / "objects").mkdir(parents=True)
+    assert configure() == 7, "the status is CMake's own"
+    assert not (tree / "CMakeCache.txt").exists() and not (tree / "CMakeFiles").exists()
+    assert (tree / "objects").exists()
+    library.touch()  # its module is loaded now
+    assert configure() == 0 and (tree / "CMakeCache.txt").exists(), "one that is right stays"
+    library.unlink()
+    assert configure() == 0
+
+
+#: What a user may have set of ccache and its use, which these tests do not mean.
+FOREIGN = ("CCACHE_", "CMAKE_")
+
+
+def launchers(folder: Path, ccache: str | None, cxx: str = "g++", **env: str) -> list[str]:
+    """The launchers that scripts/ccache.sh chooses, and CCACHE_BASEDIR and CCACHE_EXTRAFILES behind it."""
+    tools, tree = folder / "tools", folder / "tree"
+    for place in (tools, tree):
+        place.mkdir(exist_ok=True)
+    for tool in ("bash", "uname", "sed", "grep", "rm"):
+        if not (tools / tool).exists():
+            (tools / tool).symlink_to(shutil.which(tool) or "")
+    if ccache:
+        (tools / "ccache").write_text(f"#!/bin/sh\n{ccache}\n")
+        (tools / "ccache").chmod(0o755)
+    line = (
+        f'. {ROOT}/scripts/ccache.sh {tree} {cxx} /root-of-all; for one in "$tenken_launcher" "$tenken_cuda_launcher" '
+        '"$CCACHE_BASEDIR" "$CCACHE_EXTRAFILES"; do echo "$one"; done'
+    )
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN)}
+    done = subprocess.run(
+        [str(tools / "bash"), "-c", line], env={**kept, "PATH": str(tools), **env}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert not list(tree.glob(".tried*"))
+    return done.stdout.splitlines()
+
+
+def test_ccache_is_used_where_it_is_and_tells_cpus_apart(tmp_path: Path) -> None:
+    ccache = str(tmp_path / "tools" / "ccache")
+    found = launchers(tmp_path, "exit 0")
+    assert found == [ccache, ccache, "/root-of-all", str(tmp_path / "tree" / ".cpu")]
+    assert (tmp_path / "tree" / ".cpu").read_text().startswith(os.uname().machine)
+    assert launchers(tmp_path, "exit 0", "/opt/gcc/bin/g++-12")[0] == ccache
+
+
+@pytest.mark.parametrize(
+    ("ccache", "cxx", "env", "chosen"),
+    [
+        (None, "g++", {}, ["", ""]),
+        ("exit 1", "g++", {}, ["", ""]),  # its folder cannot be written
+        ("exit 0", "nvc++", {}, ["", ""]),
+        ("exit 0", "g++", {"CMAKE_CXX_COMPILER_LAUNCHER": ""}, ["", ""]),
+        ("exit 0", "g++", {"CMAKE_CXX_COMPILER_LAUNCHER": "mine"}, ["mine", ""]),
+        ("exit 0", "g++", {"CMAKE_CXX_COMPILER_LAUNCHER": "mine", "CMAKE_CUDA_COMPILER_LAUNCHER": "c"}, ["mine", "c"]),
+    ],
+    ids=["none", "broken", "another compiler", "not wanted", "chosen", "both chosen"],
+)
+def test_ccache_is_left_out_where_it_is_not_there_or_not_wanted(tmp_path, ccache, cxx, env, chosen) -> None:
+    if not ccache:
+        assert launchers(tmp_path, None, cxx, **env)[:2] == chosen
+    else:
+        found = launchers(tmp_path, ccache, cxx, **env)
+        assert found[:2] == chosen and (found[3] == "" or ccache == "exit 1")

@@ -1,0 +1,12 @@
+#!/bin/sh
+# source.sh: write tenken.tar beside this file: what is committed, and which commit it is (REVISION).
+set -eu
+folder=$(cd "$(dirname "$0")" && pwd)
+cd "$folder/../.."
+revision=$(git describe --always --dirty)
+case $revision in *-dirty) echo "source.sh: what is not committed is left out" >&2 ;; esac
+echo "${revision%-dirty}" > "$folder/REVISION"
+git archive --format=tar --add-file="$folder/REVISION" -o "$folder/tenken.tar.half" HEAD
+rm "$folder/REVISION"
+mv "$folder/tenken.tar.half" "$folder/tenken.tar"
+echo "$folder/tenken.tar: $revision"
