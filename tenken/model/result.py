@@ -85,6 +85,8 @@ class MetricValue:
     def statistic_named(self, statistic: str) -> float:
         """best, median, p5, p95 or mean of the samples; the value for `total`."""
         if statistic == "mean":
+            if not self.samples:  # pruned
+                return self.value if self.statistic == "mean" else math.nan
             return math.fsum(self.samples) / len(self.samples)
         return {"best": self.best, "median": self.median, "p5": self.p5, "p95": self.p95, "total": self.value}[
             statistic
@@ -92,6 +94,8 @@ class MetricValue:
 
     def inconsistencies(self) -> list[str]:
         """What the stated statistics say against the samples: empty when they agree to a millionth."""
+        if not self.samples:
+            return ["there are no samples: they were pruned, or never written"]
         ordered = sorted(self.samples)
         stated = {
             "best": (self.best, ordered[-1] if self.direction == "higher" else ordered[0]),

@@ -1,0 +1,134 @@
+"""Retention: every figure stays for ever, its samples for a time; and what of an archive may leave the site."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from tenken.archive import records as archive
+from tenken.archive.redact import Redactor
+from tenken.errors import ArchiveError, RecordError
+from tenken.model import files
+from tenken.model.record import MAX_RECORD_BYTES, Record, parse
+
+#: Key of a record whose samples were removed: when.
+PRUNED = "pruned"
+
+
+@dataclass(frozen=True)
+class Prunable:
+    """A record that still has samples: its size, and the size without them."""
+
+    path: Path
+    before: int
+    text: str
+
+    @property
+    def saved(self) -> int:
+        return self.before - len(self.text.encode())
+
+
+def prunable(root: Path, days: float, now: datetime, keep: Sequence[str], damaged: list[str]) -> Iterator[Prunable]:
+    """Records older than `days` that have samples, but those of the sessions `keep`. What cannot be read is appended
+    to `damaged` and stays as it is."""
+    limit = f"{now - timedelta(days=days):%Y-%m-%dT%H:%M:%S}"
+    for path in archive.paths(root):
+        if path.parent.parent.name > limit[:10]:  # its day: nothing to be read
+            continue
+        try:
+            text = files.read_text(path, MAX_RECORD_BYTES)
+            record = parse(text, path)
+            if record.time >= limit or record.session in keep or not _has_samples(record):
+                continue
+            short = without_samples(text, now)
+            if _figures(parse(short)) != _figures(record):
+                raise RecordError("its figures would not be the same without samples")
+        except (files.FileError, RecordError) as error:
+            damaged.append(f"{path}: {error}")
+            continue
+        yield Prunable(path, len(text.encode()), short)
+
+
+def without_samples(text: str, now: datetime) -> str:
+    """A record's text in which no metric has samples. Values, statistics and the number of samples stay."""
+    raw = json.loads(text)
+    for metric in raw["result"]["metrics"]:
+        metric["samples"] = []
+    raw[PRUNED] = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    return json.dumps(raw, allow_nan=False, separators=(",", ":"))
+
+
+def prune(one: Prunable) -> None:
+    """Replace a record's file by the shorter one, whole or not at all. Raises ArchiveError."""
+    archive.write_file(one.path, one.text)
+
+
+def _has_samples(record: Record) -> bool:
+    return record.result is not None and any(m.samples for m in record.result.metrics)
+
+
+def _figures(record: Record) -> list[object]:
+    head: list[object] = [record.check, record.time[:10], record.verdict, [(f.metric, f.kind) for f in record.findings]]
+    if record.result is None:
+        return head
+    return head + [
+        (m.id, m.unit, m.direction, m.statistic, m.value, m.best, m.median, m.p5, m.p95, m.count)
+        for m in record.result.metrics
+    ]
+
+
+# ---- what may leave the site ----------------------------------------------------------------------------------------
+
+
+def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str], devices: bool) -> dict[str, str]:
+    """Texts of records by their place in an archive, with names of hosts, users, folders and addresses replaced, and
+    those of devices too if `devices`. Raises ArchiveError where a figure changed or a name is left."""
+    found = list(chosen)
+    names = {name for r in found for name in (*r.nodes, r.result.host.name if r.result else "") if name}
+    names |= {name.split(".")[0] for name in names} | set(hosts)
+    redactor = Redactor(sorted(names), sorted(users), devices=devices)
+    # a session's name may be that of a campaign or a person
+    sessions = {s: f"session{i}" for i, s in enumerate(sorted({r.session for r in found}), 1)}
+    # a short name may be part of any word; a longer one is nowhere to be seen, not within another word either
+    seen_as = [re.escape(n) if len(n) > 4 else _word(n) for n in sorted(names)]
+    left = re.compile("|".join(seen_as), re.I) if seen_as else None
+    texts: dict[str, str] = {}
+    for number, record in enumerate(found, 1):
+        raw = json.loads(record.text())
+        raw["session"] = sessions[record.session]
+        text = re.sub(_word(record.session), raw["session"], json.dumps(raw, separators=(",", ":")))
+        text = redactor.text(text)
+        where = f"{archive.folder_of(record, Path())}/{number:06d}-{raw['session']}.json"
+        try:
+            same = _figures(parse(text)) == _figures(record)
+        except RecordError as error:
+            raise ArchiveError(f"{record.path}: cannot be redacted: {error}") from None
+        if not same:
+            raise ArchiveError(f"{record.path}: redaction would change a figure: is a host called like a word of it?")
+        seen = left.search(text) if left else None
+        if seen is not None:
+            raise ArchiveError(f"{record.path}: '{seen[0]}' would be left in what is exported")
+        texts[where] = text
+    return texts
+
+
+def _word(name: str) -> str:
+    return rf"(?<![\w-]){re.escape(name)}(?![\w-])"
+
+
+def packed(texts: dict[str, str]) -> bytes:
+    """A .tar.xz that is the same for the same texts."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:xz") as tar:
+        for name, text in sorted(texts.items()):
+            content = text.encode()
+            about = tarfile.TarInfo(name)
+            about.size = len(content)
+            tar.addfile(about, io.BytesIO(content))
+    return stream.getvalue()

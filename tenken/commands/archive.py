@@ -1,0 +1,102 @@
+"""`tenken archive`: samples that are no longer needed go, and records leave the site without its names."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from tenken import paths
+from tenken.archive import packed as packing
+from tenken.archive import records as archive
+from tenken.archive import retention
+from tenken.errors import ArchiveError
+
+
+def register(subparsers: Any) -> None:
+    """Adds the subcommand `archive`."""
+    parser = subparsers.add_parser(
+        "archive",
+        help="prune: remove old samples, keep every figure; export: records for a vendor, without names",
+        description="Exit status: 0 done, 1 something was left out, 2 usage, or no readable, writable archive.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    about = "remove the samples of old records; values, statistics, verdicts and health stay for ever"
+    prune = actions.add_parser("prune", help=about, description=about)
+    prune.add_argument("--days", type=_days, default=365.0, metavar="N", help="age of records (default: %(default)g)")
+    prune.add_argument("--keep", nargs="+", default=[], metavar="SESSION",
+                       help="sessions that keep their samples: those of a signed report")  # fmt: skip
+    prune.add_argument("--dry-run", action="store_true", help="only print what would be saved")
+    prune.add_argument("--archive", type=Path, metavar="DIR", help="default: $TENKEN_ARCHIVE, else perflogs/")
+    prune.set_defaults(func=run_prune)
+    about = "records as a .tar.xz for a vendor: hosts, users, folders, addresses and sessions are replaced"
+    export = actions.add_parser("export", help=about, description=about)
+    export.add_argument("file", type=Path, metavar="FILE.tar.xz", help="what is written; it must not be there")
+    export.add_argument("--sessions", nargs="+", required=True, metavar="ID", help="`last` is the last one")
+    export.add_argument("--hosts", nargs="+", default=[], metavar="NAME", help="more names that are replaced")
+    export.add_argument("--users", nargs="+", default=[], metavar="NAME", help="users besides this one")
+    export.add_argument(
+        "--devices", action="store_true", help="keep UUIDs and bus ids, which a vendor needs for a return"
+    )
+    export.add_argument("--archive", type=packing.argument, metavar="DIR",
+                        help="a folder or a .tar.xz of one (default: $TENKEN_ARCHIVE, else perflogs/)")  # fmt: skip
+    export.set_defaults(func=run_export)
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not 1 <= days <= 36500:
+        raise argparse.ArgumentTypeError(f"'{text}' is no age; allowed: 1 to 36500 days")
+    return days
+
+
+def run_prune(arguments: argparse.Namespace) -> int:
+    """0; 1 where a record cannot be read or written: it stays as it is."""
+    root = arguments.archive or paths.archive_root()
+    if not root.is_dir():
+        raise ArchiveError(f"no archive at {root}: give the folder that holds the runs with --archive")
+    damaged: list[str] = []
+    count = saved = 0
+    for one in retention.prunable(root, arguments.days, datetime.now(timezone.utc), arguments.keep, damaged):
+        if not arguments.dry_run:
+            retention.prune(one)
+        count, saved = count + 1, saved + one.saved
+    for line in damaged:
+        print(f"left as it is: {line}")
+    words = f"{'would lose' if arguments.dry_run else 'lost'} their samples ({saved / 1e6:.1f} MB); every figure stays"
+    print(f"{count} records older than {arguments.days:g} days {words}")
+    return int(bool(damaged))
+
+
+def run_export(arguments: argparse.Namespace) -> int:
+    """0; 1 where a record of the sessions cannot be read."""
+    root, target = arguments.archive or paths.archive_root(), arguments.file
+    if not target.name.endswith(packing.SUFFIX):
+        raise ArchiveError(f"{target}: the file must end with {packing.SUFFIX}")
+    if target.exists():
+        raise ArchiveError(f"{target} is there already: give another name")
+    if not root.is_dir():
+        raise ArchiveError(f"no archive at {root}: give the folder that holds the runs with --archive")
+    names = [archive.last_session(root) or "last" if name == "last" else name for name in arguments.sessions]
+    damaged: list[archive.Damaged] = []
+    chosen: list[archive.Record] = []
+    for name in dict.fromkeys(names):
+        found = list(archive.records(root, name, damaged=damaged))
+        if not found:
+            raise ArchiveError(f"{root}: no record of session '{name}'")
+        chosen += found
+    texts = retention.export(chosen, arguments.hosts, arguments.users, not arguments.devices)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as stream:
+            stream.write(retention.packed(texts))
+    except OSError as error:
+        raise ArchiveError(f"{target}: cannot be written: {error.strerror}") from None
+    for one in damaged:
+        print(f"left out: {one.reason}")
+    print(f"{len(texts)} records without names of the site: {target}")
+    return int(bool(damaged))

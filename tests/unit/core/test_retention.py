@@ -1,0 +1,108 @@
+"""Retention: what goes of old records and what stays, and what leaves the site."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import replace
+
+import pytest
+
+from tenken.archive import packed
+from tenken.archive import records as archive
+from tenken.campaign import standin
+from tenken.commands import archive as command
+from tenken.errors import TenkenError
+from tenken.model.result import typed
+
+
+def main(*words):
+    parser = argparse.ArgumentParser()
+    command.register(parser.add_subparsers(required=True))
+    given = parser.parse_args(["archive", *map(str, words)])
+    return given.func(given)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Two old records and one of tomorrow, which nothing can be too old for."""
+    found = tmp_path / "perflogs"
+    world = standin.StandIn(("gpu-x17.hall.example.org",), gpus=2)
+    for session, time in (("old", "2020-01-01T00:00:00.000000Z"), ("signed", "2020-01-01T01:00:00.000000Z"),
+                          ("new", "2999-01-01T00:00:00.000000Z")):  # fmt: skip
+        record = world._record(session, world.nodes[0], 0)
+        document = json.loads(record.result.text)
+        for gpu in document["devices"]:
+            gpu["uuid"] = f"GPU-12345678-1234-1234-1234-12345678901{gpu['index']}"
+        record = replace(record, result=typed(document))
+        archive.write(replace(record, time=time), found)
+    return found
+
+
+def samples(root):
+    return {r.session: sum(len(m.samples) for m in r.result.metrics) for r in archive.records(root)}
+
+
+def figures(root):
+    return [
+        (r.session, r.verdict, m.id, m.value, m.p5, m.best, m.count)
+        for r in archive.records(root)
+        for m in r.result.metrics
+    ]
+
+
+def test_old_samples_go_and_every_figure_stays(root, capsys):
+    before, all_of_them = figures(root), samples(root)
+    assert main("prune", "--days", 30, "--keep", "signed", "--dry-run", "--archive", root) == 0
+    assert samples(root) == all_of_them and "1 records older than 30 days would lose" in capsys.readouterr().out
+    assert main("prune", "--days", 30, "--keep", "signed", "--archive", root) == 0
+    assert samples(root) == {**all_of_them, "old": 0} and figures(root) == before
+    pruned = next(r for r in archive.records(root, "old"))
+    # nobody takes a figure without samples for one that was held against them
+    assert all(m.inconsistencies() for m in pruned.result.metrics)
+    assert json.loads(pruned.path.read_text())["pruned"]
+    assert main("prune", "--days", 30, "--archive", root) == 0
+    assert "1 records" in capsys.readouterr().out.splitlines()[-1], "what was pruned is not pruned again"
+
+
+def test_a_damaged_record_is_left_and_told(root, capsys):
+    path = next(p for p in archive.paths(root) if "-old-" in p.name)
+    path.write_text(path.read_text()[:-40])
+    assert main("prune", "--days", 30, "--archive", root) == 1
+    assert f"left as it is: {path}" in capsys.readouterr().out and not path.read_text().endswith("}")
+
+
+@pytest.mark.parametrize("days", ["0", "-3", "x", "nan"])
+def test_an_age_that_is_none_is_refused(root, days, capsys):
+    with pytest.raises(SystemExit):
+        main("prune", "--days", days, "--archive", root)
+    assert "allowed: 1 to 36500 days" in capsys.readouterr().err
+
+
+def test_what_is_exported_names_neither_node_nor_session_and_has_the_same_figures(root, tmp_path):
+    target = tmp_path / "out" / "vendor.tar.xz"
+    assert main("export", target, "--sessions", "old", "new", "--archive", root) == 0
+    folder = packed.folder_of(target, tmp_path / "cache")
+    texts = [p.read_text() for p in folder.rglob("*.json")]
+    assert len(texts) == 2 and not any(word in t for t in texts for word in ("gpu-x17", "hall", '"old"', '"new"'))
+    assert not any("GPU-12345678" in t for t in texts)
+    assert [f[2:] for f in figures(folder)] == [f[2:] for f in figures(root) if f[0] != "signed"]
+    with pytest.raises(TenkenError, match="is there already"):
+        main("export", target, "--sessions", "old", "--archive", root)
+
+
+def test_a_name_that_redaction_does_not_see_stays_here(root, tmp_path):
+    path = next(p for p in archive.paths(root) if "-old-" in p.name)
+    path.write_text(path.read_text().replace("580.0", "580-gpu-x17-7"))
+    with pytest.raises(TenkenError, match="'gpu-x17' would be left"):
+        main("export", tmp_path / "x.tar.xz", "--sessions", "old", "--archive", root)
+
+
+def test_a_host_that_is_called_like_a_word_of_the_records_is_refused(root, tmp_path):
+    with pytest.raises(TenkenError, match=r"cannot be redacted|would change a figure"):
+        main("export", tmp_path / "x.tar.xz", "--sessions", "old", "--hosts", "copy", "metrics", "--archive", root)
+    assert not (tmp_path / "x.tar.xz").exists()
+    with pytest.raises(TenkenError, match="no record of session 'other'"):
+        main("export", tmp_path / "x.tar.xz", "--sessions", "other", "--archive", root)
+    with pytest.raises(TenkenError, match=r"must end with \.tar\.xz"):
+        main("export", tmp_path / "x.zip", "--sessions", "old", "--archive", root)
