@@ -47,19 +47,21 @@ html_copy_source = False
 html_extra_path = ["site"]
 
 
-def benchmark_pages(index: str) -> list[str]:
-    """The page of each program, as its metrics.yaml names it, but for those that the index lists already."""
-    found = set()
-    for file in (ROOT / "src" / "programs").glob("*/metrics.yaml"):
-        section = re.findall(r"^section: docs/([\w-]+)\.md", file.read_text(encoding="utf-8"), re.M)
-        found.update(section)
-    return sorted(page for page in found if not re.search(rf"^{re.escape(page)}$", index, re.M))
+def unlisted(index: str, pages: set[str]) -> str:
+    """Those of `pages` that the index does not list by name, a line each."""
+    return "\n".join(sorted(page for page in pages if not re.search(rf"^(.* <)?{re.escape(page)}>?$", index, re.M)))
 
 
-def list_benchmarks(_app: Any, docname: str, source: list[str]) -> None:
-    """A new benchmark is in the navigation without a line written for it."""
-    if docname == root_doc:
-        source[0] = source[0].replace("BENCHMARKS", "\n".join(benchmark_pages(source[0])))
+def list_pages(_app: Any, docname: str, source: list[str]) -> None:
+    """A new benchmark and a new page are in the navigation without a line written for them."""
+    if docname != root_doc:
+        return
+    sections = (file.read_text(encoding="utf-8") for file in (ROOT / "src" / "programs").glob("*/metrics.yaml"))
+    benchmarks = {name for text in sections for name in re.findall(r"^section: docs/([\w-]+)\.md", text, re.M)}
+    pages = {file.stem for file in (ROOT / "docs").glob("*.md")} - {"index"}
+    index = source[0]
+    listed = index.replace("BENCHMARKS", unlisted(index, benchmarks))
+    source[0] = listed.replace("OTHER-PAGES", unlisted(listed, pages))
 
 
 def hide_declarations(_app: Any, _domain: str, _kind: str, content: Any) -> None:
@@ -70,5 +72,5 @@ def hide_declarations(_app: Any, _domain: str, _kind: str, content: Any) -> None
 
 
 def setup(app: Any) -> None:
-    app.connect("source-read", list_benchmarks)
+    app.connect("source-read", list_pages)
     app.connect("object-description-transform", hide_declarations)

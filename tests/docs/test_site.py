@@ -46,7 +46,7 @@ def test_every_page_is_there_and_the_first_one_leads_to_all_paths(site: Path) ->
     navigation = re.findall(r'<p class="caption"[^>]*><span class="caption-text">([^<]+)', first)
     assert [name for name in navigation if name in PATHS] == list(PATHS)
     # pages of benchmarks come by their metrics.yaml
-    assert 'href="stream.html"' in first and "BENCHMARKS" not in first
+    assert 'href="stream.html"' in first and "BENCHMARKS" not in first and "OTHER-PAGES" not in first
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_a_page_that_is_wrong_stops_the_build(tmp_path: Path) -> None:
         (shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile)(ROOT / name, target)
     (source / "docs" / "index.md").write_text("# First\n\n```{toctree}\ngood\n```\n")
     (source / "docs" / "good.md").write_text("# Good\n\n[first](index.md#first)\n")
-    (source / "docs" / "lost.md").write_text("# Lost\n\n[nowhere](nowhere.md)\n")
+    (source / "lost.md").write_text("# Lost\n\n[nowhere](nowhere.md)\n")
     done = build(source, tmp_path / "bad")
     assert done.returncode != 0
     assert "nowhere.md" in done.stderr and "toctree" in done.stderr
