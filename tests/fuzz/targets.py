@@ -24,7 +24,7 @@ from tenken.history.detect import Detector, state
 from tenken.machines import cluster, hardware, loader
 from tenken.model import files, record, result
 from tenken.model.catalogue import load_catalogue, load_program
-from tenken.parsers import hpcg, hpl, hpl_mxp, osu
+from tenken.parsers import hpcg, hpl, hpl_mxp, nccl_tests, osu
 from tenken.paths import ROOT
 from tenken.reframe import joblines, last_words, matrices
 from tenken.reframe.schedulers import gridengine, nqsv, pbs, slurm
@@ -35,6 +35,7 @@ from tests.reframe.checks.test_osu import BANDWIDTH, FULL, LATENCY, OLD_LATENCY,
 from tests.reframe.checks.test_xhpl import NETLIB, NVIDIA, OLD
 from tests.reframe.checks.test_xhpl_mxp import PRINTED
 from tests.support.documents import gpu_document, host_document
+from tests.support.nccl_tests import job as nccl_job
 from tests.unit.machines.conftest import CATALOGUE, GOOD
 from tests.unit.reports import builder
 from tests.unit.reports.test_contract import GOOD as CONTRACT
@@ -84,6 +85,11 @@ def an_osu(content: bytes) -> None:
 def an_hpl_mxp(content: bytes) -> None:
     found = hpl_mxp.parse(text(content))
     made = hpl_mxp.document(found, ["hpl-mxp.sh"], "n1", ["n1"], 2, 131072, 2048, 1, 2, "fp16")
+    result.validate(made, "result.json")
+
+
+def an_nccl_tests(content: bytes) -> None:
+    made = nccl_tests.document(nccl_tests.parse_all(text(content)), "n1", ["n1"], 4)
     result.validate(made, "result.json")
 
 
@@ -286,6 +292,8 @@ def targets() -> list[Target]:
         Target("record", records, a_record, True, unreadable),
         Target("osu", (latency.encode(), rest.encode()), an_osu),
         Target("hpl_mxp", (PRINTED.encode(),), an_hpl_mxp),
+        Target("nccl-tests", (nccl_job("all_reduce_perf", "sendrecv_perf").encode(), nccl_job(version="").encode()),
+               an_nccl_tests),
         Target("hpl", tuple(one.encode() for one in (NETLIB, NVIDIA, OLD, HPL1, HPCC.format(SECTION))), an_hpl),
         Target("hpcg", (REPORT.encode(), OTHER.encode()), an_hpcg),
         Target("log", (LOG.encode(), WIDE.encode()), a_log, errors=unreadable),

@@ -15,13 +15,14 @@ from tenken.judge import judging
 from tenken.model.judgement import Judgement
 from tests.lies import foreign, honest
 from tests.lies.lie import Lie
+from tests.support import nccl_tests as told
 
 #: hpcc's file around the same problem.
 HPCC = (
     "This is the DARPA/DOE HPC Challenge Benchmark version 1.5.0 October 2012\nBegin of HPL section.\n"
     f"{foreign.HPL}End of HPL section.\nBegin of Summary section.\nVersionMajor=1\nSuccess=1\n"
 )
-TEXTS = {"osu": foreign.OSU, "xhpl": foreign.HPL, "xhpcg": foreign.HPCG, "hpcc": HPCC}
+TEXTS = {"osu": foreign.OSU, "xhpl": foreign.HPL, "xhpcg": foreign.HPCG, "hpcc": HPCC, "nccl_tests": foreign.NCCL_TESTS}
 MADE: dict[str, Callable[[str], Any]] = {**foreign.RUNS, "hpcc": foreign.hpl_run}
 
 
@@ -101,6 +102,40 @@ REPLACED = (
     ("xhpcg", "Final Summary=\nFinal Summary::", "Final::", "Final Summary|verdict"),
     ("xhpcg", "Benchmark Time Summary::Total=61.2\n", "", "Total"),
     ("xhpcg", "Optimized CG iterations per set=50", "Optimized CG iterations per set=0", "iterations"),
+    ("nccl_tests", "174.91  262.36       0", "174.91  262.36      12", "12 wrong values"),
+    ("nccl_tests", "174.91  262.36       0", "174.91  262.36      -1", "-1"),
+    ("nccl_tests", "174.91  262.36       0", "174.91  262.36     N/A", "not compared"),
+    ("nccl_tests", "174.91  262.36       0", "174.91  262.36     0.5", "0.5"),
+    ("nccl_tests", "Out of bounds values : 0 OK", "Out of bounds values : 7 FAILED", "verification.*error 7"),
+    ("nccl_tests", "Out of bounds values : 0 OK", "Out of bounds values : 7 OK", "Out of bounds"),
+    ("nccl_tests", "# Out of bounds values : 0 OK\n", "", "Out of bounds values"),
+    ("nccl_tests", "# Avg bus bandwidth", "# mean bus bandwidth", "Avg bus bandwidth"),
+    ("nccl_tests", "bandwidth    : 89.8223", "bandwidth    : 898.223", "mean bus bandwidth is 898.223"),
+    ("nccl_tests", "bandwidth    : 89.8223", "bandwidth    : nan", "nan"),
+    ("nccl_tests", "bandwidth    : 89.8223", "bandwidth    : -89.8", "-89.8"),
+    ("nccl_tests", "bandwidth    : 89.8223 ", "bandwidth    : 89.8223 FAILED", "below what its caller asked"),
+    ("nccl_tests", "174.91  262.36", "174.91  362.36", "busbw is 362.36"),
+    ("nccl_tests", "174.91  262.36", "274.91  412.36", "algbw is 274.91"),
+    ("nccl_tests", "23.98  174.91", "2.398  174.91", "algbw is 174.91"),
+    ("nccl_tests", "23.98  174.91", "0.00  174.91", "above 0"),
+    ("nccl_tests", "23.98  174.91", "nan  174.91", "nan"),
+    ("nccl_tests", "23.98  174.91", "1e999  174.91", "1e999"),
+    ("nccl_tests", "23.98  174.91", "23,98  174.91", "23,98"),
+    ("nccl_tests", "     4194304       1048576", "     8388608       1048576", "algbw|8388608"),
+    ("nccl_tests", "     4194304       1048576", "          4M       1048576", "4M"),
+    ("nccl_tests", "#  Rank  3", "#  Bank  3", "lines '# Rank"),
+    ("nccl_tests", "#  Rank  3", "#  Rank  2", "lines '# Rank"),
+    ("nccl_tests", "maxBytes 4194304", "maxBytes 268435456", "announces"),
+    ("nccl_tests", "minBytes 1024 maxBytes 4194304", "minBytes 65536 maxBytes 4194304", "announces"),
+    ("nccl_tests", "step: 64(factor)", "step: 1(factor)", "no end"),
+    ("nccl_tests", "# nThread 1", "# nthread 1", "nThread"),
+    ("nccl_tests", "TENKEN-NCCL-TESTS sendrecv_perf\n", "", "several outputs|2 times"),
+    ("nccl_tests", "TENKEN-NCCL-TESTS sendrecv_perf", "TENKEN-NCCL-TESTS all_reduce_perf", "2 times"),
+    ("nccl_tests", "TENKEN-NCCL-TESTS sendrecv_perf", "TENKEN-NCCL-TESTS made_up_perf", "made_up_perf"),
+    ("nccl_tests", "TENKEN-NCCL-TESTS all_reduce_perf", "TENKEN-NCCL-TESTS all_gather_perf", "busbw|factor|x 0.75"),
+    ("nccl_tests", "", "node1: Test NCCL failure all_reduce.cu:44 'unhandled cuda error'\n", "unhandled cuda error"),
+    ("nccl_tests", "# Using devices", "node1: Test CUDA failure common.cu:294 'out of memory'", "out of memory"),
+    ("nccl_tests", "iters: 100", "iters: 1", "iterations"),
 )  # fmt: skip
 
 
@@ -132,5 +167,12 @@ def twins() -> Iterator[tuple[str, str, str]]:
         yield f"{of}: carriage returns", judged(of, whole.replace("\n", "\r\n")).verdict, expected
     other = foreign.OSU.replace("v7.4", "v6.2")
     yield "osu: an older version", judged("osu", other).verdict, honest.run("osu").verdict
+    expected = honest.run("nccl_tests").verdict
+    for name, text in (
+        ("before it told its version", told.job("all_reduce_perf", "sendrecv_perf", version="")),
+        ("#wrong of five columns", foreign.NCCL_TESTS.replace("       0\n", "      0\n")),
+        ("a word behind the mean", foreign.NCCL_TESTS.replace("89.8223 ", "89.8223 OK")),
+    ):
+        yield f"nccl_tests: {name}", judged("nccl_tests", text).verdict, expected
     vendor = foreign.HPL.replace("HPLinpack 2.3", "HPL-NVIDIA 24.03.0")
     yield "xhpl: NVIDIA's", judged("xhpl", vendor).verdict, honest.run("xhpl").verdict

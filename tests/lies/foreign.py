@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tenken.model.request import Request
-from tenken.parsers import hpcg, hpl, osu
+from tenken.parsers import hpcg, hpl, nccl_tests, osu
+from tests.support import nccl_tests as told
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 
@@ -97,6 +99,9 @@ Final Summary::HPCG 2.4 rating for historical reasons is=2.99
 """
 
 
+NCCL_TESTS = told.job("all_reduce_perf", "sendrecv_perf")
+
+
 def _asked(program: str, metrics: tuple[str, ...], ranks: int, **parameters: Any) -> Request:
     return Request(
         TOKEN,
@@ -128,4 +133,18 @@ def hpcg_run(text: str = HPCG) -> tuple[dict[str, Any], Request]:
     return {**made, "token": TOKEN}, asked
 
 
-RUNS: dict[str, Callable[[], tuple[dict[str, Any], Request]]] = {"osu": osu_run, "xhpl": hpl_run, "xhpcg": hpcg_run}
+def nccl_tests_run(text: str = NCCL_TESTS) -> tuple[dict[str, Any], Request]:
+    made = nccl_tests.document(nccl_tests.parse_all(text), "node1", ["node1"], 4)
+    sweep: dict[str, Any] = {"min_bytes": 1024, "max_bytes": 4194304, "factor": 64, "iterations": 100, "gpus": 4}
+    asked = _asked("nccl", ("perf_all_reduce", "perf_sendrecv"), 1, **sweep)
+    return {**made, "token": TOKEN}, replace(
+        asked, parameters={k: v for k, v in asked.parameters.items() if k != "ranks"}
+    )
+
+
+RUNS: dict[str, Callable[[], tuple[dict[str, Any], Request]]] = {
+    "osu": osu_run,
+    "xhpl": hpl_run,
+    "xhpcg": hpcg_run,
+    "nccl_tests": nccl_tests_run,
+}

@@ -1,0 +1,110 @@
+"""The site's nccl-tests in the place of nccl: the same program's figures, their binaries, a parser of their output."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import run_after, run_before, variable
+from reframe.core.exceptions import ReframeError
+
+from tenken.parsers.nccl_tests import BENCHMARKS, IMPLEMENTATION, NcclTestsFormatError, Output, document, parse_all
+from tenken.reframe.base import RESULT_FILE, TenkenCheck
+from tenken.reframe.links import FIND_NCCL
+
+
+@rfm.simple_test
+class NcclTests(TenkenCheck):
+    """The site's nccl-tests (module, container) between all GPUs of a node, in one process.
+
+    Metrics: `perf_all_reduce`, `perf_all_gather`, `perf_sendrecv`, ... by size, out of place and in place. Runs where
+    `nccl_tests_dir` or the variable TENKEN_NCCL_TESTS names the folder that holds the binaries, and is waived where
+    neither does.
+    """
+
+    descr = "the site's nccl-tests between the GPUs of a node"
+    program = "nccl"
+    tags = {"links", "nccl", "acceptance"}
+    valid_systems = ["+cuda +gpus2"]
+    valid_prog_environs = ["+cuda"]
+    subjects = ["ranks"]
+    on_gpus = True
+    ours = False
+    cores = 0
+
+    #: Folder below which the binaries lie.
+    nccl_tests_dir = variable(str, value="")
+
+    #: Which binaries.
+    nccl_tests_benchmarks = variable(list, value=["all_reduce_perf", "all_gather_perf", "sendrecv_perf"])
+
+    #: Smallest and largest size in bytes, and the factor between sizes.
+    nccl_tests_min_bytes = variable(int, value=1024)
+    nccl_tests_max_bytes = variable(int, value=1 << 30)
+    nccl_tests_factor = variable(int, value=4)
+
+    prerun_cmds = FIND_NCCL.splitlines()
+
+    @run_after("setup")
+    def expect_nccl_tests(self):
+        wrong = [one for one in self.nccl_tests_benchmarks if one not in BENCHMARKS]
+        if wrong or not self.nccl_tests_benchmarks:
+            raise ReframeError(f"nccl_tests_benchmarks {wrong or 'is empty'}: allowed are {', '.join(BENCHMARKS)}")
+        self.metrics = [BENCHMARKS[one][0] for one in self.nccl_tests_benchmarks]
+        self.asked = {
+            "implementation": IMPLEMENTATION,
+            "gpus": self.gpus,
+            "min_bytes": self.nccl_tests_min_bytes,
+            "max_bytes": self.nccl_tests_max_bytes,
+            "factor": self.nccl_tests_factor,
+            "iterations": 100,
+        }
+
+    @run_before("run")
+    def set_nccl_tests_commands(self):
+        folder = self.nccl_tests_dir or os.environ.get("TENKEN_NCCL_TESTS", "")
+        # without, what the system file or a module says in the job
+        named = shlex.quote(folder) if folder else '"${TENKEN_NCCL_TESTS:-none}"'
+        sizes = f"-b {self.nccl_tests_min_bytes} -e {self.nccl_tests_max_bytes} -f {self.nccl_tests_factor}"
+        self.executable, self.executable_opts = "tenken_nccl_tests", []
+        self.prerun_cmds = [
+            *self.prerun_cmds,
+            f"tenken_nccl_tests_folder={named}",
+            "tenken_nccl_tests() {",
+            f"  for name in {' '.join(self.nccl_tests_benchmarks)}; do",
+            '    program=$(find "$tenken_nccl_tests_folder" -name "$name" -type f 2>/dev/null | head -n 1)',
+            '    [ -n "$program" ] || { echo "TENKEN-NCCL-TESTS-MISSING $name"; return 3; }',
+            '    echo "TENKEN-NCCL-TESTS $name"',
+            f'    "$program" {sizes} -g {self.gpus or 1} -n 100 -w 20 -c 1 || return 1',
+            "  done",
+            "}",
+        ]
+
+    def request(self):
+        # the binaries tell of no device but in the lines that the parser counts
+        return replace(super().request(), gpus=None)
+
+    def judgement(self):
+        """Writes the document that the binaries cannot write, then judges it as any other."""
+        text = self.output_text()
+        missing = re.search(r"^TENKEN-NCCL-TESTS-MISSING (\w+)$", text, re.M)
+        nodes = self.nodes() or ["unknown"]
+        path = Path(self.stagedir) / RESULT_FILE
+        try:
+            if missing:
+                empty = Output(missing[1], "none", 0, (), tuple(self.asked.items())[1:], 0, ())
+                made = document([empty], nodes[0], nodes, self.gpus or 1)
+                where = self.nccl_tests_dir or os.environ.get("TENKEN_NCCL_TESTS")
+                where = where or "nccl_tests_dir and TENKEN_NCCL_TESTS are unset"
+                made.update(status="waived", reason=f"library missing: no {missing[1]} of nccl-tests ({where})")
+            else:
+                made = document(parse_all(text), nodes[0], nodes, self.gpus or 1)
+            path.write_text(json.dumps(self.stamp(made)))
+        except NcclTestsFormatError as error:
+            path.write_text(str(error))  # not a document: the judgement says so and keeps the text
+        return super().judgement()

@@ -1,0 +1,286 @@
+"""The site's nccl-tests beside nccl: the same request and judgement, their binaries, a parser of their output.
+
+The format is that of nccl-tests' own sources (src/common.cu and src/util.cu, 2.10 to 2.19): a line `# nThread ...`
+with what was asked for, a line a rank, two lines of column names, one line a size with time (us), algorithm and bus
+bandwidth (10^9 bytes/s) and wrong values, out of place and in place, and at the end the number of values out of bounds
+and the mean of all bus bandwidths.
+
+A run that stopped early has no such end. Figures must follow from each other: bandwidth from size and time, bus
+bandwidth from it and the number of ranks, the mean from all of them; each within the digits that are printed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenken.errors import TenkenError
+from tenken.parsers import foreign
+
+#: Binary -> metric, and bus bandwidth over algorithm bandwidth for n ranks (nccl-tests, doc/PERFORMANCE.md).
+BENCHMARKS: dict[str, tuple[str, Callable[[int], float]]] = {
+    "all_reduce_perf": ("perf_all_reduce", lambda n: 2 * (n - 1) / n),
+    "all_gather_perf": ("perf_all_gather", lambda n: (n - 1) / n),
+    "reduce_scatter_perf": ("perf_reduce_scatter", lambda n: (n - 1) / n),
+    "alltoall_perf": ("perf_alltoall", lambda n: (n - 1) / n),
+    "broadcast_perf": ("perf_broadcast", lambda n: 1.0),
+    "sendrecv_perf": ("perf_sendrecv", lambda n: 1.0),
+}
+PLACES = ("out", "in")
+#: Have no way in place: its columns are there, and not compared (src/alltoall.cu, src/sendrecv.cu).
+OUT_OF_PLACE_ALONE = ("alltoall_perf", "sendrecv_perf")
+IMPLEMENTATION = "nccl-tests"
+
+_BEGIN = re.compile(r"^TENKEN-NCCL-TESTS (\w+)$", re.M)
+_ASKED = re.compile(
+    r"^# nThread (\d{1,6}) nGpus (\d{1,6}) minBytes (\d{1,15}) maxBytes (\d{1,15}) step: (\d{1,15})\((factor|bytes)\) "
+    r"warmup iters: (\d{1,9}) iters: (\d{1,9}) (?:agg iters: (\d{1,9}) )?validation: (\d{1,9})\b",
+    re.M,
+)
+_VERSION = re.compile(r"^# nccl-tests version (\S{1,40})(?: nccl-headers=\d{1,9} nccl-library=(\d{1,9}))?", re.M)
+_RANK = re.compile(r"^#\s{1,9}Rank\s{1,9}(\d{1,6})\s.{0,80}?\bon\s{1,20}(\S{1,120})\s{1,9}device\s", re.M)
+_BOUNDS = re.compile(r"^# Out of bounds values\s{0,9}: (\d{1,15}) (OK|FAILED)\s*$", re.M)
+_MEAN = re.compile(r"^# Avg bus bandwidth\s{0,9}: (\S{1,20})\s?(OK|FAILED)?\s*$", re.M)
+_FAILURE = re.compile(r"^.{0,200}(?:Test (?:NCCL|CUDA) failure|Test failure|NCCL failure).{0,200}$", re.M)
+_NUMBER = re.compile(r"[0-9]{1,20}(?:\.[0-9]{0,20})?(?:e[+-]?[0-9]{1,3})?")
+#: Begins as a line of results does, or as one that was spoilt; but for a date, as logs of launchers have it.
+_ROW = re.compile(r"\s*[-+.]?(?:[0-9]|nan\b|inf\b)", re.I)
+_DATE = re.compile(r"\s*[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
+#: Columns of a way: time, algorithm bandwidth, bus bandwidth, wrong values.
+_OF_WAY = 4
+#: size, count, type, operation and root; of some collectives the last two are blank.
+_FIRST = (3, 5)
+
+
+class NcclTestsFormatError(TenkenError):
+    """The output is not what nccl-tests print, or contradicts itself."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A size in bytes, `out` of place or `in`: time in us, bus bandwidth in GB/s, wrong values (None: not compared)."""
+
+    bytes: int
+    place: str
+    microseconds: float
+    busbw: float
+    wrong: int | None
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output of one binary on `ranks` GPUs of `hosts`, with what its first line says that it was asked for:
+    `iterations` that each figure is the mean of, and the sweep of sizes in bytes."""
+
+    benchmark: str
+    version: str
+    ranks: int
+    hosts: tuple[str, ...]
+    asked: tuple[tuple[str, Any], ...]
+    out_of_bounds: int
+    points: tuple[Point, ...]
+
+
+def parse(benchmark: str, text: str) -> Output:
+    """Read one binary's output. Raises NcclTestsFormatError: what is missing, or which figures contradict which."""
+    if benchmark not in BENCHMARKS:
+        raise NcclTestsFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
+    if failure := _FAILURE.search(text):
+        raise NcclTestsFormatError(f"{benchmark}: it failed: {' '.join(failure[0].split())[:160]!r}")
+    asked = _once(benchmark, _ASKED, text, "line '# nThread ... minBytes ...'")
+    bounds = _once(benchmark, _BOUNDS, text, "line '# Out of bounds values : N OK': it did not come to its end")
+    mean = _once(benchmark, _MEAN, text, "line '# Avg bus bandwidth : N': it did not come to its end")
+    if not asked.start() < bounds.start() < mean.start():
+        raise NcclTestsFormatError(f"{benchmark}: its lines are not in order: parts of several outputs")
+    ranks = [(int(number), host) for number, host in _RANK.findall(text[asked.end() : bounds.start()])]
+    if [number for number, _ in ranks] != list(range(len(ranks))) or len(ranks) < 2:
+        raise NcclTestsFormatError(f"{benchmark}: {len(ranks)} lines '# Rank N ... on HOST device'; needed: 0, 1, ...")
+    if len(ranks) % max(1, int(asked[1]) * int(asked[2])):
+        raise NcclTestsFormatError(
+            f"{benchmark}: {len(ranks)} lines '# Rank N ...'; its first line tells {asked[1]} x {asked[2]} GPUs"
+        )
+    rows = [line.split() for line in text[asked.end() :].splitlines() if _ROW.match(line) and not _DATE.match(line)]
+    points = [point for row in rows for point in _points(benchmark, row, len(ranks))]
+    _all_sizes(benchmark, asked, [int(row[0]) for row in rows])
+    _mean(benchmark, mean[1], rows)
+    if mean[2] == "FAILED":
+        raise NcclTestsFormatError(f"{benchmark}: the mean bus bandwidth {mean[1]} is below what its caller asked for")
+    wrong = sum(point.wrong or 0 for point in points)
+    if (int(bounds[1]) > 0 or wrong > 0) != (bounds[2] == "FAILED"):
+        raise NcclTestsFormatError(
+            f"{benchmark}: {wrong} wrong values in its lines, and 'Out of bounds values : {bounds[1]} {bounds[2]}'"
+        )
+    version = _VERSION.search(text)
+    name = "nccl-tests" if version is None else f"nccl-tests {version[1]}"
+    if version is not None and version[2]:
+        name += f", NCCL {version[2]}"
+    hosts = tuple(dict.fromkeys(host for _, host in ranks))
+    alone = benchmark in OUT_OF_PLACE_ALONE
+    kept = tuple(point for point in points if point.bytes > 0 and not (alone and point.place == "in"))
+    if len({point.wrong is None for point in kept}) > 1:
+        bare = next(point for point in kept if point.wrong is None)
+        raise NcclTestsFormatError(f"{benchmark}: {bare.bytes} B {bare.place} of place is not compared, others are")
+    if not kept:
+        raise NcclTestsFormatError(f"{benchmark}: no line of results with a size above 0")
+    sweep = {"min_bytes": int(asked[3]), "max_bytes": int(asked[4]), asked[6]: int(asked[5])}
+    said = tuple({**sweep, "iterations": int(asked[8]), "operations_each": int(asked[9] or 1)}.items())
+    return Output(benchmark, name, len(ranks), hosts, said, int(bounds[1]), kept)
+
+
+def _once(benchmark: str, pattern: re.Pattern[str], text: str, what: str) -> re.Match[str]:
+    found = list(pattern.finditer(text))
+    if not found:
+        raise NcclTestsFormatError(f"{benchmark}: no {what}")
+    if len(found) > 1:
+        raise NcclTestsFormatError(f"{benchmark}: {len(found)} times the {what.split(':')[0]}: several outputs in one")
+    return found[0]
+
+
+def _points(benchmark: str, words: Sequence[str], ranks: int) -> list[Point]:
+    """Both ways of a line. Raises NcclTestsFormatError that shows it."""
+    shown = repr(" ".join(words)[:120])
+    first = len(words) - 2 * _OF_WAY
+    if not _FIRST[0] <= first <= _FIRST[1]:
+        raise NcclTestsFormatError(
+            f"{benchmark}: line {shown} has {len(words)} columns; allowed: {_FIRST[0] + 8} to {_FIRST[1] + 8}, the "
+            "last eight of them four out of place and four in place"
+        )
+    if not re.fullmatch(r"[0-9]{1,15}", words[0]):
+        raise NcclTestsFormatError(f"{benchmark}: line {shown}: {words[0][:20]!r} is no size in bytes")
+    found = []
+    for way, place in enumerate(PLACES):
+        columns = words[first + way * _OF_WAY :][:_OF_WAY]
+        time, algbw, busbw = (_number(benchmark, shown, word) for word in columns[:3])
+        wrong = None if columns[3] == "N/A" else _number(benchmark, shown, columns[3])
+        if wrong is not None and (wrong != int(wrong)):
+            raise NcclTestsFormatError(
+                f"{benchmark}: line {shown}: {columns[3]!r} wrong values; allowed: 0, 1, ... or N/A"
+            )
+        size = int(words[0])
+        if size > 0:
+            if not (time > 0 and algbw > 0 and busbw > 0):
+                raise NcclTestsFormatError(f"{benchmark}: line {shown}: times and bandwidths must be above 0")
+            _follows(f"{benchmark}: line {shown}: algbw", columns[1], _rate(size, columns[0]), "size / time")
+            factor = BENCHMARKS[benchmark][1](ranks)
+            low, high = _span(columns[1])
+            bus = (low * factor, high * factor)
+            _follows(f"{benchmark}: line {shown}: busbw", columns[2], bus, f"algbw x {factor:.6g} for {ranks} ranks")
+        found.append(Point(size, place, time, busbw, None if wrong is None else int(wrong)))
+    return found
+
+
+def _number(benchmark: str, shown: str, word: str) -> float:
+    value = float(word) if _NUMBER.fullmatch(word) else math.nan
+    if not math.isfinite(value):
+        raise NcclTestsFormatError(
+            f"{benchmark}: line {shown}: {word[:20]!r} is no number; allowed are finite numbers from 0 on"
+        )
+    return value
+
+
+def _span(word: str) -> tuple[float, float]:
+    """What a printed number was rounded from."""
+    digits, _, power = word.partition("e")
+    half = 0.5 * 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+    return max(0.0, float(word) - half), float(word) + half
+
+
+def _rate(size: int, time: str) -> tuple[float, float]:
+    """GB/s of a size in bytes within the digits of a time in us."""
+    low, high = _span(time)
+    return size / high / 1e3, (size / low / 1e3 if low > 0 else math.inf)
+
+
+def _follows(what: str, word: str, expected: tuple[float, float], of: str) -> None:
+    """Raises NcclTestsFormatError unless a printed number may be what it follows from."""
+    low, high = _span(word)
+    if low > expected[1] * (1 + 1e-9) or high < expected[0] * (1 - 1e-9):
+        raise NcclTestsFormatError(f"{what} is {word}; {of} gives {expected[0]:.6g} to {expected[1]:.6g}")
+
+
+def _all_sizes(benchmark: str, asked: re.Match[str], sizes: Sequence[int]) -> None:
+    """Every size that its first line announces, each once; collectives that share a size out round it down."""
+    start, end, step = int(asked[3]), int(asked[4]), int(asked[5])
+    if step < (2 if asked[6] == "factor" else 1) or start < 1:
+        raise NcclTestsFormatError(f"{benchmark}: sizes from {start} by {step}({asked[6]}) come to no end")
+    announced: list[int] = []
+    while start <= end and len(announced) <= len(sizes):
+        announced.append(start)
+        start = start * step if asked[6] == "factor" else start + step
+    if len(announced) != len(sizes):
+        raise NcclTestsFormatError(
+            f"{benchmark}: {len(sizes)} lines of results; its first line announces "
+            f"{len(announced)}{' or more' if start <= end else ''} sizes from {asked[3]} to {asked[4]} bytes"
+        )
+    for line, (size, expected) in enumerate(zip(sizes, announced, strict=True), start=1):
+        if size > expected or (size < 0.5 * expected and expected > 65536):
+            raise NcclTestsFormatError(f"{benchmark}: the size of line {line} is {size}; announced is {expected}")
+        if line > 1 and size <= sizes[line - 2] and size > 0:
+            raise NcclTestsFormatError(
+                f"{benchmark}: the size {size} stands behind {sizes[line - 2]}: two outputs mixed"
+            )
+
+
+def _mean(benchmark: str, said: str, rows: Sequence[Sequence[str]]) -> None:
+    """The mean that is told is that of all bus bandwidths of both ways."""
+    if not _NUMBER.fullmatch(said):
+        raise NcclTestsFormatError(f"{benchmark}: the mean bus bandwidth {said[:20]!r} is no number")
+    spans = [_span(row[-column]) for row in rows for column in (6, 2)]
+    low, high = (sum(side) / len(spans) for side in zip(*spans, strict=True)) if spans else (0.0, 0.0)
+    # of %g six digits are printed
+    slack = 1e-5 * float(said)
+    if not low - slack <= float(said) <= high + slack:
+        raise NcclTestsFormatError(
+            f"{benchmark}: the mean bus bandwidth is {said}; that of its lines is {low:.6g} to {high:.6g}"
+        )
+
+
+def parse_all(text: str) -> list[Output]:
+    """The outputs of several binaries, each behind a line `TENKEN-NCCL-TESTS <binary>`. Raises NcclTestsFormatError."""
+    text = text.replace("\r\n", "\n")  # of a launcher that gives its ranks a terminal
+    marks = list(_BEGIN.finditer(text))
+    if not marks:
+        raise NcclTestsFormatError("the job printed no output of nccl-tests")
+    names = [mark[1] for mark in marks]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise NcclTestsFormatError(f"{twice[:60]}: the job printed its output {names.count(twice)} times")
+    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    found = [parse(mark[1], text[mark.end() : end]) for mark, end in zip(marks, ends, strict=True)]
+    for one in found[1:]:
+        for what in ("version", "ranks", "hosts", "asked"):
+            said, first = getattr(one, what), getattr(found[0], what)
+            if said != first:
+                raise NcclTestsFormatError(f"{one.benchmark}: {what} {said}; {found[0].benchmark} has {first}")
+    return found
+
+
+def document(outputs: Sequence[Output], node: str, nodes: list[str], ranks: int) -> dict[str, Any]:
+    """A result document of nccl out of what the binaries printed: one mean a size and way, their bus bandwidth.
+
+    `ranks`: what was asked for, where no output tells.
+    """
+    metrics, checks = [], []
+    for output in outputs:
+        name = BENCHMARKS[output.benchmark][0]
+        ranks = output.ranks or ranks
+        for one in output.points:
+            at = {"bytes": one.bytes, "place": one.place}
+            metrics.append(foreign.metric(name, {"ranks": ranks}, "GB/s", "higher", [one.busbw], "mean", **at))
+        compared = [one for one in output.points if one.wrong is not None]
+        if len(compared) == len(output.points) and output.points:
+            wrong = next((one for one in compared if one.wrong), None)
+            error = float(max(sum(one.wrong or 0 for one in compared), output.out_of_bounds))
+            check = {"what": f"{output.benchmark} -c 1, every size", "error": error, "tolerance": 0.0}
+            said = {"detail": f"{wrong.bytes} B {wrong.place} of place: {wrong.wrong} wrong"} if wrong else {}
+            checks.append({**check, "passed": error == 0, **said})
+    made = foreign.document(
+        "nccl", IMPLEMENTATION, outputs[0].version, [one.benchmark for one in outputs], node, nodes, 1,
+        {"gpus": ranks, **dict(outputs[0].asked)}, metrics, checks, "nccl-tests tell none",
+    )  # fmt: skip
+    # its ranks are GPUs of one process
+    made["parameters"]["ranks"] = ranks
+    return made
