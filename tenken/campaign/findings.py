@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from tenken.archive import records as archive
-from tenken.campaign import configuration, conformity
+from tenken.campaign import configuration, conformity, spool
 from tenken.campaign.conformity import Effect, Figure, Fleet, Suspect
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import State, Unit
@@ -168,6 +168,12 @@ class Table:
                 }
             )  # fmt: skip
 
+    def take_configuration(self, told: Mapping[str, Mapping[str, str]], unit: Unit) -> None:
+        """What a node's job read of its set-up; the last one counts."""
+        for place, items in told.items():
+            kind, at = ("host read", "") if place == "host" else ("gpu read", place)
+            self.settings.setdefault(kind, {})[(unit.node, at)] = dict(items)
+
     def conditions(
         self, name: str, devices: Sequence[Device], rounds: int, racks: Mapping[str, str]
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
@@ -212,6 +218,9 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
         found.node_hours += float(attempt.gathered.get("seconds", 0)) / 3600
         if attempt.gathered["session"] not in found.sessions:
             found.sessions.append(attempt.gathered["session"])
+        table.take_configuration(
+            spool.configuration(root, attempt.gathered["session"], attempt.unit.node), attempt.unit
+        )
         for name in attempt.gathered["records"]:
             try:
                 record = archive.read(root / name)
@@ -278,10 +287,23 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
     for settings in table.settings.values():
         known = sorted(settings)
         odd, mixed = configuration.conformity([" ".join(filter(None, d)) for d in known], [settings[d] for d in known])
-        found.odd += odd
-        found.mixed += mixed
+        # of what programs and the node's job both told once is enough
+        told = {(one.name, one.item) for one in found.odd}
+        found.odd += [one for one in odd if (one.name, one.item) not in told]
+        items = {one.item for one in found.mixed}
+        found.mixed += [one for one in mixed if one.item not in items]
+    found.missing += _untold(table)
     still = set(found.bad_nodes())
     found.closed = sorted(repaired - still)
+
+
+def _untold(table: Table) -> Iterator[str]:
+    """Nodes that did not tell how they are set up, where most did."""
+    tested = {node for figures in table.values.values() for of in figures.values() for node, _ in of}
+    told = {node for node, _ in table.settings.get("host read", {})} & tested
+    if len(told) >= 0.6 * len(tested) and len(tested) > 2:
+        for node in sorted(tested - told):
+            yield f"{node}: did not tell how it is set up; {len(told)} of {len(tested)} nodes did"
 
 
 def suspects(table: Table, campaign: Campaign) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from tenken.campaign import inventory
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import Unit
 from tenken.paths import ROOT
@@ -56,8 +57,10 @@ def commands(
         'export RFM_CONFIG_PATH=config RFM_COLORIZE=n PYTHONDONTWRITEBYTECODE=1 TENKEN_TERMINAL=brief',
         *(f"export {name}={q(value)}" for name, value in campaign.environment.items()),
         f"cd {q(str(ROOT))} || exit 74",
-        f'{" ".join(map(q, reframe))} > "$here/reframe.txt" 2>&1 < /dev/null; status=$?',
+        # what cannot be read is left out there; that nothing could be is no reason not to measure
         f'mkdir -p "$here/{archive_name}"',
+        f'python -m tenken.campaign.inventory > "$here/{archive_name}/{inventory.FILE}" 2> /dev/null < /dev/null',
+        f'{" ".join(map(q, reframe))} > "$here/reframe.txt" 2>&1 < /dev/null; status=$?',
         f'{{ echo "token=$token"; echo "node=$node"; echo "host=$(uname -n)"; echo "names=${{SLURM_JOB_NODELIST:-}}'
         '$( [ -z "$PBS_NODEFILE" ] || sort -u "$PBS_NODEFILE" | paste -sd, -)"; echo "status=$status";'
         f' echo "begin=$begin"; echo "end=$(date +%s.%N)"; }} > "$here/{META}"',

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tenken.archive import records as archive
-from tenken.campaign import nodejob
+from tenken.campaign import inventory, nodejob
 from tenken.errors import RecordError
+from tenken.model import files
 from tenken.model.job import short
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
 
@@ -80,6 +82,8 @@ def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gath
                         records.append((below, text, parse(text)))
                     except RecordError as error:
                         return Gathered(token, fault=f"{name}: {error}")
+                elif str(below) == inventory.FILE:
+                    others.append((PurePosixPath(archive.SESSIONS, archive.safe_name(session), inventory.FILE), text))
                 elif below.parts[0] == archive.SESSIONS and below.suffix == ".json":
                     others.append((below, text))
     except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError) as error:
@@ -95,6 +99,19 @@ def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gath
         # each node has a run report of the one session
         archive.write_file(root / below.with_name(f"{below.stem}-{archive.safe_name(node)}.json"), text)
     return Gathered(token, tuple(str(below) for below, _, _ in records), verdicts, meta)
+
+
+def configuration(root: Path, session: str, node: str) -> dict[str, dict[str, str]]:
+    """How a node was set up in a session, by `host` or GPU; empty where it did not tell."""
+    stem = Path(inventory.FILE).stem
+    path = archive.session_folder(root, session) / f"{stem}-{archive.safe_name(node)}.json"
+    try:
+        raw = json.loads(files.read_text(path, 1 << 20))
+    except (files.FileError, ValueError):
+        return {}
+    if not isinstance(raw, dict) or not all(isinstance(items, dict) for items in raw.values()):
+        return {}
+    return {str(place): {str(k): str(v) for k, v in items.items()} for place, items in raw.items()}
 
 
 def _meta(packed: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> dict[str, str]:

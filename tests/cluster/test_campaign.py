@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import Counter
 
 import pytest
 
+from tenken.campaign import spool
 from tests.cluster.campaigns import Small
 
 pytestmark = pytest.mark.slow
@@ -18,6 +20,9 @@ def finds_the_slow_node(small: Small, nodes: set[str], slow: str, command: str) 
     assert code == 1, text
     assert f"device {slow}: CampaignProbeA daxpy is 80.00 % worse" in text and command in text
     assert {line.split()[1].rstrip(":") for line in text.splitlines() if line.startswith("  device ")} == {slow}
+    session = min(r.session for r in small.records())
+    told = {n: spool.configuration(small.folder / "perflogs", session, n) for n in nodes}
+    assert all(one["host"]["kernel"] == os.uname().release for one in told.values())
     of_node = Counter(r.nodes[0] for r in small.records())
     # two checks once on each, and on the suspect once more: none lost, none twice
     assert of_node == {n: 4 if n == slow else 2 for n in nodes}, of_node
