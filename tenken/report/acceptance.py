@@ -234,7 +234,7 @@ def accept(
         _take(found, groups, measured, parts, file, record, catalogue)
     for case in lost:
         why = "; ".join(f.message for f in case.findings) or "left no record"
-        found.failed.append(Counted(case.check, ", ".join(case.nodes) or case.place, "", "", "", why))
+        found.failed.append(Counted(case.check, case.where, "", "", "", why))
     for clause in contract.clauses:
         for requirement in groups[clause.id].values():
             _decide(requirement, contract.confidence)

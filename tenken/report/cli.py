@@ -137,7 +137,7 @@ def table(session: Any, most: int = 60) -> str:
                 case.verdict,
                 _line(case.check),
                 _line(case.place),
-                _line(", ".join(case.nodes[:3])),
+                _line(", ".join(case.nodes[:3]) or case.where),
                 _line(why, 90),
             ]
         )

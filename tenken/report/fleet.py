@@ -40,7 +40,7 @@ def check_name(case: Case) -> str:
 
 
 def node_of(case: Case) -> str:
-    return ", ".join(case.nodes) or "no node"
+    return case.where
 
 
 @dataclass

@@ -250,7 +250,7 @@ def _attention(session: Session, anchors: Mapping[int, str], rows: Mapping[int, 
                 {
                     "verdict": verdict,
                     "check": case.check,
-                    "where": ", ".join(case.nodes) or case.place,
+                    "where": case.where,
                     "message": message,
                     "anchor": row or anchors[id(case)],
                 }
@@ -284,7 +284,7 @@ def _verdict_rows(session: Session, rows: Mapping[int, list[Row]], anchors: Mapp
                 {
                     "check": case.check,
                     "anchor": anchors.get(id(case), ""),
-                    "nodes": ", ".join(case.nodes) or "–",
+                    "nodes": case.where,
                     "place": case.place,
                     "superseded": case.superseded,
                     "case": case,
@@ -522,7 +522,7 @@ def _facts(case: Case) -> list[tuple[str, Any]]:
     testcase, record, result = case.testcase or {}, case.record, case.result
     job = record.job if record is not None else None
     facts: list[tuple[str, Any]] = [
-        ("Node", ", ".join(case.nodes)),
+        ("Node", case.where),
         ("Partition", case.partition),
         ("Environment", case.environ),
     ]

@@ -25,6 +25,10 @@ class NoSession(Exception):
     """There is nothing to report on: the archive or the session in it does not exist."""
 
 
+#: In a test's name, the node that ReFrame's --distribute made it for.
+_PINNED = re.compile(r"%[.$]?nid=([\w.-]+)")
+
+
 @dataclass
 class Case:
     """One test case of the session; `record` is None where the run left none (build failure, kill)."""
@@ -51,6 +55,18 @@ class Case:
     @property
     def place(self) -> str:
         return f"{self.partition}+{self.environ}" if self.environ else self.partition
+
+    @property
+    def where(self) -> str:
+        """The nodes that it ran on, or was to run on; of a job that never had one what was asked for."""
+        if self.nodes:
+            return ", ".join(self.nodes)
+        if self.record is not None:
+            return self.record.where
+        pinned = _PINNED.search(self.check)
+        if pinned:
+            return pinned[1]
+        return f"any node of partition {self.partition}" if self.partition and not self.build else "no node"
 
     @property
     def result(self) -> Result | None:

@@ -117,6 +117,33 @@ def test_a_name_loses_what_only_distributes_it(name, said):
     assert fleet.check_name(case) == said
 
 
+def test_what_came_to_no_node_stands_where_it_was_to_run(tmp_path):
+    """Never placed, with and without a node of its own; without a record; a build."""
+    never = "the job did not run to its end: state CANCELLED (blocked in the queue: PartitionDown)"
+    made = [
+        builder.record(check, None, "FAIL", findings=[builder.finding("FAIL", "", f"{where}: {never}")], nodes=nodes)
+        for check, where, nodes in (("StreamA", "any node of partition gpu", ()), ("StreamD", "nid3", ("nid3",)))
+    ]
+    cases = [
+        builder.testcase("StreamB %.part=m:gpu %.nid=nid5", "fail", "killed", "run_wait", job_nodelist=[]),
+        builder.testcase("StreamC", "fail", "killed", "run_wait", job_nodelist=[]),
+        builder.testcase("Build", "fail", "no compiler", "compile", fixture=True, job_nodelist=[]),
+    ]
+    archive = builder.write_session(tmp_path / "perflogs", made, cases)
+    found = {case.check.split()[0]: set() for case in session.load(archive, "last").cases}
+    for case in session.load(archive, "last").cases:
+        found[case.check.split()[0]].add(case.where)
+    assert found == {
+        "StreamA": {"any node of partition gpu"}, "StreamD": {"nid3"},
+        "StreamB": {"nid5"}, "StreamC": {"any node of partition gpu"}, "Build": {"no node"},
+    }  # fmt: skip
+    _, index = fleet.write(archive, "last", builder.CATALOGUE, tmp_path / "pages" / "index.html", "now")
+    said = index.read_text()
+    for place in set().union(*found.values()) - {"no node"}:
+        assert place in said, place
+    assert "no node<" not in said
+
+
 def test_two_nodes_never_share_a_page(tmp_path):
     made = [builder.record("S", builder.document("stream", []), nodes=(n,)) for n in ("a/b", "a_b", "a:b", "")]
     archive = builder.write_session(tmp_path / "perflogs", made)
