@@ -13,7 +13,7 @@ from tenken.reframe.links import FIND_NCCL, NEAR_GPU
 SIZES = {"small": (32768, 1024), "large": (65536, 2048), "full": (98304, 2048)}
 #: The same for all GPUs of a node, by their number; others take what fits.
 OF_NODE = {2: (131072, 2048), 4: (188416, 2048), 8: (262144, 2048)}
-#: Nodes -> N, NB, P, Q of the publication (Reedbush-H, two GPUs a node).
+#: Nodes -> N, NB, P, Q of the publication (Reedbush-H, two GPUs per node).
 PUBLISHED = {1: (67200, 384, 2, 1), 2: (96000, 384, 2, 2), 4: (130176, 384, 2, 4), 8: (192000, 384, 2, 8)}
 #: GiB on the GPU beside the matrix: panels, rows on their way, libraries.
 BESIDE_GIB = 8.0
@@ -204,7 +204,7 @@ class HplOther(OtherHpl):
 
 @rfm.simple_test
 class HplOtherPublished(HplOther):
-    """The publications' sizes (R7, R8) by the site's xhpl, with the modules of CUDA and MPI, two ranks and GPUs a node.
+    """The publications' sizes (R7, R8) by the site's xhpl, with CUDA and MPI modules, two ranks and GPUs per node.
 
     NVIDIA's program keeps a part of the matrix in host memory: it was what the publication ran, on cards of 16 GB.
     """

@@ -52,7 +52,7 @@ class MpiOsu(MpiBase):
         wrong = [b for b in self.osu_benchmarks if b not in BENCHMARKS]
         if wrong or self.osu_buffers not in ("H", "D", "M"):
             raise ReframeError(
-                f"osu_benchmarks {wrong or ''}, osu_buffers {self.osu_buffers!r}: allowed are {', '.join(BENCHMARKS)}; "
+                f"osu_benchmarks {wrong or ''}, osu_buffers {self.osu_buffers!r}: allowed: {', '.join(BENCHMARKS)}; "
                 f"H, D, M"
             )
         self.metrics = [BENCHMARKS[b][0] for b in self.osu_benchmarks]

@@ -56,7 +56,7 @@ class HpcgBinary(HpcgBase):
     @run_after("setup")
     def expect_xhpcg(self):
         if self.xhpcg_ranks < 0:
-            raise ReframeError(f"xhpcg_ranks {self.xhpcg_ranks}: allowed are 0 and more")
+            raise ReframeError(f"xhpcg_ranks {self.xhpcg_ranks}: allowed: 0 and more")
         self.num_tasks_per_node = self.xhpcg_ranks or self.machine.gpus or 1
         self.num_tasks = self.num_tasks_per_node
         self.points = self.side or (self.side_for_memory() if self.machine.gpus else 104)

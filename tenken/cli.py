@@ -35,7 +35,8 @@ class _Printable:
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="tenken", description="Beside ReFrame: describe machines, list checks, report on the archive."
+        prog="tenken",
+        description="Describe machines, list checks, report on the archive. The checks are run by ReFrame.",
     )
     parser.add_argument("--version", action="version", version=f"tenken {version('tenken')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

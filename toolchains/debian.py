@@ -47,7 +47,7 @@ def read_debian_lock(path: Path, package: str, arch: str) -> DebianPin:
         if line.startswith("#") or not fields:
             continue
         if len(fields) != 6:
-            raise ToolchainError(f"{path}: {line!r}: want suite component package version arch sha256")
+            raise ToolchainError(f"{path}: {line!r}: expected: suite component package version arch sha256")
         pin = DebianPin(*fields)
         if pin.package == package and pin.arch == DEBIAN_ARCH[arch]:
             return pin
@@ -80,7 +80,7 @@ def mirror() -> str:
 
 
 def fetch_package(pin: DebianPin, directory: Path) -> Path:
-    """Download ``pin`` into ``directory`` and return the path of the .deb; one that is there already is kept.
+    """Download ``pin`` into ``directory`` and return the path of the .deb; one that already exists is kept.
 
     apt checks the archive's signature. A package whose hash is not the locked one (Debian replaces versions in
     point releases) is taken with a warning, as long as it is the same upstream version. Raises ToolchainError.
@@ -105,7 +105,7 @@ def fetch_package(pin: DebianPin, directory: Path) -> Path:
     found = sorted(directory.glob(f"{pin.package}_*_{pin.arch}.deb"), key=lambda path: path.stat().st_mtime)
     version = found[-1].name.split("_")[1] if found else "nothing"
     if not version.startswith(upstream):
-        raise ToolchainError(f"{mirror()} {pin.suite} has {pin.package} {version}, wanted is {pin.version}")
+        raise ToolchainError(f"{mirror()} {pin.suite} has {pin.package} {version}, expected {pin.version}")
     if _sha256(found[-1]) != pin.sha256:
         print(f"warning: {found[-1].name} is not the locked package; apt vouches for it", file=sys.stderr)
     shutil.rmtree(directory / "apt", ignore_errors=True)

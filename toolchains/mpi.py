@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         if not (options.venv / "bin").is_dir():
-            raise ToolchainError(f"{options.venv} is no virtual environment")
+            raise ToolchainError(f"{options.venv} is not a virtual environment")
         if options.kit:
             print(install(options.venv, options.kit))
         else:

@@ -175,7 +175,7 @@ def generate(archive: Path, nodes: int = NODES, nights: int = NIGHTS, seed: int 
                         found.append(metric(metric_name, subject, [value * rng.gauss(1, 0.001) for _ in range(9)]))
                 changes: dict[str, Any] = {}
                 if throttled:
-                    text = f"{name} GPU 0: hardware thermal slow-down during the timed part"
+                    text = f"{name} GPU 0: hardware thermal slowdown during the timed part"
                     finding = {"verdict": "INVALID", "message": text, "metric": None, "subject": f"{name} GPU 0"}
                     changes = {"verdict": "INVALID", "findings": [finding]}
                 write(archive, record(SYSTEM, name, time, check, program, found, gpus, **changes), number)

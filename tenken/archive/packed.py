@@ -85,7 +85,7 @@ def _unpack(archive: Path, folder: Path) -> None:
                 continue
             content = packed.extractfile(member) if member.isreg() else None
             if content is None:
-                raise ArchiveError(f"{archive}: {member.name!r} is neither a plain file nor a folder")
+                raise ArchiveError(f"{archive}: {member.name!r} is neither a regular file nor a directory")
             total += member.size
             if total > MAX_BYTES:
                 raise ArchiveError(f"{archive}: unpacks to more than {MAX_BYTES >> 30} GiB")

@@ -58,8 +58,8 @@ def planted(seeds: int, first: int, nodes: int) -> Iterator[str]:
         if named == one.truth:
             good += 1
         else:
-            yield f"  seed {seed}: not named {sorted(one.truth - named)}, named beside {sorted(named - one.truth)}"
-    yield f"planted among {nodes} nodes x 8 GPUs: all named and nobody else in {good} of {seeds} seeds (asked: 99 %)"
+            yield f"  seed {seed}: not named {sorted(one.truth - named)}, also named {sorted(named - one.truth)}"
+    yield f"planted among {nodes} nodes x 8 GPUs: all named and no other in {good} of {seeds} seeds (asked: 99 %)"
     if good < 0.99 * seeds - 1e-9:
         yield f"{MISSED}planted faults"
 

@@ -139,7 +139,7 @@ def _reach_of_budget(data: Mapping[str, Any], nodes: int, wrong: Any) -> None:
     if budget is not None and needed and budget < needed:
         wrong(
             ("budget_node_hours",),
-            f"'budget_node_hours' is {budget:g}; one round of {nodes} nodes takes {needed:g} at the most",
+            f"'budget_node_hours' is {budget:g}; one round of {nodes} nodes takes {needed:g} at most",
         )
 
 
@@ -154,7 +154,7 @@ def _nodes(said: Any, path: tuple[str | int, ...], wrong: Any) -> list[str]:
             continue
         for name in names:
             if name in found:
-                wrong(here, f"node '{name}' is there twice in '{path[0]}'")
+                wrong(here, f"node '{name}' is listed twice in '{path[0]}'")
                 break
             found[name] = None
     return list(found)
@@ -187,7 +187,7 @@ def _numbers(ranges: str) -> list[str]:
     for one in ranges.split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", one)
         if not match or (match[2] and int(match[2]) < int(match[1])):
-            raise ValueError(f"'[{ranges}]' is no range; write [0001-0128] or [1,3-5]")
+            raise ValueError(f"'[{ranges}]' is not a range; write [0001-0128] or [1,3-5]")
         last = int(match[2] or match[1])
         if last - int(match[1]) >= MOST_NODES:
             raise ValueError(f"'[{ranges}]' are more than {MOST_NODES} nodes")

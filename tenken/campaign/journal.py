@@ -163,7 +163,7 @@ class Journal:
             disk.patiently(write, self.folder)
         except OSError as error:
             raise CampaignError(
-                f"{self.path}: cannot be written: {error.strerror}; `resume` goes on from here"
+                f"{self.path}: cannot be written: {error.strerror}; `resume` continues from here"
             ) from None
         self.state.take(line)
 
@@ -175,7 +175,7 @@ def read(folder: Path) -> State:
         try:
             state.take(json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise CampaignError(f"{folder / FILE}:{number}: is no line of a campaign's journal") from None
+            raise CampaignError(f"{folder / FILE}:{number}: is not a line of a campaign's journal") from None
     return state
 
 

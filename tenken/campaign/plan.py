@@ -15,7 +15,7 @@ RETESTED = 0.02
 
 @dataclass(frozen=True)
 class Plan:
-    """`at_once`: jobs in the queue or running; `waves`: of them; hours at the most, since a job may end sooner."""
+    """`at_once`: jobs in the queue or running; `waves`: of them; hours at most, since a job may end sooner."""
 
     jobs: int
     at_once: int
@@ -31,7 +31,7 @@ class Plan:
         found = [
             f"{len(campaign.nodes)} nodes x {campaign.rounds} "
             f"round{'s' if campaign.rounds > 1 else ''} = {self.jobs} whole-node jobs of at most "
-            f"{campaign.seconds / 60:g} min (not one a check)",
+            f"{campaign.seconds / 60:g} min (not one per check)",
             f"at most {self.node_hours:.1f} node hours, {self.retest_node_hours:.1f} more for second runs of suspects"
             + (f"; the budget is {campaign.budget_node_hours:g}" if campaign.budget_node_hours else ""),
             f"{self.at_once} jobs at once ({self.why_at_once}): {self.waves} wave{'s' if self.waves > 1 else ''}, "

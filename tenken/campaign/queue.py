@@ -20,7 +20,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the scheduler takes at once; None: it has no such limit, or does not tell."""
+    """What the scheduler takes at once; None: it has no such limit, or does not report."""
 
     queued: int | None = None
     says: str = ""

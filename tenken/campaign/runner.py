@@ -133,7 +133,7 @@ class Runner:
         try:
             return ask()
         except Refused as error:
-            raise CampaignError(f"the scheduler gives no answer: {error}; `resume` goes on from here") from None
+            raise CampaignError(f"the scheduler gives no answer: {error}; `resume` continues from here") from None
 
     def _step(self) -> None:
         self.alive.doing("gathering what nodes left")
@@ -336,7 +336,7 @@ class Runner:
         for attempt in self.state.open():
             if attempt.job is not None:
                 self._cancel(attempt.job)
-        self.say(f"stopped; `tenken campaign resume {self.campaign.name}` goes on")
+        self.say(f"stopped; `tenken campaign resume {self.campaign.name}` continues")
 
     # -- telling --
 

@@ -56,7 +56,7 @@ def register(subparsers: Any) -> None:
         help="hold sessions against a contract: a report to sign, with evidence, in one checkable file",
         description="Writes report.html (and report.pdf where a headless browser is found) and a tar with contract, "
         "report, answer, evidence and archive. Exit status: 0 ACCEPTED, with or without exceptions, 1 REJECTED, 2 "
-        "usage or a wrong contract, 3 INCONCLUSIVE. --verify: 0 whole and decided the same anew, 1 changed.",
+        "usage or a wrong contract, 3 INCONCLUSIVE. --verify: 0 intact and decision reproduced, 1 changed.",
     )
     parser.add_argument("--contract", metavar="NAME", help="of reports/contracts/, or a file")
     parser.add_argument("--sessions", nargs="+", metavar="ID", help="sessions of the archive; `last` is the last one")
@@ -227,7 +227,7 @@ def verify(file: Path) -> int:
         return 1
     statement = json.loads(members[bundle.ANSWER])["statement"]
     digest = bundle.archive_digest({name: bundle.sha256(content) for name, content in members.items()})
-    print(f"{file}: whole, and decided the same anew: {statement}")
+    print(f"{file}: intact, and the decision is reproduced: {statement}")
     print(f"Archive SHA-256 {digest}: compare it with the signed one")
     return 0
 
@@ -245,7 +245,7 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
         said = json.loads(members[bundle.ANSWER])
         sessions, name = tuple(map(str, said["sessions"])), str(said["contract"])
     except (ValueError, KeyError, TypeError) as error:
-        yield f"{bundle.ANSWER} is no answer of `tenken accept`: {error}"
+        yield f"{bundle.ANSWER} is not a decision of `tenken accept`: {error}"
         return
     with tempfile.TemporaryDirectory(prefix="tenken-verify-") as folder:
         root = Path(folder)

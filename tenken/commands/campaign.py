@@ -25,10 +25,10 @@ from tenken.report import campaign as pages
 _ABOUT = {
     "plan": "what it costs in node hours, in how many waves it runs and when it would end; submits nothing",
     "run": "begin a campaign; one that began is gone on with by resume",
-    "resume": "go on after whatever ended it: what is missing runs, once; orphans are cancelled",
+    "resume": "continue an interrupted campaign: missing runs are made once, orphaned jobs are cancelled",
     "status": "how far it is",
     "stop": "have a running campaign cancel its jobs and end",
-    "report": "who stands out, who left no result, and what to do next",
+    "report": "which nodes stand out, which left no result, and what to do next",
     "retest": "run nodes again after repair, which closes their findings or does not",
 }
 
@@ -38,7 +38,7 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "campaign",
         help="acceptance of one to ten thousand nodes: plan, run, resume, report",
-        description="One whole-node job a node, in which ReFrame runs all checks. Exit status: 0 all nodes tested and "
+        description="One whole-node job per node; ReFrame runs all checks in it. Exit status: 0 all nodes tested and "
         "in order (run, resume: all tested), 1 some are not, 2 usage, a wrong file or no scheduler, 3 stopped or "
         "something is missing.",
     )
@@ -91,7 +91,7 @@ def _plan(campaign: Campaign) -> int:
 def _run(campaign: Campaign, folder: Path, arguments: argparse.Namespace, fresh: bool) -> int:
     began = bool(journal.read(folder).begun)
     if began and fresh:
-        raise CampaignError(f"campaign '{campaign.name}' has begun: `tenken campaign resume {campaign.name}` goes on")
+        raise CampaignError(f"campaign '{campaign.name}' has begun: `tenken campaign resume {campaign.name}` continues")
     if not began and not fresh:
         raise CampaignError(f"campaign '{campaign.name}' has not begun: `tenken campaign run {campaign.name}`")
     root = paths.archive_root()
@@ -168,7 +168,7 @@ def _report(campaign: Campaign, folder: Path) -> int:
     archive.write_file(folder / "report.html", pages.page(found, campaign, exclusion))
     print(f"\nReport: {folder / 'report.html'}")
     if state.open() or not state.phases:
-        print("The campaign has not ended: nobody is named before the second run of suspects")
+        print("The campaign has not ended: no node is reported before the second run of suspects")
         return 3
     return 1 if found.bad_nodes() or found.damaged else 0
 

@@ -63,7 +63,7 @@ def _validate(arguments: argparse.Namespace) -> int:
 def _new(arguments: argparse.Namespace) -> int:
     name = arguments.name or arguments.system
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-        raise ContractError(f"'{name}' is no name of a contract; allowed: lower case letters, digits and . _ -")
+        raise ContractError(f"'{name}' is not a contract name; allowed: lower case letters, digits and . _ -")
     if arguments.system not in loader.names():
         raise ContractError(f"unknown system '{arguments.system}'; allowed: {', '.join(loader.names())}")
     system = loader.load(arguments.system).expand(os.environ, strict=False)
@@ -74,7 +74,7 @@ def _new(arguments: argparse.Namespace) -> int:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        raise ContractError(f"{file} is there already") from None
+        raise ContractError(f"{file} already exists") from None
     except OSError as error:
         raise ContractError(f"{file}: cannot be written: {error.strerror}") from None
     print(f"{file} written; agree on its targets, then: tenken contract validate {name}")

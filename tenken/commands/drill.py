@@ -32,7 +32,7 @@ def register(subparsers: Any) -> None:
         "drill",
         help="a rehearsal: every check runs with a fault made on purpose, and must fail",
         description="Runs the checks of a system with one bit of the output flipped (--inject-fault element) and says "
-        "which of them noticed. Give the session to `tenken accept` beside those of the acceptance: the report then "
+        "which of them detected it. Pass the session to `tenken accept` with those of the acceptance: the report then "
         "says so. Exit status: 0 all noticed, 1 one did not, 2 usage, 3 no run shows anything.",
     )
     parser.add_argument("--system", default="local", help="default: local")

@@ -20,9 +20,9 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "gate",
         help="say what got worse since the nights before, and why",
-        description="Brings the archive into the store, judges every series against its own history, and writes "
+        description="Brings the archive into the store, judges every series by its own history, and writes "
         "findings.json, junit.xml, summary.md, tenken.prom and nightly.html. Exit status: 0 nothing got worse, "
-        "1 a regression that nobody has acknowledged, 3 incomplete or invalid.",
+        "1 an unacknowledged regression, 3 incomplete or invalid.",
     )
     add_archive(parser)
     parser.add_argument("--system", help="judge this system only (default: all that have history)")

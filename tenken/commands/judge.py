@@ -33,7 +33,7 @@ def register(subparsers: Any) -> None:
     """Adds the subcommand `judge` to the `tenken` command."""
     parser = subparsers.add_parser(
         "judge",
-        help="judge archived records or bare results anew",
+        help="judge archived records or bare results again",
         description="Judges each FILE (a record of the archive, or a result that a program wrote) as the suite would. "
         "Exit status, the worst of all files: 0 PASS, 1 FAIL, 2 usage, 3 INVALID, 4 WAIVED, 5 RECORDED. A bare result "
         "has no request, and is at most RECORDED.",
@@ -42,7 +42,7 @@ def register(subparsers: Any) -> None:
     parser.add_argument(
         "--system",
         metavar="NAME[:PARTITION[+ENVIRON]]",
-        help="the machine (default: the record's own; a bare result is held against no machine)",
+        help="the machine (default: the record's own; a bare result is not compared with a machine)",
     )
     parser.add_argument("--check", metavar="NAME", help="the check whose result this is, where the file does not say")
     parser.add_argument(
@@ -50,9 +50,9 @@ def register(subparsers: Any) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"what the file does not say of its job: {', '.join(JOB_KEYS)} (nodes with commas; output is a file)",
+        help=f"job data missing in the file: {', '.join(JOB_KEYS)} (nodes with commas; output is a file)",
     )
-    parser.add_argument("--json", action="store_true", help="the judgements as JSON, one object a file")
+    parser.add_argument("--json", action="store_true", help="the judgements as JSON, one object per file")
     parser.set_defaults(func=run)
 
 

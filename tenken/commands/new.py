@@ -48,9 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def write(name: str, root: Path) -> list[Path]:
-    """Write the skeleton below `root`, and nothing where a file is there already. Raises NewError."""
+    """Write the skeleton below `root`, and nothing where a file already exists. Raises NewError."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name) or keyword.iskeyword(name):
-        raise NewError(f"{name!r} is no name of a benchmark; allowed: small letters, digits and _, a letter first")
+        raise NewError(
+            f"{name!r} is not a benchmark name; allowed: lower case letters, digits and _, starting with a letter"
+        )
     texts = {
         root / file.format(name=name): filled((_TEMPLATES / template).read_text(encoding="utf-8"), name)
         for template, file in FILES.items()
@@ -58,7 +60,7 @@ def write(name: str, root: Path) -> list[Path]:
     texts[root / "src" / "programs" / name / "CMakeLists.txt"] = f"tenken_program({name} SOURCES {name}.cpp)\n"
     there = [path for path in texts if path.exists()]
     if there:
-        raise NewError(f"{there[0].relative_to(root)} is there already; nothing was written")
+        raise NewError(f"{there[0].relative_to(root)} already exists; nothing was written")
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -224,19 +224,20 @@ def layout(job: Mapping[str, Any]) -> tuple[int, int]:
 _HEAD = """\
 # Published results, row by row
 
-Every figure, curve and ratio of the five publications that the suite reproduces: where it stands, what is printed, what
-holds it here, and why what cannot be reproduced cannot. Made from `tenken/machines/data/publications.yaml` by `tenken
-publications --markdown`; a test holds both together.
+Every figure, curve and ratio of the five publications that the suite reproduces: place, printed value, and the metric
+that reproduces it or the reason why it cannot be reproduced. Generated from `tenken/machines/data/publications.yaml`
+by `tenken publications --markdown`; a test compares the two.
 
 ```sh
 tenken publications                              # the list, and whether each machine selects the check
-tenken publications --dry-run --system pegasus   # asks ReFrame: sizes, repetitions, nodes and ranks of each job
+tenken publications --dry-run --system pegasus   # asks ReFrame for sizes, repetitions, nodes and ranks of each job
 reframe -c checks -r --system pegasus --mode published
 ```
 
-Selectable is all that a dry run proves. *Held by* names the metric whose reference in `systems/<machine>.yaml` the row
-is; rows without one are measured and shown, and say why nothing holds them. What the machines ran then need not be what
-is loaded now: compilers, MPI and drivers that are gone are named in the system files.
+A dry run proves only that a check is selectable. *Reference* names the metric whose reference in
+`systems/<machine>.yaml` is this row; rows without one are measured and shown, with the reason. The software of the
+publications may differ from what is installed today: compilers, MPI and drivers that are no longer available are
+named in the system files.
 """
 
 
@@ -245,13 +246,13 @@ def markdown(known: Publications) -> str:
     lines = [*_HEAD.splitlines(), ""]
     for key, title in known.titles.items():
         lines += [f"## {known.cited[key]}", "", f"{title}.", ""]
-        lines += ["| row | machine | place | what | printed | held by | check |", "|---|---|---|---|---|---|---|"]
+        lines += ["| row | machine | place | quantity | printed | reference | check |", "|---|---|---|---|---|---|---|"]
         rows = [row for row in known.rows if row.publication == key and not row.reason]
         lines += [_markdown_row(row) for row in rows]
         gone = [row for row in known.rows if row.publication == key and row.reason]
         if gone:
             lines += ["", "Not reproduced:", ""]
-            lines += ["| row | machine | place | what | printed | why |", "|---|---|---|---|---|---|"]
+            lines += ["| row | machine | place | quantity | printed | reason |", "|---|---|---|---|---|---|"]
             for row in gone:
                 note = f". {_sentence(row.note)}" if row.note else ""
                 why = known.reasons[row.reason or ""]
@@ -266,7 +267,7 @@ def _markdown_row(row: Row) -> str:
         held = f"`{row.fact}` = {row.number:g}"
     else:
         at = ", ".join(f"{key} {_several(value)}" for key, value in row.at.items())
-        held = f"`{row.metric}`" + (f" ({at})" if at else "") if row.metric else "nothing"
+        held = f"`{row.metric}`" + (f" ({at})" if at else "") if row.metric else "no reference"
     note = f": {row.note}" if row.note else ""
     check = f"`{row.run.check}`" if row.run else "data sheet"
     if row.run and (row.run.nodes, row.run.ranks) != (1, 1):

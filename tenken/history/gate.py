@@ -235,7 +235,7 @@ def _silent(one: Judged) -> list[str]:
             since.setdefault((series.node, "" if whole else series.measure, final), []).append(row)
     return [
         f"{history.system}: {measure + ' on ' if measure else ''}node {node or 'unknown'} has been silent since "
-        f"{history.nights[final]} ({len(rows)} series): mend it, or retire it in reports/acknowledged.yaml"
+        f"{history.nights[final]} ({len(rows)} series): repair it, or retire it in reports/acknowledged.yaml"
         for (node, measure, final), rows in sorted(since.items())[:SHOWN]
     ]
 

@@ -123,7 +123,7 @@ def store_of(arguments: argparse.Namespace) -> Path:
 
 
 def require(archive: Path) -> Path:
-    """The archive. Raises NoArchive when it is no folder."""
+    """The archive. Raises NoArchive when it is not a directory."""
     if not archive.is_dir():
         raise NoArchive(f"no archive at {archive}: give the folder that holds the runs with --archive")
     return archive
@@ -254,7 +254,7 @@ class _Pass:
         with self.store.transaction():
             double = self.store.insert_records(parsed)
             for index in double:
-                good[index][2:4] = ["duplicate", "the same run is there already"]
+                good[index][2:4] = ["duplicate", "the same run already exists"]
             self.store.insert("files", [tuple(row) for row in rows])
         self.out.records += len(parsed) - len(double)
         self.out.duplicates += len(double)
@@ -354,7 +354,7 @@ class _Pass:
 
 
 def _folders(path: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
-    """Folders in a folder, without the hidden ones; none where it is no folder any more."""
+    """Folders in a folder, without the hidden ones; none where it is not a directory any more."""
     try:
         with os.scandir(path) as entries:
             return sorted((e for e in entries if not e.name.startswith(".") and e.is_dir()), key=lambda e: e.name)

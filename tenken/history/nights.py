@@ -175,7 +175,7 @@ def _recall(
         try:
             done = state.read(kept, detector, last, lambda nights: _mark(history, settings, nights))
         except state.StateError as error:
-            notices.append(f"{kept} {error}: all nights are judged anew, and it is written again")
+            notices.append(f"{kept} {error}: all nights are judged again, and it is rewritten")
         else:
             if done is not None:
                 return detector, done

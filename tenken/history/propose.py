@@ -98,7 +98,7 @@ def register(subparsers: Any) -> None:
         "Exit status: 0 a diff was printed, 3 nothing could be proposed.",
     )
     parser.add_argument("system", help="the system whose file gets references")
-    parser.add_argument("--nights", type=int, default=30, help="use the last so many nights (default: 30)")
+    parser.add_argument("--nights", type=int, default=30, help="use the last N nights (default: 30)")
     parser.add_argument(
         "--acknowledged", type=Path, metavar="FILE", help="accepted shifts (default: reports/acknowledged.yaml)"
     )
@@ -243,7 +243,7 @@ def _proposal(history: History, rows: list[int], good: list[int], window: slice,
     nights = [n for n, there in zip(history.nights[window], ~np.isnan(values).all(axis=0), strict=False) if there]
     refused = ""
     if not good:
-        refused = "all of its series regressed or are outlying: mend them, or acknowledge the new level"
+        refused = "all of its series regressed or are outlying: repair them, or acknowledge the new level"
     elif len(nights) < LEAST_NIGHTS:
         refused = f"{len(nights)} valid nights with driver {driver or 'unknown'}; at least {LEAST_NIGHTS} are needed"
     middle = float(np.median(known)) if len(known) else 0.0

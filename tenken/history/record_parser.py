@@ -160,7 +160,7 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
     points, refused = [], []
     for metric in result.metrics:
         if not is_number(metric.value):
-            refused.append((metric.id, f"value {metric.value!r} is no finite number"))
+            refused.append((metric.id, f"value {metric.value!r} is not a finite number"))
             continue
         judged = found.judgement.judged.get(metric.id)
         verdict = judged.verdict if judged else ""
@@ -363,7 +363,7 @@ class LogReader:
         try:
             number = float(text)
         except ValueError:
-            raise Unreadable(f"value {text[:40]!r} of {name} is no number") from None
+            raise Unreadable(f"value {text[:40]!r} of {name} is not a number") from None
         if not math.isfinite(number):
             raise Unreadable(f"value {text} of {name} is not finite")
         run, sound = self._run(cells)

@@ -61,7 +61,9 @@ def _beside(
         return []
     have = {(metric.subject, metric.at.text) for metric in result.metrics if metric.name == other}
     return [
-        Finding(FAIL, f"{result.node} {m.place}: metric {other} is missing beside {m.id}", m.id, m.subject, result.node)
+        Finding(
+            FAIL, f"{result.node} {m.place}: metric {other} is missing next to {m.id}", m.id, m.subject, result.node
+        )
         for m in result.metrics
         if m.name == name and where(m) and (m.subject, m.at.text) not in have
     ]

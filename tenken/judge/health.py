@@ -178,9 +178,9 @@ def _unread(entry: DeviceHealth, device: Device | None, during: bool, seconds: f
             if device is not None and getattr(device, maximum) is not None and getattr(sample, name) is None:
                 silent.append(name)
         if silent:
-            found.append((INVALID, f"health {when} does not tell {', '.join(silent)}"))
+            found.append((INVALID, f"health {when} does not report {', '.join(silent)}"))
         found += [
-            (INVALID, f"{name} {when} is {value:g}, which no sensor tells")
+            (INVALID, f"{name} {when} is {value:g}, which no sensor reports")
             for name, low, high in _SENSIBLE
             if (value := getattr(sample, name)) is not None and not low <= value <= high
         ]

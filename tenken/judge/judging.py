@@ -45,7 +45,7 @@ def waived(reason: str, node: str) -> Judgement:
     ValueError for another reason.
     """
     if reason.split(":")[0] not in WAIVER_REASONS:
-        raise ValueError(f"{reason!r} is no reason for a waiver; allowed are {', '.join(WAIVER_REASONS)}")
+        raise ValueError(f"{reason!r} is not a reason for a waiver; allowed: {', '.join(WAIVER_REASONS)}")
     return Judgement(WAIVED, (Finding(WAIVED, f"{node}: {reason}", node=node),))
 
 
@@ -197,12 +197,12 @@ def _structure(
         wrong.append(f"status is ok, but the reason says {result.reason[:200]!r}")
     fault = program.parameters_today(result.parameters).get("inject_fault")
     if fault not in NOTHING and "inject_fault" not in request.parameters:
-        wrong.append(f"parameter inject_fault is {fault!r}: a fault was injected that nobody asked for")
+        wrong.append(f"parameter inject_fault is {fault!r}: a fault was injected that was not requested")
     wrong += _devices(result) + _verification(result)
     for metric in result.metrics:
         wrong += _metric_structure(metric, program)
     stray = sorted(set(result.limits) - {metric.id for metric in result.metrics})
-    wrong += [f"limits has {ident[:80]!r}, which is no metric of the result" for ident in stray]
+    wrong += [f"limits has {ident[:80]!r}, which is not a metric of the result" for ident in stray]
     wrong += _missing(result, program, request)
     wrong += completeness.points(result, program, request)
     wrong += completeness.verifications(result, program)

@@ -27,7 +27,7 @@ A_CYCLE: Mapping[str, Mapping[str, int]] = {
 }
 
 Expected = Iterator[tuple[MetricValue, float, float, str]]
-"""Metric, its limit formed anew, how far a claim may lie from it, and out of what it was formed."""
+"""Metric, its recomputed limit, how far a claim may differ from it, and what it was computed from."""
 
 
 def of(result: Result, machine: Machine) -> list[Finding]:
@@ -69,7 +69,7 @@ def _stencil(result: Result, machine: Machine) -> Expected:
         copy = _at(result, "copy", metric)
         steps = metric.at.get("temporal_block", metric.at.get("steps_a_pass", 1))
         if copy is not None and isinstance(steps, int):
-            yield metric, copy.value / (2 * size) * steps, CLAIM_APART, f"{copy.id} over {2 * size} B a cell and pass"
+            yield metric, copy.value / (2 * size) * steps, CLAIM_APART, f"{copy.id} over {2 * size} B per cell and pass"
 
 
 def _hpcg(result: Result, machine: Machine) -> Expected:

@@ -119,7 +119,7 @@ def _mpi_p2p(result: Result, machine: Machine) -> Texts:
         yield None, "gpu_path is missing: bandwidth between device buffers was measured"
     elif claim in ("GPUDirect", "not GPUDirect"):
         if not copies:
-            yield None, f"gpu_path is {claim!r}; the peer copy that tells it (metric peer_copy) is missing"
+            yield None, f"gpu_path is {claim!r}; the peer copy that shows it (metric peer_copy) is missing"
             return
         share = max(m.median for m in direct) / copies[0].median
         if (share >= GPUDIRECT) != (claim == "GPUDirect"):

@@ -30,7 +30,7 @@ def conditions(result: Result, request: Request) -> list[Finding]:
         text = locks.shared_with
     elif locks.none_because is not None:
         text = (
-            f"no lock could be held against other measurements: {locks.none_because}; "
+            f"no lock against other measurements could be taken: {locks.none_because}; "
             "name a folder for them that all users of the node may write: TENKEN_LOCKS=FOLDER"
         )
     else:
@@ -41,7 +41,7 @@ def conditions(result: Result, request: Request) -> list[Finding]:
         missing = [name for name in wanted if name not in locks.held]
         if not missing:
             return []
-        text = f"no lock was held of {', '.join(missing)}: other measurements may have run beside this one"
+        text = f"no lock was held of {', '.join(missing)}: other measurements may have run at the same time"
     return [Finding(INVALID, f"{node}: {text}", node=node)]
 
 

@@ -35,7 +35,7 @@ def parts_of_lu(result: Result, rate: str) -> list[Finding]:
                 f"{100 * AT_LEAST:.0f} % are required"
             )
         if text:
-            message = f"{result.node} {metric.place}: {metric.id} = {metric.value:.6g} {metric.unit} stands for {text}"
+            message = f"{result.node} {metric.place}: {metric.id} = {metric.value:.6g} {metric.unit} means {text}"
             found.append(miss(result, metric, message, metric.value, operations / longest.value / 1e12, "cross-check"))
     return found
 

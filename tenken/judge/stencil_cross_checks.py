@@ -16,7 +16,7 @@ def ahead_of_alone(result: Result) -> list[Finding]:
     return [
         Finding(
             INVALID,
-            f"{result.node}: {metric.id} = {metric.value:.4g} %: together slabs cannot be so much faster than one "
+            f"{result.node}: {metric.id} = {metric.value:.4g} %: together slabs cannot be that much faster than one "
             f"alone (at most {MAX_EFFICIENCY:g} %): the one alone was disturbed, run it on a quiet node",
             metric.id,
             metric.subject,

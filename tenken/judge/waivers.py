@@ -21,7 +21,7 @@ def judge(result: Result, program: Program, request: Request, machine: Machine) 
     node = result.node
     if reason not in WAIVER_REASONS:
         allowed = ", ".join(WAIVER_REASONS)
-        return _failed(node, f"waived for {result.reason!r}, which is no known reason; allowed: {allowed}")
+        return _failed(node, f"waived for {result.reason!r}, which is not a known reason; allowed: {allowed}")
     denied = WAIVER_REASONS[reason]
     if denied == "two_gpus" and request.gpus is not None and request.gpus >= 2:
         return _failed(node, f"{result.reason}, but the system file claims {request.gpus} GPUs")

@@ -23,7 +23,7 @@ def describe() -> System:
             name=name,
             description="every feature",
             scheduler="local",
-            scheduler_status="it stands for no machine",
+            scheduler_status="it represents no machine",
             launcher="local",
             environments=tuple(environments),
             node=Node(architecture="x86_64", gpu_count=gpus),

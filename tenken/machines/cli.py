@@ -33,7 +33,7 @@ def register(subparsers: Any) -> None:
     add = actions.add_parser("list", help="all machines that have a file, and this one")
     add.set_defaults(func=_list)
 
-    add = actions.add_parser("describe", help="what a machine is; without a name, the one we are on, by looking")
+    add = actions.add_parser("describe", help="describe a machine; without a name, detect the one this runs on")
     add.add_argument("name", nargs="?", default=loader.LOCAL, metavar="NAME")
     add.add_argument("--json", action="store_true", help="everything, as JSON")
     add.set_defaults(func=_describe)
@@ -48,7 +48,7 @@ def register(subparsers: Any) -> None:
     add.add_argument("--partition", metavar="NAME", help="the partition that it is of (default: the only one)")
     add.set_defaults(func=_check)
 
-    add = actions.add_parser("new", help="begin systems/NAME.yaml, from a commented template or by looking")
+    add = actions.add_parser("new", help="create systems/NAME.yaml, from a commented template or by detection")
     add.add_argument("name", metavar="NAME")
     add.add_argument(
         "--scheduler", choices=(*TEMPLATES, "local"), default="slurm", help="which one (default: %(default)s)"
@@ -160,7 +160,7 @@ def _partition(partition: Partition) -> Iterator[str]:
     cpu = node.host.name if node.host else node.cpu or "CPU not known"
     parts = [f"{_known(node.cores)} cores", f"{_known(node.sockets)} sockets"]
     if node.threads_per_core:
-        parts.append(f"{node.threads_per_core} threads a core")
+        parts.append(f"{node.threads_per_core} threads per core")
     if node.numa_nodes:
         parts.append(f"{node.numa_nodes} NUMA nodes")
     if node.memory_bytes:
@@ -242,13 +242,12 @@ def _new(arguments: argparse.Namespace) -> int:
     name = arguments.name
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name in (loader.LOCAL, hardware.FILE.stem):
         return _complain(
-            f"'{name}' is no name for a system; allowed: lower case letters, digits and - "
-            "(but not 'local' or 'hardware')",
+            f"'{name}' is not a system name; allowed: lower case letters, digits and - (but not 'local' or 'hardware')",
             2,
         )
     file = arguments.folder / f"{name}.yaml"
     if arguments.template and (arguments.from_here or arguments.scheduler == "local"):
-        return _complain("--template: there is none for what is described by looking (--from-here, local)", 2)
+        return _complain("--template: there is none for a machine that is detected (--from-here, local)", 2)
     if arguments.from_here or arguments.scheduler == "local":
         return _from_here(name, arguments.scheduler, file)
     if arguments.scheduler in cluster.ASKED and not arguments.template:
@@ -260,7 +259,7 @@ def _new(arguments: argparse.Namespace) -> int:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
-        return _complain(f"{file} is there already", 2)
+        return _complain(f"{file} already exists", 2)
     except OSError as error:
         return _complain(f"{file} cannot be written: {error.strerror}", 2)
     print(f"{file} written; fill it in, then: tenken systems validate {file}")
@@ -275,7 +274,7 @@ def _from_here(name: str, scheduler: str, file: Path) -> int:
         made = draft.draft(name, scheduler, loader.load(loader.LOCAL), env=os.environ)
         draft.write(file, made.text)
     except FileExistsError:
-        return _complain(f"{file} is there already", 2)
+        return _complain(f"{file} already exists", 2)
     except OSError as error:
         return _complain(f"{file} cannot be written: {error.strerror}", 2)
     except SystemsError as error:

@@ -42,7 +42,7 @@ class Queue:
     gpu_option: str | None = None
     """PBS: the resource by which GPUs are asked for."""
     time_limit: str | None = None
-    """HH:MM:SS; None: none, or not told."""
+    """HH:MM:SS; None: none, or not reported."""
     usable: bool = True
 
 
@@ -179,7 +179,7 @@ def queue_of(options: Iterable[str], scheduler: str) -> str | None:
 
 
 def node_count(partition: Partition, run: Runner = run_command, which: Which = shutil.which) -> int | None:
-    """How many nodes the scheduler has for jobs of a partition with as many GPUs a node as it says; None: not told."""
+    """Number of nodes that the scheduler has for jobs of a partition with its GPUs per node; None: not reported."""
     ask = {"slurm": ("sinfo", slurm_queues), "squeue": ("sinfo", slurm_queues), "pbs": ("pbsnodes", pbs_queues)}
     command, queues = ask.get(partition.scheduler, (None, None))
     if command is None or queues is None or which(command) is None:

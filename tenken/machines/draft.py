@@ -163,7 +163,7 @@ def _partition(
     node = here.partition(local.PARTITION).node
     # a GPU that shares its memory or its package with a CPU sits beside NVIDIA's Arm cores
     on_arm = sheet is not None and (sheet.host_link is None or "C2C" in sheet.host_link.kind)
-    architecture, why = ("aarch64", f"beside {queue.gpu_kind}") if on_arm else (node.architecture, "as here")
+    architecture, why = ("aarch64", f"with {queue.gpu_kind}") if on_arm else (node.architecture, "as here")
     lines.append(f"    build: {'login' if architecture == node.architecture else 'job'}")
     lines += ["    node:", f"      architecture: {architecture}   # {why}"]
     if queue.nodes > 1 or scheduler != "local":
@@ -208,7 +208,7 @@ def _gpus(queue: Queue, sheet: GpuSheet | None, guessed: bool, name: str, made: 
     if not queue.gpus:
         return []
     if sheet is None:
-        kind = queue.gpu_kind or "not told"
+        kind = queue.gpu_kind or "not reported"
         made.unseen.append(f"the data sheet of the {queue.gpus} GPUs of partition {name} ({kind}): add `gpus` by hand")
         return [
             f"      # gpus: {{sheet: ..., count: {queue.gpus}}}   # the scheduler calls them: {kind}; without one:",
@@ -280,7 +280,7 @@ def _launcher(run: Runner, scheduler: str, mpi: bool, queue: Queue, made: Draft)
     if scheduler == "pbs" and "Open" in version:
         components = run(["ompi_info", "--parsable"])
         if components is not None and not re.search(r"^mca:plm:tm:", components, re.M):
-            made.seen.append("an Open MPI that knows nothing of PBS: the nodes of a job are handed to it")
+            made.seen.append("an Open MPI without PBS support: it is given the nodes of a job")
             agent = "--mca plm_rsh_agent pbs_tmrsh"
             return ["    launcher: openmpi-hosts", f'    launcher_options: ["{agent}"]']
     option = "--map-by ppr:{num_tasks_per_node}:node" if "Open" in version else "-ppn {num_tasks_per_node}"

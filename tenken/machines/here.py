@@ -18,7 +18,7 @@ def differences(said: Node, seen: Node) -> list[str]:
             ("architecture", said.architecture, seen.architecture),
             ("sockets", said.sockets, seen.sockets),
             ("cores", said.cores, seen.cores),
-            ("threads a core", said.threads_per_core, seen.threads_per_core),
+            ("threads per core", said.threads_per_core, seen.threads_per_core),
             ("NUMA nodes", said.numa_nodes, seen.numa_nodes),
             ("GPUs", said.gpu_count, seen.gpu_count),
         )

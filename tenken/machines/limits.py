@@ -43,7 +43,7 @@ def memory(partition: Partition, subject: str) -> Limit | Unknown:
     if subject == "gpu":
         if node.gpu is None and node.gpu_memory_gbs is not None:
             return Limit(
-                node.gpu_memory_gbs, "GB/s", "attribute: 2 x memory clock x bus width, as the driver tells them"
+                node.gpu_memory_gbs, "GB/s", "attribute: 2 x memory clock x bus width, as the driver reports them"
             )
         if node.gpu is None:
             return _no_sheet(node)
@@ -55,7 +55,7 @@ def memory(partition: Partition, subject: str) -> Limit | Unknown:
     if node.memory_gbs is not None:
         return Limit(node.memory_gbs, "GB/s", f"data sheet: {node.memory_gbs_source}")
     if node.virtual_machine is not None:
-        return Unknown(f"a virtual machine ({node.virtual_machine}) does not tell its memory channels")
+        return Unknown(f"a virtual machine ({node.virtual_machine}) does not report its memory channels")
     if node.host is None or node.sockets is None:
         return Unknown(f"no data sheet of the host ({node.cpu or 'CPU not known'})")
     basis = f"data sheet: {node.sockets} x {node.host.name}, {node.host.source}"

@@ -69,7 +69,7 @@ def run_command(command: Sequence[str]) -> str | None:
 
 @dataclass
 class Cpus:
-    """What /proc and /sys tell of the CPUs; None: not told."""
+    """What /proc and /sys tell of the CPUs; None: not reported."""
 
     model: str | None = None
     sockets: int | None = None
@@ -152,7 +152,9 @@ class Looker:
             result.threads_per_core = max(cores.values())
         elif usable:
             result.cores = len(usable)
-            self.notes.append("the system does not tell cores from hardware threads: each logical CPU counts as one")
+            self.notes.append(
+                "the system does not distinguish cores from hardware threads: each logical CPU counts as one"
+            )
         elif self.live and os.cpu_count():
             result.cores = os.cpu_count()
         result.caches = self._caches(online)

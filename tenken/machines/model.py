@@ -103,7 +103,7 @@ class GpuSheet:
     date: str = ""
     """Of the source."""
     power_w: float | None = None
-    """The power limit of the card as delivered."""
+    """The power limit of the GPU as delivered."""
     tflops: Mapping[str, float] = field(default_factory=dict)
     """Dense rates by precision (fp32, tf32, fp16, bf16, fp8, int8, fp4), fp32 by CUDA cores, others by tensor cores."""
     unsure: Mapping[str, str] = field(default_factory=dict)
@@ -151,7 +151,7 @@ class HostSheet:
     memory_above_gib: float = 0.0
     """It is the sheet of a socket with more memory than that."""
     not_with: tuple[str, ...] = ()
-    """Regular expressions of GPUs beside which another sheet holds."""
+    """Regular expressions of GPUs with which another sheet applies."""
 
     def fits(self, cpu: str, memory_gib: float, gpu_names: tuple[str, ...]) -> bool:
         """Whether a socket of that CPU, with so much memory and beside these GPUs, is one of these."""
@@ -171,7 +171,7 @@ class Node:
     """How many nodes the partition has."""
     host: HostSheet | None = None
     cpu: str | None = None
-    """Model name, where no data sheet fits or it was found by looking."""
+    """Model name, where no data sheet fits or it was detected."""
     sockets: int | None = None
     cores: int | None = None
     """Physical cores of the whole node."""
@@ -187,22 +187,22 @@ class Node:
     """The hypervisor, where one was found."""
     gpu: GpuSheet | None = None
     gpu_count: int | None = 0
-    """None: counted by looking, and this is not the machine."""
+    """None: counted by detection, and this is not the machine."""
     gpu_counts: tuple[int, ...] = ()
-    """Counts that make sense where it is found by looking; empty: any."""
+    """Counts that make sense where it is detected; empty: any."""
     gpu_count_found: bool = False
     gpu_names: tuple[str, ...] = ()
-    """Names that the driver reports, where they were found by looking."""
+    """Names that the driver reports, where they were detected."""
     gpu_memory_bytes: int | None = None
-    """Of one GPU, as found by looking."""
+    """Of one GPU, as detected."""
     gpu_memory_gbs: float | None = None
     """Of one GPU, by the driver's memory clock and bus width: the peak where there is no data sheet."""
     compute_capability: str | None = None
-    """As found by looking; else the data sheet has it."""
+    """As detected; else the data sheet has it."""
     compute_capabilities: tuple[str, ...] = ()
     """All kinds of the node, where it has several."""
     host_link: Link | None = None
-    """As found by looking; else the data sheet has it."""
+    """As detected; else the data sheet has it."""
     pair_links: Link | None = None
     """Links between any two GPUs of the node (all of a GPU's where a switch joins them). None: not known."""
 
@@ -260,7 +260,7 @@ class Patience:
     pending: float = 24 * 3600
     """In the queue, for a reason that resolves by waiting or that is not known."""
     blocked: float = 600
-    """In the queue for a reason that someone must mend: its nodes drained, its partition down, held."""
+    """In the queue for a reason that someone must resolve: its nodes drained, its partition down, held."""
     silence: float = 900
     """Without any word on a job that was submitted."""
     output: float = 180
@@ -289,9 +289,9 @@ class Partition:
     access: tuple[str, ...] = ()
     """Options to the scheduler; `${TENKEN_...}` is filled in by `System.expand`."""
     submit_options: tuple[str, ...] = ()
-    """Options on the command line of the submit command, where a site wants them there (Grid Engine's -g)."""
+    """Options on the command line of the submit command, where a site requires them there (Grid Engine's -g)."""
     node_request: tuple[str, ...] = ()
-    """Options that ask for whole nodes, with {num_nodes}, where the scheduler has none of its own (Grid Engine)."""
+    """Options that ask for whole nodes, with {num_nodes}, where the scheduler has no such option (Grid Engine)."""
     select: str | None = None
     """PBS: what follows `-l select=N:`, with {num_tasks_per_node} and {num_cpus_per_node}. None: both of them."""
     place: str | None = None
@@ -300,7 +300,7 @@ class Partition:
     """A host where jobs are run by ssh, from the same path on a shared file system; None: by the scheduler."""
     patience: Patience = field(default_factory=lambda: Patience())
     gpu_request: tuple[str, ...] = ()
-    """Options that ask the scheduler for GPUs, with {num_gpus_per_node}. Empty: the site wants none."""
+    """Options that ask the scheduler for GPUs, with {num_gpus_per_node}. Empty: the site requires none."""
     modules: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
     """Shell commands at the start of each job, before any module is loaded."""

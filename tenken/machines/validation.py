@@ -76,7 +76,9 @@ def rename_former_keys(document: Document) -> tuple[list[Problem], list[str]]:
         paths = [path for path in document.maps(where) if former in document.at(path)]
         for path in paths:
             if not document.rename(path, former, today):
-                problems.append(document.problem((*path, former), f"'{former}' is '{today}' now: only one can stand"))
+                problems.append(
+                    document.problem((*path, former), f"'{former}' is '{today}' now: only one of the two is allowed")
+                )
         if paths:
             line = document.line((*paths[0], today))
             notices.append(
@@ -209,7 +211,7 @@ def meaning(
         try:
             re.compile(pattern)
         except re.error as error:
-            wrong(("hostnames", pattern_index), f"host name {pattern!r} is no regular expression: {error}")
+            wrong(("hostnames", pattern_index), f"host name {pattern!r} is not a regular expression: {error}")
     for name, variable in data.get("variables", {}).items():
         if variable.get("required") and "default" in variable:
             wrong(("variables", name), f"variable '{name}' is required and has a default: one can be meant")
@@ -465,7 +467,7 @@ def _against_sheets(
     if on_arm and node["architecture"] != "aarch64":
         wrong(
             (*path, "architecture"),
-            f"'architecture' of {shown} is {node['architecture']}, beside {name} it is aarch64",
+            f"'architecture' of {shown} is {node['architecture']}; with {name} it is aarch64",
         )
     links = found.get("pair_links")
     if links == "all" and most == 0:

@@ -155,7 +155,7 @@ def bounded(text: str, shown: str) -> None:
             continue
         if anchor is not None:
             if anchor in sizes:
-                raise refuse(f"the anchor &{anchor} stands here a second time")
+                raise refuse(f"the anchor &{anchor} is defined a second time")
             sizes[anchor] = size
         within[-1][1][0] += size
         if within[-1][1][0] > MAX_NODES:
@@ -203,7 +203,7 @@ def _plain(value: Any, path: KeyPath, lines: dict[KeyPath, int], shown: str) -> 
         return float(value)
     if isinstance(value, datetime.date):
         return value.isoformat()
-    raise refuse(f"'{path[-1]}' has a tag or type that is not allowed here")
+    raise refuse(f"'{path[-1]}' has a tag or type that is not allowed")
 
 
 def _note(lines: dict[KeyPath, int], path: KeyPath, parent: Any, kind: str, key: Any) -> None:

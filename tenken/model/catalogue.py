@@ -314,7 +314,7 @@ def load_program(path: Path) -> Program:
 def _program(raw: Any, folder: str, where: str) -> Program:
     if not isinstance(raw, dict) or not _PROGRAM_KEYS <= set(raw) <= _PROGRAM_KEYS | _OPTIONAL_PROGRAM_KEYS:
         optional = ", ".join(sorted(_OPTIONAL_PROGRAM_KEYS))
-        raise CatalogueError(f"{where}: keys must be {', '.join(sorted(_PROGRAM_KEYS))}; allowed beside: {optional}")
+        raise CatalogueError(f"{where}: keys must be {', '.join(sorted(_PROGRAM_KEYS))}; also allowed: {optional}")
     if raw["program"] != folder:
         raise CatalogueError(f"{where}: program is {raw['program']!r}; it must be the folder's name")
     metrics = {str(name): read_metric(str(name), m, f"{where}: metric {name}") for name, m in raw["metrics"].items()}

@@ -168,7 +168,7 @@ def _only(raw: Any, allowed: tuple[str, ...], where: str) -> Mapping[str, Any]:
 def _named(names: Any, metrics: Mapping[str, Any], where: str) -> tuple[str, ...]:
     unknown = [name for name in _a(list, names, where) if name not in metrics]
     if unknown:
-        raise CatalogueError(f"{where}: {unknown[0]!r} is no metric of the program")
+        raise CatalogueError(f"{where}: {unknown[0]!r} is not a metric of the program")
     return tuple(names)
 
 

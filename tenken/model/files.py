@@ -37,7 +37,7 @@ def open_regular(path: Path, links: bool = False) -> tuple[BinaryIO, os.stat_res
     facts = os.fstat(descriptor)
     if not stat.S_ISREG(facts.st_mode):
         os.close(descriptor)
-        raise FileError("is no regular file")
+        raise FileError("is not a regular file")
     return os.fdopen(descriptor, "rb"), facts
 
 
@@ -68,6 +68,6 @@ def decoded(content: bytes) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        wrong = FileError(f"is no UTF-8 text: byte {content[error.start]:#04x} in line {line}")
+        wrong = FileError(f"is not UTF-8 text: byte {content[error.start]:#04x} in line {line}")
         wrong.line = line
         raise wrong from None

@@ -372,7 +372,7 @@ def _link(first: int, second: int, text: str, path: Mapping[str, Any]) -> Link:
     pair = f"gpu{first}-gpu{second}"
     if f"link_count.{pair}" in path:
         count = path[f"link_count.{pair}"]
-        # null: the driver does not tell; what is no number counts as none
+        # null: the driver does not report; what is no number counts as none
         number = count if count is None or type(count) is int else 0
         return Link(first, second, number, str(path.get(f"link_kind.{pair}", text)), text)
     counted = _COUNTED.fullmatch(text)

@@ -30,7 +30,7 @@ class Subject:
             ((kind, number),) = raw.items()
             if kind in ("host", "gpu", "ranks"):
                 return cls(kind, number)
-        raise ValueError(f"{dict(raw)!r} is no subject; allowed: host, gpu, from and to, ranks")
+        raise ValueError(f"{dict(raw)!r} is not a subject; allowed: host, gpu, from and to, ranks")
 
     @classmethod
     def in_id(cls, text: str) -> Subject | None:

@@ -79,14 +79,14 @@ class Report:
         except ValueError:
             raise HpcgFormatError(f"{key}={word[:40]}: not a number") from None
         if not math.isfinite(value) or value < 0:
-            raise HpcgFormatError(f"{key}={word[:40]}: allowed are finite numbers from 0 on")
+            raise HpcgFormatError(f"{key}={word[:40]}: allowed: finite numbers from 0 on")
         return value
 
     def count(self, key: str) -> int:
         """A whole number from 1 on. Raises HpcgFormatError."""
         value = self.number(key)
         if not (1 <= value < 2**31 and value == int(value)):
-            raise HpcgFormatError(f"{key}={self.text(key)[:40]}: allowed are whole numbers from 1 on")
+            raise HpcgFormatError(f"{key}={self.text(key)[:40]}: allowed: whole numbers from 1 on")
         return int(value)
 
     @property
@@ -132,10 +132,10 @@ def parse(text: str) -> Report:
     version, title = lines["version"], titles[0]
     if not title or not _VERSION.fullmatch(version):
         raise HpcgFormatError(
-            f"the line 'version={version[:40]}' stands behind no title such as '{REFERENCE}=': of which implementation?"
+            f"no title such as '{REFERENCE}=' before the line 'version={version[:40]}': unknown implementation"
         )
     if title == REFERENCE and not version.startswith("3."):
-        raise HpcgFormatError(f"a report of version {version}; allowed is 3.1")
+        raise HpcgFormatError(f"a report of version {version}; allowed: 3.1")
     if VALID in lines and any("INVALID" in value for key, value in lines.items() if key.startswith("Final Summary::")):
         raise HpcgFormatError("the Final Summary says both VALID and INVALID")
     return Report(lines, title)
@@ -170,7 +170,7 @@ def document(report: Report, node: str, nodes: list[str], command: str, asked: d
                 "statistic": "total", **figures, "count": 1, "clock": "host", "samples": [value],
             }
         )  # fmt: skip
-        limits[ident] = {"unknown": "HPCG measures no bandwidth to hold it against"}
+        limits[ident] = {"unknown": "HPCG measures no bandwidth to compare it with"}
     sides = report.local
     return {
         "schema": "tenken-result/1",

@@ -84,7 +84,7 @@ def parse(text: str) -> Output:
     results = tuple(result for section in _sections(text) for result in _section(section))
     wrong = next((found[1] for found in _SUCCESS.finditer(text) if found[1] != "1"), None)
     if wrong is not None:
-        raise HplFormatError(f"hpcc's own summary says Success={wrong}; allowed is 1")
+        raise HplFormatError(f"hpcc's own summary says Success={wrong}; allowed: 1")
     return Output(f"HPCC {hpcc[1]}, {version}", results)
 
 
@@ -244,5 +244,5 @@ def document(
             raise HplFormatError(f"another problem was solved: {', '.join(wrong)}")
     return foreign.document(
         "hpl", implementation, output.version, command, node, nodes, ranks, {"n": n, "nb": nb, "grid": f"{p}x{q}"},
-        metrics, checks, f"{implementation} tells none",
+        metrics, checks, f"{implementation} reports none",
     )  # fmt: skip

@@ -82,7 +82,7 @@ def parse(benchmark: str, text: str) -> Output:
             continue
         point = _point(benchmark, line.split(), column, scale)
         if point.bytes < after:
-            raise OsuFormatError(f"{benchmark}: the size {point.bytes} stands behind {after - 1}: two outputs mixed")
+            raise OsuFormatError(f"{benchmark}: the size {point.bytes} follows {after - 1}: two outputs mixed")
         after = point.bytes + 1
         # size 0 is the bare latency; it has no bandwidth and no place on a logarithmic axis
         if point.bytes > 0:
@@ -101,10 +101,10 @@ def _point(benchmark: str, words: list[str], column: int, scale: float) -> Point
     valid = {"Pass": True, "Fail": False}.get(words[-1])
     figures = words[1:] if valid is None else words[1:-1]
     if not _SIZE.fullmatch(words[0]):
-        raise OsuFormatError(f"{benchmark}: line {shown}: {words[0][:20]!r} is no size in bytes")
+        raise OsuFormatError(f"{benchmark}: line {shown}: {words[0][:20]!r} is not a size in bytes")
     wrong = next((word for word in figures if not _NUMBER.fullmatch(word)), None)
     if wrong is not None:
-        raise OsuFormatError(f"{benchmark}: line {shown}: {wrong[:20]!r} is no number; allowed are numbers from 0 on")
+        raise OsuFormatError(f"{benchmark}: line {shown}: {wrong[:20]!r} is not a number; allowed: numbers from 0 on")
     if len(figures) <= column:
         raise OsuFormatError(f"{benchmark}: line {shown} has no column {column + 2}")
     value = float(figures[column]) * scale
@@ -144,5 +144,5 @@ def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buf
     command = [output.benchmark for output in outputs]
     return foreign.document(
         "mpi_p2p", "osu", version, command, node, nodes, ranks, {"buffers": buffers}, metrics, checks,
-        "the OSU benchmarks tell none",
+        "the OSU benchmarks report none",
     )  # fmt: skip

@@ -64,7 +64,7 @@ class InCheckFile(metaclass=typ._BuiltinType):
     def __rfm_cast_str__(cls, text):
         # of any other error ReFrame makes a warning, runs nothing and ends with 0
         raise SystemExit(
-            f"tenken: -S cannot set the arguments of a program ({text!r}): they stand in the check's file; "
+            f"tenken: -S cannot set the arguments of a program ({text!r}): they are set in the check's file; "
             "derive a class of the check there with `arguments = {'name': value}`"
         )
 

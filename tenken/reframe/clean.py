@@ -65,7 +65,7 @@ def remove(left: Left) -> None:
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     parser = subparsers.add_parser("clean", help="remove what failed and killed sessions left; the archive stays")
-    parser.add_argument("--dry-run", action="store_true", help="only tell what would be removed")
+    parser.add_argument("--dry-run", action="store_true", help="only list what would be removed")
     parser.add_argument("--days", type=float, default=7, help="age of stage folders in days (default: %(default)s)")
     parser.add_argument("--log-days", type=float, default=90, help="age of nights' logs (default: %(default)s)")
     parser.set_defaults(func=main)

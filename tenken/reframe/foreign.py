@@ -67,7 +67,7 @@ class Figure:
         groups = match.groupdict()
         text = (groups["value"] if "value" in groups else match[1] or "").strip()
         if not _NUMBER.fullmatch(text):
-            raise ForeignOutputError(f"metric {name}: {text!r} in {match[0]!r} is no number")
+            raise ForeignOutputError(f"metric {name}: {text!r} in {match[0]!r} is not a number")
         try:
             scale = units.factor(groups.get("unit") or self.printed or self.unit, self.unit)
         except ValueError as error:

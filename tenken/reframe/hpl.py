@@ -74,7 +74,7 @@ class OtherHpl(HplBase):
         self.num_tasks_per_node = self.hpl_ranks_per_node or self.num_tasks
         if self.num_tasks % self.num_tasks_per_node:
             raise ReframeError(
-                f"hpl_ranks_per_node {self.num_tasks_per_node}: allowed are divisors of the {self.num_tasks} ranks of "
+                f"hpl_ranks_per_node {self.num_tasks_per_node}: allowed: divisors of the {self.num_tasks} ranks of "
                 f"hpl_p {self.hpl_p} x hpl_q {self.hpl_q}"
             )
         self.uses_mpi = self.num_tasks > 1

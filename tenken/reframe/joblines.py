@@ -62,7 +62,7 @@ def begin(gpus: bool, token: str, outputs: Sequence[str] = ()) -> list[str]:
     ValueError for another token.
     """
     if not _WORD.fullmatch(token):
-        raise ValueError(f"token {token!r}: only letters, digits, '_', '.' and '-' can stand in a job script")
+        raise ValueError(f"token {token!r}: only letters, digits, '_', '.' and '-' are allowed in a job script")
     left = " ".join("*".join(shlex.quote(part) if part else "" for part in name.split("*")) for name in outputs)
     return [
         *([f"rm -rf -- {left}"] if left else []),
@@ -208,7 +208,7 @@ class JobReport:
         wanted = {self.host(node) for node in self.nodes}
         faults = []
         if not hosts or len(hosts) % ranks:
-            faults.append(f"{len(hosts)} ranks told their host name")
+            faults.append(f"{len(hosts)} ranks reported their host name")
         if set(hosts) != wanted:
             faults.append("the ranks did not run on the nodes of the job")
         if not faults:

@@ -72,7 +72,7 @@ class Machine:
 
     @property
     def gpu_memory_gib(self) -> float:
-        """Memory of one GPU in GiB: as found by looking, else by data sheet; 0 where there is none."""
+        """Memory of one GPU in GiB: as detected, else by data sheet; 0 where there is none."""
         node = self.partition.node
         if node.gpu_memory_bytes:
             return node.gpu_memory_bytes / 2**30

@@ -129,7 +129,7 @@ def download(url: str, target: Path) -> None:
             raise MatricesError(f"{url}: broke off after {part.stat().st_size} bytes ({error}); run it again") from None
     size = part.stat().st_size
     if whole is not None and size < whole:
-        raise MatricesError(f"{url}: broke off after {size} of {whole} bytes; run it again to go on")
+        raise MatricesError(f"{url}: broke off after {size} of {whole} bytes; run it again to continue")
     if whole is not None and size > whole:
         part.unlink()
         raise MatricesError(f"{url}: {size} bytes came, {whole} were announced; run it again")
@@ -162,7 +162,7 @@ class Store:
         try:
             return dict(json.loads(self.notes.read_text(encoding="utf-8")))
         except ValueError as error:
-            raise MatricesError(f"{self.notes}: not JSON ({error}); move it away to begin anew") from None
+            raise MatricesError(f"{self.notes}: not JSON ({error}); move it away to start again") from None
 
     def remember(self, full_name: str, archive: Path) -> None:
         """Compare an archive with what was seen under this name, or note it the first time. Raises MatricesError."""
@@ -180,7 +180,7 @@ class Store:
         temporary.replace(self.notes)
 
     def fetch(self, full_name: str, base: str) -> Path:
-        """Download, compare, unpack; a matrix that is there already is left alone. Raises MatricesError."""
+        """Download, compare, unpack; a matrix that already exists is left alone. Raises MatricesError."""
         group, slash, name = full_name.partition("/")
         if not (group and slash and name) or "/" in name or ".." in full_name:
             raise MatricesError(f"{full_name!r} is not GROUP/NAME, like HB/1138_bus")

@@ -95,7 +95,9 @@ def judged(entry: ledger.Entry) -> Record | None:
     machine = Machine.named(so_far.system, so_far.partition, so_far.environ).facts()
     judgement, result, error, text = outcome.judgement(so_far.request, machine)
     if case["own_judgement"] and judgement.verdict != verdicts.FAIL:
-        more = f"{so_far.check} judges more than its result tells, and its session had ended: run it again"
+        more = (
+            f"{so_far.check} needs more than its result contains to judge it, and its session had ended: run it again"
+        )
         said = f"{outcome.where}: {more}"
         judgement = judging.extended(judgement, [Finding(verdicts.INVALID, said, node=outcome.where)])
     known = outcome.own_facts() | ({"hosts": hosts} if (hosts := joblines.other_names(told)) else {})
@@ -113,7 +115,7 @@ def nothing_yet() -> Judgement:
 
 
 def _archive(record: Record, root: Path) -> str:
-    """Unless it is there already: its session may have been killed right after it had archived it."""
+    """Unless it already exists: its session may have been killed right after it had archived it."""
     token = record.request.token if record.request else None
     where = f"{record.check} on {','.join(record.nodes) or record.partition} of session {record.session}"
     for path in archive.folder_of(record, root).glob(f"*-{archive.safe_name(record.session)}-*.json"):

@@ -113,7 +113,7 @@ def _in_words(feature: str, partition: Partition) -> str:
         return "one GPU a node (mode quick measures several at once)"
     count = next((least for least, name in GPUS.items() if name == feature), None)
     if count is not None:
-        return f"{count} GPUs a node"
+        return f"{count} GPUs per node"
     mode = next((mode for mode, name in OF_MODE.items() if name == feature), None)
     if mode is not None:
         return f"mode {mode}"

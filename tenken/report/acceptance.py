@@ -393,7 +393,7 @@ def _part(contract: Contract, result: Result, metric: MetricValue) -> Part:
     return _gpu(contract, result, device) if device is not None else Part(result.node, metric.place)
 
 
-#: Of the device: (title, field of a result's device); what a driver does not tell is "not recorded".
+#: Of the device: (title, field of a result's device); what a driver does not report is "not recorded".
 _DEVICE_CONDITIONS = (
     ("GPU", "name"), ("Driver", "driver"), ("CUDA runtime", "cuda_runtime"), ("VBIOS", "vbios"),
     ("Power limit, W", "power_limit_w"), ("Highest SM clock, MHz", "sm_clock_max_mhz"),

@@ -98,18 +98,18 @@ def read(file: Path) -> dict[str, bytes]:
             for member in packed:
                 name = PurePosixPath(member.name)
                 if name.is_absolute() or ".." in name.parts or str(name) != member.name:
-                    raise BundleError(f"{file}: {member.name!r} is no name inside of a bundle")
+                    raise BundleError(f"{file}: {member.name!r} is not a valid name inside a bundle")
                 content = packed.extractfile(member) if member.isreg() else None
                 if content is None:
-                    raise BundleError(f"{file}: {member.name!r} is no plain file")
+                    raise BundleError(f"{file}: {member.name!r} is not a regular file")
                 if member.name in found:
-                    raise BundleError(f"{file}: {member.name!r} is there twice")
+                    raise BundleError(f"{file}: {member.name!r} is listed twice")
                 total += member.size
                 if total > MAX_BYTES:
                     raise BundleError(f"{file}: holds more than {MAX_BYTES >> 30} GiB")
                 found[member.name] = content.read()
     except (tarfile.TarError, EOFError) as error:
-        raise BundleError(f"{file}: is no whole tar: {error}") from None
+        raise BundleError(f"{file}: is not a complete tar file: {error}") from None
     except OSError as error:
         raise BundleError(f"{file}: cannot be read: {error.strerror or error}") from None
     return found
@@ -125,7 +125,7 @@ def faults(file: Path, members: Mapping[str, bytes]) -> Iterator[str]:
     for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1):
         match = _LINE.fullmatch(line)
         if match is None or match[2] in listed:
-            yield f"{MANIFEST}, line {number}: is no line of a digest and a name of its own"
+            yield f"{MANIFEST}, line {number}: is not a line of a digest and a unique name"
             continue
         listed[match[2]] = match[1]
     found = False

@@ -41,11 +41,11 @@ def sections(
             f"of groups; healthy ones stay within {100 * one.within:.2f} %"
             for one in found.named
         ]
-        or ["nobody"],
+        or ["none"],
     )
     yield "Criteria missed", [f"{node}: {why}" for node, all_ in sorted(found.failed.items()) for why in all_]
-    yield "Set up otherwise than the majority", [one.sentence() for one in found.odd] or ["nobody"]
-    yield "Two or more kinds, nobody accused", [one.sentence() for one in found.mixed]
+    yield "Set up otherwise than the majority", [one.sentence() for one in found.odd] or ["none"]
+    yield "Two or more kinds, no node accused", [one.sentence() for one in found.mixed]
     yield "Without a result", [f"{node}: {why}" for node, why in sorted(found.lost.items())] or ["no node"]
     yield "Missing figures", found.missing
     yield (

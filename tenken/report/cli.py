@@ -24,7 +24,7 @@ def register(subparsers: Any) -> None:
         "report",
         help="write the page of one session and print its verdicts",
         description="Reads one session from the archive, prints a table of verdicts and writes one "
-        "self-contained HTML page. Exit status: 0 all PASS or WAIVED, 1 any FAIL, 3 any INVALID, "
+        "self-contained HTML page. Exit status: 0 all PASS, RECORDED or WAIVED, 1 any FAIL, 3 any INVALID, "
         "something missing, or nothing run.",
     )
     parser.add_argument("--session", default="last", metavar="ID", help="session to report on (default: last)")
@@ -39,7 +39,7 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--by-node", action="store_true",
-        help=f"a grid of nodes and checks with a page a node; done by itself from {MANY} records on",
+        help=f"a grid of nodes and checks with a page per node; automatic from {MANY} records on",
     )  # fmt: skip
     parser.set_defaults(func=run)
 

@@ -1,4 +1,4 @@
-"""`tenken compare A B`: two machines, dates or drivers, metric by metric: faster, slower, same, or cannot tell."""
+"""`tenken compare A B`: two machines, dates or drivers, metric by metric: faster, slower, same, or undecided."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def register(subparsers: Any) -> None:
         "compare",
         help="compare two machines, two dates or two drivers metric by metric",
         description="Each side is KEY=VALUE[,KEY=VALUE...], with keys " + ", ".join(KEYS) + "; a night may be a range, "
-        "night=2026-11-01..2026-11-09. Exit status: 0 nothing is slower, 1 something is, 3 nothing could be told.",
+        "night=2026-11-01..2026-11-09. Exit status: 0 nothing is slower, 1 something is, 3 all undecided.",
     )
     parser.add_argument("a", metavar="A", help="the side to compare with: driver=580.95.05")
     parser.add_argument("b", metavar="B", help="the side to judge: driver=580.126.09")
@@ -89,11 +89,11 @@ def run(arguments: argparse.Namespace) -> int:
     answers = {r.answer for r in ratios}
     if "slower" in answers:
         return 1
-    return 3 if answers <= {"cannot tell"} else 0
+    return 3 if answers <= {"undecided"} else 0
 
 
 #: Answers in the order of a page: what is shown to differ first.
-ORDER = ("slower", "faster", "cannot tell", "same")
+ORDER = ("slower", "faster", "undecided", "same")
 
 
 def page(ratios: Sequence[Ratio], a: str, b: str, margin: float) -> str:
@@ -230,13 +230,13 @@ def shift_interval(one: Sequence[float] | Any, two: Sequence[float] | Any) -> tu
 
 
 def answer(low: float, high: float, higher_is_better: bool, margin: float) -> str:
-    """faster, slower, same or cannot tell, from the interval of a ratio."""
+    """faster, slower, same or undecided, from the interval of a ratio."""
     if not (math.isfinite(low) and math.isfinite(high)):
-        return "cannot tell"
+        return "undecided"
     if 1 - margin <= low and high <= 1 + margin:
         return "same"
     if low > 1:
         return "faster" if higher_is_better else "slower"
     if high < 1:
         return "slower" if higher_is_better else "faster"
-    return "cannot tell"
+    return "undecided"

@@ -244,7 +244,7 @@ def _meaning(document: Document, catalogue: Mapping[str, Program], systems: Coll
         seen: set[str] = set()
         for index, one in enumerate(data.get(part, ())):
             if one["id"] in seen:
-                wrong((part, index, "id"), f"id '{one['id']}' is there twice in '{part}'")
+                wrong((part, index, "id"), f"id '{one['id']}' is listed twice in '{part}'")
             seen.add(one["id"])
     for index, clause in enumerate(data["clauses"]):
         _check_clause(("clauses", index), clause, data, catalogue, wrong)
@@ -325,8 +325,8 @@ def draft(system: System, catalogue: Mapping[str, Program], customer: str = "", 
     nodes = sum(p.node.count or 0 for p in system.partitions.values())
     lines = [
         f"# Drafted by `tenken contract new --from {system.name}`: every target is a proposal. A target that has a",
-        "# reference is the reference's own bound; another is the least share of the data sheet's peak that the suite",
-        "# passes. Change what you agree otherwise, and say so in `source`.",
+        "# reference is the bound of that reference; any other is the minimum efficiency that the suite",
+        "# accepts. Change targets as agreed, and state the agreement in `source`.",
         f'title: "Acceptance of {system.name}: {_quoted(system.title)}"',
         f"system: {system.name}",
         "parties:",

@@ -18,10 +18,10 @@ EVENT_REASONS = {
     "gpu_idle": "idle (nothing was running)",
     "applications_clocks_setting": "clocks set by an administrator",
     "sw_power_cap": "software power cap (normal under compute-bound load)",
-    "hw_slowdown": "hardware slow-down",
+    "hw_slowdown": "hardware slowdown",
     "sync_boost": "held back by sync boost",
-    "sw_thermal_slowdown": "software thermal slow-down",
-    "hw_thermal_slowdown": "hardware thermal slow-down",
+    "sw_thermal_slowdown": "software thermal slowdown",
+    "hw_thermal_slowdown": "hardware thermal slowdown",
     "hw_power_brake_slowdown": "hardware power brake",
     "display_clock_setting": "display clock setting",
 }

@@ -58,7 +58,9 @@ def sentence(history: History, finding: Finding) -> str:
     if finding.causes:
         text += "; with it changed " + ", ".join(c.text for c in finding.causes)
     elif finding.worse and finding.label in ("series", "gpu", "peer", "program", "node"):
-        text += f"; nothing changed beside it on {first.node}" if first.node and not _changed(history, finding) else ""
+        text += (
+            f"; no environment change with it on {first.node}" if first.node and not _changed(history, finding) else ""
+        )
     if finding.notes:
         text += "; " + ", ".join(finding.notes)
     if finding.recovered is not None:
@@ -275,7 +277,7 @@ def prometheus(gate: Gate) -> str:
         "tenken_gate_exit_status": "0 nothing got worse, 1 a regression, 3 incomplete or invalid",
         "tenken_gate_incomplete": "reasons for which the answer is incomplete",
         "tenken_gate_series": "series by what they did on the last night",
-        "tenken_gate_findings": "open findings that nobody has acknowledged",
+        "tenken_gate_findings": "open findings that are not acknowledged",
         "tenken_gate_last_night_days": "the last night, as days since 0001-01-01 plus 1",
         "tenken_metric_value": "value of the last night",
         "tenken_metric_level": "ordinary value of the series",

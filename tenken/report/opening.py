@@ -50,7 +50,7 @@ def judged_by(rows: Iterable[Row]) -> list[tuple[str, str]]:
     counts = Counter(row.criterion for row in rows)
     said = [(kind, f"{_values(counts[kind])}, {meaning}") for kind, meaning in CRITERIA.items() if counts[kind]]
     if counts[""]:
-        said.append(("no criterion", f"{_values(counts[''])}, recorded and held against nothing"))
+        said.append(("no criterion", f"{_values(counts[''])}, recorded without a criterion"))
     return said
 
 
@@ -71,7 +71,7 @@ def next_steps(session: Session, rows: Iterable[Row]) -> list[tuple[str, str]]:
     system = systems.pop() if len(systems) == 1 else ""
     modes = {case.record.mode for case in session.counted if case.record} or {str(session.plan.get("mode") or "")}
     mode = modes.pop() if len(modes) == 1 else ""
-    for verdict, what in ((FAIL, "Mend what failed, then run that alone"), (INVALID, "Run again what was void")):
+    for verdict, what in ((FAIL, "Repair what failed, then rerun only that"), (INVALID, "Rerun what was INVALID")):
         bad = [case for case in session.counted if case.verdict == verdict and not case.build]
         if bad and system:
             steps.append((f"{what}:", _again(bad, system, mode)))
@@ -84,7 +84,7 @@ def next_steps(session: Session, rows: Iterable[Row]) -> list[tuple[str, str]]:
     if system == "local":
         steps.append(
             (
-                "Give this machine a file of its own, to which references belong:",
+                "Create a system file for this machine, which holds its references:",
                 "tenken systems new NAME --scheduler local",
             )
         )

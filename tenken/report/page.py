@@ -44,7 +44,7 @@ MAX_SUBJECTS = 8
 GLYPHS = {"PASS": "✓", "RECORDED": "○", "FAIL": "✕", "INVALID": "?", "WAIVED": "–"}
 MEANINGS = {
     "PASS": "verified, complete, every criterion met",
-    "RECORDED": "verified and complete, no criterion to hold it against",
+    "RECORDED": "verified and complete, but without a criterion",
     "FAIL": "wrong, missing or out of bounds",
     "INVALID": "measured under conditions that void it",
     "WAIVED": "this machine cannot do it",

@@ -140,7 +140,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
         name = str(last)
     elif Path(name).name != name or name.startswith("."):
         raise NoSession(
-            f"'{name}' is no session name: give 'last' or the name of a folder in {perflogs / archive.SESSIONS}"
+            f"'{name}' is not a session name: give 'last' or the name of a folder in {perflogs / archive.SESSIONS}"
         )
 
     folder = archive.session_folder(perflogs, name)
@@ -174,8 +174,8 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
     notes = []
     if not plan and not begun:
         incomplete.append(
-            "This session has no plan and no note of its beginning: nothing tells which check files did not load, "
-            "so that what never ran would be hidden."
+            "This session has no plan and no start note: check files that did not load are not recorded, "
+            "so checks that never ran would be hidden."
         )
     elif not plan:
         # A plain `reframe` run writes none; its numbers are no worse for it.
@@ -207,7 +207,7 @@ def _read_object(path: Path, damaged: list[tuple[str, str]]) -> dict[str, Any]:
         damaged.append((f"{archive.SESSIONS}/{path.parent.name}/{path.name}", f"cannot be read: {error}"))
         return {}
     if not isinstance(value, dict):
-        damaged.append((f"{archive.SESSIONS}/{path.parent.name}/{path.name}", "is no JSON object"))
+        damaged.append((f"{archive.SESSIONS}/{path.parent.name}/{path.name}", "is not a JSON object"))
         return {}
     return value
 

@@ -395,7 +395,7 @@ def test_a_forgotten_job_that_began_and_did_not_end_is_lost_and_never_cancelled_
     world.hear(FORGOTTEN)
     assert not world.hear(FORGOTTEN, after=29.0).completed
     assert world.hear(FORGOTTEN, after=2.0).completed
-    assert world.job.scheduler_facts["lost"] == "it knows nothing of the job any more"
+    assert world.job.scheduler_facts["lost"] == "it no longer knows the job"
     assert world.cancelled == []
 
 
@@ -814,8 +814,8 @@ def report_of(nodes, hosts, *names):
         ("n1,n2", ["c0-1", "c0-2"], ["n1 c0-1", "n2 c0-2.site.org"], None),
         ("n1,n2", ["n1", "n1"], [], "job: asked for 2 ranks; nodes by the scheduler: n1,n2; by the ranks: n1 (2)"),
         ("n1", ["n1", "n2"], [], "did not run on the nodes of the job"),
-        ("n1,n2", ["n1", "n2", "n2"], [], "3 ranks told their host name"),
-        ("n1,n2", [], [], "0 ranks told their host name; the ranks did not run"),
+        ("n1,n2", ["n1", "n2", "n2"], [], "3 ranks reported their host name"),
+        ("n1,n2", [], [], "0 ranks reported their host name; the ranks did not run"),
         ("n1,n2", ["c0-1", "c0-2"], ["n1 c0-1"], "nodes by the scheduler: n1=c0-1,n2; by the ranks: c0-1 (1),c0-2 (1)"),
     ],
 )  # fmt: skip

@@ -219,8 +219,8 @@ def _nodes() -> Iterator[Lie]:
     ranks = honest.run("mpi_p2p_host")
     for name, hosts, names in (
         ("a rank on another node", (NODE, NODE, NODE, "node9"), "did not run on the nodes"),
-        ("three ranks of four", (NODE,) * 3, "3 ranks told"),
-        ("no rank told its host", (), "0 ranks told"),
+        ("three ranks of four", (NODE,) * 3, "3 ranks reported"),
+        ("no rank told its host", (), "0 ranks reported"),
         ("all ranks elsewhere", ("node9",) * 4, "did not run on the nodes"),
     ):
         told_ranks = Told("COMPLETED", 0, output(ranks, ranks=hosts), {}, True)

@@ -84,7 +84,7 @@ def lies() -> Iterator[Lie]:
         "stream",
         ("p5 of its own", "p5", first(p5=lambda v: 1.01 * v)),
         ("p95 of its own", "p95", first(p95=lambda v: 1.01 * v)),
-        ("a sample that is no number", "samples", put("metrics.0.samples", ["4000"])),
+        ("a sample that is not a number", "samples", put("metrics.0.samples", ["4000"])),
         ("no samples", "samples", put("metrics.0.samples", [])),
         ("true as a sample", "samples", put("metrics.0.samples", [True])),
         ("of another GPU than its id", "gpu1|GPU 1", put("metrics.0.subject", {"gpu": 1})),

@@ -42,7 +42,7 @@ def unknown(name: str) -> Change:
     def change(raw: Any) -> None:
         for metric in raw["metrics"]:
             if metric["name"] == name:
-                raw["limits"][metric["id"]] = {"unknown": "the GPU does not tell"}
+                raw["limits"][metric["id"]] = {"unknown": "the GPU does not report"}
 
     return change
 
@@ -113,7 +113,7 @@ def lies() -> Iterator[Lie]:
         ("nothing", "limits", first({})),
         ("left out", "limits", first(None)),
         ("both known and unknown", "limits", first({"value": 4814.3, "unit": "GB/s", "basis": "x", "unknown": "y"})),
-        ("of a metric that did not come", "limits", put("limits.x", {"unknown": "nobody"})),
+        ("of a metric that did not come", "limits", put("limits.x", {"unknown": "none"})),
     ):
         yield Lie("stream", f"the limit is {name}", names, change)
     for name, path in (("memory clock", "memory_clock_max_mhz"), ("bus", "memory_bus_bits")):
@@ -148,7 +148,7 @@ def twins() -> Iterator[tuple[str, str, str]]:
     sheet = run.machine.limits[key]
     assert sheet.said_by == DATA_SHEET and sheet.value is not None
     run = honest.run("stream")
-    told = Limit(sheet.value, sheet.unit, "attribute: 2 x memory clock x bus width, as the driver tells them", DEVICE)
+    told = Limit(sheet.value, sheet.unit, "attribute: 2 x memory clock x bus width, as the driver reports them", DEVICE)
     own = replace(run.machine, limits={**run.machine.limits, key: told})
     judged = run.judged(run.raw(), machine=own)
     assert {one.limit.said_by for one in judged.judged.values()} == {DEVICE}

@@ -168,7 +168,7 @@ def test_kvikio_moves_snapshots_where_the_build_was_given_it(
         assert document["reason"] == "library missing: kvikio: built without KvikIO (CMake option TENKEN_KVIKIO_ROOT)"
         return
     assert code == 0 and document["verification"]["passed"], document["reason"]
-    assert document["path"]["kvikio"] == "KvikIO 26.10.0, by copies of its own (its compatibility mode)"
+    assert document["path"]["kvikio"] == "KvikIO 26.10.0, by its own copies (compatibility mode)"
     by_kvikio = [m["at"] | {"name": m["name"]} for m in document["metrics"] if m["at"].get("method") == "kvikio"]
     ways = {(at["name"], at["layout"]) for at in by_kvikio if "layout" in at}
     assert {(name, layout) for name in ("write", "read") for layout in ("asis", "hyperslab")} <= ways

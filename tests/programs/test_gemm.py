@@ -86,7 +86,9 @@ def test_zeros_are_a_coordinate_of_their_own(run: Run) -> None:
 def test_wrong_cases_are_refused_in_one_line(run: Run, cases: str, allowed: str) -> None:
     outcome = run("gemm", *QUICK, "--cases", cases)
     assert outcome.code == 2
-    assert outcome.stderr.startswith(f"gemm: --cases '{cases}': allowed is ") and outcome.stderr.count("\n") == 1
+    assert (
+        outcome.stderr.startswith(f"gemm: --cases '{cases}' is invalid; allowed: ") and outcome.stderr.count("\n") == 1
+    )
     assert allowed in outcome.stderr
 
 

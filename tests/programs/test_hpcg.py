@@ -124,14 +124,20 @@ def test_an_invalid_run_is_invalid_in_the_report_too(run: Callable[..., Outcome]
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--nx", "20"), "--nx '20': allowed is a multiple of 8 from 16 on"),
-        (("--nx", "24", "--ny", "12"), "--ny '12': allowed is a multiple of 8 from 16 on"),
-        (("--nx", "8"), "--nx '8': allowed is 16 to 1024"),
-        (("--nx", "16", "--nz", "256"), "--nx '16': allowed is sides of which none is below an eighth of another"),
-        (("--nx", "16", "--npx", "2", "--npy", "1", "--npz", "1"), "--npx '2': allowed is three numbers whose product"),
-        (("--nx", "1024"), "--nx '1024': allowed is a grid that fits: asked "),
-        (("--backend", "cuda"), "--backend 'cuda': allowed is host"),
-        (("--columns", "some"), "--columns 'some': allowed is runs, listed"),
+        (("--nx", "20"), "--nx '20' is invalid; allowed: a multiple of 8 from 16 on"),
+        (("--nx", "24", "--ny", "12"), "--ny '12' is invalid; allowed: a multiple of 8 from 16 on"),
+        (("--nx", "8"), "--nx '8' is invalid; allowed: 16 to 1024"),
+        (
+            ("--nx", "16", "--nz", "256"),
+            "--nx '16' is invalid; allowed: sides of which none is below an eighth of another",
+        ),
+        (
+            ("--nx", "16", "--npx", "2", "--npy", "1", "--npz", "1"),
+            "--npx '2' is invalid; allowed: three numbers whose product",
+        ),
+        (("--nx", "1024"), "--nx '1024' is invalid; allowed: a grid that fits: asked "),
+        (("--backend", "cuda"), "--backend 'cuda' is invalid; allowed: host"),
+        (("--columns", "some"), "--columns 'some' is invalid; allowed: runs, listed"),
     ],
 )
 def test_a_wrong_argument_is_named(run: Callable[..., Outcome], arguments: tuple[str, ...], message: str) -> None:
@@ -174,11 +180,11 @@ def test_wrong_halo_values_fail_the_symmetry_test(ranks: Callable[..., Outcome])
     ("count", "arguments", "says"),
     [
         (2, ("--ranks", "4"), "asked for 4 ranks, there are 2"),
-        (3, ("--npx", "2", "--npy", "1", "--npz", "1"), "--npx '2': allowed is three numbers whose product"),
+        (3, ("--npx", "2", "--npy", "1", "--npz", "1"), "--npx '2' is invalid; allowed: three numbers whose product"),
         (
             9,
             ("--npx", "9", "--npy", "1", "--npz", "1"),
-            "allowed is a grid of ranks of which no side is below an eighth",
+            "allowed: a grid of ranks of which no side is below an eighth",
         ),
     ],
 )
@@ -197,5 +203,5 @@ def test_the_others_end_when_a_rank_dies(ranks: Callable[..., Outcome], how: str
     if how == "kill":
         assert "signal 9" in said or "Killed" in said
     else:
-        assert "nothing has moved for 5 s in: set " in said
+        assert "no progress for 5 s in: set " in said
         assert outcome.document is not None and "another rank has died or hangs" in outcome.document["reason"]

@@ -65,7 +65,7 @@ def test_a_system_is_solved_counted_and_verified(hpl: Run, algorithm: str) -> No
     assert len(checks) == 3 and all(c["tolerance"] == 16 and c["passed"] for c in checks)
     assert re.search(r"\|\|Ax-b\|\| \S+, \|\|A\|\| \S+, \|\|x\|\| \S+, \|\|b\|\| \S+", checks[0]["detail"])
     limit = outcome.document["limits"][rate["id"]]
-    basis = {"blocks": "measured: DGEMM with K = NB in this run", "lapack": "LAPACK chooses blocks of its own, not NB"}
+    basis = {"blocks": "measured: DGEMM with K = NB in this run", "lapack": "LAPACK chooses its own block size, not NB"}
     assert basis[algorithm] in limit.values()
     lines = re.findall(r"^W\S+ +300 +32 +1 +1 +([\d.]+) +([\d.e+-]+)$", outcome.stdout, re.M)
     assert len(lines) == 3 and outcome.stdout.count("PASSED") == 3
@@ -158,13 +158,13 @@ def test_a_fault_in_one_of_four_ranks_fails_the_run(ranks: Run, fault: tuple[str
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--n", "0"), "--n '0': allowed is auto, or a whole number from 1 to 4000000"),
-        (("--n", "many"), "--n 'many': allowed is auto, or a whole number"),
-        (("--nb", "-1"), "--nb '-1': allowed is auto, or a whole number from 1 to 4096"),
-        (("--grid", "2"), "--grid '2': allowed is auto, or PxQ such as 2x4"),
-        (("--grid", "2x2"), "--grid '2x2': allowed is P x Q equal to the number of ranks, which is 1"),
-        (("--n", "900000"), "--n '900000': allowed is what fits into memory: asked "),
-        (("--dat", "nowhere.dat"), "--dat 'nowhere.dat': allowed is a file that can be read"),
+        (("--n", "0"), "--n '0' is invalid; allowed: auto, or a whole number from 1 to 4000000"),
+        (("--n", "many"), "--n 'many' is invalid; allowed: auto, or a whole number"),
+        (("--nb", "-1"), "--nb '-1' is invalid; allowed: auto, or a whole number from 1 to 4096"),
+        (("--grid", "2"), "--grid '2' is invalid; allowed: auto, or PxQ such as 2x4"),
+        (("--grid", "2x2"), "--grid '2x2' is invalid; allowed: P x Q equal to the number of ranks, which is 1"),
+        (("--n", "900000"), "--n '900000' is invalid; allowed: what fits into memory: asked "),
+        (("--dat", "nowhere.dat"), "--dat 'nowhere.dat' is invalid; allowed: a file that can be read"),
     ],
 )
 def test_a_wrong_argument_is_named(hpl: Run, arguments: tuple[str, ...], message: str) -> None:
@@ -224,7 +224,7 @@ def test_a_malformed_hpl_dat_is_named_by_line_and_field(hpl: Run, tmp_path: Path
     dat = tmp_path / "HPL.dat"
     dat.write_text(DAT.format(file="HPL.out", device=6, n="ten"))
     outcome = hpl("--backend", "host", "--dat", str(dat))
-    assert outcome.code == 2 and "HPL.dat:6: Ns: 'ten' is no whole number from 1 to 4000000" in outcome.stderr
+    assert outcome.code == 2 and "HPL.dat:6: Ns: 'ten' is not a whole number from 1 to 4000000" in outcome.stderr
     dat.write_text(DAT.format(file="HPL.out", device=6, n=77))
     outcome = hpl("--backend", "host", "--dat", str(dat))
     assert outcome.code == 2 and "as many processes as there are ranks, 1; line 11 and 12 have 1x2" in outcome.stderr

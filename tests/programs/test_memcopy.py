@@ -58,7 +58,7 @@ def test_a_flipped_element_is_noticed(run: Run, size: str) -> None:
 def test_copies_that_are_none(run: Run, copies: str) -> None:
     outcome = run("memcopy", "--copies", copies)
     assert outcome.code == 2 and outcome.document is None
-    assert outcome.stderr.startswith(f"memcopy: --copies '{copies}': allowed is ")
+    assert outcome.stderr.startswith(f"memcopy: --copies '{copies}' is invalid; allowed: ")
 
 
 def test_a_size_beyond_memory_is_refused_with_asked_and_free(run: Run) -> None:

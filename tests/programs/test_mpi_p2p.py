@@ -79,13 +79,13 @@ def test_one_rank_is_waived(run: Callable[..., Outcome]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--window", "0"), "--window '0': allowed is 1 to 4096"),
-        (("--tests", "ping"), "--tests 'ping': allowed is all, or different ones of latency,"),
-        (("--tests", "latency,latency"), "--tests 'latency,latency': allowed is all"),
-        (("--buffers", "device"), "--buffers 'device': allowed is host in this build, which has no CUDA"),
-        (("--buffers", "paper"), "--buffers 'paper': allowed is a list of host, device, managed"),
-        (("--partner", "2"), "--partner '2': allowed is -1, or 1 to 1 with these ranks"),
-        (("--window-bytes", "60G", "--max-bytes", "1Gi"), "--window-bytes '60G': allowed is what fits"),
+        (("--window", "0"), "--window '0' is invalid; allowed: 1 to 4096"),
+        (("--tests", "ping"), "--tests 'ping' is invalid; allowed: all, or distinct values of latency,"),
+        (("--tests", "latency,latency"), "--tests 'latency,latency' is invalid; allowed: all"),
+        (("--buffers", "device"), "--buffers 'device' is invalid; allowed: host in this build, which has no CUDA"),
+        (("--buffers", "paper"), "--buffers 'paper' is invalid; allowed: a list of host, device, managed"),
+        (("--partner", "2"), "--partner '2' is invalid; allowed: -1, or 1 to 1 with these ranks"),
+        (("--window-bytes", "60G", "--max-bytes", "1Gi"), "--window-bytes '60G' is invalid; allowed: what fits"),
     ],
 )
 def test_wrong_arguments_are_one_line_and_exit_2(
@@ -109,7 +109,7 @@ def test_the_others_end_when_a_rank_dies(run: Callable[..., Outcome], how: str) 
     elif how == "kill":
         assert "signal 9" in said or "Killed" in said
     else:
-        assert "nothing has moved for 2 s in: bandwidth" in said
+        assert "no progress for 2 s in: bandwidth" in said
         assert outcome.document is not None and "another rank has died or hangs" in outcome.document["reason"]
 
 

@@ -64,7 +64,7 @@ def test_it_measures_is_judged_and_notices_its_fault(skeleton, build_dir, tmp_pa
 
 @pytest.mark.parametrize("name", ["Stream", "2fast", "a-b", "", "class", "x" * 41, "../x"])
 def test_what_is_no_name_is_refused(name, tmp_path):
-    with pytest.raises(new.NewError, match="is no name of a benchmark; allowed: small letters"):
+    with pytest.raises(new.NewError, match="is not a benchmark name; allowed: lower case letters"):
         new.write(name, tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -72,6 +72,6 @@ def test_what_is_no_name_is_refused(name, tmp_path):
 def test_nothing_is_written_over(tmp_path):
     (tmp_path / "checks").mkdir()
     (tmp_path / "checks" / "stream.py").write_text("mine\n")
-    with pytest.raises(new.NewError, match=r"checks/stream.py is there already; nothing was written"):
+    with pytest.raises(new.NewError, match=r"checks/stream.py already exists; nothing was written"):
         new.write("stream", tmp_path)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["stream.py"]

@@ -281,7 +281,7 @@ def test_spmv_limit(clocked: Clocked) -> None:
     # banded: as many entries as 5 caches hold, so that memory and not the cache is the limit
     rows = 5 * last_level_cache(least) // (12 * 129 + 20) + 1000
     if last_level_cache(least) == 0:
-        pytest.skip("this machine does not tell its caches")
+        pytest.skip("this machine does not report its caches")
     document, _ = clocked(
         "spmv", *FEW, "--matrices", f"banded:{rows}:64", "--variants", "csr", "--variant-warmup-seconds", "0"
     )
@@ -443,7 +443,7 @@ def test_hpl_mxp(clocked: Clocked) -> None:
     assert parts["refine_residuals"] + parts["refine_corrections"] <= parts["refine"] * (1 + 1e-9)
     (made,) = clock.places([1e9 * parts["convert"]], solved[-1][1], next_to=False)
     (refined,) = clock.places([1e9 * parts["refine"]], made[2], next_to=False)
-    assert (made[1], refined[2]) == solved[-1][1:], "from making the matrix to the end of refining"
+    assert (made[1], refined[2]) == solved[-1][1:], "from generating the matrix to the end of refining"
     tolerances(
         document,
         {"||Ax-b||": 16, "what FP64 leaves": 1, "error over bound": 1, "zero or subnormal": 0.01, "beyond the": 0},

@@ -63,7 +63,7 @@ def test_a_matrix_beyond_the_caches_is_held_against_the_dot_product(run: Run) ->
     document = run("spmv", *QUICK, "--variants", "csr").document
     assert document is not None
     if document["host"]["last_level_cache_bytes"] is None:
-        pytest.skip("this machine does not tell its caches")
+        pytest.skip("this machine does not report its caches")
     (best,) = [m for m in document["metrics"] if m["name"] == "best"]
     limit = document["limits"][best["id"]]
     assert limit["basis"] == "measured: dot bandwidth in this run" and limit["unit"] == "GFLOP/s"
@@ -99,15 +99,18 @@ def test_a_flipped_bit_of_a_float_is_seen(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--matrices", "cube:3"), "--matrices 'cube:3': allowed is KIND:SIZE with a known kind: kind 'cube' is none"),
-        (("--matrices", "poisson27:0"), "--matrices 'poisson27:0': allowed is KIND:SIZE"),
-        (("--matrices", "none"), "--matrices 'none': allowed is a matrix where --files has none"),
+        (
+            ("--matrices", "cube:3"),
+            "--matrices 'cube:3' is invalid; allowed: KIND:SIZE with a known kind: kind 'cube' is none",
+        ),
+        (("--matrices", "poisson27:0"), "--matrices 'poisson27:0' is invalid; allowed: KIND:SIZE"),
+        (("--matrices", "none"), "--matrices 'none' is invalid; allowed: a matrix where --files has none"),
         (
             ("--matrices", "tridiagonal:700000000"),
-            "--matrices 'tridiagonal:700000000': allowed is what fits into memory",
+            "--matrices 'tridiagonal:700000000' is invalid; allowed: what fits into memory",
         ),
-        (("--variants", "magic"), "--variants 'magic': allowed is all, or some of csr, sell"),
-        (("--precision", "half"), "--precision 'half': allowed is double, single"),
+        (("--variants", "magic"), "--variants 'magic' is invalid; allowed: all, or some of csr, sell"),
+        (("--precision", "half"), "--precision 'half' is invalid; allowed: double, single"),
     ],
 )
 def test_a_wrong_argument_is_named(run: Run, arguments: tuple[str, ...], message: str) -> None:
@@ -149,7 +152,7 @@ def test_files_and_folders_are_read_compressed_or_not(run: Run, tmp_path: Path) 
         (b"", "bad.mtx:1: the file is empty"),
         (b"hello\n", "bad.mtx:1: no header"),
         (f"{GENERAL}2 2 2\n1 1 1\n".encode(), "bad.mtx:3: the file ends after 1 of 2 entries"),
-        (f"{GENERAL}2 2 2\n1 1 1\n1 1 1\n".encode(), "bad.mtx:4: entry 1 1 is there twice"),
+        (f"{GENERAL}2 2 2\n1 1 1\n1 1 1\n".encode(), "bad.mtx:4: entry 1 1 is listed twice"),
         (f"{GENERAL}2 2 1\n1 1 nan\n".encode(), "bad.mtx:3: the value is 'nan'"),
         (f"{GENERAL}2 2 0\n".encode(), "bad.mtx: no entries, nothing to multiply"),
         (

@@ -92,18 +92,27 @@ def test_one_flipped_bit_is_seen(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--points", "9"), "--points '9': allowed is 7 or 27"),
+        (("--points", "9"), "--points '9' is invalid; allowed: 7 or 27"),
         (
             ("--bt", "13", "--nz", "25", "--parts", "2"),
-            "--bt '13': allowed is at most 12, the planes of the thinnest of 2",
+            "--bt '13' is invalid; allowed: at most 12, the planes of the thinnest of 2",
         ),
-        (("--bt", "0"), "--bt '0': allowed is 1 to 64"),
-        (("--nz", "5", "--parts", "2", "--bt", "1"), "--nz '5': allowed is at least 3 planes a slab, 6 in all"),
-        (("--exchange", "p2p"), "--exchange 'p2p': allowed is host, mpi or none with --backend host"),
-        (("--exchange", "pigeon"), "--exchange 'pigeon': allowed is different ones of none,host,p2p,mpi,nccl"),
-        (("--exchange", "host,none"), "--exchange 'host,none': allowed is none alone"),
-        (("--temporal-block", "2"), "--temporal-block '2': allowed is 0 to 1 with these points and this back end"),
-        (("--nx", "400000", "--ny", "400000"), "allowed is one whose slabs fit: asked "),
+        (("--bt", "0"), "--bt '0' is invalid; allowed: 1 to 64"),
+        (
+            ("--nz", "5", "--parts", "2", "--bt", "1"),
+            "--nz '5' is invalid; allowed: at least 3 planes a slab, 6 in all",
+        ),
+        (("--exchange", "p2p"), "--exchange 'p2p' is invalid; allowed: host, mpi or none with --backend host"),
+        (
+            ("--exchange", "pigeon"),
+            "--exchange 'pigeon' is invalid; allowed: distinct values of none,host,p2p,mpi,nccl",
+        ),
+        (("--exchange", "host,none"), "--exchange 'host,none' is invalid; allowed: none alone"),
+        (
+            ("--temporal-block", "2"),
+            "--temporal-block '2' is invalid; allowed: 0 to 1 with these points and this back end",
+        ),
+        (("--nx", "400000", "--ny", "400000"), "allowed: one whose slabs fit: asked "),
     ],
 )
 def test_wrong_arguments_are_one_line_and_exit_2(run: Run, arguments: tuple[str, ...], message: str) -> None:
@@ -144,5 +153,5 @@ def test_the_others_end_when_a_rank_dies(run_ranks: Run, how: str) -> None:
     elif how == "kill":
         assert "signal 9" in said or "Killed" in said
     else:
-        assert "nothing has moved for 2 s in: warming up mpi" in said
+        assert "no progress for 2 s in: warming up mpi" in said
         assert outcome.document is not None and "another rank has died or hangs" in outcome.document["reason"]

@@ -31,15 +31,15 @@ def test_default_size_is_four_caches_and_64_mib(run: Run) -> None:
 def test_a_size_that_is_none(run: Run, size: str) -> None:
     outcome = run("stream", "--array-bytes", size)
     assert outcome.code == 2 and outcome.document is None
-    assert outcome.stderr.startswith(f"stream: --array-bytes '{size}': allowed is ")
+    assert outcome.stderr.startswith(f"stream: --array-bytes '{size}' is invalid; allowed: ")
 
 
 def test_a_size_within_the_caches_is_refused(run: Run) -> None:
     outcome = run("stream", "--array-bytes", "8")
     if "last-level" not in outcome.stderr:
-        pytest.skip("this machine does not tell its caches")
+        pytest.skip("this machine does not report its caches")
     assert outcome.code == 2
-    wanted = r"--array-bytes '8': allowed is at least .*, 4 x the last-level cache of "
+    wanted = r"--array-bytes '8' is invalid; allowed: at least .*, 4 x the last-level cache of "
     assert re.search(wanted, outcome.stderr)
 
 
@@ -61,7 +61,7 @@ def test_a_size_is_rounded_down_to_whole_elements(run: Run) -> None:
 def test_an_unknown_backend_is_refused_with_those_built(run: Run) -> None:
     outcome = run("stream", "--backend", "abacus")
     assert outcome.code == 2
-    assert outcome.stderr == "stream: --backend 'abacus': allowed is host, openacc\n"
+    assert outcome.stderr == "stream: --backend 'abacus' is invalid; allowed: host, openacc\n"
 
 
 @pytest.mark.parametrize("fault", ["none", "element"])

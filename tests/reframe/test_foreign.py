@@ -36,8 +36,8 @@ def test_a_figure_is_read_in_its_unit(changes, line, expected):
     ("changes", "line", "said"),
     [
         ({}, "nothing", r"metric time: no line of the output matches 'took .*'"),
-        ({}, "took long", "metric time: 'long' in 'took long' is no number"),
-        ({}, "took nan", "is no number"),
+        ({}, "took long", "metric time: 'long' in 'took long' is not a number"),
+        ({}, "took nan", "is not a number"),
         ({"pattern": r"took (\d+)(?P<unit>\w+)"}, "took 3GB", "unit 'GB' is of B, and 'us' of s"),
     ],
 )

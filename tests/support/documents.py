@@ -81,7 +81,7 @@ def host_document(program: str = "daxpy", values: dict[str, float] | None = None
         },
         "devices": [],
         "metrics": metrics,
-        "limits": {m["id"]: {"unknown": "the host does not tell its memory speed"} for m in metrics},
+        "limits": {m["id"]: {"unknown": "the host does not report its memory speed"} for m in metrics},
         "verification": {
             "passed": True,
             "checks": [

@@ -28,7 +28,7 @@ ALLOWED = (
         "an image has one Python or a few; the one that it has is tested",
     ),
     Allowed(
-        "tests/programs/", "this machine does not tell its caches",
+        "tests/programs/", "this machine does not report its caches",
         "a virtual machine may hide them, and the test is of what is refused for their size",
     ),
     Allowed("tests/programs/test_cuda.py::", "this machine has a driver", "the test is of what is said without one"),

@@ -51,7 +51,7 @@ def test_the_list_fits_the_sources() -> None:
         ({"old": "return 3"}, "thing.py holds 'return 3' 0 times"),
         ({"old": "return"}, "thing.py holds 'return' 2 times"),
         ({"file": "nothing.py"}, "nothing.py: No such file"),
-        ({"new": "return 2)"}, "thing.py is no Python any more: line 2"),
+        ({"new": "return 2)"}, "thing.py is no longer valid Python: line 2"),
         ({"tests": "test_nothing.py"}, "there is no test_nothing.py"),
         ({"tests": "test_empty.py"}, "there is no test_empty.py"),
         ({"tests": "test_thing.py::test_tw"}, "there is no test_thing.py::test_tw"),

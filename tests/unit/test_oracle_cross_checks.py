@@ -50,7 +50,7 @@ def test_one_link_down_in_one_direction_is_enough() -> None:
     [(18, "PASS"), (17, "FAIL"), (0, "FAIL"), (None, "PASS"), ("18", "FAIL"), (True, "FAIL"), (18.0, "FAIL")],
 )
 def test_the_count_is_data_and_no_sentence_is_read_for_it(count: object, expected: str) -> None:
-    """null: the driver does not tell. What is no whole number is no count, whatever stands in the sentence."""
+    """null: the driver does not report. What is no whole number is no count, whatever stands in the sentence."""
     for text in ("18 x NVLink through a switch", "all of them"):
         raw = linked(text)
         for start, end in BOTH:

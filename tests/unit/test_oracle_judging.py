@@ -318,7 +318,7 @@ def test_reframe_gets_the_bounds_that_there_are(
 
 def test_where_the_program_knows_no_limit_the_data_sheet_has_one() -> None:
     raw = gpu_document()
-    raw["limits"] = {key: {"unknown": "the GPU does not tell"} for key in raw["limits"]}
+    raw["limits"] = {key: {"unknown": "the GPU does not report"} for key in raw["limits"]}
     sheet = Expectation(subjects=("gpu",), gpus=1, limits={("memory", "gpu"): Limit(4000.0, "GB/s", "data sheet: x")})
     found = judged(raw, expect=sheet)
     # 4395 GB/s of triad are beyond 1.02 x 4000
@@ -461,7 +461,7 @@ def test_what_a_discrete_gpu_does_not_tell_voids_its_run(integrated: bool, expec
 
     found = of(spoiled(gpu_document(), change))
     assert found.verdict == expected, found.message()
-    said = "health during the timed part does not tell memory_clock_mhz, reasons, other_processes, pcie_width"
+    said = "health during the timed part does not report memory_clock_mhz, reasons, other_processes, pcie_width"
     assert (said in found.message()) == (not integrated)
 
 
@@ -522,7 +522,7 @@ def test_what_was_not_run_is_waived_for_a_known_reason_alone() -> None:
     found = judging.waived("needs two GPUs: the partition has 1", "nid001")
     assert (found.verdict, found.findings[0].node) == ("WAIVED", "nid001")
     assert found.message() == "nid001: needs two GPUs: the partition has 1"
-    with pytest.raises(ValueError, match="is no reason for a waiver; allowed are no peer access"):
+    with pytest.raises(ValueError, match="is not a reason for a waiver; allowed: no peer access"):
         judging.waived("did not feel like it: today", "nid001")
 
 

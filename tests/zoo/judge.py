@@ -56,7 +56,7 @@ def _limit(machine: ZooMachine, name: str) -> float:
 
 def _unlimited(raw: dict[str, Any]) -> dict[str, Any]:
     """The program knows no limit itself: what the description of the machine has must hold."""
-    raw["limits"] = {m["id"]: {"unknown": "not told"} for m in raw["metrics"]}
+    raw["limits"] = {m["id"]: {"unknown": "not reported"} for m in raw["metrics"]}
     return raw
 
 

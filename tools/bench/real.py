@@ -179,11 +179,11 @@ def chosen(public: histories.Public, count: int) -> np.ndarray:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    parser.add_argument("--series", type=int, default=600, help="take about so many of a file, evenly (default: 600)")
-    parser.add_argument("--rivals", action="store_true", help="EWMA and the three-night rule beside it")
-    parser.add_argument("--missed", action="store_true", help="list the steps that were not told")
+    parser.add_argument("--series", type=int, default=600, help="take about N per file, evenly spaced (default: 600)")
+    parser.add_argument("--rivals", action="store_true", help="also EWMA and the three-night rule")
+    parser.add_argument("--missed", action="store_true", help="list the steps that were not reported")
     given = parser.parse_args(arguments)
-    print("| history | method | steps > 5 % told | > 20 % | findings | false (a month per 200 series) |")
+    print("| history | method | steps > 5 % reported | > 20 % | findings | false (per month and 200 series) |")
     print("|---|---|---|---|---|---|")
     bad = False
     for file in given.files:

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--only", action="append", default=[], metavar="PATTERN", help="names, groups or files (with * and ?)"
     )
-    parser.add_argument("--list", action="store_true", help="list them with what they stand for, and run nothing")
+    parser.add_argument("--list", action="store_true", help="list them with their meaning, and run nothing")
     parser.add_argument("--check", action="store_true", help="only see whether the list fits the sources")
     parser.add_argument("--limit", type=float, default=300, metavar="S", help="seconds for one mutant (default: 300)")
     parser.add_argument(

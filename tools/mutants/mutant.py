@@ -68,9 +68,9 @@ def _read(file: Path) -> Iterator[Mutant]:
         where = f"{file.name}: {entry['name']}"
         wrong = next((key for key, text in texts.items() if not isinstance(text, str)), None)
         if wrong:
-            raise MutantError(f"{where}: {wrong} is {texts[wrong]!r}; allowed is text")
+            raise MutantError(f"{where}: {wrong} is {texts[wrong]!r}; allowed: text")
         if not isinstance(tests, list) or not tests or not all(isinstance(test, str) for test in tests):
-            raise MutantError(f"{where}: tests is {tests!r}; allowed is a list of at least one test")
+            raise MutantError(f"{where}: tests is {tests!r}; allowed: a list of at least one test")
         if texts["old"] == texts["new"] or not texts["old"]:
             raise MutantError(f"{where}: old is empty, or the same as new")
         yield Mutant(group=file.stem, tests=tuple(tests), build=build, **texts)
@@ -107,7 +107,7 @@ def check(mutants: Sequence[Mutant], root: Path) -> list[str]:
         except MutantError as error:
             wrong.append(str(error))
         except SyntaxError as error:
-            wrong.append(f"{mutant.name}: {mutant.file} is no Python any more: line {error.lineno}: {error.msg}")
+            wrong.append(f"{mutant.name}: {mutant.file} is no longer valid Python: line {error.lineno}: {error.msg}")
         for test in mutant.tests:
             file, _, name = test.partition("::")
             if file not in tests:

@@ -204,8 +204,8 @@ std::string Arguments::today(const Former& former, const std::string& text) cons
         if (one.first == text) return one.second;
         allowed += (allowed.empty() ? "" : ", ") + one.first;
     }
-    throw ArgumentError("--" + former.former + " '" + text + "': allowed is " + allowed + " (now --" +
-                        former.name + ")");
+    throw ArgumentError("--" + former.former + " '" + text + "' is invalid; allowed: " + allowed +
+                        " (now --" + former.name + ")");
 }
 
 void Arguments::read(Option& option, const std::string& text) {
@@ -283,7 +283,7 @@ ArgumentError Arguments::error(const std::string& name, const std::string& expec
     const std::string value = option.given ? "'" + option.given_as + "'" : "(default)";
     const std::string typed =
         option.given_name.empty() ? option.name : option.given_name + " (now --" + option.name + ")";
-    return ArgumentError("--" + typed + " " + value + ": allowed is " + expectation);
+    return ArgumentError("--" + typed + " " + value + " is invalid; allowed: " + expectation);
 }
 
 bool Arguments::given(const std::string& name) const {

@@ -21,7 +21,8 @@ void CopyProgram::options(Arguments& arguments) {
                      "how arrays come to lie where they do. sam: malloc and first touch; managed_touch: "
                      "cudaMallocManaged and first touch; managed_prefetch, managed_advise: with prefetch or "
                      "preferred location; explicit: pinned or cudaMalloc. The host back end knows sam alone");
-    arguments.integer("trials", trials_, 1, 1000, "how often all is done anew, arrays included");
+    arguments.integer("trials", trials_, 1, 1000,
+                      "how often the whole measurement is repeated, including allocation");
     arguments.choice(
         "cpu-copy", cpu_copy_, {"optimised", "unoptimised"},
         "the CPU's copy: with streaming stores, or a plain loop compiled without optimisation, as "

@@ -10,7 +10,7 @@
 
 namespace tenken {
 
-/// One entry of the document's `devices`. Absent: the device does not tell.
+/// One entry of the document's `devices`. Absent: the device does not report.
 struct DeviceDescription {
     int index = 0;  ///< CUDA index within this process
     Optional<std::string> uuid;

@@ -4,7 +4,7 @@ namespace tenken {
 
 Limit memory_limit(const DeviceDescription& description) {
     if (!description.memory_clock_mhz || !description.memory_bus_bits) {
-        return Limit::unknown(std::string("the GPU does not tell its memory ") +
+        return Limit::unknown(std::string("the GPU does not report its memory ") +
                               (description.memory_bus_bits ? "clock" : "bus width"));
     }
     const double bytes_per_transfer = *description.memory_bus_bits / 8.0;

@@ -63,7 +63,7 @@ std::vector<std::string> visible_devices(const std::string& value) {
             throw wrong(value, "'" + entry + "' is neither an index nor an identifier" + allowed);
         }
         if (std::find(entries.begin(), entries.end(), entry) != entries.end()) {
-            throw wrong(value, "'" + entry + "' stands there twice" + allowed);
+            throw wrong(value, "'" + entry + "' is listed twice" + allowed);
         }
         entries.push_back(entry);
     }
@@ -74,7 +74,8 @@ void check_visible_devices(const Optional<std::string>& value, int shown) {
     if (!value) return;
     const std::vector<std::string> entries = visible_devices(*value);
     if (static_cast<std::size_t>(shown) < entries.size()) {
-        throw wrong(*value, "'" + entries[static_cast<std::size_t>(shown)] + "' is no GPU of this machine");
+        throw wrong(*value,
+                    "'" + entries[static_cast<std::size_t>(shown)] + "' is not a GPU of this machine");
     }
 }
 

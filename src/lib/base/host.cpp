@@ -96,7 +96,7 @@ Optional<int> count_sockets(const std::vector<int>& cpus, const std::string& roo
     std::set<std::string> packages;
     for (int cpu : cpus) {
         const auto package = read_text(cpu_folder(root, cpu) + "/topology/physical_package_id");
-        // -1: the firmware does not tell (some ARM boards).
+        // -1: the firmware does not report (some ARM boards).
         if (package && *package != "-1") packages.insert(*package);
     }
     if (packages.empty()) return {};

@@ -10,7 +10,7 @@
 
 namespace tenken {
 
-/// The `host` object of the document. What the system does not tell is absent.
+/// The `host` object of the document. What the system does not report is absent.
 struct HostDescription {
     std::string name;
     std::string os;            ///< /etc/os-release
@@ -33,7 +33,7 @@ struct HostDescription {
 /// their own
 HostDescription describe_host(const std::string& root = "");
 
-/// Physical cores among logical CPUs, by their SMT siblings; absent where /sys does not tell.
+/// Physical cores among logical CPUs, by their SMT siblings; absent where /sys does not report.
 Optional<int> count_cores(const std::vector<int>& cpus, const std::string& root = "");
 
 /// The memory in bytes that this process may still take: the least of MemAvailable, what the cgroups

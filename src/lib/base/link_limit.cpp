@@ -12,7 +12,7 @@ Limit host_link_limit(const DeviceDescription& device, int directions) {
         return Limit::unknown("the link is not PCIe: GPU and CPU share page tables");
     }
     if (!device.pcie_generation_max || !device.pcie_width_max) {
-        return Limit::unknown("the driver does not tell the PCIe link");
+        return Limit::unknown("the driver does not report the PCIe link");
     }
     const int generation = *device.pcie_generation_max;
     const int width = *device.pcie_width_max;

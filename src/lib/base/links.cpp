@@ -22,7 +22,7 @@ Optional<double> host_gbs(const DeviceDescription& device) {
 Limit through_pcie(const DeviceDescription& from, const DeviceDescription& to, int directions) {
     const Optional<double> out = host_gbs(from);
     const Optional<double> in = host_gbs(to);
-    if (!out || !in) return Limit::unknown("the GPUs do not tell their PCIe generation and width");
+    if (!out || !in) return Limit::unknown("the GPUs do not report their PCIe generation and width");
     return Limit::known(
         directions * std::min(*out, *in), gbs,
         std::string("driver: the narrower PCIe of the two") + (directions == 2 ? ", both ways" : ""));
@@ -92,9 +92,9 @@ PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to) {
 Limit pair_limit(const LinkedGpu& from, const LinkedGpu& to, int directions) {
     const PairLink link = pair_link(from, to);
     if (link.kind == PairLink::Kind::unknown)
-        return Limit::unknown("the driver does not tell what joins them");
+        return Limit::unknown("the driver does not report how they are connected");
     if (link.kind == PairLink::Kind::pcie) return through_pcie(from.description, to.description, directions);
-    if (!link.link_gbs) return Limit::unknown("the driver does not tell the rate of an NVLink");
+    if (!link.link_gbs) return Limit::unknown("the driver does not report the rate of an NVLink");
     return Limit::known(directions * link.count * *link.link_gbs, gbs,
                         format("driver: %d active NVLinks at %.4g GB/s", link.count, *link.link_gbs) +
                             (directions == 2 ? ", both ways" : ""));
@@ -110,7 +110,7 @@ Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& other
     for (const LinkedGpu* other : others) {
         const PairLink link = pair_link(one, *other);
         if (link.kind == PairLink::Kind::unknown) {
-            return Limit::unknown("the driver does not tell what joins them");
+            return Limit::unknown("the driver does not report how they are connected");
         }
         if (link.kind == PairLink::Kind::nvlink) direct += link.count;
         // All of them share the links to the switch, each of the others is bounded by its own.
@@ -121,7 +121,7 @@ Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& other
         std::count_if(one.links.begin(), one.links.end(), [](const NvLink& link) { return link.active; }));
     const int count = std::min(direct + shared, own);
     if (count > 0) {
-        if (!rate) return Limit::unknown("the driver does not tell the rate of an NVLink");
+        if (!rate) return Limit::unknown("the driver does not report the rate of an NVLink");
         return Limit::known(count * *rate, gbs,
                             format("driver: %d active NVLinks at %.4g GB/s", count, *rate));
     }

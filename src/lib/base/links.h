@@ -13,7 +13,7 @@ namespace tenken {
 /// A GPU as its links see it.
 struct LinkedGpu {
     DeviceDescription description;
-    std::vector<NvLink> links;  ///< empty where there are none, or where the driver does not tell
+    std::vector<NvLink> links;  ///< empty where there are none, or where the driver does not report
 
     /// "3, 17": the links that are not active; empty when all are.
     std::string inactive() const;
@@ -32,8 +32,8 @@ struct PairLink {
     std::string kind_text() const;
 };
 
-/// What joins two GPUs. Links whose end the driver does not tell (virtual machines hide it) count as leading
-/// to a switch, which is where all links of a GPU lead that has more than its neighbours need.
+/// What joins two GPUs. Links whose end the driver does not report (virtual machines hide it) count as
+/// leading to a switch, which is where all links of a GPU lead that has more than its neighbours need.
 PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to);
 
 /// The most that can go from one GPU to another in GB/s: active NVLinks x their rate, or the narrower PCIe.

@@ -209,7 +209,8 @@ std::shared_ptr<const Nvml> Nvml::open(std::string& why_not) {
     library.load(f.event_register, "nvmlDeviceRegisterEvents");
     library.load(f.event_wait, "nvmlEventSetWait_v2");
     if (!library.load(f.init, "nvmlInit_v2") || !library.load(f.by_pci, "nvmlDeviceGetHandleByPciBusId_v2")) {
-        why_not = library.name() + " is no NVML: nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2 is missing";
+        why_not =
+            library.name() + " is not NVML:  nvmlInit_v2 or nvmlDeviceGetHandleByPciBusId_v2 is missing";
         return nullptr;
     }
     const int result = f.init();

@@ -37,9 +37,9 @@ class Nvml {
     Device find(const std::string& pci_bus_id, std::string& why_not) const;
     /// Fills in what only NVML tells: driver, VBIOS, maximum clocks, ECC, MIG, PCIe, NVLinks.
     void describe(Device device, DeviceDescription& description) const;
-    /// The NVLinks of a GPU, active or not, and where they end; empty where it has none or does not tell.
+    /// The NVLinks of a GPU, active or not, and where they end; empty where it has none or does not report.
     std::vector<NvLink> links(Device device) const;
-    /// One reading; what this GPU or driver does not tell is absent.
+    /// One reading; what this GPU or driver does not report is absent.
     /// @param with_links also the NVLinks, asked one by one, which takes milliseconds
     HealthSample read(Device device, bool with_links = true) const;
 

@@ -1,4 +1,4 @@
-// A value that may be absent: what a machine does not tell is absent, never a made-up number.
+// A value that may be absent: what a machine does not report is absent, never a made-up number.
 #pragma once
 
 #include <utility>

@@ -185,7 +185,7 @@ int run_program(Program& program, int argc, char** argv, Team& team) {
         "request", request_file, "FILE",
         "the request that this run answers (JSON, schema tenken-request/1): its token is repeated in "
         "the result document");
-    arguments.flag("help", help, "print this text");
+    arguments.flag("help", help, "print this help");
     arguments.flag("version", show_version, "print the revision of the sources");
     arguments.heading("for tests");
     const std::vector<FaultKind> kinds = program.faults();

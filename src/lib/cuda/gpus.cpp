@@ -27,7 +27,7 @@ void Gpus::options(Arguments& arguments, bool with_at_once) {
     if (with_at_once) {
         arguments.flag(
             "at-once", at_once_,
-            "measure the GPUs all at the same time, each driven by a host thread of its own, instead "
+            "measure the GPUs all at the same time, each driven by a separate host thread, instead "
             "of one by one");
     }
 }

@@ -47,7 +47,7 @@ std::string last_prefetch(const void* memory, std::size_t bytes) {
     if (cudaMemRangeGetAttribute(&device, sizeof device, cudaMemRangeAttributeLastPrefetchLocation, memory,
                                  bytes) != cudaSuccess) {
         cudaGetLastError();
-        return "not told";
+        return "not reported";
     }
     if (device == cudaCpuDeviceId) return "host";
     return device == cudaInvalidDeviceId ? "never asked" : "gpu" + std::to_string(device);

@@ -21,7 +21,8 @@ std::string IoConfig::name() const {
 
 IoConfig IoConfig::of(const std::string& name) {
     const auto wrong = [&] {
-        return std::invalid_argument("'" + name + "' is no METHOD_BLOCK_THREADS such as posix_1mi_8");
+        return std::invalid_argument("'" + name +
+                                     "' is not of the form METHOD_BLOCK_THREADS, such as posix_1mi_8");
     };
     const std::size_t last = name.rfind('_');
     const std::size_t middle = last == std::string::npos || last == 0 ? last : name.rfind('_', last - 1);

@@ -144,8 +144,7 @@ std::string Kvikio::version() const {
 }
 
 std::string Kvikio::way() const {
-    return "KvikIO " + version() +
-           (by_cufile_ ? ", by cuFile" : ", by copies of its own (its compatibility mode)");
+    return "KvikIO " + version() + (by_cufile_ ? ", by cuFile" : ", by its own copies (compatibility mode)");
 }
 
 const Kvikio::Found& Kvikio::here() {

@@ -109,7 +109,7 @@ Place find_place(const tenken::Arguments& arguments, const std::string& option, 
     };
     struct stat found;
     if (stat(folder.c_str(), &found) != 0) throw refuse(std::strerror(errno));
-    if (!S_ISDIR(found.st_mode)) throw refuse("it is no folder");
+    if (!S_ISDIR(found.st_mode)) throw refuse("it is not a directory");
     char real[PATH_MAX];
     if (realpath(folder.c_str(), real) == nullptr) throw refuse(std::strerror(errno));
     Place place;

@@ -41,7 +41,7 @@ struct Place {
 };
 
 /// Looks at a folder and tries to write in it.
-/// @throws ArgumentError by arguments.error(option, ...) when it is no folder, or cannot be written to
+/// @throws ArgumentError by arguments.error(option, ...) when it is not a directory, or cannot be written to
 Place find_place(const tenken::Arguments& arguments, const std::string& option, const std::string& folder);
 
 /// Refuses to begin what does not fit. A twentieth of what is free stays free.

@@ -34,7 +34,7 @@ StorageMap StorageMap::read(const std::string& path) {
         std::string rest;
         if (!(words >> entry.situation >> entry.bytes >> config >> entry.gbs) || words >> rest ||
             entry.bytes == 0 || !(entry.gbs > 0) || !std::isfinite(entry.gbs)) {
-            throw wrong("allowed is SITUATION BYTES METHOD_BLOCK_THREADS GBS: '" + line + "'");
+            throw wrong("allowed: SITUATION BYTES METHOD_BLOCK_THREADS GBS: '" + line + "'");
         }
         try {
             entry.config = IoConfig::of(config);

@@ -183,7 +183,7 @@ std::string cuda_support() {
     typedef int (*Query)();
     Query query = nullptr;
     *reinterpret_cast<void**>(&query) = dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
-    if (query == nullptr) return "not told";
+    if (query == nullptr) return "not reported";
     return query() != 0 ? "yes" : "no";
 }
 

@@ -17,8 +17,8 @@ struct Probe {
 /// @param kind "device" or "managed", or "host" for tests
 Probe probe(const std::string& what, const std::string& kind);
 
-/// What MPIX_Query_cuda_support says, where the MPI has it: "yes", "no", "not told". An MPI without CUDA of
-/// its own says no even where the UCX below it takes device pointers.
+/// What MPIX_Query_cuda_support says, where the MPI has it: "yes", "no", "not reported". An MPI without CUDA
+/// of its own says no even where the UCX below it takes device pointers.
 std::string cuda_support();
 
 /// Whether this process is such a child, by its command line; then it does what it is there for and its exit

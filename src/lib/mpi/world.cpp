@@ -159,9 +159,8 @@ void World::watch() {
         // The rank that speaks comes first, so that its document says what happened.
         if (silent > patience_seconds_ + (speaks() ? 0.0 : grace_seconds)) {
             char what[256];
-            std::snprintf(what, sizeof what,
-                          "nothing has moved for %.0f s in: %s; another rank has died or hangs", silent,
-                          doing_.c_str());
+            std::snprintf(what, sizeof what, "no progress for %.0f s in: %s; another rank has died or hangs",
+                          silent, doing_.c_str());
             const std::function<void(const std::string&)> will = last_will_;
             lock.unlock();
             // The main thread waits in MPI: nobody else touches the document.

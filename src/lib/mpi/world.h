@@ -26,7 +26,7 @@ class MpiError : public std::runtime_error {
 /// @throws MpiError always
 [[noreturn]] void fail(int code, const char* expression, const char* file, int line);
 
-/// MPI_COMM_WORLD. Exactly one may exist. Its watch ends the process when nothing has moved for too long,
+/// MPI_COMM_WORLD. Exactly one may exist. Its watch ends the process when no progress for too long,
 /// because another rank has died without being noticed, or the network hangs.
 class World : public Team {
   public:

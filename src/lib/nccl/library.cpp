@@ -27,7 +27,7 @@ std::unique_ptr<Library> Library::open(std::string& why_not) {
         library.load(found->error_string, "ncclGetErrorString") && library.load(found->send, "ncclSend") &&
         library.load(found->receive, "ncclRecv");
     if (complete) return found;
-    why_not = library.name() + " is no NCCL from 2.7 on: ncclSend or another function is missing";
+    why_not = library.name() + " is not NCCL 2.7 or newer:  ncclSend or another function is missing";
     return nullptr;
 }
 

@@ -407,10 +407,10 @@ bool sort_row(int* column, double* value, int count, std::vector<std::pair<int, 
             const int other = entry.row == row ? entry.column : -1 - entry.row;
             if (!seen.insert(other).second) {
                 at.fail("entry " + std::to_string(entry.row + 1) + " " + std::to_string(entry.column + 1) +
-                        " is there twice");
+                        " is listed twice");
             }
         });
-    throw MarketError(name + ": an entry is there twice, in row " + std::to_string(row + 1));
+    throw MarketError(name + ": an entry is listed twice, in row " + std::to_string(row + 1));
 }
 
 std::string gibibytes(std::uint64_t bytes) {

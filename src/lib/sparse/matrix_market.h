@@ -43,7 +43,7 @@ struct MarketMatrix {
 
 /// Reads a matrix. Memory while reading: 16 bytes a stored entry, besides the result; whatever is announced,
 /// no more is taken than the file fills.
-/// @param open gives the text; called a second time to find the line of an entry that is there twice
+/// @param open gives the text; called a second time to find the line of an entry that is listed twice
 /// @param name begins every message
 /// @param max_bytes what may be allocated
 /// @throws MarketError

@@ -81,7 +81,7 @@ class AccessPatterns : public tenken::CopyProgram {
         }
         if (chosen_.empty()) {
             throw arguments.error("patterns",
-                                  "all, or different ones of " + allowed + " with this placement");
+                                  "all, or distinct values of " + allowed + " with this placement");
         }
     }
 
@@ -128,10 +128,9 @@ class AccessPatterns : public tenken::CopyProgram {
         if (pattern.by == Processor::gpu) metric.clock = "device";
         metric.samples = rates(series.seconds.front());
         metric.at = at({{"pattern", tenken::Json(pattern.number)}}, number);
-        run.document.add(metric,
-                         pattern.by == Processor::gpu
-                             ? device_limit(*gpu)
-                             : tenken::Limit::unknown("no figure bounds what the CPU reads and writes here"));
+        run.document.add(metric, pattern.by == Processor::gpu
+                                     ? device_limit(*gpu)
+                                     : tenken::Limit::unknown("no limit is known for accesses by the CPU"));
         const std::string key = metric.subject.text() + ".pattern=" + std::to_string(pattern.number) +
                                 ".trial=" + std::to_string(number);
         note(key, series, run.document);

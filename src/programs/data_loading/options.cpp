@@ -21,7 +21,8 @@ bool has(const std::vector<T>& list, const T& one) {
 }  // namespace
 
 std::string DataLoading::purpose() const {
-    return "Training data read sample by sample from files while a step computes: samples a second, and the "
+    return "Training data read sample by sample from files while a step computes: samples per second, and "
+           "the "
            "share "
            "of the time that the step waits for them.";
 }
@@ -37,20 +38,19 @@ void DataLoading::options(tenken::Arguments& arguments) {
     arguments.text(
         "ways", asked_ways_, "LIST",
         "all, few, or ways to read as METHOD_BLOCK_THREADS, such as posix_1mi_4; each thread reads a "
-        "sample of its own");
-    arguments.text(
-        "prefetch", asked_prefetch_, "LIST",
-        "batches read ahead while one is consumed, such as 0,2; 0: nothing is read beside the step");
+        "separate sample");
+    arguments.text("prefetch", asked_prefetch_, "LIST",
+                   "batches read ahead while one is consumed, such as 0,2; 0: no reading during the step");
     arguments.integer("batch", batch_, 0, 4096,
                       "samples of a batch; 0: 32 of speech, 2 of deepcam, else 32 MiB of at most 64");
     arguments.integer("batches", batches_, 2, 1000000, "batches of an epoch, which reads each sample once");
-    arguments.integer("epochs", epochs_, 1, 1000, "epochs of a repetition, each shuffled anew");
+    arguments.integer("epochs", epochs_, 1, 1000, "epochs per repetition, each reshuffled");
     arguments.real(
         "step-ms", step_ms_, "ms", 0, 60000,
         "time of a step without waiting; its checksums are part of it, and take longer where it is "
         "shorter");
     arguments.integer("threads", threads_, 0, 1024,
-                      "the most threads of a way; 0: those of OpenMP, at most 16");
+                      "maximum number of threads per method; 0: those of OpenMP, at most 16");
     arguments.flag("in-order", in_order_, "samples are not shuffled");
     arguments.flag("cold", cold_, "files are not in the page cache; with --epochs 1 alone");
     arguments.real("seconds", seconds_, "s", 0, 3600,

@@ -58,7 +58,7 @@ class Daxpy : public tenken::Program {
         metric.name = "daxpy";
         metric.unit = "GB/s";  // x and y are read, y is written
         metric.samples = tenken::giga_per_second(24.0 * static_cast<double>(n), seconds);
-        run.document.add(metric, tenken::Limit::unknown("a host does not tell its memory bandwidth"));
+        run.document.add(metric, tenken::Limit::unknown("the memory bandwidth of a host cannot be queried"));
 
         if (run.fault == tenken::Fault::element) y[n / 2] = tenken::with_flipped_bit(y[n / 2]);
         tenken::ErrorScan errors(0);  // halves of small whole numbers: exact

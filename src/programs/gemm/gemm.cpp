@@ -45,7 +45,7 @@ class Gemm : public tenken::Program {
                        "PRECISION[:N or :MxNxK or :MxNxKxBATCH] with commas between; all: every precision's "
                        "square problem");
         arguments.choice("data", data_, {"random", "zeros", "both"},
-                         "what the operands hold; zeros draw less power and are a coordinate of their own");
+                         "contents of the operands; zeros draw less power and are a separate coordinate");
         arguments.real("sustained-seconds", sustained_seconds_, "s", 0.05, 600,
                        "how long to compute after the first second");
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
@@ -223,7 +223,7 @@ class Gemm : public tenken::Program {
         power.statistic = tenken::Statistic::total;
         power.samples = {reading.watts};
         document.add(power,
-                     tenken::Limit::unknown("the power limit of the card is a condition, not a target"));
+                     tenken::Limit::unknown("the power limit of the GPU is a condition, not a target"));
         tenken::Metric per_watt = metric(place, one, "per_watt");
         per_watt.unit = "GFLOP/s/W";
         per_watt.statistic = tenken::Statistic::total;

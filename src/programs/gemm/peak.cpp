@@ -52,7 +52,7 @@ tenken::Limit peak_of(const Case& one, const tenken::DeviceDescription& device) 
         return tenken::Limit::unknown(std::string("operations of ") + one.precision->name +
                                       " a cycle are not known for compute capability " +
                                       device.compute_capability);
-    if (!device.sm_clock_max_mhz) return tenken::Limit::unknown("the device does not tell its clock");
+    if (!device.sm_clock_max_mhz) return tenken::Limit::unknown("the device does not report its clock");
     const double units = *device.sm_clock_max_mhz * 1e6 * device.multiprocessors * operations / 1e12;
     if (device.memory_clock_mhz && device.memory_bus_bits) {
         // Operands once, C written once, and read once where it is added to.

@@ -1,4 +1,4 @@
-// What a GPU can do of one product at the most, by its attributes and its architecture's white paper.
+// What a GPU can do of one product at most, by its attributes and its architecture's white paper.
 #pragma once
 
 #include "lib/base/device.h"

@@ -155,7 +155,7 @@ class GpuSolver : public Solver {
             return tenken::Limit::unknown("arrays below 4 x the L2 have no memory limit");
         }
         return tenken::Limit::known(dot_gbs_ / bytes_of_cell * flops_of_cell, "GFLOP/s",
-                                    "measured: dot bandwidth in this run over 56 B a cell, 34 operations");
+                                    "measured: dot bandwidth in this run over 56 B per cell, 34 operations");
     }
 
     void begin_timed() override { gpu_.health().start(); }

@@ -106,15 +106,16 @@ class Himeno : public tenken::Program {
         arguments.real("target-seconds", target_seconds_, "s", 0.1, 600, "the aim of --timing classic");
         arguments.choice(
             "data", data_, {"varied", "official"},
-            "what stands in the arrays of the timed part: numbers that differ from cell to cell, or the "
+            "contents of the arrays in the timed part: numbers that differ from cell to cell, or the "
             "benchmark's constants, of which many are 0; the verification takes the former");
         if (!gpu_) return;
         arguments.heading("back end cuda");
-        arguments.text("memory", memory_, "LIST",
-                       "where the arrays lie, one after the other: some of explicit (cudaMalloc), managed "
-                       "(cudaMallocManaged, written by the host), sam (malloc, written by the host)");
+        arguments.text(
+            "memory", memory_, "LIST",
+            "memory types of the arrays, one after the other: some of explicit (cudaMalloc), managed "
+            "(cudaMallocManaged, written by the host), sam (malloc, written by the host)");
         arguments.choice("init", init_, {"device", "host"},
-                         "who writes explicit arrays: the GPU, or the host, which then copies them");
+                         "initialise explicit arrays on the GPU, or on the host with a copy");
         gpu_->options(arguments);
     }
 
@@ -173,7 +174,7 @@ class Himeno : public tenken::Program {
             chosen.push_back(word);
         }
         if (!good || chosen.empty())
-            throw arguments.error("memory", "different ones of explicit,managed,sam");
+            throw arguments.error("memory", "distinct values of explicit,managed,sam");
         return chosen;
     }
 

@@ -44,7 +44,7 @@ class CudaBackend : public Backend {
                          "whether the multigrid cycle is launched as one CUDA graph");
         arguments.choice(
             "overlap", overlap_, {"on", "off"},
-            "whether a pass may begin before the one before it has ended (compute capability 9.0)");
+            "whether a pass may start before the previous one has ended (compute capability 9.0)");
         arguments.integer("threads", threads_, 64, 256, "threads of a block in passes over the matrix");
         arguments.choice("unroll", unroll_, {"3", "4", "6"}, "entries of a row that a thread loads at once");
         arguments.choice("caching", caching_, {"streaming", "retaining"},

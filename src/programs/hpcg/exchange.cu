@@ -166,7 +166,7 @@ std::unique_ptr<Exchange> make_exchange(const std::string& way, Ranks& ranks,
         std::unique_ptr<Exchange> peer;
         if (all_own) peer = make_peer_exchange(ranks, stream, max_points, no_peer);
         if (peer) {
-            why = any ? "each rank has a GPU of its own, and they reach each other's memory" : "asked for";
+            why = any ? "each rank has its own GPU, and they reach each other's memory" : "asked for";
             return peer;
         }
         if (!any) throw tenken::Waived(tenken::Waiver::no_peer_access, no_peer);
@@ -178,7 +178,7 @@ std::unique_ptr<Exchange> make_exchange(const std::string& way, Ranks& ranks,
         const bool all = ranks.largest({library ? 0.0 : 1.0}).front() == 0;
         if (!all && library) no_nccl = "another rank has no NCCL";
         if (all) {
-            why = any ? "NCCL is there and each rank has a GPU of its own; no peer stores: " + no_peer
+            why = any ? "NCCL is available and each rank has its own GPU; no peer stores: " + no_peer
                       : "asked for";
             return std::unique_ptr<Exchange>(new Nccl(std::move(library), ranks, stream));
         }

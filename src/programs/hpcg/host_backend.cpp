@@ -32,7 +32,7 @@ class HostBackend : public Backend {
         return tenken::describe_host().last_level_cache_bytes.value_or(0) / local_size_;
     }
     tenken::Limit dot_limit() const override {
-        return tenken::Limit::unknown("a host does not tell its memory clock and channels");
+        return tenken::Limit::unknown("the memory clock and channels of a host cannot be queried");
     }
 
     std::vector<double> dot_rates(long repetitions, double warmup_seconds) override {

@@ -95,7 +95,7 @@ class Hpcg : public tenken::Program {
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
                        "how long the pass for energy is at least, 2 for a figure; 0: none");
         arguments.real("patience-seconds", patience_seconds_, "s", 1, 36000,
-                       "how long a rank waits for the others before it ends the run");
+                       "abort when a rank has waited this long for the others");
         host_->options(arguments);
         if (cuda_) cuda_->options(arguments);
     }
@@ -388,7 +388,7 @@ class Hpcg : public tenken::Program {
             return tenken::Limit::unknown("fewer than 192^3 points a GPU: bound by launches, not by memory");
         }
         if (backend_->cache_bytes() == 0) {
-            return tenken::Limit::unknown("the machine does not tell its last-level cache");
+            return tenken::Limit::unknown("the machine does not report its last-level cache");
         }
         if (bytes_.matrix < 4 * static_cast<double>(backend_->cache_bytes())) {
             return tenken::Limit::unknown("the matrix is smaller than 4 x the last-level cache");

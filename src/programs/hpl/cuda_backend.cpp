@@ -93,7 +93,7 @@ class CudaBackend : public Backend {
         if (operations == 0)
             return tenken::Limit::unknown("operations of FP64 a cycle are not known for compute capability " +
                                           device.compute_capability);
-        if (!device.sm_clock_max_mhz) return tenken::Limit::unknown("the device does not tell its clock");
+        if (!device.sm_clock_max_mhz) return tenken::Limit::unknown("the device does not report its clock");
         return tenken::Limit::known(
             *device.sm_clock_max_mhz * 1e6 * device.multiprocessors * operations / 1e12, "TFLOP/s",
             "attribute: multiprocessors x highest clock x " + std::to_string(operations) +

@@ -40,7 +40,7 @@ class Lines {
             const std::int64_t value = std::strtoll(word.c_str(), &end, 10);
             if (*end != '\0' || word.size() > 18 || value < minimum || value > maximum) {
                 fail(number, field,
-                     "'" + word + "' is no whole number from " + std::to_string(minimum) + " to " +
+                     "'" + word + "' is not a whole number from " + std::to_string(minimum) + " to " +
                          std::to_string(maximum));
             }
             found.push_back(value);
@@ -85,7 +85,7 @@ Dat parse_dat(const std::string& text, const std::string& name) {
     char* end = nullptr;
     dat.threshold = std::strtod(threshold.c_str(), &end);
     if (*end != '\0' || !(dat.threshold > 0 && dat.threshold <= 16))
-        lines.fail(13, "threshold", "'" + threshold + "' is no number above 0 and at most 16");
+        lines.fail(13, "threshold", "'" + threshold + "' is not a number above 0 and at most 16");
     return dat;
 }
 

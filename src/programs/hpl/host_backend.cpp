@@ -48,7 +48,9 @@ class HostBackend : public Backend {
         return engine->solution();
     }
     tenken::Meter* energy() override { return meter_.there() ? &meter_ : nullptr; }
-    tenken::Limit peak() const override { return tenken::Limit::unknown("a host does not tell its peak"); }
+    tenken::Limit peak() const override {
+        return tenken::Limit::unknown("the peak of a host cannot be queried");
+    }
     void report(tenken::Document& document, Ranks&) override {
         document.build.libraries.emplace_back("BLAS", blas_->text());
     }

@@ -87,23 +87,23 @@ class Hpl : public tenken::Program {
         arguments.choice("backend", backend_name_, names, "what factorises");
         arguments.text("n", n_text_, "N", "order of A; auto: what fills --fill of the memory");
         arguments.text("nb", nb_text_, "NB",
-                       "columns that are eliminated together; auto: what a short probe finds the fastest");
+                       "block size, columns eliminated together; auto: what a short probe finds the fastest");
         arguments.text("grid", grid_text_, "PxQ", "processes by rows and columns; auto: 1 x all");
         arguments.choice("map", map_, {"column", "row"},
                          "ranks go into the grid column by column or row by row");
         arguments.real("fill", fill_, "", 0.01, 0.98, "part of the free memory that --n auto fills");
         arguments.integer("seed", seed_, 0, std::int64_t{1} << 40, "of the matrix");
         arguments.choice("look-ahead", look_ahead_, {"on", "off"},
-                         "the next panel is factorised beside the update, or after it");
+                         "factorise the next panel during the update, or after it");
         arguments.integer("taper", taper_, 0, 1000,
-                          "steps are halved while less than so many widths of the matrix remain; 0: never");
+                          "halve the block width once fewer than this many block widths remain; 0: never");
         arguments.flag("compare-library", compare_library_, "also times the library's own factorisation");
         arguments.flag("steps", show_steps_,
                        "prints a line for every step: what took how long, what was hidden");
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
                        "how long the pass for energy is at least; 0: none");
         arguments.real("patience-seconds", patience_, "s", 1, 36000,
-                       "silence after which ranks give up waiting for others");
+                       "abort after this time without a message from other ranks");
         for (const auto& backend : backends_) backend->options(arguments);
         arguments.heading("several problems");
         arguments.text(
@@ -112,7 +112,7 @@ class Hpl : public tenken::Program {
             "count then");
         arguments.integer(
             "sweep", sweep_, 0, 10000,
-            "so many random N, NB and grids in place of --n, --nb and --grid, each also compared with "
+            "this many random N, NB and grids instead of --n, --nb and --grid, each also compared with "
             "the solution of a library");
         arguments.integer("sweep-max-n", sweep_max_n_, 8, 20000, "the largest N of --sweep");
         arguments.former_name("sweep-most-n", "sweep-max-n");
@@ -375,7 +375,7 @@ class Hpl : public tenken::Program {
         residuals.direction = tenken::Direction::lower;
         Factored last;
         for (std::int64_t i = 0; i < run.repetitions; ++i) {
-            ranks_.alive("making the matrix");
+            ranks_.alive("generating the matrix");
             engine->generate(matrix);
             const bool spoil = run.fault == tenken::Fault::element && i == 0;
             backend_->watch([&] { last = solve_once(*engine, steps, spoil); });
@@ -449,9 +449,9 @@ class Hpl : public tenken::Program {
         product.clock = backend_name_ == "cuda" ? "device" : "host";
         product.samples = rates(total, seconds);
         const double median = tenken::order_statistics(product.samples, tenken::Direction::higher).median;
-        document.add(product, ranks_.size() > 1 ? tenken::Limit::unknown("the peak of all ranks is not told")
+        document.add(product, ranks_.size() > 1 ? tenken::Limit::unknown("the peak of all ranks is not known")
                                                 : backend_->peak());
-        if (engine.direct()) return tenken::Limit::unknown("LAPACK chooses blocks of its own, not NB");
+        if (engine.direct()) return tenken::Limit::unknown("LAPACK chooses its own block size, not NB");
         return tenken::Limit::known(median, "TFLOP/s", "measured: DGEMM with K = NB in this run");
     }
 
@@ -466,7 +466,7 @@ class Hpl : public tenken::Program {
         tenken::Metric library = metric(one, "library", "TFLOP/s");
         const double n = static_cast<double>(one.n);
         library.samples = rates(2.0 / 3.0 * n * n * n, seconds);
-        document.add(library, tenken::Limit::unknown("held against our own"));
+        document.add(library, tenken::Limit::unknown("compared with our own"));
         tenken::Metric ratio = metric(one, "over_library", "1");
         ratio.statistic = tenken::Statistic::total;
         ratio.samples = {tenken::order_statistics(own.samples, tenken::Direction::higher).median /

@@ -68,7 +68,7 @@ class HplMxp : public tenken::Program {
         arguments.choice("backend", backend_name_, names, "what factorises; host emulates the formats");
         arguments.integer("n", n_, 0, 4000000, "order of A; 0: the back end's usual one");
         arguments.integer("nb", nb_, 0, 8192,
-                          "columns that are eliminated together; 0: the back end's usual");
+                          "block size, columns eliminated together; 0: the back end's usual");
         arguments.choice(
             "low", low_text_, {"fp16", "bf16", "fp8"},
             "operands of the update; sums are FP32. fp8 (E4M3) is below the 16 bits that the rules "
@@ -81,13 +81,13 @@ class HplMxp : public tenken::Program {
         arguments.integer("maximum-refinements", maximum_refinements_, 0, 1000,
                           "corrections after which the run fails; 0: 5 for fp16, 8 for bf16, 24 for fp8");
         arguments.choice("look-ahead", look_ahead_, {"on", "off"},
-                         "the next panel is factorised beside the update, or after it");
+                         "factorise the next panel during the update, or after it");
         arguments.integer("taper", taper_, 0, 1000,
-                          "steps are halved while less than so many widths of the matrix remain; 0: never");
+                          "halve the block width once fewer than this many block widths remain; 0: never");
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
                        "how long the pass for energy is at least; 0: none");
         arguments.real("patience-seconds", patience_, "s", 1, 36000,
-                       "silence after which ranks give up waiting for others");
+                       "abort after this time without a message from other ranks");
         for (const auto& backend : backends_) backend->options(arguments);
     }
 
@@ -234,7 +234,7 @@ class HplMxp : public tenken::Program {
         product.clock = backend_name_ == "cuda" ? "device" : "host";
         for (double one : ranks_.largest(seconds)) product.samples.push_back(total / one / 1e12);
         const double median = tenken::order_statistics(product.samples, tenken::Direction::higher).median;
-        document.add(product, tenken::Limit::unknown("the program gemm holds products against the peak"));
+        document.add(product, tenken::Limit::unknown("the program gemm compares products with the peak"));
         return tenken::Limit::known(median, "TFLOP/s",
                                     "measured: low-precision products with K = NB in this run");
     }
@@ -249,7 +249,7 @@ class HplMxp : public tenken::Program {
 
     Solved solve_once(Engine& engine) {
         Solved done;
-        ranks_.alive("making the matrix");
+        ranks_.alive("generating the matrix");
         engine.finish();
         ranks_.barrier();
         const double begin = tenken::now_seconds();
@@ -331,7 +331,7 @@ class HplMxp : public tenken::Program {
         share.direction = tenken::Direction::lower;
         share.statistic = tenken::Statistic::total;
         share.samples = {all > 0 ? 100 * ranks_sum(found.small) / all : 100};
-        document.add(share, tenken::Limit::unknown("the verification holds it below 1 %"));
+        document.add(share, tenken::Limit::unknown("the verification requires it to be below 1 %"));
     }
 
     void print_result(const Solved& done, const FactorError& error) const {

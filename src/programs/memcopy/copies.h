@@ -31,7 +31,7 @@ struct Series {
     std::string name;  ///< as in metrics.yaml
     tenken::Subject subject = tenken::Subject::host();
     std::string clock = "host";
-    tenken::Limit limit = tenken::Limit::unknown("a host does not tell its memory clock and channels");
+    tenken::Limit limit = tenken::Limit::unknown("the memory clock and channels of a host cannot be queried");
     std::vector<std::vector<double>> seconds;  ///< by trial
     std::vector<double> host_seconds;          ///< of all trials by the host clock, where `clock` is another
     std::vector<tenken::Check> checks;         ///< one a trial

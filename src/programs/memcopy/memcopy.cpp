@@ -57,7 +57,8 @@ class Memcopy : public tenken::Program {
             "bytes", bytes_, 4096, std::uint64_t{1} << 50,
             "bytes of each of the two arrays, rounded down to whole elements of 8; at least 4 x the "
             "last-level cache (L2 of a GPU)");
-        arguments.integer("trials", trials_, 1, 1000, "how often all is done anew, arrays included");
+        arguments.integer("trials", trials_, 1, 1000,
+                          "how often the whole measurement is repeated, including allocation");
         arguments.text("copies", asked_, "LIST",
                        "which copies: all of the back end, or some of " + join(allowed("cuda")));
         if (gpu_) {
@@ -135,7 +136,7 @@ class Memcopy : public tenken::Program {
             const bool twice = std::count(wanted.begin(), wanted.end(), name) > 1;
             if (twice || std::find(names.begin(), names.end(), name) == names.end()) {
                 throw arguments.error(
-                    "copies", "all, or different ones of " + join(names) + " with --backend " + backend_);
+                    "copies", "all, or distinct values of " + join(names) + " with --backend " + backend_);
             }
             for (const Kind& kind : kinds) {
                 if (name == kind.name) chosen.push_back(&kind);

@@ -56,7 +56,7 @@ class Migration : public tenken::CopyProgram {
             metric.clock = by_cpu ? "host" : "device";
             metric.samples = rates(series.seconds[phase]);
             run.document.add(metric, by_cpu
-                                         ? tenken::Limit::unknown("no figure bounds what the CPU moves here")
+                                         ? tenken::Limit::unknown("no limit is known for accesses by the CPU")
                                          : device_limit(*gpu));
             ramps.push_back(tenken::find_ramp(metric.samples));
         }

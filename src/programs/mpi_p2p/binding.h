@@ -10,7 +10,7 @@ namespace mpi_p2p {
 
 /// NUMA nodes of the host that hold these logical CPUs. @param root put in front of /sys, for tests
 std::vector<int> numa_nodes_of_cpus(const std::vector<int>& cpus, const std::string& root = "");
-/// The logical CPUs of a NUMA node; empty where the system does not tell.
+/// The logical CPUs of a NUMA node; empty where the system does not report.
 std::vector<int> cpus_of_numa_node(int node, const std::string& root = "");
 
 /// What a rank is bound to.
@@ -25,7 +25,7 @@ struct Binding {
 
     /// One line for the document: "nid001, CPUs 0-15 of NUMA node 0, GPU 0 on NUMA node 0".
     std::string text() const;
-    /// What lies on the far side of the node, empty when nothing does or the system does not tell.
+    /// What lies on the far side of the node, empty when nothing does or the system does not report.
     std::string far() const;
 };
 

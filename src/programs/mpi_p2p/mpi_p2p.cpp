@@ -91,11 +91,11 @@ class MpiP2p : public tenken::Program {
         arguments.integer("factor", factor_, 2, 1024, "from one size to the next");
         arguments.integer("window", window_, 1, 4096, "messages in flight for bandwidth and message rate");
         arguments.bytes("window-bytes", window_bytes_, 1, std::uint64_t{1} << 36,
-                        "at most so many bytes in flight: fewer messages where they are larger");
+                        "maximum bytes in flight; large messages are sent in smaller windows");
         arguments.real("patience-seconds", patience_seconds_, "s", 1, 3600,
-                       "give up when nothing has moved for so long");
+                       "abort after this time without progress");
         arguments.flag("stay", stay_,
-                       "run on the CPUs that the launcher chose, even if they are far from the rank's GPU");
+                       "run on the CPUs chosen by the launcher, even if they are remote from the rank's GPU");
         if (gpu_) {
             arguments.heading("GPUs");
             gpu_->options(arguments);
@@ -179,10 +179,10 @@ class MpiP2p : public tenken::Program {
             const bool known =
                 std::find(std::begin(test_names), std::end(test_names), test) != std::end(test_names);
             if (!known || std::count(tests_.begin(), tests_.end(), test) > 1) {
-                throw arguments.error("tests", "all, or different ones of " + tests_list());
+                throw arguments.error("tests", "all, or distinct values of " + tests_list());
             }
         }
-        if (tests_.empty()) throw arguments.error("tests", "all, or different ones of " + tests_list());
+        if (tests_.empty()) throw arguments.error("tests", "all, or distinct values of " + tests_list());
         const std::string allowed =
             "a list of host, device, managed and pairs of them such as host-device, no two the same";
         for (const std::string& word : tenken::words_of(buffers_text_)) {
@@ -380,14 +380,14 @@ class MpiP2p : public tenken::Program {
         metric.at = {{"buffers", tenken::Json(pair.text())}, {"bytes", tenken::Json(bytes)}};
         const double messages = plan_.messages(bytes);
         const bool both = name == "bidirectional";
-        tenken::Limit limit = tenken::Limit::unknown("the least time of a message is not told");
+        tenken::Limit limit = tenken::Limit::unknown("the minimum time of a message is not known");
         if (name == "bandwidth" || both) {
             metric.unit = "GB/s";
             metric.samples = tenken::giga_per_second((both ? 2 : 1) * messages * static_cast<double>(bytes),
                                                      outcome.seconds);
             const bool joined = pair.direct() && same_node_;
             limit = joined ? gpu_->limit(partner_address_, both ? 2 : 1)
-                           : tenken::Limit::unknown("what joins the ranks is not told");
+                           : tenken::Limit::unknown("the connection between the ranks is not known");
             if (joined && !both)
                 direct_gbs_ = std::max(
                     direct_gbs_, tenken::order_statistics(metric.samples, tenken::Direction::higher).median);
@@ -396,7 +396,7 @@ class MpiP2p : public tenken::Program {
             for (double seconds : outcome.seconds) {
                 metric.samples.push_back(messages * (world_.size() / 2) / seconds);
             }
-            limit = tenken::Limit::unknown("the most messages of a network card are not told");
+            limit = tenken::Limit::unknown("the maximum message rate of a network adapter is not known");
         } else {
             metric.unit = "us";
             metric.direction = tenken::Direction::lower;

@@ -125,10 +125,10 @@ class NcclProgram : public tenken::Program {
             const bool known = std::any_of(std::begin(operations), std::end(operations),
                                            [&](const Named& one) { return word == one.name; });
             if (!known || wanted(word))
-                throw arguments.error("operations", "all, or different ones of " + all);
+                throw arguments.error("operations", "all, or distinct values of " + all);
             wanted_.push_back(word);
         }
-        if (wanted_.empty()) throw arguments.error("operations", "all, or different ones of " + all);
+        if (wanted_.empty()) throw arguments.error("operations", "all, or distinct values of " + all);
     }
 
     bool wanted(const std::string& name) const {
@@ -146,7 +146,8 @@ class NcclProgram : public tenken::Program {
 
     /// What the links of one GPU can send: known where all GPUs are of this process.
     tenken::Limit link_limit() {
-        if (ranks_.size() > 1) return tenken::Limit::unknown("what joins the GPUs of all ranks is not told");
+        if (ranks_.size() > 1)
+            return tenken::Limit::unknown("the connection between the GPUs of all ranks is not known");
         std::string why_not;
         const std::shared_ptr<const tenken::Nvml> nvml = tenken::Nvml::open(why_not);
         std::vector<tenken::LinkedGpu> linked;
@@ -213,7 +214,7 @@ class NcclProgram : public tenken::Program {
         metric.direction = tenken::Direction::lower;
         metric.samples.clear();
         for (double value : seconds) metric.samples.push_back(value * 1e6);
-        run.document.add(metric, tenken::Limit::unknown("the least time of a collective is not told"));
+        run.document.add(metric, tenken::Limit::unknown("the minimum time of a collective is not known"));
     }
 
     tenken::Ranks& ranks_;

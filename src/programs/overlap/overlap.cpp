@@ -109,7 +109,7 @@ class Overlap : public tenken::Program {
                         "bytes of the state, a multiple of 4096");
         arguments.real("step-ms", step_ms_, "ms", 0.1, 60000, "time of a step without writing");
         arguments.integer("steps", steps_, 2, 1000000, "steps of a loop; a repetition is a whole loop");
-        arguments.integer("every", every_, 1, 1000000, "write after every so many steps");
+        arguments.integer("every", every_, 1, 1000000, "write every N steps");
         arguments.text("modes", asked_modes_, "LIST",
                        "all, or some of none, serial, writer, spare (host), buffer, buffer_cufile, "
                        "buffer_stream (cuda); none "

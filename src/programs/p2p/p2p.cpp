@@ -40,7 +40,7 @@ class P2p : public tenken::Program {
         arguments.bytes("bytes", bytes_, 1 << 20, std::uint64_t{1} << 40,
                         "bytes of one copy, rounded down to whole pages of 4096");
         arguments.bytes("staged-bytes", staged_bytes_, 1 << 16, std::uint64_t{1} << 40,
-                        "at most so many bytes of a copy through the host's memory");
+                        "maximum bytes of a copy through host memory");
         arguments.bytes("chunk-bytes", chunk_bytes_, 4096, std::uint64_t{1} << 30,
                         "chunk of host_staged, which goes through one page-locked buffer");
         arguments.integer("chunk-buffers", chunk_buffers_, 2, 64, "page-locked buffers of host_staged");
@@ -124,11 +124,11 @@ class P2p : public tenken::Program {
             const bool known = std::find(std::begin(transfer_names), std::end(transfer_names), word) !=
                                std::end(transfer_names);
             if (!known || wanted(word)) {
-                throw arguments.error("transfers", "all, or different ones of " + join());
+                throw arguments.error("transfers", "all, or distinct values of " + join());
             }
             wanted_.push_back(word);
         }
-        if (wanted_.empty()) throw arguments.error("transfers", "all, or different ones of " + join());
+        if (wanted_.empty()) throw arguments.error("transfers", "all, or distinct values of " + join());
     }
 
     bool wanted(const std::string& name) const {
@@ -303,7 +303,7 @@ class P2p : public tenken::Program {
         metric.unit = "us";
         metric.direction = tenken::Direction::lower;
         for (double seconds : measured.seconds) metric.samples.push_back(seconds * 1e6);
-        run_->document.add(metric, tenken::Limit::unknown("the least time that a copy can take is not told"));
+        run_->document.add(metric, tenken::Limit::unknown("the minimum time of a copy is not known"));
     }
 
     tenken::cuda::Gpus gpus_;

@@ -285,7 +285,7 @@ Transfer host_staged(Arena& arena, int from, int to, std::size_t bytes, std::siz
 
 Transfer small_copies(Arena& arena, int from, int to, std::size_t bytes, long in_a_row) {
     Transfer transfer = engine_copy(arena, "latency", from, to, bytes);
-    transfer.limit = tenken::Limit::unknown("the least time that a copy can take is not told");
+    transfer.limit = tenken::Limit::unknown("the minimum time of a copy is not known");
     transfer.in_a_row = in_a_row;
     const auto once = transfer.launch;
     transfer.launch = [once, in_a_row](const Stream& stream) {

@@ -38,7 +38,7 @@ void SnapshotIo::measure(tenken::Run& run) {
     document.path(
         "timed",
         "the transfer of the four datasets, packing included; creating, opening and closing the file are "
-        "in seconds of their own");
+        "reported separately in seconds");
     if (file_io::Kvikio::here().library) document.path("kvikio", file_io::Kvikio::here().library->way());
     const int threads = static_cast<int>(threads_);
     on_each_space(threads, threads, [&](MemorySpace& space) { measure_on(space); });

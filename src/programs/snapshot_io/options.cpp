@@ -24,7 +24,7 @@ const std::vector<std::string>& methods() {
 }  // namespace
 
 std::string SnapshotIo::purpose() const {
-    return "N-body snapshots to and from HDF5 files, in GB/s (10^9 bytes; 36 bytes a particle) by number "
+    return "N-body snapshots to and from HDF5 files, in GB/s (10^9 bytes; 36 bytes per particle) by number "
            "of "
            "particles, layout, method and direction.";
 }
@@ -49,7 +49,7 @@ void SnapshotIo::options(tenken::Arguments& arguments) {
     arguments.integer("threads", threads_, 0, 1024,
                       "threads of those methods, one for each MiB at most; 0: those of OpenMP, at most 8");
     arguments.flag("synced", synced_, "writes end with fsync, and it is timed");
-    arguments.flag("cold", cold_, "files to be read are taken out of the page cache before");
+    arguments.flag("cold", cold_, "evict files from the page cache before reading");
     arguments.real("seconds", seconds_, "s", 0, 3600,
                    "timed at most for each number of particles, all ways together; 5 rounds in any case");
     arguments.real("decide-seconds", decide_seconds_, "s", 0, 3600,
@@ -116,11 +116,11 @@ std::vector<std::string> SnapshotIo::chosen(const tenken::Arguments& arguments, 
     for (const std::string& word : tenken::words_of(asked == "all" ? list : asked)) {
         if (std::find(allowed.begin(), allowed.end(), word) == allowed.end() ||
             std::find(words.begin(), words.end(), word) != words.end()) {
-            throw arguments.error(option, "all, or different ones of " + list);
+            throw arguments.error(option, "all, or distinct values of " + list);
         }
         words.push_back(word);
     }
-    if (words.empty()) throw arguments.error(option, "all, or different ones of " + list);
+    if (words.empty()) throw arguments.error(option, "all, or distinct values of " + list);
     return words;
 }
 

@@ -24,7 +24,7 @@ void SnapshotIo::report(MemorySpace& space, const std::vector<SnapshotConfig>& c
             around.samples.push_back((one.open + one.close) * 1e3);
         }
         document.add(rate, space.link_limit());
-        document.add(around, tenken::Limit::unknown("no figure bounds opening and closing a file"));
+        document.add(around, tenken::Limit::unknown("no limit is known for opening and closing a file"));
     }
     // Round by round: what disturbed a round disturbed both.
     const auto compare = [&](std::size_t i, std::size_t j, const std::string& name,

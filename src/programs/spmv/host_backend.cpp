@@ -142,7 +142,7 @@ class HostPlace : public Place {
     }
     std::uint64_t free_bytes() const override { return tenken::available_memory_bytes(); }
     tenken::Limit dot_limit() const override {
-        return tenken::Limit::unknown("a host does not tell its memory clock and channels");
+        return tenken::Limit::unknown("the memory clock and channels of a host cannot be queried");
     }
 
     std::vector<double> dot_rates(long repetitions, double warmup_seconds) override {

@@ -125,7 +125,7 @@ class Spmv : public tenken::Program {
     std::vector<tenken::FaultKind> faults() const override {
         return {{"matrix-value", "one value of the matrix is wrong", "break-matrix", "value"},
                 {"matrix-row", "the matrix lacks the entries of its last row", "break-matrix", "row"},
-                {"matrix-index", "one entry stands in the next column", "break-matrix", "index"}};
+                {"matrix-index", "one entry is in the next column", "break-matrix", "index"}};
     }
 
     void prepare(const tenken::Arguments& arguments) override {

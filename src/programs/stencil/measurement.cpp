@@ -29,7 +29,7 @@ std::vector<double> mean(tenken::Ranks& ranks, const std::vector<double>& mine) 
     return sums;
 }
 
-constexpr const char* no_limit = "a host does not tell its memory clock and channels";
+constexpr const char* no_limit = "the memory clock and channels of a host cannot be queried";
 
 }  // namespace
 
@@ -150,7 +150,7 @@ double Stencil::measure_one(int local, int temporal_block, double copy_gbs) {
         limit_gcells_ = std::max(limit_gcells_, copy_gbs / bytes);
         limit = tenken::Limit::known(copy_gbs / bytes, "Gcell/s",
                                      "measured: copy bandwidth in this run over " +
-                                         std::to_string(2 * problem.element_bytes) + " B a cell and pass");
+                                         std::to_string(2 * problem.element_bytes) + " B per cell and pass");
     }
     run_->document.add(metric, limit);
     // of the host's sensors there is one set a node

@@ -31,7 +31,7 @@ std::unique_ptr<Nvshmem> Nvshmem::open(std::string& why_not) {
                           library.load(found->wait_for_signal, "nvshmemx_signal_wait_until_on_stream");
     if (complete) return found;
     why_not = library.name() +
-              " is no NVSHMEM from 3.0 on: nvshmemx_hostlib_init_attr or another function is missing";
+              " is not NVSHMEM 3.0 or newer:  nvshmemx_hostlib_init_attr or another function is missing";
     return nullptr;
 }
 

@@ -63,7 +63,7 @@ void Stencil::options(tenken::Arguments& arguments) {
         "any");
     arguments.integer("nodes", asked_nodes_, 0, 1 << 20, "on how many nodes the ranks must run; 0: any");
     arguments.real("patience-seconds", patience_seconds_, "s", 1, 3600,
-                   "give up when nothing has moved for so long");
+                   "abort after this time without progress");
     if (gpu_) {
         arguments.heading("GPUs");
         gpu_->options(arguments);
@@ -141,7 +141,7 @@ void Stencil::parse_exchanges(const tenken::Arguments& arguments) {
         const bool known =
             std::find(std::begin(exchange_names), std::end(exchange_names), word) != std::end(exchange_names);
         if (!known || std::count(exchanges_.begin(), exchanges_.end(), word) > 0) {
-            throw arguments.error("exchange", "different ones of " + exchange_list());
+            throw arguments.error("exchange", "distinct values of " + exchange_list());
         }
         if (on_host() && word != "host" && word != "mpi" && word != "none") {
             throw arguments.error("exchange", "host, mpi or none with --backend host");
@@ -163,7 +163,7 @@ void Stencil::require_exchange(const std::string& name) {
     const bool one_process = ranks_.size() == 1;
     if ((name == "mpi" || name == "nvshmem") && one_process) {
         throw tenken::Waived(tenken::Waiver::needs_more_ranks,
-                             name + " wants a rank for each GPU, there is one");
+                             name + " requires a rank per GPU; there is one");
     }
     if (name == "managed" && !one_process) {
         throw std::runtime_error(

@@ -107,7 +107,7 @@ class StencilForms : public tenken::Program {
                                     tenken::time_each(run.repetitions, [&] { form->advance(steps_); }));
         if (on_gpu(form_)) gpus_->end_timed();
         document.add(metric,
-                     tenken::Limit::unknown("stencil holds its cells against a copy of the same run"));
+                     tenken::Limit::unknown("stencil compares its cells with a copy of the same run"));
         verify_last(*form, before, run);
         document.placement = tenken::find_placement();
         if (on_gpu(form_)) gpus_->report(document);

@@ -41,7 +41,7 @@ void StorageMapProgram::options(tenken::Arguments& arguments) {
     arguments.text("candidates", asked_candidates_, "LIST",
                    "all, few, or ways to try as METHOD_BLOCK_THREADS, such as posix_1mi_8,direct_16mi_4");
     arguments.integer("threads", threads_, 0, 1024,
-                      "the most threads of a candidate; 0: those of OpenMP, at most 16");
+                      "maximum number of threads per candidate; 0: those of OpenMP, at most 16");
     arguments.real(
         "seconds", seconds_, "s", 0, 3600,
         "timed at most for each size and situation, all candidates together; 5 rounds are made in any "

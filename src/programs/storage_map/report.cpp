@@ -170,7 +170,7 @@ std::string StorageMapProgram::text_of(const file_io::Judgement& judgement,
          << ", " << judgement.interval.median << " (" << judgement.interval.low << " to "
          << judgement.interval.high << ") of " << configs[judgement.rival].name() << " in "
          << judgement.ratios.size() << (judgement.rivals > 0 ? " pairs" : " rounds");
-    if (judgement.rivals > 0) text << ", " << judgement.rivals << " rivals measured anew";
+    if (judgement.rivals > 0) text << ", " << judgement.rivals << " rivals measured again";
     if (judgement.left > 0) text << ", " << judgement.left << " left open";
     return text.str();
 }

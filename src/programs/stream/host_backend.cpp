@@ -81,7 +81,7 @@ class HostBackend : public HostTimedBackend {
     tenken::Subject subject() const override { return tenken::Subject::host(); }
 
     tenken::Limit limit(Kernel) const override {
-        return tenken::Limit::unknown("a host does not tell its memory clock and channels");
+        return tenken::Limit::unknown("the memory clock and channels of a host cannot be queried");
     }
 
     void allocate(std::size_t elements) override {

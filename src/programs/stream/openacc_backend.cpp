@@ -50,7 +50,7 @@ class OpenAccBackend : public HostTimedBackend {
     }
 
     tenken::Limit limit(Kernel) const override {
-        return tenken::Limit::unknown("OpenACC does not tell the memory clock");
+        return tenken::Limit::unknown("OpenACC does not report the memory clock");
     }
 
     void allocate(std::size_t elements) override {

@@ -349,7 +349,7 @@ class OneGpu {
         }
         const tenken::Optional<int>& near = gpu_.description().numa_node;
         document_.path("numa_node_of_gpu" + std::to_string(gpu_.index()),
-                       near ? std::to_string(*near) : "not told");
+                       near ? std::to_string(*near) : "not reported");
         const std::vector<int> before = tenken::process_cpus();
         for (int node : nodes) {
             const auto cpus =
@@ -386,7 +386,7 @@ class OneGpu {
                 for (double& sample : series.metric.samples) {
                     sample = static_cast<double>(n * sizeof(double)) / sample / 1e3;  // GB/s back to us
                 }
-                series.limit = tenken::Limit::unknown("no figure bounds a latency");
+                series.limit = tenken::Limit::unknown("no limit is known for a latency");
                 all.push_back(series);
             }
         }

@@ -50,10 +50,11 @@ class Transfer : public tenken::Program {
             "bytes of one array of a series, rounded down to whole elements of 8; what is slow (kernels "
             "over the link, pageable, managed) takes a quarter of it, and a fifth of the repetitions");
         arguments.bytes("sweep-max-bytes", sweep_max_, 1024, std::uint64_t{1} << 50,
-                        "the largest size of the sweep, which begins at 1 KiB and goes on by factors of 4");
+                        "the largest size of the sweep, from 1 KiB in factors of 4");
         arguments.former_name("sweep-most-bytes", "sweep-max-bytes");
-        arguments.integer("trials", trials_, 1, 1000,
-                          "how often the series from and to pinned memory are done anew, arrays included");
+        arguments.integer(
+            "trials", trials_, 1, 1000,
+            "how often the series from and to pinned memory are repeated, including allocation");
         arguments.text("kinds", asked_, "LIST",
                        "which kinds: all, or some of " + joined(kinds()) + " (host back end: sweep alone)");
         if (!gpu_) return;
@@ -73,7 +74,7 @@ class Transfer : public tenken::Program {
         }
         if (!good || chosen_.empty()) {
             throw arguments.error(
-                "kinds", "all, or different ones of " + joined(allowed) + " with --backend " + backend_);
+                "kinds", "all, or distinct values of " + joined(allowed) + " with --backend " + backend_);
         }
         plan_.elements = bytes_ / sizeof(double);
         bytes_ = plan_.elements * sizeof(double);

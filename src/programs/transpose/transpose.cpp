@@ -70,7 +70,7 @@ Words choose(const tenken::Arguments& arguments, const std::string& option, cons
                std::count(words.begin(), words.end(), word) == 1;
     }
     for (const std::string& name : allowed) names += (names.empty() ? "" : ",") + name;
-    if (!good) throw arguments.error(option, "different ones of " + names);
+    if (!good) throw arguments.error(option, "distinct values of " + names);
     return words;
 }
 
@@ -245,8 +245,8 @@ class Transpose : public tenken::Program {
                 metric.samples =
                     tenken::giga_per_second(2.0 * static_cast<double>(shape.bytes()),
                                             tenken::time_each(static_cast<long>(run.repetitions), work));
-                run.document.add(
-                    metric, tenken::Limit::unknown("a host does not tell its memory clock and channels"));
+                run.document.add(metric, tenken::Limit::unknown(
+                                             "the memory clock and channels of a host cannot be queried"));
                 if (fault == tenken::Fault::element) result[shape.elements() / 2] += 1;
                 fault = tenken::Fault::none;
                 run.document.add(compare_transposed(result, shape, 1)

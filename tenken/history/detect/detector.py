@@ -143,7 +143,7 @@ class Detector:
     ) -> None:
         higher = np.asarray(higher_is_better)
         if higher.ndim != 1 or higher.dtype != bool:
-            raise ValueError("higher_is_better: expected a vector of booleans, one a series")
+            raise ValueError("higher_is_better: expected a vector of booleans, one per series")
         self.settings = settings or Settings()
         count = self.series = len(higher)
         self.night = first_night  # the next one

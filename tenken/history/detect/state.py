@@ -86,7 +86,7 @@ def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> 
         raise StateError(str(error)) from None
     with stream:
         if facts.st_uid != os.geteuid() or facts.st_mode & 0o022:
-            raise StateError("others than this user may write it")
+            raise StateError("it is writable by other users")
         line = stream.readline(_HEAD)
         head = _head(line)
         if head["nights"] > most or head["mark"] != mark(head["nights"]):

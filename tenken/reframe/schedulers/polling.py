@@ -53,7 +53,7 @@ class Waiting(enum.Enum):
     RUNS = "will run"
     """Priority, resources, a reservation, maintenance: it resolves by itself. An unknown reason is taken as this."""
     MENDED = "may never run"
-    """Held, stopped, drained: someone must mend it."""
+    """Held, stopped, drained: someone must resolve it."""
     NEVER = "cannot run"
     """What was asked for does not exist."""
 
@@ -78,13 +78,13 @@ class Seen:
     why: str = ""
     """Why it is pending or lost, in the scheduler's words."""
     began: float | None = None
-    """When it started, in seconds since 1970; infinite: never, None: not told."""
+    """When it started, in seconds since 1970; infinite: never, None: not reported."""
     suspended: bool = False
-    """Stopped in mid-run, to go on later: what it measures then is no measurement."""
+    """Suspended during the run: what it measures then is not valid."""
     forgotten: bool = False
     """The scheduler answers, and knows neither the job nor its end."""
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    """What else the scheduler tells, by its own names: kept for the record."""
+    """What else the scheduler reports, by its own names: kept for the record."""
 
 
 #: By job id: what is said of it, or None where nothing could be learnt. A job that is missing is not listed any more.
@@ -292,9 +292,9 @@ class Follower:
         elif now - since < self.patience.output:
             return  # what it printed may show late
         elif told.attempts:
-            self._lose(job, "it knows nothing of the job any more")
+            self._lose(job, "it no longer knows the job")
         else:
-            self._lose(job, "it knows nothing of the job any more, which had not begun")
+            self._lose(job, "it no longer knows the job, which had not begun")
 
     def _lose(self, job: PatientJob, how: str) -> None:
         job.scheduler_facts["lost"] = how

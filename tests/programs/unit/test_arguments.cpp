@@ -63,16 +63,17 @@ TEST(sizes_take_both_kinds_of_suffix) {
 }
 
 TEST(wrong_arguments_are_named_with_what_is_allowed) {
-    CHECK_EQUAL(Parsed({"--count", "0"}).error, "--count '0': allowed is 1 to 5000");
-    CHECK_EQUAL(Parsed({"--count", "-3"}).error, "--count '-3': allowed is 1 to 5000");
+    CHECK_EQUAL(Parsed({"--count", "0"}).error, "--count '0' is invalid; allowed: 1 to 5000");
+    CHECK_EQUAL(Parsed({"--count", "-3"}).error, "--count '-3' is invalid; allowed: 1 to 5000");
     CHECK_EQUAL(Parsed({"--count", "99999999999999999999"}).error,
-                "--count '99999999999999999999': allowed is a number below 2^64, 1 to 5000");
+                "--count '99999999999999999999' is invalid; allowed: a number below 2^64, 1 to 5000");
     CHECK_EQUAL(Parsed({"--count", "3x"}).error,
-                "--count '3x': allowed is a whole number with no suffix or k, M, G, 1 to 5000");
-    CHECK_EQUAL(Parsed({"--word", "three"}).error, "--word 'three': allowed is one, two");
-    CHECK_EQUAL(Parsed({"--warmup-seconds", "nan"}).error, "--warmup-seconds 'nan': allowed is 0 to 10 s");
+                "--count '3x' is invalid; allowed: a whole number with no suffix or k, M, G, 1 to 5000");
+    CHECK_EQUAL(Parsed({"--word", "three"}).error, "--word 'three' is invalid; allowed: one, two");
+    CHECK_EQUAL(Parsed({"--warmup-seconds", "nan"}).error,
+                "--warmup-seconds 'nan' is invalid; allowed: 0 to 10 s");
     CHECK_EQUAL(Parsed({"--warmup-seconds", ""}).error,
-                "--warmup-seconds '': allowed is a number, 0 to 10 s");
+                "--warmup-seconds '' is invalid; allowed: a number, 0 to 10 s");
     for (const char* bad : {"", "x", "-1", "1.5", "1K", "1ki2", "1Kii", "0", "4", "2Ti", "99999999999Ti"}) {
         CHECK(Parsed({"--array-bytes", bad}).error.find("--array-bytes '") == 0);
     }
@@ -101,9 +102,11 @@ TEST(former_names_are_accepted_and_stand_under_the_name_of_today) {
 }
 
 TEST(a_wrong_value_of_a_former_name_says_both_names) {
-    CHECK_EQUAL(Parsed({"--number", "0"}).error, "--number (now --count) '0': allowed is 1 to 5000");
-    CHECK_EQUAL(Parsed({"--which", "third"}).error, "--which 'third': allowed is first, second (now --word)");
-    CHECK_EQUAL(Parsed({"--number", "7", "--count", "0"}).error, "--count '0': allowed is 1 to 5000");
+    CHECK_EQUAL(Parsed({"--number", "0"}).error, "--number (now --count) '0' is invalid; allowed: 1 to 5000");
+    CHECK_EQUAL(Parsed({"--which", "third"}).error,
+                "--which 'third' is invalid; allowed: first, second (now --word)");
+    CHECK_EQUAL(Parsed({"--number", "7", "--count", "0"}).error,
+                "--count '0' is invalid; allowed: 1 to 5000");
     CHECK_EQUAL(Parsed({"--last=two"}).error, "--last=two: unknown or ambiguous option; see --help");
 }
 

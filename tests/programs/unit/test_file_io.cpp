@@ -142,7 +142,7 @@ TEST(the_map_chooses_the_nearest_size) {
     CHECK_EQUAL(unit::thrown<std::runtime_error>([&] { back.choose("read_cold", 1); }),
                 "the map has no entry for read_cold");
     std::ofstream(name) << "# tenken storage map 1\nwrite 4096 posix_4ki_1 fast\n";
-    CHECK(unit::thrown<std::runtime_error>([&] { file_io::StorageMap::read(name); }).find(":2: allowed is") !=
+    CHECK(unit::thrown<std::runtime_error>([&] { file_io::StorageMap::read(name); }).find(":2: allowed:") !=
           std::string::npos);
     std::ofstream(name) << "write 4096 posix_4ki_1 1\n";
     CHECK(unit::thrown<std::runtime_error>([&] {

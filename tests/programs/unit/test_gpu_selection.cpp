@@ -42,8 +42,8 @@ TEST(cuda_visible_devices_is_checked) {
     CHECK(holds(error_of_variable("-1", 0), "hides every GPU"));
     CHECK(holds(error_of_variable("0,foo", 1), "'foo' is neither an index nor an identifier"));
     CHECK(holds(error_of_variable("0,,1", 1), "'' is neither"));
-    CHECK(holds(error_of_variable("0,0", 0), "'0' stands there twice"));
-    CHECK(holds(error_of_variable("0,7", 1), "CUDA_VISIBLE_DEVICES='0,7': '7' is no GPU of this machine"));
+    CHECK(holds(error_of_variable("0,0", 0), "'0' is listed twice"));
+    CHECK(holds(error_of_variable("0,7", 1), "CUDA_VISIBLE_DEVICES='0,7': '7' is not a GPU of this machine"));
 }
 
 TEST(the_memory_limit_follows_from_clock_and_width) {
@@ -54,7 +54,7 @@ TEST(the_memory_limit_follows_from_clock_and_width) {
     CHECK(holds(json, "4814.304"));
     CHECK(holds(json, "attribute: memory clock x bus width"));
     device.memory_clock_mhz = {};
-    CHECK(holds(tenken::memory_limit(device).json().dump(), "does not tell its memory clock"));
+    CHECK(holds(tenken::memory_limit(device).json().dump(), "does not report its memory clock"));
     device.memory_bus_bits = {};
-    CHECK(holds(tenken::memory_limit(device).json().dump(), "does not tell its memory bus width"));
+    CHECK(holds(tenken::memory_limit(device).json().dump(), "does not report its memory bus width"));
 }

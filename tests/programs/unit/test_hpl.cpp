@@ -134,17 +134,17 @@ TEST(hpl_dat_is_read) {
 }
 
 TEST(hpl_dat_that_is_wrong_is_named_by_line_and_field) {
-    CHECK_EQUAL(complaint(6, "1000 Ns"), "HPL.dat:6: Ns: 'Ns' is no whole number from 1 to 4000000");
+    CHECK_EQUAL(complaint(6, "1000 Ns"), "HPL.dat:6: Ns: 'Ns' is not a whole number from 1 to 4000000");
     CHECK_EQUAL(complaint(6, "1000"), "HPL.dat:6: Ns: 1 values; 2 are announced");
-    CHECK_EQUAL(complaint(6, "0 1000"), "HPL.dat:6: Ns: '0' is no whole number from 1 to 4000000");
-    CHECK_EQUAL(complaint(8, "-8 NBs"), "HPL.dat:8: NBs: '-8' is no whole number from 1 to 4096");
-    CHECK_EQUAL(complaint(8, "80x NBs"), "HPL.dat:8: NBs: '80x' is no whole number from 1 to 4096");
+    CHECK_EQUAL(complaint(6, "0 1000"), "HPL.dat:6: Ns: '0' is not a whole number from 1 to 4000000");
+    CHECK_EQUAL(complaint(8, "-8 NBs"), "HPL.dat:8: NBs: '-8' is not a whole number from 1 to 4096");
+    CHECK_EQUAL(complaint(8, "80x NBs"), "HPL.dat:8: NBs: '80x' is not a whole number from 1 to 4096");
     CHECK_EQUAL(complaint(5, "21 Ns"),
-                "HPL.dat:5: # of problems sizes (N): '21' is no whole number from 1 to 20");
+                "HPL.dat:5: # of problems sizes (N): '21' is not a whole number from 1 to 20");
     CHECK_EQUAL(complaint(9, "2 PMAP"),
-                "HPL.dat:9: PMAP process mapping: '2' is no whole number from 0 to 1");
-    CHECK_EQUAL(complaint(13, "nan"), "HPL.dat:13: threshold: 'nan' is no number above 0 and at most 16");
-    CHECK_EQUAL(complaint(13, "-1"), "HPL.dat:13: threshold: '-1' is no number above 0 and at most 16");
+                "HPL.dat:9: PMAP process mapping: '2' is not a whole number from 0 to 1");
+    CHECK_EQUAL(complaint(13, "nan"), "HPL.dat:13: threshold: 'nan' is not a number above 0 and at most 16");
+    CHECK_EQUAL(complaint(13, "-1"), "HPL.dat:13: threshold: '-1' is not a number above 0 and at most 16");
     CHECK_EQUAL(complaint(3, "") + complaint(4, ""), "HPL.dat:4: device out: 0 values; 1 are announced");
     CHECK_EQUAL(unit::thrown<hpl::DatError>([] { hpl::parse_dat("one\ntwo\n", "HPL.dat"); }),
                 "HPL.dat:4: device out: the file ends after 2 lines");

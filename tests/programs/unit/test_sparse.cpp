@@ -299,7 +299,7 @@ TEST(bad_files_are_named_with_line_and_reason) {
                 "m:3: the value is '1e999'; allowed: a finite number");
     CHECK_EQUAL(complaint(real_general + "2 2 1\n1 1\n"), "m:3: the value is missing");
     CHECK_EQUAL(complaint(real_general + "2 2 1\n1 1 1 7\n"), "m:3: '7' is more than belongs on this line");
-    CHECK_EQUAL(complaint(real_general + "2 2 3\n1 1 1\n2 2 1\n1 1 2\n"), "m:5: entry 1 1 is there twice");
+    CHECK_EQUAL(complaint(real_general + "2 2 3\n1 1 1\n2 2 1\n1 1 2\n"), "m:5: entry 1 1 is listed twice");
     CHECK_EQUAL(complaint("%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n1 2 1\n"),
                 "m:3: an entry above the diagonal of a symmetric matrix");
     CHECK_EQUAL(complaint("%%MatrixMarket matrix coordinate real skew-symmetric\n2 2 1\n2 2 1\n"),

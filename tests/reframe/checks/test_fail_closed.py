@@ -103,7 +103,7 @@ SPOILED = {
     "other parameters": (
         edit(lambda d: d["parameters"].update(repetitions=10)), "true", "repetitions is 10; asked for 100",
     ),
-    "waived for nothing": (edit(lambda d: d.update(status="waived", reason="tired")), "exit 3", "is no known reason"),
+    "waived for nothing": (edit(lambda d: d.update(status="waived", reason="tired")), "exit 3", "not a known reason"),
 }  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def test_arguments_of_a_program_cannot_be_set_from_the_command_line(tmp_path):
     """ReFrame takes a text for a dictionary and leaves the whole file out with 0."""
     outcome = doctored(tmp_path, "Doctored", "-S", "Doctored.arguments=most-bytes=64")
     assert outcome.code != 0
-    assert "tenken: -S cannot set the arguments of a program ('most-bytes=64'): they stand in the" in outcome.output
+    assert "tenken: -S cannot set the arguments of a program ('most-bytes=64'): they are set in the" in outcome.output
 
 
 def test_a_case_that_fails_in_set_up_leaves_a_record_with_node_and_reason(tmp_path):

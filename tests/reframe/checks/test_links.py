@@ -228,7 +228,7 @@ def test_the_page_shows_the_pairs_as_a_heat_map() -> None:
     raw = four_gpus()
     plot = drawn(judge(raw, gpus=4), raw, "links")
     assert "<svg" in plot and "from row to column" in plot
-    for word in ("Peer copy", "Read by a kernel", "Both ways at once"):
+    for word in ("Peer copy", "Read by a kernel", "Bidirectional"):
         assert word in plot
 
 

@@ -34,7 +34,7 @@ def lacking(plan: Plan) -> dict[str, tuple[str, ...]]:
 def test_one_gpu_gets_no_check_that_two_are_needed_for(described: dict[str, list[dict[str, Any]]]) -> None:
     one = make_plan(with_nodes("h200", "gpu", gpu_count=1), described["published"], [], "published")
     two = make_plan(with_nodes("h200", "gpu", gpu_count=2), described["published"], [], "published")
-    gained = {name for name, lacks in lacking(one).items() if "2 GPUs a node" in lacks}
+    gained = {name for name, lacks in lacking(one).items() if "2 GPUs per node" in lacks}
     for name in ("HplNode", "HplMxpNode", "StencilRanks %way=mpi", "P2P", "Gemm %gpus_at=at_once"):
         assert name in gained and name in two.applicable and name not in one.applicable
     assert {"HplMxp %low=fp16", "Gemm %gpus_at=one_by_one", "HplOther"} <= set(one.applicable)

@@ -46,15 +46,15 @@ def test_a_good_file_is_read(home):
     [
         ("system: minislurm", "system: minislrum", 1, "did you mean 'minislurm'"),
         ("partition: gpu", "partition: gpus", 2, "did you mean 'gpu'? allowed: gpu"),
-        ("nid[1-4]", "nid[4-1]", 3, "is no range"),
-        ("nid[1-4]", "nid[1-2],nid2", 3, "node 'nid2' is there twice"),
+        ("nid[1-4]", "nid[4-1]", 3, "is not a range"),
+        ("nid[1-4]", "nid[1-2],nid2", 3, "node 'nid2' is listed twice"),
         ("nid[1-4]", "nid[1-999999999]", 3, "more than 100000 nodes"),
         ("nid[1-4]", "nid[1-5]", 11, "has no line for node 'nid5'"),
         ("mode: quick", "mode: quik", 4, "did you mean 'quick'"),
         ("minutes: 30", "minutes: 0", 5, "must be more than 0"),
         ("minutes: 30", "minute: 30", 5, "did you mean 'minutes'"),
         ("rounds: 2", "rounds: two", 6, "must be a whole number"),
-        ("budget_node_hours: 8", "budget_node_hours: 1", 8, "one round of 4 nodes takes 2 at the most"),
+        ("budget_node_hours: 8", "budget_node_hours: 1", 8, "one round of 4 nodes takes 2 at most"),
         ("ramp_kw_per_s: 20", "ramp: 20", 9, "unknown key 'ramp'"),
         ("retest: {runs: 2", "retest: {runs: 0", 10, "must be at least 1"),
         ("groups.csv", "none.csv", 11, "cannot be read: No such file"),
@@ -73,7 +73,7 @@ def test_a_fault_is_one_line_with_its_place(home, old, new, line, says):
 def test_names_of_nodes_expand():
     assert file.expand("n[08-10],x[1,3-4]-y,a.b") == ["n08", "n09", "n10", "x1-y", "x3-y", "x4-y", "a.b"]
     for wrong in ("n[1-", "n[]", "-w", "n[a-b]", "n]1["):
-        with pytest.raises(ValueError, match=r"no range|names no nodes"):
+        with pytest.raises(ValueError, match=r"not a range|names no nodes"):
             file.expand(wrong)
 
 

@@ -265,7 +265,7 @@ def test_a_damaged_journal_is_refused_and_a_torn_end_is_not(tmp_path):
     path.write_text(f'{line}\n{{"event": "inte')
     assert journal.read(tmp_path).begun["begun"] == "b"
     path.write_text(f"{line}\nrubbish\n")
-    with pytest.raises(CampaignError, match=r"journal.jsonl:2: is no line"):
+    with pytest.raises(CampaignError, match=r"journal.jsonl:2: is not a line"):
         journal.read(tmp_path)
 
 

@@ -61,7 +61,7 @@ BYTES = {
     "UTF-16": (GOOD.encode("utf-16"), "is UTF-16"),
     "UTF-16, big end first, no mark": (GOOD.encode("utf-16-be"), "holds zero bytes"),
     "UTF-32": (GOOD.encode("utf-32"), "is UTF-16 or UTF-32"),
-    "latin-1": (GOOD.replace('"reason": ""', '"reason": "é"', 1).encode("latin-1"), "no UTF-8 text: byte 0xe9"),
+    "latin-1": (GOOD.replace('"reason": ""', '"reason": "é"', 1).encode("latin-1"), "not UTF-8 text: byte 0xe9"),
     "an archive": (b"\x1f\x8b\x08" + bytes(range(256)), "holds zero bytes"),
 }  # fmt: skip
 
@@ -123,8 +123,8 @@ def special(folder: Path, kind: str) -> Path:
 
 
 SPECIAL = {
-    "pipe": "is no regular file",
-    "folder": "is no regular file",
+    "pipe": "is not a regular file",
+    "folder": "is not a regular file",
     "device": "is a symbolic link",
     "link": "is a symbolic link",
     "link to nowhere": "is a symbolic link",

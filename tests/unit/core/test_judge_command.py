@@ -35,7 +35,7 @@ def waived(raw: dict[str, Any]) -> None:
 
 
 def unbounded(raw: dict[str, Any]) -> None:
-    raw["limits"] = {key: {"unknown": "the GPU does not tell"} for key in raw["limits"]}
+    raw["limits"] = {key: {"unknown": "the GPU does not report"} for key in raw["limits"]}
 
 
 def document(change: Any = None) -> dict[str, Any]:

@@ -58,10 +58,10 @@ def test_a_folder_is_itself(tmp_path):
     [
         (("/etc/passwd", "x"), "leads out of the archive"),
         (("a/../../b", "x"), "leads out of the archive"),
-        (special("link", tarfile.SYMTYPE, "/etc/passwd"), "neither a plain file nor a folder"),
-        (special("hard", tarfile.LNKTYPE, "a"), "neither a plain file nor a folder"),
-        (special("device", tarfile.CHRTYPE), "neither a plain file nor a folder"),
-        (special("pipe", tarfile.FIFOTYPE), "neither a plain file nor a folder"),
+        (special("link", tarfile.SYMTYPE, "/etc/passwd"), "neither a regular file nor a directory"),
+        (special("hard", tarfile.LNKTYPE, "a"), "neither a regular file nor a directory"),
+        (special("device", tarfile.CHRTYPE), "neither a regular file nor a directory"),
+        (special("pipe", tarfile.FIFOTYPE), "neither a regular file nor a directory"),
     ],
 )
 def test_what_could_reach_elsewhere_is_refused_by_name(tmp_path, member, says):

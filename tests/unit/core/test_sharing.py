@@ -51,7 +51,7 @@ def test_a_run_that_held_its_locks_is_judged_by_its_figures():
     ("changes", "said"),
     [
         ({"shared_with": "host shared with pid 7 (gemm)"}, "host shared with pid 7 (gemm)"),
-        ({"held": [], "none_because": "/tmp: full"}, "no lock could be held against other measurements: /tmp: full"),
+        ({"held": [], "none_because": "/tmp: full"}, "no lock against other measurements could be taken: /tmp: full"),
         ({"held": []}, "no lock was held of host"),
     ],
 )

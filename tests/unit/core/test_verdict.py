@@ -300,7 +300,7 @@ def test_a_waiver_needs_a_known_reason_and_no_claim():
     claimed = judged(raw, expect=Expectation(subjects=("gpu",), capabilities=frozenset({"peer"})))
     assert (claimed.verdict, "claims 'peer'" in claimed.message()) == (verdict.FAIL, True)
     raw["reason"] = "did not feel like it"
-    assert "is no known reason; allowed: no peer access" in judged(raw).message()
+    assert "is not a known reason; allowed: no peer access" in judged(raw).message()
     raw["reason"] = "needs two GPUs: found 1"
     assert judged(raw).verdict == verdict.WAIVED
     assert judged(raw, expect=Expectation(subjects=("gpu",), gpus=4)).verdict == verdict.FAIL

@@ -92,7 +92,7 @@ def test_new_writes_a_file_that_is_valid(
     assert loader.load_file(file, cache_folder=None).title == "my-cluster"
     capsys.readouterr()
     assert tenken("new", "my-cluster", "--folder", str(tmp_path)) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ def test_gpus_that_are_counted_elsewhere_are_as_many_as_the_file_allows():
 def test_what_lacks_gpus_says_how_many(load):
     check = {**BETWEEN, "valid_systems": ["+cuda +gpus8"]}
     (left_out,) = make_plan(load(GOOD), [check], [], None).not_applicable
-    assert left_out.lacks == ("8 GPUs a node",)
+    assert left_out.lacks == ("8 GPUs per node",)
 
 
 def environment(name: str, cxx: str, *features: str) -> Environment:

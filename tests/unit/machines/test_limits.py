@@ -83,7 +83,7 @@ def test_every_bandwidth_is_in_gb_a_second_and_says_whose_it_is(gpu: Partition) 
     assert all(sheet.name in found[i].basis and sheet.source in found[i].basis for i in (0, 2, 3))
     own = replace(gpu, node=replace(gpu.node, gpu=None, gpu_memory_gbs=123.0))
     assert limits.memory(own, "gpu").as_document() == {
-        "value": 123.0, "unit": "GB/s", "basis": "attribute: 2 x memory clock x bus width, as the driver tells them",
+        "value": 123.0, "unit": "GB/s", "basis": "attribute: 2 x memory clock x bus width, as the driver reports them",
     }  # fmt: skip
     assert known(limits.pair_link(own)).basis.endswith("GB/s, as the driver reports them")
     assert limits.pair_link(replace(gpu, node=replace(gpu.node, gpu_count=1))) == limits.Unknown("the node has one GPU")

@@ -61,7 +61,7 @@ BAD = {
     "cores against the sheet": ("cores: 96", "cores: 48", "cores: 48", ["partition 'gpu' has 48 cores; 2 x Xeon-8468 with 48 each are 96"]),
     "no cores": ("      cores: 96\n", "", "    node:", ["missing key 'cores' in partition 'gpu', 'node'"]),
     "architecture of another CPU": ("host: Xeon-8468", "host: Grace-72", "architecture", ["is x86_64, its host Grace-72 is aarch64"]),
-    "architecture of another GPU": ("sheet: H100-SXM-80GB", "sheet: GH200-96GB", "architecture", ["is x86_64, beside GH200-96GB it is aarch64"]),
+    "architecture of another GPU": ("sheet: H100-SXM-80GB", "sheet: GH200-96GB", "architecture", ["is x86_64; with GH200-96GB it is aarch64"]),
     "no environment at all": ("environments: [cuda, host]", "environments: []", "environments: []", ["environments"]),
     "more links than a GPU has": ("pair_links: all", "pair_links: 19", "gpus: {sheet", ["'pair_links' of partition 'gpu' is 19; a H100-SXM-80GB has 18 links"]),
     "links of a GPU without": ("sheet: H100-SXM-80GB", "sheet: L4-24GB", "gpus: {sheet", ["'pair_links' of partition 'gpu' is 'all'; L4-24GB has no links"]),
@@ -86,7 +86,7 @@ BAD = {
     "retired without a date": ("status: active", "status: retired", "status: retired", ["missing key 'retired'"]),
     "host name": ("status: active", "status: active\nhostnames: ['[']", "hostnames", ["regular expression"]),
     "memory without source": ("cores: 96", "cores: 96\n      memory_gbs: 5", "    node:", ["memory_gbs_source"]),
-    "tag": ("title: A machine", "title: !!python/name:os.system ''", "title", ["not allowed here"]),
+    "tag": ("title: A machine", "title: !!python/name:os.system ''", "title", ["not allowed"]),
     "tab": ("    launcher: srun", "\tlauncher: srun", "\tlauncher", ["not valid YAML"]),
     "unclosed": ("[cuda, host]", "[cuda, host", "features: [cuda, mpi]\n    capabilities", ["not valid YAML"]),
 }  # fmt: skip
@@ -162,7 +162,7 @@ def test_former_keys_in_a_misshapen_file(text: str, load: Load) -> None:
 
 def test_a_key_and_its_former_name_cannot_both_stand(load: Load) -> None:
     text = GOOD.replace("    capabilities: [managed, peer]", "    capabilities: [managed, peer]\n    promises: [sam]")
-    with pytest.raises(SystemFileError, match=r"'promises' is 'capabilities' now: only one can stand"):
+    with pytest.raises(SystemFileError, match=r"'promises' is 'capabilities' now: only one of the two is allowed"):
         load(text)
 
 

@@ -44,7 +44,7 @@ def test_keys_must_be_text() -> None:
 def test_not_utf8(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_bytes(b"a: 1\nb: \xff\n")
-    with pytest.raises(SystemFileError, match=r"^x:2: is no UTF-8 text"):
+    with pytest.raises(SystemFileError, match=r"^x:2: is not UTF-8 text"):
         yamlfile.read(file, "x")
 
 
@@ -100,7 +100,7 @@ def test_aliases_and_merges_within_reason_are_read() -> None:
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.yaml")
-    with pytest.raises(SystemFileError, match=r"^x: is no regular file"):
+    with pytest.raises(SystemFileError, match=r"^x: is not a regular file"):
         yamlfile.read(tmp_path / "x.yaml", "x")
     (tmp_path / "y.yaml").write_text("a: 1")
     (tmp_path / "z.yaml").symlink_to(tmp_path / "y.yaml")

@@ -446,7 +446,7 @@ def every_kind() -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, 
                 finding(
                     "INVALID",
                     "nid001 GPU 1",
-                    "nid001 GPU 1: hardware thermal slow-down during the timed part; 1740 MHz SM clock at 61 °C",
+                    "nid001 GPU 1: hardware thermal slowdown during the timed part; 1740 MHz SM clock at 61 °C",
                 )
             ],
         )

@@ -166,7 +166,7 @@ def test_a_value_that_its_samples_do_not_give_is_a_wrong_result(tmp_path):
 
 
 def test_invalid_runs_are_counted_and_are_no_values(tmp_path):
-    hot = builder.finding("INVALID", "nid001 GPU 0", "nid001 GPU 0: thermal slow-down")
+    hot = builder.finding("INVALID", "nid001 GPU 0", "nid001 GPU 0: thermal slowdown")
     invalid = [stream(6 + i, {0: 2000.0 + i, 1: 4360.0}, verdict="INVALID", findings=[hot]) for i in range(3)]
     found = answer(tmp_path, [*five(), *invalid])
     assert found.statement == "ACCEPTED" and len(found.invalid) == 3
@@ -311,7 +311,7 @@ def run(*arguments):
 def written(tmp_path_factory):
     """A report of two sessions with a failing card, an INVALID run and a punch list."""
     folder = tmp_path_factory.mktemp("accept")
-    hot = builder.finding("INVALID", "nid001 GPU 0", "nid001 GPU 0: thermal slow-down")
+    hot = builder.finding("INVALID", "nid001 GPU 0", "nid001 GPU 0: thermal slowdown")
     records = [*five(), *(stream(10 + i, {0: v, 1: 3900.0 + i}, session="S2") for i, v in enumerate(RUNS))]
     records.append(stream(20, {0: 2000.0, 1: 4360.0}, session="S2", verdict="INVALID", findings=[hot]))
     root = store(folder / "archive", records)
@@ -331,7 +331,7 @@ def test_the_page_says_what_a_signature_needs(written):
     for words in (
         "Two cards, <b>tested</b>", "Requirements", "Scope", "Uniformity", "Conditions", "Procedure", "Correctness",
         "Stability", "Punch list", "Signatures", "Annexes", "580.95.05", "v0.1.0-12-gabc1234", "--backend cuda",
-        "INVALID: 1", "thermal slow-down", "GPU-00000000-0000-0000-0000-000000000001", "For the customer: Site",
+        "INVALID: 1", "thermal slowdown", "GPU-00000000-0000-0000-0000-000000000001", "For the customer: Site",
         "For the supplier: Vendor", "rack </style> door", "S1, S2", "REJECTED", "NOT MET",
     ):  # fmt: skip
         assert words in text, words
@@ -369,7 +369,7 @@ def test_evidence_is_of_the_failing_card_alone_and_names_no_node(written):
 def test_verify_takes_what_was_written(written, capsys):
     _, folder = written
     assert run("--verify", folder / "out" / "deal.tar") == 0
-    assert "whole, and decided the same anew" in capsys.readouterr().out
+    assert "intact, and the decision is reproduced" in capsys.readouterr().out
 
 
 def test_a_name_that_is_no_file_name_elsewhere_is_verified_too(tmp_path, capsys):
@@ -474,10 +474,10 @@ def test_a_report_doctored_to_another_statement_is_found(written, tmp_path, caps
 @pytest.mark.parametrize(
     ("member", "said"),
     [
-        (tarfile.TarInfo("/etc/passwd"), "is no name inside of a bundle"),
-        (tarfile.TarInfo("../x"), "is no name inside of a bundle"),
-        ("link", "is no plain file"),
-        ("twice", "is there twice"),
+        (tarfile.TarInfo("/etc/passwd"), "is not a valid name inside a bundle"),
+        (tarfile.TarInfo("../x"), "is not a valid name inside a bundle"),
+        ("link", "is not a regular file"),
+        ("twice", "is listed twice"),
     ],
 )
 def test_a_tar_that_leads_elsewhere_is_refused(tmp_path, member, said):
@@ -495,7 +495,7 @@ def test_a_tar_that_leads_elsewhere_is_refused(tmp_path, member, said):
     with pytest.raises(TenkenError, match=said):
         run("--verify", file)
     file.write_bytes(b"no tar at all")
-    with pytest.raises(TenkenError, match="is no whole tar"):
+    with pytest.raises(TenkenError, match="is not a complete tar file"):
         run("--verify", file)
 
 

@@ -18,7 +18,7 @@ def ratio(metric, answer, value, low=None, high=None):
 
 RATIOS = [
     ratio("same", "same", 1.001),
-    ratio("unclear", "cannot tell", math.nan, math.nan, math.nan),
+    ratio("unclear", "undecided", math.nan, math.nan, math.nan),
     ratio("slightly <b>slower</b>", "slower", 0.97),
     ratio("much slower", "slower", 0.5),
     ratio("faster", "faster", 1.2),
@@ -30,11 +30,11 @@ def test_what_differs_stands_first_and_all_is_there():
     rows = tree.xpath("//tbody/tr")
     names = [r.xpath("./th")[0].text_content() for r in rows]
     assert names == ["much slower", "slightly <b>slower</b>", "faster", "unclear", "same"]
-    assert [r.xpath("./td")[0].text_content() for r in rows] == ["slower", "slower", "faster", "cannot tell", "same"]
+    assert [r.xpath("./td")[0].text_content() for r in rows] == ["slower", "slower", "faster", "undecided", "same"]
     assert rows[0].xpath("./td")[5].text_content() == "0.4950 to 0.5050"
     assert rows[3].xpath("./td")[4].text_content() == "–" and len(rows[3].xpath(".//line")) == 1
     head = tree.xpath("//p[@class='overall']")[0].text_content()
-    assert "2 slower, 1 faster, 1 the same, 1 that cannot be told" in head
+    assert "2 slower, 1 faster, 1 the same, 1 undecided" in head
     assert tree.xpath("//h1")[0].text_content() == "driver=<2>"
 
 

@@ -106,7 +106,7 @@ def test_a_silent_node_stays_red_until_a_person_retires_it(tmp_path: Path) -> No
         code, found = run(archive, "--night", str((synthetic.FIRST + timedelta(days=night)).date()))
         assert code == 3
     text = "\n".join(found["incomplete"])
-    assert "node n03 has been silent since 2025-10-05 (1 series): mend it, or retire it" in text
+    assert "node n03 has been silent since 2025-10-05 (1 series): repair it, or retire it" in text
     file = tmp_path / "acknowledged.yaml"
     file.write_text("retired:\n  - {system: m, node: n03, reason: sent back, owner: me}\n")
     assert run(archive, "--acknowledged", str(file))[0] == 0
@@ -151,7 +151,7 @@ def test_a_slow_node_is_named_and_a_spike_is_not(tmp_path: Path) -> None:
     code, found = run(archive)
     (finding,) = found["systems"][0]["findings"]
     assert code == 1 and finding["what"] == "node n04" and finding["kind"] in ("step", "drift")
-    assert "nothing changed beside it on n04" in finding["text"]
+    assert "no environment change with it on n04" in finding["text"]
     code, found = run(archive, "--night", "2025-11-27")
     assert code == 0 and found["systems"][0]["findings"] == []
 
@@ -344,8 +344,8 @@ def test_the_interval_of_a_ratio_holds_what_it_says() -> None:
         (1.02, 1.04, False, "slower"),
         (0.9, 0.98, True, "slower"),
         (0.9, 0.98, False, "faster"),
-        (0.9, 1.1, True, "cannot tell"),
-        (float("nan"), float("nan"), True, "cannot tell"),
+        (0.9, 1.1, True, "undecided"),
+        (float("nan"), float("nan"), True, "undecided"),
     ],
 )
 def test_answers(low: float, high: float, higher: bool, said: str) -> None:

@@ -321,7 +321,7 @@ def test_plain_suites_with_other_columns(tmp_path: Path, store: Path) -> None:
     found = take(archive, store)
     assert sorted(found.bad) == [
         ("site/cpu/None.log", "header has no job_completion_time: 'a|b'"),
-        ("site/cpu/Osu.log", "line 4: value 'x' of copy is no number"),
+        ("site/cpu/Osu.log", "line 4: value 'x' of copy is not a number"),
         ("site/cpu/Osu.log", "line 5: 4 columns where the header has 11"),
     ]
     query = 'SELECT "check", parameters, metric, node, value, unit, direction FROM history ORDER BY 1'

@@ -65,7 +65,7 @@ def steps(tmp_path, records, **options):
 def test_what_failed_is_run_again_by_its_command(tmp_path):
     found = steps(tmp_path, [stream("P2P", "FAIL"), stream("StreamCuda", "PASS")])
     command = "reframe -c checks -r --system h200 --mode acceptance -n P2P"
-    assert ("Mend what failed, then run that alone:", command) in found
+    assert ("Repair what failed, then rerun only that:", command) in found
 
 
 def test_a_first_run_leads_to_a_full_one_and_to_a_file(tmp_path):

@@ -58,7 +58,7 @@ def test_every_case_verdict_and_reason_is_there(everything):
         "build ~h200:gpu+cuda",
         "Invalid account",
         "below the lower bound 4313 GB/s",
-        "hardware thermal slow-down",
+        "hardware thermal slowdown",
         "GPU 1 → 3",
         "no pageable memory access",
         "archive, 60 launches",
@@ -289,7 +289,9 @@ def labels(svg):
 
 
 def test_a_long_label_beside_a_bar_is_broken_not_cut():
-    svg, _ = plots.draw([row(title="cudaMemcpy device to device (tells one card from another)"), row(title="Y")], "p1")
+    svg, _ = plots.draw(
+        [row(title="cudaMemcpy device to device (to compare GPUs with each other)"), row(title="Y")], "p1"
+    )
     assert "from another)" in labels(svg) and not any("…" in text for text in labels(svg))
 
 

@@ -88,7 +88,7 @@ def test_revision(text, short):
 
 def test_event_reasons_are_words():
     cell = words.health_cell(HealthSample(reasons=("hw_thermal_slowdown", "brand_new")), ("reasons",), "")
-    assert cell == "hardware thermal slow-down, brand new"
+    assert cell == "hardware thermal slowdown, brand new"
     assert words.health_cell(HealthSample(reasons=()), ("reasons",), "") == "none"
 
 

@@ -64,7 +64,7 @@ std::shared_ptr<const CuFile> CuFile::open(std::string& why_not) {
                           library.load(f.remove_buffer, "cuFileBufDeregister") &&
                           library.load(f.read, "cuFileRead") && library.load(f.write, "cuFileWrite");
     if (!complete) {
-        why_not = library.name() + " is no cuFile: a function is missing";
+        why_not = library.name() + " is not cuFile:  a function is missing";
         return nullptr;
     }
     // Renamed once: the version with two is that of all later libraries.
@@ -86,7 +86,7 @@ CuFile::~CuFile() {
 
 std::string CuFile::version() const {
     int version = 0;
-    if (call_->version == nullptr || call_->version(&version).err != CU_FILE_SUCCESS) return "not told";
+    if (call_->version == nullptr || call_->version(&version).err != CU_FILE_SUCCESS) return "not reported";
     return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + "." +
            std::to_string(version % 10);
 }
@@ -95,7 +95,7 @@ std::string CuFile::properties() const {
     CUfileDrvProps_t props;
     std::memset(&props, 0, sizeof props);
     const CUfileError_t result = call_->properties(&props);
-    if (result.err != CU_FILE_SUCCESS) return "not told: " + words(result);
+    if (result.err != CU_FILE_SUCCESS) return "not reported: " + words(result);
     static const char* const systems[] = {"Lustre", "WekaFS",  "NFS",  "GPFS",
                                           "NVMe",   "NVMe-oF", "SCSI", "ScaleFlux",
                                           "NVMesh", "BeeGFS",  "",     "NVMe by PCI P2PDMA",

@@ -22,7 +22,7 @@ class CuFile {
     CuFile(const CuFile&) = delete;
     CuFile& operator=(const CuFile&) = delete;
 
-    /// "1.15.1" or "not told".
+    /// "1.15.1" or "not reported".
     std::string version() const;
     /// The driver's properties in words: nvidia-fs version, file systems supported, modes, sizes.
     std::string properties() const;
