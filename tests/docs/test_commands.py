@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from tenken.paths import ROOT
-from tests.docs import commands
+from tests.docs import commands, pages
 from tests.docs.pages import Text
 
 HERE = ROOT / "docs" / "gate.md"
@@ -99,3 +101,35 @@ def test_a_block_says_what_it_is(text: str, is_wrong: bool, tmp_path_factory: py
         assert bool(commands.blocks(page)[1]) == is_wrong
     finally:
         page.unlink()
+
+
+def unreadable(block: Text) -> str | None:
+    """Why a block of YAML or Python cannot be read; None where it can, or is of another language."""
+    try:
+        if block.language == "python":
+            compile(block.text, str(block.page), "exec")
+        elif block.language == "yaml":
+            YAML(typ="safe", pure=True).load(block.text)
+    except (SyntaxError, YAMLError) as error:
+        return f"{block.page.relative_to(ROOT)}:{block.line}: {error}"
+    return None
+
+
+def test_every_block_of_yaml_and_python_can_be_read() -> None:
+    shown = [block for page in pages.pages() for block in pages.blocks(page) if block.language in ("yaml", "python")]
+    assert len(shown) > 5
+    assert not list(filter(None, map(unreadable, shown)))
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "is_wrong"),
+    [
+        ("gpus: [1, 2\n", "yaml", True),
+        ("a: 1\na: 2\n", "yaml", True),
+        ("gpus: [1, 2]\n", "yaml", False),
+        ("frame = history(\n", "python", True),
+        ("frame = history()\n", "python", False),
+    ],
+)
+def test_a_block_that_cannot_be_read_is_found(text: str, language: str, is_wrong: bool) -> None:
+    assert bool(unreadable(Text(HERE, 1, text, language))) == is_wrong
