@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,6 @@ MADE = {
     "tests/programs/test_my_latency.py": "tenken new benchmark my_latency",
     "build/bin/daxpy": "cmake --build build",
     "kit/install.sh": "make kit",
-    "examples/nightly/nightly.sh": "",
 }
 
 #: Commands that no rule here reads, and why that is enough.
@@ -59,6 +59,7 @@ UNREAD = {
     "sed": "run by tests/unit/reports/test_ingest.py on a log of ReFrame 3",
     "cmake": "builds as tests/programs does",
     "apt-get": "of Debian",
+    "apptainer": "of Apptainer, which neither CI nor a checkout has; `make image-source` before it is read",
     "kit/install.sh": "run by the tests of the kit",
     "bare-root.sh": "needs root and a mirror; tests/programs/test_containers.py runs its steps with stand-ins",
     "apptainer": "of Apptainer itself; the recipe is read by tests/programs/test_containers.py",
@@ -130,7 +131,7 @@ def programs() -> set[str]:
 
 
 def is_known(word: str) -> bool:
-    return bool({word, Path(word).name} & {*RULES, *MADE, *UNREAD, *programs()})
+    return word.endswith(".sh") or bool({word, Path(word).name} & {*RULES, *MADE, *UNREAD, *programs()})
 
 
 def blocks(page: Path) -> tuple[list[Text], list[str]]:
@@ -198,9 +199,19 @@ def tenken(command: Command) -> str | None:
 
 @lru_cache(maxsize=1)
 def _tenken_parser() -> argparse.ArgumentParser:
-    from tenken.cli import build_parser
+    """With the commands that pyproject.toml registers, whenever this checkout was installed."""
+    from unittest import mock
 
-    return build_parser()
+    from tenken import cli
+
+    table = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition(f'entry-points."{cli.GROUP}"]')[2]
+    registered = [
+        EntryPoint(name, value, cli.GROUP)
+        for name, value in re.findall(r'^(\w+) = "([\w.:]+)"$', table.partition("\n[")[0], re.M)
+    ]
+    assert registered
+    with mock.patch.object(cli, "entry_points", lambda group: registered):
+        return cli.build_parser()
 
 
 def raising(namespace: argparse.Namespace) -> None:
@@ -437,12 +448,13 @@ RULES: dict[str, Callable[[Command], str | None]] = {
     "pytest": pytest,
     "sh": script,
     "bash": script,
-    "examples/nightly/nightly.sh": script,
 }
 
 
 def rule(command: Command) -> Callable[[Command], str | None] | None:
     head = command.words[0]
+    if head.endswith(".sh") and head not in UNREAD:
+        return script
     return RULES.get(head) or (program if Path(head).name in programs() else None)
 
 
