@@ -43,7 +43,8 @@ class StencilBase(TenkenCheck):
         # A GPU at its power cap slows down within a second. An efficiency is a ratio of rates after that, a kernel's
         # own rate is taken before.
         settled = more.get("backend") == "cuda" and more.get("exchange") != "none"
-        self.arguments = {**self.asked, "warmup-seconds": 2 if settled else 0.5, **self.arguments}
+        warm = (1 if self.tenken_mode == "quick" else 2) if settled else 0.5
+        self.arguments = {**self.asked, "warmup-seconds": warm, **self.arguments}
 
 
 @rfm.simple_test

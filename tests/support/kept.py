@@ -12,6 +12,10 @@ FILE = ROOT / "tests" / "data" / "h200-archive.tar.xz"
 FIRST_RUNS = ROOT / "tests" / "data" / "h200-first-runs.tar.xz"
 #: `make run` of a bare machine as an ordinary user from the kit, with locks and load in every result.
 USER_RUN = ROOT / "tests" / "data" / "h200-user-run.tar.xz"
+#: `make run` of a bare machine with two cards as root, and HPL-MxP over both.
+TWO_CARDS = ROOT / "tests" / "data" / "h200-two-cards.tar.xz"
+#: The system file's own run in mode quick on one card, and GEMM and HPL-MxP in mode acceptance.
+QUICK_RUN = ROOT / "tests" / "data" / "h200-quick-run.tar.xz"
 
 
 def archive() -> Path:
@@ -32,3 +36,13 @@ def first_runs() -> list[records.Record]:
 def user_run() -> list[records.Record]:
     """The records of a newcomer's whole session."""
     return list(records.records(packed.folder_of(USER_RUN)))
+
+
+def two_cards() -> list[records.Record]:
+    """The records of a newcomer's whole session on two cards, and one of a solver over both."""
+    return list(records.records(packed.folder_of(TWO_CARDS)))
+
+
+def quick_run() -> list[records.Record]:
+    """The records of `--system h200 --mode quick`, and of every precision in mode acceptance."""
+    return list(records.records(packed.folder_of(QUICK_RUN)))

@@ -13,7 +13,10 @@ from tenken.judge import anew
 from tenken.paths import ROOT
 from tests.support import kept as kept_sessions
 
-RECORDS = [*kept_sessions.all_records(), *kept_sessions.first_runs(), *kept_sessions.user_run()]
+RECORDS = [
+    *kept_sessions.all_records(), *kept_sessions.first_runs(), *kept_sessions.user_run(), *kept_sessions.two_cards(),
+    *kept_sessions.quick_run(),
+]  # fmt: skip
 #: Verdicts that a later rule changes: session and check, or a rule for all, with the reason.
 REVIEWED = YAML(typ="safe").load(ROOT / "tests" / "data" / "reviewed-verdicts.yaml")
 
@@ -62,3 +65,21 @@ def test_a_healthy_gpu_is_green_to_an_ordinary_user():
     begun = datetime(2026, 11, 22, 16, 26, 16, tzinfo=timezone.utc)
     last = max(datetime.fromisoformat(r.time.replace("Z", "+00:00")) for r in ran)
     assert (last - begun).total_seconds() < 300
+
+
+def test_two_healthy_gpus_have_no_failure():
+    """`make run` on two H200: every check that takes all GPUs measures the second one, on a stream of its own."""
+    ran = [r for r in kept_sessions.two_cards() if r.session == "20261122T191720Z-18ff9f"]
+    assert Counter(r.verdict for r in ran) == {"RECORDED": 27, "PASS": 20, "WAIVED": 5, "INVALID": 1}
+    (disturbed,) = (r for r in ran if r.verdict == "INVALID")
+    assert disturbed.check == "Transfer" and disturbed.result.load.steal_cpu_seconds > 0
+    for check in ("AccessPatternsQuick %placement=managed_touch", "Migration %placement=managed_touch"):
+        (record,) = (r for r in ran if r.check == check)
+        assert {gpu for m in record.result.metrics for gpu in m.subject.gpus} == {0, 1}
+
+
+def test_the_system_files_own_quick_run_repeats_its_requests():
+    ran = [r for r in kept_sessions.quick_run() if r.session.endswith("-h200quick")]
+    assert len(ran) == 47 and {r.mode for r in ran} == {"quick"}
+    measured = [r for r in ran if r.result is not None]
+    assert all(r.request is not None and r.request.token and r.result.token == r.request.token for r in measured)
