@@ -44,7 +44,13 @@ STORAGE = ("snapshot_io", "storage_map", "overlap", "data_loading")
 #: Figures that are no speed: verified, or bounded together by the total that they are shares of.
 NO_SPEED = {
     "hpl": {"residual": "accuracy", "difference": "accuracy"},
-    "hpl_mxp": {"residual": "accuracy", "factor_error": "accuracy", "refinements": "accuracy"},
+    # phases overlap: with an update 6 % faster `ahead` became 40 % longer at the same rate
+    "hpl_mxp": {
+        "residual": "accuracy",
+        "factor_error": "accuracy",
+        "refinements": "accuracy",
+        "phase": "a part of one solution, whose rate is there",
+    },
     "stencil": {"share": "a share of one total", "gain": "a difference of two figures that are there"},
     "migration": {"new_ramp": "a count"},
 }
