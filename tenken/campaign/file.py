@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,19 @@ class Campaign:
     retest_runs: int = 2
     max_retested: int | None = None
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: The factor whose groups are scheduled and judged as one, as the trays of an NVLink domain; none: each node alone.
+    unit: str | None = None
     pin: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+
+    def unit_of(self, node: str) -> str:
+        """What a node is scheduled and judged with; itself where it stands alone."""
+        return self.groups[self.unit][node] if self.unit else node
+
+    def together(self, nodes: Iterable[str]) -> list[str]:
+        """All nodes of the units of some, in order of the file."""
+        units = {self.unit_of(node) for node in nodes}
+        return [node for node in self.nodes if self.unit_of(node) in units]
 
     @property
     def seconds_between_starts(self) -> float:
@@ -117,6 +129,7 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
             wrong(("checks", "paths", index), f"no file or folder '{path}' in {ROOT}")
     _reach_of_budget(data, len(kept), wrong)
     groups = _groups(data, folder, kept, wrong)
+    _unit(data, groups, kept, wrong)
     if problems:
         raise SystemFileError(sorted(problems, key=lambda p: (p.line or 0, p.what)))
     power, retest = data.get("power", {}), data.get("retest", {})
@@ -129,7 +142,7 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
         wait_seconds=3600.0 * data.get("wait_hours", 24), attempts=data.get("attempts", 2),
         node_kw=float(power.get("node_kw", 0.0)), ramp_kw_per_s=power.get("ramp_kw_per_s"),
         in_phase=power.get("in_phase", False), retest_runs=retest.get("runs", 2),
-        max_retested=retest.get("max_nodes"), groups=groups, pin=data.get("pin"),
+        max_retested=retest.get("max_nodes"), groups=groups, unit=data.get("unit"), pin=data.get("pin"),
         environment=dict(data.get("environment", {})),
     )  # fmt: skip
 
@@ -141,6 +154,28 @@ def _reach_of_budget(data: Mapping[str, Any], nodes: int, wrong: Any) -> None:
             ("budget_node_hours",),
             f"'budget_node_hours' is {budget:g}; one round of {nodes} nodes takes {needed:g} at most",
         )
+
+
+def _unit(data: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]], nodes: Sequence[str], wrong: Any) -> None:
+    """Whether the units are there, and may be begun together."""
+    if "unit" not in data or ("groups" in data and not groups):
+        return  # what is wrong with the groups is told already
+    unit = data["unit"]
+    if unit not in groups:
+        known = validation.choices(unit, sorted(groups)) if groups else "'groups' names no file with such a column"
+        wrong(("unit",), f"'unit' is '{unit}', which is no column of 'groups'; {known}")
+        return
+    sizes = Counter(groups[unit].get(node, "") for node in nodes)
+    largest, size = max(sizes.items(), key=lambda one: one[1], default=("", 0))
+    concurrency, hours = data.get("concurrency", 256), size * data["minutes"] / 60
+    if size > concurrency:
+        wrong(
+            ("concurrency",) if "concurrency" in data else ("unit",),
+            f"'concurrency' is {concurrency}; the {size} nodes of {unit} '{largest}' begin together",
+        )
+    budget = data.get("budget_node_hours")
+    if budget is not None and budget < hours:
+        wrong(("budget_node_hours",), f"'budget_node_hours' is {budget:g}; {unit} '{largest}' alone takes {hours:g}")
 
 
 def _nodes(said: Any, path: tuple[str | int, ...], wrong: Any) -> list[str]:

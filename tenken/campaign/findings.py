@@ -51,6 +51,8 @@ class Findings:
     nodes: int = 0
     node_hours: float = 0.0
     damaged: list[str] = field(default_factory=list)
+    #: Nodes by what they are judged with, where that is not the node itself.
+    units: dict[str, list[str]] = field(default_factory=dict)
 
     def bad_nodes(self) -> dict[str, list[str]]:
         """Nodes that should not be in service, with the reasons in words."""
@@ -71,9 +73,16 @@ class Findings:
         return found
 
     def share(self, confidence: float = 0.95) -> float:
-        """Share of all such nodes that is in order at least, with this confidence (Clopper and Pearson)."""
-        good = self.nodes - len(self.bad_nodes())
-        return lower_share(good, self.nodes, confidence)
+        """Share of all such nodes (units, where nodes are judged together) that is in order at least, with this
+        confidence (Clopper and Pearson)."""
+        of = len(self.units) or self.nodes
+        return lower_share(of - len(self.bad_units() if self.units else self.bad_nodes()), of, confidence)
+
+    def bad_units(self) -> dict[str, list[str]]:
+        """Units with a node that is not in order, and which nodes these are."""
+        bad = set(self.bad_nodes())
+        found = {unit: [n for n in nodes if n in bad] for unit, nodes in self.units.items()}
+        return {unit: nodes for unit, nodes in found.items() if nodes}
 
 
 def lower_share(good: int, of: int, confidence: float) -> float:
@@ -208,6 +217,8 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
     """Figures and verdicts of all that was gathered."""
     table = Table(load_catalogue())
     found = Findings(nodes=len(campaign.nodes))
+    for node in campaign.nodes if campaign.unit else ():
+        found.units.setdefault(campaign.unit_of(node), []).append(node)
     repaired = {
         u.node for u, tried in state.by_unit.items() if u.purpose == "repair" and any(a.gathered for a in tried)
     }

@@ -157,19 +157,32 @@ class Runner:
         """All of the campaign, in the order in which they are begun."""
         if not self._rounds:
             for number in range(1, self.campaign.rounds + 1):
-                nodes = list(self.campaign.nodes)
+                units: dict[str, list[str]] = {}
+                for node in self.campaign.nodes:
+                    units.setdefault(self.campaign.unit_of(node), []).append(node)
+                order = list(units)
                 # mixed, so that what the room does meanwhile is not taken for what a rack does; the same after a kill
-                random.Random(f"{self.campaign.name}/{number}").shuffle(nodes)
-                self._rounds += [Unit(node, "round", number) for node in nodes]
+                random.Random(f"{self.campaign.name}/{number}").shuffle(order)
+                self._rounds += [Unit(node, "round", number) for unit in order for node in units[unit]]
         return [*self._rounds, *self.state.retests]
 
     def to_do(self) -> list[Unit]:
         """Units that have neither an open attempt nor a result, nor used up their attempts or the budget."""
-        if self._left_of_budget() < self.campaign.seconds / 3600:
+        left, each = self._left_of_budget(), self.campaign.seconds / 3600
+        if left < each:
             return []
         if self._left[0] != self.state.version:  # asked several times a look, of ten thousand nodes
             self._left = self.state.version, [unit for unit in self.units() if self._may_be_tried(unit)]
-        return self._left[1]
+        if self.campaign.unit is None or left == float("inf"):
+            return self._left[1]
+        return [unit for block in self._blocks(self._left[1]) if len(block) * each <= left for unit in block]
+
+    def _blocks(self, units: Sequence[Unit]) -> list[list[Unit]]:
+        """What is begun together or not at all: nodes of one unit, in one round."""
+        found: dict[tuple[str, str, int], list[Unit]] = {}
+        for one in units:
+            found.setdefault((self.campaign.unit_of(one.node), one.purpose, one.number), []).append(one)
+        return list(found.values())
 
     def _may_be_tried(self, unit: Unit) -> bool:
         tried = self.state.tried(unit)
@@ -196,6 +209,8 @@ class Runner:
         if most is not None and len(nodes) > most:
             self.say(f"{len(nodes)} nodes have a suspect; 'max_nodes' lets {most} be run again: the fleet is not alike")
             nodes = nodes[:most]
+        if self.campaign.unit:
+            nodes = self.campaign.together(nodes)
         units = [Unit(n, "retest", i + 1) for i in range(self.campaign.retest_runs) for n in nodes]
         self.journal.note("phase", units=[u.id for u in units])
         if units:
@@ -211,27 +226,39 @@ class Runner:
         busy = {a.unit.node for a in flying}  # two runs of a node at once would measure each other
         free = together - len(flying)
         sent, left, each = 0, self._left_of_budget(), self.campaign.seconds / 3600
-        for unit in wanted:
+        for block in self._blocks(wanted):
             if free <= 0 or sent >= _BATCH or self.clock() < self.next_submission:
                 return
-            if unit.node in busy:
+            if any(unit.node in busy for unit in block):
                 continue
-            if left < each:
+            if len(block) > together:
+                name = self.campaign.unit_of(block[0].node)
+                raise CampaignError(
+                    f"the {len(block)} nodes of '{name}' begin together; the queue takes {together} jobs"
+                )
+            if left < each * len(block) or free < len(block):
                 return
-            busy.add(unit.node)
-            left -= each
-            try:
-                self._one(unit, together)
-            except Refused as error:
-                self.refused = str(error)
-                # a queue that is full takes more when something ended
-                self.next_submission = self.clock() + 30
-                if not error.later:
-                    raise CampaignError(f"node {unit.node}: the scheduler takes no job: {error}") from None
-                return
-            self.refused = ""
-            free, sent = free - 1, sent + 1
-            self.tick()
+            for unit in block:
+                busy.add(unit.node)
+                left -= each
+                if not self._sent(unit, together):
+                    return
+                free, sent = free - 1, sent + 1
+                self.tick()
+
+    def _sent(self, unit: Unit, together: int) -> bool:
+        """Whether the scheduler took the job of a unit; later it may take more."""
+        try:
+            self._one(unit, together)
+        except Refused as error:
+            self.refused = str(error)
+            # a queue that is full takes more when something ended
+            self.next_submission = self.clock() + 30
+            if not error.later:
+                raise CampaignError(f"node {unit.node}: the scheduler takes no job: {error}") from None
+            return False
+        self.refused = ""
+        return True
 
     def _one(self, unit: Unit, together: int) -> None:
         token = secrets.token_hex(8)

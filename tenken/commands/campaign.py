@@ -182,6 +182,8 @@ def _retest(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
     except ValueError as error:
         raise CampaignError(str(error)) from None
     strangers = [n for n in nodes if n not in campaign.nodes]
+    if campaign.unit and not strangers:
+        nodes = campaign.together(nodes)
     if strangers or not nodes:
         raise CampaignError(f"node '{(strangers or [''])[0]}' is not of campaign '{campaign.name}'")
     one = _runner(campaign, folder, paths.archive_root(), arguments)

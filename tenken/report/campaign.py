@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -31,9 +31,17 @@ def sections(
         [
             f"{found.tested} of {found.nodes} nodes tested, {len(bad)} not in order; records: {counts}",
             f"{found.node_hours:.2f} node hours; sessions: {', '.join(found.sessions) or 'none'}",
-            f"with 95 % confidence at least {100 * found.share():.1f} % of such nodes are in order",
+            f"with 95 % confidence at least {100 * found.share():.1f} % of such "
+            f"{f'units ({campaign.unit})' if found.units else 'nodes'} are in order",
         ],
     )
+    units = found.bad_units()
+    if found.units:
+        yield (
+            f"Units ({campaign.unit}): {len(found.units) - len(units)} of {len(found.units)} in order",
+            [f"{unit}: {', '.join(nodes)} of {len(found.units[unit])} nodes" for unit, nodes in sorted(units.items())]
+            or ["all"],
+        )
     yield (
         "Named, each shown by a second, independent run",
         [
@@ -75,10 +83,25 @@ def sections(
     )
     yield (
         "To take out of service (nothing was executed)",
-        [exclusion(node, reasons[0][:120]) for node, reasons in sorted(bad.items())],
+        [exclusion(node, reason[:120]) for node, reason in _to_exclude(bad, units, found, campaign)],
     )
     if bad:
-        yield "After repair", [f"tenken campaign retest {campaign.name} {','.join(sorted(bad))}"]
+        again = campaign.together(sorted(bad)) if found.units else sorted(bad)
+        yield "After repair", [f"tenken campaign retest {campaign.name} {','.join(again)}"]
+
+
+def _to_exclude(
+    bad: Mapping[str, Sequence[str]], units: Mapping[str, Sequence[str]], found: Findings, campaign: Campaign
+) -> Iterator[tuple[str, str]]:
+    """Nodes and why; of a unit that is judged as one all nodes."""
+    alone = {
+        node: reasons[0] for node, reasons in bad.items() if node not in {n for u in units for n in found.units[u]}
+    }
+    yield from sorted(alone.items())
+    for unit, nodes in sorted(units.items()):
+        for node in found.units[unit]:
+            reason = bad[node][0] if node in bad else f"{nodes[0]}: {bad[nodes[0]][0]}"
+            yield node, f"{campaign.unit} {unit}: {reason}"
 
 
 def text(found: Findings, campaign: Campaign, exclusion: Callable[[str, str], str]) -> str:

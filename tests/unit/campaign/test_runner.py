@@ -19,6 +19,7 @@ from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import Unit
 from tenken.campaign.queue import Limits, Refused
 from tenken.errors import ArchiveError
+from tenken.report import campaign as report
 
 NODES = tuple(f"n{i:02d}" for i in range(8))
 
@@ -326,3 +327,56 @@ def test_what_was_gathered_is_put_away_and_a_kill_before_that_changes_nothing(tm
     one.journal.close()
     assert spool.there(left) == [] and len(list((left / spool.GATHERED).glob("*.tar"))) == len(NODES)
     assert counted(tmp_path) == once_each()
+
+
+def domains(size: int = 4, **changes) -> Campaign:
+    of = {node: f"d{i // size}" for i, node in enumerate(NODES)}
+    return campaign(groups={"domain": of}, unit="domain", **changes)
+
+
+def test_nodes_of_one_unit_begin_together_or_not_at_all(tmp_path):
+    there, one, begun = world(), domains(concurrency=5), []
+
+    class Seen(standin.StandIn):
+        def pass_time(self, seconds):
+            begun.append({one.unit_of(j["node"]) for j in self.jobs.values() if j["state"] != "ended"})
+            super().pass_time(seconds)
+
+    there.__class__ = Seen
+    assert make(tmp_path, there, one).run()
+    # of five places the fifth stays free: the other four nodes begin together when the first are done
+    assert all(len(units) <= 1 for units in begun) and {"d0"} in begun and {"d1"} in begun
+    assert counted(tmp_path) == once_each() and there.submissions == len(NODES)
+
+
+def test_a_unit_that_the_queue_cannot_take_at_once_ends_the_campaign_with_its_name(tmp_path):
+    with pytest.raises(CampaignError, match=r"the 4 nodes of 'd\d' begin together; the queue takes 3 jobs"):
+        make(tmp_path, world(most=3), domains()).run()
+
+
+def test_a_budget_for_one_unit_runs_one_and_ends(tmp_path):
+    one = make(tmp_path, world(), domains(budget_node_hours=4 * 600 / 3600))
+    assert not one.run()
+    done = {u.node for u in one.units() if one.state.done(u)}
+    # nodes took less than was planned: what is left is no whole unit
+    assert len({one.campaign.unit_of(n) for n in done}) == 1 and len(done) == 4
+
+
+def test_a_suspect_has_its_whole_unit_run_again_and_judged(tmp_path):
+    nodes = tuple(f"n{i:02d}" for i in range(48))
+    of = {node: f"d{i // 4:02d}" for i, node in enumerate(nodes)}
+    one = replace(campaign(), nodes=nodes, concurrency=48, groups={"domain": of}, unit="domain")
+    there = standin.StandIn(
+        nodes, checks=1, gpus=1, job_seconds=100.0, factor=lambda node, gpu, figure: 0.5 if node == "n13" else 1.0
+    )
+    run = make(tmp_path, there, one)
+    assert run.run()
+    assert {u.node for u in run.state.retests} == {"n12", "n13", "n14", "n15"}
+    table, found = findings.read(run.state, tmp_path / "archive", one)
+    findings.judge(table, found, one)
+    assert found.bad_units() == {"d03": ["n13"]} and len(found.units) == 12
+    assert found.share() == findings.lower_share(11, 12, 0.95)
+    text = report.text(found, one, there.exclusion)
+    assert "Units (domain): 11 of 12 in order" in text and "d03: n13 of 4 nodes" in text
+    assert all(f"nodename={n} " in text for n in ("n12", "n13", "n14", "n15")) and "nodename=n16 " not in text
+    assert "retest c n12,n13,n14,n15" in text
