@@ -50,7 +50,7 @@ format: $(VENV)/.stamp-dev ## ruff and clang-format write what they would ask fo
 	@. $(VENV)/bin/activate && ruff check -q --fix . ; ruff format -q . && \
 	    find src tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' | xargs -r clang-format -i
 
-golden: $(VENV)/.stamp-dev ## ONLY=h200: write the job scripts anew that tests hold every check against; read the diff
+golden: $(VENV)/.stamp-dev ## ONLY=h200: update the expected job scripts of all checks; review the diff
 	@. $(VENV)/bin/activate && python -m tests.reframe.config.golden $(ONLY)
 
 mutants: $(VENV)/.stamp-dev ## ONLY='stream-*': make small mistakes in a copy of the sources; the tests must notice each
@@ -60,7 +60,7 @@ fuzz: $(VENV)/.stamp-dev ## SECONDS=600 SEED=1: throw broken inputs at every par
 	@. $(VENV)/bin/activate && python -m tests.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) && \
 	    python -m tests.fuzz.sanitized 5000 $(SEED) && python -m tools.kills 1000 $(if $(SEED),--seed $(SEED))
 
-lock: $(VENV)/.stamp-dev ## resolve the pinned dependencies anew
+lock: $(VENV)/.stamp-dev ## update the pinned dependencies
 	. $(VENV)/bin/activate && sh scripts/lock.sh
 
 site: $(VENV)/.stamp-dev ## build the documentation as a site, to be read from the folder: output/site/index.html

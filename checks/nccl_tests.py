@@ -54,7 +54,7 @@ class NcclTests(TenkenCheck):
     def expect_nccl_tests(self):
         wrong = [one for one in self.nccl_tests_benchmarks if one not in BENCHMARKS]
         if wrong or not self.nccl_tests_benchmarks:
-            raise ReframeError(f"nccl_tests_benchmarks {wrong or 'is empty'}: allowed are {', '.join(BENCHMARKS)}")
+            raise ReframeError(f"nccl_tests_benchmarks {wrong or 'is empty'}: allowed: {', '.join(BENCHMARKS)}")
         self.metrics = [BENCHMARKS[one][0] for one in self.nccl_tests_benchmarks]
         self.asked = {
             "implementation": IMPLEMENTATION,

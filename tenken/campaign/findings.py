@@ -314,7 +314,7 @@ def _untold(table: Table) -> Iterator[str]:
     told = {node for node, _ in table.settings.get("host read", {})} & tested
     if len(told) >= 0.6 * len(tested) and len(tested) > 2:
         for node in sorted(tested - told):
-            yield f"{node}: did not tell how it is set up; {len(told)} of {len(tested)} nodes did"
+            yield f"{node}: did not report its configuration; {len(told)} of {len(tested)} nodes did"
 
 
 def suspects(table: Table, campaign: Campaign) -> list[str]:

@@ -50,7 +50,7 @@ def _days(text: str) -> float:
     except ValueError:
         days = -1.0
     if not 1 <= days <= 36500:
-        raise argparse.ArgumentTypeError(f"'{text}' is no age; allowed: 1 to 36500 days")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a valid age; allowed: 1 to 36500 days")
     return days
 
 
@@ -78,7 +78,7 @@ def run_export(arguments: argparse.Namespace) -> int:
     if not target.name.endswith(packing.SUFFIX):
         raise ArchiveError(f"{target}: the file must end with {packing.SUFFIX}")
     if target.exists():
-        raise ArchiveError(f"{target} is there already: give another name")
+        raise ArchiveError(f"{target} already exists: give another name")
     if not root.is_dir():
         raise ArchiveError(f"no archive at {root}: give the folder that holds the runs with --archive")
     names = [archive.last_session(root) or "last" if name == "last" else name for name in arguments.sessions]

@@ -30,7 +30,7 @@ def register(subparsers: Any) -> None:
     """Adds the subcommand `drill` to the `tenken` command."""
     parser = subparsers.add_parser(
         "drill",
-        help="a rehearsal: every check runs with a fault made on purpose, and must fail",
+        help="a drill: every check runs with an injected fault and must fail",
         description="Runs the checks of a system with one bit of the output flipped (--inject-fault element) and says "
         "which of them detected it. Pass the session to `tenken accept` with those of the acceptance: the report then "
         "says so. Exit status: 0 all noticed, 1 one did not, 2 usage, 3 no run shows anything.",
@@ -41,9 +41,7 @@ def register(subparsers: Any) -> None:
         "-n", "--name", action="append", default=[], metavar="CHECK", help="only these, as ReFrame's -n"
     )
     parser.add_argument("--checks", type=Path, default=Path("checks"), metavar="DIR", help="default: checks")
-    parser.add_argument(
-        "--session", metavar="ID", help="say again what a rehearsal of the archive showed; runs nothing"
-    )
+    parser.add_argument("--session", metavar="ID", help="report an archived drill again, without running anything")
     parser.set_defaults(func=run)
 
 

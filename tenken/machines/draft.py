@@ -196,7 +196,7 @@ def _described(queue: Queue, scheduler: str, here: System) -> list[str] | None:
     if not (node.gpu_memory_bytes and node.compute_capability):
         return None
     return [
-        "      gpus:   # no data sheet is known of them: this is what their driver tells",
+        "      gpus:   # no data sheet is known for them: as reported by their driver",
         f"        model: {_text(kinds.pop())}",
         f"        memory_gib: {node.gpu_memory_bytes / 2**30:.4g}",
         f'        compute_capability: "{node.compute_capability}"',

@@ -123,7 +123,7 @@ def _of_link(link: Link, source: str) -> Limit:
 
 def _unsure(gpu: GpuSheet, figure: str) -> Unknown:
     if gpu.described:
-        return Unknown(f"{gpu.unsure[figure]} for {gpu.name}: what the device itself tells counts, where it tells it")
+        return Unknown(f"{gpu.unsure[figure]} for {gpu.name}: the value reported by the device is used, if available")
     return Unknown(f"data sheet {gpu.name}: {figure} is not certain: {gpu.unsure[figure]}")
 
 

@@ -394,7 +394,10 @@ def _which_gpu(
             return
         for key in (*TELLING, *PEAKS, "source"):
             if key in gpu:
-                wrong((*path, key), f"'{key}' in {shown} beside 'sheet: {sheet}', which has it: one can stand")
+                wrong(
+                    (*path, key),
+                    f"'{key}'in {shown} with 'sheet: {sheet}', which defines it: only one of the two is allowed",
+                )
         return
     for key in TELLING:
         if key not in gpu:

@@ -165,5 +165,5 @@ def document(
         )
     return foreign.document(
         "hpl_mxp", "xhpl_mxp", result.version if result else "none", command, node, nodes, ranks,
-        {"n": n, "nb": nb, "grid": f"{p}x{q}", "low": low, "matrix": "own"}, metrics, checks, "xhpl_mxp tells none",
+        {"n": n, "nb": nb, "grid": f"{p}x{q}", "low": low, "matrix": "own"}, metrics, checks, "xhpl_mxp reports none",
     )  # fmt: skip

@@ -100,7 +100,7 @@ def parse(benchmark: str, text: str) -> Output:
         raise NcclTestsFormatError(f"{benchmark}: {len(ranks)} lines '# Rank N ... on HOST device'; needed: 0, 1, ...")
     if len(ranks) % max(1, int(asked[1]) * int(asked[2])):
         raise NcclTestsFormatError(
-            f"{benchmark}: {len(ranks)} lines '# Rank N ...'; its first line tells {asked[1]} x {asked[2]} GPUs"
+            f"{benchmark}: {len(ranks)} lines '# Rank N ...'; its first line has {asked[1]} x {asked[2]} GPUs"
         )
     rows = [line.split() for line in text[asked.end() :].splitlines() if _ROW.match(line) and not _DATE.match(line)]
     points = [point for row in rows for point in _points(benchmark, row, len(ranks))]
@@ -149,7 +149,7 @@ def _points(benchmark: str, words: Sequence[str], ranks: int) -> list[Point]:
             "last eight of them four out of place and four in place"
         )
     if not re.fullmatch(r"[0-9]{1,15}", words[0]):
-        raise NcclTestsFormatError(f"{benchmark}: line {shown}: {words[0][:20]!r} is no size in bytes")
+        raise NcclTestsFormatError(f"{benchmark}: line {shown}: {words[0][:20]!r} is not a size in bytes")
     found = []
     for way, place in enumerate(PLACES):
         columns = words[first + way * _OF_WAY :][:_OF_WAY]
@@ -176,7 +176,7 @@ def _number(benchmark: str, shown: str, word: str) -> float:
     value = float(word) if _NUMBER.fullmatch(word) else math.nan
     if not math.isfinite(value):
         raise NcclTestsFormatError(
-            f"{benchmark}: line {shown}: {word[:20]!r} is no number; allowed are finite numbers from 0 on"
+            f"{benchmark}: line {shown}: {word[:20]!r} is not a number; allowed: finite numbers from 0 on"
         )
     return value
 
@@ -219,15 +219,13 @@ def _all_sizes(benchmark: str, asked: re.Match[str], sizes: Sequence[int]) -> No
         if size > expected or (size < 0.5 * expected and expected > 65536):
             raise NcclTestsFormatError(f"{benchmark}: the size of line {line} is {size}; announced is {expected}")
         if line > 1 and size <= sizes[line - 2] and size > 0:
-            raise NcclTestsFormatError(
-                f"{benchmark}: the size {size} stands behind {sizes[line - 2]}: two outputs mixed"
-            )
+            raise NcclTestsFormatError(f"{benchmark}: the size {size} follows {sizes[line - 2]}: two outputs mixed")
 
 
 def _mean(benchmark: str, said: str, rows: Sequence[Sequence[str]]) -> None:
     """The mean that is told is that of all bus bandwidths of both ways."""
     if not _NUMBER.fullmatch(said):
-        raise NcclTestsFormatError(f"{benchmark}: the mean bus bandwidth {said[:20]!r} is no number")
+        raise NcclTestsFormatError(f"{benchmark}: the mean bus bandwidth {said[:20]!r} is not a number")
     spans = [_span(row[-column]) for row in rows for column in (6, 2)]
     low, high = (sum(side) / len(spans) for side in zip(*spans, strict=True)) if spans else (0.0, 0.0)
     # of %g six digits are printed
@@ -279,7 +277,7 @@ def document(outputs: Sequence[Output], node: str, nodes: list[str], ranks: int)
             checks.append({**check, "passed": error == 0, **said})
     made = foreign.document(
         "nccl", IMPLEMENTATION, outputs[0].version, [one.benchmark for one in outputs], node, nodes, 1,
-        {"gpus": ranks, **dict(outputs[0].asked)}, metrics, checks, "nccl-tests tell none",
+        {"gpus": ranks, **dict(outputs[0].asked)}, metrics, checks, "nccl-tests report none",
     )  # fmt: skip
     # its ranks are GPUs of one process
     made["parameters"]["ranks"] = ranks

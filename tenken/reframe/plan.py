@@ -110,7 +110,7 @@ def _in_words(feature: str, partition: Partition) -> str:
     if nodes is not None:
         return "nodes" if nodes == 2 else f"{nodes} nodes"
     if feature == f"-{GPUS[2]}":
-        return "one GPU a node (mode quick measures several at once)"
+        return "one GPU per node (mode quick measures several at once)"
     count = next((least for least, name in GPUS.items() if name == feature), None)
     if count is not None:
         return f"{count} GPUs per node"

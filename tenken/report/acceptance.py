@@ -178,16 +178,14 @@ class Acceptance:
     def rehearsal(self) -> str:
         """What a rehearsal among the sessions showed, in one sentence."""
         if not self.drilled:
-            return (
-                "No rehearsal (tenken drill) is among these sessions: nothing here shows that a fault would be noticed"
-            )
+            return "No drill (tenken drill) is among these sessions: it is not shown that a fault would be noticed"
         count = {
             outcome: sum(one.outcome == outcome for one in self.drilled) for outcome in (drill.NOTICED, drill.MISSED)
         }
         rest = len(self.drilled) - sum(count.values())
         checks = len({one.check for one in self.drilled if one.outcome == drill.NOTICED})
         return (
-            f"Rehearsal: {len(self.drilled)} runs with a fault made on purpose; {count[drill.NOTICED]} noticed by the "
+            f"Drill: {len(self.drilled)} runs with an injected fault; {count[drill.NOTICED]} noticed by the "
             f"verification of {checks} checks, {count[drill.MISSED]} not noticed, {rest} that show nothing"
         )
 
@@ -554,7 +552,7 @@ def _state(found: Acceptance) -> None:
     unclear += [f"the archive is damaged: {text}" for text in found.damaged[:3]]
     missed = [one.check for one in found.drilled if one.outcome == drill.MISSED]
     if missed:
-        unclear.append(f"a fault made on purpose was not noticed by {', '.join(dict.fromkeys(missed))}")
+        unclear.append(f"an injected fault was not noticed by {', '.join(dict.fromkeys(missed))}")
     if not essential:
         unclear.append("the contract has no essential clause")
     exceptions = _by_clause(r for r in found.requirements if r.clause.severity != ESSENTIAL and r.result != MET)

@@ -146,7 +146,7 @@ void LowProducts::choose(const LowProduct& product, const void* l, const void* u
     std::snprintf(text, sizeof text, "%s%lld rows, k %lld%s: number %zu of %zu, %.3f of the first",
                   text_.empty() ? "" : "; ", static_cast<long long>(product.kind.rows),
                   static_cast<long long>(product.kind.k),
-                  product.kind.multiprocessors > 0 ? " beside a panel" : "", times[best].second + 1,
+                  product.kind.multiprocessors > 0 ? " during a panel" : "", times[best].second + 1,
                   proposed.size(), sums[of_first] / sums[best]);
     text_ += text;
 }

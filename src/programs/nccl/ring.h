@@ -15,7 +15,7 @@ namespace nccl {
 
 enum class Operation { all_reduce, all_gather, sendrecv };
 
-/// Bus bandwidth is size / time x this, so that it can be held against one link whatever the number of ranks
+/// Bus bandwidth is size / time x this, so that it can be compared with one link whatever the number of ranks
 /// (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for all_reduce, (n-1)/n for all_gather, 1 for sendrecv.
 double bus_factor(Operation operation, int ranks);
 

@@ -91,7 +91,7 @@ def test_a_quick_look_has_one_problem_of_each_compute_check(
         f"Gemm %gpus_at={variant}", f"StreamCuda %gpus_at={variant}", "HplMxp %low=fp16", "Hpl %size=small"
     }  # fmt: skip
     if gpus > 1:
-        assert lacking(plan)["Gemm %gpus_at=one_by_one"] == ("one GPU a node (mode quick measures several at once)",)
+        assert lacking(plan)["Gemm %gpus_at=one_by_one"] == ("one GPU per node (mode quick measures several at once)",)
 
 
 @pytest.mark.parametrize("gpus", [1, 2, 8])

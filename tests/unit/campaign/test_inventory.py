@@ -119,8 +119,8 @@ def test_it_is_gathered_and_the_odd_one_out_is_named(tmp_path, told):
     found = findings.Findings()
     findings.judge(table, found, findings_campaign(world.nodes))
     assert {(o.name, o.item, o.value) for o in found.odd} == {("n05", "BIOS", "2.0"), ("n07 GPU 0", "InfoROM", "G2")}
-    silent = [m for m in found.missing if "did not tell" in m]
-    assert silent == ([] if told == "whole" else ["n03: did not tell how it is set up; 11 of 12 nodes did"])
+    silent = [m for m in found.missing if "did not report" in m]
+    assert silent == ([] if told == "whole" else ["n03: did not report its configuration; 11 of 12 nodes did"])
     assert "n05" in found.bad_nodes() and ("n03" in found.bad_nodes()) == (told != "whole")
 
 

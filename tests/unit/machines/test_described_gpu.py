@@ -56,7 +56,7 @@ def test_what_the_owner_knows_is_enough(load: Load, capsys: pytest.CaptureFixtur
     for found in (limits.memory(partition, "gpu"), limits.host_link(partition), limits.fp64(partition, "gpu")):
         assert isinstance(found, limits.Unknown)
         assert found.reason.endswith(
-            "in the system file for NVIDIA Z9 SXM: what the device itself tells counts, where it tells it"
+            "in the system file for NVIDIA Z9 SXM: the value reported by the device is used, if available"
         )
     lines = list(cli.describe(system, {}))
     assert "  GPUs: 4 x NVIDIA Z9 SXM" in lines

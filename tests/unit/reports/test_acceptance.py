@@ -216,7 +216,7 @@ def test_a_rehearsal_has_its_line_and_no_value(tmp_path, drilled, statement, sai
 
 
 def test_a_report_without_a_rehearsal_says_so(tmp_path):
-    assert "No rehearsal (tenken drill) is among these sessions" in answer(tmp_path, five()).rehearsal
+    assert "No drill (tenken drill) is among these sessions" in answer(tmp_path, five()).rehearsal
 
 
 def test_other_modes_and_injected_faults_are_no_runs(tmp_path):

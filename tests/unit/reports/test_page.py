@@ -308,7 +308,7 @@ def test_a_sweep_over_one_place_is_drawn_as_bars():
 
 
 def test_lines_of_a_sweep_are_told_apart_by_what_differs():
-    long = "Making ready (conversion, analysis, transfer)"
+    long = "Setup (conversion, analysis, transfer)"
     rows = [
         row(plot="sweep", title=long, at={"nnz": n, "matrix": f"m{n}", "variant": v}, value=float(len(v)))
         for n in (100_000_000, 200_000_000)
