@@ -163,7 +163,7 @@ def _unit(data: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]], node
     unit = data["unit"]
     if unit not in groups:
         known = validation.choices(unit, sorted(groups)) if groups else "'groups' names no file with such a column"
-        wrong(("unit",), f"'unit' is '{unit}', which is no column of 'groups'; {known}")
+        wrong(("unit",), f"'unit' is '{unit}', which is not a column of 'groups'; {known}")
         return
     sizes = Counter(groups[unit].get(node, "") for node in nodes)
     largest, size = max(sizes.items(), key=lambda one: one[1], default=("", 0))
