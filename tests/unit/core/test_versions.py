@@ -108,6 +108,10 @@ def sources(folder: Path, **changed: tuple[str, str]) -> Path:
     return folder
 
 
+def test_this_release_agrees_with_itself() -> None:
+    assert release.problems() == []
+
+
 def test_a_release_that_agrees_may_be_tagged(tmp_path: Path) -> None:
     assert release.problems(sources(tmp_path), asked="0.3.1") == []
 
