@@ -53,6 +53,12 @@ LOADS = {
 PARTICLE = 36
 
 
+def _on_cuda(systems: str) -> str:
+    """Of `valid_systems`: the same that have CUDA devices."""
+    words = [] if systems == "*" else systems.split()
+    return " ".join([*words, *([] if "+cuda" in words else ["+cuda"])])
+
+
 class FileCheck(TenkenCheck):
     """Writes files in a folder of its own, which the program removes whatever ends it.
 
@@ -63,11 +69,20 @@ class FileCheck(TenkenCheck):
 
     #: The folder to write in, on the file system that is measured; empty: the stage folder.
     storage_path = variable(str, value="")
+    #: Whose memory files are written from and read to: `host`, or `cuda` for that of every GPU.
+    backend = variable(str, value="host")
 
     @run_after("init")
-    def take_one_gpu_in_mode_quick(self):
-        """What is judged is the file system, which all GPUs of a node share; Transfer measures the link of each."""
-        if self.tenken_mode == "quick" and self.arguments.get("backend") == "cuda":
+    def choose_memory(self):
+        self.asked = {"backend": self.backend, **self.asked}
+        if self.backend == "host":
+            self.arguments = {"backend": "host", **self.arguments}
+            return
+        self.subjects, self.valid_prog_environs = ["gpu"], ["+cuda"]
+        self.valid_systems = [_on_cuda(one) for one in self.valid_systems]
+        self.arguments = {"backend": self.backend, "gpus": "all", **self.arguments}
+        if self.tenken_mode == "quick":
+            # what is judged is the file system, which all GPUs of a node share; Transfer measures the link of each
             self.gpus = 1
             self.arguments = {**self.arguments, "gpus": "0"}
 
@@ -111,8 +126,7 @@ class SnapshotHost(SnapshotBase):
 
     descr = "N-body snapshots in HDF5, host memory"
     # the layouts are not held against each other here
-    arguments = {"backend": "host", "decide-seconds": 0}
-    asked = {"backend": "host"}
+    arguments = {"decide-seconds": 0}
     # a laptop need not have the 8 GB that the published range takes
     max_particles = 4_194_304
 
@@ -122,11 +136,7 @@ class SnapshotCuda(SnapshotBase):
     """Snapshots from and to the memory of every GPU, by all methods that there are."""
 
     descr = "N-body snapshots in HDF5, GPU memory"
-    valid_systems = ["+cuda"]
-    valid_prog_environs = ["+cuda"]
-    subjects = ["gpu"]
-    arguments = {"backend": "cuda", "gpus": "all"}
-    asked = {"backend": "cuda"}
+    backend = "cuda"
 
 
 @rfm.simple_test
@@ -136,7 +146,7 @@ class SnapshotGds(SnapshotCuda):
 
     descr = "N-body snapshots in HDF5, GPUDirect Storage and nothing else"
     tags = {"storage", "acceptance", "published"}
-    arguments = {"backend": "cuda", "gpus": "all", "methods": "posix,gds"}
+    arguments = {"methods": "posix,gds"}
 
 
 class MapBase(FileCheck):
@@ -178,8 +188,6 @@ class StorageMapHost(MapBase):
     """The map for data in host memory."""
 
     descr = "the fastest way between host memory and files"
-    arguments = {"backend": "host"}
-    asked = {"backend": "host"}
 
 
 @rfm.simple_test
@@ -187,13 +195,9 @@ class StorageMapCuda(MapBase):
     """The map for data in the memory of every GPU; a cached file must reach it at 0.8 of the slower half of its way."""
 
     descr = "the fastest way between GPU memory and files"
-    valid_systems = ["+cuda"]
-    valid_prog_environs = ["+cuda"]
-    subjects = ["gpu"]
+    backend = "cuda"
     metrics = ["adaptive", "adaptive_over_best", "pinned_read_over_least"]
     maps = CUDA_MAPS
-    arguments = {"backend": "cuda", "gpus": "all"}
-    asked = {"backend": "cuda"}
 
 
 class PublishedPlace(rfm.RegressionTestPlugin):
@@ -262,8 +266,7 @@ class OverlapHost(OverlapBase):
     """Steps of the CPUs: serial, with a thread that writes, and with a CPU left to it."""
 
     descr = "computing while a snapshot is written, host"
-    arguments = {"backend": "host", "bytes": "64Mi"}
-    asked = {"backend": "host"}
+    arguments = {"bytes": "64Mi"}
 
 
 @rfm.simple_test
@@ -271,11 +274,8 @@ class OverlapCuda(OverlapBase):
     """Steps of a GPU: serial, copied to the host, buffered on the GPU, buffered and by cuFile."""
 
     descr = "computing while a snapshot is written, GPU"
-    valid_systems = ["+cuda"]
-    valid_prog_environs = ["+cuda"]
-    subjects = ["gpu"]
-    arguments = {"backend": "cuda", "gpus": "all", "bytes": "256Mi"}
-    asked = {"backend": "cuda"}
+    backend = "cuda"
+    arguments = {"bytes": "256Mi"}
 
 
 @rfm.simple_test
@@ -293,7 +293,7 @@ class OverlapPublished(OverlapBase):
 
     @run_after("setup")
     def set_loop(self):
-        loop = {"backend": "host", "steps": 100, "every": 10, "repetitions": 5}
+        loop = {"steps": 100, "every": 10, "repetitions": 5}
         self.arguments = {**self.arguments, **loop, "bytes": self.state}
         self.asked = {**self.asked, **loop}
 
@@ -323,8 +323,6 @@ class DataLoadingHost(LoadingBase):
     """Batches in host memory, and a step of one CPU beside."""
 
     descr = "loading of training data, host memory"
-    arguments = {"backend": "host"}
-    asked = {"backend": "host"}
 
 
 @rfm.simple_test
@@ -332,11 +330,7 @@ class DataLoadingCuda(LoadingBase):
     """Batches in the memory of every GPU, by all methods that there are, and a step of that GPU beside."""
 
     descr = "loading of training data, GPU memory"
-    valid_systems = ["+cuda"]
-    valid_prog_environs = ["+cuda"]
-    subjects = ["gpu"]
-    arguments = {"backend": "cuda", "gpus": "all"}
-    asked = {"backend": "cuda"}
+    backend = "cuda"
 
 
 @rfm.simple_test
@@ -344,9 +338,7 @@ class DataLoadingCold(LoadingBase):
     """The same with files that are not in the page cache: what the storage gives a data set larger than memory."""
 
     descr = "loading of training data, GPU memory, page cache dropped"
-    valid_systems = ["+cuda"]
-    valid_prog_environs = ["+cuda"]
+    backend = "cuda"
     tags = {"storage", "acceptance", "published"}
-    subjects = ["gpu"]
-    arguments = {"backend": "cuda", "gpus": "all", "cold": True, "epochs": 1}
-    asked = {"backend": "cuda", "cold": True}
+    arguments = {"cold": True, "epochs": 1}
+    asked = {"cold": True}

@@ -19,6 +19,7 @@ FILES = {
     "check.py.txt": "checks/{name}.py",
     "doc.md.txt": "docs/{name}.md",
     "test.py.txt": "tests/programs/test_{name}.py",
+    "mutants.yaml.txt": "tools/mutants/list/{name}.yaml",
 }
 
 
@@ -41,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(path.relative_to(ROOT))
     name = arguments.name
     print(
-        f"next: pytest tests/programs/test_{name}.py; make golden; a line in CHANGELOG.md; "
+        f"next: TENKEN_TEST_TARGETS={name} pytest tests/programs/test_{name}.py; make golden; a line in CHANGELOG.md; "
         f"then say in src/programs/{name} what you measure (docs/add-a-benchmark.md)"
     )
     return 0

@@ -18,6 +18,7 @@ from tenken.model.request import Request
 from tenken.model.verdicts import INVALID, RECORDED
 from tenken.paths import ROOT
 from tests.programs.conftest import checked, tool
+from tools.mutants import mutant as mutants
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def test_it_is_all_that_a_benchmark_has(skeleton):
     assert found == {
         "src/programs/two_words/CMakeLists.txt", "src/programs/two_words/two_words.cpp",
         "src/programs/two_words/metrics.yaml", "checks/two_words.py", "docs/two_words.md",
-        "tests/programs/test_two_words.py",
+        "tests/programs/test_two_words.py", "tools/mutants/list/two_words.yaml",
     }  # fmt: skip
     text = "".join((skeleton / path).read_text() for path in found)
     assert "{{" not in text.replace("{{0", "") and "class TwoWords(TenkenCheck)" in text
@@ -43,6 +44,12 @@ def test_it_passes_the_linters(skeleton):
              str(skeleton / "src/programs/two_words/two_words.cpp")])  # fmt: skip
     checked([tool("ruff"), "check", "--config", str(ROOT / "pyproject.toml"), str(skeleton)])
     checked([tool("ruff"), "format", "--check", "--config", str(ROOT / "pyproject.toml"), str(skeleton)])
+
+
+def test_the_mistakes_that_its_test_must_notice_fit_it(skeleton):
+    listed = mutants.load(skeleton / "tools" / "mutants" / "list")
+    assert len(listed) == 2 and mutants.check(listed, skeleton) == []
+    assert {one.group for one in listed} == {"two_words"}, "as tests/unit/test_mutants.py asks of every program"
 
 
 def test_it_measures_is_judged_and_notices_its_fault(skeleton, build_dir, tmp_path):

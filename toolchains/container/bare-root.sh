@@ -17,13 +17,17 @@ tar -xf "$folder/tenken.tar" -C "$root/opt/tenken"
 for file in /etc/resolv.conf /etc/pip.conf; do
     [ ! -e $file ] || cp -L $file "$root$file"
 done
+ca=
 if [ -f /etc/ssl/certs/ca-certificates.crt ]; then
-    cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/bare-root-ca.crt"
-    export PIP_CERT=/etc/bare-root-ca.crt
+    ca=/etc/bare-root-ca.crt
+    cp -L /etc/ssl/certs/ca-certificates.crt "$root$ca"
 fi
 for place in proc dev sys; do
     mount --rbind "/$place" "$root/$place"
     mount --make-rslave "$root/$place"   # what is unmounted there stays mounted here
 done
 trap 'for place in sys dev proc; do umount -l "$root/$place"; done' EXIT
-chroot "$root" sh /opt/tenken/toolchains/container/build.sh "$cuda" OFF
+# the environment of a container engine: none of this machine's
+env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root ${ca:+PIP_CERT="$ca" SSL_CERT_FILE="$ca" REQUESTS_CA_BUNDLE="$ca"} \
+    ${https_proxy:+https_proxy="$https_proxy"} ${http_proxy:+http_proxy="$http_proxy"} \
+    chroot "$root" sh /opt/tenken/toolchains/container/build.sh "$cuda" OFF
