@@ -289,7 +289,11 @@ def _of_reframe(option: str, value: str) -> str | None:
     if option in ("-t", "--tag"):
         return None if any(re.match(value, tag) for tag in tags) else f"no check has the tag {value}"
     if option in ("-n", "--name"):
-        pattern = value.replace("%", "$")
+        # `Hpl%` is Hpl with any parameters, `Gemm%at=once` with this one
+        pattern = re.sub(r"%[^|)$]*", "$", value)
+        unknown = [one for one in re.findall(r"%([\w.]+)=", value) if one.rpartition(".")[2] not in variables]
+        if unknown:
+            return f"no check has a parameter {unknown[0]}"
         return None if any(re.search(pattern, name) for name in names) else f"no check is called {value}"
     if option in ("-S", "--setvar"):
         name = value.partition("=")[0].rpartition(".")[2]

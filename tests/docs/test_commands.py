@@ -45,6 +45,8 @@ def said(text: str) -> list[str | None]:
         ("reframe -c checks -r --mode nightlies", "no mode nightlies"),
         ("reframe -c checkz -r", "no folder checkz"),
         ("reframe -c checks -r -n StreamHots", "no check is called"),
+        ("reframe -c checks -r -n '^Gemms%gpus_at=at_once'", "no check is called"),
+        ("reframe -c checks -r -n '^Gemm%gpu_at=at_once'", "no check has a parameter gpu_at"),
         ("reframe -c checks -r -t memorie", "no check has the tag"),
         ("reframe -c checks -r -S hpl_m=3", "no check has a variable"),
         ("make runn", "No rule to make target"),
@@ -72,6 +74,7 @@ def test_a_wrong_command_is_found(text: str, reason: str) -> None:
     [
         "tenken gate --archive DIR --max-age 0   # as every morning",
         "TENKEN_GROUP=g reframe -c checks -r --system miyabi --mode nightly -n '^Hpl%|^HplSweep$'",
+        "reframe -c checks -r -n '^Gemm%gpus_at=one_by_one'",
         "make run SYSTEM=my-cluster MODE=quick && tenken report > page.txt",
         "for i in 1 2; do make run SYSTEM=h200; done",
         "option=$(python -m toolchains.kvikio 13 .cache/kvikio)",
