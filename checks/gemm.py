@@ -83,7 +83,7 @@ class Gemm(GemmBase):
 class GemmShapes(GemmBase):
     """The update of an LU at the widths of its blocks, flat matrices, and many small ones: on every GPU."""
 
-    descr = "GEMM of the shapes that matter, all GPUs of a node"
+    descr = "GEMM of application-relevant shapes, all GPUs of a node"
     tags = {"gemm", "compute", "acceptance", "published"}
 
     def cases(self) -> str:

@@ -29,7 +29,7 @@ _ABOUT = {
     "status": "how far it is",
     "stop": "have a running campaign cancel its jobs and end",
     "report": "which nodes stand out, which left no result, and what to do next",
-    "retest": "run nodes again after repair, which closes their findings or does not",
+    "retest": "run repaired nodes again; their findings are closed if they pass",
 }
 
 

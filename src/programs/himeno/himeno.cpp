@@ -101,9 +101,9 @@ class Himeno : public tenken::Program {
                          "1024x1024x2048 cells");
         arguments.choice(
             "timing", timing_, {"fixed", "classic"},
-            "fixed: --repetitions iterations without rehearsal; classic: a rehearsal of 3 iterations, "
+            "fixed: --repetitions iterations without a trial run; classic: a trial run of 3 iterations, "
             "then as many as take --target-seconds");
-        arguments.real("target-seconds", target_seconds_, "s", 0.1, 600, "the aim of --timing classic");
+        arguments.real("target-seconds", target_seconds_, "s", 0.1, 600, "target time of --timing classic");
         arguments.choice(
             "data", data_, {"varied", "official"},
             "contents of the arrays in the timed part: numbers that differ from cell to cell, or the "

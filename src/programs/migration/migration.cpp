@@ -18,7 +18,7 @@ class Migration : public tenken::CopyProgram {
     std::string name() const override { return "migration"; }
     std::string purpose() const override {
         return "Copies from host to device memory by the GPU, by the CPU and by the GPU again, in GB/s (10^9 "
-               "bytes, read + written), every repetition kept in order; --repetitions is of each phase.";
+               "bytes, read + written), every repetition kept in order; --repetitions applies to each phase.";
     }
 
   protected:
