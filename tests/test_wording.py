@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -12,10 +13,15 @@ from tests.support.wording import EXPRESSIONS, Expression
 ALL = EXPRESSIONS + wording.of_glossary()
 
 
+@functools.cache
+def texts() -> tuple[tuple[str, int, str], ...]:
+    return tuple(wording.texts())
+
+
 def test_no_text_contains_what_the_field_does_not_write() -> None:
     found = [
         f"{where}:{first + line - 1}: '{words}'{f', write: {write}' if write else ''}"
-        for where, first, text in wording.texts()
+        for where, first, text in texts()
         for line, words, write in wording.wrong(text, ALL)
     ]
     assert not found, "\n" + "\n".join(found)
@@ -47,5 +53,5 @@ def test_every_kind_of_text_is_read() -> None:
     assert not list(wording.strings('"""it tells all of it"""\n# it tells all\n'))
     assert list(wording.literals('f("it te"\n  "lls");  // tells\n')) == [(1, "it tells")]
     assert "old" not in wording.unreleased("## Unreleased\n- new\n\n## 0.1\n- old\n")
-    kinds = {where.split("/")[0].split(".")[-1] for where, _, _ in wording.texts()}
+    kinds = {where.split("/")[0].split(".")[-1] for where, _, _ in texts()}
     assert {"docs", "tenken", "src", "checks", "md", "Makefile"} <= kinds
