@@ -21,6 +21,8 @@ AT_LEAST = 3
 ANEW, LAG = 20, 15
 #: Smallest change of all together that is told, and the noise below which none is taken to be.
 SMALLEST, FLOOR = 0.006, 0.001
+#: A few common series tell little of what is usual among them: their changes must lie farther off by this factor.
+FARTHER = 1.07
 #: So many of the siblings must have moved (by half of the whole) for a change to be theirs together.
 SHARE = 0.5
 #: Nights after a change that tell who moved.
@@ -70,7 +72,10 @@ def pooled(history: History, settings: Settings) -> Pooled:
         return Pooled((), frozenset())
     off = _off(history)
     together = np.array([_middle(off[list(rows)]) for rows in members])
-    own = replace(settings, smallest=SMALLEST, smallest_slow=2 * SMALLEST, relative_floor=FLOOR)
+    own = replace(
+        settings, smallest=SMALLEST, smallest_slow=2 * SMALLEST, relative_floor=FLOOR,
+        threshold=FARTHER * settings.threshold,
+    )  # fmt: skip
     detector = Detector(np.zeros(len(members), bool), own)
     for night in range(together.shape[1]):
         detector.advance(np.exp(together[:, night]))

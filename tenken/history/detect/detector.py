@@ -7,9 +7,20 @@ from enum import Enum
 
 import numpy as np
 
-from tenken.history.detect.excursions import Excursions
+from tenken.history.detect.excursions import SHORTER, Excursions
 from tenken.history.detect.settings import Settings
-from tenken.history.detect.windows import KEPT, LASTED, SLOW, SLOW_KEPT, SLOW_ONES, STRIDE, WINDOWS, distances, lasted
+from tenken.history.detect.windows import (
+    KEPT,
+    LASTED,
+    LONGEST,
+    SLOW,
+    SLOW_KEPT,
+    SLOW_ONES,
+    STRIDE,
+    WINDOWS,
+    distances,
+    lasted,
+)
 
 _LEAST_MEMORY = 0.1  # autocorrelation that may be chance; at twice it, it counts in full
 _MOST_MEMORY = 0.9
@@ -18,6 +29,10 @@ _SPREAD_FROM = 20  # values on which a window's own spread rests at first, so th
 _SPREAD_CLIP = 3.0
 _SPREAD_AT_LEAST = 0.85
 _RECENT = 5  # values that tell where a drift has come to
+_PAST = 2.5  # standard deviations, and ...
+_OVERSHOT = 0.35  # part of the way back, beyond which values have gone past the former level
+_NOTHING_LEFT = 0.2  # part of the smallest finding that is no regression any more
+_SUDDEN = 0.6  # part of a slow change that one step must be, to be told as that step
 _LEFT = 0.15  # a drift began when the level had gone this part of its way
 _FORECAST = 3  # values whose mean a level is to foretell
 _SLOW_LAG = SLOW_KEPT - 10  # ... and of the slow windows by this many strides: a drift takes long
@@ -164,6 +179,9 @@ class Detector:
         self._level = np.full(count, np.nan)
         self._anchor = np.zeros(count)  # values that the level rests on
         self._since = np.zeros(count, int)  # values since the level moved
+        self._told = np.zeros(
+            (2, count), int
+        )  # values since the last change that was told, for the worse and the better
         self._deviation = np.full(count, np.nan)
         self._product = np.zeros(count)  # of neighbouring deviations, for the memory
         self._memory = np.zeros(count)
@@ -185,6 +203,8 @@ class Detector:
         self._distance = np.zeros(count)  # largest tonight for the worse, as a part of its limit
         self._judged = 0
         self._events: list[Event] = []
+        self._formers: list[float] = []  # the level before each of them
+        self._standing: dict[int, list[int]] = {}  # regressions that have not recovered, by series
         self._last_event = np.full(count, -1)
         self._open = np.full(count, -1)  # index of the open regression
         #: what a level was left for: of the last event of each series
@@ -240,6 +260,7 @@ class Detector:
         self._product[rows] = (drawn[:, 1:] * drawn[:, :-1]).mean(axis=1)
         self._anchor[rows] = cost.shape[1]
         self._since[rows] = cost.shape[1]
+        self._told[:, rows] = cost.shape[1]
         self._kept[rows] = cost[:, -KEPT:]
         self._tracks[:, rows] = level
         self._track_levels[:, rows] = level[:, None]
@@ -252,6 +273,10 @@ class Detector:
         self._remember(rows)
         self._past_deviation[rows] = self._deviation[rows, None]
         self._past_memory[rows] = self._memory[rows, None]
+        alone = (cost - level[:, None]).ravel()
+        for side, excursions in enumerate(self._excursions):
+            deviation = np.repeat(self._deviation[rows], cost.shape[1])
+            excursions.single(-alone if side else alone, deviation)
         half = np.clip(np.diff(cost, axis=1), -4 * rough, 4 * rough) ** 2 / 2
         self._usual[rows] = self._quick[rows] = np.maximum(half.mean(axis=1), floor**2)
 
@@ -291,6 +316,7 @@ class Detector:
         self._track_levels[:, rows, :-1] = self._track_levels[:, rows, 1:]
         self._track_levels[:, rows, -1] = self._tracks[:, rows]
         self._since[rows] += 1
+        self._told[:, rows] += 1
         self._spiked = known & (cost - self._level > _SPIKE * self._deviation)
 
         away = distances(
@@ -300,6 +326,10 @@ class Detector:
         judged = known & (self._number >= settings.judged_from)
         self._judged = int(np.count_nonzero(judged))
         among = self._alone_among or self.series
+        # values are counted once it is known that the level did not move with them
+        counted = self._number > settings.min_baseline + LONGEST
+        still = np.flatnonzero(known & counted & (self._since >= KEPT - 1))
+        alone = self._kept[still, KEPT - 1 - LONGEST] - self._levels[still, KEPT - 2 - LONGEST]
         ratio, best, limits = [], [], []
         for side, (distance, shift) in enumerate(((away.worse, away.shift_worse), (away.better, -away.shift_better))):
             excursions = self._excursions[side]
@@ -313,7 +343,13 @@ class Detector:
             ]
             limit = self._limits(side, among, shift)
             part = np.where(tellable, plain / limit, 0.0)
-            excursions.advance(np.where(np.isfinite(plain), plain, 0), shift, known, tellable)
+            excursions.advance(
+                np.where(np.isfinite(plain), np.where(SHORTER < 1, plain / self._youth(), plain), 0),
+                shift,
+                known,
+                tellable,
+            )
+            excursions.single(alone if side == 0 else -alone, self._past_deviation[still, 0])
             self._widen(side, distance, known)
             limits.append(limit)
             ratio.append(part.max(axis=1))
@@ -344,7 +380,7 @@ class Detector:
 
     def _plain(self, judged: np.ndarray) -> np.ndarray:
         """Series with a change that is plain to see and has lasted."""
-        worse, better = lasted(self._kept, self._since)
+        worse, better = lasted(self._kept, self._told)
         return judged & (np.maximum(worse, -better) >= self.settings.plain)
 
     def _weighed(self, cost: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
@@ -366,13 +402,17 @@ class Detector:
         """
         settings = self.settings
         excursions = self._excursions[side]
-        number = np.maximum(self._number, settings.min_baseline)[:, None]
-        young = 1 + settings.youth / np.minimum(number, 2 / settings.noise_weight)
-        young = young * (1 + (settings.young_fleet / max(excursions.nights, settings.young_fleet)) ** 2)
-        own = np.maximum(settings.threshold * young, settings.habit * excursions.habit())
+        fleet = np.where(SHORTER < 1, settings.young_fleet, settings.young_fleet_long)
+        young = self._youth() * (1 + (fleet / np.maximum(excursions.nights, fleet)) ** 2)
+        own = np.maximum(settings.threshold * SHORTER, settings.habit * excursions.habit()) * young
         own[:, SLOW_ONES] *= settings.slow
         distance, change = excursions.thresholds(among)
         return np.where(shift >= change, own, np.maximum(own, distance * young))
+
+    def _youth(self) -> np.ndarray:
+        """By how much farther values lie by chance where few values tell the deviation, shape (series, 1)."""
+        number = np.maximum(self._number, self.settings.min_baseline)[:, None]
+        return 1 + self.settings.youth / np.minimum(number, 2 / self.settings.noise_weight)
 
     def _widen(self, side: int, distance: np.ndarray, known: np.ndarray) -> None:
         """Follow the spread that the windows of a series really have."""
@@ -416,6 +456,8 @@ class Detector:
         self._choose(rows)
         self._remember(rows)
         due = rows[self._number[rows] % STRIDE == 0]
+        for row in [row for row in due.tolist() if row in self._standing]:
+            self._mended(row)
         self._slow[due, :-1] = self._slow[due, 1:]
         self._slow[due, -1] = self._tracks[0, due]
         self._slow_nights[due, :-1] = self._slow_nights[due, 1:]
@@ -452,9 +494,11 @@ class Detector:
             side = 0 if np.median(self._kept[row, -LASTED:]) > np.median(self._kept[row, -2 * LASTED : -LASTED]) else 1
         slow = not plain and WINDOWS[window][0] == "slow"
         length = LASTED if plain else WINDOWS[window][1]
-        if slow:
+        sudden = self._sudden(row, length) if slow else 0
+        if slow and not sudden:
             length, former, began = self._drifted(row, length)
         else:
+            length = sudden or length
             length = self._beginning(row, length)
             former, began = self._levels[row, KEPT - length - 1], int(self._nights[row, KEPT - length])
         worse = side == 0
@@ -463,8 +507,10 @@ class Detector:
         shift = float(np.median(self._kept[row, KEPT - length :])) - former
         if (shift if worse else -shift) < max(self.settings.smallest, self._floor(slice(row, row + 1))[0]):
             return None  # a few loud values among ordinary ones
-        kind = "drift" if slow else self._kind(row, length)
+        kind = "drift" if slow and not sudden else self._kind(row, length)
+        self._size_last(row)
         self._move(row, length)
+        self._told[side, row] = length
         self._former[row], self._former_anchor[row] = former, max(anchor, 1)
         self._back[row], self._back_nights[row] = 0.0, 0
         earlier = self._peaks.pop(row, None)
@@ -485,9 +531,11 @@ class Detector:
         event = self._sized(event)
         self._last_event[row] = len(self._events)
         self._events.append(event)
+        self._formers.append(float(former))
         was = self._open[row]
         if worse:
             self._open[row] = len(self._events) - 1
+            self._standing.setdefault(row, []).append(len(self._events) - 1)
         elif was >= 0 and abs(np.log1p(event.size)) >= self.settings.taken_back * abs(np.log1p(self._events[was].size)):
             self._recover(row, event.change_night)
             self._was_excursion(row, was, earlier)
@@ -502,6 +550,19 @@ class Detector:
         near = np.flatnonzero(part < _LEFT)
         began = int(self._slow_nights[row, at + (int(near[-1]) if len(near) else 0)])
         return _RECENT, former, began
+
+    def _sudden(self, row: int, length: int) -> int:
+        """Number of newest values since a step that is most of what a slow window saw; 0 where it came slowly."""
+        at = SLOW_KEPT - (length + SLOW[length]) // STRIDE
+        count = int(min(self._since[row], KEPT))
+        own = self._kept[row, KEPT - count :]
+        sides = range(2, count - _RECENT + 1)
+        steps = [float(np.median(own[-new:]) - np.median(own[:-new])) for new in sides]
+        total = float(np.median(own[-_RECENT:])) - float(self._slow[row, at])
+        if not steps or total == 0:
+            return 0
+        best = int(np.argmax(np.array(steps) * np.sign(total)))
+        return sides[best] if steps[best] / total >= _SUDDEN else 0
 
     def _beginning(self, row: int, length: int) -> int:
         """Number of newest values that fit a new level best: where the likelihood of a step is greatest."""
@@ -556,6 +617,12 @@ class Detector:
         self._slow[row] = self._level[row]
         self._slow_nights[row] = self.night
 
+    def _size_last(self, row: int) -> None:
+        """The last change of a series has the size that it has now, while it stands."""
+        index = self._last_event[row]
+        if index >= 0 and self._events[index].recovered_night is None and np.isfinite(self._former[row]):
+            self._events[index] = self._sized(self._events[index])
+
     def _sized(self, event: Event) -> Event:
         """The event with the size that it has now."""
         row = event.series
@@ -589,22 +656,49 @@ class Detector:
         total = np.maximum(self._back[watched] + gain, 0)
         self._back_nights[watched] = np.where(total > 0, self._back_nights[watched] + 1, 0)
         self._back[watched] = total
-        for row in watched[total >= settings.recovered].tolist():
-            self._return(row)
-        for row in watched.tolist():
-            index = self._last_event[row]
-            event = self._events[index]
-            if event.recovered_night is None and np.isfinite(self._former[row]):
-                self._events[index] = self._sized(event)
+        back = total >= settings.recovered
+        for row, at in zip(watched[back].tolist(), level[back].tolist(), strict=True):
+            if not self._beyond(row, at):
+                self._return(row)
         return []
+
+    def _mended(self, row: int) -> None:
+        """Regressions are over whose level went back, slowly or in parts, to where it was before them or beyond."""
+        level = max(self._level[row], self._tracks[0, row])
+        standing = []
+        for index in self._standing[row]:
+            event = self._events[index]
+            if event.recovered_night is not None:
+                continue
+            if level - self._formers[index] > _NOTHING_LEFT * self.settings.smallest:
+                standing.append(index)
+                continue
+            self._events[index] = replace(event, recovered_night=self.night)
+            if self._open[row] == index:
+                self._open[row] = -1
+        self._standing[row] = standing
+        if not standing:
+            del self._standing[row]
+        elif self._open[row] < 0:
+            self._open[row] = standing[-1]
+
+    def _beyond(self, row: int, level: float) -> bool:
+        """Whether the newest values went past the former level, for the worse: that is a loss, no return to it."""
+        past = self._kept[row] - self._former[row]
+        part = _OVERSHOT * abs(self._former[row] - level)
+        lately = int(min(self._back_nights[row], _RECENT))
+        return any(
+            np.median(past[KEPT - count :]) > max(part, _PAST * self._deviation[row] / np.sqrt(count))
+            for count in (1, lately)
+        )
 
     def _return(self, row: int) -> None:
         """The former level is back since the evidence for it began."""
         length = int(min(self._back_nights[row], KEPT - 1))
         night = int(self._nights[row, KEPT - length])
+        self._size_last(row)
         index = self._last_event[row]
-        event = self._events[index]
-        self._events[index] = replace(event, recovered_night=night)
+        self._events[index] = replace(self._events[index], recovered_night=night)
         if self._open[row] == index:
             self._open[row] = -1
         self._was_excursion(row, index, self._peaks.pop(row, None))
@@ -644,6 +738,8 @@ class Detector:
 
     def findings(self) -> Findings:
         """What is known after the nights so far."""
+        for row in np.flatnonzero(self._last_event >= 0).tolist():
+            self._size_last(row)
         ready = self._number >= self.settings.judged_from
         known = self._number >= self.settings.min_baseline
         reach = 2 * self._deviation

@@ -15,7 +15,7 @@ from tenken.history.detect.windows import SLOW, WINDOWS
 
 _BIN = 0.1
 _FAR_BIN = 0.001
-_BINS = 600  # distances up to 60, changes up to 60 %
+_BINS = 3000  # distances up to 300, changes up to a factor of 20
 _COUNTED = 2.0  # lower peaks tell nothing of the tail
 _OVER = 1.0  # an excursion ends below this distance
 _HABIT_FADES = 0.997  # of a series' own excursions, a value
@@ -25,6 +25,15 @@ _USUAL, _USUAL_WEIGHT = (
     10.0,
 )  # distance by which the frequency of peaks falls to 1/e, unless as many say otherwise
 _FAR_USUAL = 0.002
+#: Of what is allowed, to the windows that can speak first: the second night hangs on two values alone.
+_SHARES = {("min", 2): 1.5, ("mean", 3): 2.5}
+_SKEW_CLIP = 4.0  # values beyond it tell no skewness: two of them at once are counted for themselves
+#: Windows of two and three values may speak a little nearer: there are few habits so short.
+SHORTER = np.array([0.94 if length <= 3 else 1.0 for _, length, _, _ in WINDOWS])
+
+
+def _share(window: int) -> float:
+    return _SHARES.get(WINDOWS[window][:2], 1.0)
 
 
 class Excursions:
@@ -35,6 +44,11 @@ class Excursions:
         windows = len(WINDOWS)
         self._count = np.zeros((windows, _BINS))  # of peaks by distance
         self._far_count = np.zeros((windows, _BINS))  # ... and by change of the level
+        #: single values, by distance from their level and by change: what two or three such at once are worth
+        self._single = np.zeros((1, _BINS))
+        self._far_single = np.zeros((1, _BINS))
+        self._watched = np.zeros(1)  # number of them
+        self._cubes = np.zeros(1)  # sum of the cubes of their distances
         self._exposed = 0.0  # series-nights that the counts rest on
         self.nights = 0  # on which anything was watched
         self._peak = np.zeros((series, windows))  # of the excursion under way
@@ -58,19 +72,47 @@ class Excursions:
         threshold; Pickands 1975).
         """
         settings = self._settings
-        distance, change = settings.threshold, settings.smallest
-        return (
-            self._beyond(self._count, _BIN, _USUAL, distance, among),
-            self._beyond(self._far_count, _FAR_BIN, _FAR_USUAL, change, among),
-        )
+        distance = self._beyond(self._count, _BIN, _USUAL, settings.threshold * SHORTER, among)
+        change = self._beyond(self._far_count, _FAR_BIN, _FAR_USUAL, np.full(len(WINDOWS), settings.smallest), among)
+        if self._watched[0] > 0:
+            distance = np.maximum(distance, self._at_once(self._single[0], _BIN, 1.0, True, among))
+            change = np.maximum(change, self._at_once(self._far_single[0], _FAR_BIN, 0.0, False, among))
+        return distance, change
 
-    def _beyond(self, count: np.ndarray, width: float, usual: float, least: float, among: int) -> np.ndarray:
+    def _wanted(self, among: int) -> float:
+        """Share of nights on which one window of one series may speak by chance."""
         settings = self._settings
-        wanted = settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(count) * 2
-        out = np.full(len(count), least)
+        return settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(WINDOWS) * 2
+
+    def _at_once(self, single: np.ndarray, width: float, reach: float, scaled: bool, among: int) -> np.ndarray:
+        """How far windows come by chance where values are independent: by as many far values at once as it takes.
+
+        All of a `min` window, and two of a `mean` window, of which the larger is drawn in to `reach` beyond the other.
+        """
+        share = np.cumsum(single[::-1])[::-1] / self._watched[0]  # of values beyond the beginning of each bin
+        out = np.zeros(len(WINDOWS))
+        usual, skewness = self._settings.threshold, max(self._cubes[0] / self._watched[0], 0.0)
+        for index, (kind, length, mean, unit) in enumerate(WINDOWS):
+            if kind == "slow":
+                continue
+            if kind == "min":
+                each = (_share(index) * self._wanted(among)) ** (1 / length)
+            else:
+                each = (2 * self._wanted(among) / (length * (length - 1))) ** 0.5
+            far = np.count_nonzero(share > each) * width
+            far = far if kind == "min" else (2 * far + reach) / length
+            out[index] = (far - mean) / unit if scaled else far
+            if scaled and kind == "mean":
+                out[index] = max(out[index], usual + (usual**2 - 1) / 6 * skewness / length**0.5)
+        return out
+
+    def _beyond(self, count: np.ndarray, width: float, usual: float, least: np.ndarray, among: int) -> np.ndarray:
+        settings, wanted = self._settings, self._wanted(among)
+        out = least.copy()
         above = np.cumsum(count[:, ::-1], axis=1)[:, ::-1]
         bins = np.arange(_BINS) * width
         for window, peaks in enumerate(above):
+            allowed = wanted * _share(window)
             if self._exposed <= 0 or peaks[0] < 1:
                 continue
             # the one that `largest` peaks exceed; all of them where there are fewer
@@ -80,8 +122,17 @@ class Excursions:
             excess = (count[window, at:] * (bins[at:] - bins[at] + width / 2)).sum()
             excess = (excess + usual * _USUAL_WEIGHT) / (beyond + _USUAL_WEIGHT)
             rate = beyond / self._exposed
-            out[window] = max(out[window], bins[at] + excess * np.log(max(rate / wanted, 1.0)))
+            out[window] = max(out[window], bins[at] + excess * np.log(max(rate / allowed, 1.0)))
         return out
+
+    def single(self, change: np.ndarray, deviation: np.ndarray) -> None:
+        """Take in single values of series that did not move since: how far each lay from its level then."""
+        self._watched[0] += len(change)
+        cubes = np.clip(change / deviation, -_SKEW_CLIP, _SKEW_CLIP) ** 3
+        self._cubes[0] += cubes.sum()
+        for counts, value, width in ((self._single, change / deviation, _BIN), (self._far_single, change, _FAR_BIN)):
+            bins = np.clip((value / width).astype(int), 0, _BINS - 1)[value > 0]
+            counts[0] += np.bincount(bins, minlength=_BINS)
 
     def advance(self, distance: np.ndarray, change: np.ndarray, there: np.ndarray, tellable: np.ndarray) -> None:
         """Take in one night's distances and changes, shape (series, windows); rows that are not `there` are left alone.
@@ -90,8 +141,8 @@ class Excursions:
         """
         settings = self._settings
         self.nights += 1
-        self._count *= settings.forgetting
-        self._far_count *= settings.forgetting
+        for counts in (self._count, self._far_count, self._single, self._far_single, self._watched, self._cubes):
+            counts *= settings.forgetting
         self._exposed = self._exposed * settings.forgetting + np.count_nonzero(there)
         rows = there[:, None]
         self._largest[there] *= _HABIT_FADES

@@ -40,11 +40,13 @@ class Settings:
     #: no distance below this is a finding, however quiet the fleet's past
     threshold: float = 4.0
     #: ... and this times as far for a change that comes slowly: a level may wander
-    slow: float = 1.25
+    slow: float = 1.27
     #: added to it, relative, over the number of values that the noise rests on
-    youth: float = 2.0
+    youth: float = 4.5
     #: ... and while the fleet has been watched for few nights: one more times the square of this over them
     young_fleet: float = 6.0
+    #: ... which is longer for windows of more than three values: long habits take long to be known
+    young_fleet_long: float = 9.0
     #: a series must go beyond its own second largest excursion that came back by this factor
     habit: float = 1.2
     #: the fleet's excursions are forgotten by this a night

@@ -1,6 +1,6 @@
 """A detector on disk: one line of JSON, then its arrays as they lie in memory. What is read is data, never run.
 
-    {"format": "tenken-state/1", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
+    {"format": "tenken-state/2", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
     <the arrays, the events, the peaks: bytes>
 
 Names, types and shapes of the arrays are those of a fresh detector of as many series: a file cannot ask for others,
@@ -25,7 +25,7 @@ from tenken.history.detect.excursions import Excursions
 from tenken.history.detect.windows import WINDOWS
 from tenken.model import files
 
-FORMAT = "tenken-state/1"
+FORMAT = "tenken-state/2"
 #: Bytes of the first line, at most.
 _HEAD = 4096
 _NUMBERS: dict[str, type] = {
@@ -33,7 +33,8 @@ _NUMBERS: dict[str, type] = {
 }  # fmt: skip
 _EVENT = np.dtype(
     [("series", "<i8"), ("kind", "S8"), ("worse", "?"), ("change_night", "<i8"), ("found_night", "<i8"),
-     ("size", "<f8"), ("low", "<f8"), ("high", "<f8"), ("evidence", "<f8"), ("p_value", "<f8"), ("recovered", "<i8")]
+     ("size", "<f8"), ("low", "<f8"), ("high", "<f8"), ("evidence", "<f8"), ("p_value", "<f8"), ("recovered", "<i8"),
+     ("former", "<f8")]
 )  # fmt: skip
 _KINDS = (b"step", b"drift")
 _PEAKS = np.dtype([("row", "<i8"), ("peaks", "<f8", (2, 2, len(WINDOWS)))])
@@ -46,8 +47,8 @@ class StateError(TenkenError):
 def write(path: Path, mark: str, nights: int, detector: Detector) -> None:
     """Keep a detector that has seen so many nights, readable and writable by this user alone. Raises OSError."""
     events = np.array(
-        [(e.series, e.kind.encode(), *astuple(e)[2:-1], -1 if e.recovered_night is None else e.recovered_night)
-         for e in detector._events],
+        [(e.series, e.kind.encode(), *astuple(e)[2:-1], -1 if e.recovered_night is None else e.recovered_night, former)
+         for e, former in zip(detector._events, detector._formers, strict=True)],
         dtype=_EVENT,
     )  # fmt: skip
     peaks = np.zeros(len(detector._peaks), _PEAKS)
@@ -144,7 +145,8 @@ def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray, peaks
     """The rest; and what is used as an index must be one."""
     indices: list[tuple[str, int, int]] = [
         ("_choice", 0, len(detector.settings.level_weights)), ("_last_event", -1, len(events)),
-        ("_open", -1, len(events)), ("_number", 0, 2**53), ("_since", 0, 2**53), ("_back_nights", 0, 2**53),
+        ("_open", -1, len(events)), ("_number", 0, 2**53), ("_since", 0, 2**53), ("_told", 0, 2**53),
+        ("_back_nights", 0, 2**53),
     ]  # fmt: skip
     for name, least, end in indices:
         array = getattr(detector, name)
@@ -160,9 +162,14 @@ def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray, peaks
         excursions._exposed, excursions.nights = head[f"exposed{side}"], head[f"watched{side}"]
     told: list[list[Any]] = [list(one) for one in events.tolist()]
     detector._events = [
-        Event(one[0], one[1].decode(), *one[2:-1], None if one[-1] < 0 else one[-1])  # type: ignore[call-arg]
+        Event(one[0], one[1].decode(), *one[2:-2], None if one[-2] < 0 else one[-2])  # type: ignore[call-arg]
         for one in told
     ]
+    detector._formers = [one[-1] for one in told]
+    detector._standing = {}
+    for index, event in enumerate(detector._events):
+        if event.worse and event.recovered_night is None:
+            detector._standing.setdefault(event.series, []).append(index)
     detector._peaks = {
         int(row): tuple((pair[0].copy(), pair[1].copy()) for pair in both)
         for row, both in zip(peaks["row"], peaks["peaks"], strict=True)

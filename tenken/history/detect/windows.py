@@ -133,16 +133,21 @@ def distances(
 def lasted(values: np.ndarray, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Change of level, (for the worse, for the better), of series whose newest values all lie beyond those before.
 
-    `values` (series, KEPT) are costs, the newest last, of which the newest `usable` (series,) belong to the present
-    level.  0 where the newest LASTED values do not all lie beyond up to BEFORE_AT_MOST before them; the better one has
-    the sign of an improvement, below 0.  Of independent values one in 19448 does it by chance (17 over 7).
+    `values` (series, KEPT) are costs, the newest last, of which the newest `usable[0]` (series,) came since the last
+    change for the worse that was told, and `usable[1]` since the last for the better.  0 where the newest LASTED
+    values do not all lie beyond up to BEFORE_AT_MOST before them; the better one has the sign of an improvement, below
+    0.  Of independent values one in 19448 does it by chance (17 over 7).
     """
     new = values[:, -LASTED:]
     old = values[:, -LASTED - BEFORE_AT_MOST : -LASTED]
-    number = np.minimum(usable - LASTED, BEFORE_AT_MOST)
-    ours = np.arange(BEFORE_AT_MOST)[None, :] >= (BEFORE_AT_MOST - number)[:, None]
-    shift = np.median(new, axis=1) - np.ma.median(np.ma.array(old, mask=~ours), axis=1).filled(0)
-    fits = number >= BEFORE
-    worse = fits & (new.min(axis=1) > np.where(ours, old, -np.inf).max(axis=1))
-    better = fits & (new.max(axis=1) < np.where(ours, old, np.inf).min(axis=1))
-    return np.where(worse, shift, 0.0), np.where(better, shift, 0.0)
+    out = []
+    for sign, told in zip((1.0, -1.0), usable, strict=True):
+        number = np.minimum(told - LASTED, BEFORE_AT_MOST)
+        ours = np.arange(BEFORE_AT_MOST)[None, :] >= (BEFORE_AT_MOST - number)[:, None]
+        beyond = (sign * new).min(axis=1) > np.where(ours, sign * old, -np.inf).max(axis=1)
+        rows = np.flatnonzero(beyond & (number >= BEFORE))
+        shift = np.zeros(len(values))
+        for row in rows.tolist():
+            shift[row] = np.median(new[row]) - np.median(old[row, ours[row]])
+        out.append(shift)
+    return out[0], out[1]

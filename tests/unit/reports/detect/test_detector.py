@@ -201,7 +201,8 @@ def test_table_is_not_lost(row):
     nights, target = list(row.targets.items())[-1]
     # a drift of 0.1 % a night in noise of 1 % is told from a level that wanders as much only once it has cost 3 %
     # (before, with 40 false findings a month on levels that wander: 97 %, and 40 % of the autocorrelated)
-    drifts = {"lognormal": 80.0, "ar": 14.0, "spiky": 71.0, "bimodal": 76.0, "h200": 97.0}
+    # (and where two spikes at once were taken for a change, with two false findings a month: 71 % of the spiky)
+    drifts = {"lognormal": 80.0, "ar": 14.0, "spiky": 58.0, "bimodal": 76.0, "h200": 97.0}
     least = drifts[row.family] if target is None else target
     values = histories(FAMILIES[row.family], planted(TUNING_SEEDS[0]), row.change, 300, 100 + nights)
     findings = detect(values, np.ones(300, bool), alone_among=200)
@@ -258,3 +259,60 @@ def test_a_change_that_lasts_is_told_though_the_fleet_strays_as_far():
     values[0, 110:] *= 0.9
     events = [e for e in detect(values, np.ones(60, bool)).events if e.series == 0 and e.worse and e.found_night >= 110]
     assert events and events[0].found_night <= 117 and abs(events[0].change_night - 110) <= 1
+
+
+def _strayed(rows: int, nights: int, until: int, seed: int) -> np.ndarray:
+    """Series that now and then lose 30 % for three nights: their fleet hears of nothing smaller in a hurry."""
+    rng = np.random.default_rng(seed)
+    values = 1000 * np.exp(rng.normal(0, 0.01, (rows, nights)))
+    for row in range(rows):
+        for night in rng.choice(until, 4, replace=False):
+            values[row, night : night + 3] *= 0.7
+    return values
+
+
+@pytest.mark.parametrize("loss", [0.06, 0.25])
+def test_a_loss_that_goes_beyond_what_an_improvement_had_gained_is_told(loss):
+    """It was taken for a return to the level before the improvement, and nothing was said of the rest."""
+    values = _strayed(60, 150, 95, 8)
+    values[0, 105:] *= 1.04
+    values[0, 124:] *= 1 - loss
+    events = [e for e in detect(values, np.ones(60, bool)).events if e.series == 0 and e.worse and e.found_night > 120]
+    assert events and events[0].found_night <= 132 and abs(events[0].change_night - 124) <= 1
+
+
+def test_a_small_improvement_that_is_lost_again_is_no_finding():
+    values = _quiet(nights=140, noise=0.005, seed=23)
+    values[:, 105:118] *= 1.025
+    assert not _regressions(detect(values, UP))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_step_that_slow_windows_see_first_is_told_as_that_step_with_its_night(seed):
+    values = _strayed(60, 140, 95, seed)
+    values[0] = 1000 * np.exp(np.random.default_rng(100 + seed).normal(0, 0.03, 140))
+    values[0, 124:] *= 0.88
+    (event,) = [e for e in detect(values, np.ones(60, bool)).events if e.series == 0 and e.worse]
+    assert event.kind == "step" and abs(event.change_night - 124) <= 1 and event.found_night <= 130
+
+
+def test_a_loss_that_was_mended_slowly_or_in_parts_is_over():
+    """Two losses and one repair of both left the first of them open, and the gate red, for ever."""
+    values = _quiet(nights=180, noise=0.005, seed=25)
+    values[:, 100:] *= 0.95
+    values[:, 115:] *= 0.90
+    stays = [e.recovered_night for e in _regressions(detect(values, UP))]
+    assert stays == [None, None]
+    values[:, 130:] /= 0.95 * 0.90
+    assert all(130 <= e.recovered_night <= 140 for e in _regressions(detect(values, UP)))
+    half = _quiet(nights=180, noise=0.005, seed=25)
+    half[:, 100:] *= 0.95
+    half[:, 130:] /= 0.97
+    assert [e.recovered_night for e in _regressions(detect(half, UP))] == [None], "half of it is still lost"
+
+
+@pytest.mark.parametrize("family", ["spiky", "gamma", "student"])
+def test_far_values_that_meet_by_chance_are_no_change(family):
+    """Two spikes on two nights gave two false findings a month; chance gives as many as single values say."""
+    told = [len(_regressions(detect(histories(FAMILIES[family], 500 + n), np.ones(200, bool)))) for n in range(2)]
+    assert sum(told) <= 15  # 11.3 months at 0.8: more has a chance of 2 %
