@@ -25,6 +25,8 @@ from tools import histories
 SIDE, PLAIN, LARGE, NOTHING = 10, 0.05, 0.20, 0.02
 #: Entries of learning before a step, and entries within which its beginning must be told.
 LEARNING, NEAR = 30, 5
+#: ... or before it, where a step has its greatest size an entry or two after it began.
+EARLY = 2
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ def score(costs: np.ndarray, steps: list[Step], told: list[Told], within: int = 
         hit = False
         for one in by_series.get(step.series, []):
             began, said = int(np.searchsorted(columns, one.began)), int(np.searchsorted(columns, one.said))
-            hit |= at <= said < at + within and abs(began - at) <= max(NEAR, said - at)
+            hit |= at - EARLY <= said < at + within and abs(began - at) <= max(NEAR, said - at)
         if not hit:
             missed.append(step)
     false = 0
