@@ -63,6 +63,7 @@ class NcclTests(TenkenCheck):
             "max_bytes": self.nccl_tests_max_bytes,
             "factor": self.nccl_tests_factor,
             "iterations": 100,
+            "operations_each": 1,
         }
 
     @run_before("run")

@@ -17,6 +17,9 @@ from tenken.parsers.osu import BENCHMARKS, OsuFormatError, Output, document, par
 from tenken.reframe.base import RESULT_FILE
 from tenken.reframe.links import MpiBase
 
+#: Options of the benchmarks for the memory of the buffers, and its name here.
+BUFFERS = {"H": "host", "D": "device", "M": "managed"}
+
 
 @rfm.simple_test
 class MpiOsu(MpiBase):
@@ -50,13 +53,13 @@ class MpiOsu(MpiBase):
     @run_after("setup")
     def expect_osu(self):
         wrong = [b for b in self.osu_benchmarks if b not in BENCHMARKS]
-        if wrong or self.osu_buffers not in ("H", "D", "M"):
+        if wrong or self.osu_buffers not in BUFFERS:
             raise ReframeError(
                 f"osu_benchmarks {wrong or ''}, osu_buffers {self.osu_buffers!r}: allowed: {', '.join(BENCHMARKS)}; "
                 f"H, D, M"
             )
         self.metrics = [BENCHMARKS[b][0] for b in self.osu_benchmarks]
-        self.asked = {"implementation": "osu", "ranks": self.num_tasks}
+        self.asked = {"implementation": "osu", "ranks": self.num_tasks, "buffers": BUFFERS[self.osu_buffers]}
 
     @run_before("run")
     def set_osu_commands(self):
@@ -88,7 +91,7 @@ class MpiOsu(MpiBase):
         """Writes the document that the binaries cannot write, then judges it as any other."""
         text = self.output_text()
         missing = re.search(r"^TENKEN-OSU-MISSING (\w+)$", text, re.M)
-        buffers = {"H": "host", "D": "device", "M": "managed"}[self.osu_buffers]
+        buffers = BUFFERS[self.osu_buffers]
         nodes = self.nodes() or ["unknown"]
         path = Path(self.stagedir) / RESULT_FILE
         try:

@@ -19,6 +19,8 @@ RECORDED_REASONS = ("gpu_idle", "applications_clocks_setting", "sw_power_cap", "
 
 #: A memory clock below this fraction of the maximum during the timed part is a wrong clock.
 MEMORY_CLOCK_FLOOR = 0.98
+#: No card runs its memory above its maximum by more than how clocks are rounded.
+MEMORY_CLOCK_CEILING = 1.02
 
 #: Corrected memory errors that a run may have: one whatever its length (a single event of the environment), and so many
 #: an hour. More of them is a memory that is about to need attention, and each costs time of its own.
@@ -138,6 +140,10 @@ def _of_device(entry: DeviceHealth, device: Device | None, seconds: float, durin
     clock, top = worst.memory_clock_mhz, device.memory_clock_max_mhz if device else None
     if clock is not None and (clock <= 0 or (top and clock < MEMORY_CLOCK_FLOOR * top)):
         found.append((INVALID, f"memory clock {clock:g} MHz during the timed part; the maximum is {top or 0:g} MHz"))
+    for when, sample in (("before", entry.before), ("during the timed part", worst), ("after", entry.after)):
+        now = sample.memory_clock_mhz
+        if now is not None and top and now > MEMORY_CLOCK_CEILING * top:
+            found.append((INVALID, f"memory clock {now:g} MHz {when}; the maximum is {top:g} MHz"))
     found += _errors(entry, seconds)
     found += _xids(entry.xids)
     found += _remapping(entry)

@@ -191,6 +191,11 @@ def _structure(
     wrong += identity.wrong(result, request, machine, job)
     if request.ranks is not None and result.placement.ranks != request.ranks:
         wrong.append(f"ran on {result.placement.ranks} ranks; asked for {request.ranks}")
+    wrong += [
+        f"parameter {key} is {value!r}; allowed: finite numbers from 0 on"
+        for key, value in result.parameters.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and not 0 <= value < math.inf
+    ]
     if result.status == "waived":
         return wrong
     if result.reason:

@@ -67,11 +67,19 @@ def _follows(result: Result, key: str, from_others: float, what: str, apart: flo
 # ---- clocks --------------------------------------------------------------------------------------------------
 
 
+#: What programs of this suite time by both clocks wherever it comes by the device's.
+BY_BOTH_CLOCKS = {"stream": ("copy", "scale", "add", "triad", "dot"), "memcopy": ("memcpy", "kernel")}
+
+
 def _host_clock(result: Result) -> Texts:
     """A rate by the device's clock beside the same by the host's, which sees the launch too: never much above it, and
     below it by no more than launches cost."""
     measured = {f"{m.name}.{m.subject.id}": m for m in result.metrics if not m.at and m.unit == "GB/s"}
     size = result.parameters.get("array_bytes")
+    for key, one in measured.items():
+        both = one.kind == "gpu" and one.clock == "device" and one.name in BY_BOTH_CLOCKS.get(result.program, ())
+        if both and result.token is not None and _number(result, f"host_clock_gbs.{key}") is None:
+            yield one.subject, (f"path.host_clock_gbs.{key} is missing: the same rate by the host's clock")
     for key in result.path:
         metric = measured.get(key.removeprefix("host_clock_gbs."))
         rate = _number(result, key)

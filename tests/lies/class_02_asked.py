@@ -65,6 +65,39 @@ def matrix_gone(gpu: int) -> Change:
 
 
 def lies() -> Iterator[Lie]:
+    for of, name, value in (
+        ("daxpy", "elements", -1000000),
+        ("daxpy", "warmup_seconds", -0.5),
+        ("stream", "energy_seconds", -1),
+        ("stream", "warmup_seconds", -1e-9),
+        ("gemm", "sustained_seconds", -1.2),
+        ("hpl", "taper", -16),
+        ("hpl_mxp", "look_ahead", -1),
+        ("himeno", "target_seconds", -60),
+        ("memcopy", "trials", -1),
+        ("spmv", "variant_warmup_seconds", -0.05),
+        ("stencil", "temporal_block", -1),
+        ("transfer", "sweep_max_bytes", -67108864),
+        ("mpi_p2p_host", "window", -64),
+        ("nccl", "warmup_seconds", -0.3),
+        ("snapshot_host", "block_bytes", -2097152),
+        ("storage_map", "decide_seconds", -0.5),
+    ):
+        yield Lie(of, f"parameter {name} below 0", f"parameter {name} is -", put(f"parameters.{name}", value))
+    for of, name, value in (
+        ("osu", "buffers", "device"), ("osu", "buffers", None), ("nccl_tests", "operations_each", 10),
+        ("nccl_tests", "iterations", 1), ("nccl_tests", "gpus", 8), ("nccl_tests", "implementation", "nccl"),
+        ("nccl_tests", "min_bytes", 65536), ("nccl_tests", "factor", 2),
+    ):  # fmt: skip
+        yield Lie(of, f"another {name}: {value}", f"parameter {name}", put(f"parameters.{name}", value))
+    yield Lie("nccl_tests", "no buffers in place", "place", drop(lambda m: m["at"].get("place") == "in"))
+    yield Lie("nccl_tests", "one size without its way in place", "place=in", drop(nth("perf_all_reduce", 5)))
+    for of, name in (
+        ("stream", "memcpy"), ("himeno", "behind_explicit"), ("snapshot_host", "read_around"),
+        ("snapshot_host", "write_hyperslab_over_asis"), ("storage_map", "read_cached"), ("storage_map", "best_write"),
+        ("transpose", "htod"), ("transpose", "speedup"), ("transpose", "dtoh_speedup"),
+    ):  # fmt: skip
+        yield Lie(of, f"optional {name} is left out", name, drop(named(name)))
     for of, name in (
         ("access_patterns", "device_by_gpu"),
         ("daxpy", "daxpy"),

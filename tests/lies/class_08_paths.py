@@ -69,7 +69,17 @@ REQUIRED = (
 )  # fmt: skip
 
 
+def clock_of_words(raw: Any) -> None:
+    raw["path"]["host_clock_gbs.triad.gpu0"] = "as fast"
+
+
 def lies() -> Iterator[Lie]:
+    for name in ("copy", "scale", "add", "triad", "dot"):
+        key = f"host_clock_gbs.{name}.gpu0"
+        yield Lie(
+            "stream", f"{name} by the device's clock alone", key, lambda raw, key=key: raw["path"].pop(key) and None
+        )
+    yield Lie("stream", "the host's clock tells a word", "host_clock_gbs.triad", clock_of_words)
     for of, key in REQUIRED:
         name = key.rstrip("*").split(".")[0]
         yield Lie(of, f"{key} is left out", name, gone(key))

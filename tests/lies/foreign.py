@@ -118,7 +118,9 @@ def _asked(program: str, metrics: tuple[str, ...], ranks: int, **parameters: Any
 
 def osu_run(text: str = OSU) -> tuple[dict[str, Any], Request]:
     made = osu.document(osu.parse_all(text), "node1", 2, ["node1"], "host")
-    return {**made, "token": TOKEN}, _asked("mpi_p2p", ("osu_latency", "osu_bandwidth"), 2, implementation="osu")
+    return {**made, "token": TOKEN}, _asked(
+        "mpi_p2p", ("osu_latency", "osu_bandwidth"), 2, implementation="osu", buffers="host"
+    )
 
 
 def hpl_run(text: str = HPL) -> tuple[dict[str, Any], Request]:
@@ -136,10 +138,9 @@ def hpcg_run(text: str = HPCG) -> tuple[dict[str, Any], Request]:
 def nccl_tests_run(text: str = NCCL_TESTS) -> tuple[dict[str, Any], Request]:
     made = nccl_tests.document(nccl_tests.parse_all(text), "node1", ["node1"], 4)
     sweep: dict[str, Any] = {"min_bytes": 1024, "max_bytes": 4194304, "factor": 64, "iterations": 100, "gpus": 4}
-    asked = _asked("nccl", ("perf_all_reduce", "perf_sendrecv"), 1, **sweep)
-    return {**made, "token": TOKEN}, replace(
-        asked, parameters={k: v for k, v in asked.parameters.items() if k != "ranks"}
-    )
+    sweep |= {"implementation": "nccl-tests", "operations_each": 1}
+    asked = _asked("nccl", ("perf_all_reduce", "perf_sendrecv"), 1)
+    return {**made, "token": TOKEN}, replace(asked, parameters=sweep)
 
 
 RUNS: dict[str, Callable[[], tuple[dict[str, Any], Request]]] = {
