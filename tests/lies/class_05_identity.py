@@ -54,6 +54,8 @@ def lies() -> Iterator[Lie]:
         ("another capability", "compute_capability", put("devices.0.compute_capability", "8.0")),
         ("half the memory", "memory_bytes", put("devices.0.memory_bytes", 70_000_000_000)),
         ("another card", "uuid", put("devices.0.uuid", "GPU-ffffffff-0000-0000-0000-000000000009")),
+        ("no uuid", "GPU 0 has uuid none", put("devices.0.uuid", None)),
+        ("an empty uuid", "GPU 0 has uuid none", put("devices.0.uuid", "")),
         ("index 3", "GPU", put("devices.0.index", 3)),
         ("no host", "host", without("host")),
         ("no devices", "devices", without("devices")),

@@ -220,7 +220,7 @@ def test_a_renamed_metric_and_a_renamed_option_go_on(archive: Path, store: Path,
         was={"size_bytes": ("array_bytes",)},
     )
     monkeypatch.setattr(reading, "program", lambda name: renamed)
-    reading._program.cache_clear()
+    reading.known_program.cache_clear()
     changed = stream(6)
     document = changed["document"]
     document["parameters"]["size_bytes"] = document["parameters"].pop("array_bytes")
@@ -230,7 +230,7 @@ def test_a_renamed_metric_and_a_renamed_option_go_on(archive: Path, store: Path,
     changed["judged"] = {}
     synthetic.write(archive, changed, 6)
     take(archive, store)
-    reading._program.cache_clear()
+    reading.known_program.cache_clear()
     assert rows(archive, store, "SELECT metric, count(*) FROM series GROUP BY metric") == [("triad_new", 2)]
 
 

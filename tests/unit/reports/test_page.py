@@ -292,7 +292,7 @@ def test_a_long_label_beside_a_bar_is_broken_not_cut():
     svg, _ = plots.draw(
         [row(title="cudaMemcpy device to device (to compare GPUs with each other)"), row(title="Y")], "p1"
     )
-    assert "from another)" in labels(svg) and not any("…" in text for text in labels(svg))
+    assert "with each other)" in labels(svg) and not any("…" in text for text in labels(svg))
 
 
 def test_bars_of_one_metric_are_named_by_what_differs():
