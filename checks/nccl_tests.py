@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from tenken.parsers.nccl_tests import BENCHMARKS, IMPLEMENTATION, NcclTestsFormatError, Output, document, parse_all
+from tenken.reframe import locks
 from tenken.reframe.base import RESULT_FILE, TenkenCheck
 from tenken.reframe.links import FIND_NCCL
 
@@ -69,22 +69,11 @@ class NcclTests(TenkenCheck):
     @run_before("run")
     def set_nccl_tests_commands(self):
         folder = self.nccl_tests_dir or os.environ.get("TENKEN_NCCL_TESTS", "")
-        # without, what the system file or a module says in the job
-        named = shlex.quote(folder) if folder else '"${TENKEN_NCCL_TESTS:-none}"'
         sizes = f"-b {self.nccl_tests_min_bytes} -e {self.nccl_tests_max_bytes} -f {self.nccl_tests_factor}"
-        self.executable, self.executable_opts = "tenken_nccl_tests", []
-        self.prerun_cmds = [
-            *self.prerun_cmds,
-            f"tenken_nccl_tests_folder={named}",
-            "tenken_nccl_tests() {",
-            f"  for name in {' '.join(self.nccl_tests_benchmarks)}; do",
-            '    program=$(find "$tenken_nccl_tests_folder" -name "$name" -type f 2>/dev/null | head -n 1)',
-            '    [ -n "$program" ] || { echo "TENKEN-NCCL-TESTS-MISSING $name"; return 3; }',
-            '    echo "TENKEN-NCCL-TESTS $name"',
-            f'    "$program" {sizes} -g {self.gpus or 1} -n 100 -w 20 -c 1 || return 1',
-            "  done",
-            "}",
-        ]
+        self.executable_opts = []
+        self.executable = locks.each_binary("NCCL-TESTS", folder, "TENKEN_NCCL_TESTS", self.nccl_tests_benchmarks)
+        run = f'tenken_run() {{ "$1" {sizes} -g {self.gpus or 1} -n 100 -w 20 -c 1; }}'
+        self.prerun_cmds = [*self.prerun_cmds, run]
 
     def request(self):
         # the binaries tell of no device but in the lines that the parser counts

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from pathlib import Path
 
 import reframe as rfm
@@ -14,6 +13,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
 from tenken.parsers.osu import BENCHMARKS, OsuFormatError, Output, document, parse_all
+from tenken.reframe import locks
 from tenken.reframe.base import RESULT_FILE
 from tenken.reframe.links import MpiBase
 
@@ -65,25 +65,13 @@ class MpiOsu(MpiBase):
     def set_osu_commands(self):
         """One launch a benchmark, each announced; the last one is ReFrame's own command."""
         folder = self.osu_dir or os.environ.get("TENKEN_OSU", "")
-        # without, what the system file or a module says in the job
-        named = shlex.quote(folder) if folder else '"${TENKEN_OSU:-none}"'
         # ReFrame tells the job only after this hook
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         launch = self.job.launcher.run_command(self.job)
         buffers = "" if self.osu_buffers == "H" else f" -d cuda {self.osu_buffers} {self.osu_buffers}"
-        self.executable, self.executable_opts = "tenken_osu", []
-        self.prerun_cmds = [
-            *self.prerun_cmds,
-            f"tenken_osu_folder={named}",
-            "tenken_osu() {",
-            f"  for name in {' '.join(self.osu_benchmarks)}; do",
-            '    program=$(find "$tenken_osu_folder" -name "$name" -type f 2>/dev/null | head -n 1)',
-            '    [ -n "$program" ] || { echo "TENKEN-OSU-MISSING $name"; return 3; }',
-            '    echo "TENKEN-OSU $name"',
-            f'    {launch} "$program" {self.osu_options}{buffers} || return 1',
-            "  done",
-            "}",
-        ]
+        self.executable_opts = []
+        self.executable = locks.each_binary("OSU", folder, "TENKEN_OSU", self.osu_benchmarks)
+        self.prerun_cmds = [*self.prerun_cmds, f'tenken_run() {{ {launch} "$1" {self.osu_options}{buffers}; }}']
         # the function starts the ranks itself
         self.job.launcher = getlauncher("local")()
 

@@ -396,7 +396,7 @@ def _which_gpu(
             if key in gpu:
                 wrong(
                     (*path, key),
-                    f"'{key}'in {shown} with 'sheet: {sheet}', which defines it: only one of the two is allowed",
+                    f"'{key}' in {shown} with 'sheet: {sheet}', which defines it: only one of the two is allowed",
                 )
         return
     for key in TELLING:

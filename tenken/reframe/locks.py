@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,17 @@ tenken_hold_machine() {
 tenken_hold_rank() {
   tenken_hold host 9 > /dev/null || { echo "TENKEN-LOCK shared host: $(tenken_holder)"; exit 1; }
 }
+# tenken_each KIND FOLDER BINARY...: find each binary below FOLDER, announce it and pass it to tenken_run
+tenken_each() {
+  tenken_kind=$1 tenken_folder=$2
+  shift 2
+  for tenken_binary; do
+    tenken_path=$(find "$tenken_folder" -name "$tenken_binary" -type f 2> /dev/null | head -n 1)
+    [ -n "$tenken_path" ] || { echo "TENKEN-$tenken_kind-MISSING $tenken_binary"; return 3; }
+    echo "TENKEN-$tenken_kind $tenken_binary"
+    tenken_run "$tenken_path" || return 1
+  done
+}
 tenken_load() {
   { echo "tenken $$ $(getconf CLK_TCK) $(date +%s.%N) $(cat /proc/loadavg)"; head -n 1 /proc/stat; cat /proc/[0-9]*/stat
   } > "$1" 2> /dev/null
@@ -111,6 +122,13 @@ def hold(gpus: bool) -> list[str]:
     """Shell lines that hold the host, and the GPUs of the first node, or end the job. The load is noted then, and when
     the script ends."""
     return [f". ./{FUNCTIONS_FILE}; tenken_hold_machine {'gpus' if gpus else 'host'}"]
+
+
+def each_binary(kind: str, folder: str, variable: str, binaries: Sequence[str]) -> str:
+    """The command that runs each binary of a site by the shell function `tenken_run`, announced as `TENKEN-KIND NAME`.
+    Where no folder is given, it is the one that the variable names in the job: by the system file or a module."""
+    named = shlex.quote(folder) if folder else f'"${{{variable}:-none}}"'
+    return f"tenken_each {kind} {named} {' '.join(binaries)}"
 
 
 def around_rank() -> str:

@@ -95,9 +95,11 @@ class Outcome:
     def own_facts(self) -> dict[str, Any]:
         """What a record keeps of the job besides what the scheduler told."""
         found: dict[str, Any] = {"may_run_again": True} if self.may_run_again else {}
-        if len(self.told.attempts) > 1:
-            hosts = ", then ".join(attempt.node for attempt in self.told.attempts)
-            found |= {"attempts": len(self.told.attempts), "began_on": hosts}
+        attempts = self.told.attempts
+        if len(attempts) > 1:
+            found["attempts"] = len(attempts)
+        if attempts and (len(attempts) > 1 or str(self.facts.get("run_count", 1)) != "1"):
+            found["began_on"] = ", then ".join(attempt.node for attempt in attempts)
         return found
 
     def disturbance(self) -> list[Finding]:

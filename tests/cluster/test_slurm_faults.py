@@ -495,7 +495,9 @@ def test_a_performance_log_that_cannot_be_written_ends_no_session(run, slurm, tm
 
 
 def test_a_job_costs_little_on_the_machine_that_submits(run, tmp_path):
-    """CPU time of ReFrame and of all commands of Slurm that it runs, its start included: 0.068 s a job for 200."""
+    """CPU time of ReFrame and of all commands of Slurm that it runs: 0.068 s a job for 200, the start included. It is
+    held against the CPU time of a start, because a virtual machine may be half as fast an hour later: on the evening
+    of 22 November 2026 a start took 1.7 s there, and a job 0.09 to 0.12 s by the same sources."""
     count = 60
     check = tmp_path / "many.py"
     check.write_text(
@@ -507,8 +509,17 @@ def test_a_job_costs_little_on_the_machine_that_submits(run, tmp_path):
         f"    number = parameter(range({count}))\n"
         "    exclusive_access = False\n"
     )
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+
+    def cpu_seconds() -> float:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+    times = [cpu_seconds()]
+    for _ in range(2):
+        subprocess.run(["reframe", "--version"], check=True, capture_output=True)
+        times.append(cpu_seconds())
     outcome = run("-c", str(check), check="ProbeMany")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    whole = cpu_seconds() - times[-1]
     assert outcome.code == 0 and len(outcome.records) == count, outcome.output
-    assert (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / count < 0.10
+    start = min(times[1] - times[0], times[2] - times[1])
+    assert (whole - start) / count < 0.08 * start, (whole, start)

@@ -427,7 +427,7 @@ def test_without_hdf5_the_run_is_waived(go: Run) -> None:
     assert outcome.document["reason"].startswith("library missing: HDF5 cannot be loaded: /nowhere/libhdf5.so")
     assert outcome.document["reason"].endswith("Debian's libhdf5-dev has it, and h5py of PyPI")
     outcome = go("snapshot_io", env={"TENKEN_HDF5": "libc.so.6"})
-    assert outcome.code == 3 and "libc.so.6 is no HDF5" in outcome.stdout
+    assert outcome.code == 3 and "libc.so.6 is not HDF5: H5open() is missing or fails" in outcome.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])

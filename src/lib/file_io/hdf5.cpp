@@ -88,7 +88,7 @@ std::shared_ptr<const Hdf5> Hdf5::open(std::string& why_not) {
     unsigned release = 0;
     if (!loaded.load(begin, "H5open") || !loaded.load(version, "H5get_libversion") || begin() < 0 ||
         version(&major, &minor, &release) < 0) {
-        why_not = name + " is not HDF5:  H5open() is missing or fails";
+        why_not = name + " is not HDF5: H5open() is missing or fails";
         return nullptr;
     }
     h.version_ = std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(release);

@@ -12,6 +12,7 @@ from tenken.model import verdicts as verdict
 from tenken.model.catalogue import program
 from tenken.model.judgement import Judgement
 from tenken.parsers import nccl_tests
+from tenken.reframe import locks
 from tests.support.judging import Expectation, judge
 from tests.support.nccl_tests import job, output
 from tests.support.reframe import reframe
@@ -113,7 +114,8 @@ def test_the_job_runs_the_binaries_of_a_site_or_says_which_is_missing(tmp_path: 
     assert outcome.code == 0, outcome.output
     (script,) = (file for file in (tmp_path / "stage").rglob("rfm_*.sh") if "NcclTests" in str(file))
     text = script.read_text()
-    shell = text[text.index("tenken_nccl_tests_folder=") : text.index("\n}\n") + 3] + "tenken_nccl_tests"
+    own = [line for line in text.splitlines() if line.startswith(("tenken_run() ", "tenken_each "))]
+    shell = "\n".join([locks.functions("nccl", "t"), *own])
     folder = tmp_path / "a folder" / "build"
     environment = {"PATH": "/usr/bin:/bin", "TENKEN_NCCL_TESTS": str(folder.parent)}
 

@@ -126,7 +126,7 @@ def test_a_site_names_its_own_in_the_job_too(tmp_path: Path, session: str, job: 
     )
     assert outcome.code == 0, outcome.output
     (script,) = (file for file in (tmp_path / "stage").rglob("rfm_*.sh") if "MpiOsu" in str(file))
-    (line,) = (one for one in script.read_text().splitlines() if one.startswith("tenken_osu_folder="))
+    (line,) = (one for one in script.read_text().splitlines() if one.startswith("tenken_each "))
     environment = {"PATH": "/usr/bin:/bin", **({"TENKEN_OSU": job} if job else {})}
-    shell = f'{line}; printf %s "$tenken_osu_folder"'
+    shell = f'tenken_each() {{ printf %s "$2"; }}; {line}'
     assert subprocess.run(["sh", "-uc", shell], capture_output=True, text=True, env=environment).stdout == folder

@@ -165,6 +165,8 @@ def _generalise(text: str, script: Path, folder: Path, check: str) -> tuple[str,
 
 def _foreign(text: str, run: str) -> str:
     """The command of a binary that is not the suite's: a function of the script is told with its lines."""
+    if run.startswith("tenken_each ") and (each := re.search(r"^tenken_run\(\) \{ (.*); \}$", text, re.M)):
+        return f"{run}; each by: {each[1]}"
     body = re.search(rf"^{re.escape(run)}\(\) \{{\n(.*?)^\}}$", text, re.M | re.S)
     return "; ".join(line.strip() for line in body[1].splitlines()) if body else run
 

@@ -58,7 +58,7 @@ NOT_PUBLISHED = {"miyabi": ["ngpus", "ncpus"], "tsubame3": ["-g gz00"], "pegasus
 FOREIGN_CHECKS = {
     "HpcgBinary": r"; \S+ .* rank /site/xhpcg;", "HplOther": r"&& /site/xhpl\b", "HplHpcc": r"&& hpcc\b",
     "HplMxpOther": r"&& /site/xhpl_mxp .*--gpu-affinity",
-    "MpiOsu": r'; \S+ .* rank "\$program" -c',
+    "MpiOsu": r'; each by: \S+ .* rank "\$1" -c', "NcclTests": r'; each by: "\$1" -b 1024 -e 1073741824 ',
 }  # fmt: skip
 
 

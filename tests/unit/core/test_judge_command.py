@@ -39,7 +39,8 @@ def unbounded(raw: dict[str, Any]) -> None:
 
 
 def document(change: Any = None) -> dict[str, Any]:
-    raw: dict[str, Any] = gpu_document()
+    values = {"copy": 4250.0, "scale": 4250.0, "add": 4390.0, "triad": 4395.0, "dot": 4530.0, "memcpy": 4240.0}
+    raw: dict[str, Any] = gpu_document(values=values)
     raw["parameters"]["backend"], raw["build"]["backends"] = "cuda", ["host", "cuda"]
     raw["path"]["backend"] = "cuda"
     whats = (
@@ -47,6 +48,7 @@ def document(change: Any = None) -> dict[str, Any]:
         "array b, every element",
         "array c, every element",
         "dot of every timed repetition",
+        "array c after memcpy, every element",
     )
     checks = [{"what": f"{w}, relative error on gpu0", "error": 0.0, "tolerance": 1e-13, "passed": True} for w in whats]
     raw["verification"]["checks"] = checks
@@ -100,7 +102,7 @@ def test_several_files_end_with_the_worst(tmp_path: Path, capsys: pytest.Capture
     assert main(["judge", good, archived(tmp_path, waived)]) == 0
     found = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
     assert [line.split()[0] for line in found] == ["PASS", "WAIVED"]
-    assert found[0].endswith("(5 of 5 values had a criterion)")
+    assert found[0].endswith("(6 of 6 values had a criterion)")
 
 
 def test_a_bare_result_passes_nothing_and_fails_all_the_same(

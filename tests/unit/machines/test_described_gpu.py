@@ -104,7 +104,7 @@ BAD = {
     "beside a sheet": (
         GOOD.replace("count: 4,", "count: 4, memory_gbs: 9000,"),
         "gpus: {",
-        ["'memory_gbs' in partition 'gpu' beside 'sheet: H100-SXM-80GB'"],
+        ["'memory_gbs' in partition 'gpu' with 'sheet: H100-SXM-80GB'", "only one of the two"],
     ),
     "pair_links alone": (
         text(more="count: 4, pair_links: 18"),
