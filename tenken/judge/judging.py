@@ -222,6 +222,7 @@ def _same(said: object, asked: object) -> bool:
 def _devices(result: Result) -> list[str]:
     indices = [d.index for d in result.devices]
     wrong = [f"GPU {i} is listed twice" for i in sorted({i for i in indices if indices.count(i) > 1})]
+    wrong += [f"GPU {d.index} has an empty uuid; a device without one has null" for d in result.devices if d.uuid == ""]
     uuids = [d.uuid for d in result.devices if d.uuid]
     wrong += [f"two GPUs have the UUID {u}" for u in sorted({u for u in uuids if uuids.count(u) > 1})]
     known = set(indices)

@@ -63,6 +63,7 @@ def lies() -> Iterator[Lie]:
     yield from each(
         "stream_two",
         ("one card twice", "UUID", put("devices.1.uuid", "GPU-00000000-0000-0000-0000-000000000001")),
+        ("the second has an empty uuid", "empty uuid", put("devices.1.uuid", "")),
         ("one index twice", "listed twice", put("devices.1.index", 0)),
         ("the second is an A100", "GPU 1 has name", put("devices.1.name", "NVIDIA A100-SXM4-80GB")),
     )
