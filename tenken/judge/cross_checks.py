@@ -11,7 +11,7 @@ from tenken.judge import path_cross_checks as paths
 from tenken.judge import solver_cross_checks as solvers
 from tenken.judge.hpcg_cross_checks import rating_above_raw
 from tenken.judge.stencil_cross_checks import ahead_of_alone
-from tenken.model.judgement import Finding
+from tenken.model.judgement import Criterion, Finding
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import MetricValue, Result
@@ -90,6 +90,15 @@ def _storage_map(result: Result, request: Request, machine: Machine) -> list[Fin
 
 def _overlap(result: Result, request: Request, machine: Machine) -> list[Finding]:
     return files.claimed_gds(result, "gds" in machine.capabilities)
+
+
+def floors(result: Result, request: Request) -> dict[str, Criterion]:
+    """The bounds of the cross-checks that hold single values against others of the same run, by the values' ids."""
+    if result.program == "snapshot_io":
+        return files.layout_floors(result)
+    if result.program == "storage_map":
+        return {**files.read_floors(result), **({} if request.mode == "quick" else files.choice_floors(result))}
+    return {}
 
 
 BY_PROGRAM: Mapping[str, CrossChecks] = {

@@ -6,11 +6,11 @@ All functions are pure; each returns findings that name the node, the place and 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tenken.judge.criteria import miss
-from tenken.model.judgement import Finding
+from tenken.model.judgement import FLOOR, Criterion, Finding
 from tenken.model.result import MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID
 
@@ -51,9 +51,14 @@ def interval(samples: Sequence[float], beyond: float) -> tuple[float, float]:
     return ordered[from_end], ordered[count - 1 - from_end]
 
 
+def enough(samples: Sequence[float]) -> bool:
+    """Whether so many samples can prove that their median is below a bound: fifteen can."""
+    return 0.5 ** len(samples) <= SURELY
+
+
 def surely_below(samples: Sequence[float], bound: float) -> bool:
     """Whether the median surely is below a bound. Fewer than fifteen samples never are enough."""
-    return 0.5 ** len(samples) <= SURELY and interval(samples, SURELY)[1] < bound
+    return enough(samples) and interval(samples, SURELY)[1] < bound
 
 
 def _behind(result: Result, metric: MetricValue, bound: float, what: str) -> list[Finding]:
@@ -111,17 +116,52 @@ def bad_choices(result: Result) -> list[Finding]:
 
 def slow_reads(result: Result) -> list[Finding]:
     """GPUs to which no way through page-locked buffers brings a cached file as fast as the slower of its halves."""
+    return [
+        _short(result, metric, "of the slower of link and page cache, by the fastest way", OF_SLOWER_HALF)
+        for metric in _fastest_reads(result)
+        if metric.value < OF_SLOWER_HALF
+    ]
+
+
+def _fastest_reads(result: Result) -> Iterable[MetricValue]:
+    """Of each GPU the way by which a cached file comes nearest to the slower of its halves."""
     best: dict[int, MetricValue] = {}
     for metric in result.metrics:
         if metric.name == "pinned_read_over_least":
             gpu = metric.subject.first
             if gpu not in best or metric.value > best[gpu].value:
                 best[gpu] = metric
-    return [
-        _short(result, metric, "of the slower of link and page cache, by the fastest way", OF_SLOWER_HALF)
-        for metric in best.values()
-        if metric.value < OF_SLOWER_HALF
-    ]
+    return best.values()
+
+
+def layout_floors(result: Result) -> dict[str, Criterion]:
+    """What `slow_layouts` requires of each ratio that has enough pairs to be proven below it."""
+    return {
+        metric.id: _floor(metric, OF_ASIS, "the layout as it is, by the same method")
+        for metric in result.metrics
+        if metric.name.endswith("_hyperslab_over_asis") and metric.kind == "gpu" and enough(metric.samples)
+    }
+
+
+def choice_floors(result: Result) -> dict[str, Criterion]:
+    """What `bad_choices` requires of each ratio that has enough pairs to be proven below it."""
+    return {
+        metric.id: _floor(metric, OF_BEST, "the best single way")
+        for metric in result.metrics
+        if metric.name == "adaptive_over_best" and enough(metric.samples)
+    }
+
+
+def read_floors(result: Result) -> dict[str, Criterion]:
+    """What `slow_reads` requires of the fastest way of each GPU."""
+    return {
+        metric.id: _floor(metric, OF_SLOWER_HALF, "the slower of link and page cache, by the fastest way")
+        for metric in _fastest_reads(result)
+    }
+
+
+def _floor(metric: MetricValue, bound: float, of: str) -> Criterion:
+    return Criterion(FLOOR, 1.0, bound, None, metric.unit, metric.statistic, f"{100 * bound:.0f} % of {of}, same run")
 
 
 def claimed_gds(result: Result, claimed: bool) -> list[Finding]:

@@ -14,7 +14,7 @@ from tenken.judge.criteria import behind_siblings, claims, hold, yardstick
 from tenken.judge.health import conditions
 from tenken.model.catalogue import NOTHING, Program
 from tenken.model.job import JobAccount
-from tenken.model.judgement import REFERENCE, Finding, JudgedMetric, Judgement
+from tenken.model.judgement import REFERENCE, Criterion, Finding, JudgedMetric, Judgement
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import WAIVER_REASONS, MetricValue, Result
@@ -112,6 +112,7 @@ def _judge(
         misses += claims(result, metric, program.metrics[metric.name], machine.limits)
     misses += behind_siblings(result, program)
     misses += cross_checks.of(result, request, machine)
+    judged |= _in_run(judged, cross_checks.floors(result, request), misses)
     found += sharing.named(result, [*found, *misses])
     judgement = Judgement(PASS, (*found, *misses), (), judged)
     for finding in misses:
@@ -119,6 +120,19 @@ def _judge(
             judgement = judgement.failed_metric(finding.metric)
     judgement = replace(judgement, verdict=_verdict(found, misses, judgement.judged))
     return replace(judgement, findings=(*judgement.findings, *_unmatched(result, machine, judged)))
+
+
+def _in_run(
+    judged: Mapping[str, JudgedMetric], floors: Mapping[str, Criterion], misses: Sequence[Finding]
+) -> dict[str, JudgedMetric]:
+    """Values without another criterion that are compared with others of the same run; below the bound without proof
+    one stays as it is."""
+    proven = {finding.metric for finding in misses if finding.verdict == FAIL}
+    return {
+        name: replace(judged[name], criterion=floor, verdict=PASS)
+        for name, floor in floors.items()
+        if judged[name].verdict == RECORDED and (name in proven or floor.low is None or judged[name].value >= floor.low)
+    }
 
 
 def _unmatched(result: Result, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import file_cross_checks
+from tenken.commands.judge import machine_of
+from tenken.judge import anew, file_cross_checks, judging
 from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model import result as document
 from tenken.model.catalogue import program as catalogue
 from tenken.model.judgement import Finding
 from tests.support.documents import gpu_document, metric
+from tests.support.kept import quick_run
+from tools.criteria import slower
 
 GPU = {"gpu": 0}
 
@@ -142,3 +145,42 @@ def test_the_published_relations_bind_on_pegasus(name: str, value: float, at: di
     assert reference is not None and reference.source.startswith("JHPCN report 2023")
     inside = (reference.low is None or value >= reference.low) and (reference.high is None or value <= reference.high)
     assert inside == good
+
+
+@pytest.mark.parametrize(
+    ("check", "name", "bound"),
+    [("SnapshotCuda", "read_hyperslab_over_asis", 0.9), ("StorageMapCuda", "pinned_read_over_least", 0.8)],
+)
+def test_a_ratio_that_the_run_itself_holds_has_that_bound_as_its_criterion(check: str, name: str, bound: float) -> None:
+    (kept,) = (r for r in quick_run() if r.check == check and r.result is not None)
+    assert kept.result is not None
+    healthy = anew.of_record(kept, machine_of(None, kept))
+    found = [m for m in kept.result.metrics if m.name == name]
+    best = max((m for m in found if m.count >= 15 or bound == 0.8), key=lambda m: m.value)
+    criterion = healthy.judged[best.id].criterion
+    assert criterion is not None and (criterion.kind, criterion.low, criterion.high) == ("floor", bound, None)
+    assert (healthy.verdict, healthy.judged[best.id].verdict) == ("PASS", "PASS")
+    for one in found:
+        if one is not best and (bound == 0.8 or one.count < 15):
+            assert healthy.judged[one.id].criterion is None and healthy.judged[one.id].verdict == "RECORDED"
+
+    worse = tuple(slower(m) if m.name == name else m for m in kept.result.metrics)
+    sick = anew.of_record(replace(kept, result=replace(kept.result, metrics=worse)), machine_of(None, kept))
+    assert (sick.verdict, sick.judged[best.id].verdict) == ("FAIL", "FAIL")
+    assert sick.judged[best.id].criterion == criterion
+
+
+def test_below_the_bound_without_proof_is_no_pass_of_the_value() -> None:
+    (kept,) = (r for r in quick_run() if r.check == "SnapshotCuda")
+    assert kept.result is not None and kept.request is not None
+    one = next(m for m in kept.result.metrics if m.name == "read_hyperslab_over_asis" and m.count == 100)
+    # 52 of 100 pairs below the bound: the median is below it, and the signs do not prove it
+    samples = [round(0.88 + i * 1e-4, 6) if i < 52 else round(1 + i * 1e-3, 6) for i in range(100)]
+    drawn = [samples[i * 37 % 100] for i in range(100)]
+    open_ = replace(document_of("snapshot_io", pairs(one.name, drawn)).metrics[0], id=one.id, at=one.at)
+    changed = tuple(open_ if m.id == one.id else m for m in kept.result.metrics)
+    judged = judging.judge(
+        replace(kept.result, metrics=changed), catalogue("snapshot_io"), kept.request, machine_of(None, kept), None
+    )
+    assert judged.verdict == "INVALID"
+    assert judged.judged[one.id].criterion is None and judged.judged[one.id].verdict == "RECORDED"
