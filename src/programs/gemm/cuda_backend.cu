@@ -36,8 +36,8 @@ constexpr double trial_seconds = 1.0;
 constexpr std::size_t finalists = 3;
 constexpr double turn_seconds = 0.005;
 constexpr double all_turns_seconds = 3.0;
-/// Until the power limiter has bitten: it takes about 1 s, and what is fastest at the maximum clock need not be at the
-/// cap (FP32 on an H200: 1.1 % between the two).
+/// Until the power limiter has bitten: it takes about 1 s, and what is fastest at the maximum clock need not
+/// be at the cap (FP32 on an H200: 1.1 % between the two).
 constexpr double heat_seconds = 1.2;
 constexpr double batch_seconds = 0.02;
 /// Batches of a stretch of work: what one is timed by, at 0.02 s and more each.
