@@ -18,8 +18,9 @@ PAGE = ROOT / "docs" / "dependencies.md"
 
 
 def asked_for() -> set[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    listed = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    whole = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = [*whole["project"]["optional-dependencies"].values(), *whole["dependency-groups"].values()]
+    listed = [*whole["project"]["dependencies"], *(one for group in groups for one in group)]
     return {re.split(r"[^\w.-]", one)[0].lower() for one in listed}
 
 
