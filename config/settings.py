@@ -3,6 +3,7 @@
 import sys
 
 import tenken.reframe.build
+import tenken.reframe.deprecations
 import tenken.reframe.full_disk
 import tenken.reframe.launchers
 import tenken.reframe.logs
@@ -12,6 +13,7 @@ import tenken.reframe.unjudged
 from tenken.errors import TenkenError
 from tenken.reframe.configuration import site_configuration as _assemble
 
+tenken.reframe.deprecations.register()
 tenken.reframe.logs.register()
 tenken.reframe.build.register()
 tenken.reframe.full_disk.register()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -32,6 +33,12 @@ _selected: dict[tuple[str, str, bool], set[str]] = {}
 IMAGE_BUILT = "/opt/tenken/built"
 #: Seconds that a build on the machine that is measured waits for the check that comes first.
 WAIT_FOR_FIRST = 120
+
+
+@functools.cache
+def _builds_on_login(system: str, partition: str) -> bool | None:
+    """Where a partition builds, None of a system without file. ReFrame asks for each of some dozen fixtures."""
+    return loader.load(system).partition(partition).builds_on_login if system in loader.names() else None
 
 
 def note_selection(cases: Iterable[Any]) -> None:
@@ -160,8 +167,9 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         """ReFrame makes the build's job while it sets up, for the login node or for a node; later is too late."""
         # a fixture of an environment is made for one partition, by its full name
         system, _, partition = self.valid_systems[0].partition(":") if self.valid_systems else ("", "", "")
-        if partition and system in loader.names():
-            self.build_locally = loader.load(system).partition(partition).builds_on_login
+        built_on_login = _builds_on_login(system, partition) if partition else None
+        if built_on_login is not None:
+            self.build_locally = built_on_login
 
     @run_after("setup")
     def find_machine(self):
