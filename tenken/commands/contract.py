@@ -9,8 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tenken import paths
+from tenken.archive import packed, records
+from tenken.commands import accept
 from tenken.machines import loader
+from tenken.machines.model import System
 from tenken.model.catalogue import load_catalogue
+from tenken.model.record import Record
 from tenken.report import contracts
 from tenken.report.contracts import ContractError
 
@@ -32,6 +37,13 @@ def register(subparsers: Any) -> None:
     add = actions.add_parser("new", help="draft reports/contracts/NAME.yaml from what is known of a system")
     add.add_argument("name", nargs="?", metavar="NAME", help="default: the system's")
     add.add_argument("--from", dest="system", required=True, metavar="SYSTEM", help="whose references and data sheets")
+    add.add_argument(
+        "--session", metavar="ID", help="draft the clauses that this session's checks can test; `last` is the last one"
+    )
+    add.add_argument(
+        "--archive", type=packed.argument, metavar="DIR",
+        help="where the session is, a folder or a .tar.xz of one (default: $TENKEN_ARCHIVE, else perflogs/)",
+    )  # fmt: skip
     add.add_argument("--customer", default="", help="who accepts")
     add.add_argument("--supplier", default="", help="who delivers")
     add.add_argument("--folder", type=Path, default=contracts.FOLDER, help="default: reports/contracts/")
@@ -60,14 +72,27 @@ def _validate(arguments: argparse.Namespace) -> int:
     return wrong
 
 
+def _measured(system: System, archive: Path | None, session: str) -> list[Record]:
+    """What a session measured on a system. Raises a TenkenError that lists the sessions where there is none such."""
+    root = archive or paths.archive_root()
+    (name,) = accept.known_sessions(root, [session])
+    found = [record for record in records.records(root, system=system.name) if record.session == name]
+    if not found:
+        raise ContractError(f"session '{name}' has no record of system '{system.name}'")
+    return found
+
+
 def _new(arguments: argparse.Namespace) -> int:
     name = arguments.name or arguments.system
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise ContractError(f"'{name}' is not a contract name; allowed: lower case letters, digits and . _ -")
     if arguments.system not in loader.names():
         raise ContractError(f"unknown system '{arguments.system}'; allowed: {', '.join(loader.names())}")
+    if arguments.archive and not arguments.session:
+        raise ContractError("--archive needs --session: the session whose checks the clauses are on")
     system = loader.load(arguments.system).expand(os.environ, strict=False)
-    text = contracts.draft(system, load_catalogue(), arguments.customer, arguments.supplier)
+    measured = _measured(system, arguments.archive, arguments.session) if arguments.session else []
+    text = contracts.draft(system, load_catalogue(), arguments.customer, arguments.supplier, measured)
     file = arguments.folder / f"{name}.yaml"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

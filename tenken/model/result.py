@@ -194,6 +194,9 @@ class Device:
     cuda_driver: str | None = None
     cuda_runtime: str | None = None
     vbios: str | None = None
+    serial: str | None = None
+    power_limit_w: float | None = None
+    persistence_mode: bool | None = None
     pcie_generation_max: int | None = None
     pcie_width_max: int | None = None
     nvlinks_active: int | None = None

@@ -26,6 +26,7 @@ from tenken.report.session import Case
 
 ACCEPTED, EXCEPTIONS, REJECTED, INCONCLUSIVE = "ACCEPTED", "ACCEPTED WITH EXCEPTIONS", "REJECTED", "INCONCLUSIVE"
 MET, NOT_MET, NOT_TESTED = "MET", "NOT MET", "NOT TESTED"
+NOT_RECORDED = "not recorded"
 
 #: Findings of a FAIL that leave the value standing: it was measured, and it is too small.
 _OF_SPEED = (CONTRACT, REFERENCE, FLOOR, "siblings")
@@ -381,7 +382,7 @@ def _limits(requirement: Requirement, record: Record, result: Result, metric: Me
 
 def _gpu(contract: Contract, result: Result, device: Device) -> Part:
     listed = next((d for d in contract.delivered if d.uuid == device.uuid), None)
-    serial = str(getattr(device, "serial", None) or "") or (listed.serial if listed else "")
+    serial = device.serial or (listed.serial if listed else "")
     slot = device.pci_bus_id or (listed.slot if listed else "")
     return Part(result.node, f"GPU {device.index}", device.uuid or "", slot, serial)
 
@@ -403,7 +404,8 @@ _DEVICE_CONDITIONS = (
 
 def _note_conditions(found: Acceptance, result: Result) -> None:
     def note(title: str, value: Any) -> None:
-        word = "not recorded" if value in (None, "") else "on" if value is True else "off" if value is False else value
+        value = f"{value:.10g}" if isinstance(value, float) else value
+        word = NOT_RECORDED if value in (None, "") else "on" if value is True else "off" if value is False else value
         counts = found.conditions.setdefault(title, {})
         counts[str(word)] = counts.get(str(word), 0) + 1
 

@@ -8,17 +8,20 @@ A wrong file is refused line by line, as system files are.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tenken.errors import TenkenError
-from tenken.machines import limits, validation, yamlfile
+from tenken.judge import anew
+from tenken.machines import facts, limits, validation, yamlfile
 from tenken.machines.errors import SystemFileError
 from tenken.machines.model import Partition, Reference, System
 from tenken.machines.yamlfile import Document, KeyPath
 from tenken.model.catalogue import Metric, Program
+from tenken.model.record import Record
 from tenken.paths import REPORTS
 
 SCHEMA = Path(__file__).with_name("contract.schema.json")
@@ -29,6 +32,8 @@ INTERVAL, VALUE = "interval", "value"
 ESSENTIAL, MINOR = "essential", "minor"
 #: Runs of a device below which nothing is decided, where a contract does not say otherwise.
 REPETITIONS = 5
+#: Targets of points of one metric that are no further apart are drafted as one clause.
+ALIKE = 1.02
 
 
 class ContractError(TenkenError):
@@ -310,14 +315,26 @@ class Drafted:
     partition: str
     environ: str = ""
     statistic: str = ""
+    check: str = ""
+    at: tuple[tuple[str, Any], ...] = ()
 
 
-def draft(system: System, catalogue: Mapping[str, Program], customer: str = "", supplier: str = "") -> str:
+def draft(
+    system: System,
+    catalogue: Mapping[str, Program],
+    customer: str = "",
+    supplier: str = "",
+    measured: Sequence[Record] = (),
+) -> str:
     """The text of a contract on a machine: what its references bound, else its data sheets. Raises ContractError.
 
-    A target by a reference is the reference's own bound; one by a data sheet a key metric's floor of its peak.
+    A target by a reference is the reference's own bound; one by a data sheet a key metric's floor of its peak. With
+    `measured`, the records of a session, the clauses are on the key metrics that these checks measure, so that the same
+    checks test each of them.
     """
-    clauses = list(_drafted(system, catalogue))
+    clauses = list(_of_records(system, catalogue, measured) if measured else _drafted(system, catalogue))
+    if measured and not clauses:
+        raise ContractError("no key metric of the session has a reference or a floor: nothing to draft")
     if not clauses:
         raise ContractError(
             f"system '{system.name}' has neither a reference nor a data sheet that bounds a metric: nothing to draft"
@@ -338,7 +355,12 @@ def draft(system: System, catalogue: Mapping[str, Program], customer: str = "", 
         "share: 1.0           # of the devices that must meet a clause",
         "retests: 2           # runs of a device that may be INVALID and run again, a clause",
     ]
-    if nodes:
+    modes = sorted({record.mode for record in measured if record.mode})
+    if modes:
+        lines.append(f"modes: {json.dumps(modes)}       # runs of other modes do not count")
+    if measured:
+        lines += _scope_of(measured)
+    elif nodes:
         lines += ["scope:", f"  nodes: {nodes}"]
         counts = {
             p.node.gpu_count for p in system.partitions.values() if p.node.gpu_count and not p.node.gpu_count_found
@@ -353,6 +375,8 @@ def draft(system: System, catalogue: Mapping[str, Program], customer: str = "", 
             f"    subject: {one.subject}",
             *([f"    partition: {one.partition}"] if len(system.partitions) > 1 else []),
             *([f"    environ: {one.environ}"] if one.environ else []),
+            *([f"    check: {json.dumps(one.check, ensure_ascii=False)}"] if one.check else []),
+            *([f"    at: {json.dumps(dict(one.at), ensure_ascii=False)}"] if one.at else []),
             *([f"    statistic: {one.statistic}"] if one.statistic else []),
             f"    target: {one.target:.6g}",
             f'    unit: "{one.unit}"',
@@ -385,6 +409,60 @@ def _drafted(system: System, catalogue: Mapping[str, Program]) -> Iterator[Draft
                     drafted = _of_sheet(partition, program, metric, subject)
                     if drafted is not None and (drafted.metric, subject) not in bound:
                         yield drafted
+
+
+def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iterable[Record]) -> Iterator[Drafted]:
+    """Each key metric with a reference or a floor that some runs measured, by check and coordinates. Ratios are left
+    out: what is delivered is a rate or a time."""
+    seen: dict[Drafted, str] = {}
+    points: dict[tuple[str, str, str, str], set[str]] = {}
+    for record in measured:
+        result, partition = record.result, system.partitions.get(record.partition)
+        environment, program = system.environments.get(record.environ), catalogue.get(record.program)
+        if result is None or result.status != "ok" or partition is None or environment is None or program is None:
+            continue
+        judged = anew.of_record(record, facts.facts(system, partition, environment)).judged
+        for metric in result.metrics:
+            place = (f"{program.name}.{metric.name}", metric.kind, record.check, record.environ)
+            points.setdefault(place, set()).add(metric.at.text)
+            criterion = judged[metric.id].criterion if metric.id in judged else None
+            target = (criterion.low if metric.direction == "higher" else criterion.high) if criterion else None
+            if metric.name not in program.key or criterion is None or not target or metric.unit in ("1", "%"):
+                continue
+            at = tuple((key, value) for key, value in metric.at.items() if isinstance(value, (str, int, float, bool)))
+            declared = program.metrics[metric.name]
+            drafted = Drafted(
+                f"{program.name}.{metric.name}", metric.kind, float(f"{target:.6g}"), metric.unit,
+                f"{criterion.kind}: {criterion.source}", record.partition, record.environ,
+                "" if criterion.statistic == declared.statistic else criterion.statistic, record.check, at,
+            )  # fmt: skip
+            seen[drafted] = metric.direction
+    groups: dict[tuple[str, str, str, str], list[Drafted]] = {}
+    for one in seen:
+        groups.setdefault((one.metric, one.subject, one.check, one.environ), []).append(one)
+    for place in sorted(groups):
+        yield from _as_one(groups[place], len(points[place]), seen[groups[place][0]])
+
+
+def _as_one(group: list[Drafted], points: int, direction: str) -> list[Drafted]:
+    """The points of a metric as one clause on the worst of them, where all have nearly the same target."""
+    targets = [one.target for one in group]
+    alike = len({(one.unit, one.statistic) for one in group}) == 1 and max(targets) <= ALIKE * min(targets)
+    if not alike or len(group) < max(points, 2):
+        return sorted(group, key=lambda one: str(one.at))
+    target = min(targets) if direction == "higher" else max(targets)
+    return [replace(next(one for one in group if one.target == target), at=())]
+
+
+def _scope_of(measured: Iterable[Record]) -> list[str]:
+    gpus: dict[str, set[str]] = {}
+    for record in measured:
+        if record.result is not None:
+            gpus.setdefault(record.result.node, set()).update(d.uuid for d in record.result.devices if d.uuid)
+    counts = {len(found) for found in gpus.values() if found}
+    return [
+        "scope:", f"  nodes: {len(gpus)}", *([f"  gpus_per_node: {counts.pop()}"] if len(counts) == 1 else []),
+    ] if gpus else []  # fmt: skip
 
 
 def _of_reference(reference: Reference, catalogue: Mapping[str, Program]) -> Drafted | None:

@@ -20,6 +20,7 @@ from tenken.report.acceptance import (
     INCONCLUSIVE,
     MET,
     NOT_MET,
+    NOT_RECORDED,
     NOT_TESTED,
     Acceptance,
     Part,
@@ -51,14 +52,17 @@ def render(
     )  # fmt: skip
     environment.filters.update(words.FILTERS)
     contract = found.contract
+    order = {clause.id: at for at, clause in enumerate(contract.clauses)}
     rules: dict[str, list[str]] = {}
     for clause in contract.clauses:
         rules.setdefault(clause.rule_in_words(contract.confidence), []).append(clause.id)
     return environment.get_template("acceptance.html").render(
         a=found, c=contract, tone="EXCEPTIONS" if found.statement == EXCEPTIONS else found.statement,
         rule="; ".join(
-            text + (f" ({', '.join(ids)})" if len(rules) > 1 else "") for text, ids in rules.items()
+            text + (f" ({_in_runs(ids, order)})" if len(rules) > 1 else "") for text, ids in rules.items()
         ),
+        environs={r.environ for r in found.requirements if r.environ}, scope=_scope(found),
+        sources=_sources(found, order),
         written=written, digest=digest, contract_digest=contract_digest, evidence=evidence,
         titles={c.id: _title(c.text, catalogue, c.program, c.metric) for c in contract.clauses},
         at=lambda at: ", ".join(words.coordinate(k, v) for k, v in sorted(at.items())),
@@ -77,6 +81,34 @@ def render(
 
 def _title(text: str, catalogue: Mapping[str, Program], program: str, metric: str) -> str:
     return text or catalogue[program].metrics[metric].title
+
+
+def _scope(found: Acceptance) -> str:
+    """What was measured, in few words: "2 nodes, 8 GPUs (NVIDIA H200)"."""
+    nodes, gpus = len({part.node for part in found.parts}), len(found.parts)
+    if not gpus:
+        return "no GPU measured"
+    names = [name for name in found.conditions.get("GPU", ()) if name != NOT_RECORDED]
+    return f"{nodes} node{'s' * (nodes != 1)}, {gpus} GPU{'s' * (gpus != 1)}" + f" ({', '.join(names)})" * bool(names)
+
+
+def _sources(found: Acceptance, order: Mapping[str, int]) -> list[tuple[str, str]]:
+    """Each source of targets once, with the clauses that it is of: "C1, C3 to C6"."""
+    ids: dict[str, list[str]] = {}
+    for clause in found.contract.clauses:
+        ids.setdefault(clause.source, []).append(clause.id)
+    return [(source, _in_runs(of, order)) for source, of in ids.items()]
+
+
+def _in_runs(ids: list[str], order: Mapping[str, int]) -> str:
+    """Ids with those next to each other in the contract as a range, from three on."""
+    runs: list[list[str]] = []
+    for one in ids:
+        if runs and order[runs[-1][-1]] == order[one] - 1:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
 
 
 def _runs(requirement: Requirement) -> str:

@@ -12,6 +12,8 @@ Json DeviceDescription::json() const {
     json.set("sm_clock_max_mhz", sm_clock_max_mhz).set("ecc_enabled", ecc_enabled);
     json.set("mig_enabled", mig_enabled).set("integrated", integrated).set("driver", driver);
     json.set("cuda_driver", cuda_driver).set("cuda_runtime", cuda_runtime).set("vbios", vbios);
+    json.set("serial", serial).set("power_limit_w", power_limit_w);
+    json.set("persistence_mode", persistence_mode);
     json.set("pcie_generation_max", pcie_generation_max).set("pcie_width_max", pcie_width_max);
     json.set("nvlinks_active", nvlinks_active).set("nvlinks_total", nvlinks_total);
     json.set("nvlink_gbs_per_link", nvlink_gbs_per_link).set("numa_node", numa_node);

@@ -32,6 +32,9 @@ struct DeviceDescription {
     std::string cuda_driver;
     std::string cuda_runtime;
     Optional<std::string> vbios;
+    Optional<std::string> serial;    ///< of the board
+    Optional<double> power_limit_w;  ///< in force: the lowest of all that apply
+    Optional<bool> persistence_mode;
     Optional<int> pcie_generation_max;
     Optional<int> pcie_width_max;
     Optional<int> nvlinks_active;

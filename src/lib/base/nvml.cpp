@@ -71,6 +71,9 @@ struct Nvml::Functions {
     int (*driver_version)(char*, unsigned) = nullptr;
     int (*by_pci)(const char*, Device*) = nullptr;
     int (*vbios)(Device, char*, unsigned) = nullptr;
+    int (*serial)(Device, char*, unsigned) = nullptr;
+    int (*power_limit)(Device, unsigned*) = nullptr;
+    int (*persistence)(Device, int*) = nullptr;
     int (*clock)(Device, int, unsigned*) = nullptr;
     int (*max_clock)(Device, int, unsigned*) = nullptr;
     int (*power)(Device, unsigned*) = nullptr;
@@ -180,6 +183,9 @@ std::shared_ptr<const Nvml> Nvml::open(std::string& why_not) {
     library.load(f.shutdown, "nvmlShutdown");
     library.load(f.driver_version, "nvmlSystemGetDriverVersion");
     library.load(f.vbios, "nvmlDeviceGetVbiosVersion");
+    library.load(f.serial, "nvmlDeviceGetSerial");
+    library.load(f.power_limit, "nvmlDeviceGetEnforcedPowerLimit");
+    library.load(f.persistence, "nvmlDeviceGetPersistenceMode");
     library.load(f.clock, "nvmlDeviceGetClockInfo");
     library.load(f.max_clock, "nvmlDeviceGetMaxClockInfo");
     library.load(f.power, "nvmlDeviceGetPowerUsage");
@@ -312,6 +318,13 @@ void Nvml::describe(Device device, DeviceDescription& description) const {
     if (call_->vbios != nullptr && call_->vbios(device, text, sizeof text) == success) {
         description.vbios = std::string(text);
     }
+    if (call_->serial != nullptr && call_->serial(device, text, sizeof text) == success && *text != '\0') {
+        description.serial = std::string(text);
+    }
+    const Optional<double> power_limit = as<double>(ask<unsigned>(call_->power_limit, device));
+    if (power_limit) description.power_limit_w = *power_limit / 1000;
+    const Optional<int> persistence = ask<int>(call_->persistence, device);
+    if (persistence) description.persistence_mode = *persistence != 0;
     const Optional<double> memory_clock = as<double>(ask<unsigned>(call_->max_clock, device, clock_memory));
     if (memory_clock) description.memory_clock_max_mhz = memory_clock;
     const Optional<double> sm_clock = as<double>(ask<unsigned>(call_->max_clock, device, clock_sm));

@@ -12,7 +12,8 @@ namespace {
 
 const std::string pci = "0000:01:00.0";
 const std::string healthy =
-    "pci=0000:01:00.0 driver=580.1 vbios=96.00 sm_clock=1980 memory_clock=3201 sm_clock_max=1980 "
+    "pci=0000:01:00.0 driver=580.1 vbios=96.00 serial=1320 power_limit_mw=700000 persistence=1 sm_clock=1980 "
+    "memory_clock=3201 sm_clock_max=1980 "
     "memory_clock_max=3201 power_mw=123456 temperature=40 reasons=0 ecc=1 ecc_corrected=3 ecc_uncorrected=0 "
     "remapped=2 mig=0 pcie_generation=5 pcie_width=16 pcie_generation_max=5 pcie_width_max=16 "
     "nvlinks_active=17 field_91=18 field_90=26562 field_82=55 memory_used=1000 utilization=99 xid=0 ";
@@ -105,6 +106,18 @@ TEST(a_device_is_described_by_nvml) {
     CHECK(*device.nvlinks_active == 17);
     CHECK(*device.nvlink_gbs_per_link == 26.562);
     CHECK(*device.ecc_enabled && !*device.mig_enabled);
+    CHECK_EQUAL(*device.serial, "1320");
+    CHECK(*device.power_limit_w == 700 && *device.persistence_mode);
+    CHECK(device.json().dump().find("\"serial\"") != std::string::npos);
+}
+
+TEST(what_a_driver_does_not_report_of_a_device_is_absent) {
+    say_only("pci=0000:01:00.0 serial= ");
+    const auto nvml = fake();
+    std::string why_not;
+    tenken::DeviceDescription device;
+    nvml->describe(nvml->find(pci, why_not), device);
+    CHECK(!device.serial && !device.power_limit_w && !device.persistence_mode);
 }
 
 TEST(one_reading_has_every_field) {

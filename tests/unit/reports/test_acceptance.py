@@ -342,6 +342,33 @@ def test_the_page_says_what_a_signature_needs(written):
     assert not re.search(r"(?:https?|ftp):|@import|url\(", markup)
 
 
+@pytest.mark.parametrize(("told", "shown"), [(True, ("1653", "700", "on")), (False, ("not recorded",) * 3)])
+def test_serial_power_limit_and_persistence_are_those_of_the_device(tmp_path, told, shown):
+    records = five(gpus=(0,))
+    for one in records:
+        if told:
+            one["document"]["devices"][0] |= {"serial": "1653", "power_limit_w": 700.0, "persistence_mode": True}
+    found = answer(tmp_path, records)
+    serial = found.parts[0].serial or "not recorded"
+    conditions = [next(iter(found.conditions[title])) for title in ("Power limit, W", "Persistence mode")]
+    assert (serial, *conditions) == shown
+    assert f"<td>{shown[0]}</td>" in signed.render(found, load_catalogue(), "d", "d", [], "now")
+
+
+def test_the_title_block_names_the_machine_and_each_source_once(written):
+    _, folder = written
+    text = html.document_fromstring((folder / "out" / "report.html").read_text())
+    system = text.xpath("//dt[.='System']/following-sibling::dd")[0].text_content()
+    assert system == "h200: 1 node, 2 GPUs (NVIDIA H200)"
+    (sources,) = (p.text_content() for p in text.xpath("//p/small") if p.text_content().startswith("Sources"))
+    assert sources == "Sources of the targets: M1, M2: offer."
+
+
+def test_ids_in_a_row_are_a_range_from_three_on():
+    order = {f"C{i}": i for i in range(1, 9)}
+    assert signed._in_runs(["C1", "C2", "C3", "C5", "C6", "C8"], order) == "C1 to C3, C5, C6, C8"
+
+
 def test_every_figure_of_the_page_is_in_the_archive(written):
     _, folder = written
     said = json.loads((folder / "out" / "acceptance.json").read_text())

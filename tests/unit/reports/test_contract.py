@@ -12,6 +12,7 @@ from tenken.machines import loader
 from tenken.model.catalogue import load_catalogue
 from tenken.report import contracts
 from tenken.report.contracts import ContractError
+from tests.support import kept
 
 GOOD = """\
 title: "Two nodes"
@@ -151,6 +152,50 @@ def test_the_commands_write_once_and_refuse_what_is_wrong(tmp_path, capsys):
     (tmp_path / "a.yaml").write_text(GOOD.replace("stream.triad", "stream.tried"))
     assert run("validate", tmp_path / "a.yaml") == 1
     assert "did you mean 'triad'?" in capsys.readouterr().err
+
+
+QUICK = "20261122T192751Z-h200quick"
+
+
+@pytest.fixture(scope="module")
+def drafted(tmp_path_factory):
+    """The contract drafted from the kept quick session of one card."""
+    folder = tmp_path_factory.mktemp("drafted")
+    kept_archive = ("--session", QUICK, "--archive", kept.QUICK_RUN, "--folder", folder)
+    assert run("new", "one", "--from", "h200", *kept_archive) == 0
+    return contracts.load("one", load_catalogue(), loader.names(), folder)
+
+
+def test_a_draft_of_a_session_has_clauses_on_what_it_measured_alone(drafted):
+    assert (drafted.nodes, drafted.gpus_per_node, drafted.modes) == (1, 1, ("quick",))
+    catalogue, measured = load_catalogue(), [r for r in kept.quick_run() if r.session == QUICK]
+    assert len(drafted.clauses) >= 60 and len({c.id for c in drafted.clauses}) == len(drafted.clauses)
+    for clause in drafted.clauses:
+        assert clause.metric in catalogue[clause.program].key and clause.unit not in ("1", "%")
+        assert clause.source.startswith(("reference: ", "floor: "))
+        found = [m for r in measured if r.check == clause.check and r.environ == clause.environ and r.result
+                 for m in r.result.metrics if m.name == clause.metric and m.kind == clause.subject]  # fmt: skip
+        assert any(all(m.at.get(k) == v for k, v in clause.at.items()) for m in found), clause.id
+    assert not any(clause.subject == "pair" for clause in drafted.clauses)
+
+
+def test_points_with_nearly_one_target_are_one_clause_and_others_are_not(drafted):
+    at = {}
+    for clause in drafted.clauses:
+        at.setdefault((clause.program, clause.metric, clause.check), []).append(dict(clause.at))
+    assert at["access_patterns", "plateau", "AccessPatternsQuick %placement=managed_touch"] == [{}]
+    assert len(at["gemm", "gemm", "Gemm %gpus_at=one_by_one"]) == 6
+    assert all(one for one in at["gemm", "gemm", "Gemm %gpus_at=one_by_one"])
+
+
+def test_a_draft_of_a_session_refuses_what_is_not_there(tmp_path):
+    with pytest.raises(TenkenError, match=r"no session 'x' in .*; the latest there: .*h200quick"):
+        run("new", "a", "--from", "h200", "--session", "x", "--archive", kept.QUICK_RUN, "--folder", tmp_path)
+    with pytest.raises(TenkenError, match=r"has no record of system 'v100'"):
+        run("new", "a", "--from", "v100", "--session", QUICK, "--archive", kept.QUICK_RUN, "--folder", tmp_path)
+    with pytest.raises(TenkenError, match="--archive needs --session"):
+        run("new", "a", "--from", "h200", "--archive", kept.QUICK_RUN, "--folder", tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", contracts.names())

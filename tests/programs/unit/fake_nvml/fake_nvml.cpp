@@ -111,6 +111,15 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** device) {
 int nvmlDeviceGetVbiosVersion(void*, char* out, unsigned size) {
     return text_into("vbios", out, size);
 }
+int nvmlDeviceGetSerial(void*, char* out, unsigned size) {
+    return text_into("serial", out, size);
+}
+int nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* out) {
+    return number("power_limit_mw", out);
+}
+int nvmlDeviceGetPersistenceMode(void*, int* out) {
+    return number("persistence", out);
+}
 int nvmlDeviceGetClockInfo(void*, int type, unsigned* out) {
     return number(type == 1 ? "sm_clock" : "memory_clock", out);
 }
