@@ -21,7 +21,7 @@ done; [ -r "$TENKEN_HDF5" ] && export TENKEN_HDF5 || unset TENKEN_HDF5; fi"""
 #: Where a published figure ends, and what a mode measures: the largest snapshot, factor, seconds for each size and
 #: seconds for what these leave open.
 SNAPSHOTS = {
-    "quick": (1_048_576, 64, 1, 0.5),
+    "quick": (1_048_576, 64, 0.4, 0.5),
     "acceptance": (67_108_864, 16, 4, 8),
     "nightly": (4_194_304, 4, 2, 6),
     "published": (67_108_864, 4, 10, 10),
@@ -29,7 +29,7 @@ SNAPSHOTS = {
 #: The largest size of a map, factor, ways, situations, seconds for each size and situation and seconds for what these
 #: leave open.
 MAPS = {
-    "quick": ("16Mi", 64, "few", "all", 0.2, 0.5),
+    "quick": ("16Mi", 64, "few", "all", 0.2, 0.1),
     "acceptance": ("1Gi", 16, "all", "all", 1, 8),
     "nightly": ("256Mi", 16, "few", "all", 0.5, 8),
     "published": ("4Gi", 4, "all", "all", 4, 20),
@@ -38,7 +38,7 @@ MAPS = {
 #: blocks for each of the threads: at 16 MiB filling and draining takes as long as the middle, and a bound on the whole
 #: holds nothing. So quick takes the size that nightly takes, and leaves out what waits for the disk: all that is
 #: written, of which SnapshotCuda has some.
-CUDA_MAPS = {**MAPS, "quick": ("256Mi", 256, "few", "read_cached", 0.2, 0.5)}
+CUDA_MAPS = {**MAPS, "quick": ("256Mi", 256, "few", "read_cached", 0.2, 0.1)}
 
 
 #: What is loaded: kinds of samples, ways, batches read ahead, batches of an epoch, ms of a step, repetitions at most,
@@ -253,12 +253,17 @@ class OverlapBase(FileCheck):
     """A loop of time steps that writes its state now and then. Metrics: `loop`, `snapshot_cost`, `hidden`, `gain`."""
 
     program = "overlap"
+    #: Bytes of the state, in mode quick and in the others.
+    states = variable(tuple, value=("16Mi", "16Mi"))
 
     @run_after("setup")
     def ask_for_repetitions(self):
-        # a loop with two snapshots in it shows what one costs; the others have four
-        few = {"repetitions": 3, "steps": 22} if self.tenken_mode == "quick" else {"repetitions": 5}
-        self.arguments = {**self.arguments, **few}
+        quick = self.tenken_mode == "quick"
+        # a loop with two snapshots in it shows what one costs; the others have four. Steps of half the time beside
+        # states of half the size leave the same share to hide.
+        few = {"repetitions": 3, "steps": 22, "step-ms": 10} if quick else {"repetitions": 5}
+        size = {} if "bytes" in self.arguments else {"bytes": self.states[0 if quick else 1]}
+        self.arguments = {**self.arguments, **size, **few}
 
 
 @rfm.simple_test
@@ -266,7 +271,7 @@ class OverlapHost(OverlapBase):
     """Steps of the CPUs: serial, with a thread that writes, and with a CPU left to it."""
 
     descr = "computing while a snapshot is written, host"
-    arguments = {"bytes": "64Mi"}
+    states = ("32Mi", "64Mi")
 
 
 @rfm.simple_test
@@ -275,7 +280,7 @@ class OverlapCuda(OverlapBase):
 
     descr = "computing while a snapshot is written, GPU"
     backend = "cuda"
-    arguments = {"bytes": "256Mi"}
+    states = ("128Mi", "256Mi")
 
 
 @rfm.simple_test

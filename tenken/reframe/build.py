@@ -33,6 +33,8 @@ _selected: dict[tuple[str, str, bool], set[str]] = {}
 IMAGE_BUILT = "/opt/tenken/built"
 #: Seconds that a build on the machine that is measured waits for the check that comes first.
 WAIT_FOR_FIRST = 120
+#: Seconds that the build for that check, once it is done, waits for the others to have configured.
+WAIT_FOR_CONFIGURED = 20
 
 
 @functools.cache
@@ -66,6 +68,24 @@ def first_is_over(partition: str, environment: str) -> Path:
     """The file that tells the build of all other programs that the check that comes first has been measured."""
     key = f"{partition.replace(':', '-')}-{environment}"
     return ROOT / ".build" / key / f".first-{os.environ.get('TENKEN_SESSION', 'none')}"
+
+
+def others(partition: str) -> list[str]:
+    """Environments of a partition that have checks, but none that comes first: they are built in folders of their own,
+    so they configure while the programs of the first check are built."""
+    every = {environment for where, environment, _ in _selected if where == partition}
+    return sorted(every - set(firsts(partition)))
+
+
+def configured_file(partition: str, environment: str) -> Path:
+    """The file that tells the build for the check that comes first that another one has configured."""
+    key = f"{partition.replace(':', '-')}-{environment}"
+    return ROOT / ".build" / key / f".configured-{os.environ.get('TENKEN_SESSION', 'none')}"
+
+
+def wait_for(file: Path, seconds: int) -> str:
+    """A line that waits until a file is there, and no longer than that."""
+    return f"for quarter in $(seq {4 * seconds}); do [ ! -e {shlex.quote(str(file))} ] || break; sleep 0.25; done"
 
 
 def under_way(environment: str) -> list[str]:
@@ -208,13 +228,18 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             install = f"for name in $tenken_programs Unspecified; do {install} --component $name || exit; done"
         driver = f"sh {shlex.quote(str(ROOT / 'scripts' / 'driver.sh'))} {self.machine.nvcc}"
         over = shlex.quote(str(first_is_over(*where)))
+        built = os.environ.get("TENKEN_BUILT")
         # also of another environment: it is the same machine
-        before = [shlex.quote(str(first_is_over(where[0], one))) for one in firsts(where[0])] if apart else []
+        wait = [wait_for(first_is_over(where[0], one), WAIT_FOR_FIRST) for one in firsts(where[0])] if apart else []
+        at_once = bool(self.machine.measured_where_built and not built and firsts(where[0]))
+        waiting = others(where[0]) if at_once and self.for_first else []
+        configures = at_once and where[1] in others(where[0])
+        told = shlex.quote(str(configured_file(*where)))
         steps = [
-            *(f"for second in $(seq {WAIT_FOR_FIRST}); do [ ! -e {one} ] || break; sleep 1; done" for one in before),
+            *([] if configures else wait),
             *([driver] if self.machine.nvcc else []),
             f"mkdir -p {tree}",
-            *([f"rm -f {tree}/.first-*"] if self.for_first else []),
+            *([f"rm -f {tree}/.first-*"] if self.for_first else [f"rm -f {tree}/.configured-*"] if configures else []),
             f"exec 9> {tree}/.lock",
             "flock 9",
             *([f'tenken_programs="{" ".join(programs)}"'] if programs else []),
@@ -222,12 +247,13 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             f". {shlex.quote(str(ROOT / 'scripts' / 'ccache.sh'))} {tree} {shlex.quote(self.machine.environment.cxx)} "
             f"{shlex.quote(str(ROOT))}",
             configured(f"{configure} {options}".strip(), tree),
+            *([f": > {told}", *wait] if configures else []),
             build,
             install,
             # what the programs must say that they were built from
             f"cp {tree}/generated/{REVISION_FILE} .",
+            *(wait_for(configured_file(where[0], one), WAIT_FOR_CONFIGURED) for one in waiting),
         ]
-        built = os.environ.get("TENKEN_BUILT")
         if built:
             steps = built_once(Path(built) / key, [s for s in steps if not s.startswith(("exec 9>", "flock 9"))])
         self.build_system.commands = [  # type: ignore[attr-defined]
@@ -237,6 +263,8 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             # ReFrame would tell no more than the exit status: the job ends with 0, and what it printed is read below
             *(under_way(self.current_environ.name) if apart else []),
             "tenken_build && tenken_status=0 || tenken_status=$?",
+            # told also by one that failed before, perhaps without a folder
+            *([f"{{ : > {told}; }} 2> /dev/null || :"] if configures else []),
             *(all_over(self.current_environ.name) if apart else []),
             # nobody waits for a check that will not come
             *([f"[ $tenken_status = 0 ] || : > {over}"] if self.for_first else []),

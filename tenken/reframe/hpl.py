@@ -31,7 +31,8 @@ class HplBase(TenkenCheck):
 
     @run_after("setup")
     def ask_for_repetitions(self):
-        self.arguments = {"repetitions": 3, "warmup-seconds": 5, **self.arguments}
+        warm = 1 if self.tenken_mode == "quick" else 5
+        self.arguments = {"repetitions": 3, "warmup-seconds": warm, **self.arguments}
         self.asked = {"repetitions": self.arguments["repetitions"], **self.asked}
 
 

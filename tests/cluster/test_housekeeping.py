@@ -151,6 +151,8 @@ def test_what_comes_first_is_built_apart():
     assert build.selected("m:gpu", "cuda") == ["daxpy", "stream"]
     assert build.selected("m:gpu", "host", first=True) == []
     assert build.firsts("m:gpu") == ["cuda"] and build.firsts("m:cpu") == []
+    # what shares its folder with the first one cannot configure beside it
+    assert build.others("m:gpu") == ["host"] and build.others("m:cpu") == []
     build.note_selection([])
 
 
@@ -188,6 +190,16 @@ def test_ninja_builds_where_it_starts_and_make_where_not(tmp_path, ninja, asked,
     kept = [(tree / name).exists() for name in ("CMakeCache.txt", "CMakeFiles")]
     assert kept == [configured == chosen] * 2
     assert (tree / ".lock").exists()
+
+
+@pytest.mark.parametrize(("there", "seconds"), [(True, 5), (False, 1)])
+def test_a_file_is_waited_for_and_no_longer_than_that(tmp_path, there, seconds):
+    file = tmp_path / "a b"
+    if there:
+        file.touch()
+    begin = time.monotonic()
+    subprocess.run(["bash", "-c", build.wait_for(file, seconds)], check=True, timeout=60)
+    assert (time.monotonic() - begin < 5) if there else (time.monotonic() - begin >= 1)
 
 
 def test_a_build_ends_with_the_builds_beside_it(tmp_path, monkeypatch):

@@ -162,11 +162,13 @@ def test_ranks_are_asked_for_as_a_node_has_cpus_for(site, cores, ranks):
 
 
 def test_the_first_finding_is_built_and_measured_before_the_rest(site):
-    """The build of all others waits for the very file that the first check's job writes behind its command."""
-    done = reframe(site, "--dry-run", "--system", "local", "-n", "StreamHost|Daxpy", "--mode", "quick")
+    """The build of all others waits for the very file that the first check's job writes behind its command. One that
+    has a folder to itself configures before it waits, and the first check is not measured beside that."""
+    done = reframe(site, "--dry-run", "--system", "h200", "-n", "StreamHost|Daxpy|^StreamCuda", "--mode", "quick")
     assert done.returncode == 0, done.stdout
-    (folder,) = (site / "stage").glob("*/local/node/host")
+    (folder,) = (site / "stage").glob("*/h200/gpu/host")
     scripts = {path.parent.name.split("_")[0]: path.read_text() for path in folder.glob("*/rfm_*.sh")}
+    (beside,) = (path.read_text() for path in (site / "stage").glob("*/h200/gpu/cuda/BuildPrograms*/rfm_build.sh"))
     assert set(scripts) == {"BuildFirst", "BuildPrograms", "StreamHost", "Daxpy"}
     assert 'tenken_programs="stream"' in scripts["BuildFirst"]
     assert 'tenken_programs="daxpy"' in scripts["BuildPrograms"]
@@ -174,6 +176,13 @@ def test_the_first_finding_is_built_and_measured_before_the_rest(site):
     assert f": > {awaited}\n" in scripts["StreamHost"].partition("TENKEN-RUN end")[2]
     assert awaited in scripts["BuildFirst"]  # told there too, where the build fails
     assert awaited not in scripts["Daxpy"]
+    assert all("--warmup-seconds 0.3 " in scripts[name] for name in ("StreamHost", "Daxpy"))
+    (told,) = set(re.findall(r": > (\S+/\.configured-[^\s;]+)", beside))
+    order = [beside.index(one) for one in ("cmake -G", f": > {told}", f"[ ! -e {awaited} ]", "cmake --build")]
+    assert order == sorted(order)
+    first = scripts["BuildFirst"]
+    assert first.index("cmake --build") < first.index(f"[ ! -e {told} ]") and told not in scripts["BuildPrograms"]
+    assert beside.rindex(f": > {told}") > beside.index("tenken_build && "), "where configuring fails, it is told too"
 
 
 def test_the_command_line_tells_the_system_and_whether_anything_runs():
