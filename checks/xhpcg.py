@@ -69,19 +69,9 @@ class HpcgBinary(HpcgBase):
         launch = self.job.launcher.run_command(self.job)
         seconds = SECONDS[self.tenken_mode] if self.seconds is None else self.seconds
         side = f"{self.points} {self.points} {self.points}"
-        self.executable, self.executable_opts = "tenken_xhpcg", []
-        self.prerun_cmds = [
-            *self.prerun_cmds,
-            "tenken_xhpcg() {",
-            f"  [ -n {shlex.quote(self.command)} ] || {{ echo TENKEN-XHPCG-MISSING; return 3; }}",
-            f"  printf 'HPCG benchmark input file\\nwritten by tenken\\n{side}\\n{seconds}\\n' > hpcg.dat",
-            f"  {launch} {self.command or 'true'}",
-            "  tenken_xhpcg_status=$?",
-            "  echo TENKEN-XHPCG-REPORT",
-            "  cat *HPCG*.txt",
-            "  return $tenken_xhpcg_status",
-            "}",
-        ]
+        words = (self.command, side, str(seconds))
+        self.executable, self.executable_opts = f"tenken_xhpcg {' '.join(map(shlex.quote, words))}", []
+        self.prerun_cmds = [*self.prerun_cmds, f"tenken_run() {{ {launch} {self.command or 'true'}; }}"]
         # the function starts the ranks itself
         self.job.launcher = getlauncher("local")()
 

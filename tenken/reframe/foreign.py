@@ -111,7 +111,6 @@ class ForeignCheck(JudgedCheck):
     valid_prog_environs = ["+for_host"]
     subjects = ["host"]
     cores = 0
-    outputs = [RESULT_FILE, _OUTPUT]
 
     @run_after("init")
     def declare_figures(self):
@@ -191,18 +190,8 @@ class ForeignCheck(JudgedCheck):
             version = self.platform.launch_command(self.stagedir) if self.version_command else "true"
             self.prerun_cmds = [*self.prerun_cmds, *self.platform.emit_prepare_commands(self.stagedir)]
         launch = f"{self.job.launcher.run_command(self.job)} " if self.uses_mpi else ""
-        self.prerun_cmds = [
-            *self.prerun_cmds,
-            "tenken_foreign() {",
-            f"  command -v {first} > /dev/null || {{ echo TENKEN-FOREIGN-MISSING {first}; return 3; }}",
-            f'  echo "TENKEN-FOREIGN-VERSION $({{ {version}; }} 2>&1 | head -n 1)"',
-            f"  for tenken_run in $(seq {self.repetitions}); do",
-            f"    {{ {launch}{command}; }} >> {_OUTPUT} 2>&1 || return",
-            "  done",
-            "}",
-        ]
-        self.executable, self.executable_opts = "tenken_foreign", []
-        self.postrun_cmds = [f"cat {_OUTPUT}", *self.postrun_cmds]
+        how = f"{first} {shlex.quote(version)} {self.repetitions} {launch}{command}"
+        self.executable, self.executable_opts = f"tenken_foreign {how}", []
         # the function starts the ranks itself
         self.job.launcher = getlauncher("local")()
 

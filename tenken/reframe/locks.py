@@ -102,6 +102,28 @@ tenken_each() {
     tenken_run "$tenken_path" || return 1
   done
 }
+# tenken_foreign PROGRAM VERSION RUNS COMMAND...: run a command so often, and keep what it and the words VERSION print
+tenken_foreign() {
+  command -v "$1" > /dev/null || { echo "TENKEN-FOREIGN-MISSING $1"; return 3; }
+  echo "TENKEN-FOREIGN-VERSION $(eval "$2" 2>&1 | head -n 1)"
+  tenken_runs=$3
+  shift 3
+  rm -f tenken-foreign.out
+  for tenken_run in $(seq "$tenken_runs"); do
+    "$@" >> tenken-foreign.out 2>&1 || { tenken_runs=$?; cat tenken-foreign.out; return "$tenken_runs"; }
+  done
+  cat tenken-foreign.out
+}
+# tenken_xhpcg COMMAND SIZES SECONDS: write the input of HPCG, pass on to tenken_run, print its report
+tenken_xhpcg() {
+  [ -n "$1" ] || { echo TENKEN-XHPCG-MISSING; return 3; }
+  printf 'HPCG benchmark input file\nwritten by tenken\n%s\n%s\n' "$2" "$3" > hpcg.dat
+  tenken_run
+  tenken_xhpcg_status=$?
+  echo TENKEN-XHPCG-REPORT
+  cat *HPCG*.txt
+  return $tenken_xhpcg_status
+}
 tenken_load() {
   { echo "tenken $$ $(getconf CLK_TCK) $(date +%s.%N) $(cat /proc/loadavg)"; head -n 1 /proc/stat; cat /proc/[0-9]*/stat
   } > "$1" 2> /dev/null

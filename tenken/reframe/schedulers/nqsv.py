@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from reframe.core.backends import register_scheduler
+from reframe.utility import toalphanum
 
 from tenken.reframe.schedulers.batch import Batch
 from tenken.reframe.schedulers.command import run
@@ -23,7 +24,7 @@ class Nqsv(Batch):
     """A request that ended is no longer listed and leaves no exit status: its output tells how it ended."""
 
     def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
-        words = [f"-o {job.stdout}", f"-e {job.stderr}", f"-b {num_nodes(job)}"]
+        words = [f"-N {toalphanum(job.name)[:15]}", f"-o {job.stdout}", f"-e {job.stderr}", f"-b {num_nodes(job)}"]
         words += [] if job.may_run_again else ["-r n"]
         if job.time_limit is not None:
             words.append(f"-l elapstim_req={hms(job.time_limit)}")

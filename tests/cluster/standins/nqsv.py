@@ -26,8 +26,10 @@ def qsub(cluster: Cluster, arguments: list[str]) -> None:
     job = {"queue": None, "project": None, "count": 1, "seconds": 3600, "version": "", "stdout": None, "stderr": None}
     for option in directives(script, "#PBS"):
         name, _, value = option.partition(" ")
-        if name in ("-q", "-A", "-o", "-e"):
-            job[{"-q": "queue", "-A": "project", "-o": "stdout", "-e": "stderr"}[name]] = value
+        if name == "-N" and not re.fullmatch(r"[A-Za-z]\w{0,14}", value):
+            refuse("qsub", f"Invalid request name: {value}", 1)
+        elif name in ("-N", "-q", "-A", "-o", "-e"):
+            job[{"-N": "name", "-q": "queue", "-A": "project", "-o": "stdout", "-e": "stderr"}[name]] = value
         elif name == "-b" and value.isdigit():
             job["count"] = int(value)
         elif name == "-l" and value.startswith("elapstim_req="):
@@ -71,7 +73,7 @@ def qstat(cluster: Cluster, arguments: list[str]) -> None:
             if cluster.use_up(f"odd_{odd}"):
                 state = odd
                 break
-        name = Path(job["script"]).name[:8]
+        name = (job.get("name") or Path(job["script"]).name)[:8]
         rest = "-    0.00B     0.00         1 Y Y Y    1"
         print(f"{number + '.nqsv':15} {name:8} user     {job['queue']:8}    0 {state} {rest}")
 

@@ -39,9 +39,9 @@ FOREIGN = {
 
 _LOOKUP = re.compile(r'^if \[ -z "\$(TENKEN_\w+)" \]; then .*?; fi\n', re.M | re.S)
 _COMMAND = re.compile(
-    r"^(?P<launch>.*?)(?P<command>bin/\w+ .*|tenken_there && .*|sh -c (?!'echo TENKEN-RANK).*)$\n(?=tenken_status=)",
-    re.M,
-)
+    r"^(?P<launch>.*?)(?P<command>(?:bin/\w+|tenken_there &&|tenken_foreign|sh -c(?! 'echo TENKEN-RANK)) .*)$\n"
+    r"(?=tenken_status=)", re.M,
+)  # fmt: skip
 #: What every script says of itself before its command, and what one that starts ranks says where root runs it.
 _ONCE = {
     "{begin}": re.compile(
@@ -165,8 +165,9 @@ def _generalise(text: str, script: Path, folder: Path, check: str) -> tuple[str,
 
 def _foreign(text: str, run: str) -> str:
     """The command of a binary that is not the suite's: a function of the script is told with its lines."""
-    if run.startswith("tenken_each ") and (each := re.search(r"^tenken_run\(\) \{ (.*); \}$", text, re.M)):
-        return f"{run}; each by: {each[1]}"
+    each = re.search(r"^tenken_run\(\) \{ (.*); \}$", text, re.M)
+    if each and run.startswith(("tenken_each ", "tenken_xhpcg ")):
+        return f"{run}; {'each ' if run.startswith('tenken_each') else ''}by: {each[1]}"
     body = re.search(rf"^{re.escape(run)}\(\) \{{\n(.*?)^\}}$", text, re.M | re.S)
     return "; ".join(line.strip() for line in body[1].splitlines()) if body else run
 

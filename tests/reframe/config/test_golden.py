@@ -51,12 +51,12 @@ PUBLISHED = {
     ],
 }  # fmt: skip
 #: What must not stand there.
-NOT_PUBLISHED = {"miyabi": ["ngpus", "ncpus"], "tsubame3": ["-g gz00"], "pegasus": ["hostfile", "-N "]}
+NOT_PUBLISHED = {"miyabi": ["ngpus", "ncpus"], "tsubame3": ["-g gz00"], "pegasus": ["hostfile"]}
 
 
 #: What each binary that is not the suite's is started by, and how its command begins or ends.
 FOREIGN_CHECKS = {
-    "HpcgBinary": r"; \S+ .* rank /site/xhpcg;", "HplOther": r"&& /site/xhpl\b", "HplHpcc": r"&& hpcc\b",
+    "HpcgBinary": r"; by: \S+ .* rank /site/xhpcg$", "HplOther": r"&& /site/xhpl\b", "HplHpcc": r"&& hpcc\b",
     "HplMxpOther": r"&& /site/xhpl_mxp .*--gpu-affinity",
     "MpiOsu": r'; each by: \S+ .* rank "\$1" -c', "NcclTests": r'; each by: "\$1" -b 1024 -e 1073741824 ',
 }  # fmt: skip

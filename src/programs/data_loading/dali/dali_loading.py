@@ -1,0 +1,139 @@
+"""Training data read by NVIDIA DALI: the samples of data_loading as npy files, shuffled anew in each epoch.
+
+    python3 dali_loading.py --kind speech --reader cpu
+
+Needs nvidia.dali and numpy, and nothing of the suite: it is copied to the node. Exit status 3 where DALI is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+#: Bytes of 80 log-mel bands in single precision, frames of an utterance: mean and minimum, as in data_loading.
+FRAME_BYTES, MEAN_FRAMES, MIN_FRAMES = 80 * 4, 1230, 790
+DEEPCAM_BYTES = 768 * 1152 * 16 * 4
+BATCHES_OF = {"speech": 32, "deepcam": 2}
+
+
+def words_of(kind: str, sample: int) -> int:
+    """Number of 32-bit words of a sample."""
+    if kind == "deepcam":
+        return DEEPCAM_BYTES // 4
+    lengths = 2 * (MEAN_FRAMES - MIN_FRAMES) + 1
+    return (MIN_FRAMES + sample * 389 % lengths) * FRAME_BYTES // 4
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--kind", choices=sorted(BATCHES_OF), default="speech")
+    parser.add_argument("--reader", choices=("cpu", "gpu"), default="cpu", help="gpu: by cuFile into GPU memory")
+    parser.add_argument("--batches", type=int, default=8, help="of an epoch")
+    parser.add_argument("--epochs", type=int, default=5, help="timed ones")
+    parser.add_argument("--prefetch", type=int, default=2, help="batches that the pipeline reads ahead")
+    parser.add_argument("--threads", type=int, default=0, help="of the pipeline; 0: all CPUs, at most 8")
+    parser.add_argument("--step-ms", type=float, default=20, help="time that the consumer keeps each batch")
+    parser.add_argument("--path", type=Path, default=Path("."), help="where the samples are written")
+    parser.add_argument("--gpu", type=int, default=0)
+    parser.add_argument("--inject-fault", choices=("none", "element", "sample-twice"), default="none")
+    given = parser.parse_args()
+    for name, least, most in (("batches", 1, 1000), ("epochs", 1, 1000), ("prefetch", 1, 64), ("threads", 0, 256)):
+        if not least <= getattr(given, name) <= most:
+            parser.error(f"--{name} {getattr(given, name)} is invalid; allowed: {least} to {most}")
+    try:
+        import numpy
+        from nvidia import dali
+    except ImportError as error:
+        print(f"TENKEN-FOREIGN-MISSING nvidia.dali: {error}")
+        return 3
+    folder = Path(tempfile.mkdtemp(prefix="dali_loading.", dir=given.path))
+    try:
+        return load(given, folder, numpy, dali)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def load(given, folder: Path, numpy, dali) -> int:
+    batch = BATCHES_OF[given.kind]
+    samples = batch * given.batches
+    # what sample i holds: word k is base[k] + i modulo 2^32, so that no two samples have a word in common by place
+    base = numpy.arange(max(words_of(given.kind, i) for i in range(samples)), dtype=numpy.uint32)
+    base *= numpy.uint32(2654435761)
+    total, written = {}, 0
+    for i in range(samples):
+        words = base[: words_of(given.kind, i)] + numpy.uint32(i)
+        total[i], written = int(words.sum(dtype=numpy.uint64)), written + words.nbytes
+        if given.inject_fault == "element" and i == 0:
+            words[len(words) // 2] ^= 1
+        numpy.save(folder / f"{i:06d}.npy", words)
+    os.sync()
+    names = [f"{i:06d}.npy" for i in range(samples)]
+    if given.inject_fault == "sample-twice":
+        names[0] = names[1]
+    listed = folder / "files.txt"
+    listed.write_text("".join(f"{name}\n" for name in names))
+
+    def graph():
+        data = dali.fn.readers.numpy(
+            device=given.reader, file_root=str(folder), file_list=str(listed), shuffle_after_epoch=True, name="reader",
+        )  # fmt: skip
+        # part of the pipeline, as preprocessing is: each word is read by the processor that gets the sample
+        return data, dali.fn.reductions.sum(data, dtype=dali.types.UINT64)
+
+    threads = given.threads or min(8, len(os.sched_getaffinity(0)))
+    pipeline = dali.Pipeline(
+        batch_size=batch, num_threads=threads, device_id=given.gpu if given.reader == "gpu" else None,
+        prefetch_queue_depth=given.prefetch, seed=1,
+    )  # fmt: skip
+    with pipeline:
+        pipeline.set_outputs(*graph())
+    pipeline.build()
+    how = "CPU reader" if given.reader == "cpu" else "GPU reader, cuFile"
+    print(f"DALI {dali.__version__}, {how}, {threads} threads, {given.kind}, batches of {batch}", flush=True)
+
+    wrong = misread = 0
+    orders = []
+    for epoch in range(given.epochs + 1):
+        seen: list[int] = []
+        waited = 0.0
+        begin = idle_since = time.perf_counter()
+        for _ in range(given.batches):
+            data, sums = pipeline.run()
+            if given.reader == "gpu":
+                sums = sums.as_cpu()
+            now = time.perf_counter()
+            waited += now - idle_since
+            ids = [int(Path(data[i].source_info()).stem) for i in range(batch)]
+            seen += ids
+            wrong += sum(int(numpy.asarray(sums[i])) != total[ids[i]] for i in range(batch))
+            if epoch == 0:  # not timed: every word against what it must be
+                there = data.as_cpu() if given.reader == "gpu" else data
+                for i, sample in enumerate(ids):
+                    expected = base[: words_of(given.kind, sample)] + numpy.uint32(sample)
+                    wrong += not numpy.array_equal(numpy.asarray(there[i]), expected)
+            else:
+                time.sleep(max(0.0, given.step_ms / 1e3 - (time.perf_counter() - now)))
+            idle_since = time.perf_counter()
+        seconds = idle_since - begin
+        misread += sum(seen.count(i) != 1 for i in range(samples))
+        orders.append(seen)
+        if epoch > 0:
+            print(f"samples {samples / seconds:.6g} samples/s")
+            print(f"rate {written / seconds / 1e9:.6g} GB/s")
+            print(f"waits {100 * waited / seconds:.6g} %", flush=True)
+    # an order may come twice by chance where an epoch has few samples, never every time
+    shuffled = samples < 4 or any(order != orders[0] for order in orders[1:])
+    print(
+        f"verified {samples} samples in {given.epochs + 1} epochs: {wrong} wrong, {misread} not read once, "
+        f"{'shuffled anew' if shuffled else 'always in one order'}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""NVIDIA DALI's CPU reader for real, through the check; what it reads wrongly, and a node that lacks it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tenken.model.verdicts import FAIL, RECORDED, WAIVED
+from tenken.paths import ROOT
+from tests.support.reframe import Outcome, reframe
+from toolchains import dali
+
+pytestmark = pytest.mark.xdist_group("dali")  # one worker makes what its module shares
+KINDS = "^DataLoadingDaliCpu%kind=speech|^AWrongBit|^ASampleTwice"
+PROGRAM = ROOT / "src" / "programs" / "data_loading" / "dali" / "dali_loading.py"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    folder = dali.make("13", ROOT / ".cache" / "dali")
+    more = ("-c", "tests/reframe/dali", "--system", "local", "-r", "-S", "tenken_mode=quick", "-n", KINDS)
+    scratch = tmp_path_factory.mktemp("dali")
+    return reframe(*more, folder=scratch, checks="checks/dali.py", TENKEN_DALI=str(folder))
+
+
+def record(session: Outcome, check: str):
+    (found,) = [one for one in session.records if one.base_check == check]
+    return found
+
+
+@pytest.mark.slow
+def test_dali_reads_the_samples(session: Outcome) -> None:
+    one = record(session, "DataLoadingDaliCpu")
+    assert one.verdict == RECORDED, one.judgement.message()
+    found = {m.name: m for m in one.result.metrics}
+    assert {name: m.unit for name, m in found.items()} == {"samples": "samples/s", "rate": "GB/s", "waits": "%"}
+    assert all(m.count == 3 for m in found.values())
+    # 128 utterances of 12.3 s in the mean, 80 bands of 4 bytes each 10 ms
+    assert found["rate"].value / found["samples"].value * 1e9 == pytest.approx(80 * 4 * 1230, rel=0.03)
+    # the step keeps each batch of 32 for 5 ms: faster than that none is consumed
+    assert found["samples"].best <= 32 / 0.005 and 0 <= found["waits"].value < 100
+    assert one.result.version == "2.4.0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", ["AWrongBit", "ASampleTwice"])
+def test_what_it_reads_wrongly_fails(session: Outcome, check: str) -> None:
+    one = record(session, check)
+    assert one.verdict == FAIL and "verification of a line of the output matches" in one.judgement.message()
+
+
+@pytest.mark.slow
+def test_a_node_without_dali_is_waived(tmp_path: Path) -> None:
+    one = record(
+        reframe(
+            "--system", "local", "-r", "-S", "tenken_mode=quick", "-n", KINDS,
+            folder=tmp_path, checks="checks/dali.py", TENKEN_DALI="/nowhere",
+        ),
+        "DataLoadingDaliCpu",
+    )  # fmt: skip
+    assert one.verdict == WAIVED and "library missing: nvidia.dali: No module named" in one.result.reason
+
+
+@pytest.mark.parametrize("wrong", [["--batches", "0"], ["--prefetch", "65"], ["--threads", "-1"]])
+def test_a_number_out_of_range_is_refused(wrong: list[str], tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(PROGRAM), *wrong], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and f"{' '.join(wrong)} is invalid; allowed: " in done.stderr
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,67 @@
+"""NVIDIA DALI and what its readers import, from wheels: ``python -m toolchains.dali 13 FOLDER`` prints TENKEN_DALI.
+
+The folder goes in front of PYTHONPATH; nothing is installed. nvImageCodec and nvCOMP, which only its decoders need, are
+left out. A finished folder is used again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import platform
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from toolchains import wheels
+from toolchains.wheels import Target, ToolchainError
+
+LOCK = Path(__file__).with_name("dali.lock")
+#: Major versions of CUDA that there are wheels for; the CPU reader runs without a driver.
+CUDA_MAJORS = ("12", "13")
+#: What DALI's Python modules import.
+IMPORTED = (
+    "numpy", "astunparse", "gast", "libcst", "makefun", "nvtx", "optree", "packaging", "pyyaml", "six",
+)  # fmt: skip
+
+
+def make(cuda: str, folder: Path) -> Path:
+    """Unpack DALI for CUDA ``cuda`` and the Python that runs this; returns the folder for PYTHONPATH.
+
+    Raises ToolchainError.
+    """
+    if cuda not in CUDA_MAJORS:
+        raise ToolchainError(f"CUDA {cuda} has no DALI here; allowed: {', '.join(CUDA_MAJORS)}")
+    target = Target(platform.machine(), f"3.{sys.version_info.minor}")
+    place = folder / f"cuda-{cuda}-python-{target.python}"
+    place.mkdir(parents=True, exist_ok=True)
+    done = place / ".complete"
+    with (place / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.is_file():
+            known = wheels.read_lock(LOCK)
+            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                for names, at_once in ((IMPORTED, len(IMPORTED)), ((f"nvidia-dali-cuda{cuda}0",), 1)):
+                    pins = wheels.select(known, names, target)
+                    for wheel in wheels.fetch(pins, target, Path(scratch), at_once):
+                        wheels.unpack(wheel, place)
+            done.touch()
+    return place
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m toolchains.dali", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("cuda", help=f"major version of CUDA: {', '.join(CUDA_MAJORS)}")
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args(arguments)
+    try:
+        print(f"TENKEN_DALI={make(given.cuda, given.folder.resolve())}")
+    except (ToolchainError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
