@@ -232,7 +232,7 @@ class SnapshotPublished(SnapshotCuda, PublishedPlace):
 
 @rfm.simple_test
 class StorageMapPublished(StorageMapCuda, PublishedPlace):
-    """The published map (G2, G3): the sizes of these snapshots, 579 KB to 2.3 GB, all ways."""
+    """The published map (G2, G3): 16384 to 67108864 particles by factors of 2, 579 KB to 2.3 GB, all ways."""
 
     descr = "the fastest way between GPU memory and files, as published"
     tags = {"storage", "published"}
@@ -245,7 +245,7 @@ class StorageMapPublished(StorageMapCuda, PublishedPlace):
 
     @run_after("setup")
     def take_the_published_sizes(self):
-        size = {"min-bytes": PARTICLE * 16384, "max-bytes": PARTICLE * 67_108_864, "factor": 4}
+        size = {"min-bytes": PARTICLE * 16384, "max-bytes": PARTICLE * 67_108_864, "factor": 2}
         self.arguments = {**self.arguments, **size}
 
 
