@@ -23,7 +23,7 @@ class HpcgHost(HpcgBase):
         order, which must come first, is serial."""
         few = (self.cores or 1) < 8
         quick = self.tenken_mode == "quick"
-        self.ask("host", 48 if quick else 64 if few else 104, **({} if quick else {"energy-seconds": 2.5}))
+        self.ask("host", 32 if quick else 64 if few else 104, **({} if quick else {"energy-seconds": 2.5}))
 
 
 @rfm.simple_test

@@ -184,7 +184,8 @@ class HplHost(HplBase):
         n = 4096 if self.tenken_mode == "quick" else 8192 if cores < 16 else 16384 if cores < 64 else 32768
         self.asked = {**self.asked, "backend": "host", "n": str(n), "nb": "256"}
         energy = None if self.tenken_mode == "quick" else 2.5
-        self.arguments = {"warmup-seconds": 1, "energy-seconds": energy, **self.asked}
+        warm = 0.3 if self.tenken_mode == "quick" else 1
+        self.arguments = {"warmup-seconds": warm, "energy-seconds": energy, **self.asked}
 
 
 @rfm.simple_test
