@@ -43,6 +43,12 @@ CACHE_FOLDER = CACHE / "systems"
 _RULES = [Path(__file__).with_name(f"{name}.py") for name in ("loader", "validation", "yamlfile", "model")]
 
 
+#: What a file was made into, with the key of its content and the data sheets.
+Made = tuple[str, Sheets, System]
+#: What each file was made into last by `load`: each check of a session asks for its system.
+_made: dict[Path, Made] = {}
+
+
 def files(folder: Path = SYSTEMS) -> dict[str, Path]:
     """System files by system name, sorted."""
     return {file.stem: file for file in sorted(folder.glob("*.yaml")) if file.name != hardware.FILE.name}
@@ -62,7 +68,7 @@ def load(name: str, folder: Path = SYSTEMS, src: Path = PROGRAMS, cache_folder: 
     known = files(folder)
     if name not in known:
         raise UnknownSystemError(f"unknown system '{name}'; allowed: {', '.join([LOCAL, *known])}")
-    system = load_file(known[name], src=src, cache_folder=cache_folder)
+    system = load_file(known[name], src=src, cache_folder=cache_folder, made=_made)
     if any(partition.node_count_unknown for partition in system.partitions.values()):
         from tenken.machines import cluster
 
@@ -88,11 +94,15 @@ def load_all(
 
 
 def load_file(
-    file: Path, src: Path = PROGRAMS, cache_folder: Path | None = CACHE_FOLDER, rules: bytes | None = None
+    file: Path,
+    src: Path = PROGRAMS,
+    cache_folder: Path | None = CACHE_FOLDER,
+    rules: bytes | None = None,
+    made: dict[Path, Made] | None = None,
 ) -> System:
     """A system from any file; its name is the file's. Raises SystemFileError.
 
-    `rules`: `_rules(src)`, where the caller loads many files.
+    `rules`: `_rules(src)`, where the caller loads many files; `made`: where it loads one file again and again.
     """
     sheets = hardware.load(cache_folder=cache_folder)
     try:
@@ -101,8 +111,17 @@ def load_file(
         data = _read(file, sheets, src)  # says why it cannot be read
     else:
         key = cache.key_of([file.name.encode(), content, rules or _rules(src)])
+        if made and file in made and made[file][:2] == (key, sheets):
+            return _found_here(made[file][2])
         data = cache.cached(cache_folder, f"system-{file.stem}", key, lambda: _read(file, sheets, src))
-    system = _system(file.stem, data, sheets)
+        if made is not None:
+            made[file] = (key, sheets, _system(file.stem, data, sheets))
+            return _found_here(made[file][2])
+    return _found_here(_system(file.stem, data, sheets))
+
+
+def _found_here(system: System) -> System:
+    """With the number of GPUs that this machine has, where the file leaves it to the machine."""
     if any(partition.node.gpu_count_found for partition in system.partitions.values()):
         from tenken.machines import local
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,28 @@ def test_without_a_scheduler_one_job_runs_at_a_time(
 ) -> None:
     text = GOOD.replace("scheduler: slurm", f"{written}scheduler: {scheduler}")
     assert {partition.max_jobs for partition in load(text).partitions.values()} == {expected}
+
+
+def test_a_system_is_made_once_and_anew_when_its_file_or_a_sheet_changes(
+    src: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "systems"
+    folder.mkdir()
+    (folder / "good.yaml").write_text(GOOD)
+
+    made: list[str] = []
+    make = loader._system
+    monkeypatch.setattr(loader, "_system", lambda name, *rest: made.append(name) or make(name, *rest))
+
+    def again() -> System:
+        return loader.load("good", folder, src, tmp_path / "cache")
+
+    first = again()
+    assert again() == first and len(made) == 1
+    (folder / "good.yaml").write_text(GOOD.replace(first.title, "Another"))
+    assert again().title == again().title == "Another" and len(made) == 2
+    sheets = loader.hardware.load()
+    fewer = replace(sheets, hosts=dict(list(sheets.hosts.items())[:-1]))
+    monkeypatch.setattr(loader.hardware, "load", lambda **_: fewer)
+    again(), again()
+    assert len(made) == 3
