@@ -1,9 +1,10 @@
 """Group testing: the bad node, leaf switch or pair among many that passed alone, with few jobs between nodes.
 
-A job over a group of nodes is as slow as its worst member. Groups are split where they are slow; each answer is
-weighed, not believed: noise is heavy-tailed, so that an answer in the middle is asked again. All groups of one round
-run at once and share no node. Small groups are filled up with nodes that were found good, of other leaves first: so all
-jobs are of one size (noise and figure depend on it), and each crosses the leaf switch of the nodes in question.
+A job over a group of nodes is as slow as its worst member. Each leaf is in two groups, with other leaves each time; by
+all answers together it is weighed which leaves hold bad nodes, and what is doubtful is asked again. Then those groups
+of nodes of a bad leaf are asked about that tell most. All groups of one round run at once and share no node. Small
+groups are filled up with good nodes, of other leaves first: all jobs are of one size (noise and figure depend on it),
+and each crosses the leaf switch of the nodes in question. Jobs that are left prove once more what was found good.
 """
 
 from __future__ import annotations
@@ -14,72 +15,32 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tenken.campaign.weighing import MAX_ROUNDS, NAMED, NEARLY, WAY, Blocks, Level, Question, Suspects
+
 #: Gives the figure of each group of a round, larger is better; None: the job left none.
 Ask = Callable[[list[tuple[int, ...]]], Sequence["float | None"]]
 Leaf = Callable[[int], int]
 
-#: What a fault takes off the figure, at least: smaller ones are not looked for.
-EFFECT = 0.2
-#: Evidence in nats by which nodes count as good or bad: in the first round, where a bad one that is missed stays so; on
-#: the way down, where contradictions show; and before anything is named.
-_FIRST, _WAY, _NAMED = 5.0, 3.0, 7.0
-_FIRST_GROUPS = 16
-#: Groups of more nodes are halved before the possibilities among them are weighed, up to so many of them in pairs too.
-_WEIGHED, _PAIRED = 96, 128
-#: Chances of a bad node, of a bad leaf, and of what shows only where all are together, before any answer.
-_NODE, _LEAF, _TOGETHER = 1 / 300, 1 / 100, 1e-4
-#: Weight at which a possibility is taken for true, also when no more can be asked, nobody for bad, and a node for
-#: certainly one of the bad.
-_DECIDED, _NEARLY, _NOBODY, _CERTAIN = 0.999, 0.98, 0.995, 0.995
-#: What one answer says at most for a good and for a bad group: jobs that other work slowed down lie far below the rest,
-#: in a way that no few answers teach.
-_ONE_GOOD, _ONE_BAD = 6.0, 4.5
+#: Evidence in nats by which leaves that meet count as good.
+_FIRST = 5.0
+#: Leaves, or blocks of several where there are more, whose sets are weighed.
+_MOST_BLOCKS = 32
+#: Chances at which a block is searched, is doubtful, may fill up other groups, and is not asked about again; and at
+#: which the end says that something is open.
+_BAD_BLOCK, _DOUBTFUL, _FILLER, _CLEAR, _OPEN = 0.9, 0.1, 0.02, 0.003, 0.03
+#: Blocks are asked about together as long as one of them is bad with at most this chance.
+_AS_LIKELY = 0.45
+#: Jobs kept back for each search in a block before others are spent on what is unlikely.
+_TESTS_OF_A_HUNT = 6
+#: Groups of more nodes are halved before the possibilities among them are weighed.
+_WEIGHED = 96
 #: Tests of one slow group, at most.
 _MOST_TESTS = 60
-#: While more bits than this are open two or three tests of a slow group run at once: rounds are dearer than jobs then.
-_BITS_FOR_TWO, _BITS_FOR_THREE = 1.5, 7.0
-#: Shares of the chance of being bad at which nodes are parted for a test.
-_SHARES = np.array([0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875])
-MAX_ROUNDS = 14
-#: Times that one question is asked at most.
-_PATIENCE = 6
 
 
 def allowed_jobs(bad: int) -> int:
     """Jobs that may be spent where so many are bad."""
     return 12 * bad + 24
-
-
-@dataclass
-class Question:
-    """Whether there is a bad one among `nodes`: evidence for it in nats, and what is needed either way."""
-
-    nodes: tuple[int, ...]
-    good_at: float = _WAY
-    bad_at: float = _WAY
-    evidence: float = 0.0
-    asked: int = 0
-    answers: list[float] = field(default_factory=list)
-    #: What one clear answer says at most: where noise is large, no more can be asked for without many answers.
-    clearest: float = math.inf
-    #: One answer is enough: whoever asks weighs it.
-    once: bool = False
-
-    @property
-    def settled(self) -> bool:
-        return self.asked > 0 and (
-            self.once
-            or self.evidence >= self._within(self.bad_at)
-            or self.evidence <= -self._within(self.good_at)
-            or self.asked >= _PATIENCE
-        )
-
-    def _within(self, limit: float) -> float:
-        return min(limit, max(_WAY, 0.75 * self.clearest)) if limit < _NAMED else limit
-
-    @property
-    def bad(self) -> bool:
-        return self.evidence > 0
 
 
 @dataclass
@@ -96,106 +57,232 @@ class Found:
     whole: bool = True
 
 
-class Level:
-    """The figure of a good group and its noise, learnt from all answers: the good ones are the upper cluster."""
-
-    def __init__(self) -> None:
-        self.answers: list[float] = []
-        self._known: tuple[int, tuple[float, float]] = (0, (1.0, 1.0))
-
-    def evidence(self, value: float) -> float:
-        """Nats for a bad group (a figure less by EFFECT) against a good one, by Student's t of 3 degrees. A figure
-        below that of a bad group is no less bad; one far above that of a good group tells that noise is large."""
-        centre, scale = self.good()
-        off, bad = math.log(max(value, 1e-9 * centre) / centre), math.log(1 - EFFECT)
-        from_good, from_bad = off, max(off - bad, 0.0)
-        found = 2 * (math.log1p((from_good / scale) ** 2 / 3) - math.log1p((from_bad / scale) ** 2 / 3))
-        return min(max(found, -_ONE_GOOD), _ONE_BAD)
-
-    def clearest(self) -> float:
-        """Evidence of an answer without noise."""
-        return 2 * math.log1p((math.log(1 - EFFECT) / self.good()[1]) ** 2 / 3)
-
-    def good(self) -> tuple[float, float]:
-        """Figure of good groups, and its relative scale."""
-        if self._known[0] != len(self.answers):
-            self._known = len(self.answers), self._learn()
-        return self._known[1]
-
-    def _learn(self) -> tuple[float, float]:
-        logs = np.sort(np.log(np.maximum(self.answers, 1e-300)))
-        half = -math.log(1 - EFFECT) / 2
-        counts = np.searchsorted(logs, logs + half, "right") - np.searchsorted(logs, logs - half)
-        # the highest level that many agree on: of bad groups there may be as many, a lucky answer stands alone
-        centre = float(logs[np.flatnonzero(counts >= 0.45 * counts.max())[-1]])
-        for _ in range(4):
-            near = logs[np.abs(logs - centre) <= half]
-            centre = float(np.median(near))
-        # never less than a hundredth, which a few answers that happen to agree would say
-        return math.exp(centre), max(1.4826 * float(np.median(np.abs(near - centre))) / 1.13, 0.01)
-
-
-_Hunt = Generator[list[Question], None, list["_Hunt"]]
+_Hunt = Generator[tuple[list[Question], Suspects | None], None, list["_Hunt"]]
 
 
 def search(nodes: Sequence[int], leaf_of: Leaf, ask: Ask, seed: int = 0, max_rounds: int = MAX_ROUNDS) -> Found:
-    """Looks for bad nodes and leaves among `nodes`, which passed alone. At least two leaves' worth make sense."""
-    rng = np.random.default_rng(seed)
-    found, level = Found(), Level()
-    leaves: dict[int, list[int]] = {}
-    for node in nodes:
-        leaves.setdefault(leaf_of(node), []).append(node)
-    order = [list(leaves)[i] for i in rng.permutation(len(leaves))]
-    blocks = [b for b in np.array_split(np.arange(len(order)), min(_FIRST_GROUPS, len(order))) if len(b)]
-    first = [Question(tuple(n for i in block for n in leaves[order[i]]), _FIRST, _FIRST) for block in blocks]
-    size = max(len(q.nodes) for q in first)
+    """Looks for bad nodes and leaves among `nodes`, which passed alone. At least two leaves' worth make sense. No more
+    jobs than allowed_jobs of what is bad, in up to `max_rounds` rounds."""
+    return _Search(nodes, leaf_of, ask, seed, max_rounds).run()
 
-    def begin() -> _Hunt:
-        yield first
-        for question in first:
-            if not question.bad:
-                found.good.update(question.nodes)
-        return [_hunt(q, leaf_of, leaves, found, level, max_rounds) for q in first if q.bad]
 
-    hunts: list[tuple[_Hunt, list[Question]]] = []
+@dataclass
+class _Running:
+    """A search in a block: its questions, and what weighs their answers."""
 
-    def advance(hunt: _Hunt) -> None:
+    hunt: _Hunt
+    block: int
+    questions: list[Question] = field(default_factory=list)
+    suspects: Suspects | None = None
+
+    @property
+    def bad(self) -> int:
+        """How many it finds at least, all but certainly."""
+        return max(1, self.suspects.at_least() if self.suspects else 1)
+
+
+class _Search:
+    def __init__(self, nodes: Sequence[int], leaf_of: Leaf, ask: Ask, seed: int, max_rounds: int) -> None:
+        self.rng, self.leaf_of, self.ask, self.max_rounds = np.random.default_rng(seed), leaf_of, ask, max_rounds
+        self.found, self.level = Found(), Level()
+        self.leaves: dict[int, list[int]] = {}
+        for node in nodes:
+            self.leaves.setdefault(leaf_of(node), []).append(node)
+        order = [list(self.leaves)[i] for i in self.rng.permutation(len(self.leaves))]
+        parts = [[order[i] for i in p] for p in np.array_split(np.arange(len(order)), min(_MOST_BLOCKS, len(order)))]
+        self.blocks = Blocks(
+            [tuple(n for leaf in part for n in self.leaves[leaf]) for part in parts if part],
+            [sum(len(self.leaves[leaf]) >= 4 for leaf in part) for part in parts if part], self.level,
+        )  # fmt: skip
+        count = len(parts)
+        self.each = max(round(math.sqrt(count / 2)), 1)
+        per = -(-count // self.each)
+        first = [range(i * self.each, min((i + 1) * self.each, count)) for i in range(per)]
+        # the second time each block meets other ones
+        crossed = sorted(range(count), key=lambda i: (i % self.each, i // self.each))
+        second = [crossed[i * self.each : (i + 1) * self.each] for i in range(per)]
+        self.plan = [[tuple(n for i in p for n in self.blocks.blocks[i]) for p in part] for part in (first, second)]
+        self.size = max(len(group) for group in self.plan[0])
+        self.most = max(len(nodes) // self.size, 1)
+        self.hunts: list[_Running] = []
+        #: What is known of a block in which a search runs or has run.
+        self.whole: dict[int, Question] = {}
+
+    def run(self) -> Found:
+        found, blocks = self.found, self.blocks
+        while found.rounds < self.max_rounds:
+            groups, questions = self._round()
+            if not groups:
+                break
+            answers = self.ask(groups)
+            found.rounds += 1
+            found.jobs += len(groups)
+            self.level.answers += [float(value) for value in answers if value is not None]
+            for group, question, value in zip(groups, questions, answers, strict=True):
+                if question is not None:
+                    question.asked += 1
+                    question.answers += [] if value is None else [float(value)]
+                elif value is not None:
+                    blocks.take(blocks.mask(group), float(value))
+            self._settle()
+        self._end()
+        return found
+
+    def _round(self) -> tuple[list[tuple[int, ...]], list[Question | None]]:
+        """What is asked next: groups that share no node, and whose question each is; None: about blocks."""
+        found, blocks = self.found, self.blocks
+        if found.rounds < len(self.plan):
+            plan = self.plan[found.rounds]
+            return plan, [None] * len(plan)
+        allowed = allowed_jobs(self._bad_by_now()) - found.jobs
+        most = max(min(self.most, allowed), 0)
+        hunted = {one.block for one in self.hunts}
+        pending = [[q for q in one.questions if not q.settled] for one in self.hunts]
+        wanted = [group[i] for i in range(max(map(len, pending), default=0)) for group in pending if i < len(group)]
+        first = [group[0] for group in pending if group]
+        pools = self._pools(hunted, max(most - len(first), 0), allowed)
+        chosen: list[tuple[tuple[int, ...], Question | None]] = [(q.nodes, q) for q in first[:most]]
+        chosen += [(pool, None) for pool in pools]
+        later = [q for q in wanted if q not in first]
+        spare = allowed - len(chosen) - _TESTS_OF_A_HUNT * len(first)
+        used: set[int] = {n for nodes, _ in chosen for n in nodes}
+        for question in later:
+            if len(chosen) < most and spare > 0 and used.isdisjoint(question.nodes):
+                chosen.append((question.nodes, question))
+                used |= set(question.nodes)
+                spare -= 1
+            elif question.once:
+                question.dropped = True
+        good = {
+            n for i, block in enumerate(blocks.blocks) if i not in hunted and blocks.chance[i] < _FILLER for n in block
+        }
+        fillers = [int(n) for n in self.rng.permutation(sorted(found.good | good))]
+        kept = {n for nodes in (*(q.nodes for g in pending for q in g), *pools) for n in nodes}
+        fillers = [n for n in fillers if n not in kept]
+        groups = []
+        used = set()
+        for nodes, asked in chosen:
+            group = nodes if asked is None else _filled(nodes, self.size, fillers, used, self.leaf_of)
+            groups.append(group)
+            used.update(group)
+        return groups, [question for _, question in chosen]
+
+    def _bad_by_now(self) -> int:
+        """Bad nodes and leaves of which it is all but certain that there are so many."""
+        named = len(self.found.nodes) + len(self.found.leaves)
+        blocks = self._done() | {one.block for one in self.hunts}
+        return named + sum(one.bad for one in self.hunts) + max(self.blocks.at_least() - len(blocks), 0)
+
+    def _done(self) -> set[int]:
+        place = self.blocks.place
+        return {place[n] for n in self.found.nodes} | {
+            place[n] for leaf in self.found.leaves for n in self.leaves[leaf]
+        }
+
+    def _pools(self, hunted: set[int], most: int, allowed: int) -> list[tuple[int, ...]]:
+        """Groups of blocks whose answers tell most of which other blocks are bad."""
+        blocks = self.blocks
+        done = self._done()
+        free = [i for i in range(len(blocks.blocks)) if i not in hunted | done]
+        if not free or blocks.any_of(sum(1 << i for i in free)) < _CLEAR or blocks.together() > 0.9:
+            return []
+        free.sort(key=lambda i: -blocks.chance[i])
+        doubtful = [i for i in free if blocks.chance[i] > _CLEAR / 8]
+        rest = [i for i in reversed(free)]
+        pools: list[list[int]] = []
+        taken: set[int] = set()
+        for i in doubtful:
+            if i in taken or len(pools) >= most:
+                continue
+            if blocks.chance[i] < _DOUBTFUL and allowed - len(pools) <= _TESTS_OF_A_HUNT * len(self.hunts):
+                break
+            pool = [i]
+            for j in doubtful:
+                fits = len(pool) < self.each and j not in taken and j not in pool
+                if fits and blocks.any_of(sum(1 << x for x in (*pool, j))) <= _AS_LIKELY:
+                    pool.append(j)
+            taken |= set(pool)
+            pools.append(pool)
+        # all jobs are of one size: good ones beside them
+        for pool in pools:
+            for j in rest:
+                if len(pool) < self.each and j not in taken and blocks.chance[j] < _FILLER:
+                    pool.append(j)
+                    taken.add(j)
+        return [tuple(n for i in pool for n in blocks.blocks[i]) for pool in pools]
+
+    def _settle(self) -> None:
+        """Weighs the answers, begins searches in blocks that are bad, and goes on with those whose questions are
+        settled."""
+        blocks = self.blocks
+        if self.found.rounds < len(self.plan):
+            return
+        blocks.weigh()
+        for block, whole in self.whole.items():
+            whole.known = self._known(block)
+        for one in self.hunts:  # with each round the level of good groups is known better
+            for question in one.questions:
+                question.clearest = self.level.clearest()
+                question.evidence = sum(map(self.level.evidence, question.answers))
+        over = [one for one in self.hunts if all(q.settled for q in one.questions)]
+        self.hunts = [one for one in self.hunts if not all(q.settled for q in one.questions)]
+        for one in over:
+            self._advance(one)
+        blocks.weigh()
+        for block in map(int, np.argsort(-blocks.chance)):
+            if blocks.chance[block] >= _BAD_BLOCK and block not in self.whole:
+                self._begin(block)
+
+    def _begin(self, block: int) -> None:
+        """Begins to search in a block."""
+        self.whole[block] = Question(self.blocks.blocks[block], known=self._known(block))
+        hunt = _hunt(self.whole[block], self.leaf_of, self.leaves, self.found, self.level, self.max_rounds)
+        self._advance(_Running(hunt, block))
+
+    def _known(self, block: int) -> float:
+        chance = float(np.clip(self.blocks.chance[block], 1e-6, 0.9999))
+        return math.log(chance) - math.log1p(-chance) - float(self.blocks.odds[block])
+
+    def _advance(self, one: _Running) -> None:
         try:
-            hunts.append((hunt, next(hunt)))
+            one.questions, one.suspects = next(one.hunt)
+            self.hunts.append(one)
+            return
         except StopIteration as over:
-            for one in over.value or ():
-                advance(one)
+            for part in over.value or ():
+                self._advance(_Running(part, one.block))
+        if any(other.block == one.block for other in self.hunts):
+            return
+        unexplained = {self.blocks.place[nodes[0]] for nodes in self.found.unexplained}
+        explained = one.block in self._done() | unexplained
+        self.blocks.take(1 << one.block, NAMED if explained else -NAMED, answer=False)
+        if not explained:
+            del self.whole[one.block]
 
-    advance(begin())
-    while hunts and found.rounds < max_rounds:
-        groups, asked = [], []
-        used: set[int] = set()
-        waiting = [q for _, questions in hunts for q in questions if not q.settled]
-        kept = {n for q in waiting for n in q.nodes}
-        fillers = [int(n) for n in rng.permutation(sorted(found.good - kept))]
-        for question in waiting:
-            if used.isdisjoint(question.nodes):
-                group = _filled(question.nodes, size, fillers, used, leaf_of)
-                groups.append(group)
-                asked.append(question)
-                used.update(group)
-        answers = ask(groups)
-        found.rounds += 1
-        found.jobs += len(groups)
-        level.answers += [float(value) for value in answers if value is not None]
-        for question, value in zip(asked, answers, strict=True):
-            if value is not None:
-                question.answers.append(float(value))
-        for question in waiting:  # with each round the level of good groups is known better
-            question.asked, question.clearest = len(question.answers), level.clearest()
-            question.evidence = sum(level.evidence(value) for value in question.answers)
-        over = [hunt for hunt, questions in hunts if all(q.settled for q in questions)]
-        hunts = [one for one in hunts if one[0] not in over]
-        for hunt in over:
-            advance(hunt)
-    found.whole &= not hunts
-    found.unexplained += [q.nodes for _, questions in hunts for q in questions if q.bad or not q.settled]
-    return found
+    def _end(self) -> None:
+        found, blocks = self.found, self.blocks
+        if found.rounds < len(self.plan):
+            found.whole = False
+            return
+        blocks.weigh()
+        hunted = {one.block for one in self.hunts}
+        for one in self.hunts:
+            # no more jobs were left
+            if one.suspects is None or one.suspects.weight.max() < NEARLY or one.suspects.nobody:
+                found.whole = False
+                found.unexplained.append(one.suspects.nodes if one.suspects else blocks.blocks[one.block])
+            else:
+                _name(one.suspects, self.leaves, found)
+        if blocks.together() > 0.9:
+            found.unexplained.append(blocks.pair())
+        named = self._done()
+        free = [i for i in range(len(blocks.blocks)) if i not in hunted | named]
+        for i in free:
+            if blocks.chance[i] < _FILLER:
+                found.good.update(blocks.blocks[i])
+            elif blocks.together() <= 0.9:
+                found.unexplained.append(blocks.blocks[i])
+        found.whole &= not free or blocks.any_of(sum(1 << i for i in free)) < _OPEN
 
 
 def _filled(
@@ -223,13 +310,13 @@ def _hunt(
     """Finds the bad ones of nodes among which there seems to be one; ends with hunts in their parts."""
     if len(whole.nodes) > _WEIGHED and len({leaf_of(n) for n in whole.nodes}) > 1:
         halves = [Question(half) for half in _halves(whole.nodes, leaf_of)]
-        yield halves
+        yield halves, None
         if not any(q.bad for q in halves):
-            again = Question(whole.nodes, _NAMED, _NAMED)
-            yield [again]
+            again = Question(whole.nodes, NAMED, NAMED)
+            yield [again], None
             if again.bad:  # bad only together, or one of the halves after all
-                halves = [Question(q.nodes, _NAMED, _WAY) for q in halves]
-                yield halves
+                halves = [Question(q.nodes, NAMED, WAY) for q in halves]
+                yield halves, None
                 if not any(q.bad for q in halves):
                     found.unexplained.append(whole.nodes)
                     return []
@@ -237,181 +324,31 @@ def _hunt(
             if not question.bad:
                 found.good.update(question.nodes)
         return [_hunt(q, leaf_of, leaves, found, level, max_rounds) for q in halves if q.bad]
-    suspects = _Suspects(whole, leaf_of, leaves, level)
+    suspects = Suspects(whole, leaf_of, leaves, level)
     while not suspects.decided:
         last = found.rounds >= max_rounds or len(suspects.tests) >= _MOST_TESTS
-        if last and suspects.weight.max() < _NEARLY:
+        if last and suspects.weight.max() < NEARLY:
             found.unexplained.append(whole.nodes)
             found.whole = False
             return []
         if last:
             break
-        questions = [Question(nodes, once=True) for nodes in suspects.next_tests()]
-        yield questions
+        questions = [Question(nodes, once=True) for nodes in suspects.next_tests(max_rounds - found.rounds)]
+        yield questions, suspects
         suspects.take(questions)
-    nodes, bad_leaves = suspects.best()
-    if suspects.only_together:
-        found.unexplained.append(whole.nodes)
-        return []
-    found.nodes += nodes
-    found.leaves += bad_leaves
-    named = {*nodes, *(n for leaf in bad_leaves for n in leaves[leaf])}
-    found.good.update(n for n in whole.nodes if n not in named)
+    _name(suspects, leaves, found)
     return []
 
 
-class _Suspects:
-    """What may be wrong among the nodes of one slow group, each possibility with its weight after all answers: nobody,
-    one node, two, a leaf, a leaf and a node, two leaves, or what shows only where all are together. Nodes that are all
-    but certain (`sure`) are part of every possibility from then on, so that three and more are found."""
-
-    def __init__(self, whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], level: Level) -> None:
-        self.nodes, self.level = whole.nodes, level
-        self.place = {n: i for i, n in enumerate(whole.nodes)}
-        members = {leaf: leaves[leaf] for leaf in dict.fromkeys(leaf_of(n) for n in whole.nodes)}
-        #: Leaves that may be bad: those of several nodes, all of which are here.
-        self.leaves = {leaf: own for leaf, own in members.items() if len(own) >= 4 and set(own) <= set(whole.nodes)}
-        self.members = members
-        self.inside = np.zeros((len(self.leaves), len(whole.nodes)), dtype=bool)
-        for row, own in enumerate(self.leaves.values()):
-            self.inside[row, [self.place[n] for n in own]] = True
-        self.sure = np.zeros(len(whole.nodes), dtype=bool)
-        self.sure_leaves = np.zeros(len(self.leaves), dtype=bool)
-        self.tests = [whole]
-        self._possibilities()
-
-    def _possibilities(self) -> None:
-        """Which nodes and which leaves each possibility holds for bad; 0 is nobody else than the sure ones, 1 what
-        shows only where all are together."""
-        free = np.flatnonzero(~(self.sure | self.inside[self.sure_leaves].any(axis=0)))
-        open_leaves = np.flatnonzero(~self.sure_leaves)
-        pairs = np.triu_indices(len(free), 1) if len(free) <= _PAIRED else (np.empty(0, int),) * 2
-        beside = np.nonzero(~self.inside[open_leaves][:, free])
-        both = np.triu_indices(len(open_leaves), 1)
-        #: Columns of nodes, columns of leaves, and the chance of each kind of possibility.
-        kinds: list[tuple[list[np.ndarray], list[np.ndarray], float]] = [
-            ([], [], 1.0), ([], [], _TOGETHER), ([free], [], _NODE), ([free[pairs[0]], free[pairs[1]]], [], _NODE**2),
-            ([], [open_leaves], _LEAF), ([free[beside[1]]], [open_leaves[beside[0]]], _LEAF * _NODE),
-            ([], [open_leaves[both[0]], open_leaves[both[1]]], _LEAF**2),
-        ]  # fmt: skip
-        alone, of_leaves, prior = [], [], []
-        for nodes, leaves, chance in kinds:
-            count = len([*nodes, *leaves][0]) if nodes or leaves else 1
-            alone.append(np.zeros((count, len(self.nodes)), dtype=bool))
-            of_leaves.append(np.zeros((count, len(self.leaves)), dtype=bool))
-            for columns, into in ((nodes, alone[-1]), (leaves, of_leaves[-1])):
-                for column in columns:
-                    into[np.arange(count), column] = True
-            prior.append(np.full(count, math.log(chance)))
-        self.alone = np.concatenate(alone) | self.sure
-        self.of_leaves = np.concatenate(of_leaves) | self.sure_leaves
-        self.bad = self.alone | (self.of_leaves.astype(int) @ self.inside > 0)
-        self.prior = np.concatenate(prior)
-        if self.sure.any() or self.sure_leaves.any():
-            self.prior[1] = -np.inf
-        self.hits = np.column_stack([self._hit(test.nodes) for test in self.tests])
-        self._weigh()
-
-    def _hit(self, nodes: Sequence[int]) -> np.ndarray:
-        """Which possibilities make a group with these nodes slow."""
-        found: np.ndarray = np.any(self.bad[:, [self.place[n] for n in nodes]], axis=1)
-        found[1] |= len(nodes) == len(self.nodes)
-        return found
-
-    def _weigh(self) -> None:
-        said = np.array([sum(map(self.level.evidence, test.answers)) for test in self.tests])
-        weight = self.prior + self.hits @ said
-        weight = np.exp(weight - weight.max())
-        self.weight = weight / weight.sum()
-
-    def take(self, questions: Sequence[Question]) -> None:
-        """Weighs the answers of new tests."""
-        self.tests += questions
-        self.hits = np.column_stack([self.hits, *(self._hit(q.nodes) for q in questions)])
-        self._weigh()
-        while not self.decided:
-            nodes = (self.weight @ self.alone >= _CERTAIN) & ~self.sure
-            leaves = (self.weight @ self.of_leaves >= _CERTAIN) & ~self.sure_leaves
-            if not nodes.any() and not leaves.any():
-                return
-            self.sure |= nodes
-            self.sure_leaves |= leaves
-            self._possibilities()
-
-    @property
-    def decided(self) -> bool:
-        best = int(self.weight.argmax())
-        nobody = best == 0 and not self.sure.any() and not self.sure_leaves.any()
-        return bool(self.weight[best] >= (_NOBODY if nobody else _DECIDED))
-
-    @property
-    def only_together(self) -> bool:
-        return int(self.weight.argmax()) == 1
-
-    def best(self) -> tuple[list[int], list[int]]:
-        """Bad nodes and bad leaves of the likeliest possibility."""
-        row = int(self.weight.argmax())
-        nodes = [n for n, is_bad in zip(self.nodes, self.alone[row], strict=True) if is_bad]
-        return nodes, [leaf for leaf, is_bad in zip(self.leaves, self.of_leaves[row], strict=True) if is_bad]
-
-    def open_bits(self) -> float:
-        """What is not known yet."""
-        return float(_bits(self.weight).sum())
-
-    def next_tests(self) -> list[tuple[int, ...]]:
-        """The group whose answer tells most, and while much is open others that share no node with it."""
-        live = np.flatnonzero(self.weight > 1e-5)
-        weight, bad = self.weight[live], self.bad[live]
-        candidates = self._candidates(weight @ bad)
-        hit = (bad.astype(np.float32) @ candidates.T.astype(np.float32)) > 0
-        hit[live == 1] |= candidates.all(axis=1)
-        first = int(_told(weight @ hit).argmax())
-        chosen = [candidates[first]]
-        left = self.open_bits()
-        more = int(left > _BITS_FOR_TWO) + int(left > _BITS_FOR_THREE)
-        for _ in range(more):
-            # the one that tells most beside the first, of those that share no node with what is chosen
-            apart = np.flatnonzero(~(candidates & np.any(chosen, axis=0)).any(axis=1))
-            if not len(apart):
-                break
-            both = weight @ (hit[:, apart] & hit[:, [first]])
-            p, q = float(weight @ hit[:, first]), weight @ hit[:, apart]
-            told = sum(_bits(x) for x in (both, q - both, p - both, 1 - p - q + both))
-            chosen.append(candidates[apart[int(np.argmax(told))]])
-        return [tuple(n for n, inside in zip(self.nodes, one, strict=True) if inside) for one in chosen]
-
-    def _candidates(self, chance: np.ndarray) -> np.ndarray:
-        """(candidates, nodes): the most doubtful nodes, all, and of all, of each leaf and of what is not yet known
-        for bad parts that hold a share of the chance, with what is left of them."""
-        every = np.ones(len(self.nodes), dtype=bool)
-        known = self.sure | self.inside[self.sure_leaves].any(axis=0)
-        likely = np.argsort(-chance, kind="stable")
-        doubtful = np.argsort(-chance * (1 - chance), kind="stable")
-        found = [np.eye(len(self.nodes), dtype=bool)[doubtful[:8]]]
-        within = [every, every & ~known, *(np.isin(self.nodes, own) for own in self.members.values())]
-        for part in within:
-            if not part.any():
-                continue
-            heads: list[np.ndarray] = [part]
-            for order in (np.arange(len(self.nodes)), likely):
-                rank = np.argsort(order)
-                total = np.cumsum(np.where(part, chance, 0.0)[order])[rank]
-                heads += [part & (total <= share * total.max()) for share in _SHARES]
-            rows = np.array(heads)
-            found += [rows, part & ~rows]
-        rows = np.unique(np.concatenate(found), axis=0)
-        return rows[rows.any(axis=1)]
-
-
-def _bits(chance: np.ndarray) -> np.ndarray:
-    kept = np.clip(chance, 1e-12, 1.0)
-    return -kept * np.log2(kept)
-
-
-def _told(chance: np.ndarray) -> np.ndarray:
-    """Bits that a test tells which is slow with this chance, of answers of which one in a hundred is wrong."""
-    slow = 0.99 * chance + 0.01 * (1 - chance)
-    return _bits(slow) + _bits(1 - slow)
+def _name(suspects: Suspects, leaves: Mapping[int, Sequence[int]], found: Found) -> None:
+    nodes, bad_leaves = suspects.best()
+    if suspects.only_together:
+        found.unexplained.append(suspects.nodes)
+        return
+    found.nodes += nodes
+    found.leaves += bad_leaves
+    named = {*nodes, *(n for leaf in bad_leaves for n in leaves[leaf])}
+    found.good.update(n for n in suspects.nodes if n not in named)
 
 
 # ---- pairs ----------------------------------------------------------------------------------------------------
@@ -446,7 +383,7 @@ def pairs(members: Mapping[int, Sequence[int]], ask: Ask, rounds: int) -> Pairs:
     bad: list[tuple[int, int]] = []
     schedule = tournament(sorted(members))
     for meeting in schedule[:rounds]:
-        open_ones = {pair: Question((*members[pair[0]], *members[pair[1]]), _FIRST, _NAMED) for pair in meeting}
+        open_ones = {pair: Question((*members[pair[0]], *members[pair[1]]), _FIRST, NAMED) for pair in meeting}
         met += len(open_ones)
         while any(not q.settled for q in open_ones.values()):
             asked = [q for q in open_ones.values() if not q.settled]
@@ -456,7 +393,7 @@ def pairs(members: Mapping[int, Sequence[int]], ask: Ask, rounds: int) -> Pairs:
             for question, value in zip(asked, answers, strict=True):
                 question.asked += 1
                 question.evidence += 0.0 if value is None else level.evidence(float(value))
-        bad += [pair for pair, q in open_ones.items() if q.evidence >= _NAMED]
+        bad += [pair for pair, q in open_ones.items() if q.evidence >= NAMED]
     total = len(members) * (len(members) - 1) // 2
     return Pairs(spent, jobs, met / total if total else 1.0, tuple(bad), math.exp(-_FIRST))
 
@@ -477,7 +414,7 @@ def narrow(
             level.answers.append(float(value))
         return value
 
-    def is_bad(nodes: Sequence[int], sure: float = _WAY) -> bool:
+    def is_bad(nodes: Sequence[int], sure: float = WAY) -> bool:
         question = Question(tuple(nodes), sure, sure)
         while not question.settled and jobs < most:
             value = figure(nodes)
@@ -496,5 +433,5 @@ def narrow(
             sides[side] = half if slow else sides[side][len(half) :]
     (a, *_), (b, *_) = sides
     without = [n for n in (*left, *right) if n not in (a, b)]
-    proved = is_bad((a, b), _NAMED) and not is_bad(without, _NAMED)
+    proved = is_bad((a, b), NAMED) and not is_bad(without, NAMED)
     return (a, b) if proved and jobs < most else None

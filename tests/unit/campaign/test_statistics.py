@@ -7,7 +7,7 @@ import pytest
 
 from tenken.campaign import bench, conformity, groups, synthetic, tails
 from tenken.campaign.configuration import conformity as configured
-from tenken.campaign.fabric import Fabric
+from tenken.campaign.fabric import NOISES, Fabric
 
 
 def test_planted_faults_are_named_and_nobody_else():
@@ -101,6 +101,63 @@ def test_a_job_that_other_work_slowed_down_accuses_nobody_and_hides_nobody(seed)
         return answers
 
     found = groups.search(range(1024), fabric.leaf_of, ask, seed)
+    assert set(found.nodes) == fabric.bad and not found.leaves and found.whole
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_group_testing_holds_under_each_kind_of_noise(noise):
+    for bad, leaf in ((0, False), (2, True), (4, False)):
+        fabric = Fabric.with_faults(5, bad, leaf, noise=noise)
+        found = groups.search(range(1024), fabric.leaf_of, fabric.ask, 5)
+        assert set(found.nodes) == fabric.bad and len(found.leaves) == (fabric.bad_leaf is not None) and found.whole
+        assert found.jobs <= groups.allowed_jobs(bad) and found.rounds <= groups.MAX_ROUNDS
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_bad_node_whose_group_was_fast_by_chance_is_found(first):
+    """In the first round or in the second one, in which each leaf is once."""
+    fabric = Fabric.with_faults(3, 1)
+    asked = []
+
+    def ask(wanted):
+        asked.append(wanted)
+        answers = fabric.ask(wanted)
+        if len(asked) == first + 1:
+            answers = [a / 0.8 if fabric.bad & set(group) else a for a, group in zip(answers, wanted, strict=True)]
+        return answers
+
+    found = groups.search(range(1024), fabric.leaf_of, ask)
+    assert set(found.nodes) == fabric.bad and found.whole
+    assert found.jobs <= groups.allowed_jobs(1) and found.rounds <= groups.MAX_ROUNDS
+    assert all(sorted(n for g in one for n in g) == list(range(1024)) for one in asked[:2])
+
+
+def test_two_bad_nodes_of_one_leaf_are_both_named():
+    fabric = Fabric(1024, frozenset({169, 184}), noise="lognormal")
+    found = groups.search(range(1024), fabric.leaf_of, fabric.ask)
+    assert set(found.nodes) == fabric.bad and found.jobs <= groups.allowed_jobs(2)
+
+
+def test_group_testing_never_spends_more_than_noise_would_justify():
+    """Answers that mean nothing: nobody can be found, and the jobs end all the same."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        found = groups.search(
+            range(256), Fabric.leaf_of, lambda wanted, rng=rng: list(rng.uniform(60, 100, len(wanted)))
+        )
+        assert found.jobs <= groups.allowed_jobs(8) and found.rounds <= groups.MAX_ROUNDS
+        assert not found.whole or not found.nodes
+
+
+def test_a_pair_that_is_slow_only_together_names_nobody_in_a_search():
+    fabric = Fabric(1024, bad_pair=(5, 70))
+    found = groups.search(range(1024), fabric.leaf_of, fabric.ask)
+    assert not found.nodes and not found.leaves
+
+
+def test_more_nodes_than_can_be_weighed_leaf_by_leaf():
+    fabric = Fabric(4096, frozenset({7, 2000}))
+    found = groups.search(range(4096), fabric.leaf_of, fabric.ask)
     assert set(found.nodes) == fabric.bad and not found.leaves and found.whole
 
 

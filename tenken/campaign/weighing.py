@@ -1,0 +1,363 @@
+"""What answers of groups say: the evidence of one, and by all together which blocks of leaves and which nodes are bad.
+
+Noise is heavy-tailed, so that no answer is believed alone; each possibility has its weight after all answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+
+#: What a fault takes off the figure, at least: smaller ones are not looked for.
+EFFECT = 0.2
+#: Evidence in nats by which nodes count as good or bad on the way down, where contradictions show, and before it is
+#: named.
+WAY, NAMED = 3.0, 7.0
+#: How many blocks of leaves may be bad at once, and weight below which a set of them is out.
+MOST_BAD_BLOCKS, _OUT_OF_THE_QUESTION = 5, 1e-10
+#: Chance that there are so many bad ones, at which jobs are spent for as many.
+_ENOUGH = 0.6
+#: Up to so many nodes are weighed in pairs too.
+_PAIRED = 128
+#: Chances of a bad node, of a bad leaf, and of what shows only where all are together, before any answer.
+NODE, LEAF, TOGETHER = 1 / 300, 1 / 100, 1e-4
+#: Weight at which a possibility is taken for true, also when no more can be asked, nobody for bad, and a node for
+#: certainly one of the bad.
+_DECIDED, NEARLY, _NOBODY, _CERTAIN = 0.999, 0.98, 0.995, 0.995
+#: What one answer says at most for a good and for a bad group: jobs that other work slowed down lie far below the rest,
+#: in a way that no few answers teach.
+_ONE_GOOD, _ONE_BAD = 6.0, 4.5
+#: While more bits than this are open two or three tests of a slow group run at once: rounds are dearer than jobs then.
+_BITS_FOR_TWO, _BITS_FOR_THREE = 1.5, 7.0
+#: Rounds that are needed where little is open any more.
+_ROUNDS_TO_PROVE = 3
+#: Shares of the chance of being bad at which nodes are parted for a test.
+_SHARES = np.array([0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875])
+#: Times that one question is asked at most.
+_PATIENCE = 6
+#: Rounds that a search takes at most.
+MAX_ROUNDS = 14
+
+
+@dataclass
+class Question:
+    """Whether there is a bad one among `nodes`: evidence for it in nats, and what is needed either way."""
+
+    nodes: tuple[int, ...]
+    good_at: float = WAY
+    bad_at: float = WAY
+    evidence: float = 0.0
+    asked: int = 0
+    answers: list[float] = field(default_factory=list)
+    #: What one clear answer says at most: where noise is large, no more can be asked for without many answers.
+    clearest: float = math.inf
+    #: One answer is enough: whoever asks weighs it.
+    once: bool = False
+    #: Evidence from elsewhere.
+    known: float = 0.0
+    #: There was no room for it.
+    dropped: bool = False
+
+    @property
+    def settled(self) -> bool:
+        enough = (
+            self.once
+            or self.evidence >= self._within(self.bad_at)
+            or self.evidence <= -self._within(self.good_at)
+            or self.asked >= _PATIENCE
+        )
+        return self.dropped or (self.asked > 0 and enough)
+
+    def _within(self, limit: float) -> float:
+        return min(limit, max(WAY, 0.75 * self.clearest)) if limit < NAMED else limit
+
+    @property
+    def bad(self) -> bool:
+        return self.evidence > 0
+
+
+class Level:
+    """The figure of a good group and its noise, learnt from all answers: the good ones are the upper cluster."""
+
+    def __init__(self) -> None:
+        self.answers: list[float] = []
+        self._known: tuple[int, tuple[float, float]] = (0, (1.0, 1.0))
+
+    def evidence(self, value: float) -> float:
+        """Nats for a bad group (a figure less by EFFECT) against a good one, by Student's t of 3 degrees. A figure
+        below that of a bad group is no less bad; one far above that of a good group tells that noise is large."""
+        centre, scale = self.good()
+        off, bad = math.log(max(value, 1e-9 * centre) / centre), math.log(1 - EFFECT)
+        from_good, from_bad = off, max(off - bad, 0.0)
+        found = 2 * (math.log1p((from_good / scale) ** 2 / 3) - math.log1p((from_bad / scale) ** 2 / 3))
+        return min(max(found, -_ONE_GOOD), _ONE_BAD)
+
+    def clearest(self) -> float:
+        """Evidence of an answer without noise."""
+        return 2 * math.log1p((math.log(1 - EFFECT) / self.good()[1]) ** 2 / 3)
+
+    def good(self) -> tuple[float, float]:
+        """Figure of good groups, and its relative scale."""
+        if self._known[0] != len(self.answers):
+            self._known = len(self.answers), self._learn()
+        return self._known[1]
+
+    def _learn(self) -> tuple[float, float]:
+        logs = np.sort(np.log(np.maximum(self.answers, 1e-300)))
+        half = -math.log(1 - EFFECT) / 2
+        counts = np.searchsorted(logs, logs + half, "right") - np.searchsorted(logs, logs - half)
+        # the highest level that many agree on: of bad groups there may be as many, a lucky answer stands alone
+        centre = float(logs[np.flatnonzero(counts >= 0.45 * counts.max())[-1]])
+        for _ in range(4):
+            near = logs[np.abs(logs - centre) <= half]
+            centre = float(np.median(near))
+        # never less than a hundredth, which a few answers that happen to agree would say
+        return math.exp(centre), max(1.4826 * float(np.median(np.abs(near - centre))) / 1.13, 0.01)
+
+
+@cache
+def _sets(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of so many blocks all sets of up to MOST_BAD_BLOCKS as bits, for each two blocks that are slow only together,
+    and as (sets, blocks)."""
+    ones = np.left_shift(np.uint64(1), np.arange(count, dtype=np.uint64))
+    sets = [np.zeros(1, dtype=np.uint64)]
+    last = np.full(1, -1)
+    for _ in range(min(MOST_BAD_BLOCKS, count)):
+        # each set of one more: what it holds and one block behind the last of them
+        grown = [sets[-1][last < i] | ones[i] for i in range(count)]
+        last = np.concatenate([np.full(len(g), i) for i, g in enumerate(grown)])
+        sets.append(np.concatenate(grown))
+    bad = np.concatenate(sets)
+    # besides, what shows only where two blocks are together, with no bad block or one
+    both = np.array([ones[i] | ones[j] for i in range(count) for j in range(i)], dtype=np.uint64)
+    few = bad[: count + 1]
+    whole = np.concatenate([bad, np.repeat(few, len(both))])
+    holds = (whole[:, None] >> np.arange(count, dtype=np.uint64)) & np.uint64(1) > 0
+    return whole, np.concatenate([np.zeros(len(bad), np.uint64), np.tile(both, len(few))]), holds.astype(np.float32)
+
+
+class Blocks:
+    """Which leaves hold bad nodes, each set of up to five of them weighed by all answers together. Where there are many
+    leaves, several make one block."""
+
+    def __init__(self, blocks: Sequence[tuple[int, ...]], leaves: Sequence[int], level: Level) -> None:
+        self.blocks, self.level = blocks, level
+        self.place = {n: i for i, block in enumerate(blocks) for n in block}
+        chance = np.array([min(len(b) * NODE + n * LEAF, 0.5) for b, n in zip(blocks, leaves, strict=True)])
+        self.odds = (np.log(chance) - np.log1p(-chance)).astype(np.float32)
+        self.bad, self.both, self.holds = _sets(len(blocks))
+        together = math.log(TOGETHER / max(len(blocks) * (len(blocks) - 1) // 2, 1))
+        self.prior = self.holds @ self.odds + np.where(self.both > 0, together, 0.0)
+        #: The answer to each mask, or evidence that is known from elsewhere.
+        self.said: list[tuple[int, float, bool]] = []
+        self.hits = np.zeros((0, len(self.bad)), dtype=np.float32)
+
+    def mask(self, nodes: Sequence[int]) -> int:
+        return sum(1 << block for block in {self.place[n] for n in nodes})
+
+    def take(self, mask: int, said: float, answer: bool = True) -> None:
+        """A test of blocks, and its answer or the evidence of it."""
+        self.said.append((mask, said, answer))
+
+    def weigh(self) -> None:
+        """Weighs all sets by all answers; those that are out of the question are left out from then on."""
+        new = [np.uint64(mask) for mask, _, _ in self.said[len(self.hits) :]]
+        hit = [(self.bad & one > 0) | ((self.both > 0) & (self.both & ~one == 0)) for one in new]
+        self.hits = np.vstack([self.hits, *hit]).astype(np.float32, copy=False)
+        said = np.array([self.level.evidence(x) if answer else x for _, x, answer in self.said], dtype=np.float32)
+        weight = self.prior + said @ self.hits
+        weight = np.exp(weight - weight.max())
+        live = weight > _OUT_OF_THE_QUESTION
+        if live.mean() < 0.5:
+            self.bad, self.both, self.prior = self.bad[live], self.both[live], self.prior[live]
+            self.holds, self.hits, weight = self.holds[live], self.hits[:, live], weight[live]
+        self.weight = weight / weight.sum()
+        self.chance = self.weight.astype(np.float32) @ self.holds
+
+    def any_of(self, mask: int) -> float:
+        """Chance that one of these is bad."""
+        return float(self.weight[self.bad & np.uint64(mask) > 0].sum())
+
+    def at_least(self) -> int:
+        """So many blocks are bad, all but certainly."""
+        count = np.bincount(self.holds.sum(axis=1).astype(int), self.weight, MOST_BAD_BLOCKS + 2)
+        return int((np.cumsum(count[::-1])[::-1] >= _ENOUGH).sum()) - 1
+
+    def together(self) -> float:
+        """Chance that something shows only where two blocks are together."""
+        return float(self.weight[self.both > 0].sum())
+
+    def pair(self) -> tuple[int, ...]:
+        """Nodes of the blocks that are slow together most likely."""
+        row = int(np.where(self.both > 0, self.weight, 0).argmax())
+        return tuple(n for i, b in enumerate(self.blocks) if int(self.both[row]) >> i & 1 for n in b)
+
+
+class Suspects:
+    """What may be wrong among the nodes of one slow group, each possibility with its weight after all answers: nobody,
+    one node, two, a leaf, a leaf and a node, two leaves, or what shows only where all are together. Nodes that are all
+    but certain (`sure`) are part of every possibility from then on, so that three and more are found."""
+
+    def __init__(
+        self, whole: Question, leaf_of: Callable[[int], int], leaves: Mapping[int, Sequence[int]], level: Level
+    ) -> None:
+        self.nodes, self.level = whole.nodes, level
+        self.place = {n: i for i, n in enumerate(whole.nodes)}
+        members = {leaf: leaves[leaf] for leaf in dict.fromkeys(leaf_of(n) for n in whole.nodes)}
+        #: Leaves that may be bad: those of several nodes, all of which are here.
+        self.leaves = {leaf: own for leaf, own in members.items() if len(own) >= 4 and set(own) <= set(whole.nodes)}
+        self.members = members
+        self.inside = np.zeros((len(self.leaves), len(whole.nodes)), dtype=bool)
+        for row, own in enumerate(self.leaves.values()):
+            self.inside[row, [self.place[n] for n in own]] = True
+        self.sure = np.zeros(len(whole.nodes), dtype=bool)
+        self.sure_leaves = np.zeros(len(self.leaves), dtype=bool)
+        self.tests = [whole]
+        self._possibilities()
+
+    def _possibilities(self) -> None:
+        """Which nodes and which leaves each possibility holds for bad; 0 is nobody else than the sure ones, 1 what
+        shows only where all are together."""
+        free = np.flatnonzero(~(self.sure | self.inside[self.sure_leaves].any(axis=0)))
+        open_leaves = np.flatnonzero(~self.sure_leaves)
+        pairs = np.triu_indices(len(free), 1) if len(free) <= _PAIRED else (np.empty(0, int),) * 2
+        beside = np.nonzero(~self.inside[open_leaves][:, free])
+        both = np.triu_indices(len(open_leaves), 1)
+        #: Columns of nodes, columns of leaves, and the chance of each kind of possibility.
+        kinds: list[tuple[list[np.ndarray], list[np.ndarray], float]] = [
+            ([], [], 1.0), ([], [], TOGETHER), ([free], [], NODE), ([free[pairs[0]], free[pairs[1]]], [], NODE**2),
+            ([], [open_leaves], LEAF), ([free[beside[1]]], [open_leaves[beside[0]]], LEAF * NODE),
+            ([], [open_leaves[both[0]], open_leaves[both[1]]], LEAF**2),
+        ]  # fmt: skip
+        alone, of_leaves, prior = [], [], []
+        for nodes, leaves, chance in kinds:
+            count = len([*nodes, *leaves][0]) if nodes or leaves else 1
+            alone.append(np.zeros((count, len(self.nodes)), dtype=bool))
+            of_leaves.append(np.zeros((count, len(self.leaves)), dtype=bool))
+            for columns, into in ((nodes, alone[-1]), (leaves, of_leaves[-1])):
+                for column in columns:
+                    into[np.arange(count), column] = True
+            prior.append(np.full(count, math.log(chance)))
+        self.alone = np.concatenate(alone) | self.sure
+        self.of_leaves = np.concatenate(of_leaves) | self.sure_leaves
+        self.bad = self.alone | (self.of_leaves.astype(int) @ self.inside > 0)
+        self.prior = np.concatenate(prior)
+        if self.sure.any() or self.sure_leaves.any():
+            self.prior[1] = -np.inf
+        self.hits = np.column_stack([self._hit(test.nodes) for test in self.tests])
+        self._weigh()
+
+    def _hit(self, nodes: Sequence[int]) -> np.ndarray:
+        """Which possibilities make a group with these nodes slow."""
+        found: np.ndarray = np.any(self.bad[:, [self.place[n] for n in nodes]], axis=1)
+        found[1] |= len(nodes) == len(self.nodes)
+        return found
+
+    def _weigh(self) -> None:
+        said = np.array([test.known + sum(map(self.level.evidence, test.answers)) for test in self.tests])
+        weight = self.prior + self.hits @ said
+        weight = np.exp(weight - weight.max())
+        self.weight = weight / weight.sum()
+
+    def take(self, questions: Sequence[Question]) -> None:
+        """Weighs the answers of new tests."""
+        self.tests += questions
+        self.hits = np.column_stack([self.hits, *(self._hit(q.nodes) for q in questions)])
+        self._weigh()
+        while not self.decided:
+            nodes = (self.weight @ self.alone >= _CERTAIN) & ~self.sure
+            leaves = (self.weight @ self.of_leaves >= _CERTAIN) & ~self.sure_leaves
+            if not nodes.any() and not leaves.any():
+                return
+            self.sure |= nodes
+            self.sure_leaves |= leaves
+            self._possibilities()
+
+    @property
+    def decided(self) -> bool:
+        return bool(self.weight.max() >= (_NOBODY if self.nobody else _DECIDED))
+
+    @property
+    def nobody(self) -> bool:
+        """Whether it is the likeliest that nobody is bad."""
+        return int(self.weight.argmax()) == 0 and not self.sure.any() and not self.sure_leaves.any()
+
+    @property
+    def only_together(self) -> bool:
+        return int(self.weight.argmax()) == 1
+
+    def best(self) -> tuple[list[int], list[int]]:
+        """Bad nodes and bad leaves of the likeliest possibility."""
+        row = int(self.weight.argmax())
+        nodes = [n for n, is_bad in zip(self.nodes, self.alone[row], strict=True) if is_bad]
+        return nodes, [leaf for leaf, is_bad in zip(self.leaves, self.of_leaves[row], strict=True) if is_bad]
+
+    def open_bits(self) -> float:
+        """What is not known yet."""
+        return float(_bits(self.weight).sum())
+
+    def at_least(self) -> int:
+        """So many nodes and leaves are bad, all but certainly."""
+        count = np.bincount(self.alone.sum(axis=1) + self.of_leaves.sum(axis=1), self.weight)
+        return int((np.cumsum(count[::-1])[::-1] >= _ENOUGH).sum()) - 1
+
+    def next_tests(self, rounds: int = MAX_ROUNDS) -> list[tuple[int, ...]]:
+        """The group whose answer tells most, and while much is open others that share no node with it."""
+        live = np.flatnonzero(self.weight > 1e-5)
+        weight, bad = self.weight[live], self.bad[live]
+        candidates = self._candidates(weight @ bad)
+        hit = (bad.astype(np.float32) @ candidates.T.astype(np.float32)) > 0
+        hit[live == 1] |= candidates.all(axis=1)
+        first = int(_told(weight @ hit).argmax())
+        chosen = [candidates[first]]
+        left = self.open_bits()
+        # where rounds get scarce, jobs are spent
+        scarce = rounds < left + _ROUNDS_TO_PROVE
+        more = int(left > _BITS_FOR_TWO) + int(left > _BITS_FOR_THREE) + 2 * int(scarce)
+        for _ in range(more):
+            # the one that tells most beside the first, of those that share no node with what is chosen
+            apart = np.flatnonzero(~(candidates & np.any(chosen, axis=0)).any(axis=1))
+            if not len(apart):
+                break
+            both = weight @ (hit[:, apart] & hit[:, [first]])
+            p, q = float(weight @ hit[:, first]), weight @ hit[:, apart]
+            told = sum(_bits(x) for x in (both, q - both, p - both, 1 - p - q + both))
+            chosen.append(candidates[apart[int(np.argmax(told))]])
+        return [tuple(n for n, inside in zip(self.nodes, one, strict=True) if inside) for one in chosen]
+
+    def _candidates(self, chance: np.ndarray) -> np.ndarray:
+        """(candidates, nodes): the most doubtful nodes, all, and of all, of each leaf and of what is not yet known
+        for bad parts that hold a share of the chance, with what is left of them."""
+        every = np.ones(len(self.nodes), dtype=bool)
+        known = self.sure | self.inside[self.sure_leaves].any(axis=0)
+        likely = np.argsort(-chance, kind="stable")
+        doubtful = np.argsort(-chance * (1 - chance), kind="stable")
+        found = [np.eye(len(self.nodes), dtype=bool)[doubtful[:8]]]
+        within = [every, every & ~known, *(np.isin(self.nodes, own) for own in self.members.values())]
+        for part in within:
+            if not part.any():
+                continue
+            heads: list[np.ndarray] = [part]
+            for order in (np.arange(len(self.nodes)), likely):
+                rank = np.argsort(order)
+                total = np.cumsum(np.where(part, chance, 0.0)[order])[rank]
+                heads += [part & (total <= share * total.max()) for share in _SHARES]
+            rows = np.array(heads)
+            found += [rows, part & ~rows]
+        rows = np.unique(np.concatenate(found), axis=0)
+        return rows[rows.any(axis=1)]
+
+
+def _bits(chance: np.ndarray) -> np.ndarray:
+    kept = np.clip(chance, 1e-12, 1.0)
+    return -kept * np.log2(kept)
+
+
+def _told(chance: np.ndarray) -> np.ndarray:
+    """Bits that a test tells which is slow with this chance, of answers of which one in a hundred is wrong."""
+    slow = 0.99 * chance + 0.01 * (1 - chance)
+    return _bits(slow) + _bits(1 - slow)
