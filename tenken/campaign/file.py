@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tenken.campaign.redfish import fault_of_address
 from tenken.errors import TenkenError
 from tenken.machines import loader, validation, yamlfile
 from tenken.machines.errors import SystemFileError, UnknownSystemError
@@ -56,6 +57,10 @@ class Campaign:
     #: The factor whose groups are scheduled and judged as one, as the trays of an NVLink domain; none: each node alone.
     unit: str | None = None
     pin: str | None = None
+    #: Address of a node's BMC, with {node} in it, the file of the CA of its certificate, and whether that is verified.
+    bmc: str | None = None
+    bmc_ca: Path | None = None
+    bmc_verify: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def unit_of(self, node: str) -> str:
@@ -130,6 +135,8 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
     _reach_of_budget(data, len(kept), wrong)
     groups = _groups(data, folder, kept, wrong)
     _unit(data, groups, kept, wrong)
+    redfish = data.get("redfish", {})
+    _bmc(redfish, folder, kept, wrong)
     if problems:
         raise SystemFileError(sorted(problems, key=lambda p: (p.line or 0, p.what)))
     power, retest = data.get("power", {}), data.get("retest", {})
@@ -143,8 +150,23 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
         node_kw=float(power.get("node_kw", 0.0)), ramp_kw_per_s=power.get("ramp_kw_per_s"),
         in_phase=power.get("in_phase", False), retest_runs=retest.get("runs", 2),
         max_retested=retest.get("max_nodes"), groups=groups, unit=data.get("unit"), pin=data.get("pin"),
+        bmc=redfish.get("address"), bmc_ca=folder / redfish["ca"] if "ca" in redfish else None,
+        bmc_verify=redfish.get("verify", True),
         environment=dict(data.get("environment", {})),
     )  # fmt: skip
+
+
+def _bmc(redfish: Mapping[str, Any], folder: Path, nodes: Sequence[str], wrong: Any) -> None:
+    if not redfish:
+        return
+    address = redfish["address"]
+    fault = fault_of_address(address)
+    if fault:
+        wrong(("redfish", "address"), f"'redfish.address' {fault}")
+    elif "{node}" not in address and len(nodes) > 1:
+        wrong(("redfish", "address"), "'redfish.address' is one BMC for all nodes; write https://{node}-bmc")
+    if "ca" in redfish and not (folder / redfish["ca"]).is_file():
+        wrong(("redfish", "ca"), f"'redfish.ca': no file {folder / redfish['ca']}")
 
 
 def _reach_of_budget(data: Mapping[str, Any], nodes: int, wrong: Any) -> None:

@@ -18,6 +18,7 @@ from tenken.campaign import configuration, conformity, spool
 from tenken.campaign.conformity import Effect, Figure, Fleet, Suspect
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import State, Unit
+from tenken.campaign.redfish import Hardware
 from tenken.errors import ArchiveError
 from tenken.model import verdicts
 from tenken.model.catalogue import Program, load_catalogue
@@ -42,6 +43,9 @@ class Findings:
     missing: list[str] = field(default_factory=list)
     failed: dict[str, list[str]] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
+    #: Parts that a BMC reports to be at fault, by node, and BMCs that could not be read.
+    hardware: dict[str, list[str]] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
     spreads: dict[str, tuple[int, float, float]] = field(default_factory=dict)
@@ -68,6 +72,8 @@ class Findings:
             found.setdefault(text.split(" ")[0].rstrip(":"), []).append(text)
         for node, missed in self.failed.items():
             found.setdefault(node, []).extend(missed)
+        for node, faults in self.hardware.items():
+            found.setdefault(node, []).extend(faults)
         for node, why in self.lost.items():
             found.setdefault(node, []).append(f"no result: {why}")
         return found
@@ -254,6 +260,20 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
             why = [a.ended for u in missing for a in state.tried(u) if a.ended]
             found.lost[node] = why[-1] if why else "it was never begun"
     return table, found
+
+
+def take_hardware(table: Table, found: Findings, hardware: Mapping[str, Hardware], campaign: Campaign) -> None:
+    """What the BMCs of the nodes said; needs to come before `judge`, which compares it."""
+    for node in campaign.nodes:
+        one = hardware.get(node)
+        if one is None:
+            continue
+        if one.error:
+            found.unread[node] = one.error
+            continue
+        table.settings.setdefault("BMC read", {})[(node, "")] = dict(one.items)
+        if one.faults:
+            found.hardware[node] = list(one.faults)
 
 
 def last_repairs(state: State) -> dict[str, int]:

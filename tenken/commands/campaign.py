@@ -14,7 +14,7 @@ from typing import Any
 
 from tenken import paths
 from tenken.archive import records as archive
-from tenken.campaign import file, journal, plan, runner
+from tenken.campaign import file, journal, plan, redfish, runner
 from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.journal import State, Unit
@@ -28,6 +28,7 @@ _ABOUT = {
     "resume": "continue an interrupted campaign: missing runs are made once, orphaned jobs are cancelled",
     "status": "how far it is",
     "stop": "have a running campaign cancel its jobs and end",
+    "hardware": "read power supplies, fans and coolant from the BMCs of all nodes by Redfish, for the report",
     "report": "which nodes stand out, which left no result, and what to do next",
     "retest": "run repaired nodes again; their findings are closed if they pass",
 }
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         "resume": lambda: _run(campaign, folder, arguments, fresh=False),
         "status": lambda: _status(campaign, folder),
         "stop": lambda: _stop(campaign, folder),
+        "hardware": lambda: _hardware(campaign, folder),
         "report": lambda: _report(campaign, folder),
         "retest": lambda: _retest(campaign, folder, arguments),
     }
@@ -156,12 +158,32 @@ def _stop(campaign: Campaign, folder: Path) -> int:
     return 0
 
 
+def _hardware(campaign: Campaign, folder: Path) -> int:
+    if campaign.bmc is None:
+        raise CampaignError(
+            f"campaign '{campaign.name}' names no BMCs: set redfish: {{address: 'https://{{node}}-bmc'}}"
+        )
+    login = redfish.credentials()
+    done: list[str] = []
+    with Alive(partial(print, file=sys.stderr, flush=True), "reading the BMCs of all nodes"):
+        found = redfish.collect(
+            campaign.nodes, campaign.bmc, login, redfish.context(campaign.bmc_ca, campaign.bmc_verify), said=done.append
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    archive.write_file(folder / redfish.FILE, redfish.text(found))
+    faults = [f"{node}: {fault}" for node, one in found.items() for fault in one.faults]
+    unread = [f"{node}: {one.error}" for node, one in found.items() if one.error]
+    print("\n".join([*faults, *unread, f"{len(done) - len(unread)} of {len(campaign.nodes)} BMCs read"]))
+    return 1 if faults else 3 if unread else 0
+
+
 def _report(campaign: Campaign, folder: Path) -> int:
     state = _begun(campaign, folder)
     from tenken.campaign import findings  # needs numpy, which a kit without reports has not
 
     with Alive(partial(print, file=sys.stderr, flush=True), "reading and comparing the records of all nodes"):
         table, found = findings.read(state, paths.archive_root(), campaign)
+        findings.take_hardware(table, found, redfish.kept(folder), campaign)
         findings.judge(table, found, campaign)
     exclusion = queue_of(campaign).exclusion
     print(pages.text(found, campaign, exclusion), end="")

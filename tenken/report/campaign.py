@@ -52,6 +52,11 @@ def sections(
         or ["none"],
     )
     yield "Criteria missed", [f"{node}: {why}" for node, all_ in sorted(found.failed.items()) for why in all_]
+    yield (
+        "Hardware faults reported by BMCs",
+        [f"{node}: {fault}" for node, faults in sorted(found.hardware.items()) for fault in faults],
+    )
+    yield "BMCs that could not be read", [f"{node}: {why}" for node, why in sorted(found.unread.items())]
     yield "Set up otherwise than the majority", [one.sentence() for one in found.odd] or ["none"]
     yield "Two or more kinds, no node accused", [one.sentence() for one in found.mixed]
     yield "Without a result", [f"{node}: {why}" for node, why in sorted(found.lost.items())] or ["no node"]

@@ -1,0 +1,322 @@
+"""Power supplies, fans and coolant of a node, read from its BMC by Redfish; nothing is changed there.
+
+Only GET requests, within a maximum time and number per node, over HTTPS with its certificate verified unless the
+campaign file says otherwise. User and password come from the environment or a file that others cannot read. They are
+sent to the address of the campaign file alone (redirects and links to other hosts are not followed) and stored nowhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import os
+import ssl
+import stat
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tenken.errors import TenkenError
+
+#: What is read of all nodes, in the folder of a campaign.
+FILE = "hardware.json"
+USER, PASSWORD, CREDENTIALS = "TENKEN_REDFISH_USER", "TENKEN_REDFISH_PASSWORD", "TENKEN_REDFISH_CREDENTIALS"
+#: Of one node: seconds and requests; of one answer: seconds and bytes. Nodes at once.
+_SECONDS, _REQUESTS, _ONE_SECONDS, _BYTES, _AT_ONCE = 60.0, 80, 10.0, 4 << 20, 32
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_ROOT = "/redfish/v1"
+#: Parts by label: where they lie below a chassis since 2020, and the list that holds them in older BMCs.
+_PARTS = {
+    "power supply": (("PowerSubsystem", "PowerSupplies"), ("Power", "PowerSupplies")),
+    "fan": (("ThermalSubsystem", "Fans"), ("Thermal", "Fans")),
+    "coolant connector": (("ThermalSubsystem", "CoolantConnectors"), None),
+    "leak detector": (("ThermalSubsystem", "LeakDetection", "LeakDetectors"), None),
+}  # fmt: skip
+_PLURAL = {"power supply": "power supplies"}
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """What a BMC says: `items` to compare between nodes, `faults` that are faults whatever others have; `error`: why it
+    could not be read."""
+
+    items: dict[str, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    error: str = ""
+
+
+class RedfishError(TenkenError):
+    """BMCs that cannot be read at all, in one line."""
+
+
+class BmcError(Exception):
+    """A BMC that cannot be read, in one line."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """A redirect would take the password to another host."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def credentials(environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
+    """User and password. Raises RedfishError where there are none or others could read them."""
+    named = environment.get(CREDENTIALS)
+    if named:
+        path = Path(named)
+        try:
+            mode = path.stat().st_mode
+            words = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "not UTF-8 text"
+            raise RedfishError(f"{CREDENTIALS}: {path} cannot be read: {why}") from None
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise RedfishError(f"{CREDENTIALS}: {path} may be read by others; allowed: mode 600 or 400")
+        if len(words) < 2 or not words[0] or not words[1]:
+            raise RedfishError(f"{CREDENTIALS}: {path} needs two lines: user and password")
+        return words[0], words[1]
+    user, password = environment.get(USER, ""), environment.get(PASSWORD, "")
+    if not user or not password:
+        raise RedfishError(f"set {USER} and {PASSWORD}, or {CREDENTIALS} to a file of two lines (mode 600)")
+    return user, password
+
+
+def fault_of_address(address: str) -> str | None:
+    """What is wrong with an address of the campaign file; None if nothing is."""
+    try:
+        parts = urlsplit(address.replace("{node}", "n1"))
+        port_is_a_number = parts.port is None or parts.port > 0
+    except ValueError:
+        return "is no URL; write https://{node}-bmc"
+    if not parts.hostname or not port_is_a_number or parts.path.strip("/") or parts.query or parts.fragment:
+        return "is no URL of a host alone; write https://{node}-bmc"
+    if parts.username or parts.password:
+        return f"holds a user or a password, which come from {USER} and {PASSWORD} or {CREDENTIALS}"
+    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        return "would send the password unencrypted; write https://"
+    return None
+
+
+class Bmc:
+    """One BMC, with what it may cost."""
+
+    def __init__(
+        self, address: str, login: tuple[str, str], context: ssl.SSLContext | None = None, seconds: float = _SECONDS
+    ) -> None:
+        self.address, self.until, self.left = address.rstrip("/"), time.monotonic() + seconds, _REQUESTS
+        self.seconds = seconds
+        token = base64.b64encode(f"{login[0]}:{login[1]}".encode()).decode()
+        self.headers = {"Authorization": f"Basic {token}", "Accept": "application/json", "OData-Version": "4.0"}
+        # no proxy: a BMC is on the site's own network
+        handlers = [urllib.request.ProxyHandler({}), _NoRedirects()]
+        if context is not None:
+            handlers.append(urllib.request.HTTPSHandler(context=context))
+        self.opener = urllib.request.build_opener(*handlers)
+
+    def get(self, path: str) -> dict[str, Any] | None:
+        """A resource; None where there is none. Raises BmcError."""
+        if not (path == _ROOT or path.startswith(f"{_ROOT}/")) or any(c in path for c in " \r\n\t\\") or ".." in path:
+            raise BmcError(f"a link does not lead below {_ROOT}")
+        if self.left <= 0:
+            raise BmcError(f"more than {_REQUESTS} requests would be needed")
+        self.left -= 1
+        request = urllib.request.Request(self.address + path, headers=self.headers, method="GET")
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise BmcError(f"not read within {self.seconds:g} s")
+        try:
+            with self.opener.open(request, timeout=min(left, _ONE_SECONDS)) as answer:
+                text = self._read(answer)
+            found = json.loads(text)
+        except urllib.error.HTTPError as error:
+            if error.code in (404, 405, 501):
+                return None
+            known = {401: "user or password is not accepted", 403: "the user may not read it"}
+            raise BmcError(
+                f"{path}: HTTP {error.code}{': ' + known[error.code] if error.code in known else ''}"
+            ) from None
+        except (OSError, http.client.HTTPException) as error:
+            why = getattr(error, "reason", error)
+            raise BmcError(f"no answer: {str(why) or type(why).__name__}") from None
+        except (ValueError, RecursionError):
+            raise BmcError(f"{path}: the answer is no JSON") from None
+        if not isinstance(found, dict):
+            raise BmcError(f"{path}: the answer is no JSON object")
+        return found
+
+    def _read(self, answer: Any) -> bytes:
+        """The whole answer, piece by piece: a slow one must not take longer than there is."""
+        parts: list[bytes] = []
+        size = 0
+        while part := answer.read1(1 << 16):
+            parts.append(part)
+            size += len(part)
+            if size > _BYTES:
+                raise BmcError(f"an answer has more than {_BYTES} bytes")
+            if time.monotonic() > self.until:
+                raise BmcError(f"not read within {self.seconds:g} s")
+        return b"".join(parts)
+
+    def members(self, collection: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+        """The members of a collection, those on its further pages too."""
+        while collection is not None:
+            for link in _list(collection.get("Members")):
+                # some BMCs put the members themselves there
+                found = link if "Status" in link else self.follow(link)
+                if found is not None:
+                    yield found
+            following = collection.get("Members@odata.nextLink")
+            collection = self.get(following) if isinstance(following, str) else None
+
+    def follow(self, link: Any) -> dict[str, Any] | None:
+        path = link.get("@odata.id") if isinstance(link, dict) else None
+        return self.get(path) if isinstance(path, str) else None
+
+
+def read(bmc: Bmc) -> Hardware:
+    """Power supplies, fans and coolant of all chassis of a BMC."""
+    items: dict[str, str] = {}
+    faults: list[str] = []
+    try:
+        chassis = bmc.get(f"{_ROOT}/Chassis")
+        if chassis is None:
+            return Hardware(error=f"no {_ROOT}/Chassis: not a Redfish service")
+        of: dict[str, list[dict[str, Any]]] = {label: [] for label in _PARTS}
+        for one in bmc.members(chassis):
+            for label, found in _parts(bmc, one):
+                of[label] += found
+    except BmcError as error:
+        return Hardware(error=str(error))
+    for label, parts in of.items():
+        there = [p for p in parts if _state(p)[0] != "Absent"]
+        if parts:
+            items[_PLURAL.get(label, f"{label}s")] = _listed(map(_model, there)) or "none"
+        faults += [f"{label} {_name(p)}: {fault}" for p in parts if (fault := _fault(label, p))]
+    return Hardware(items, sorted(faults))
+
+
+def _parts(bmc: Bmc, chassis: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """By label; of a BMC that has both kinds of resources the newer ones."""
+    fetched: dict[str, dict[str, Any] | None] = {}
+    for label, (path, older) in _PARTS.items():
+        at: dict[str, Any] | None = dict(chassis)
+        for step in path:
+            if at is None or step not in at:
+                at = None
+                break
+            key = f"{step} of {at.get('@odata.id')}"
+            if key not in fetched:
+                fetched[key] = bmc.follow(at[step])
+            at = fetched[key]
+        found = list(bmc.members(at))
+        if not found and older is not None:
+            resource, kept = older
+            if resource in chassis:
+                key = f"{resource} of {chassis.get('@odata.id')}"
+                if key not in fetched:
+                    fetched[key] = bmc.follow(chassis[resource])
+                found = _list((fetched[key] or {}).get(kept))
+        yield label, found
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _state(part: Mapping[str, Any]) -> tuple[str, str]:
+    status = part.get("Status")
+    status = status if isinstance(status, dict) else {}
+    return str(status.get("State") or ""), str(status.get("Health") or "")
+
+
+def _name(part: Mapping[str, Any]) -> str:
+    return _word(part.get("Name") or part.get("FanName") or part.get("MemberId") or part.get("Id") or "without name")
+
+
+def _word(value: Any) -> str:
+    """One line of printable text: it goes into reports."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())[:80]
+
+
+def _model(part: Mapping[str, Any]) -> str:
+    """What is alike for alike parts: neither serial numbers nor readings."""
+    words = [part.get(key) for key in ("Manufacturer", "Model", "FirmwareVersion", "CoolantConnectorType")]
+    watts = part.get("PowerCapacityWatts")
+    return " ".join(_word(w) for w in (*words, f"{watts} W" if watts else None) if w) or "present"
+
+
+def _fault(label: str, part: Mapping[str, Any]) -> str | None:
+    state, health = _state(part)
+    if label == "leak detector" and str(part.get("DetectorState") or "OK") != "OK":
+        return f"detector state {_word(part['DetectorState'])}"
+    if health in ("Warning", "Critical"):
+        return f"health {health}"
+    if state == "UnavailableOffline":
+        return f"state {state}"
+    return None
+
+
+def _listed(values: Any) -> str:
+    counts = Counter(v for v in values if v)
+    return ", ".join(f"{n} x {v}" if n > 1 else v for v, n in sorted(counts.items()))
+
+
+def collect(
+    nodes: Sequence[str], address: str, login: tuple[str, str], context: ssl.SSLContext | None = None,
+    seconds: float = _SECONDS, said: Any = None,
+) -> dict[str, Hardware]:  # fmt: skip
+    """Of all nodes, several at once; `said` is called with each node's name when it is done."""
+
+    def one(node: str) -> tuple[str, Hardware]:
+        found = read(Bmc(address.replace("{node}", node), login, context, seconds))
+        if said is not None:
+            said(node)
+        return node, found
+
+    with ThreadPoolExecutor(min(_AT_ONCE, max(len(nodes), 1))) as pool:
+        return dict(pool.map(one, nodes))
+
+
+def context(ca: Path | None, verify: bool) -> ssl.SSLContext:
+    """How certificates of BMCs are verified. Raises RedfishError where the file of the CA cannot be read."""
+    try:
+        made = ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except (OSError, ssl.SSLError) as error:
+        raise RedfishError(f"'redfish.ca': {ca} cannot be read: {getattr(error, 'strerror', error)}") from None
+    if not verify:
+        made.check_hostname = False
+        made.verify_mode = ssl.CERT_NONE
+    return made
+
+
+def text(found: Mapping[str, Hardware]) -> str:
+    """What is kept in a campaign's folder."""
+    kept = {n: {"items": h.items, "faults": h.faults, "error": h.error} for n, h in sorted(found.items())}
+    return json.dumps(kept, indent=1) + "\n"
+
+
+def kept(folder: Path) -> dict[str, Hardware]:
+    """What was read of a campaign's nodes; nothing where nothing was. Raises RedfishError where the file is damaged."""
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return {str(node): _kept_one(one) for node, one in found.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise RedfishError(
+            f"{folder / FILE} is damaged; `tenken campaign hardware {folder.name}` writes it again"
+        ) from None
+
+
+def _kept_one(one: Mapping[str, Any]) -> Hardware:
+    items = {str(item): str(value) for item, value in one["items"].items()}
+    return Hardware(items, [str(fault) for fault in one["faults"]], str(one["error"]))

@@ -1,0 +1,268 @@
+"""Power supplies, fans and coolant by Redfish, from a stand-in: what it says, what it costs, who gets passwords."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from tenken.campaign import file, findings, journal, redfish
+from tenken.campaign.file import Campaign, CampaignError
+from tenken.report import campaign as pages
+from tests.support import campaign as command
+
+LOGIN = ("reader", "s3cret: with colon")
+ROOT = "/redfish/v1"
+
+
+def member(path, **more):
+    return {"@odata.id": f"{ROOT}{path}", **more}
+
+
+def ok(**more):
+    return {**more, "Status": {"State": "Enabled", "Health": "OK"}}
+
+
+def newer(supplies=2, fan_health="OK", leak="OK"):
+    """Resources of a BMC as they lie since 2020, the fans on two pages."""
+    chassis = "/Chassis/1"
+    found = {
+        "/Chassis": {"Members": [member(chassis)]},
+        chassis: member(
+            chassis, PowerSubsystem=member(f"{chassis}/PowerSubsystem"),
+            ThermalSubsystem=member(f"{chassis}/ThermalSubsystem"), Power=member(f"{chassis}/Power"),
+        ),
+        f"{chassis}/PowerSubsystem": member(
+            f"{chassis}/PowerSubsystem", PowerSupplies=member(f"{chassis}/PowerSubsystem/PowerSupplies")
+        ),
+        f"{chassis}/ThermalSubsystem": member(
+            f"{chassis}/ThermalSubsystem", Fans=member(f"{chassis}/Fans"),
+            CoolantConnectors=member(f"{chassis}/Coolant"), LeakDetection=member(f"{chassis}/LeakDetection"),
+        ),
+        f"{chassis}/LeakDetection": member(f"{chassis}/LeakDetection", LeakDetectors=member(f"{chassis}/Leaks")),
+        f"{chassis}/PowerSubsystem/PowerSupplies": {"Members": [member(f"/psu{i}") for i in range(2)]},
+        f"{chassis}/Fans": {
+            "Members": [member("/fan0")], "Members@odata.nextLink": f"{ROOT}{chassis}/Fans?page=2",
+        },
+        f"{chassis}/Fans?page=2": {"Members": [member("/fan1")]},
+        f"{chassis}/Coolant": {"Members": [member("/coolant", **ok(Name="In", CoolantConnectorType="Supply"))]},
+        f"{chassis}/Leaks": {"Members": [member("/leak", **ok(Name="Tray", DetectorState=leak))]},
+        # the older resource says the same and counts no second time
+        f"{chassis}/Power": {"PowerSupplies": [ok(Name="PSU 0"), ok(Name="PSU 1")]},
+    }  # fmt: skip
+    for i in range(2):
+        there = i < supplies
+        found[f"/psu{i}"] = {
+            "Name": f"PSU {i}", "Model": "P3000", "FirmwareVersion": "1.2", "PowerCapacityWatts": 3000,
+            "SerialNumber": f"S{i}", "Status": {"State": "Enabled", "Health": "OK"} if there else {"State": "Absent"},
+        }  # fmt: skip
+        found[f"/fan{i}"] = {
+            "Name": f"Fan {i}", "SpeedPercent": {"Reading": 40 + i},
+            "Status": {"State": "Enabled", "Health": fan_health if i else "OK"},
+        }  # fmt: skip
+    return found
+
+
+def older():
+    return {
+        "/Chassis": {"Members": [member("/Chassis/A")]},
+        "/Chassis/A": {"Power": member("/P"), "Thermal": member("/T")},
+        "/P": {"PowerSupplies": [ok(Name="1", Model="P3000", FirmwareVersion="1.2", PowerCapacityWatts=3000)] * 2},
+        "/T": {"Fans": [ok(FanName="A", Reading=19000), {"FanName": "B", "Status": {"Health": "Critical"}}]},
+    }
+
+
+class Server:
+    """BMCs on loopback, one for each first part of a path."""
+
+    def __init__(self):
+        self.of, self.seen, self.special = {}, [], {}
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.seen.append((self.command, self.path, self.headers.get("Authorization")))
+                token = base64.b64encode(":".join(LOGIN).encode()).decode()
+                if self.path in outer.special:
+                    return outer.special[self.path](self)
+                if self.headers.get("Authorization") != f"Basic {token}":
+                    return self.answer(401, {})
+                found = outer.of.get(self.path.removeprefix(ROOT))
+                return self.answer(404 if found is None else 200, found or {})
+
+            do_POST = do_PATCH = do_DELETE = do_GET
+
+            def answer(self, code, document, **headers):
+                body = json.dumps(document).encode()
+                self.send_response(code)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self.http.server_port}"
+        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+
+    def read(self, seconds=30.0, login=LOGIN):
+        return redfish.read(redfish.Bmc(self.address, login, seconds=seconds))
+
+
+@pytest.fixture
+def server():
+    one = Server()
+    yield one
+    one.http.shutdown()
+    one.http.server_close()
+
+
+def test_power_supplies_fans_and_coolant_are_read_and_what_names_a_part_is_not(server):
+    server.of = newer()
+    found = server.read()
+    assert found == redfish.Hardware({
+        "power supplies": "2 x P3000 1.2 3000 W", "fans": "2 x present", "coolant connectors": "Supply",
+        "leak detectors": "present",
+    })  # fmt: skip
+    assert {method for method, _, _ in server.seen} == {"GET"} and len(server.seen) < 20
+
+
+def test_a_bmc_of_the_older_kind_says_the_same(server):
+    server.of = older()
+    found = server.read()
+    assert found.items == {"power supplies": "2 x P3000 1.2 3000 W", "fans": "2 x present"}
+    assert found.faults == ["fan B: health Critical"]
+
+
+def test_a_missing_supply_differs_and_parts_at_fault_are_named(server):
+    server.of = newer(supplies=1, fan_health="Warning", leak="Critical")
+    found = server.read()
+    assert found.items["power supplies"] == "P3000 1.2 3000 W"
+    assert found.faults == ["fan Fan 1: health Warning", "leak detector Tray: detector state Critical"]
+
+
+def test_a_wrong_password_and_no_redfish_are_told_and_neither_shows_the_password(server):
+    server.of = newer()
+    found = server.read(login=("reader", "another"))
+    assert "user or password is not accepted" in found.error and "another" not in found.error
+    server.of = {}
+    assert "not a Redfish service" in server.read().error
+
+
+def test_the_password_goes_to_no_other_host(server):
+    other = Server()
+    try:
+        server.of = newer()
+        server.special[f"{ROOT}/Chassis"] = lambda h: h.answer(302, {}, Location=f"{other.address}{ROOT}/Chassis")
+        assert "HTTP 302" in server.read().error
+        for link in (f"{other.address}{ROOT}/x", f"//{other.address[7:]}{ROOT}", f"{ROOT}/../../x", "@evil/redfish/v1"):
+            server.special[f"{ROOT}/Chassis"] = lambda h, link=link: h.answer(200, {"Members": [{"@odata.id": link}]})
+            assert "does not lead below" in server.read().error
+        assert other.seen == []
+    finally:
+        other.http.shutdown()
+        other.http.server_close()
+
+
+def test_a_bmc_that_does_not_end_is_given_up(server):
+    forever = {"Members": [], "Members@odata.nextLink": f"{ROOT}/Chassis"}
+    server.special[f"{ROOT}/Chassis"] = lambda h: h.answer(200, forever)
+    assert "requests would be needed" in server.read().error and len(server.seen) <= 100
+    server.special[f"{ROOT}/Chassis"] = lambda h: time.sleep(1.5)
+    assert server.read(seconds=0.3).error
+    server.special[f"{ROOT}/Chassis"] = lambda h: h.answer(200, {"x": "y" * (5 << 20)})
+    assert "bytes" in server.read().error
+    server.special[f"{ROOT}/Chassis"] = lambda h: h.answer(200, [])
+    assert "no JSON object" in server.read().error
+
+
+@pytest.mark.parametrize(
+    ("address", "fault"),
+    [
+        ("https://{node}-bmc", None), ("https://{node}.bmc.site:8443/", None), ("http://127.0.0.1:8000", None),
+        ("http://{node}-bmc", "unencrypted"), ("https://me:pw@{node}", "holds a user"), ("{node}-bmc", "no URL"),
+        ("https://{node}/redfish/v1", "a host alone"), ("ftp://{node}", "unencrypted"), ("https://x:y", "no URL"),
+    ],
+)  # fmt: skip
+def test_addresses(address, fault):
+    found = redfish.fault_of_address(address)
+    assert found is None if fault is None else fault in found
+
+
+def test_credentials_come_from_the_environment_or_a_file_that_others_cannot_read(tmp_path):
+    assert redfish.credentials({redfish.USER: "a", redfish.PASSWORD: "b"}) == ("a", "b")
+    path = tmp_path / "login"
+    path.write_text("a\nb c\n")
+    path.chmod(0o600)
+    assert redfish.credentials({redfish.CREDENTIALS: str(path)}) == ("a", "b c")
+    path.chmod(0o640)
+    with pytest.raises(redfish.RedfishError, match="read by others"):
+        redfish.credentials({redfish.CREDENTIALS: str(path)})
+    path.chmod(0o600)
+    path.write_text("a\n")
+    for wrong in ({redfish.CREDENTIALS: str(path)}, {redfish.CREDENTIALS: "/no/such"}, {redfish.USER: "a"}, {}):
+        with pytest.raises(redfish.RedfishError):
+            redfish.credentials(wrong)
+
+
+def test_the_command_keeps_what_bmcs_say_for_the_report_but_no_password(server, tmp_path, monkeypatch, capsys):
+    server.of = newer(fan_health="Critical")
+    (tmp_path / "hall.yaml").write_text(
+        f"system: minislurm\npartition: gpu\nnodes: n1\nminutes: 5\nchecks: {{}}\nredfish: {{address: '{server.address}'}}\n"
+    )
+    monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path))
+    monkeypatch.delenv(redfish.USER, raising=False)
+    assert command.main(["hardware", "hall"]) == 2 and redfish.USER in capsys.readouterr().err
+    monkeypatch.setenv(redfish.USER, LOGIN[0])
+    monkeypatch.setenv(redfish.PASSWORD, LOGIN[1])
+    assert command.main(["hardware", "hall"]) == 1
+    said = capsys.readouterr().out
+    assert "n1: fan Fan 1: health Critical" in said and "1 of 1 BMCs read" in said
+    written = "".join(p.read_text() for p in (tmp_path / "hall").rglob("*") if p.is_file())
+    assert LOGIN[1] not in said + written and LOGIN[0] not in written
+    assert journal.read(tmp_path / "hall").begun is None or not journal.read(tmp_path / "hall").begun
+    assert redfish.kept(tmp_path / "hall")["n1"].items["power supplies"] == "2 x P3000 1.2 3000 W"
+    (tmp_path / "hall" / redfish.FILE).write_text("{}x")
+    with pytest.raises(redfish.RedfishError, match="damaged"):
+        redfish.kept(tmp_path / "hall")
+
+
+def test_the_report_names_faults_and_the_odd_one_out_and_nobody_for_a_silent_bmc():
+    nodes = tuple(f"n{i}" for i in range(8))
+    one = Campaign("c", "standin", "gpu", nodes, 60.0)
+    said = {n: redfish.Hardware({"power supplies": "2 x P"}) for n in nodes}
+    said["n3"] = redfish.Hardware({"power supplies": "P"})
+    said["n5"] = redfish.Hardware({"power supplies": "2 x P"}, ["fan F: health Critical"])
+    said["n6"] = redfish.Hardware(error="no answer: timed out")
+    table, found = findings.Table({}), findings.Findings(nodes=8)
+    findings.take_hardware(table, found, said, one)
+    findings.judge(table, found, one)
+    assert set(found.bad_nodes()) == {"n3", "n5"}
+    text = pages.text(found, one, lambda node, reason: f"drain {node}")
+    assert "n5: fan F: health Critical" in text and "n6: no answer: timed out" in text
+    assert "n3: power supplies is P" in text and "drain n6" not in text
+
+
+@pytest.mark.parametrize(
+    ("redfish_lines", "message"),
+    [
+        ("{address: 'http://{node}-bmc'}", "unencrypted"), ("{address: 'https://bmc'}", "one BMC for all nodes"),
+        ("{address: 'https://{node}-bmc', ca: no.pem}", "no file"), ("{address: 'https://{node}', user: me}", "user"),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_of_the_campaign_file_is_told(tmp_path, monkeypatch, redfish_lines, message):
+    monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path))
+    path = tmp_path / "hall.yaml"
+    head = "system: minislurm\npartition: gpu\nnodes: n[1-2]\nminutes: 5\nchecks: {}\n"
+    path.write_text(f"{head}redfish: {redfish_lines}\n")
+    with pytest.raises(CampaignError, match=message):
+        file.load("hall")
+    path.write_text(f"{head}redfish: {{address: 'https://{{node}}-bmc', verify: false}}\n")
+    assert file.load("hall").bmc == "https://{node}-bmc" and not file.load("hall").bmc_verify
