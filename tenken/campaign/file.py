@@ -30,6 +30,20 @@ class CampaignError(TenkenError):
 
 
 @dataclass(frozen=True)
+class Between:
+    """Jobs over groups of nodes. `leaf`: the factor whose groups share a switch; `launch`: how a rank is started on
+    each of {ranks} nodes, where it is not as the system's launcher does it."""
+
+    leaf: str
+    program: str = ""
+    launch: str = ""
+    buffers: str = "host"
+    bytes: int = 256 << 10
+    repetitions: int = 100
+    minutes: float = 5.0
+
+
+@dataclass(frozen=True)
 class Campaign:
     """A campaign file. Times in seconds, power in kW. `groups`: by factor (rack, switch, lot), the group of a node."""
 
@@ -57,6 +71,7 @@ class Campaign:
     #: The factor whose groups are scheduled and judged as one, as the trays of an NVLink domain; none: each node alone.
     unit: str | None = None
     pin: str | None = None
+    between: Between | None = None
     #: Address of a node's BMC, with {node} in it, the file of the CA of its certificate, and whether that is verified.
     bmc: str | None = None
     bmc_ca: Path | None = None
@@ -135,6 +150,7 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
     _reach_of_budget(data, len(kept), wrong)
     groups = _groups(data, folder, kept, wrong)
     _unit(data, groups, kept, wrong)
+    between = _between(data, groups, kept, wrong)
     redfish = data.get("redfish", {})
     _bmc(redfish, folder, kept, wrong)
     if problems:
@@ -150,9 +166,35 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
         node_kw=float(power.get("node_kw", 0.0)), ramp_kw_per_s=power.get("ramp_kw_per_s"),
         in_phase=power.get("in_phase", False), retest_runs=retest.get("runs", 2),
         max_retested=retest.get("max_nodes"), groups=groups, unit=data.get("unit"), pin=data.get("pin"),
-        bmc=redfish.get("address"), bmc_ca=folder / redfish["ca"] if "ca" in redfish else None,
+        between=between, bmc=redfish.get("address"), bmc_ca=folder / redfish["ca"] if "ca" in redfish else None,
         bmc_verify=redfish.get("verify", True),
         environment=dict(data.get("environment", {})),
+    )  # fmt: skip
+
+
+def _between(
+    data: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]], nodes: Sequence[str], wrong: Any
+) -> Between | None:
+    if "between" not in data:
+        return None
+    given = data["between"]
+    leaf = given["leaf"]
+    if leaf not in groups:
+        if groups or "groups" not in data:  # what is wrong with the groups is told already
+            known = validation.choices(leaf, sorted(groups)) if groups else "'groups' names no file with such a column"
+            wrong(("between", "leaf"), f"'between.leaf' is '{leaf}', which is not a column of 'groups'; {known}")
+        return None
+    sizes = Counter(groups[leaf].get(node, "") for node in nodes)
+    if len(sizes) < 2 or min(sizes.values()) < 2:
+        name, size = min(sizes.items(), key=lambda one: one[1], default=("", 0))
+        wrong(
+            ("between", "leaf"),
+            f"'between.leaf': {leaf} '{name}' has {size} of the nodes, of {len(sizes)} groups; at least two groups of "
+            "at least two nodes are needed",
+        )
+    return Between(
+        leaf, given.get("program", ""), given.get("launch", ""), given.get("buffers", "host"),
+        given.get("kib", 256) << 10, given.get("repetitions", 100), float(given.get("minutes", 5)),
     )  # fmt: skip
 
 

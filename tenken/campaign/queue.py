@@ -28,7 +28,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class JobScript:
-    """What a node job asks for."""
+    """What a node job asks for; `nodes`: all of them, where there are several."""
 
     name: str
     tag: str
@@ -36,6 +36,7 @@ class JobScript:
     seconds: float
     output: Path
     commands: Sequence[str]
+    nodes: tuple[str, ...] = ()
 
 
 class Refused(Exception):

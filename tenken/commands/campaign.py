@@ -28,6 +28,7 @@ _ABOUT = {
     "resume": "continue an interrupted campaign: missing runs are made once, orphaned jobs are cancelled",
     "status": "how far it is",
     "stop": "have a running campaign cancel its jobs and end",
+    "groups": "run jobs over groups of the nodes that are in order alone, until the bad node or leaf switch is found",
     "hardware": "read power supplies, fans and coolant from the BMCs of all nodes by Redfish, for the report",
     "report": "which nodes stand out, which left no result, and what to do next",
     "retest": "run repaired nodes again; their findings are closed if they pass",
@@ -47,7 +48,7 @@ def register(subparsers: Any) -> None:
     for action, about in _ABOUT.items():
         one = actions.add_parser(action, help=about, description=about)
         one.add_argument("name", metavar="NAME", help=f"of {file.home()}/NAME.yaml")
-        if action in ("run", "resume", "retest"):
+        if action in ("run", "resume", "retest", "groups"):
             one.add_argument("--poll", type=float, default=5.0, metavar="S", help="seconds between two looks")
             one.add_argument("--late", type=float, default=runner.LATE_S, metavar="S",
                              help="seconds that the file of an ended job is waited for")  # fmt: skip
@@ -66,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         "resume": lambda: _run(campaign, folder, arguments, fresh=False),
         "status": lambda: _status(campaign, folder),
         "stop": lambda: _stop(campaign, folder),
+        "groups": lambda: _groups(campaign, folder, arguments),
         "hardware": lambda: _hardware(campaign, folder),
         "report": lambda: _report(campaign, folder),
         "retest": lambda: _retest(campaign, folder, arguments),
@@ -156,6 +158,57 @@ def _stop(campaign: Campaign, folder: Path) -> int:
     archive.write_file(folder / runner.STOP, "")
     print(f"campaign '{campaign.name}' stops at its next look at the queue; if nothing runs it, resume and stop again")
     return 0
+
+
+def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> int:
+    state = _begun(campaign, folder)
+    if campaign.between is None:
+        raise CampaignError(
+            f"campaign '{campaign.name}' names no leaf switches: set between: {{leaf: COLUMN OF groups}}"
+        )
+    if state.open() or not state.phases:
+        raise CampaignError(f"campaign '{campaign.name}' has not ended: groups are of nodes that are in order alone")
+    from tenken.campaign import findings, groupjobs, groups  # need numpy, which a kit without reports has not
+
+    partition = loader.load(campaign.system).expand(os.environ).partition(campaign.partition)
+    launch = campaign.between.launch or groupjobs.LAUNCH.get(partition.launcher, "")
+    if not launch:
+        known = ", ".join(groupjobs.LAUNCH)
+        raise CampaignError(f"launcher '{partition.launcher}' is none of {known}: set 'between.launch', with {{ranks}}")
+    with Alive(partial(print, flush=True), "reading and comparing the records of all nodes") as alive:
+        table, alone = findings.read(state, paths.archive_root(), campaign)
+        findings.judge(table, alone, campaign)
+        bad = alone.bad_nodes()
+        good = [node for node in campaign.nodes if node not in bad]
+        of_leaf = {node: campaign.groups[campaign.between.leaf][node] for node in good}
+        leaves = sorted(set(of_leaf.values()))
+        if len(leaves) < 2 or len(good) < 4:
+            raise CampaignError(
+                f"{len(good)} nodes of {len(leaves)} leaves are in order alone; at least 4 of 2 are needed"
+            )
+        queue = queue_of(campaign)
+        jobs = groupjobs.GroupJobs(
+            campaign, folder, queue, launch, partial(print, flush=True), arguments.poll, arguments.late
+        )
+        alive.doing("jobs over groups of nodes")
+        try:
+            jobs.clear()
+            found = groups.search(
+                range(len(good)), lambda i: leaves.index(of_leaf[good[i]]),
+                lambda asked: jobs.ask([tuple(good[i] for i in group) for group in asked]),
+            )  # fmt: skip
+        except Refused as error:
+            raise CampaignError(f"the scheduler gives no answer: {error}") from None
+    kept = jobs.done()
+    named = {good[i]: "slow in jobs with other nodes" for i in found.nodes}
+    for leaf in found.leaves:
+        print(f"{campaign.between.leaf} {leaves[leaf]}: all jobs across it are slow")
+    for node, why in named.items():
+        print(f"node {node}: {why}\n  {queue.exclusion(node, why)}")
+    for group in found.unexplained:
+        print(f"undecided, or slow only together: {', '.join(good[i] for i in group)}")
+    print(f"{found.jobs} jobs in {found.rounds} rounds over {len(good)} nodes of {len(leaves)} leaves; results: {kept}")
+    return 1 if named or found.leaves else 0 if found.whole and not found.unexplained else 3
 
 
 def _hardware(campaign: Campaign, folder: Path) -> int:

@@ -66,6 +66,14 @@ class _Base:
     def directives(self, job: JobScript) -> list[str]:
         raise NotImplementedError
 
+    def one_node(self, job: JobScript) -> None:
+        """Raises CampaignError for a job over several nodes, which this scheduler is not known to pin."""
+        if len(job.nodes) > 1:
+            raise CampaignError(
+                f"jobs over groups of nodes are not available for scheduler '{self.partition.scheduler}'; allowed: "
+                "slurm, pbs"
+            )
+
     def script(self, job: JobScript) -> str:
         """Directives, then the commands in bash."""
         access = [o for o in self.partition.access if "${" not in o]
@@ -107,8 +115,9 @@ class SlurmQueue(_Base):
     def directives(self, job: JobScript) -> list[str]:
         minutes = max(1, -(-int(job.seconds) // 60))
         return [
-            f"--job-name={job.name}", f"--output={job.output}", "--nodes=1", "--exclusive", "--no-requeue",
-            f"--time={minutes}", f'--comment="{job.tag}"', self.pinning(job.node),
+            f"--job-name={job.name}", f"--output={job.output}", f"--nodes={max(len(job.nodes), 1)}", "--exclusive",
+            "--no-requeue", f"--time={minutes}", f'--comment="{job.tag}"',
+            self.pinning(",".join(job.nodes) or job.node),
         ]  # fmt: skip
 
     def submit(self, path: Path) -> str:
@@ -164,10 +173,11 @@ class PbsQueue(_Base):
             self.partition.select or "mpiprocs={num_tasks_per_node}:ncpus={num_cpus_per_node}",
             {"num_tasks_per_node": 1, "num_cpus_per_node": cores},
         )
+        chunks = [f"1:{each}:{self.pinning(node)}" for node in job.nodes or (job.node,)]
         place = [f"-l place={self.partition.place}"] if self.partition.place else []
         return [
             f"-N {job.name}", f"-o {job.output}", "-j oe", f"-l walltime={hms(job.seconds)}", "-r n", *place,
-            f"-l select=1:{each}:{self.pinning(job.node)}", f"-v TENKEN_JOB={job.tag}",
+            f"-l select={'+'.join(chunks)}", f"-v TENKEN_JOB={job.tag}",
         ]  # fmt: skip
 
     def script(self, job: JobScript) -> str:
@@ -175,7 +185,11 @@ class PbsQueue(_Base):
         # an option without a dash belongs to the chunk
         bare = [line.split(" ", 1)[1] for line in text.splitlines() if re.match(r"#PBS [^-]", line)]
         kept = "\n".join(line for line in text.splitlines() if not re.match(r"#PBS [^-]", line))
-        return re.sub(r"(?m)^(#PBS -l select=.*)$", lambda m: ":".join([m[1], *bare]), kept, count=1) + "\n"
+
+        def whole(line: re.Match[str]) -> str:
+            return "+".join(":".join([chunk, *bare]) for chunk in line[1].split("+"))
+
+        return re.sub(r"(?m)^(#PBS -l select=.*)$", whole, kept, count=1) + "\n"
 
     def job_id(self, answer: str) -> str | None:
         found = re.search(r"^(\d\S*)\s*$", answer, re.M)
@@ -217,6 +231,7 @@ class PbsQueue(_Base):
 
 class NqsvQueue(_Base):
     def directives(self, job: JobScript) -> list[str]:
+        self.one_node(job)
         return [
             f"-N {job.name}", f"-o {job.output}", "-j o", "-b 1", "-r n", f"-l elapstim_req={hms(job.seconds)}",
             self.pinning(job.node),
@@ -239,6 +254,7 @@ class GridEngineQueue(_Base):
     pinned = "-l hostname={node}"
 
     def directives(self, job: JobScript) -> list[str]:
+        self.one_node(job)
         request = [fill(text, {"num_nodes": 1}) for text in self.partition.node_request]
         return [
             f"-N {job.name}", f"-o {job.output}", "-j y", "-r n", *request, f"-l h_rt={hms(job.seconds)}",

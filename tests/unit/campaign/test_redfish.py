@@ -215,7 +215,8 @@ def test_credentials_come_from_the_environment_or_a_file_that_others_cannot_read
 def test_the_command_keeps_what_bmcs_say_for_the_report_but_no_password(server, tmp_path, monkeypatch, capsys):
     server.of = newer(fan_health="Critical")
     (tmp_path / "hall.yaml").write_text(
-        f"system: minislurm\npartition: gpu\nnodes: n1\nminutes: 5\nchecks: {{}}\nredfish: {{address: '{server.address}'}}\n"
+        "system: minislurm\npartition: gpu\nnodes: n1\nminutes: 5\nchecks: {}\n"
+        f"redfish: {{address: '{server.address}'}}\n"
     )
     monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path))
     monkeypatch.delenv(redfish.USER, raising=False)

@@ -1,0 +1,200 @@
+"""Jobs over groups of nodes: what they ask of a scheduler, what of their documents counts, and what an end leaves."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tenken.campaign import file, groupjobs, groups
+from tenken.campaign.file import Between, Campaign, CampaignError
+from tenken.campaign.queue import JobScript, Limits, Refused, Seen
+from tenken.commands import campaign_queues
+from tenken.machines import loader
+
+NODES = tuple(f"n{i}" for i in range(16))
+
+
+def document(nodes, us=100.0, **more):
+    return json.dumps({
+        "status": "ok", "verification": {"passed": True}, "placement": {"nodes": list(nodes)},
+        "metrics": [{"name": "alltoall", "unit": "us", "statistic": "median", "value": us}], **more,
+    })  # fmt: skip
+
+
+class Queue:
+    """Runs a job at once: it leaves a document whose time is longer where a slow node is in it."""
+
+    def __init__(self, slow=(), refuses=0, silent=()):
+        self.slow, self.refuses, self.silent, self.jobs, self.cancelled = set(slow), refuses, set(silent), {}, []
+        self.left = {}
+
+    def script(self, job: JobScript):
+        return f"nodes={','.join(job.nodes)}\n" + "\n".join(job.commands)
+
+    def submit(self, path):
+        if self.refuses:
+            self.refuses -= 1
+            raise Refused("socket timed out")
+        text = path.read_text()
+        nodes = re.search("^nodes=(.*)", text, re.M)[1].split(",")
+        number = str(len(self.jobs) + 1)
+        self.jobs[number] = nodes
+        if number not in self.silent:
+            out = re.search(r"--json (\S+)", text)[1]
+            us = (len(nodes) - 1) * (125 if self.slow & set(nodes) else 100)
+            Path(out).write_text(document(nodes, us))
+        return number
+
+    def states(self, jobs):
+        return {job: Seen(ended=True) for job in jobs}
+
+    def tagged(self, tag):
+        return self.left
+
+    def cancel(self, job):
+        self.cancelled.append(job)
+
+    def limits(self):
+        return Limits()
+
+
+def jobs(tmp_path, queue, **more):
+    one = Campaign("c", "standin", "gpu", NODES, 60.0, between=Between("switch", program="/bin/x"), **more)
+    said = []
+    made = groupjobs.GroupJobs(
+        one, tmp_path, queue, groupjobs.LAUNCH["srun"], said.append, late=0.0, sleep=lambda s: None
+    )
+    return made, said
+
+
+def hunt(made, seed=0):
+    return groups.search(
+        range(16), lambda i: i // 4, lambda asked: made.ask([tuple(NODES[i] for i in g) for g in asked]), seed
+    )
+
+
+def test_a_search_runs_jobs_over_groups_and_finds_the_slow_node(tmp_path):
+    queue = Queue(slow={"n6"})
+    made, _ = jobs(tmp_path, queue)
+    found = hunt(made)
+    assert ([NODES[i] for i in found.nodes], found.leaves, found.whole) == (["n6"], [], True)
+    assert len(queue.jobs) == found.jobs and all(len(n) == len(set(n)) >= 2 for n in queue.jobs.values())
+    assert hunt(jobs(tmp_path / "well", Queue())[0]).nodes == []
+
+
+def test_an_interrupted_search_asks_nothing_twice_and_one_that_ended_asks_anew(tmp_path):
+    class KilledError(Exception):
+        pass
+
+    queue = Queue(slow={"n6"})
+    made, _ = jobs(tmp_path, queue)
+    submit = queue.submit
+
+    def dies(path):
+        if len(queue.jobs) == 5:
+            raise KilledError
+        return submit(path)
+
+    queue.submit = dies
+    with pytest.raises(KilledError):
+        hunt(made)
+    assert queue.cancelled == ["5"], "what runs of a broken round is cancelled"
+    queue.submit, queue.left = submit, {"ab": "77"}
+    again, said = jobs(tmp_path, queue)
+    again.clear()
+    assert queue.cancelled == ["5", "77"]
+    whole = hunt(again)
+    assert [NODES[i] for i in whole.nodes] == ["n6"] and "answers of before" in said[1]
+    assert len(queue.jobs) == whole.jobs + 1
+    again.done()
+    before = len(queue.jobs)
+    assert hunt(jobs(tmp_path, queue)[0]).nodes == whole.nodes and len(queue.jobs) == before + whole.jobs
+    made.done()
+    assert {p.name for p in tmp_path.iterdir()} == {"groups-1", "groups-2"}
+
+
+def test_a_job_without_a_document_is_asked_again_and_accuses_nobody(tmp_path):
+    made, said = jobs(tmp_path, Queue(silent={"2"}))
+    found = hunt(made)
+    assert found.whole and not found.nodes and any("left no document" in line for line in said)
+
+
+def test_a_scheduler_that_never_takes_a_job_ends_the_search_and_one_that_does_later_does_not(tmp_path):
+    made, _ = jobs(tmp_path, Queue(refuses=99))
+    with pytest.raises(CampaignError, match="takes no job"):
+        hunt(made)
+    assert hunt(jobs(tmp_path / "later", Queue(refuses=2))[0]).whole
+
+
+def test_only_a_document_of_just_these_nodes_that_passed_counts():
+    assert groupjobs.figure(document(("a.site", "b"), 100.0), ("a", "b"), 1 << 20) == pytest.approx(10.48576)
+    damaged = json.dumps({"status": "ok"})
+    two = document(("a", "b"), metrics=json.loads(document(()))["metrics"] * 2)
+    for text in (
+        document(("a", "c")), document(("a", "b", "b")), document(("a",)), document(("a", "b"), 0.0), damaged, "[]",
+        "x", document(("a", "b"), float("nan")), document(("a", "b"), status="failed"), two,
+        document(("a", "b"), verification={"passed": False}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError):
+            groupjobs.figure(text, ("a", "b"), 1)
+
+
+def test_slurm_and_pbs_bind_a_job_to_all_nodes_of_its_group_and_others_say_that_they_cannot(tmp_path):
+    def script(system, partition, scheduler, pin=None):
+        one = loader.load(system).expand({
+            "TENKEN_ACCOUNT": "a", "TENKEN_QUEUE": "gpu", "TENKEN_GROUP": "g", "TENKEN_PROJECT": "p",
+        }).partition(partition)  # fmt: skip
+        queue = campaign_queues.QUEUES[scheduler](one, pin)
+        return queue.script(JobScript("tk1", "t", "a", 60, tmp_path / "o", ["run"], ("a", "b", "c")))
+
+    assert {"#SBATCH --nodes=3", "#SBATCH --nodelist=a,b,c"} <= set(script("minislurm", "gpu", "slurm").splitlines())
+    (select,) = re.findall("#PBS -l select=(.*)", script("miyabi", "gpu", "pbs"))
+    chunks = select.split("+")
+    assert [re.search("host=(.)", c)[1] for c in chunks] == ["a", "b", "c"] and all(c.startswith("1:") for c in chunks)
+    for system, partition, scheduler in (("tsubame3", None, "gridengine"), ("pegasus", None, "nqsv")):
+        partition = next(iter(loader.load(system).partitions))
+        with pytest.raises(CampaignError, match="allowed: slurm, pbs"):
+            script(system, partition, scheduler, "-x {node}")
+
+
+def test_the_program_is_that_of_the_campaign_file_or_what_its_first_node_built(tmp_path):
+    assert groupjobs.program(Between("s", program="/opt/x"), tmp_path) == "/opt/x"
+    with pytest.raises(CampaignError, match="no mpi_p2p below"):
+        groupjobs.program(Between("s"), tmp_path)
+    built = tmp_path / "built/gpu/bin"
+    built.mkdir(parents=True)
+    (built / "mpi_p2p").write_text("")
+    assert groupjobs.program(Between("s"), tmp_path) == str(built / "mpi_p2p")
+
+
+@pytest.mark.parametrize(
+    ("between", "message"),
+    [
+        ("{leaf: rack}", "not a column"), ("{leaf: lone}", "at least two groups of at least two nodes"),
+        ("{leaf: switch, launch: mpirun}", "ranks"), ("{leaf: switch, kib: 0}", "kib"), ("{}", "leaf"),
+    ],
+)  # fmt: skip
+def test_a_wrong_line_of_the_campaign_file_is_told(tmp_path, monkeypatch, between, message):
+    monkeypatch.setenv("TENKEN_CAMPAIGNS", str(tmp_path))
+    (tmp_path / "g.csv").write_text("node,switch,lone\nn1,a,x\nn2,a,y\nn3,b,y\nn4,b,y\n")
+    head = "system: minislurm\npartition: gpu\nnodes: n[1-4]\nminutes: 5\nchecks: {}\ngroups: g.csv\n"
+    (tmp_path / "hall.yaml").write_text(f"{head}between: {between}\n")
+    with pytest.raises(CampaignError, match=message):
+        file.load("hall")
+    (tmp_path / "hall.yaml").write_text(f"{head}between: {{leaf: switch, launch: 'aprun -n {{ranks}}', kib: 64}}\n")
+    assert file.load("hall").between == Between("switch", launch="aprun -n {ranks}", bytes=65536)
+
+
+def test_groups_of_one_round_are_apart():
+    seen = []
+
+    def ask(asked):
+        seen.append(Counter(n for g in asked for n in g))
+        return [100.0] * len(asked)
+
+    groups.search(range(16), lambda i: i // 4, ask)
+    assert all(max(one.values()) == 1 for one in seen)
