@@ -96,9 +96,11 @@ def fault_of_address(address: str) -> str | None:
         parts = urlsplit(address.replace("{node}", "n1"))
         port_is_a_number = parts.port is None or parts.port > 0
     except ValueError:
-        return "is no URL; write https://{node}-bmc"
-    if not parts.hostname or not port_is_a_number or parts.path.strip("/") or parts.query or parts.fragment:
-        return "is no URL of a host alone; write https://{node}-bmc"
+        return "is not a URL; write https://{node}-bmc"
+    if not parts.hostname or not port_is_a_number:
+        return "is not a URL; write https://{node}-bmc"
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        return "names more than a host; write https://{node}-bmc"
     if parts.username or parts.password:
         return f"holds a user or a password, which come from {USER} and {PASSWORD} or {CREDENTIALS}"
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
@@ -148,9 +150,9 @@ class Bmc:
             why = getattr(error, "reason", error)
             raise BmcError(f"no answer: {str(why) or type(why).__name__}") from None
         except (ValueError, RecursionError):
-            raise BmcError(f"{path}: the answer is no JSON") from None
+            raise BmcError(f"{path}: the answer is not JSON") from None
         if not isinstance(found, dict):
-            raise BmcError(f"{path}: the answer is no JSON object")
+            raise BmcError(f"{path}: the answer is not a JSON object")
         return found
 
     def _read(self, answer: Any) -> bytes:

@@ -180,15 +180,15 @@ def test_a_bmc_that_does_not_end_is_given_up(server):
     server.special[f"{ROOT}/Chassis"] = lambda h: h.answer(200, {"x": "y" * (5 << 20)})
     assert "bytes" in server.read().error
     server.special[f"{ROOT}/Chassis"] = lambda h: h.answer(200, [])
-    assert "no JSON object" in server.read().error
+    assert "not a JSON object" in server.read().error
 
 
 @pytest.mark.parametrize(
     ("address", "fault"),
     [
         ("https://{node}-bmc", None), ("https://{node}.bmc.site:8443/", None), ("http://127.0.0.1:8000", None),
-        ("http://{node}-bmc", "unencrypted"), ("https://me:pw@{node}", "holds a user"), ("{node}-bmc", "no URL"),
-        ("https://{node}/redfish/v1", "a host alone"), ("ftp://{node}", "unencrypted"), ("https://x:y", "no URL"),
+        ("http://{node}-bmc", "unencrypted"), ("https://me:pw@{node}", "holds a user"), ("{node}-bmc", "a URL"),
+        ("https://{node}/redfish/v1", "more than a host"), ("ftp://{node}", "unencrypted"), ("https://x:y", "a URL"),
     ],
 )  # fmt: skip
 def test_addresses(address, fault):
