@@ -155,4 +155,5 @@ def _host(name: str, raw: Mapping[str, Any]) -> HostSheet:
         date=raw["date"],
         memory_above_gib=raw.get("memory_above_gib", 0.0),
         not_with=tuple(raw.get("not_with", ())),
+        named_by_core=raw.get("named_by_core", False),
     )

@@ -613,7 +613,9 @@ def _host_sheet(cpus: Cpus, memory_bytes: int | None, gpu_names: Sequence[str]) 
     if cpus.model is None:
         return None
     gib = (memory_bytes or 0) / 2**30 / (cpus.sockets or 1)
-    fitting = [s for s in hardware.load().hosts.values() if s.fits(cpus.model, max(gib, 1), tuple(gpu_names))]
+    cores = None if cpus.cores is None else cpus.cores // (cpus.sockets or 1)
+    sheets, names = hardware.load().hosts.values(), tuple(gpu_names)
+    fitting = [sheet for sheet in sheets if sheet.fits(cpus.model, max(gib, 1), names, cores)]
     return max(fitting, key=lambda sheet: sheet.memory_above_gib, default=None)
 
 

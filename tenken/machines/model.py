@@ -152,11 +152,15 @@ class HostSheet:
     """It is the sheet of a socket with more memory than that."""
     not_with: tuple[str, ...] = ()
     """Regular expressions of GPUs with which another sheet applies."""
+    named_by_core: bool = False
+    """The names are those of its core, which other processors have too: then the number of cores must be the same."""
 
-    def fits(self, cpu: str, memory_gib: float, gpu_names: tuple[str, ...]) -> bool:
-        """Whether a socket of that CPU, with so much memory and beside these GPUs, is one of these."""
+    def fits(self, cpu: str, memory_gib: float, gpu_names: tuple[str, ...], cores: int | None = None) -> bool:
+        """Whether a socket of that CPU, with so much memory, beside these GPUs and with so many cores (None: not
+        looked at), is one of these."""
         return (
             any(re.fullmatch(pattern, cpu) for pattern in self.cpu_names)
+            and (cores is None or not self.named_by_core or cores == self.cores)
             and memory_gib > self.memory_above_gib
             and not any(re.fullmatch(pattern, name) for pattern in self.not_with for name in gpu_names)
         )

@@ -192,6 +192,7 @@ def broken_run(machine: ZooMachine) -> Run:
             copies_between(machine), 0.6, lambda one: [one["subject"]["from"], one["subject"]["to"]] == pair
         ),
         "wrong": lambda: _wrong(stream_on_gpus(machine)),
+        "wrong_host": lambda: _wrong(stream_on_host(machine)),
         "missing_metric": lambda: _missing(stream_on_gpus(machine)),
         "lost_gpu": lambda: _lost(machine),
         "ecc": lambda: _ecc(machine),

@@ -93,6 +93,11 @@ CHIPS = {
         8192, 2 * 3996, 148, 1.965, printed={"gbs": 200},
         shares={**HGX, "fp4": 108e3 / 8, "fp64": 10 / 8, "fp64_tensor": 10 / 8},
     ),
+    # of the rack of 72, without sparsity
+    "GB300-288GB": Chip(
+        8192, 2 * 3996, printed={"gbs": 200},
+        shares={"tf32": 90e3 / 72, "fp16": 180e3 / 72, "bf16": 180e3 / 72, "fp8": 360e3 / 72, "fp4": 1080e3 / 72},
+    ),
     "L40S-48GB": Chip(384, 18000, 142, 2.52),
     "L4-24GB": Chip(192, 12500, 58, 2.04),
     "RTX-PRO-6000-Server-96GB": Chip(512, 24960, shares={"fp4": 4000 / 2}),
@@ -194,7 +199,7 @@ def test_every_figure_that_is_off_would_be_noticed(name):
 
 def test_what_is_unsure_is_really_off_or_cannot_be_computed():
     """Nothing is hidden behind the word: without it each figure would be noticed, or nothing is known that gives it."""
-    no_computation = {("GB200-186GB", "host_link"), ("B300-SXM-288GB", "power_w")}
+    no_computation = {("GB200-186GB", "host_link"), ("GB300-288GB", "host_link"), ("B300-SXM-288GB", "power_w")}
     for name, sheet in hardware.load().gpus.items():
         said = {line.split(":")[0] for line in wrong(replace(sheet, unsure={}), CHIPS[name])}
         assert said == {figure for figure in sheet.unsure if (name, figure) not in no_computation}, name
