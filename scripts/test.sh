@@ -13,5 +13,7 @@ if command -v ccache >/dev/null || sh scripts/debian.sh ccache >/dev/null; then
     export CCACHE_DIR CCACHE_BASEDIR CCACHE_NOHASHDIR CCACHE_IGNOREOPTIONS
     export CMAKE_CXX_COMPILER_LAUNCHER CMAKE_CUDA_COMPILER_LAUNCHER
 fi
+# Every process would compile the same Python again where images and CI forbid to keep what is compiled.
+unset PYTHONDONTWRITEBYTECODE
 # three workers on two cores: the tests on Slurm, all in one of them, mostly wait
 exec pytest -n "${TENKEN_TEST_WORKERS:-3}" --dist loadgroup "$@"
