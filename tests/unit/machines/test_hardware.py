@@ -24,6 +24,7 @@ DEVICES = {
     "Tesla K40m": "K40",
     "NVIDIA Jetson AGX Xavier Developer Kit": "Jetson-AGX-Xavier",
     "quill": "Jetson-TX2",
+    "NVIDIA GB300": "GB300-288GB",
 }
 
 
@@ -37,7 +38,7 @@ LOOK_ALIKES = [
     "NVIDIA H200 NVL 2",
     "NVIDIA A100-SXM4-60GB",
     "NVIDIA L40",
-    "NVIDIA GB300",
+    "NVIDIA GB3000",
     "NVIDIA Jetson Xavier NX",
     "",
 ]
