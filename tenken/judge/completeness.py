@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from itertools import product
@@ -19,7 +20,7 @@ from tenken.model.contract import Claim, Contract, Listed, Points, Sweep, Verifi
 from tenken.model.request import Request
 from tenken.model.result import Check, MetricValue, Result
 
-_SIZE = re.compile(r"(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?) ?(|[kMGT]|[KMGTk]i)B?")
+_SIZE = re.compile(r"(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?) ?(|[kMGT]|[KMGTkmgt]i)B?")
 _FACTORS = {
     "": 1,
     "k": 1e3,
@@ -31,6 +32,9 @@ _FACTORS = {
     "Mi": 2**20,
     "Gi": 2**30,
     "Ti": 2**40,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
 }
 #: How many missing points one sentence names.
 NAMED = 4
@@ -104,6 +108,21 @@ def arguments(result: Result, program: Program, request: Request) -> Iterator[st
             continue
         if not same(said, default):
             yield f"parameter {name} is {said!r}; it was not asked for, and its default is {default!r}"
+
+
+def identity(result: Result, program: Program, request: Request) -> Iterator[str]:
+    """Parameters that make a value the quantity that it is: without one it would continue another series."""
+    contract = program.contract
+    optional = {"implementation", *contract.defaults, *contract.defaults_if_stated}
+    for name in program.identity if request.token is not None and not request.foreign else ():
+        try:
+            said = parameter(result, contract, name)
+        except KeyError:
+            if name not in optional and "implementation" not in result.parameters:
+                yield f"parameter {name} is not stated; it identifies what was measured"
+            continue
+        if said is None or said == "":
+            yield f"parameter {name} is empty; it identifies what was measured"
 
 
 # ---- points --------------------------------------------------------------------------------------------------
@@ -289,6 +308,7 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
     for i, one in enumerate(declared):
         came = matched[i]
         measured = [m for m in result.metrics if m.name in one.of]
+        yield from _twice(result, program.contract, one, came, measured)
         if not _comes(result, program.contract, one):
             if came:
                 where = ", ".join(f"{k} {' or '.join(map(str, v))}" for k, v in one.where.items())
@@ -299,6 +319,41 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
         elif came or measured:
             yield from _each_point(program.contract, one, came, measured)
             yield from _each_count(result, program.contract, one, came)
+
+
+def _twice(
+    result: Result, contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, str]]],
+    measured: list[MetricValue],
+) -> Iterator[str]:  # fmt: skip
+    """A verification comes once for each point that it is of, which its text may not tell apart."""
+    counts = Counter(check.what for check, _ in came)
+    if len(counts) == len(came):
+        return
+    entry_of = {name: str(number) for number, entry in enumerate(contract.points) for name in entry.metrics}
+    of_text = {check.what: groups for check, groups in came}
+    for what, count in counts.items():
+        groups = of_text[what]
+        points = {
+            # metrics of one entry are taken together
+            (entry_of.get(metric.name, metric.name), metric.subject.id, metric.at.text)
+            for metric in measured
+            if _is_of(metric, _today(metric, contract), groups)
+        }
+        # of no metric: of each GPU
+        allowed = max(1, one.count) * one.repeats * max(1, len(points) if one.of else len(result.devices))
+        if one.count == 0:
+            allowed = one.repeats
+        if count > allowed:
+            yield f"verification {what!r} came {count} times; at most {allowed} {'is' if allowed == 1 else 'are'} right"
+
+
+def _is_of(metric: MetricValue, said: Mapping[str, Any], groups: Mapping[str, str]) -> bool:
+    """Whether a verification with these placeholders is of a metric, as far as both tell."""
+    return all(
+        _of_check(name, text) == _of_metric(name, metric, said)
+        for name, text in groups.items()
+        if name in _OF_METRIC or name in said
+    )
 
 
 def _comes(result: Result, contract: Contract, one: Verified) -> bool:
@@ -363,7 +418,7 @@ def _each_point(
     if missing:
         more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
         yield f"verification {one.what!r} did not come for {', '.join(missing[:NAMED])}{more}"
-    stray = [check.what for check, _ in came if check.what not in answered] if measured else []
+    stray = [check.what for check, _ in came if check.what not in answered] if measured and not one.others else []
     if stray:
         more = f" and {len(stray) - NAMED} more" if len(stray) > NAMED else ""
         yield f"verified, but no metric came: {'; '.join(stray[:NAMED])}{more}"

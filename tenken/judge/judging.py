@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tenken.judge import completeness, cross_checks, ending, identity, sharing, waivers
+from tenken.judge import completeness, contradictions, cross_checks, ending, identity, sharing, waivers
 from tenken.judge.criteria import behind_siblings, claims, hold, yardstick
 from tenken.judge.health import conditions
 from tenken.model.catalogue import NOTHING, Program
@@ -100,7 +100,12 @@ def _judge(
     if result.status == "waived":
         return waivers.judge(result, program, request, machine)
 
-    found = conditions(result, request) + sharing.conditions(result, request) + _samples(result, program)
+    found = [
+        *conditions(result, request),
+        *contradictions.conditions(result, request),
+        *sharing.conditions(result, request),
+        *_samples(result, program),
+    ]
     judged: dict[str, JudgedMetric] = {}
     misses: list[Finding] = []
     for metric in result.metrics:
@@ -210,8 +215,10 @@ def _structure(
         for key, value in result.parameters.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not 0 <= value < math.inf
     ]
+    wrong += contradictions.structure(result, request)
     if result.status == "waived":
         return wrong
+    wrong += completeness.identity(result, program, request)
     if result.reason:
         wrong.append(f"status is ok, but the reason says {result.reason[:200]!r}")
     fault = program.parameters_today(result.parameters).get("inject_fault")
@@ -280,6 +287,11 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
     expected_id = f"{metric.name}.{metric.subject.id}{metric.at.id}"
     if metric.id.lower() != expected_id.lower() and not _same_id(metric):
         wrong.append(f"{metric.id}: name, subject and coordinates say {expected_id}")
+    wrong += [
+        f"{metric.id}: coordinate {key} is the text {value!r}; expected a number"
+        for key, value in metric.at.items()
+        if isinstance(value, str) and value.isdecimal()
+    ]
     if metric.kind not in declared.per:
         wrong.append(f"{metric.id}: comes for {metric.kind}; expected {', '.join(declared.per)}")
     numbers = (metric.value, metric.best, metric.median, metric.p5, metric.p95, *metric.samples)
@@ -313,6 +325,8 @@ def _same_id(metric: MetricValue) -> bool:
 
 def _same_text(said: str, value: object) -> bool:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if said.isdecimal():
+            return value == int(said)
         try:
             return math.isclose(float(said.replace("_", ".")), value, rel_tol=1e-3)
         except ValueError:

@@ -232,6 +232,10 @@ def _hpcg(result: Result, machine: Machine) -> Texts:
         yield None, f"exchange is {exchange!r}; {ranks} ranks ran"
     sets, each = _number(result, "sets"), _number(result, "iterations_of_set")
     for phase in ("product", "cycle", "vectors"):
+        parts = ("sets", "iterations_of_set", f"bytes_of_iteration.{phase}", f"phase_seconds.{phase}")
+        missing = [key for key in parts if not _number(result, key)] if result.token is not None else []
+        if missing and f"gbs.{phase}" in result.path:
+            yield None, f"{', '.join(missing)} is missing or 0: gbs.{phase} rests on it"
         moved, seconds = _number(result, f"bytes_of_iteration.{phase}"), _number(result, f"phase_seconds.{phase}")
         if sets and each and moved and seconds:
             rate = sets * each * moved / seconds / 1e9

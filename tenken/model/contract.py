@@ -10,6 +10,7 @@ A section of metrics.yaml each, read by `read` and held against a result by tenk
         at: {bytes: {from: min_bytes, to: max_bytes, by: factor}}
     verifications:                       what is verified; {x} stands for a coordinate, {metric} or {subject}
       - {what: "{metric}, {bytes}, every element, exact", of: [all_reduce], tolerance: 0}
+      - {what: "{metric} by {way}", of: [write], repeats: 3, others: true, tolerance: 0}   3 alike at most; others too
     paths:                               claims: key (with *) and what it may say
       gpu_path: [GPUDirect, not GPUDirect]
       stores: {words: [streaming], required: true, where: {backend: host}}   must be there with these parameters
@@ -86,6 +87,10 @@ class Verified:
     optional: bool = False
     where: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     count: int = 1
+    #: How often the same text may come for one point at most, in units of `count`: where rounds begin anew.
+    repeats: int = 1
+    #: Further ones may come, of what is no metric of its own.
+    others: bool = False
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -213,7 +218,7 @@ def _where(raw: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
 
 
 def _verified(raw: Any, metrics: Mapping[str, Any], where: str) -> Verified:
-    _only(raw, ("what", "tolerance", "of", "each", "optional", "where", "count"), where)
+    _only(raw, ("what", "tolerance", "of", "each", "optional", "where", "count", "repeats", "others"), where)
     if not isinstance(raw.get("what"), str) or not isinstance(raw.get("tolerance"), (int, float)):
         raise CatalogueError(f"{where}: each has a text `what` and a number `tolerance`")
     return Verified(
@@ -221,4 +226,6 @@ def _verified(raw: Any, metrics: Mapping[str, Any], where: str) -> Verified:
         bool(raw.get("optional", False)),
         _where(raw),
         int(raw.get("count", 1)),
+        int(raw.get("repeats", 1)),
+        bool(raw.get("others", False)),
     )  # fmt: skip

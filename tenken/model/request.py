@@ -41,6 +41,8 @@ class Request:
     revision: str | None = None
     #: Of a program that no metrics.yaml tells of: what stands there for it.
     declared: Mapping[str, Any] | None = None
+    #: Sections of the result that must come beside those of the schema: earlier programs wrote none of them.
+    sections: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Request:
@@ -54,6 +56,7 @@ class Request:
                 tuple((str(n), str(k), dict(at)) for n, k, at in raw["points"]), raw["gpus"], raw["cores"],
                 raw["ranks"], raw["nodes"], tuple(raw["arguments"]), bool(raw["foreign"]),
                 str(raw.get("mode") or ""), raw.get("revision"), raw.get("declared"),
+                tuple(map(str, raw.get("sections") or ())),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
             raise ResultError(f"request lacks or misshapes {error}") from None
@@ -66,6 +69,7 @@ class Request:
             "gpus": self.gpus, "cores": self.cores, "ranks": self.ranks, "nodes": self.nodes,
             "arguments": list(self.arguments), "foreign": self.foreign, "mode": self.mode, "revision": self.revision,
             **({} if self.declared is None else {"declared": self.declared}),
+            **({"sections": list(self.sections)} if self.sections else {}),
         }  # fmt: skip
 
     def text(self) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,8 @@ class MetricValue:
             stated["value"] = (self.value, stated[self.statistic][1])
         elif self.statistic == "mean":
             stated["value"] = (self.value, math.fsum(ordered) / len(ordered))
+        else:  # a total of several parts lies among them
+            stated["value"] = (self.value, min(max(self.value, ordered[0]), ordered[-1]))
         wrong = [
             f"{name} is {said:.9g} but the samples give {found:.9g}"
             for name, (said, found) in stated.items()
@@ -346,6 +348,8 @@ class Result:
     locks: Locks | None = None
     """None: a result of before there were locks."""
     load: Load | None = None
+    absent: tuple[str, ...] = ()
+    """Optional fields that every program of this suite writes, and this result does not hold."""
 
     @property
     def node(self) -> str:
@@ -499,6 +503,31 @@ def _plain(metric: Any) -> bool:
     return isinstance(samples, list) and bool(samples) and {float, int}.issuperset(map(type, samples))
 
 
+#: Control characters, and such as cannot be seen or turn the direction of the text.
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+#: Texts of several lines.
+_OF_LINES = ("what", "detail", "reason")
+
+
+def _spoilt(value: Any, where: str = "", name: str = "") -> Iterator[str]:
+    """Texts and keys with characters that are not printed, or with spaces around them."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _spoilt(key, f"{where}/{key}".lstrip("/"), "key")
+            if not isinstance(inner, (int, float)):
+                yield from _spoilt(inner, f"{where}/{key}".lstrip("/"), key)
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            if isinstance(inner, (str, dict, list)):
+                yield from _spoilt(inner, f"{where}/{number}", name)
+    elif isinstance(value, str):
+        found = _UNSEEN.search(value.replace("\n", "") if name in _OF_LINES else value)
+        if found is not None:
+            yield f"{where[:120]!r} holds the character U+{ord(found[0]):04X}, which is not printed"
+        elif value != value.strip():
+            yield f"{where[:120]!r} is {value[:60]!r}: spaces at its beginning or end"
+
+
 def validate(raw: Any, where: str, text: str | None = None) -> Result:
     """A result out of a JSON value. Raises ResultError naming the first thing that is not of the schema."""
     import jsonschema
@@ -507,6 +536,9 @@ def validate(raw: Any, where: str, text: str | None = None) -> Result:
     if error is not None:
         place = "/".join(str(p) for p in error.absolute_path) or "top level"
         raise ResultError(f"{where}: not a {SCHEMA} document: {place}: {error.message[:300]}")
+    spoilt = next(_spoilt(raw), None)
+    if spoilt is not None:
+        raise ResultError(f"{where}: {spoilt}")
     seen: set[str] = set()
     for metric in raw["metrics"]:
         if metric["id"] in seen:
@@ -546,8 +578,29 @@ def typed(raw: Mapping[str, Any], text: str | None = None) -> Result:
         token=raw.get("token"),
         locks=_locks(raw["locks"]) if "locks" in raw else None,
         load=_load(raw["load"]) if "load" in raw else None,
+        absent=tuple(_absent(raw)),
         text=json.dumps(raw, separators=(",", ":")) if text is None else text,
     )
+
+
+#: Optional fields that not every program writes: only ranks have nodes; kept results of before lack the others, and
+#: those that a later version adds belong here.
+_MAY_BE_ABSENT = {"nodes", "remapping_failed", "persistence_mode", "power_limit_w", "serial"}
+
+
+def _absent(raw: Mapping[str, Any]) -> Iterator[str]:
+    parts: list[tuple[str, type, Mapping[str, Any]]] = [
+        ("host", Host, raw["host"]), ("build", Build, raw["build"]), ("placement", Placement, raw["placement"]),
+        *((f"devices/{i}", Device, device) for i, device in enumerate(raw["devices"])),
+    ]  # fmt: skip
+    for i, entry in enumerate(raw["health"]["devices"]):
+        parts += [(f"health/devices/{i}/{when}", HealthSample, entry[when]) for when in ("before", "worst", "after")]
+        if "xids" not in entry:
+            yield f"health/devices/{i}/xids"
+    for where, kind, given in parts:
+        names = {field.name for field in fields(kind)} - set(given) - _MAY_BE_ABSENT
+        yield from (f"{where}/{name}" for name in sorted(names))
+    yield from (f"metrics/{metric['id']}/clock" for metric in raw["metrics"] if "clock" not in metric)
 
 
 def _build(raw: Mapping[str, Any]) -> Build:

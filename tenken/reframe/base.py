@@ -329,6 +329,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     def request(self) -> Request:
         """What is asked of this attempt."""
+        revision = self.revision_built()
         return Request(
             token=self.token,
             program=self.program,
@@ -342,7 +343,9 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             arguments=tuple(command_line(self.given)) if self.ours else (),
             foreign=not self.ours,
             mode=self.tenken_mode,
-            revision=self.revision_built(),
+            revision=revision,
+            # what this suite built writes what its sources write
+            sections=("locks", "load") if revision is not None else (),
         )
 
     def revision_built(self) -> str | None:

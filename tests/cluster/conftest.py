@@ -34,7 +34,9 @@ IMPATIENT = "output=00:00:05,submission=00:00:06,cancel=00:00:10,blocked=00:00:0
 def document(ranks: int = 1) -> dict[str, Any]:
     """A good result of daxpy on a node with cores enough for any system."""
     found = host_document("daxpy")
-    found["placement"] |= {"ranks": ranks, "allowed_cores": 256, "threads": 256}
+    cpus = list(range(256))
+    found["placement"] |= {"ranks": ranks, "allowed_cores": 256, "threads": 256, "allowed_cpus": cpus}
+    found["placement"] |= {"thread_cpus": cpus, **({"nodes": ["nid001"] * ranks} if ranks > 1 else {})}
     found["host"] |= {"cores": 256, "logical_cpus": 256}
     return found
 

@@ -69,12 +69,15 @@ def host_document(program: str = "daxpy", values: dict[str, float] | None = None
             "name": "nid001", "os": "Debian GNU/Linux 12", "kernel": "6.1.0", "architecture": "x86_64",
             "cpu": "test cpu",
             "sockets": 1, "cores": 64, "logical_cpus": 128, "numa_nodes": 1, "memory_bytes": 2**36,
-            "last_level_cache_bytes": 2**25, "virtual_machine": None,
+            "last_level_cache_bytes": 2**25, "virtual_machine": None, "firmware": None,
         },
-        "build": {"compiler": "GNU 12.2.0", "flags": "-O3", "type": "Release", "backends": ["host"]},
+        "build": {"compiler": "GNU 12.2.0", "flags": "-O3", "type": "Release", "backends": ["host"],
+                  "cuda_compiler": None, "cuda_architectures": None, "mpi": None, "libraries": {}},
         "status": "ok",
         "reason": "",
-        "parameters": {"array_bytes": 2**28, "repetitions": 100, "backend": "host", "inject_fault": "none"},
+        "parameters": {
+            "array_bytes": 2**28, "elements": 2**25, "repetitions": 100, "backend": "host", "inject_fault": "none",
+        },
         "placement": {
             "threads": 64, "allowed_cpus": list(range(128)), "allowed_cores": 64, "thread_cpus": list(range(64)),
             "binding": "close", "places": "cores", "numa_nodes_of_memory": [0], "ranks": 1,
@@ -102,7 +105,9 @@ def health_sample(**changes: Any) -> dict[str, Any]:
     return {
         "sm_clock_mhz": 1980, "memory_clock_mhz": 3201, "power_w": 500.0, "temperature_c": 45, "reasons": [],
         "ecc_corrected": 0, "ecc_uncorrected": 0, "pcie_generation": 5, "pcie_width": 16, "nvlinks_active": 18,
-        "other_processes": 0, **changes,
+        "other_processes": 0, "memory_temperature_c": 50, "remapped_rows_correctable": 0,
+        "remapped_rows_uncorrectable": 0, "remapping_pending": False, "remapping_failed": False,
+        "memory_used_bytes": 2**30, "utilization_percent": 90, **changes,
     }  # fmt: skip
 
 
@@ -124,14 +129,25 @@ def gpu_document(program: str = "stream", values: dict[str, float] | None = None
             "compute_capability": "9.0", "memory_bytes": 150_000_000_000, "l2_bytes": 60 * 2**20,
             "memory_bus_bits": 6016, "memory_clock_mhz": 3201, "memory_clock_max_mhz": 3201, "driver": "580.0",
             "pcie_generation_max": 5, "pcie_width_max": 16, "nvlinks_active": 18, "nvlinks_total": 18,
-            "integrated": False,
+            "ecc_enabled": True, "integrated": False, "mig_enabled": False, "pci_bus_id": f"00000000:{g + 1:02x}:00.0",
+            "multiprocessors": 132, "memory_free_bytes": 149_000_000_000, "sm_clock_max_mhz": 1980,
+            "cuda_driver": "13.0", "cuda_runtime": "13.0", "vbios": "96.00", "nvlink_gbs_per_link": 26.56,
+            "numa_node": None, "managed_memory": False, "concurrent_managed_access": False,
+            "pageable_memory_access": False, "pageable_uses_host_page_tables": False,
         }
         for g in range(gpus)
     ]  # fmt: skip
     document["health"] = {
         "available": True,
         "devices": [
-            {"index": g, "before": health_sample(), "after": health_sample(), "worst": health_sample(), "samples": 20}
+            {
+                "index": g,
+                "before": health_sample(),
+                "after": health_sample(),
+                "worst": health_sample(),
+                "samples": 20,
+                "xids": [],
+            }
             for g in range(gpus)
         ],
     }

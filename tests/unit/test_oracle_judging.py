@@ -455,8 +455,16 @@ def test_what_a_discrete_gpu_does_not_tell_voids_its_run(integrated: bool, expec
 
     def change(raw: dict[str, Any]) -> None:
         raw["devices"][0]["integrated"] = integrated
+        if integrated:
+            raw["devices"][0].update(
+                pcie_generation_max=None, pcie_width_max=None, nvlinks_total=None, nvlinks_active=None
+            )
+            for part in ("before", "after"):
+                raw["health"]["devices"][0][part].update(pcie_generation=None, pcie_width=None, nvlinks_active=None)
         device = raw["health"]["devices"][0]
         device.update(worst=health_sample(other_processes=None, pcie_width=None, memory_clock_mhz=None))
+        if integrated:
+            device["worst"].update(pcie_generation=None, nvlinks_active=None)
         del device["worst"]["reasons"]
 
     found = of(spoiled(gpu_document(), change))
@@ -465,13 +473,19 @@ def test_what_a_discrete_gpu_does_not_tell_voids_its_run(integrated: bool, expec
     assert (said in found.message()) == (not integrated)
 
 
-@pytest.mark.parametrize("known", [None, 0])
-def test_memory_errors_of_a_gpu_without_ecc_are_not_asked_for(known: int | None) -> None:
+@pytest.mark.parametrize(("known", "expected"), [(None, "PASS"), (0, "INVALID"), (3, "INVALID")])
+@pytest.mark.parametrize("enabled", [None, False])
+def test_memory_errors_of_a_gpu_without_ecc_are_not_asked_for(
+    known: int | None, expected: str, enabled: bool | None
+) -> None:
     def change(raw: dict[str, Any]) -> None:
+        raw["devices"][0]["ecc_enabled"] = enabled
         for part in ("before", "worst", "after"):
             raw["health"]["devices"][0][part].update(ecc_corrected=known, ecc_uncorrected=known)
 
-    assert of(spoiled(gpu_document(), change)).verdict == "PASS"
+    found = of(spoiled(gpu_document(), change))
+    assert found.verdict == expected, found.message()
+    assert (known is not None) == ("but ECC is" in found.message())
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,20 @@ def _devices(raw: dict[str, Any], machine: ZooMachine) -> dict[str, Any]:
     for device, name in zip(raw["devices"], names, strict=False):
         device.update(name=name, integrated="jetson" in machine.said)
         device["compute_capability"] = node.compute_capability or "0.0"
-        device["pcie_generation_max"], device["pcie_width_max"] = 3, 16
+        # what shares the host's memory is on no bus
+        on_bus = "jetson" not in machine.said
+        device["pcie_generation_max"], device["pcie_width_max"] = (3, 16) if on_bus else (None, None)
+        if not on_bus:
+            device.update(nvlinks_total=None, nvlinks_active=None)
         if node.gpu is not None:
             device["memory_bytes"] = int(0.95 * node.gpu.memory_gib * 2**30)
+        device["memory_free_bytes"] = device["memory_bytes"]
+        device["ecc_enabled"] = not machine.said.get("no_ecc")
     for entry in raw["health"]["devices"]:
         for when in ("before", "after", "worst"):
+            entry[when]["pcie_generation"] = 3
+            if "jetson" in machine.said:
+                entry[when].update(pcie_generation=None, pcie_width=None, nvlinks_active=None)
             if machine.said.get("no_ecc"):
                 entry[when].update(ecc_corrected=None, ecc_uncorrected=None)
     return raw

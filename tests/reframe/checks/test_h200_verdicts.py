@@ -35,6 +35,7 @@ def node_of(count: int) -> dict[str, Any]:
         text = json.dumps(one).replace(".gpu0", f".gpu{gpu}").replace('"gpu": 0', f'"gpu": {gpu}')
         text = text.replace('"index": 0', f'"index": {gpu}').replace("-000000000001", f"-{gpu + 1:012d}")
         moved = json.loads(text)
+        moved["devices"][0]["pci_bus_id"] = f"00000000:{gpu + 1:02x}:00.0"
         for metric in moved["metrics"]:  # no two cards have the same samples
             for key in ("value", "best", "median", "p5", "p95"):
                 metric[key] *= 1 + 1e-6 * gpu

@@ -58,7 +58,12 @@ def four_gpus() -> dict[str, Any]:
                 raw["metrics"].append(metric)
                 raw["limits"][metric["id"]] = limits[ident]
     raw["devices"] = [
-        {**copy.deepcopy(raw["devices"][0]), "index": i, "uuid": f"GPU-00000000-0000-0000-0000-{i:012d}"}
+        {
+            **copy.deepcopy(raw["devices"][0]),
+            "index": i,
+            "uuid": f"GPU-00000000-0000-0000-0000-{i:012d}",
+            "pci_bus_id": f"00000000:{i + 1:02x}:00.0",
+        }
         for i in range(4)
     ]
     health = raw["health"]["devices"][0]

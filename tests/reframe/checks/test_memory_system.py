@@ -16,7 +16,7 @@ from tenken.model.result import parse
 from tenken.report import plots
 from tenken.report.rows import rows_of
 from tenken.report.session import Case
-from tests.support.documents import around, health_sample
+from tests.support.documents import around, gpu_document, health_sample
 from tests.support.documents import metric as make_metric
 from tests.support.judging import on_system
 
@@ -37,7 +37,14 @@ def judged(raw: dict[str, Any], system_name: str, metrics: tuple[str, ...] | Non
             samples = around(one["median"], one["count"], 1e-4 + 1e-6 * i)
             fresh = make_metric(one["name"], one["subject"], samples, direction=one["direction"])
             one.update({key: fresh[key] for key in ("value", "best", "median", "p5", "p95", "samples")})
-    of_card = {"before": health_sample(), "worst": health_sample(), "after": health_sample(), "samples": 9}
+    captured_devices = raw["devices"]
+    card = gpu_document()["devices"][0]
+    raw["devices"] = [{**card, **{k: v for k, v in d.items() if v is not None}} for d in raw["devices"]]
+    top = captured_devices[0].get("memory_clock_mhz") or 2619
+    for one in raw["devices"]:
+        one.update({k: card[k] for k in ("ecc_enabled", "integrated")}, memory_clock_mhz=top, memory_clock_max_mhz=top)
+    reading = health_sample(memory_clock_mhz=top)
+    of_card = {"before": reading, "worst": reading, "after": reading, "samples": 9}
     raw["health"] = {"available": True, "devices": [{"index": d["index"], **of_card} for d in raw["devices"]]}
     return on_system(raw, system_name, ("gpu",), metrics=metrics, gpus=1, ranks=1,
                      parameters={"backend": "cuda"}, any_card=True)  # fmt: skip

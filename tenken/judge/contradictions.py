@@ -1,0 +1,262 @@
+"""Statements of one result that cannot be true together: counts beyond what the host has, lists that are empty or hold
+an entry twice, counters without what they depend on, times beyond the run, numbers of the wrong sign.
+
+Adapters of other implementations know little of the host and write placeholders: their documents are exempt from what
+concerns the host. All functions are pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from datetime import datetime
+from itertools import pairwise
+
+from tenken.model.judgement import Finding
+from tenken.model.request import Request
+from tenken.model.result import Device, DeviceHealth, HealthSample, Load, Result
+from tenken.model.subject import Subject
+from tenken.model.verdicts import INVALID
+
+#: A duration within the run may exceed what `started` and `finished` say by this: both hold whole seconds in older
+#: results.
+ROUNDED_S = 1.0
+#: CPU seconds are counted in ticks of 10 ms per CPU, by other clocks than the run's: their sum over time x CPUs may
+#: exceed 1 by this share and this many seconds.
+CPU_SHARE, CPU_S = 0.05, 0.5
+#: Clocks are rounded to steps of the clock generator.
+CLOCK_ROUNDED = 1.02
+#: How many missing fields are named.
+NAMED = 4
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+
+def _ours(result: Result, request: Request) -> bool:
+    return not request.foreign and "implementation" not in result.parameters
+
+
+def structure(result: Result, request: Request) -> Iterator[str]:
+    """What makes a result unusable: it claims to be of another implementation, or of no back end at all."""
+    said = result.parameters.get("implementation")
+    asked = request.foreign or "implementation" in request.parameters
+    if said is not None and request.token is not None and not asked:
+        yield f"parameter implementation is {said!r}; the suite's own {request.program} was asked for"
+    yield from _absent(result, request)
+    if result.status == "ok" and _ours(result, request) and not result.build.backends:
+        yield "build.backends is empty; at least one is required"
+    for where, texts in (
+        ("build.backends", result.build.backends),
+        ("locks.held", result.locks.held if result.locks else ()),
+    ):
+        yield from (f"{where} holds {name!r} {texts.count(name)} times; expected once" for name in _twice(texts))
+        if any(not text.strip() for text in texts):
+            yield f"{where} holds an empty name"
+    for key, value in result.path.items():
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if number and not 0 <= value < math.inf:
+            yield f"path {key} is {value!r}; allowed: finite numbers from 0 on"
+
+
+def _absent(result: Result, request: Request) -> Iterator[str]:
+    """What every program of this suite writes, null where it is unknown: what is left out escapes what rests on it."""
+    if request.token is None or not _ours(result, request):
+        return
+    yield from (f"{name} is missing: programs of this suite always state it" for name in result.absent[:NAMED])
+    missing = [name for name in request.sections if getattr(result, name, None) is None]
+    yield from (f"section {name} is missing" for name in missing)
+    place = result.placement
+    if result.status == "ok" and place.ranks > 1 and len(place.nodes) != place.ranks:
+        yield f"placement.nodes names {len(place.nodes)} ranks; placement.ranks is {place.ranks}"
+
+
+def _twice(values: Sequence[object]) -> list[object]:
+    return list(dict.fromkeys(value for value in values if values.count(value) > 1))
+
+
+def conditions(result: Result, request: Request) -> list[Finding]:
+    """INVALID where what the result says of host, threads, GPUs or time contradicts itself."""
+    node = result.node
+    found = []
+    if _ours(result, request):
+        texts = [*_host(result), *_placement(result), *_times(result), *_load(result)]
+        found += [Finding(INVALID, f"{node}: {text}", node=node) for text in texts]
+    for device in result.devices:
+        subject = Subject("gpu", device.index)
+        health = [entry for entry in result.health.devices if entry.index == device.index]
+        texts = [*_device(device), *(text for entry in health for text in _health(entry, device))]
+        found += [Finding(INVALID, f"{node} {subject.place}: {text}", None, subject, node) for text in texts]
+    found += [Finding(INVALID, f"{node}: {text}", node=node) for text in _of_all(result)]
+    return found
+
+
+def _of_all(result: Result) -> Iterator[str]:
+    health = result.health
+    if health.available and health.reason:
+        yield f"health is available, but health.reason says {health.reason[:100]!r}"
+    if not health.available and (health.devices or not health.reason.strip()):
+        said = f"lists {len(health.devices)} GPUs" if health.devices else "gives no reason"
+        yield f"health is not available, but {said}"
+    places = [device.pci_bus_id.lower() for device in result.devices if device.pci_bus_id and not device.mig_enabled]
+    yield from (f"two GPUs have the pci_bus_id {place}" for place in _twice(places))
+
+
+def _host(result: Result) -> Iterator[str]:
+    host = result.host
+    order = (("sockets", host.sockets), ("cores", host.cores), ("logical_cpus", host.logical_cpus))
+    known = [(name, count) for name, count in order if count is not None]
+    for (name, count), (larger, bound) in pairwise(known):
+        if count > bound:
+            yield f"host.{name} is {count}; host.{larger} is {bound}"
+    cache, memory = host.last_level_cache_bytes, host.memory_bytes
+    if cache is not None and memory is not None and cache > memory:
+        yield f"host.last_level_cache_bytes is {cache}; host.memory_bytes is {memory}"
+
+
+def _placement(result: Result) -> Iterator[str]:
+    place, cpus = result.placement, result.host.logical_cpus
+    if cpus is not None:
+        for name, count in (("threads", place.threads), ("allowed_cpus", len(place.allowed_cpus))):
+            if count > cpus:
+                yield f"placement.{name}: {count}; the host has {cpus} logical CPUs"
+    if not place.allowed_cpus:
+        yield "placement.allowed_cpus is empty; at least one CPU is required"
+    for name, numbers in (("allowed_cpus", place.allowed_cpus), ("numa_nodes_of_memory", place.numa_nodes_of_memory)):
+        if twice := _twice(numbers) if len(set(numbers)) < len(numbers) else []:
+            yield f"placement.{name} holds {twice[0]} twice"
+    if place.allowed_cores is not None and place.allowed_cores > len(place.allowed_cpus):
+        yield f"placement.allowed_cores is {place.allowed_cores}; allowed_cpus has {len(place.allowed_cpus)} CPUs"
+    if place.thread_cpus and len(place.thread_cpus) != place.threads:
+        yield f"placement.thread_cpus has {len(place.thread_cpus)} entries; placement.threads is {place.threads}"
+    # -1: the system did not tell where the thread ran
+    outside = sorted(set(place.thread_cpus) - set(place.allowed_cpus) - {-1})
+    if outside and place.allowed_cpus:
+        yield f"placement.thread_cpus has CPU {outside[0]}, which is none of allowed_cpus"
+    nodes = result.host.numa_nodes
+    if nodes is not None and len(set(place.numa_nodes_of_memory)) > nodes:
+        yield f"placement.numa_nodes_of_memory names {len(set(place.numa_nodes_of_memory))}; the host has {nodes}"
+
+
+def _run_seconds(result: Result) -> float | None:
+    """How long the program ran by its own times; None where they cannot be read, which is a finding elsewhere."""
+    try:
+        first, last = (datetime.fromisoformat(text.rstrip("Z")[:26]) for text in (result.started, result.finished))
+    except ValueError:
+        return None
+    return (last - first).total_seconds()
+
+
+def _times(result: Result) -> Iterator[str]:
+    """The samples of one metric are taken one after the other within the run."""
+    run = _run_seconds(result)
+    if run is None:
+        return
+    for metric in result.metrics:
+        total = sum(metric.samples) * SECONDS.get(metric.unit, 0.0)
+        if total > run + ROUNDED_S:
+            yield (
+                f"{metric.place}: {metric.id}: its {metric.count} samples take {total:.4g} s together; the run took "
+                f"{run:.4g} s"
+            )
+
+
+def _load(result: Result) -> Iterator[str]:
+    load, run, cpus = result.load, _run_seconds(result), result.host.logical_cpus
+    if (load is None) != (result.locks is None):
+        yield f"{'locks' if load is None else 'load'} is there, {'load' if load is None else 'locks'} is missing"
+    if load is None:
+        return
+    waited = result.locks.waited_seconds if result.locks else 0.0
+    for name, seconds in (("load.seconds", load.seconds), ("locks.waited_seconds", waited)):
+        if run is not None and seconds > run + ROUNDED_S:
+            yield f"{name} is {seconds:.4g}; the run took {run:.4g} s"
+    if cpus is not None:
+        yield from _cpu_seconds(load, cpus)
+
+
+def _cpu_seconds(load: Load, cpus: int) -> Iterator[str]:
+    most = load.seconds * cpus * (1 + CPU_SHARE) + CPU_S
+    parts = {
+        "own_cpu_seconds": load.own_cpu_seconds,
+        "others_cpu_seconds": load.others_cpu_seconds,
+        "steal_cpu_seconds": load.steal_cpu_seconds,
+    }
+    over = sum(parts.values())
+    if over > most:
+        name, value = max(parts.items(), key=lambda one: one[1])
+        yield (
+            f"load has {over:.4g} CPU seconds ({name} {value:.4g}) in {load.seconds:.4g} s; {cpus} logical CPUs have "
+            f"at most {most:.4g}"
+        )
+    for pid, name, used in load.others:
+        if used > most:
+            yield (
+                f"load.others: pid {pid} {name[:40]} used {used:.4g} CPU seconds in {load.seconds:.4g} s; at most "
+                f"{most:.4g}"
+            )
+
+
+def _device(device: Device) -> Iterator[str]:
+    for name in ("memory_clock_mhz", "memory_clock_max_mhz", "sm_clock_max_mhz", "nvlink_gbs_per_link"):
+        value = getattr(device, name)
+        if value is not None and value <= 0:
+            yield f"{name} is {value:g}; allowed: above 0"
+    if device.integrated:
+        having = [name for name in ("pcie_generation_max", "nvlinks_total") if getattr(device, name) is not None]
+        if having:
+            yield f"integrated is true, but {', '.join(having)} is reported: it is a card"
+    for name, value, bound_name, bound in (
+        ("memory_free_bytes", device.memory_free_bytes, "memory_bytes", device.memory_bytes),
+        ("l2_bytes", device.l2_bytes, "memory_bytes", device.memory_bytes),
+        ("nvlinks_active", device.nvlinks_active, "nvlinks_total", device.nvlinks_total),
+        ("memory_clock_mhz", device.memory_clock_mhz, "memory_clock_max_mhz", device.memory_clock_max_mhz),
+    ):
+        if name == "nvlinks_active" and value is not None and bound is None:
+            yield f"{name} is {value}, but {bound_name} is unknown"
+        elif value is not None and bound is not None and value > bound * (CLOCK_ROUNDED if "clock" in name else 1):
+            yield f"{name} is {value:g}; {bound_name} is {bound:g}"
+
+
+#: Readings of health, and what of the same GPU bounds them: both come from its driver.
+_BOUNDS = (
+    ("pcie_generation", "pcie_generation_max"),
+    ("pcie_width", "pcie_width_max"),
+    ("nvlinks_active", "nvlinks_total"),
+    ("memory_clock_mhz", "memory_clock_max_mhz"),
+    ("memory_used_bytes", "memory_bytes"),
+)
+#: Memory that the driver keeps for itself counts as used, but not as the GPU's.
+_ROUNDED = {"memory_clock_mhz": CLOCK_ROUNDED, "memory_used_bytes": 1.1}
+
+
+def _health(entry: DeviceHealth, device: Device) -> Iterator[str]:
+    """Readings beyond what the GPU has, and counters that a GPU without ECC does not keep."""
+    for when, sample in (("before", entry.before), ("during the timed part", entry.worst), ("after", entry.after)):
+        counters = [name for name in ("ecc_corrected", "ecc_uncorrected") if getattr(sample, name) is not None]
+        if counters and device.ecc_enabled is not True:
+            said = "off" if device.ecc_enabled is False else "not known to be on"
+            yield f"health {when} reports {', '.join(counters)}, but ECC is {said} (ecc_enabled)"
+        for name, bound_name in _BOUNDS:
+            value, bound = getattr(sample, name), getattr(device, bound_name)
+            if value is None or (bound is None and name == "nvlinks_active"):  # programs of before told no links
+                continue
+            if bound is None:
+                yield f"{name} {when} is {value:g}, but {bound_name} is unknown"
+            elif value > bound * _ROUNDED.get(name, 1.0):
+                yield f"{name} {when} is {value:g}; {bound_name} is {bound:g}"
+        if twice := _twice(sample.reasons or ()):
+            yield f"clock event reasons {when} hold {twice[0]} twice"
+    if entry.samples > 0 and not device.integrated:
+        yield from _silent(entry)
+    for name in ("sm_clock_mhz", "power_w"):
+        if (lowest := getattr(entry.worst, name)) is not None and lowest <= 0:
+            yield f"{name} during the timed part is {lowest:g}; allowed: above 0"
+
+
+def _silent(entry: DeviceHealth) -> Iterator[str]:
+    """What a driver reports once it reports before, during and after the run."""
+    samples = {"before": entry.before, "during the timed part": entry.worst, "after": entry.after}
+    for field in fields(HealthSample):
+        silent = [when for when, sample in samples.items() if getattr(sample, field.name) is None]
+        if silent and len(silent) < len(samples):
+            yield f"{field.name} is missing {' and '.join(silent)}, but reported at another time of the run"
