@@ -45,6 +45,11 @@ REFERENCE = "HPCG-Benchmark"
 _TITLE = re.compile(r"[A-Za-z][\w .+-]{0,60}", re.A)
 _VERSION = re.compile(r"[\w][\w .+-]{0,40}", re.A)
 
+#: Rates that a report derives from its own operations and times, both under these names; printed are six digits.
+RATES = {"Raw DDOT": "DDOT", "Raw WAXPBY": "WAXPBY", "Raw SpMV": "SpMV", "Raw MG": "MG", "Raw Total": "Total"}
+_PRINTED = 0.001
+
+
 #: Lines that there can be one of; of the levels of the multigrid each has its own.
 _REPEATED = "Multigrid Information::"
 
@@ -138,7 +143,28 @@ def parse(text: str) -> Report:
         raise HpcgFormatError(f"a report of version {version}; allowed: 3.1")
     if VALID in lines and any("INVALID" in value for key, value in lines.items() if key.startswith("Final Summary::")):
         raise HpcgFormatError("the Final Summary says both VALID and INVALID")
-    return Report(lines, title)
+    found = Report(lines, title)
+    _hold_rates(found)
+    return found
+
+
+def _hold_rates(report: Report) -> None:
+    """A rate is its operations over its seconds, and all processes form the grid, where a report has these lines."""
+    for rate, name in RATES.items():
+        operations = "Floating Point Operations Summary::" + ("Total" if name == "Total" else rate)
+        keys = (f"GFLOP/s Summary::{rate}", operations, f"Benchmark Time Summary::{name}")
+        if not all(key in report.lines for key in keys):
+            continue
+        said, counted, seconds = map(report.number, keys)
+        if seconds > 0 and not math.isclose(said, counted / seconds / 1e9, rel_tol=_PRINTED):
+            raise HpcgFormatError(
+                f"{keys[0]}={said:g}; {counted:g} operations in {seconds:g} s are {counted / seconds / 1e9:.6g} GFLOP/s"
+            )
+    sides = [f"Processor Dimensions::np{axis}" for axis in "xyz"]
+    if all(key in report.lines for key in (*sides, "Machine Summary::Distributed Processes")):
+        grid = math.prod(report.count(key) for key in sides)
+        if grid != report.ranks:
+            raise HpcgFormatError(f"Distributed Processes={report.ranks}; npx x npy x npz of its grid are {grid}")
 
 
 def official(seconds: float) -> str:

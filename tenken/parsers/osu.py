@@ -36,6 +36,10 @@ _ROW = re.compile(r"[-+.]?(?:[0-9]|nan\b|inf\b)", re.I)
 _DATE = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
 _SIZE = re.compile(r"[0-9]{1,15}")
 _NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,3})?")
+#: Collectives in full (-f): average, minimum and maximum of all ranks.
+_IN_FULL = re.compile(r"^# Size\s{1,60}Avg Latency\(us\)\s{1,60}Min Latency\(us\)\s{1,60}Max Latency\(us\)", re.M)
+#: Bandwidths are printed with two decimals, and both columns of a line come from the same seconds.
+_PRINTED_MBS, _PRINTED = 0.01, 0.001
 _BEGIN = re.compile(r"^TENKEN-OSU (\w+)$", re.M)
 
 
@@ -73,6 +77,7 @@ def parse(benchmark: str, text: str) -> Output:
         )
     _, unit, _, column = BENCHMARKS[benchmark]
     scale = 1e-3 if unit == "GB/s" else 1.0
+    in_full = _IN_FULL.search(text) is not None
     points: list[Point] = []
     after = 0
     for line in text[title.end() :].splitlines()[1:]:
@@ -80,7 +85,7 @@ def parse(benchmark: str, text: str) -> Output:
             if points and _TITLE.match(line):
                 raise OsuFormatError(f"{benchmark}: a second title {line.strip()[:80]!r}: two outputs in one")
             continue
-        point = _point(benchmark, line.split(), column, scale)
+        point = _point(benchmark, line.split(), column, scale, in_full)
         if point.bytes < after:
             raise OsuFormatError(f"{benchmark}: the size {point.bytes} follows {after - 1}: two outputs mixed")
         after = point.bytes + 1
@@ -95,7 +100,7 @@ def parse(benchmark: str, text: str) -> Output:
     return Output(benchmark, title[1], tuple(points))
 
 
-def _point(benchmark: str, words: list[str], column: int, scale: float) -> Point:
+def _point(benchmark: str, words: list[str], column: int, scale: float, in_full: bool) -> Point:
     """One line of results. Raises OsuFormatError that shows it."""
     shown = repr(" ".join(words)[:80])
     valid = {"Pass": True, "Fail": False}.get(words[-1])
@@ -107,10 +112,26 @@ def _point(benchmark: str, words: list[str], column: int, scale: float) -> Point
         raise OsuFormatError(f"{benchmark}: line {shown}: {wrong[:20]!r} is not a number; allowed: numbers from 0 on")
     if len(figures) <= column:
         raise OsuFormatError(f"{benchmark}: line {shown} has no column {column + 2}")
+    _hold(benchmark, shown, int(words[0]), [float(word) for word in figures], in_full)
     value = float(figures[column]) * scale
     if not (math.isfinite(value) and value > 0):
         raise OsuFormatError(f"{benchmark}: line {shown}: the figure must be finite and above 0")
     return Point(int(words[0]), value, valid)
+
+
+def _hold(benchmark: str, shown: str, size: int, figures: list[float], in_full: bool) -> None:
+    """Raises OsuFormatError where the columns of a line contradict each other."""
+    if benchmark == "osu_mbw_mr" and len(figures) > 1:
+        moved = size * figures[1] / 1e6
+        if abs(moved - figures[0]) > _PRINTED_MBS + _PRINTED * figures[0]:
+            raise OsuFormatError(
+                f"{benchmark}: line {shown}: {figures[1]:g} messages/s of {size} B are {moved:.6g} MB/s, printed are "
+                f"{figures[0]:g}"
+            )
+    elif in_full and len(figures) > 2 and not figures[1] <= figures[0] <= figures[2]:
+        raise OsuFormatError(
+            f"{benchmark}: line {shown}: the average {figures[0]:g} us is outside of {figures[1]:g} to {figures[2]:g}"
+        )
 
 
 def parse_all(text: str) -> list[Output]:

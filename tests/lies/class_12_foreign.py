@@ -13,6 +13,7 @@ from typing import Any
 from tenken.errors import TenkenError
 from tenken.judge import judging
 from tenken.model.judgement import Judgement
+from tenken.parsers import osu
 from tests.lies import foreign, honest
 from tests.lies.lie import Lie
 from tests.support import nccl_tests as told
@@ -22,6 +23,26 @@ HPCC = (
     "This is the DARPA/DOE HPC Challenge Benchmark version 1.5.0 October 2012\nBegin of HPL section.\n"
     f"{foreign.HPL}End of HPL section.\nBegin of Summary section.\nVersionMajor=1\nSuccess=1\n"
 )
+#: Further outputs of OSU: messages, and a collective in full (-f) and with percentiles.
+MESSAGES = """\
+# OSU MPI Multiple Bandwidth / Message Rate Test v7.4
+# [ pairs: 1 ] [ window size: 64 ]
+# Size                  MB/s        Messages/s
+1                       2.53        2531234.56
+8                      20.00        2500000.00
+4194304             11999.99           2861.02
+"""
+IN_FULL = """\
+# OSU MPI Allreduce Latency Test v7.4
+# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
+4                       2.50              1.20              4.10        1000
+8                       2.40              2.40              2.40        1000
+"""
+PERCENTILES = """\
+# OSU MPI Allreduce Latency Test v7.4
+# Size       Avg Latency(us)   P50 Tail Lat(us)  P90 Tail Lat(us)
+4                       9.50              1.20              4.10
+"""
 TEXTS = {"osu": foreign.OSU, "xhpl": foreign.HPL, "xhpcg": foreign.HPCG, "hpcc": HPCC, "nccl_tests": foreign.NCCL_TESTS}
 MADE: dict[str, Callable[[str], Any]] = {**foreign.RUNS, "hpcc": foreign.hpl_run}
 
@@ -96,12 +117,22 @@ REPLACED = (
     ("xhpcg", "", foreign.HPCG, "two lines"),
     ("xhpcg", "version=3.1", "version=2.4", "2.4"),
     ("xhpcg", "HPCG-Benchmark=\n", "", "no title"),
-    ("xhpcg", "Distributed Processes=2", "Distributed Processes=1", "ranks"),
+    ("xhpcg", "Distributed Processes=2", "Distributed Processes=1", "Distributed Processes=1"),
     ("xhpcg", "Distributed Processes=2", "Distributed Processes=0", "Distributed Processes"),
     ("xhpcg", "Local Domain Dimensions::nx=104", "Local Domain Dimensions::nx=16", "nx"),
     ("xhpcg", "Final Summary=\nFinal Summary::", "Final::", "Final Summary|verdict"),
     ("xhpcg", "Benchmark Time Summary::Total=61.2\n", "", "Total"),
     ("xhpcg", "Optimized CG iterations per set=50", "Optimized CG iterations per set=0", "iterations"),
+    ("xhpcg", "Raw Total=3.0\n", "Raw Total=3.6\n", "Raw Total=3.6; 1.836e"),
+    ("xhpcg", "Raw SpMV=2.9\n", "Raw SpMV=29\n", "Raw SpMV=29"),
+    ("xhpcg", "Summary::Total=61.2", "Summary::Total=6.12", "Raw Total=3"),
+    ("xhpcg", "Summary::SpMV=10", "Summary::SpMV=1.0e1e1", "SpMV"),
+    ("xhpcg", "Operations Summary::Total=1.836e+11", "Operations Summary::Total=1.836e+12", "Raw Total=3"),
+    ("xhpcg", "npx=2", "npx=4", "Distributed Processes=2; npx"),
+    ("osu", "", f"TENKEN-OSU osu_mbw_mr\n{MESSAGES.replace('2500000.00', '25000000.00')}", "messages/s of 8 B"),
+    ("osu", "", f"TENKEN-OSU osu_mbw_mr\n{MESSAGES.replace('20.00', '2.00')}", "messages/s of 8 B"),
+    ("osu", "", f"TENKEN-OSU osu_allreduce\n{IN_FULL.replace('2.50', '9.50')}", "the average 9.5 us is outside"),
+    ("osu", "", f"TENKEN-OSU osu_allreduce\n{IN_FULL.replace('2.50', '0.50')}", "the average 0.5 us is outside"),
     ("nccl_tests", "174.91  262.36       0", "174.91  262.36      12", "12 wrong values"),
     ("nccl_tests", "174.91  262.36       0", "174.91  262.36      -1", "-1"),
     ("nccl_tests", "174.91  262.36       0", "174.91  262.36     N/A", "not compared"),
@@ -174,5 +205,13 @@ def twins() -> Iterator[tuple[str, str, str]]:
         ("a word behind the mean", foreign.NCCL_TESTS.replace("89.8223 ", "89.8223 OK")),
     ):
         yield f"nccl_tests: {name}", judged("nccl_tests", text).verdict, expected
+    for name, text in (("osu_mbw_mr", MESSAGES), ("osu_allreduce", IN_FULL), ("osu_allreduce", PERCENTILES)):
+        yield f"osu: {text.splitlines()[-1]}", str(len(osu.parse(name, text).points) > 0), "True"
+    without = "".join(line for line in foreign.HPCG.splitlines(keepends=True) if "Operations" not in line)
+    yield (
+        "xhpcg: an implementation that counts no operations",
+        judged("xhpcg", without).verdict,
+        honest.run("xhpcg").verdict,
+    )
     vendor = foreign.HPL.replace("HPLinpack 2.3", "HPL-NVIDIA 24.03.0")
     yield "xhpl: NVIDIA's", judged("xhpl", vendor).verdict, honest.run("xhpl").verdict
