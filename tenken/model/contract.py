@@ -87,7 +87,7 @@ class Verified:
     optional: bool = False
     where: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     count: int = 1
-    #: How often the same text may come for one point at most, in units of `count`: where rounds begin anew.
+    #: How often the same text may come for one point at most, in units of `count`: where rounds are repeated.
     repeats: int = 1
     #: Further ones may come, of what is no metric of its own.
     others: bool = False
