@@ -71,33 +71,30 @@ def test_on_pbs_it_survives_three_kills_and_finds_the_slow_node(site, tmp_path):
 
 
 PROGRAM = """#!/bin/sh
-# a rank of an exchange: each leaves its host, the first one a document of all
+# a rank of an exchange: each leaves its host, the last one a document of all
 while [ $# -gt 0 ]; do case $1 in --json) out=$2;; --ranks) ranks=$2;; esac; shift; done
-uname -n > "$out.$SLURM_PROCID"
-[ "$SLURM_PROCID" = 0 ] || exit 0
-for i in $(seq 600); do [ "$(ls "$out".[0-9]* | wc -l)" = "$ranks" ] && break; sleep 0.05; done
+rank=${SLURM_PROCID:-$STANDIN_RANK}
+uname -n > "$out.part.$rank" && mv "$out.part.$rank" "$out.$rank"
+[ "$(ls "$out".[0-9]* | wc -l)" = "$ranks" ] || exit 0
 us=$((100 * (ranks - 1)))
-grep -q nid3 "$out".[0-9]* && us=$((125 * (ranks - 1)))
+grep -q SLOW "$out".[0-9]* && us=$((125 * (ranks - 1)))
 hosts=$(cat "$out".[0-9]* | sed 's/.*/"&"/' | paste -sd, -)
 printf '{"status": "ok", "verification": {"passed": true}, "placement": {"nodes": [%s]}, "metrics":
-  [{"name": "alltoall", "unit": "us", "statistic": "median", "value": %s}]}' "$hosts" "$us" > "$out.part"
-mv "$out.part" "$out"
+  [{"name": "alltoall", "unit": "us", "statistic": "median", "value": %s}]}' "$hosts" "$us" > "$out.whole.$rank"
+mv "$out.whole.$rank" "$out"
 """
 
 
-@pytest.mark.slurm
-@pytest.mark.xdist_group("slurm")
-def test_jobs_over_groups_run_on_slurm_and_find_the_slow_node(slurm, tmp_path, monkeypatch):
-    for name, value in slurm.environment.items():
-        monkeypatch.setenv(name, value)
-    program = tmp_path / "exchange"
-    program.write_text(PROGRAM)
+def group_jobs_find(system, nodes, slow, folder, launch):
+    """A search by jobs over groups of four nodes, two on a leaf: each ran on all nodes of its group and no other."""
+    program = folder / "exchange"
+    program.write_text(PROGRAM.replace("SLOW", slow))
     program.chmod(0o755)
-    nodes = ("nid1", "nid2", "nid3", "nid4")
-    one = Campaign("g", "minislurm", "gpu", nodes, 60.0, between=Between("switch", program=str(program), minutes=1))
-    queue = campaign_queues.of(one, loader.load("minislurm").expand(os.environ).partition("gpu"))
+    between = Between("switch", program=str(program), minutes=1)
+    one = Campaign("g", system, "gpu", nodes, 60.0, between=between)
+    queue = campaign_queues.of(one, loader.load(system).expand(os.environ).partition("gpu"))
     said: list[str] = []
-    jobs = groupjobs.GroupJobs(one, tmp_path, queue, groupjobs.LAUNCH["srun"], said.append, poll=0.3)
+    jobs = groupjobs.GroupJobs(one, folder, queue, launch, said.append, poll=0.3)
     asked: list[list[tuple[int, ...]]] = []
 
     def ask(wanted):
@@ -105,9 +102,25 @@ def test_jobs_over_groups_run_on_slurm_and_find_the_slow_node(slurm, tmp_path, m
         return jobs.ask([tuple(nodes[i] for i in group) for group in wanted])
 
     found = groups.search(range(4), lambda i: i // 2, ask)
-    assert ([nodes[i] for i in found.nodes], found.leaves, found.whole) == (["nid3"], [], True), said
-    for number, round_ in enumerate(asked):
-        for at, group in enumerate(round_):
-            place = tmp_path / groupjobs.FOLDER / f"round-{number + 1:02d}"
+    assert ([nodes[i] for i in found.nodes], found.leaves, found.whole) == ([slow], [], True), said
+    for number, wanted in enumerate(asked):
+        place = folder / groupjobs.FOLDER / f"round-{number + 1:02d}"
+        for at, group in enumerate(wanted):
             ran = sorted(p.read_text().strip() for p in place.glob(f"{at}.json.[0-9]*"))
             assert ran == (sorted(nodes[i] for i in group) if len(group) > 1 else [])
+
+
+@pytest.mark.slurm
+@pytest.mark.xdist_group("slurm")
+def test_jobs_over_groups_run_on_slurm_and_find_the_slow_node(slurm, tmp_path, monkeypatch):
+    for name, value in slurm.environment.items():
+        monkeypatch.setenv(name, value)
+    nodes = ("nid1", "nid2", "nid3", "nid4")
+    group_jobs_find("minislurm", nodes, "nid3", tmp_path, groupjobs.LAUNCH["srun"])
+
+
+def test_jobs_over_groups_run_on_pbs_and_find_the_slow_node(site, tmp_path, monkeypatch):
+    for name, value in site("pbs").environment.items():
+        monkeypatch.setenv(name, value)
+    nodes = tuple(f"mg000{i}" for i in range(1, 5))
+    group_jobs_find("miyabi", nodes, "mg0002", tmp_path, groupjobs.LAUNCH["mpirun"])
