@@ -48,6 +48,10 @@ class Held:
         return f"{self.record.program}.{self.metric.name} of {self.metric.kind}"
 
     @property
+    def gpus(self) -> bool:
+        return self.record.result is not None and bool(self.record.result.devices)
+
+    @property
     def counts(self) -> bool:
         return self.judged.criterion is not None and (self.judged.verdict, self.worse) == (PASS, FAIL)
 
@@ -140,7 +144,7 @@ def classes(found: Sequence[Held]) -> list[tuple[str, list[Held]]]:
     """All values by what they are of, the described machine first, then the largest class."""
     by: dict[str, list[Held]] = defaultdict(list)
     for one in found:
-        by[references.refusal(one.record.program, one.metric) or DESCRIBED].append(one)
+        by[references.refusal(one.record.program, one.metric, one.gpus) or DESCRIBED].append(one)
     return sorted(by.items(), key=lambda pair: (pair[0] != DESCRIBED, -len(pair[1]), pair[0]))
 
 

@@ -1,37 +1,57 @@
 """References with a value for each point of a sweep, out of kept sessions, as a fragment of a system file.
 
     python -m tools.references SYSTEM ARCHIVE|DOCUMENT... > fragment.yaml
+    python -m tools.references --leave-out SYSTEM ARCHIVE|DOCUMENT...
 
-A point becomes a reference when at least two sessions measured it and all of them agree: the tolerance is 10 % where
-the range of what was seen is within that, 25 % where it is within that, and else the point is refused, since a loss of
-30 % would pass. A session of `local` counts where its GPUs are the system's; a document (.json) that a program wrote by
-hand is a session of its own. Ratios have 25 % always. Figures of the host, of what its CPU does with a GPU's memory and
-of storage are left out: they belong to whatever machine or disk the sessions were lent, and sessions that agreed were
-contradicted by the next one. So are accuracy and shares of one total. Sizes between the points of a sweep are held
-where no kept value misses what the points say (`between`). The rest is told on standard error, by metric and reason.
+A point that at least two sessions measured becomes a reference, its tolerance the end of a prediction interval: of one
+more session, one value in 10,000 lies beyond. Two sessions alone tell next to nothing of their scatter, so the
+variance of the logarithms is that of all sizes of the metric in the same kind of memory, moderated by a prior: four
+sessions' worth of 2 %. The degrees of freedom are at most the sessions less one, for sizes of one session move
+together. What the interval asks for is rounded up to 10, 15, 20 or 25 %; beyond, a loss of 30 % would pass and the
+point is refused. Ratios have 25 % always. A session that failed by references alone counts like any other: left out,
+it would keep every tolerance as narrow as it was.
+
+A session of `local` counts where its GPUs are the system's; a document (.json) that a program wrote by hand is a
+session of its own. Figures of the host, of what its CPU does with a GPU's memory and of storage are left out: they
+belong to whatever machine or disk the sessions were lent, and sessions that agreed were contradicted by the next one.
+So are accuracy and shares of one total. Sizes between the points of a sweep are held where no kept value misses what
+the points say (`between`). The rest is told on standard error, by metric and reason.
+
+--leave-out: the points of all machines but one, held against that one's runs, for each in turn: runs that would fail,
+and what shares of the values miss when they are 10, 15, 20 and 30 % worse. The first archive is of sessions on many
+machines, every other file of one.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
+
+import numpy as np
 
 from tenken.archive import packed, records
 from tenken.machines import between, facts, loader
 from tenken.machines.model import Reference, System
 from tenken.machines.validation import BETWEEN_UNITS
 from tenken.model.catalogue import Program, load_catalogue
+from tenken.model.judgement import REFERENCE
+from tenken.model.record import Record
 from tenken.model.result import MetricValue, Result, typed
 from tenken.model.verdicts import FAIL, INVALID
 
-#: Cards of one kind differ by some per cent, and so do releases of a driver: 10 % is no noise.
-LEAST_SESSIONS, LEAST_TOLERANCE, MOST_TOLERANCE = 2, 0.1, 0.25
+#: Cards of one kind differ by some per cent, and so do releases of a driver: less than 10 % is no tolerance.
+TOLERANCES = (0.1, 0.15, 0.2, 0.25)
+LEAST_SESSIONS, MOST_TOLERANCE = 2, TOLERANCES[-1]
+#: Of what is measured once more, this share lies beyond a bound; what is known of a scatter before it is seen.
+BEYOND, PRIOR_DOF, PRIOR_SCATTER = 1e-4, 4, 0.02
 #: What a CPU does, though the figure is told of a GPU.
 BY_CPU = {
     "transpose": ("init", "check", "total", "copy_out", "speedup", "check_ratio"),
@@ -56,6 +76,19 @@ NO_SPEED = {
 }
 
 
+#: Sessions to here of a program that measured something else, with metrics and parameters: they are no scatter.
+OTHER_PROGRAMS: tuple[tuple[str, str, tuple[str, ...], dict[str, str], str], ...] = (
+    (
+        "20261121T111000Z",
+        "spmv",
+        ("best", "worst", "own_over_vendor", "geomean", "geomean_by_size"),
+        {},
+        "before its fastest format",
+    ),
+    ("20261122T223000Z", "gemm", ("gemm",), {"precision": "fp64_tensor", "mode": "quick"}, "a slower algorithm"),
+)
+
+
 @dataclass(frozen=True)
 class Seen:
     """One value of one session."""
@@ -67,6 +100,8 @@ class Seen:
     unit: str
     direction: str
     statistic: str
+    machine: str = ""
+    check: str = ""
 
 
 Key = tuple[str, str, str, str, str, str]
@@ -81,6 +116,9 @@ class Run:
     partition: str
     environ: str
     result: Result
+    machine: str = ""
+    check: str = ""
+    mode: str = ""
 
 
 def runs(system: System, arguments: Iterable[str]) -> Iterator[Run]:
@@ -88,31 +126,37 @@ def runs(system: System, arguments: Iterable[str]) -> Iterator[Run]:
     described = next((name, one) for name, one in system.partitions.items() if one.node.gpu is not None)
     partition, sheet = described[0], described[1].node.gpu
     assert sheet is not None
-    for argument in arguments:
+    for at, argument in enumerate(arguments):
         path = Path(argument)
         if path.suffix == ".json":
             raw = json.loads(path.read_text())["document"]
             raw = {**raw, "metrics": [{"at": {}, **m} for m in raw["metrics"]]}
             environ = described[1].environments[0]
-            yield Run(path.name, raw["started"], partition, environ, typed(raw))
+            yield Run(path.name, raw["started"], partition, environ, typed(raw), path.name, path.name)
             continue
         for record in records.records(packed.folder_of(path)):
             result = record.result
-            if result is None or record.verdict in (FAIL, INVALID):
+            if result is None or record.verdict == INVALID or (record.verdict == FAIL and not _too_slow(record)):
                 continue
+            by = (result, path.name if at else record.session, record.check, record.mode)
             if record.system == system.name:
-                yield Run(record.session, record.time, record.partition, record.environ, result)
+                yield Run(record.session, record.time, record.partition, record.environ, *by)
             elif record.system == loader.LOCAL and result.devices and all(map(sheet.matches, _names(result))):
-                yield Run(record.session, record.time, partition, record.environ, result)
+                yield Run(record.session, record.time, partition, record.environ, *by)
+
+
+def _too_slow(record: Record) -> bool:
+    """Whether a run failed by nothing but references: its values are as good as any."""
+    return all(finding.kind == REFERENCE for finding in record.findings if finding.verdict == FAIL)
 
 
 def _names(result: Result) -> list[str]:
     return [device.name for device in result.devices]
 
 
-def refusal(program: str, metric: MetricValue) -> str:
-    """Why a value can be no reference; empty: it can."""
-    if metric.kind == "host":
+def refusal(program: str, metric: MetricValue, devices: bool = True) -> str:
+    """Why a value can be no reference; empty: it can. `devices`: whether the run had a GPU."""
+    if metric.kind == "host" or not devices or metric.at.get("buffers") == "host":
         return "of the host"
     if program in STORAGE:
         return "of the storage"
@@ -138,7 +182,7 @@ def collected(found: Iterable[Run], catalogue: dict[str, Program]) -> tuple[dict
         for metric in result.metrics:
             parameters = parameters_of(program, result, metric)
             shown = f"{result.program}.{metric.name} of {metric.kind}"
-            if why := refusal(program.name, metric):
+            if why := refusal(program.name, metric, bool(result.devices)) or _other_program(run, metric):
                 refused[f"{shown}: {why}"] += 1
             elif not all(isinstance(v, (str, int, float, bool)) and v != "" for v in parameters.values()):
                 refused[f"{shown}: a parameter that no reference can name"] += 1
@@ -149,17 +193,72 @@ def collected(found: Iterable[Run], catalogue: dict[str, Program]) -> tuple[dict
                        json.dumps(parameters, sort_keys=True))  # fmt: skip
                 driver = next((d.driver for d in result.devices if d.driver), "")
                 values[key].append(Seen(run.session, run.time, driver, metric.value, metric.unit, metric.direction,
-                                        metric.statistic))  # fmt: skip
+                                        metric.statistic, run.machine, run.check))  # fmt: skip
     return values, refused
 
 
-def tolerance_of(unit: str, scatter: float) -> float:
-    return LEAST_TOLERANCE if scatter <= LEAST_TOLERANCE and unit not in ("1", "%") else MOST_TOLERANCE
+def _other_program(run: Run, metric: MetricValue) -> str:
+    for until, program, names, at, why in OTHER_PROGRAMS:
+        has = {**metric.at, "mode": run.mode}
+        if (
+            run.session[:16] <= until
+            and (run.result.program, metric.name in names) == (program, True)
+            and all(has.get(key) == value for key, value in at.items())
+        ):
+            return f"of a program of before: {why}"
+    return ""
+
+
+def family(key: Key) -> tuple[str, ...]:
+    """What scatters alike: a metric at all its sizes, apart by memory, kernel and all else that is no number."""
+    parameters = json.loads(key[5])
+    return (*key[:3], *(f"{k}={v}" for k, v in sorted(parameters.items()) if isinstance(v, (str, bool))))
+
+
+def scatters(values: dict[Key, list[Seen]]) -> dict[tuple[str, ...], tuple[int, float]]:
+    """Degrees of freedom and variance of the logarithms of each family, moderated by the prior."""
+    squares: dict[tuple[str, ...], float] = defaultdict(float)
+    dof: Counter[tuple[str, ...]] = Counter()
+    sessions: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for key, seen in values.items():
+        by_session: dict[str, list[float]] = defaultdict(list)
+        for one in seen:
+            by_session[one.session].append(math.log(one.value))
+        middles = [median(figures) for figures in by_session.values()]
+        of = family(key)
+        squares[of] += sum((one - fmean(middles)) ** 2 for one in middles)
+        dof[of] += len(middles) - 1
+        if len(middles) > 1:
+            sessions[of] |= set(by_session)
+    found = {}
+    for of, count in dof.items():
+        known = max(min(count, len(sessions[of]) - 1), 0)
+        variance = squares[of] / count if count else 0.0
+        found[of] = PRIOR_DOF + known, (PRIOR_DOF * PRIOR_SCATTER**2 + known * variance) / (PRIOR_DOF + known)
+    return found
+
+
+@cache
+def student(dof: int, beyond: float) -> float:
+    """What Student's t exceeds with probability `beyond`; t is sqrt(dof) tan(a), the density of a is cos(a)^(dof-1)."""
+    angles = np.linspace(-math.pi / 2, math.pi / 2, 200_002)[1:-1]
+    density = np.cos(angles) ** (dof - 1)
+    above = np.cumsum(density[::-1])[::-1] / density.sum()
+    return math.sqrt(dof) * math.tan(angles[np.searchsorted(-above, -beyond)])
+
+
+def tolerance_of(unit: str, direction: str, sessions: int, dof: int, variance: float) -> float | None:
+    """The tolerance of a point by the scatter of its family; None: one more session may be further off than 25 %."""
+    reach = student(dof, BEYOND) * math.sqrt(variance * (1 + 1 / sessions))
+    asked = 1 - math.exp(-reach) if direction == "higher" else math.exp(reach) - 1
+    rounded = next((one for one in TOLERANCES if asked <= one), None)
+    return MOST_TOLERANCE if rounded and unit in ("1", "%") else rounded
 
 
 def points(values: dict[Key, list[Seen]], refused: Counter[str]) -> dict[tuple[Any, ...], list[Any]]:
     """(parameters, value, sessions, date) of all points that agree, by what their references have in common."""
     good: dict[tuple[Any, ...], list[Any]] = defaultdict(list)
+    known = scatters(values)
     for key, seen in sorted(values.items()):
         shown = f"{key[0]}.{key[1]} of {key[2]}"
         figures = [one.value for one in seen]
@@ -167,12 +266,13 @@ def points(values: dict[Key, list[Seen]], refused: Counter[str]) -> dict[tuple[A
         if sessions < LEAST_SESSIONS:
             refused[f"{shown}: measured in fewer than {LEAST_SESSIONS} sessions"] += len(seen)
             continue
-        scatter = (max(figures) - min(figures)) / middle
-        if scatter > MOST_TOLERANCE:
-            refused[f"{shown}: sessions differ by more than {100 * MOST_TOLERANCE:g} %"] += len(seen)
-            continue
         last = max(seen, key=lambda one: one.time)
-        tolerance = tolerance_of(last.unit, scatter)
+        tolerance = tolerance_of(last.unit, last.direction, sessions, *known[family(key)])
+        if tolerance is None:
+            few = sessions - 1 <= PRIOR_DOF / 2
+            why = "too few sessions to know the scatter" if few else "healthy sessions scatter too much"
+            refused[f"{shown}: {why}"] += len(seen)
+            continue
         head = (*key[:5], last.unit, last.direction, last.statistic, tolerance, last.driver)
         good[head].append((json.loads(key[5]), middle, sessions, last.time[:10]))
     return good
@@ -248,7 +348,59 @@ def made(system: System, arguments: Iterable[str]) -> tuple[list[str], Counter[s
     return fragment(points(values, refused), values), refused
 
 
+@dataclass
+class LeftOut:
+    """Runs of machines held against the points of all others: those that fail, and values that a loss would miss."""
+
+    runs: int = 0
+    failed: list[str] = field(default_factory=list)
+    values: int = 0
+    noticed: Counter[float] = field(default_factory=Counter)
+
+
+#: Losses for which it is told how many values would notice them.
+LOSSES = (0.1, 0.15, 0.2, 0.3)
+
+
+def left_out(values: dict[Key, list[Seen]]) -> LeftOut:
+    """Each machine in turn against the points of the others."""
+    found = LeftOut()
+    for machine in sorted({one.machine for seen in values.values() for one in seen}):
+        others = {key: [one for one in seen if one.machine != machine] for key, seen in values.items()}
+        bounds = {}
+        for head, points_ in points({key: seen for key, seen in others.items() if seen}, Counter()).items():
+            for parameters, value, _, _ in points_:
+                place: Any = (*head[:5], json.dumps(parameters, sort_keys=True))
+                bounds[place] = value, head[6], head[8]
+        missed: dict[tuple[str, str], bool] = {}
+        for key, seen in values.items():
+            for one in seen:
+                if one.machine != machine or key not in bounds:
+                    continue
+                value, direction, tolerance = bounds[key]
+
+                def worse(loss: float, one: Seen = one, value: float = value, up: bool = direction == "higher",
+                          tolerance: float = tolerance) -> bool:  # fmt: skip
+                    figure = one.value * (1 - loss) if up else one.value / (1 - loss)
+                    return figure < value * (1 - tolerance) if up else figure > value * (1 + tolerance)
+
+                run = one.session, one.check
+                missed[run] = missed.get(run, False) or worse(0.0)
+                found.values += 1
+                found.noticed.update(loss for loss in LOSSES if worse(loss))
+        found.runs += len(missed)
+        found.failed += [f"{session} {check}" for (session, check), bad in sorted(missed.items()) if bad]
+    return found
+
+
 def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["--leave-out"] and len(arguments) > 2:
+        system = loader.load(arguments[1]).expand({}, strict=False)
+        found = left_out(collected(runs(system, arguments[2:]), dict(load_catalogue()))[0])
+        print(f"{len(found.failed)} of {found.runs} runs fail by references of the other machines: {found.failed}")
+        told = (f"{100 * loss:g} %: {100 * found.noticed[loss] / found.values:.0f} %" for loss in LOSSES)
+        print(f"{found.values} values; of these miss their bound when they are worse by {', '.join(told)}")
+        return 0
     if len(arguments) < 2:
         print(__doc__, file=sys.stderr)
         return 2

@@ -16,6 +16,10 @@ USER_RUN = ROOT / "tests" / "data" / "h200-user-run.tar.xz"
 TWO_CARDS = ROOT / "tests" / "data" / "h200-two-cards.tar.xz"
 #: The system file's own run in mode quick on one card, and GEMM and HPL-MxP in mode acceptance.
 QUICK_RUN = ROOT / "tests" / "data" / "h200-quick-run.tar.xz"
+#: Five runs of one card in mode quick, for its acceptance.
+ACCEPTANCE = ROOT / "tests" / "data" / "h200-acceptance.tar.xz"
+#: Two whole runs of another card in mode quick.
+TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 
 
 def archive() -> Path:
@@ -41,6 +45,16 @@ def user_run() -> list[records.Record]:
 def two_cards() -> list[records.Record]:
     """The records of a newcomer's whole session on two cards, and one of a solver over both."""
     return list(records.records(packed.folder_of(TWO_CARDS)))
+
+
+def acceptance() -> list[records.Record]:
+    """The records of five sessions of one card."""
+    return list(records.records(packed.folder_of(ACCEPTANCE)))
+
+
+def two_quick() -> list[records.Record]:
+    """The records of two sessions of another card."""
+    return list(records.records(packed.folder_of(TWO_QUICK)))
 
 
 def quick_run() -> list[records.Record]:

@@ -15,7 +15,7 @@ from tests.support import kept as kept_sessions
 
 RECORDS = [
     *kept_sessions.all_records(), *kept_sessions.first_runs(), *kept_sessions.user_run(), *kept_sessions.two_cards(),
-    *kept_sessions.quick_run(),
+    *kept_sessions.quick_run(), *kept_sessions.acceptance(), *kept_sessions.two_quick(),
 ]  # fmt: skip
 #: Verdicts that a later rule changes: session and check, or a rule for all, with the reason.
 REVIEWED = YAML(typ="safe").load(ROOT / "tests" / "data" / "reviewed-verdicts.yaml")
