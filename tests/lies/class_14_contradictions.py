@@ -13,8 +13,8 @@ from tenken.model.request import Request
 from tests.lies import honest
 from tests.lies.lie import Change, Lie, both, each, health, put, without
 
-HOSTS = ("daxpy", "stream_host", "mpi_p2p_host", "spmv_host")
-GPUS = ("stream", "gemm", "hpcg", "transfer", "p2p", "himeno")
+HOSTS = ("daxpy", "stream_host", "mpi_p2p_host")
+GPUS = ("stream", "hpcg", "transfer", "himeno")
 LOCKS = {"held": ["host"], "waited_seconds": 0.01, "shared_with": None, "none_because": None}
 LOAD = {
     "seconds": 1.0, "load_average_before": 0.5, "load_average_after": 1.5, "own_cpu_seconds": 1.0,
