@@ -220,12 +220,14 @@ def test_jetsons(model: str, sheet: str | None, machine: Machine) -> None:
     assert local.gpu_count(machine.root, {}) == 1
 
 
-def test_grace_is_named_by_its_part_number(machine: Machine) -> None:
-    machine.cpus(1, 4, 1)
+@pytest.mark.parametrize(("cores", "sheet"), [(72, "Grace-72"), (96, None)])
+def test_grace_is_named_by_its_part_number_and_its_cores(machine: Machine, cores: int, sheet: str | None) -> None:
+    """The part number is that of the core: Graviton4 has 96 of them."""
+    machine.cpus(1, cores, 1)
     machine.file("proc/cpuinfo", "processor : 0\nCPU implementer : 0x41\nCPU part\t: 0xd4f\n")
     machine.file("sys/devices/system/node/node1/cpulist", "\n")
     node = machine.node("aarch64")
-    assert node.host is not None and node.host.name == "Grace-72"
+    assert (node.host.name if node.host else None) == sheet
     assert node.numa_nodes == 1, "a node without CPUs is GPU memory"
 
 
