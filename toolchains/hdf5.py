@@ -37,7 +37,7 @@ OPTIONS = (
 )
 
 
-def make(folder: Path) -> Path:
+def make(folder: Path, optimization: str = "-O1") -> Path:
     """Build HDF5 into ``folder``, unless it is there; returns the path of the library. Raises ToolchainError."""
     folder.mkdir(parents=True, exist_ok=True)
     library = folder / "libhdf5.so"
@@ -46,14 +46,15 @@ def make(folder: Path) -> Path:
         if not library.is_file():
             pin = debian.read_debian_lock(LOCK, "hdf5", "source")
             with tempfile.TemporaryDirectory(dir=folder) as scratch:
-                built = _build(debian.fetch_source(pin, Path(scratch) / "fetched"), Path(scratch) / "source")
+                fetched = debian.fetch_source(pin, Path(scratch) / "fetched")
+                built = _build(fetched, Path(scratch) / "source", optimization)
                 part = folder / ".libhdf5.so.part"
                 shutil.copyfile(built, part)
                 part.rename(library)
     return library
 
 
-def _build(archive: Path, source: Path) -> Path:
+def _build(archive: Path, source: Path, optimization: str) -> Path:
     source.mkdir()
     with tarfile.open(archive) as packed:
         if hasattr(tarfile, "tar_filter"):
@@ -61,7 +62,7 @@ def _build(archive: Path, source: Path) -> Path:
         else:  # Python 3.10.11, 3.11.3 and older
             packed.extractall(source)
     (top,) = source.iterdir()
-    _run(["./configure", "--quiet", *OPTIONS, "CFLAGS=-O1 -w"], top)
+    _run(["./configure", "--quiet", *OPTIONS, f"CFLAGS={optimization} -w"], top)
     _run(["make", "-C", "src", f"-j{len(os.sched_getaffinity(0))}"], top)
     found = [path for path in (top / "src" / ".libs").glob("libhdf5.so*") if not path.is_symlink()]
     if len(found) != 1:
