@@ -90,6 +90,8 @@ __global__ void compare_kernel(const T* __restrict__ from, const T* __restrict__
                                                              static_cast<std::size_t>(x)));
 }
 
+constexpr long max_blocks = 60000;  // of a grid's third dimension
+
 template <typename T>
 class GpuSlab : public GpuPart {
   public:
@@ -177,8 +179,6 @@ class GpuSlab : public GpuPart {
     }
 
   private:
-    static constexpr long max_blocks = 60000;  // of a grid's third dimension
-
     static std::shared_ptr<void> on_gpu(std::size_t bytes) {
         return std::shared_ptr<void>(tenken::cuda::DeviceMemory::allocate(bytes),
                                      tenken::cuda::DeviceMemory::free);
