@@ -503,8 +503,10 @@ def _plain(metric: Any) -> bool:
     return isinstance(samples, list) and bool(samples) and {float, int}.issuperset(map(type, samples))
 
 
-#: Control characters, and such as cannot be seen or turn the direction of the text.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff]")
+#: Halves of a character, which no file can hold; control characters; such as cannot be seen or turn the text round.
+_UNSEEN = re.compile(
+    "[\ud800-\udfff\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
+)
 #: Texts of several lines.
 _OF_LINES = ("what", "detail", "reason")
 

@@ -124,6 +124,7 @@ def lies() -> Iterator[Lie]:
             ("a space behind the program", "program", put("program", lambda text: text + " ")),
             ("a line feed in the kernel", "host/kernel", put("host.kernel", lambda text: text + "\n")),
             ("a text that turns round", "host/cpu", put("host.cpu", "\u202egnissecorp")),
+            ("half of a character", "build/compiler.*D800", put("build.compiler", "GNU \ud800")),
             ("a name of no width", "host/name", put("host.name", lambda text: text + "\u200b")),
             ("no firmware stated", "host/firmware", without("host.firmware")),
             ("no compiler of CUDA stated", "build/cuda_compiler", without("build.cuda_compiler")),
