@@ -96,8 +96,8 @@ class Rebase:
     metric: str | None = None
 
     def covers(self, history: History, finding: Finding) -> bool:
-        """Whether a finding is a level shift of this change; an outlier among its siblings is not."""
-        if self.system != history.system or finding.kind == "outlier":
+        """Whether a finding is a level shift of this change; an outlier among its siblings and noise are not."""
+        if self.system != history.system or finding.kind in ("outlier", "noisy"):
             return False
         if abs(self.start - history.nights[finding.night]) > _NEAR:
             return False

@@ -27,6 +27,8 @@ FLAPS, FLAP_NIGHTS = 2, 30
 #: An event of one sibling is that of all of them if it began within so many nights, or so many later (it takes longer
 #: to be seen on one), and is no larger than this factor.
 SAME, LATER, TWICE = 3, 12, 2.0
+#: Nights by which the beginning of noise is known.
+UNSURE = 5
 #: A sibling is an outlier if it was on so many of the last nights that it ran.
 OUTLIER_NIGHTS, OUTLIER_OF = 2, 3
 
@@ -50,7 +52,8 @@ class Cause:
 class Finding:
     """One cause with its members. Sizes are relative changes of the value: -0.05 is 5 % less.
 
-    `kind` is step, drift, flapping or outlier; `what` names the thing at fault; nights are columns of the history.
+    `kind` is step, drift, flapping, noisy or outlier (of noisy, sizes are those of the scatter); `what` names the
+    thing at fault; nights are columns of the history.
     """
 
     kind: str
@@ -88,8 +91,10 @@ def findings(history: History, found: Findings, settings: Settings, together: Se
     flaps = [e for e in found.events if _flapping(e, found.events, len(history.nights))]
     out, taken = _together(history, together, events)
     events = [e for e in events if id(e) not in taken]
-    out += [_shift(history, group) for group in group_events(events, labels(history))]
-    out = _merged(out) + _flapping_findings(history, flaps)
+    shifts = [e for e in events if e.kind != "noisy"]
+    out += [_shift(history, group) for group in group_events(shifts, labels(history))]
+    noisy = group_events(_aligned([e for e in events if e.kind == "noisy"]), labels(history))
+    out = _merged(out) + _flapping_findings(history, flaps) + [_shift(history, group) for group in noisy]
     for outlier in outliers(history):
         standing = next((f for f in out if f.worse and f.recovered is None and _same_thing(history, f, outlier)), None)
         if standing is None:
@@ -98,6 +103,17 @@ def findings(history: History, found: Findings, settings: Settings, together: Se
             standing.notes.append(f"now {100 * outlier.size:+.1f} % from its siblings")
     order = {True: 0, False: 1}
     return sorted(out, key=lambda f: (order[f.recovered is None], order[f.worse], -len(f.rows), f.size))
+
+
+def _aligned(events: Sequence[Event]) -> list[Event]:
+    """Events of noise that follow each other closely begin with the first of them: the night is an estimate."""
+    out: list[Event] = []
+    previous, first = 0, 0
+    for one in sorted(events, key=lambda e: e.change_night):
+        first = one.change_night if not out or one.change_night - previous > UNSURE else first
+        previous = one.change_night
+        out.append(replace(one, change_night=first))
+    return out
 
 
 def _same_thing(history: History, finding: Finding, outlier: Finding) -> bool:
@@ -127,6 +143,7 @@ def _together(
             id(e)
             for e in events
             if e.series in rows
+            and e.kind != "noisy"
             and e.worse == one.event.worse
             and -SAME <= e.change_night - one.event.change_night <= LATER
             and abs(e.size) <= TWICE * abs(one.event.size)
@@ -220,9 +237,13 @@ def _merged(found: list[Finding]) -> list[Finding]:
 
 def _flapping(event: Event, events: Sequence[Event], nights: int) -> bool:
     """Whether an event is one of several of its series that came and went lately."""
-    if not event.worse or event.change_night < nights - FLAP_NIGHTS:
+    if not event.worse or event.kind == "noisy" or event.change_night < nights - FLAP_NIGHTS:
         return False
-    same = [e for e in events if e.series == event.series and e.worse and e.change_night >= nights - FLAP_NIGHTS]
+    same = [
+        e
+        for e in events
+        if e.series == event.series and e.worse and e.kind != "noisy" and e.change_night >= nights - FLAP_NIGHTS
+    ]
     gone = [e for e in same if e.recovered_night is not None]
     return len(same) >= FLAPS and len(gone) >= len(same) - 1 and bool(gone)
 

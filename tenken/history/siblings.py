@@ -83,6 +83,8 @@ def pooled(history: History, settings: Settings) -> Pooled:
     judged = frozenset(row for rows, number in zip(members, findings.nights, strict=True) if number for row in rows)
     found = []
     for event in findings.events:
+        if event.kind == "noisy":
+            continue  # that of the members is told
         moved = _moved(off, members[event.series], event)
         if len(moved) >= SHARE * len(members[event.series]) and len(moved) >= AT_LEAST:
             found.append(Together(moved, _signed(history, moved, event)))

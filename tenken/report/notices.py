@@ -47,7 +47,10 @@ def sentence(history: History, finding: Finding) -> str:
     interval = f"{words.percent(abs(finding.low))} to {words.percent(abs(finding.high))}"
     if finding.kind == "outlier":
         return f"{finding.what}: {on}{more} {size} {side} than its siblings"
-    if finding.kind == "flapping":
+    if finding.kind == "noisy":
+        times = f"{1 + finding.size:.1f} times ({1 + finding.low:.1f} to {1 + finding.high:.1f})"
+        text = f"{finding.what}: {on}{more} became noisy, scatters {times} as far as before since {night}"
+    elif finding.kind == "flapping":
         text = f"{finding.what}: {on}{more} comes and goes, {finding.times} times since {night}, {size} {side}"
     elif finding.kind == "drift":
         text = f"{finding.what}: {on}{more} drifts, {size} {side} since {night}"
@@ -228,7 +231,8 @@ def markdown(gate: Gate) -> str:
             for f in one.alarms:
                 with_it = ", ".join(c.text for c in f.causes) or "nothing"
                 since = one.history.nights[f.night]
-                lines.append(f"| {f.kind}: {_plain(f.what)} | {since} | {100 * f.size:+.1f} % | {_plain(with_it)} |")
+                size = f"scatter x {1 + f.size:.1f}" if f.kind == "noisy" else f"{100 * f.size:+.1f} %"
+                lines.append(f"| {f.kind}: {_plain(f.what)} | {since} | {size} | {_plain(with_it)} |")
             lines.append("")
         else:
             lines += ["Nothing got worse.", ""]
@@ -260,7 +264,7 @@ def prometheus(gate: Gate) -> str:
         history = one.history
         for state, count in sorted(one.states.items()):
             put("tenken_gate_series", count, system=history.system, state=state)
-        for kind in ("step", "drift", "flapping", "outlier"):
+        for kind in ("step", "drift", "flapping", "noisy", "outlier"):
             count = sum(f.kind == kind for f in one.alarms)
             put("tenken_gate_findings", count, system=history.system, kind=kind)
         put("tenken_gate_last_night_days", one.night.toordinal(), system=history.system)

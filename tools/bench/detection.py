@@ -34,6 +34,7 @@ from tools.bench.rows import (
 from tools.bench.simulate import CHANGE_NIGHT, FAMILIES, NIGHTS, RESTLESS, SERIES, SHAPES, TUNED, histories
 
 UP = np.ones(SERIES, bool)
+OF_LEVELS = [row for row in ROWS if row.change.scatter == 1]
 _ASKED = {family.name: FALSE_AT_MOST for family in TUNED + SHAPES}
 _ASKED |= {family.name: RESTLESS_AT_MOST for family in RESTLESS}
 # nothing is asked of the family that is held out: it shows what is beyond
@@ -73,12 +74,12 @@ class Column:
     found: dict[tuple[str, int], Share]
 
 
-def first_finding(values: np.ndarray, settings: Settings) -> np.ndarray:
-    """Night of each series' first finding from the change on, or a very late one."""
+def first_finding(values: np.ndarray, settings: Settings, noisy: bool = False) -> np.ndarray:
+    """Night of each series' first finding of a level, or of noise, from the change on, or a very late one."""
     findings = detect(values, np.ones(len(values), bool), settings, alone_among=SERIES)
     first = np.full(len(values), np.iinfo(int).max)
     for event in findings.events:
-        if event.worse and event.found_night >= CHANGE_NIGHT:
+        if event.worse and event.found_night >= CHANGE_NIGHT and (event.kind == "noisy") == noisy:
             first[event.series] = min(first[event.series], event.found_night)
     return first
 
@@ -94,7 +95,7 @@ def ours(seeds: tuple[int, ...], settings: Settings) -> Column:
         false[name] = Rate(count, len(seeds) * SERIES * (NIGHTS - least) / SERIES_NIGHTS_A_MONTH)
     found = {}
     for row in ROWS:
-        first = first_finding(_planted(row, seeds), settings)
+        first = first_finding(_planted(row, seeds), settings, row.noisy)
         for nights in row.targets:
             found[row.name, nights] = Share(int(np.count_nonzero(first < CHANGE_NIGHT + nights)), len(first))
     return Column("ours", false, found)
@@ -128,7 +129,7 @@ def rule(title: str, seeds: tuple[int, ...], alarm: rivals.Rule) -> Column:
     for name in FAMILIES:
         costs = _costs(name, seeds)
         false[name] = Rate(rivals.openings(alarm(costs)), _months(len(costs)))
-    for row in ROWS:
+    for row in OF_LEVELS:
         alarms = alarm(_costs(row.family, seeds, row))
         for nights in row.targets:
             found[row.name, nights] = _share(alarms, nights)
@@ -140,7 +141,7 @@ def told(title: str, seeds: tuple[int, ...], evidence_for: Callable[[Row], rival
     false: dict[str, Rate] = {}
     found = {}
     silent: dict[tuple, np.ndarray] = {}
-    for row in ROWS:
+    for row in OF_LEVELS:
         evidence = evidence_for(row)
         key = (row.family, evidence.name)
         if key not in silent:

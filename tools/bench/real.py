@@ -5,7 +5,8 @@
 A plain step: ten entries that are all worse than the ten before them, their medians more than 5 % apart. It is told if
 the gate opens a finding of this series by its tenth entry that begins near it. A finding is false if the medians of
 the ten entries before and after its beginning differ by less than 2 %. Both are counted on entries on which a series
-could be judged at all (30 entries of learning, ten before and after).
+could be judged at all (30 entries of learning, ten before and after). Series that became noisy are counted apart: no
+level of theirs moved.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tenken.history.detect import Settings, detect
+from tenken.history.detect import Findings, Settings, detect
 from tools import histories
 
 #: Entries compared on either side, the step that is plain and the one that is large, and what is no change at all.
@@ -75,9 +76,12 @@ class Told:
 
 
 def ours(values: np.ndarray, higher: np.ndarray, settings: Settings | None = None) -> list[Told]:
-    """Findings for the worse of the detector, night by night, each series on the entries that it has."""
-    found = detect(values, higher, settings or Settings())
-    return [Told(e.series, e.change_night, e.found_night) for e in found.events if e.worse]
+    """Losses that the detector found, night by night, each series on the entries that it has."""
+    return _losses(detect(values, higher, settings or Settings()))
+
+
+def _losses(found: Findings) -> list[Told]:
+    return [Told(e.series, e.change_night, e.found_night) for e in found.events if e.worse and e.kind != "noisy"]
 
 
 def from_rule(alarms: np.ndarray) -> list[Told]:
@@ -194,7 +198,8 @@ def main(arguments: list[str] | None = None) -> int:
         values, higher = public.values[rows], public.higher[rows]
         costs = costs_of(values, higher)
         steps = plain_steps(costs)
-        methods = {"gate": ours(values, higher)}
+        events = detect(values, higher, Settings())
+        methods = {"gate": _losses(events)}
         if given.rivals:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
@@ -204,6 +209,8 @@ def main(arguments: list[str] | None = None) -> int:
             found = score(costs, steps, told)
             print(f"| {file.stem} | {name} | {found.row} |", flush=True)
             if name == "gate":
+                became = sum(e.kind == "noisy" for e in events.events)
+                print(f"    became noisy: {became} findings ({became / found.months:.2f} per month and 200 series)")
                 bad |= found.told < 0.95 * found.steps or found.large_told < found.large
                 bad |= found.false > 2 * found.months
                 if given.missed:

@@ -17,13 +17,15 @@ class Row:
     """`targets`: nights -> least percentage found within so many nights of the change, None where none is
     asked.
 
-    A drift of 0.1 % has cost 2.9 % after 29 nights.
+    A drift of 0.1 % has cost 2.9 % after 29 nights.  `noisy` rows ask for findings of that kind, others for those of
+    a level.
     """
 
     name: str
     family: str
     change: Change
     targets: dict[int, float | None]
+    noisy: bool = False
 
 
 ROWS = (
@@ -44,6 +46,15 @@ ROWS = (
         Row(f"5 % step, {name}", name, Change(step=0.05), {3: 90.0})
         for name in ("wander", "season 60", "season 365", "modes", "loud", "disturbed")
     ),
+    *(
+        Row(f"scatter x 3, {name}, became noisy", name, Change(scatter=3.0), {20: share, 50: 80.0}, noisy=True)
+        for name, share in (("lognormal", 50.0), ("student", 20.0), ("ar7", 40.0))
+    ),
+    *(
+        Row(f"scatter x 3, {name}, a loss", name, Change(scatter=3.0), {20: None, 50: None})
+        for name in ("lognormal", "student", "ar7")
+    ),
+    Row("variance x 3, lognormal, became noisy", "lognormal", Change(scatter=3**0.5), {50: None}, noisy=True),
     Row("drift 0.1 %, lognormal", "lognormal", Change(slope=0.001), {29: None}),
     Row("drift 0.1 %, autocorrelated", "ar", Change(slope=0.001), {29: None}),
     Row("drift 0.1 %, spiky", "spiky", Change(slope=0.001), {29: None}),

@@ -41,11 +41,15 @@ class Family:
 
 @dataclass(frozen=True)
 class Change:
-    """What is planted from `night` on: `step` at once and `slope` a night, as losses in the logarithm."""
+    """What is planted from `night` on: `step` at once and `slope` a night, as losses in the logarithm.
+
+    `scatter` is how many times as far the values lie from their median.
+    """
 
     step: float = 0.0
     slope: float = 0.0
     night: int = CHANGE_NIGHT
+    scatter: float = 1.0
 
     def loss(self, nights: int) -> np.ndarray:
         """Loss of each night, shape (nights,)."""
@@ -210,6 +214,9 @@ def histories(
     """Values of shape (series, nights), level 1000, higher is better, NaN where a night is missing."""
     rng = np.random.default_rng([seed, list(FAMILIES).index(family.name)])
     log = family.noise(rng, series, nights)
+    if change is not None and change.scatter != 1:
+        middle = np.nanmedian(log, axis=1, keepdims=True)
+        log[:, change.night :] = middle + change.scatter * (log[:, change.night :] - middle)
     if change is not None:
         log = log - change.loss(nights)
     return 1000.0 * np.exp(log)

@@ -9,9 +9,11 @@ import numpy as np
 
 from tenken.history.detect.excursions import SHORTER, Excursions
 from tenken.history.detect.settings import Settings
+from tenken.history.detect.unrest import Unrest
 from tenken.history.detect.windows import (
     KEPT,
     LASTED,
+    LONG,
     LONGEST,
     SLOW,
     SLOW_KEPT,
@@ -33,7 +35,7 @@ _PAST = 2.5  # standard deviations, and ...
 _OVERSHOT = 0.35  # part of the way back, beyond which values have gone past the former level
 _NOTHING_LEFT = 0.2  # part of the smallest finding that is no regression any more
 _SUDDEN = 0.6  # part of a slow change that one step must be, to be told as that step
-_LEFT = 0.15  # a drift began when the level had gone this part of its way
+_SAME = (0.5, 1.5)  # times the size of a regression within which one that follows it is the same
 _FORECAST = 3  # values whose mean a level is to foretell
 _SLOW_LAG = SLOW_KEPT - 10  # ... and of the slow windows by this many strides: a drift takes long
 _LAG = 6  # values by which noise is known later than level
@@ -59,11 +61,12 @@ class Event:
     """A change of level of one series."""
 
     series: int
-    kind: str  # step | drift
+    kind: str  # step | drift | noisy
     worse: bool
     change_night: int  # first night of the new behaviour, as best told
     found_night: int
-    size: float  # level now / level before - 1: -0.05 is a bandwidth that fell by 5 %
+    #: level now / level before - 1: -0.05 is a bandwidth that fell by 5 %; of a noisy one, the same of its deviation
+    size: float
     low: float  # 95 % interval of the size
     high: float
     evidence: float  # nats
@@ -190,10 +193,11 @@ class Detector:
         self._kept = np.zeros(shape)
         self._levels = np.zeros(shape)
         self._slow = np.zeros((count, SLOW_KEPT))
-        self._slow_nights = np.zeros((count, SLOW_KEPT), int)
         self._slow_wanders = np.ones((count, SLOW_KEPT), bool)  # whether the slowest way was not the best
         self._slow_spread = np.ones((SLOW_KEPT, 2, count, len(SLOW_ONES)))
         self._nights = np.full(shape, -1)
+        self._long = np.zeros((count, LONG))
+        self._long_nights = np.full((count, LONG), -1)
         self._spread = np.ones((2, count, len(WINDOWS)))
         #: deviation, memory and spread as they were some values ago: a change under way must not hide itself
         self._past_deviation = np.full((count, _LAG), np.nan)
@@ -207,11 +211,14 @@ class Detector:
         self._standing: dict[int, list[int]] = {}  # regressions that have not recovered, by series
         self._last_event = np.full(count, -1)
         self._open = np.full(count, -1)  # index of the open regression
+        self._returned = np.full(count, -1)  # ... and of the one from which the series came back last, if it had lasted
         #: what a level was left for: of the last event of each series
         self._former = np.full(count, np.nan)
         self._former_anchor = np.zeros(count)
         self._back = np.zeros(count)  # evidence for the former level
         self._back_nights = np.zeros(count, int)
+        self._unrest = Unrest(count, self.settings)
+        self._noisy = np.full(count, -1)  # index of the open event of a series that became noisy
         self._peaks: dict[int, tuple] = {}  # excursions as which they would count, by series
         self._spiked = np.zeros(count, bool)
         #: squared differences of neighbours: of late, ordinarily, and how loud the series was _QUIET values ago
@@ -238,8 +245,9 @@ class Detector:
     def _learn_first(self, values: np.ndarray, rows: np.ndarray) -> None:
         at = np.flatnonzero(rows)
         self._learned[at, self._number[at]] = values[at]
-        self._nights[at, :-1] = self._nights[at, 1:]
-        self._nights[at, -1] = self.night
+        for nights in (self._nights, self._long_nights):
+            nights[at, :-1] = nights[at, 1:]
+            nights[at, -1] = self.night
 
     def _begin(self, rows: np.ndarray) -> None:
         """Choose how series that have values enough are judged, and place level and noise."""
@@ -262,6 +270,7 @@ class Detector:
         self._since[rows] = cost.shape[1]
         self._told[:, rows] = cost.shape[1]
         self._kept[rows] = cost[:, -KEPT:]
+        self._long[rows, -cost.shape[1] :] = cost
         self._tracks[:, rows] = level
         self._track_levels[:, rows] = level[:, None]
         self._track_deviation[:, rows] = self._deviation[rows]
@@ -269,7 +278,6 @@ class Detector:
         self._track_error[:, rows] = self._deviation[rows] ** 2 / 2
         self._levels[rows] = level[:, None]
         self._slow[rows] = level[:, None]
-        self._slow_nights[rows] = self.night
         self._remember(rows)
         self._past_deviation[rows] = self._deviation[rows, None]
         self._past_memory[rows] = self._memory[rows, None]
@@ -277,6 +285,7 @@ class Detector:
         for side, excursions in enumerate(self._excursions):
             deviation = np.repeat(self._deviation[rows], cost.shape[1])
             excursions.single(-alone if side else alone, deviation)
+        self._unrest.begin(rows, cost - level[:, None], self._deviation[rows], self.night)
         half = np.clip(np.diff(cost, axis=1), -4 * rough, 4 * rough) ** 2 / 2
         self._usual[rows] = self._quick[rows] = np.maximum(half.mean(axis=1), floor**2)
 
@@ -308,6 +317,8 @@ class Detector:
         rows = np.flatnonzero(known)
         for kept, new in (
             (self._kept, cost),
+            (self._long, cost),
+            (self._long_nights, np.full(len(cost), self.night)),
             (self._levels, self._level),
             (self._nights, np.full(len(cost), self.night)),
         ):
@@ -371,6 +382,7 @@ class Detector:
                     bool(plain[row]),
                 )
             )
+        found += self._noises(rows, cost)
         young = np.flatnonzero(known & ~judged & (np.maximum(away.worse, away.better).max(axis=1) > _IN_LEARNING))
         for row in young:
             window = int(np.maximum(away.worse[row], away.better[row]).argmax())
@@ -460,8 +472,6 @@ class Detector:
             self._mended(row)
         self._slow[due, :-1] = self._slow[due, 1:]
         self._slow[due, -1] = self._tracks[0, due]
-        self._slow_nights[due, :-1] = self._slow_nights[due, 1:]
-        self._slow_nights[due, -1] = self.night
         self._slow_wanders[due, :-1] = self._slow_wanders[due, 1:]
         self._slow_wanders[due, -1] = self._choice[due] > 0
         self._slow_spread[:-1, :, due] = self._slow_spread[1:, :, due]
@@ -494,12 +504,14 @@ class Detector:
             side = 0 if np.median(self._kept[row, -LASTED:]) > np.median(self._kept[row, -2 * LASTED : -LASTED]) else 1
         slow = not plain and WINDOWS[window][0] == "slow"
         length = LASTED if plain else WINDOWS[window][1]
-        sudden = self._sudden(row, length) if slow else 0
-        if slow and not sudden:
-            length, former, began = self._drifted(row, length)
+        lately = self._lately(row, length) if slow else 0
+        sudden = lately > 0
+        if slow and not lately:
+            new, former, sudden = self._slowly(row, length)
+            began = int(self._long_nights[row, LONG - new])
+            length = min(new, KEPT - 2) if sudden else _RECENT
         else:
-            length = sudden or length
-            length = self._beginning(row, length)
+            length = self._beginning(row, lately or length)
             former, began = self._levels[row, KEPT - length - 1], int(self._nights[row, KEPT - length])
         worse = side == 0
         distance = max(loudness, 1.0) * limit
@@ -509,12 +521,21 @@ class Detector:
             return None  # a few loud values among ordinary ones
         kind = "drift" if slow and not sudden else self._kind(row, length)
         self._size_last(row)
+        again = int(self._returned[row]) if worse else -1
+        if again >= 0 and not self._same(row, again, shift, length):
+            again = -1
+        self._returned[row] = -1
         self._move(row, length)
         self._told[side, row] = length
         self._former[row], self._former_anchor[row] = former, max(anchor, 1)
         self._back[row], self._back_nights[row] = 0.0, 0
         earlier = self._peaks.pop(row, None)
         self._peaks[row] = (self._excursions[0].take_out(row), self._excursions[1].take_out(row))
+        if again >= 0:  # it was gone for a few values alone: no new finding, the old one stands
+            self._events[again] = self._sized(replace(self._events[again], recovered_night=None))
+            self._last_event[row] = self._open[row] = again
+            self._standing.setdefault(row, []).append(again)
+            return None
         nats = 0.5 * distance**2
         event = Event(
             series=row,
@@ -541,18 +562,65 @@ class Detector:
             self._was_excursion(row, was, earlier)
         return event
 
-    def _drifted(self, row: int, length: int) -> tuple[int, float, int]:
-        """(values of the new level, level before, night on which it was left) of a drift."""
-        at = SLOW_KEPT - (length + SLOW[length]) // STRIDE
-        former = float(self._slow[row, at])
-        total = float(np.median(self._kept[row, KEPT - _RECENT :])) - former
-        part = (self._slow[row, at:] - former) / total if total else np.zeros(SLOW_KEPT - at)
-        near = np.flatnonzero(part < _LEFT)
-        began = int(self._slow_nights[row, at + (int(near[-1]) if len(near) else 0)])
-        return _RECENT, former, began
+    def _noises(self, rows: np.ndarray, cost: np.ndarray) -> list[Event | None]:
+        """Series that became noisy, and those that are quiet again."""
+        off = self._kept[rows, -1] - self._levels[rows, -1]
+        jump = self._kept[rows, -1] - self._kept[rows, -2]
+        noisy = self._unrest.advance(rows, off, jump, self.night)
+        ill = rows[self._noisy[rows] >= 0]
+        for row in self._unrest.quiet(ill).tolist():
+            index = int(self._noisy[row])
+            self._events[index] = replace(self._events[index], recovered_night=self.night)
+            self._noisy[row] = -1
+            self._scatter(row, self._unrest.calm(row))
+        found: list[Event | None] = []
+        for row in noisy.tolist():
+            length, ratio, low, high = self._unrest.moved(row)
+            began = self._unrest.night(row, length)
+            self._scatter(row, ratio)
+            self._unfounded(row, began)
+            index = int(self._noisy[row])
+            if index >= 0:  # noisier still: the same finding
+                was = 1 + self._events[index].size
+                self._events[index] = replace(
+                    self._events[index], size=was * ratio - 1, low=was * low - 1, high=was * high - 1
+                )
+                continue
+            nats = 0.5 * self.settings.noisy**2
+            event = Event(
+                row, "noisy", True, began, self.night, ratio - 1, low - 1, high - 1, nats, float(np.exp(-nats))
+            )
+            self._noisy[row] = len(self._events)
+            self._events.append(event)
+            self._formers.append(float(self._level[row]))
+            found.append(event)
+        return found
 
-    def _sudden(self, row: int, length: int) -> int:
-        """Number of newest values since a step that is most of what a slow window saw; 0 where it came slowly."""
+    def _scatter(self, row: int, ratio: float) -> None:
+        """The values of a series scatter so many times as far as before."""
+        floor = self._floor(slice(row, row + 1))[0]
+        for deviation in (self._track_deviation[:, row], self._past_deviation[row]):
+            deviation *= ratio
+            np.maximum(deviation, floor, out=deviation)
+        self._track_product[:, row] *= ratio**2
+        self._deviation[row] = self._track_deviation[self._choice[row], row]
+        self._product[row] = self._track_product[self._choice[row], row]
+        self._usual[row] = max(self._usual[row] * ratio**2, floor**2)
+        self._loud[row] = 1.0
+
+    def _unfounded(self, row: int, night: int) -> None:
+        """Changes that were found since a series became noisy, and that its noise explains, are over."""
+        index = int(self._open[row])
+        if index < 0 or self._events[index].change_night < night - 2:
+            return
+        count = int(min(self._since[row], KEPT))
+        change = np.median(self._kept[row, KEPT - count :]) - self._former[row]
+        if change < self.settings.threshold * self._deviation[row] / np.sqrt(count):
+            self._events[index] = replace(self._events[index], recovered_night=self.night)
+            self._open[row] = -1
+
+    def _lately(self, row: int, length: int) -> int:
+        """Number of newest values since a step among them that is most of what a slow window saw; 0 without one."""
         at = SLOW_KEPT - (length + SLOW[length]) // STRIDE
         count = int(min(self._since[row], KEPT))
         own = self._kept[row, KEPT - count :]
@@ -563,6 +631,36 @@ class Detector:
             return 0
         best = int(np.argmax(np.array(steps) * np.sign(total)))
         return sides[best] if steps[best] / total >= _SUDDEN else 0
+
+    def _slowly(self, row: int, length: int) -> tuple[int, float, bool]:
+        """A change that a slow window saw: (values since it began, level before, whether it came at once).
+
+        It came at once if one step is most of it and fits better than a slope; a slower change is dated to where its
+        slope begins, or to the largest step of a staircase.
+        """
+        former = float(self._slow[row, SLOW_KEPT - (length + SLOW[length]) // STRIDE])
+        count = int(min(self._since[row], length + SLOW[length] + STRIDE))
+        own = self._long[row, LONG - count :]
+        total = float(np.median(own[-_RECENT:])) - former
+        reach = self.settings.clip * self._deviation[row]
+        own = np.clip(own, min(former, former + total) - reach, max(former, former + total) + reach)
+        number = np.arange(1, count)
+        sums = np.cumsum(own)[:-1]
+        before, after = sums / number, (own.sum() - sums) / (count - number)
+        left = ((own - own.mean()) ** 2).sum()
+        steps = left - (before - after) ** 2 * number * (count - number) / count  # what a step there leaves over
+        at = _RECENT - 1 + int(steps[_RECENT - 1 : -1].argmin())
+        best, slope = np.inf, 0
+        for begin in range(count - 2 * _RECENT):  # what takes fewer values is a step
+            x = np.maximum(np.arange(count) - begin, 0.0)
+            x -= x.mean()
+            over = left - float((own * x).sum()) ** 2 / float((x**2).sum())
+            if over < best:
+                best, slope = over, begin
+        new = count - at - 1 if steps[at] <= best else count - slope - 1
+        size = float(np.median(own[count - new :]) - np.median(own[: count - new]))
+        sudden = steps[at] <= best and total != 0 and size / total >= _SUDDEN
+        return new, float(np.median(own[: count - new])) if sudden else former, bool(sudden)
 
     def _beginning(self, row: int, length: int) -> int:
         """Number of newest values that fit a new level best: where the likelihood of a step is greatest."""
@@ -615,7 +713,6 @@ class Detector:
         self._tracks[:, row] = self._level[row]
         self._track_levels[:, row, KEPT - length :] = self._level[row]
         self._slow[row] = self._level[row]
-        self._slow_nights[row] = self.night
 
     def _size_last(self, row: int) -> None:
         """The last change of a series has the size that it has now, while it stands."""
@@ -699,6 +796,8 @@ class Detector:
         self._size_last(row)
         index = self._last_event[row]
         self._events[index] = replace(self._events[index], recovered_night=night)
+        lasted_long = self._since[row] - length > self.settings.excursion
+        self._returned[row] = index if self._events[index].worse and lasted_long else -1
         if self._open[row] == index:
             self._open[row] = -1
         self._was_excursion(row, index, self._peaks.pop(row, None))
@@ -707,6 +806,12 @@ class Detector:
         self._since[row] = length
         self._place(row, KEPT)
         self._former[row] = np.nan
+
+    def _same(self, row: int, index: int, shift: float, length: int) -> bool:
+        """Whether a change is a regression that had lasted and was back for no more than LASTED values."""
+        size = self._events[index].size
+        before = abs(size if self._linear[row] else np.log1p(size))
+        return bool(self._since[row] - length <= LASTED and _SAME[0] * before <= shift <= _SAME[1] * before)
 
     def _was_excursion(self, row: int, index: int, peaks: tuple | None) -> None:
         """Learn from a change that came and went soon."""
@@ -766,7 +871,7 @@ class Detector:
     def _state(self, row: int, ready: bool) -> State:
         if not ready:
             return State.LEARNING
-        if self._open[row] >= 0:
+        if self._open[row] >= 0 or self._noisy[row] >= 0:
             return State.REGRESSED
         if self._spiked[row]:
             return State.SPIKE

@@ -28,12 +28,34 @@ _FAR_USUAL = 0.002
 #: Of what is allowed, to the windows that can speak first: the second night hangs on two values alone.
 _SHARES = {("min", 2): 1.5, ("mean", 3): 2.5}
 _SKEW_CLIP = 4.0  # values beyond it tell no skewness: two of them at once are counted for themselves
+_SKEWED = 1.0
 #: Windows of two and three values may speak a little nearer: there are few habits so short.
 SHORTER = np.array([0.94 if length <= 3 else 1.0 for _, length, _, _ in WINDOWS])
 
 
 def _share(window: int) -> float:
     return _SHARES.get(WINDOWS[window][:2], 1.0)
+
+
+def beyond(
+    count: np.ndarray, width: float, usual: float, least: float, allowed: float, exposed: float, largest: int
+) -> float:
+    """The height that peaks exceed on the share `allowed` of series-nights, at least `least`.
+
+    `count` are the peaks by height in bins of `width`, seen on so many `exposed` series-nights.  Those beyond the one
+    that `largest` of them exceed are taken to fall off exponentially; `usual` is their decay while few are known.
+    """
+    above = np.cumsum(count[::-1])[::-1]
+    if exposed <= 0 or above[0] < 1:
+        return least
+    # the one that `largest` peaks exceed; all of them where there are fewer
+    at = int(np.flatnonzero(above >= min(largest, above[0]))[-1])
+    height = np.arange(len(count)) * width
+    # half a bin: a peak lies anywhere in its own
+    excess = (count[at:] * (height[at:] - height[at] + width / 2)).sum()
+    excess = (excess + usual * _USUAL_WEIGHT) / (above[at] + _USUAL_WEIGHT)
+    rate = above[at] / exposed
+    return max(least, float(height[at] + excess * np.log(max(rate / allowed, 1.0))))
 
 
 class Excursions:
@@ -103,27 +125,15 @@ class Excursions:
             far = far if kind == "min" else (2 * far + reach) / length
             out[index] = (far - mean) / unit if scaled else far
             if scaled and kind == "mean":
-                out[index] = max(out[index], usual + (usual**2 - 1) / 6 * skewness / length**0.5)
+                out[index] = max(out[index], usual + _SKEWED * (usual**2 - 1) / 6 * skewness / length**0.5)
         return out
 
     def _beyond(self, count: np.ndarray, width: float, usual: float, least: np.ndarray, among: int) -> np.ndarray:
-        settings, wanted = self._settings, self._wanted(among)
-        out = least.copy()
-        above = np.cumsum(count[:, ::-1], axis=1)[:, ::-1]
-        bins = np.arange(_BINS) * width
-        for window, peaks in enumerate(above):
-            allowed = wanted * _share(window)
-            if self._exposed <= 0 or peaks[0] < 1:
-                continue
-            # the one that `largest` peaks exceed; all of them where there are fewer
-            at = int(np.flatnonzero(peaks >= min(settings.largest, peaks[0]))[-1])
-            beyond = peaks[at]
-            # half a bin: a peak lies anywhere in its own
-            excess = (count[window, at:] * (bins[at:] - bins[at] + width / 2)).sum()
-            excess = (excess + usual * _USUAL_WEIGHT) / (beyond + _USUAL_WEIGHT)
-            rate = beyond / self._exposed
-            out[window] = max(out[window], bins[at] + excess * np.log(max(rate / allowed, 1.0)))
-        return out
+        wanted, largest = self._wanted(among), self._settings.largest
+        return np.array(
+            [beyond(peaks, width, usual, float(least[window]), wanted * _share(window), self._exposed, largest)
+             for window, peaks in enumerate(count)]
+        )  # fmt: skip
 
     def single(self, change: np.ndarray, deviation: np.ndarray) -> None:
         """Take in single values of series that did not move since: how far each lay from its level then."""

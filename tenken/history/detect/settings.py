@@ -17,6 +17,12 @@ class Settings:
     smallest_slow: float = 0.022
     #: a change of this size is a finding once it has lasted (windows.LASTED values), whatever the fleet's habits
     plain: float = 0.04
+    #: a series became noisy if its values scatter this many times as far ...
+    noisier: float = 1.5
+    #: ... and their mean restlessness lies this many standard deviations from the usual one
+    noisy: float = 3.8
+    #: ... and expected false findings of this kind of a whole fleet in 30 nights
+    false_noisy_per_month: float = 0.1
     #: a night's noise is never taken to be less than this part of the value
     relative_floor: float = 0.002
     #: ... nor less than this, in the unit of the value

@@ -1,6 +1,6 @@
 """A detector on disk: one line of JSON, then its arrays as they lie in memory. What is read is data, never run.
 
-    {"format": "tenken-state/2", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
+    {"format": "tenken-state/3", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
     <the arrays, the events, the peaks: bytes>
 
 Names, types and shapes of the arrays are those of a fresh detector of as many series: a file cannot ask for others,
@@ -22,10 +22,11 @@ import numpy as np
 from tenken.errors import TenkenError
 from tenken.history.detect.detector import Detector, Event
 from tenken.history.detect.excursions import Excursions
+from tenken.history.detect.unrest import Unrest
 from tenken.history.detect.windows import WINDOWS
 from tenken.model import files
 
-FORMAT = "tenken-state/2"
+FORMAT = "tenken-state/3"
 #: Bytes of the first line, at most.
 _HEAD = 4096
 _NUMBERS: dict[str, type] = {
@@ -36,7 +37,7 @@ _EVENT = np.dtype(
      ("size", "<f8"), ("low", "<f8"), ("high", "<f8"), ("evidence", "<f8"), ("p_value", "<f8"), ("recovered", "<i8"),
      ("former", "<f8")]
 )  # fmt: skip
-_KINDS = (b"step", b"drift")
+_KINDS = (b"step", b"drift", b"noisy")
 _PEAKS = np.dtype([("row", "<i8"), ("peaks", "<f8", (2, 2, len(WINDOWS)))])
 
 
@@ -108,7 +109,7 @@ def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> 
 
 def _arrays(detector: Detector) -> Iterator[tuple[Any, str, np.ndarray]]:
     """(owner, name, array) of all that changes from night to night, in one order."""
-    owners: list[Detector | Excursions] = [detector, *detector._excursions]
+    owners: list[Detector | Excursions | Unrest] = [detector, *detector._excursions, detector._unrest]
     for owner in owners:
         for name, value in sorted(vars(owner).items()):
             if isinstance(value, np.ndarray) and name not in ("_sign", "_lasting"):
@@ -146,7 +147,7 @@ def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray, peaks
     indices: list[tuple[str, int, int]] = [
         ("_choice", 0, len(detector.settings.level_weights)), ("_last_event", -1, len(events)),
         ("_open", -1, len(events)), ("_number", 0, 2**53), ("_since", 0, 2**53), ("_told", 0, 2**53),
-        ("_back_nights", 0, 2**53),
+        ("_back_nights", 0, 2**53), ("_noisy", -1, len(events)), ("_returned", -1, len(events)),
     ]  # fmt: skip
     for name, least, end in indices:
         array = getattr(detector, name)
@@ -168,7 +169,7 @@ def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray, peaks
     detector._formers = [one[-1] for one in told]
     detector._standing = {}
     for index, event in enumerate(detector._events):
-        if event.worse and event.recovered_night is None:
+        if event.worse and event.recovered_night is None and event.kind != "noisy":
             detector._standing.setdefault(event.series, []).append(index)
     detector._peaks = {
         int(row): tuple((pair[0].copy(), pair[1].copy()) for pair in both)

@@ -31,6 +31,8 @@ WINDOWS: tuple[tuple[str, int, float, float], ...] = (
 SLOW = {10: 30, 14: 60}
 STRIDE = 5
 SLOW_KEPT = 16
+#: Values that are kept to tell when a slow change began: the longest slow window and the time before it.
+LONG = 80
 LONGEST = 14
 _CHOSEN = 4.0
 #: Indices of the slow windows.

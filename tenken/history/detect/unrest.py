@@ -1,0 +1,197 @@
+"""Whether a series became noisy: how far its newest values scatter, against how far they usually do.
+
+A value's restlessness grows as the logarithm of how far it lies from the level or from the value before it, whichever
+is nearer: a change of level, a wandering level and modes leave it alone, and a spike, however far, weighs little more
+than an ordinary value.  Its mean over the newest 20 and 40 values is compared with that of the values before them, and
+with how far the means of this series and of the fleet stray and come back from.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tenken.history.detect.excursions import beyond
+from tenken.history.detect.settings import Settings
+
+#: Values of a window: each half of it must be noisier by itself.
+WINDOWS = (20, 40)
+#: Values that tell what is usual, for its excursions to be counted and for a series to be judged, and the weight of
+#: one once there are many.
+USUAL_FROM, JUDGED_FROM, WEIGHT = 20, 50, 1 / 120
+_LONGEST = WINDOWS[-1]
+#: Part of the squared deviation that is added before the logarithm is taken: what lies near is all alike.
+_NEAR = 0.3
+#: Deviations beyond which all values are alike: one spike must not speak for twenty values.
+_FAR = 3.0
+#: The restlessness of normal noise has this deviation; neighbours are taken to depend on each other by this factor.
+_LEAST_DEVIATION, _DEPENDENT = 0.72, 1.2
+_SKEW_CLIP = 4.0
+_OVER, _COUNTED, _BIN, _BINS = 1.0, 2.0, 0.1, 400
+#: A level of noise is back where it was when the newest values of the middle window went this part of the way.
+_BACK = 0.6
+_HABIT_FADES = 0.999
+
+
+class Unrest:
+    """Of all series; `rows` are those that have a value tonight."""
+
+    def __init__(self, series: int, settings: Settings) -> None:
+        self._settings = settings
+        self._kept = np.zeros((series, _LONGEST))
+        self._nights = np.full((series, _LONGEST), -1)
+        self._number = np.zeros(series, int)  # values since the noise moved
+        self._unit = np.ones(series)  # deviation in which distances are told
+        self._mean = np.zeros(series)  # of the values before the longest window
+        self._square = np.full(series, _LEAST_DEVIATION**2)
+        self._rested = np.zeros(series, int)  # values that it rests on
+        self._former = np.full(series, np.nan)  # mean before the series became noisy
+        self._peak = np.zeros((series, len(WINDOWS)))
+        self._largest = np.zeros((series, len(WINDOWS)))
+        self._second = np.zeros((series, len(WINDOWS)))
+        self._count = np.zeros((len(WINDOWS), _BINS))
+        self._exposed = np.zeros(1)
+        self._cubes = np.zeros(2)  # sum of the cubes of the distances of single values, and their number
+
+    def begin(self, rows: np.ndarray, off: np.ndarray, deviation: np.ndarray, night: int) -> None:
+        """The first values of series, (rows, values): their distances from their level."""
+        self._unit[rows] = deviation
+        for near, jump in zip(off[:, 1:].T, np.diff(off, axis=1).T, strict=True):
+            self._take(rows, near, jump, night)
+
+    def advance(self, rows: np.ndarray, off: np.ndarray, jump: np.ndarray, night: int) -> np.ndarray:
+        """Take in tonight's distances from the level and from the value before; returns the rows that became noisy."""
+        self._take(rows, off, jump, night)
+        known = rows[self._rested[rows] >= USUAL_FROM]
+        self._exposed += len(known)
+        if not len(known):
+            return known
+        distance, ratio = self._distances(known)
+        limit = self._limits(known, len(self._mean))
+        noisy = (distance > limit) & (ratio >= self._settings.noisier)
+        noisy &= self._unit[known, None] * ratio * _noise(self._mean[known])[:, None] >= self._settings.smallest / 2
+        noisy = noisy.any(axis=1) & (self._rested[known] >= JUDGED_FROM)
+        self._excursions(known, distance)
+        return known[noisy]
+
+    def _take(self, rows: np.ndarray, off: np.ndarray, jump: np.ndarray, night: int) -> None:
+        near = np.minimum(np.abs(off), np.abs(jump) / 2**0.5) / self._unit[rows]
+        fresh = np.log(_NEAR + np.minimum(near, _FAR) ** 2)
+        leaving = self._kept[rows, 0]
+        old = self._number[rows] >= _LONGEST
+        self._learn(rows[old], leaving[old])
+        self._kept[rows, :-1] = self._kept[rows, 1:]
+        self._kept[rows, -1] = fresh
+        self._nights[rows, :-1] = self._nights[rows, 1:]
+        self._nights[rows, -1] = night
+        self._number[rows] += 1
+
+    def _learn(self, rows: np.ndarray, values: np.ndarray) -> None:
+        self._rested[rows] += 1
+        weight = np.maximum(1 / self._rested[rows], WEIGHT)
+        change = values - self._mean[rows]
+        known = self._rested[rows] >= USUAL_FROM
+        far = np.minimum(change[known] / self._deviation(rows[known]), _SKEW_CLIP)
+        self._cubes += (float((far**3).sum()), float(len(far)))
+        self._mean[rows] += weight * change
+        started = np.maximum(self._rested[rows], 10)  # the deviation begins as that of normal noise
+        self._square[rows] += np.maximum(1 / started, WEIGHT) * (change**2 - self._square[rows])
+
+    def _deviation(self, rows: np.ndarray) -> np.ndarray:
+        return np.maximum(np.sqrt(self._square[rows]), _LEAST_DEVIATION)
+
+    def _distances(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Distance of each window's mean, in its standard deviations, and how many times as noisy its halves are."""
+        total = np.cumsum(self._kept[rows, ::-1], axis=1)
+        usual = np.minimum(self._rested[rows], 2 / WEIGHT)
+        off = np.stack([total[:, length - 1] / length - self._mean[rows] for length in WINDOWS], axis=1)
+        own = np.sqrt(_DEPENDENT * (1 / np.array(WINDOWS)[None, :] + 1 / usual[:, None]))
+        newer = np.stack([total[:, length // 2 - 1] / (length // 2) for length in WINDOWS], axis=1)
+        older = 2 * (off + self._mean[rows, None]) - newer
+        ratio = _noise(np.minimum(newer, older)) / _noise(self._mean[rows])[:, None]
+        return off / (own * self._deviation(rows)[:, None]), ratio
+
+    def _limits(self, rows: np.ndarray, series: int) -> np.ndarray:
+        settings = self._settings
+        habit = np.maximum(self._second[rows], np.minimum(self._largest[rows], self._peak[rows]))
+        allowed = settings.false_noisy_per_month / 30 / max(series, settings.fleet) / len(WINDOWS)
+        skewness = max(float(self._cubes[0] / max(self._cubes[1], 1.0)), 0.0)
+        least = settings.noisy + (settings.noisy**2 - 1) / 6 * skewness / np.array(WINDOWS) ** 0.5
+        fleet = np.array(
+            [beyond(count, _BIN, 0.25, float(one), allowed, float(self._exposed[0]), settings.largest)
+             for count, one in zip(self._count, least, strict=True)]
+        )  # fmt: skip
+        return np.maximum(settings.habit * habit, fleet)
+
+    def _excursions(self, rows: np.ndarray, distance: np.ndarray) -> None:
+        """Means that strayed and came back: what the fleet, and the series itself, do by habit."""
+        self._largest[rows] *= _HABIT_FADES
+        self._second[rows] *= _HABIT_FADES
+        self._count *= self._settings.forgetting
+        self._exposed *= self._settings.forgetting
+        peak = self._peak[rows]
+        over = (distance < _OVER) & (peak > 0)
+        ended = np.where(over, peak, 0)
+        self._second[rows] = np.maximum(self._second[rows], np.minimum(self._largest[rows], ended))
+        self._largest[rows] = np.maximum(self._largest[rows], ended)
+        row, window = np.nonzero(over)
+        np.add.at(self._count, (window, np.clip((ended[row, window] / _BIN).astype(int), 0, _BINS - 1)), 1.0)
+        higher = (distance > peak) & (distance >= _COUNTED)
+        self._peak[rows] = np.where(over, 0, np.where(higher, distance, peak))
+
+    def moved(self, row: int) -> tuple[int, float, float, float]:
+        """A series that became noisy: (values since, ratio of the deviations, its 95 % ends).
+
+        What is usual is from now on the newest values.
+        """
+        own = self._kept[row] - self._mean[row]
+        totals = np.cumsum(own[::-1])
+        counts = np.arange(1, _LONGEST + 1)
+        # where the likelihood of a step of the mean is greatest
+        gain = np.where(totals > 0, totals**2 / counts, 0)
+        length = int(gain[4:].argmax()) + 5
+        mean = float(totals[length - 1] / length)
+        error = 1.96 * (_DEPENDENT * (1 / length + 1 / min(self._rested[row], 2 / WEIGHT))) ** 0.5
+        error *= float(self._deviation(np.array([row]))[0])
+        usual, now, low, high = _noise(self._mean[row] + np.array([0, mean, mean - error, mean + error]))
+        if np.isnan(self._former[row]):
+            self._former[row] = self._mean[row]
+        self._mean[row] += mean
+        self._rested[row] = USUAL_FROM
+        self._number[row] = length
+        self._peak[row] = 0
+        return length, float(now / usual), float(low / usual), float(high / usual)
+
+    def night(self, row: int, length: int) -> int:
+        """The night of the value that is `length` values old."""
+        return int(self._nights[row, _LONGEST - length])
+
+    def quiet(self, rows: np.ndarray) -> np.ndarray:
+        """Of series that became noisy, those whose noise is back where it was."""
+        length = WINDOWS[0]
+        way = self._mean[rows] - self._former[rows]
+        gone = self._mean[rows] - self._kept[rows, -length:].mean(axis=1)
+        return rows[(self._number[rows] > length) & (gone >= _BACK * way)]
+
+    def calm(self, row: int) -> float:
+        """A series is as quiet as before it became noisy; returns the ratio of its deviations, then to now."""
+        ratio = float(_noise(self._former[row]) / _noise(self._mean[row]))
+        self._mean[row], self._former[row] = self._former[row], np.nan
+        self._number[row] = WINDOWS[0]
+        return ratio
+
+
+def _restlessness() -> np.ndarray:
+    """Mean restlessness of normal noise of each of the deviations `_NOISES`."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(160)
+    near = np.minimum(np.abs(nodes[:, None]), np.abs(nodes[:, None] - nodes[None, :]) / 2**0.5)
+    weight = weights[:, None] * weights[None, :] / (2 * np.pi)
+    return np.array([(weight * np.log(_NEAR + np.minimum(noise * near, _FAR) ** 2)).sum() for noise in _NOISES])
+
+
+_NOISES = np.geomspace(0.01, 100, 200)
+_MEANS = _restlessness()
+
+
+def _noise(mean: np.ndarray) -> np.ndarray:
+    """The deviation of normal noise with this mean restlessness."""
+    return np.interp(mean, _MEANS, _NOISES)
