@@ -61,6 +61,11 @@ def register(subparsers: Any) -> None:
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="the rows as JSON")
     shape.add_argument("--markdown", action="store_true", help="the text of docs/publications.md, all machines")
+    shape.add_argument("--page", type=Path, metavar="FILE", help="the figures and tables drawn, published and measured")
+    parser.add_argument(
+        "--measured", type=Path, nargs="+", default=[], metavar="SOURCE",
+        help="for --page: result documents, archived records, or folders of them",
+    )  # fmt: skip
     parser.set_defaults(func=run)
 
 
@@ -70,6 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.markdown:
         print(markdown(known), end="")
         return 0
+    if arguments.measured and arguments.page is None:
+        raise TenkenError("--measured needs --page FILE")
+    if arguments.page is not None:
+        return _page(known, arguments.page, arguments.measured)
     systems = {row.system for row in known.rows}
     if arguments.system and arguments.system not in systems:
         raise TenkenError(f"no row is of system '{arguments.system}'; allowed: {', '.join(sorted(systems))}")
@@ -80,6 +89,17 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(_table(listed, known)))
     return int(any(not one.selectable and one.row.run for one in listed))
+
+
+def _page(known: Publications, target: Path, sources: Sequence[Path]) -> int:
+    from tenken.report import published, ratios
+    from tenken.report.cli import write
+
+    results = [result for source in sources for result in ratios.documents(source)]
+    found = published.panels(known, loader.load_all(), results)
+    write(target, published.page(known, found))
+    print(f"{published.counted(found)}\nPage: {target}")
+    return 0
 
 
 def _table(listed: Sequence[Listed], known: Publications) -> Iterable[str]:
@@ -231,6 +251,7 @@ by `tenken publications --markdown`; a test compares the two.
 ```sh
 tenken publications                              # the list, and whether each machine selects the check
 tenken publications --dry-run --system pegasus   # asks ReFrame for sizes, repetitions, nodes and ranks of each job
+tenken publications --page page.html --measured perflogs    # the figures, with what was measured here
 reframe -c checks -r --system pegasus --mode published
 ```
 

@@ -1,0 +1,233 @@
+"""Published beside measured: the figures and tables of the publications, in their order and on their axes.
+
+Published values are the references of the machines of then; what was measured here lies beside them where its metric
+and its coordinates are the same. Times and rates by repetition are drawn by repetition, sweeps over nodes or
+sizes on that axis, everything else row by row as printed.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tenken.machines.model import Reference, System
+from tenken.machines.publications import Publications, Row
+from tenken.model.catalogue import load_catalogue
+from tenken.model.result import MetricValue, Result
+from tenken.report import formatting, plots, policy
+
+#: Axes of the publications' sweeps, in the order of preference.
+SWEEPS = ("nodes", "ranks", "particles", "n", "bytes")
+#: Lines of one panel.
+MAX_LINES = 20
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure that was measured: where, at which coordinates."""
+
+    machine: str
+    value: float
+    samples: tuple[float, ...]
+    at: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A reference of a row, and what was measured of it."""
+
+    row: Row
+    reference: Reference
+    measured: tuple[Measured, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One figure or table of a publication: its lines of one unit."""
+
+    publication: str
+    place: str
+    unit: str
+    lines: tuple[Line, ...]
+    sweep: str
+    """The coordinate on the x axis; `repetition`; empty: the rows themselves."""
+
+
+def panels(known: Publications, systems: Mapping[str, System], results: Sequence[Result]) -> list[Panel]:
+    """All figures and tables that hold a number, in the order of the list."""
+    grouped: dict[tuple[str, str, str], list[Line]] = {}
+    for row in known.rows:
+        if row.metric is None:
+            continue
+        for reference in row.references(systems[row.system]):
+            place = row.place.split(",")[0].strip()
+            line = Line(row, reference, tuple(_measured(reference, results)))
+            grouped.setdefault((row.publication, place, reference.unit), []).append(line)
+    return [
+        Panel(publication, place, unit, tuple(lines), _axis(lines))
+        for (publication, place, unit), lines in grouped.items()
+    ]
+
+
+def _measured(reference: Reference, results: Iterable[Result]) -> Iterator[Measured]:
+    for result in results:
+        if result.program != reference.program:
+            continue
+        for metric in result.metrics:
+            if metric.name == reference.metric and _alike(reference.parameters, metric, result):
+                where = result.devices[0].name if result.devices else result.host.cpu or result.host.name
+                yield Measured(where, metric.statistic_named(reference.statistic), tuple(metric.samples), metric.at)
+
+
+def _alike(wanted: Mapping[str, Any], metric: MetricValue, result: Result) -> bool:
+    """Whether a figure was measured as the reference was; the path of a file system is another one everywhere."""
+    here = {**result.parameters, **metric.at}
+    return all(key == "path" or (key in here and str(here[key]) == str(value)) for key, value in wanted.items())
+
+
+def _axis(lines: Sequence[Line]) -> str:
+    first = lines[0].reference
+    one_row = len({id(one.row) for one in lines}) == 1
+    if one_row and load_catalogue()[first.program].metrics[first.metric].plot == "series":
+        return "repetition"
+    for key in SWEEPS:
+        found = [line.reference.parameters.get(key) for line in lines]
+        # two lines at one place would need a legend each: row by row they are told apart
+        if len(lines) > 1 and all(isinstance(one, (int, float)) for one in found) and len(set(found)) == len(found):
+            return key
+    return ""
+
+
+def ends(reference: Reference) -> tuple[float, float]:
+    """Lowest and highest value as printed."""
+    return reference.range or (float(reference.value or 0),) * 2
+
+
+# -- the drawings --
+
+
+def draw(panel: Panel, ident: str) -> str:
+    """One panel as SVG."""
+    figure, axis = {"": _by_row, "repetition": _by_repetition}.get(panel.sweep, _by_sweep)(panel)
+    keys = [plots._key("line", "published", plots.COLOURS["reference"])]
+    if any(line.measured for line in panel.lines):
+        keys.append(plots._key("dot", "measured", plots.COLOURS["c0"]))
+    plots._legend(axis, keys)
+    caption = f"{panel.place}: published and measured, {panel.unit}"
+    try:
+        return plots._svg(figure, ident, caption)
+    finally:
+        plots._pyplot().close(figure)
+
+
+def _by_row(panel: Panel) -> tuple[Any, Any]:
+    figure, (axis,) = plots._axes(0.9 + 0.42 * len(panel.lines))
+    for at, line in enumerate(panel.lines):
+        low, high = ends(line.reference)
+        colour = plots.COLOURS["reference"]
+        axis.plot([low, high], [at, at], color=colour, linewidth=5, marker="|", markersize=13, markeredgewidth=2)
+        for one in line.measured:
+            axis.plot([one.value], [at], color=plots.COLOURS["c0"], marker="o", markersize=6)
+    axis.set_yticks(range(len(panel.lines)), [plots._two_lines(_name(line, panel)) for line in panel.lines])
+    axis.invert_yaxis()
+    axis.set_xlabel(panel.unit, loc="right")
+    axis.set_xlim(left=min(0, axis.get_xlim()[0]))
+    axis.grid(axis="x")
+    return figure, axis
+
+
+def _by_repetition(panel: Panel) -> tuple[Any, Any]:
+    figure, (axis,) = plots._axes(3.2)
+    for line in panel.lines:
+        low, high = ends(line.reference)
+        if high > low:
+            axis.axhspan(low, high, color=plots.COLOURS["reference"], alpha=0.25, linewidth=0)
+        axis.axhline((low + high) / 2, color=plots.COLOURS["reference"], linewidth=1.6)
+        for one in line.measured[:MAX_LINES]:
+            x, y = plots.thin(one.samples)
+            axis.plot([i + 1 for i in x], y, color=plots.COLOURS["c0"], linewidth=1, alpha=0.7)
+    axis.set_xlim(1, max([2, *(len(one.samples) for line in panel.lines for one in line.measured)]))
+    axis.set_xlabel("repetition", loc="right")
+    axis.set_ylabel(panel.unit)
+    axis.set_ylim(bottom=0)
+    axis.grid(axis="y")
+    return figure, axis
+
+
+def _by_sweep(panel: Panel) -> tuple[Any, Any]:
+    figure, (axis,) = plots._axes(3.4)
+    places = sorted({float(line.reference.parameters[panel.sweep]) for line in panel.lines})
+    for line in panel.lines:
+        x = float(line.reference.parameters[panel.sweep])
+        low, high = ends(line.reference)
+        axis.plot([x, x], [low, high], color=plots.COLOURS["reference"], linewidth=5, marker="_", markersize=16,
+                  markeredgewidth=2)  # fmt: skip
+        for one in line.measured:
+            axis.plot([x], [one.value], color=plots.COLOURS["c0"], marker="o", markersize=6)
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(places, [formatting.coordinate(panel.sweep, place) for place in map(_whole, places)])
+    axis.minorticks_off()
+    axis.set_ylabel(panel.unit)
+    axis.set_ylim(bottom=0)
+    axis.grid(axis="y")
+    return figure, axis
+
+
+def _whole(value: float) -> float | int:
+    return int(value) if value == math.floor(value) else value
+
+
+def _name(line: Line, panel: Panel) -> str:
+    """The row, and what tells its references apart where it has several."""
+    alike = [one.reference.parameters for one in panel.lines if one.row is line.row]
+    told = [
+        formatting.coordinate(key, value)
+        for key, value in line.reference.parameters.items()
+        if any(other.get(key) != value for other in alike)
+    ]
+    return f"{line.row.what}, {line.row.system}" + (f" ({', '.join(told)})" if told else "")
+
+
+# -- the page --
+
+
+def counted(found: Sequence[Panel]) -> str:
+    """How many published values have measured ones beside them."""
+    lines = [line for panel in found for line in panel.lines]
+    measured = sum(bool(line.measured) for line in lines)
+    return f"{measured} of {len(lines)} published values were measured with the same sizes in the results given."
+
+
+def page(known: Publications, found: Sequence[Panel]) -> str:
+    """Every figure and table with its rows, published and measured, as one self-contained HTML page."""
+    style = (Path(__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")
+    parts = ["<h1>Published and measured</h1>", f"<p>{counted(found)}</p>"]
+    for key, title in known.titles.items():
+        parts.append(f"<h2>{html.escape(known.cited[key])}</h2><p>{html.escape(title)}.</p>")
+        for number, panel in enumerate(found):
+            if panel.publication != key:
+                continue
+            lines = "".join(_table_row(line, panel) for line in panel.lines)
+            parts.append(
+                f"<h3>{html.escape(panel.place)}</h3><figure>{draw(panel, f'p{number}')}</figure>"
+                f"<table><tr><th>row</th><th>quantity</th><th>printed</th><th>published, {html.escape(panel.unit)}</th>"
+                f"<th>measured</th></tr>{lines}</table>"
+            )
+    return plots.share_styles(
+        f'<!doctype html><html lang="en"><meta charset="utf-8">{policy.meta()}<title>Published and measured</title>'
+        f"<style>{style}</style><main>{''.join(parts)}</main></html>\n"
+    )
+
+
+def _table_row(line: Line, panel: Panel) -> str:
+    low, high = ends(line.reference)
+    published = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+    here = "; ".join(f"{one.value:.4g} ({one.machine})" for one in line.measured[:4]) or "not measured"
+    if len(line.measured) > 4:
+        here += f"; {len(line.measured) - 4} more"
+    cells = (line.row.row, _name(line, panel), line.row.value, published, here)
+    return f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
