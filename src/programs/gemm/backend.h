@@ -23,7 +23,7 @@ struct Batch {
     long count;
 };
 
-/// What choosing the library's algorithm has found; medians of rates taken in turns.
+/// What choosing the library's algorithm has found; rates of stretches that each had the GPU to itself.
 struct Choice {
     std::string text;       ///< the chosen one, and of how many
     double over_first = 1;  ///< the chosen one's rate over that of the library's first proposal
@@ -40,11 +40,11 @@ class Place {
     virtual std::string prepare(const Case& one) = 0;
     /// Writes the operands, and into C what no product gives (zeros where products are added).
     virtual void fill(Data data) = 0;
-    /// Finds the fastest way, on the operands that are there.
-    virtual Choice choose() = 0;
+    /// Finds the fastest way, on the operands that are there, from stretches of so many seconds.
+    virtual Choice choose(double stretch) = 0;
     /// Computes for so many seconds, without a gap.
     virtual std::vector<Batch> run_for(double seconds) = 0;
-    /// The chosen way's rate over the best of all that were close, in turns with them, hot.
+    /// The chosen way's rate over the best of all that were close, stretches before and after the timed part.
     virtual double of_best() = 0;
     /// Compares every element of C, for random data; one that is added to is computed anew first.
     /// @param fault element: first puts one element of C a little more than twice its bound beside what it

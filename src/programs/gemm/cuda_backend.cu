@@ -1,5 +1,5 @@
-// Products on GPUs by cuBLASLt: every algorithm that it proposes is tried, the best of them is chosen in
-// turns while the card is hot, and every element of C is compared on the GPU.
+// Products on GPUs by cuBLASLt: every algorithm that it proposes is tried, the fastest of those that each had
+// the GPU to themselves for a while is chosen, and every element of C is compared on the GPU.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/statistics.h"
+#include "lib/base/stretches.h"
 #include "lib/base/verification.h"
 #include "lib/cuda/devices.h"
 #include "lib/cuda/gpus.h"
@@ -22,7 +24,6 @@
 #include "programs/gemm/kernels.cuh"
 #include "programs/gemm/peak.h"
 #include "programs/gemm/plan.h"
-#include "programs/gemm/turns.h"
 
 namespace gemm {
 
@@ -32,13 +33,11 @@ using tenken::cuda::DeviceArray;
 
 /// How long trying all algorithms may take.
 constexpr double trial_seconds = 1.0;
-/// How many of the fastest are compared in turns, for how long each time (one product at least), and in all.
-constexpr std::size_t finalists = 3;
-constexpr double turn_seconds = 0.005;
-constexpr double all_turns_seconds = 3.0;
-/// Until the power limiter has bitten: it takes about 1 s, and what is fastest at the maximum clock need not
-/// be at the cap (FP32 on an H200: 1.1 % between the two).
-constexpr double heat_seconds = 1.2;
+/// How many of the fastest are then run alone for a stretch each, and how long the power limiter takes to
+/// follow.
+constexpr std::size_t finalists = 4;
+constexpr double settling_seconds = 0.25;
+constexpr double heat_seconds = 0.3;
 constexpr double batch_seconds = 0.02;
 /// Batches of a stretch of work: what one is timed by, at 0.02 s and more each.
 constexpr std::size_t max_batches = 65536;
@@ -113,7 +112,7 @@ class GpuPlace : public Place {
         stream_->synchronize();
     }
 
-    Choice choose() override {
+    Choice choose(double stretch) override {
         gpu_.use();
         const std::size_t proposed = candidates_.size();
         // One run each to load it, one to time it; the time for all of them is limited.
@@ -140,11 +139,13 @@ class GpuPlace : public Place {
         chosen_ = contenders_.front();
         call_seconds_ = times.front().first;
         run_for(heat_seconds);
-        const Turns turns = take_turns();
-        const std::size_t best = turns.best(place_of(first));
+        stretch_seconds_ = stretch;
+        stretches_.reset(new tenken::Stretches(contenders_.size()));
+        stretches_->run([this](std::size_t i) { return alone(i); });
+        const std::size_t best = stretches_->best(place_of(first));
         chosen_ = contenders_[best];
         Choice choice;
-        choice.over_first = turns.ratio(best, place_of(first));
+        choice.over_first = stretches_->ratio(best, place_of(first));
         choice.text = "number " + std::to_string(chosen_ + 1) + " of " + std::to_string(proposed) +
                       " proposed, " + std::to_string(times.size()) + " tried; " + describe_chosen();
         return choice;
@@ -182,9 +183,9 @@ class GpuPlace : public Place {
     double of_best() override {
         gpu_.use();
         const std::size_t chosen = chosen_;
-        const Turns turns = take_turns();
+        stretches_->again([this](std::size_t i) { return alone(i); });
         chosen_ = chosen;
-        return turns.of_best(place_of(chosen));
+        return stretches_->of_best(place_of(chosen));
     }
 
     tenken::Check verify(tenken::Fault fault) override {
@@ -362,16 +363,16 @@ class GpuPlace : public Place {
         return stop.seconds_since(start) / static_cast<double>(count);
     }
 
-    /// The contenders, in turns.
-    Turns take_turns() {
-        const long each = std::max(1L, std::lround(turn_seconds / call_seconds_));
-        const double round =
-            2 * static_cast<double>(contenders_.size()) * static_cast<double>(each) * call_seconds_;
-        const auto rounds = static_cast<std::size_t>(std::min(1000.0, all_turns_seconds / round));
-        return gemm::take_turns(contenders_.size(), rounds, [this, each](std::size_t i) {
-            chosen_ = contenders_[i];
-            return seconds_of(each);
-        });
+    /// Seconds of one product of a contender that has the GPU to itself: median of the batches after the
+    /// limiter has settled, since its swings catch some of them.
+    double alone(std::size_t contender) {
+        chosen_ = contenders_[contender];
+        std::vector<double> each;
+        for (const Batch& batch : run_for(stretch_seconds_)) {
+            if (batch.begin < settling_seconds && batch.begin + batch.seconds < stretch_seconds_) continue;
+            each.push_back(batch.seconds / static_cast<double>(batch.count));
+        }
+        return tenken::order_statistics(each, tenken::Direction::lower).median;
     }
 
     std::size_t place_of(std::size_t candidate) const {
@@ -467,6 +468,8 @@ class GpuPlace : public Place {
     std::unique_ptr<DeviceArray<char>> c_;
     std::vector<cublasLtMatmulAlgo_t> candidates_;
     std::vector<std::size_t> contenders_;
+    std::unique_ptr<tenken::Stretches> stretches_;
+    double stretch_seconds_ = 0;
     std::size_t chosen_ = 0;
     double call_seconds_ = 1e-3;
 };

@@ -4,19 +4,22 @@
 #include <cmath>
 #include <cstdio>
 
+#include "lib/base/stretches.h"
+
 namespace mxp {
 
 namespace {
 
-/// Algorithms that the library is asked for, and the fastest that are compared in turns.
+/// Algorithms that the library is asked for, and the fastest that are compared.
 constexpr int maximum_algorithms = 16;
 constexpr std::size_t finalists = 3;
-/// There and back again each.
-constexpr int rounds = 2;
 /// A single product may be too short for events: so long at least.
 constexpr double turn_seconds = 0.002;
-/// What an algorithm must bring over the library's first proposal.
-constexpr double worth = 1.005;
+/// Rows from which a solution lasts for many seconds, most of them at the power cap: there each algorithm has
+/// the GPU to itself, first until the power limiter has followed, then for a period of its swings.
+constexpr std::int64_t rows_at_the_cap = 65536;
+constexpr double settling_seconds = 0.25;
+constexpr double stretch_seconds = 0.75;
 
 /// The library's description of one product.
 class Described {
@@ -116,30 +119,29 @@ void LowProducts::choose(const LowProduct& product, const void* l, const void* u
     }
     if (times.empty()) return;
     const std::size_t first = times.front().second;
-    const int each = static_cast<int>(std::ceil(turn_seconds / std::max(times.front().first, 1e-6)));
     std::sort(times.begin(), times.end());
-    if (times.size() > finalists) {
-        // the library's first proposal stays one of them
-        const auto place =
-            std::find_if(times.begin(), times.end(),
-                         [&](const std::pair<double, std::size_t>& one) { return one.second == first; });
-        if (place - times.begin() >= static_cast<std::ptrdiff_t>(finalists)) times[finalists] = *place;
-        times.resize(place - times.begin() >= static_cast<std::ptrdiff_t>(finalists) ? finalists + 1
-                                                                                     : finalists);
-    }
-    std::vector<double> sums(times.size(), 0.0);
-    for (int round = 0; round < rounds; ++round) {
-        // there and back again, so that a clock that recovers from the power cap favours none
-        for (std::size_t i = 0; i < times.size(); ++i) sums[i] += seconds(times[i].second, each);
-        for (std::size_t i = times.size(); i-- > 0;) sums[i] += seconds(times[i].second, each);
-    }
-    std::size_t best = 0;
-    std::size_t of_first = 0;
-    for (std::size_t i = 0; i < times.size(); ++i) {
-        if (sums[i] < sums[best]) best = i;
-        if (times[i].second == first) of_first = i;
-    }
-    if (sums[of_first] < worth * sums[best]) best = of_first;
+    // the library's first proposal stays one of them
+    times.erase(
+        std::remove_if(times.begin() + static_cast<std::ptrdiff_t>(std::min(finalists, times.size())),
+                       times.end(),
+                       [&](const std::pair<double, std::size_t>& one) { return one.second != first; }),
+        times.end());
+    const auto place =
+        std::find_if(times.begin(), times.end(),
+                     [&](const std::pair<double, std::size_t>& one) { return one.second == first; });
+    const auto of_first = static_cast<std::size_t>(place - times.begin());
+    const auto in = [&](double wanted, std::size_t i) {
+        return static_cast<int>(std::ceil(wanted / std::max(times[i].first, 1e-6)));
+    };
+    const bool at_the_cap = product.kind.rows >= rows_at_the_cap;
+    const auto alone = [&](std::size_t i) {
+        if (at_the_cap) seconds(times[i].second, in(settling_seconds, i));
+        return seconds(times[i].second, in(at_the_cap ? stretch_seconds : turn_seconds, i));
+    };
+    tenken::Stretches stretches(times.size());
+    stretches.run(alone);
+    stretches.again(alone);
+    const std::size_t best = stretches.best(of_first);
     tried_.push_back(product.kind);
     chosen_.push_back(proposed[times[best].second]);
     char text[120];
@@ -147,7 +149,7 @@ void LowProducts::choose(const LowProduct& product, const void* l, const void* u
                   text_.empty() ? "" : "; ", static_cast<long long>(product.kind.rows),
                   static_cast<long long>(product.kind.k),
                   product.kind.multiprocessors > 0 ? " during a panel" : "", times[best].second + 1,
-                  proposed.size(), sums[of_first] / sums[best]);
+                  proposed.size(), stretches.ratio(best, of_first));
     text_ += text;
 }
 

@@ -28,7 +28,7 @@ class LowProducts {
     LowProducts(const LowProducts&) = delete;
     LowProducts& operator=(const LowProducts&) = delete;
 
-    /// Times what the library proposes for this product, in turns, and keeps the fastest for products alike.
+    /// Times what the library proposes for this product and keeps the fastest for products alike.
     /// C is added to many times.
     void choose(const LowProduct& product, const void* l, const void* u, float* c, LaneParts& parts);
     /// By the algorithm of the product tried that is the closest. @return false where there is none, or the
