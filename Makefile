@@ -43,7 +43,7 @@ architectures: $(VENV)/.stamp-dev ## compile the CUDA programs for every GPU tha
 bench: $(VENV)/.stamp-dev ## what the gate finds and what it costs, by long Monte Carlo runs (docs/statistics.md)
 	@. $(VENV)/bin/activate && python -m tools.bench
 
-lint: $(VENV)/.stamp-dev ## ruff, mypy, clang-format
+lint: $(VENV)/.stamp-dev ## ruff, mypy, codespell, clang-format
 	@. $(VENV)/bin/activate && sh scripts/lint.sh
 
 format: $(VENV)/.stamp-dev ## ruff and clang-format write what they would ask for

@@ -1,4 +1,4 @@
-"""Access patterns: copies from and to host or device memory by the CPU or the GPU, by way of placement."""
+"""Access patterns: copies from and to host or device memory by the CPU or the GPU, by placement method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITHOUT_CPU_ON_DEVICE = [
 
 
 class AccessPatternsBase(TenkenCheck):
-    """Eight patterns, each a series of repetitions that are all kept, with the ramp that migration draws."""
+    """Eight patterns, each a series of repetitions, all recorded, with the ramp caused by page migration."""
 
     program = "access_patterns"
     valid_systems = ["+cuda"]
@@ -37,7 +37,7 @@ class AccessPatternsBase(TenkenCheck):
 
 @rfm.simple_test
 class AccessPatterns(AccessPatternsBase):
-    """The eight patterns by each way of placement; waived where the GPU has no managed or pageable access."""
+    """The eight patterns for each placement method; waived if the GPU has no managed or pageable access."""
 
     descr = "access patterns across host and device memory"
     tags = {"access_patterns", "memory", "acceptance", "nightly"}

@@ -1,4 +1,4 @@
-"""NVIDIA DALI beside data_loading: the same samples, read by the loader that trainings use."""
+"""NVIDIA DALI for comparison with data_loading: the same samples, read by the loader used in training."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LOADS = {"quick": (4, 3, 5), "acceptance": (8, 10, 20), "nightly": (8, 5, 20), "
 
 
 class DaliBase(ForeignCheck):
-    """Samples as npy files, shuffled anew in each epoch, read by DALI's pipeline while the step holds a batch.
+    """Samples as npy files, shuffled again in each epoch, read by DALI's pipeline while the step holds a batch.
 
-    Metrics: `samples` a second, `rate` in GB/s and `waits`, the share of the time that the step waits, one sample an
-    epoch. Verified: every word in the epoch before, the sum of each sample in the others, each read once an epoch.
-    Waived where python3 has no nvidia.dali; TENKEN_DALI names a folder that has it.
+    Metrics: `samples` per second, `rate` in GB/s and `waits`, the share of time in which the step waits, one sample
+    per epoch. Verified: every word in the epoch before, the sum of each sample in the others, each read once per
+    epoch. Waived if python3 has no nvidia.dali; TENKEN_DALI names a folder that has it.
     """
 
     tags = {"storage", "acceptance", "published"}
@@ -72,7 +72,7 @@ class DataLoadingDaliCpu(DaliBase):
 
 @rfm.simple_test
 class DataLoadingDaliGpu(DaliBase):
-    """DALI's GPU reader into the memory of a GPU, by cuFile: GPUDirect Storage where there is, else its copies."""
+    """DALI's GPU reader into the memory of a GPU, by cuFile: GPUDirect Storage if available, otherwise its copies."""
 
     descr = "loading of training data by NVIDIA DALI, GPU reader"
     program = "dali_gpu"

@@ -1,5 +1,5 @@
-"""Data between memory and files: N-body snapshots in HDF5, the fastest way by size, computing while a file is written,
-loading of training data.
+"""Data between memory and files: N-body snapshots in HDF5, the fastest method by size, computing while a file is
+written, loading of training data.
 
 All write in the stage folder; `-S storage_path=DIR` names a folder on another file system.
 """
@@ -54,15 +54,15 @@ PARTICLE = 36
 
 
 def _on_cuda(systems: str) -> str:
-    """Of `valid_systems`: the same that have CUDA devices."""
+    """`valid_systems` restricted to CUDA devices."""
     words = [] if systems == "*" else systems.split()
     return " ".join([*words, *([] if "+cuda" in words else ["+cuda"])])
 
 
 class FileCheck(TenkenCheck):
-    """Writes files in a folder of its own, which the program removes whatever ends it.
+    """Writes files in a separate folder, which the program removes however it ends.
 
-    What a document says of cuFile is held against the capability `gds` of the system file.
+    The document's entries on cuFile are compared with the capability `gds` of the system file.
     """
 
     tags = {"storage", "quick", "acceptance", "nightly", "published"}
@@ -94,8 +94,8 @@ class FileCheck(TenkenCheck):
 class SnapshotBase(FileCheck):
     """Snapshots of particles by layout, method and direction.
 
-    Metrics: `write`, `read` in GB/s, `write_around`, `read_around` in ms, and the hyperslab layout against the layout
-    as it is, which must reach 0.9 of it on a GPU. Waived without HDF5.
+    Metrics: `write`, `read` in GB/s, `write_around`, `read_around` in ms, and the hyperslab layout relative to the
+    layout as is, of which it must reach 0.9 on a GPU. Waived without HDF5.
     """
 
     program = "snapshot_io"
@@ -133,7 +133,7 @@ class SnapshotHost(SnapshotBase):
 
 @rfm.simple_test
 class SnapshotCuda(SnapshotBase):
-    """Snapshots from and to the memory of every GPU, by all methods that there are."""
+    """Snapshots from and to the memory of every GPU, by all available methods."""
 
     descr = "N-body snapshots in HDF5, GPU memory"
     backend = "cuda"
@@ -141,19 +141,20 @@ class SnapshotCuda(SnapshotBase):
 
 @rfm.simple_test
 class SnapshotGds(SnapshotCuda):
-    """Snapshots by GPUDirect Storage, asked for by name: waived where cuFile does anything else, and that is a FAIL
-    where the system file claims `gds`."""
+    """Snapshots by GPUDirect Storage, requested by name: waived if cuFile does anything else, which is a FAIL if the
+    system file claims `gds`.
+    """
 
-    descr = "N-body snapshots in HDF5, GPUDirect Storage and nothing else"
+    descr = "N-body snapshots in HDF5, GPUDirect Storage only"
     tags = {"storage", "acceptance", "published"}
     arguments = {"methods": "posix,gds"}
 
 
 class MapBase(FileCheck):
-    """The way that is the fastest, by size and situation: a first run makes a map, a second one judges the choice.
+    """The fastest method by size and situation: a first run makes a map, a second one judges the choice.
 
-    Metrics: `write`, `write_synced`, `read_cached`, `read_cold` by way, `best_*`, `adaptive` and its ratios. But for
-    mode quick the choice must reach 0.95 of the best single way everywhere.
+    Metrics: `write`, `write_synced`, `read_cached`, `read_cold` by method, `best_*`, `adaptive` and its ratios.
+    Except in mode quick, the choice must reach 0.95 of the best single method everywhere.
     """
 
     program = "storage_map"
@@ -178,7 +179,7 @@ class MapBase(FileCheck):
 
     @run_before("run")
     def make_the_map_first(self):
-        """Run A, in the same job and before what is judged; without its map run B refuses to begin."""
+        """Run A, in the same job before the judged run; without its map run B does not start."""
         making = {**self.arguments, "use-map": None, "map": "storage.map"}
         self.prerun_cmds = [*self.prerun_cmds, " ".join([self.executable, *command_line(making)])]
 
@@ -192,7 +193,9 @@ class StorageMapHost(MapBase):
 
 @rfm.simple_test
 class StorageMapCuda(MapBase):
-    """The map for data in the memory of every GPU; a cached file must reach it at 0.8 of the slower half of its way."""
+    """The map for data in the memory of every GPU; a cached file must be read into it at 0.8 of the slower stage of
+    the path.
+    """
 
     descr = "the fastest way between GPU memory and files"
     backend = "cuda"
@@ -201,7 +204,7 @@ class StorageMapCuda(MapBase):
 
 
 class PublishedPlace(rfm.RegressionTestPlugin):
-    """Where the publication wrote: the node's own disk, and the shared file system that holds the stage folder."""
+    """The publication's storage: the node's own disk, and the shared file system that holds the stage folder."""
 
     #: The folder to write in: the one that the system file names as `local_storage`, or the stage folder.
     storage = parameter(["local", "shared"])
@@ -218,7 +221,7 @@ class PublishedPlace(rfm.RegressionTestPlugin):
 
 @rfm.simple_test
 class SnapshotPublished(SnapshotCuda, PublishedPlace):
-    """The published snapshots (G1), 16384 to 67108864 particles by factors of 4, where the publication wrote them."""
+    """The published snapshots (G1), 16384 to 67108864 particles by factors of 4, on the publication's storage."""
 
     descr = "N-body snapshots in HDF5, GPU memory, as published"
     tags = {"storage", "published"}
@@ -232,7 +235,7 @@ class SnapshotPublished(SnapshotCuda, PublishedPlace):
 
 @rfm.simple_test
 class StorageMapPublished(StorageMapCuda, PublishedPlace):
-    """The published map (G2, G3): 16384 to 67108864 particles by factors of 2, 579 KB to 2.3 GB, all ways."""
+    """The published map (G2, G3): 16384 to 67108864 particles by factors of 2, 579 KB to 2.3 GB, all methods."""
 
     descr = "the fastest way between GPU memory and files, as published"
     tags = {"storage", "published"}
@@ -250,7 +253,7 @@ class StorageMapPublished(StorageMapCuda, PublishedPlace):
 
 
 class OverlapBase(FileCheck):
-    """A loop of time steps that writes its state now and then. Metrics: `loop`, `snapshot_cost`, `hidden`, `gain`."""
+    """A loop of time steps that periodically writes its state. Metrics: `loop`, `snapshot_cost`, `hidden`, `gain`."""
 
     program = "overlap"
     #: Bytes of the state, in mode quick and in the others.
@@ -268,7 +271,7 @@ class OverlapBase(FileCheck):
 
 @rfm.simple_test
 class OverlapHost(OverlapBase):
-    """Steps of the CPUs: serial, with a thread that writes, and with a CPU left to it."""
+    """Steps of the CPUs: serial, with a thread that writes, and with a CPU reserved for it."""
 
     descr = "computing while a snapshot is written, host"
     states = ("32Mi", "64Mi")
@@ -304,10 +307,10 @@ class OverlapPublished(OverlapBase):
 
 
 class LoadingBase(FileCheck):
-    """Training data read sample by sample, shuffled, while a step computes on the batch before.
+    """Training data read sample by sample, shuffled, while a step computes on the previous batch.
 
-    Metrics: `samples` a second, `rate` in GB/s and `waits`, the share of the time that the step waits, by kind of
-    sample, way and batches read ahead; `best` of the ways, and the `gain` of reading ahead.
+    Metrics: `samples` per second, `rate` in GB/s and `waits`, the share of the time that the step waits, by kind of
+    sample, method and batches read ahead; `best` of the methods, and the `gain` of reading ahead.
     """
 
     program = "data_loading"
@@ -325,14 +328,14 @@ class LoadingBase(FileCheck):
 
 @rfm.simple_test
 class DataLoadingHost(LoadingBase):
-    """Batches in host memory, and a step of one CPU beside."""
+    """Batches in host memory, with a step on one CPU."""
 
     descr = "loading of training data, host memory"
 
 
 @rfm.simple_test
 class DataLoadingCuda(LoadingBase):
-    """Batches in the memory of every GPU, by all methods that there are, and a step of that GPU beside."""
+    """Batches in the memory of every GPU, by all available methods, with a step on that GPU."""
 
     descr = "loading of training data, GPU memory"
     backend = "cuda"
@@ -340,7 +343,7 @@ class DataLoadingCuda(LoadingBase):
 
 @rfm.simple_test
 class DataLoadingCold(LoadingBase):
-    """The same with files that are not in the page cache: what the storage gives a data set larger than memory."""
+    """The same with files that are not in the page cache: the rate of the storage for a data set larger than memory."""
 
     descr = "loading of training data, GPU memory, page cache dropped"
     backend = "cuda"

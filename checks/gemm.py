@@ -81,7 +81,7 @@ class Gemm(GemmBase):
 
 @rfm.simple_test
 class GemmShapes(GemmBase):
-    """The update of an LU at the widths of its blocks, flat matrices, and many small ones: on every GPU."""
+    """The LU update at its block widths, flat matrices, and batches of small ones, on every GPU."""
 
     descr = "GEMM of application-relevant shapes, all GPUs of a node"
     tags = {"gemm", "compute", "acceptance", "published"}
@@ -97,7 +97,7 @@ class GemmShapes(GemmBase):
 
 @rfm.simple_test
 class GemmHost(TenkenCheck):
-    """Every format emulated on the host: that bounds and verification hold, no rate of use."""
+    """Every format emulated on the host: tests bounds and verification; the rates are not meaningful."""
 
     descr = "GEMM, all formats emulated on the host"
     program = "gemm"

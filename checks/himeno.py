@@ -13,7 +13,7 @@ MEMORIES = {"explicit": "explicit", "managed": "explicit,managed", "sam": "expli
 
 @rfm.simple_test
 class Himeno(TenkenCheck):
-    """XL (512x512x1024) in device memory; L for the kinds that the host has to write first, and for small GPUs.
+    """XL (512x512x1024) in device memory; L for memory that the host must write first, and for small GPUs.
 
     Mode `published`: XL and 3000 iterations for all, official data, explicit arrays copied from the host.
     """
@@ -46,7 +46,7 @@ class Himeno(TenkenCheck):
 
 @rfm.simple_test
 class HimenoHost(TenkenCheck):
-    """The same iterations on all cores of a node, at size S (M where a node has many)."""
+    """The same iterations on all cores of a node, at size S (M on nodes with many cores)."""
 
     descr = "Himeno on the host, OpenMP on all cores"
     program = "himeno"

@@ -19,8 +19,9 @@ class HpcgHost(HpcgBase):
 
     @run_after("setup")
     def set_problem(self):
-        """104^3 as HPCG's own default; smaller where a node has few cores or time is short: the solver in the given
-        order, which must come first, is serial."""
+        """104^3 as HPCG's own default; smaller if a node has few cores or time is limited: the reference solver,
+        which must run first, is serial.
+        """
         few = (self.cores or 1) < 8
         quick = self.tenken_mode == "quick"
         self.ask("host", 32 if quick else 64 if few else 104, **({} if quick else {"energy-seconds": 2.5}))
@@ -48,7 +49,7 @@ class HpcgHostRanks(HpcgBase):
 
 @rfm.simple_test
 class HpcgCuda(HpcgBase):
-    """One GPU, 256^3 points where its memory holds them."""
+    """One GPU, 256^3 points if they fit into its memory."""
 
     descr = "HPCG on one GPU"
     tags = {"hpcg", "quick", "acceptance", "nightly", "published"}
@@ -66,9 +67,8 @@ class HpcgCuda(HpcgBase):
 
 @rfm.simple_test
 class HpcgCudaSmall(HpcgBase):
-    """One GPU at 104^3, HPCG's default size: bound by launches where there is no graph of the multigrid cycle.
-
-    The copy in random order is solved too: the solver must find its colours there as well (`shuffled`).
+    """One GPU at 104^3, HPCG's default size: bound by launches unless the multigrid cycle is a CUDA graph. A copy in
+    random order is also solved: the solver must find a colouring for it as well (`shuffled`).
     """
 
     descr = "HPCG on one GPU, 104^3, and a copy in random order"
@@ -85,7 +85,9 @@ class HpcgCudaSmall(HpcgBase):
 
 
 class HpcgRanksBase(HpcgBase):
-    """A rank for each GPU; halo and sums by peer stores, else NCCL, else through the host; `path.exchange` says."""
+    """A rank for each GPU; halos and sums by peer stores, else NCCL, else through the host; recorded in
+    `path.exchange`.
+    """
 
     valid_systems = ["+cuda +mpi"]
     valid_prog_environs = ["+cuda +mpi"]
@@ -119,7 +121,7 @@ class HpcgGpus(HpcgRanksBase):
 
 @rfm.simple_test
 class HpcgBetweenNodes(HpcgRanksBase):
-    """Four nodes, or as many as `-S nodes_asked=8` says."""
+    """Four nodes, or the number given by `-S nodes_asked=8`."""
 
     descr = "HPCG on the GPUs of several nodes"
     tags = {"hpcg", "mpi", "acceptance"}

@@ -1,4 +1,4 @@
-"""HPL: our own solver on GPUs and on the host, and the vendor's or the site's binary in its place."""
+"""HPL: the built-in solver on GPUs and on the host, and the vendor's or the site's binary instead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ done; [ -r "$TENKEN_BLAS" ] && export TENKEN_BLAS || unset TENKEN_BLAS; fi"""
 
 @rfm.simple_test
 class Hpl(HplBase):
-    """One GPU: N = 32768, 65536 and 98304, or what fills 90 % of a smaller memory; beside the library's own LU."""
+    """One GPU: N = 32768, 65536 and 98304, or what fills 90 % of a smaller memory; compared with the library's LU."""
 
     descr = "HPL on one GPU"
     valid_systems = ["+cuda"]
@@ -48,7 +48,7 @@ class Hpl(HplBase):
         fits = n * n * 8 / 2**30 + BESIDE_GIB <= 0.95 * self.machine.gpu_memory_gib
         if not fits and self.size == "large":
             room = f"{self.machine.gpu_memory_gib:.0f} GiB"
-            self.waive(f"not supported by the device: N={n} does not fit into {room}; size=full takes what fits")
+            self.waive(f"not supported by the device: N={n} does not fit into {room}; size=full uses what fits")
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if fits else {})}
         # the library is compared, and joules are counted, where there is room and time for it
         compare = fits and self.tenken_mode != "quick"
@@ -87,9 +87,8 @@ class HplNode(HplBase):
 
 @rfm.simple_test
 class HplPublished(HplNode):
-    """The publications' sizes (R7, R8) by our own solver, which holds the whole matrix on the GPUs.
-
-    They need more than the 16 GB of the cards that the publication had: there the site's own program takes its place.
+    """The publications' sizes (R7, R8) by the built-in solver, which keeps the whole matrix on the GPUs. They need
+    more than the 16 GB of the publication's GPUs, for which `HplPublishedOther` uses the site's program.
     """
 
     descr = "HPL on the GPUs of one and more nodes, sizes of the publications"
@@ -119,7 +118,7 @@ class HplPublished(HplNode):
 
 
 class Sweep(HplBase):
-    """Random N, NB and grids, ugly ones among them: every residual below 16, every solution that of cuSOLVER alone.
+    """Random N, NB and grids, including unfavourable ones: every residual below 16, every solution equal to cuSOLVER's.
 
     Metrics: `residual` and `difference` of each case.
     """
@@ -172,7 +171,7 @@ class HplSweepNode(Sweep):
 
 @rfm.simple_test
 class HplHost(HplBase):
-    """The host: dgetrf of OpenBLAS or the site's BLAS on all cores of a node. Waived where there is none."""
+    """The host: dgetrf of OpenBLAS or the site's BLAS on all cores of a node. Waived without a BLAS."""
 
     descr = "HPL on the host, LAPACK on all cores"
     tags = {"hpl", "quick", "acceptance", "nightly"}
@@ -207,7 +206,7 @@ class HplOther(OtherHpl):
 class HplOtherPublished(HplOther):
     """The publications' sizes (R7, R8) by the site's xhpl, with CUDA and MPI modules, two ranks and GPUs per node.
 
-    NVIDIA's program keeps a part of the matrix in host memory: it was what the publication ran, on cards of 16 GB.
+    NVIDIA's program keeps a part of the matrix in host memory: the publication used it on GPUs of 16 GB.
     """
 
     descr = "the vendor's or the site's HPL on one and more nodes, sizes of the publications"

@@ -1,4 +1,4 @@
-"""HPL-MxP: our own solver on GPUs and on the host, LU in FP8 as an experiment, and the vendor's binary in its place."""
+"""HPL-MxP: the built-in solver on GPUs and on the host, LU in FP8 as an experiment, and the vendor's binary instead."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ BESIDE_GIB = 10.0
 
 
 class MxpBase(TenkenCheck):
-    """TFLOP/s of A x = b by HPL-MxP's rules, held against products of the format with K = NB in the same job.
+    """TFLOP/s of A x = b by HPL-MxP's rules, compared with products of the format with K = NB in the same job.
 
     Metrics: `hpl_mxp`, `residual`, `factor_error`, `refinements`, `small_share`, `product`, `phase`; `power`, `energy`
-    and `per_watt` where the GPUs' sensors can be read.
+    and `per_watt` if the GPUs' sensors can be read.
     """
 
     program = "hpl_mxp"
@@ -41,7 +41,7 @@ class MxpBase(TenkenCheck):
         self.asked = {"repetitions": repetitions, **self.asked}
 
     def ask_for(self, n: int, nb: int, room_gib: float, **more: str):
-        """The problem where it fits; else N as large as the program finds that it does."""
+        """The given problem if it fits; otherwise the largest N that does."""
         fits = n * n * 4 / 2**30 + BESIDE_GIB <= room_gib
         wanted = {"backend": "cuda", **({"n": n, "nb": nb} if fits else {}), **more}
         self.arguments = {**self.arguments, **wanted}
@@ -75,7 +75,7 @@ class HplMxp(MxpBase):
 
 @rfm.simple_test
 class LuFp8(MxpBase):
-    """LU in FP8 and refinement on one GPU: below the 16 bits of HPL-MxP's rules, so never called by its name."""
+    """LU in FP8 and refinement on one GPU: below the 16 bits of the rules, so its figures are not called HPL-MxP."""
 
     descr = "LU in FP8 with refinement on one GPU, an experiment"
     metrics = ["lu_fp8", "residual", "factor_error", "refinements", "small_share", "product", "phase"]
@@ -115,7 +115,7 @@ class HplMxpNode(MxpBase):
 
 @rfm.simple_test
 class HplMxpHost(MxpBase):
-    """The host with FP16 emulated: that accuracy, refinement and verification hold, no rate of use."""
+    """The host with FP16 emulated: tests accuracy, refinement and verification; the rates are not meaningful."""
 
     descr = "HPL-MxP on the host, FP16 emulated"
     tags = {"hpl_mxp", "quick", "acceptance"}
@@ -130,12 +130,12 @@ class HplMxpHost(MxpBase):
 
 @rfm.simple_test
 class HplMxpOther(OtherHpl):
-    """NVIDIA's HPL-MxP in the place of our solver: `hpl-mxp.sh` of the NVIDIA HPC Benchmarks, a GPU a rank.
+    """NVIDIA's HPL-MxP in place of the built-in solver: `hpl-mxp.sh` of the NVIDIA HPC Benchmarks, one GPU per rank.
 
     `-S hpl_command=...` or the variable TENKEN_XHPL_MXP, of the environment or of the system file, names its command;
-    N, NB and the grid are `-S hpl_n=...` and so on. It prints a residual and no word of its factors.
+    N, NB and the grid are `-S hpl_n=...` and so on. It prints a residual, but nothing about its factors.
 
-    Metrics: `hpl_mxp`, `residual`. Waived where the program is not found.
+    Metrics: `hpl_mxp`, `residual`. Waived if the program is not found.
     """
 
     descr = "the vendor's HPL-MxP"

@@ -11,7 +11,7 @@ from tenken.reframe.links import FIND_NCCL, NEAR_GPU, MpiBase
 
 @rfm.simple_test
 class P2P(TenkenCheck):
-    """Copies between all ordered pairs of GPUs of a node, straight and through the host.
+    """Copies between all ordered pairs of GPUs of a node, direct and through the host.
 
     Metrics per pair: `peer`, `memcpy_peer`, `read`, `write`, `both_ways`, `driver_staged`, `host_staged` in GB/s and
     `latency` in us; per GPU `all_to_one`, `one_to_all`; by size `*_by_size` and `*_time`.
@@ -26,7 +26,7 @@ class P2P(TenkenCheck):
 
     @run_after("setup")
     def set_sizes(self):
-        """Sizes are swept between the first two GPUs, more finely where figures are published; quick without."""
+        """Sizes are swept between the first two GPUs, in finer steps if figures are published; not in mode quick."""
         factor = {"quick": 16, "acceptance": 4, "nightly": 16, "published": 2}[self.tenken_mode]
         quick = self.tenken_mode == "quick"
         self.arguments = {
@@ -45,7 +45,7 @@ class P2P(TenkenCheck):
 class MpiHost(MpiBase):
     """Four ranks of one node with buffers in host memory: the MPI itself, without any GPU."""
 
-    descr = "messages between four MPI ranks of a node, host buffers"
+    descr = "MPI messages between four ranks of a node, host buffers"
     tags = {"links", "mpi", "quick", "acceptance", "nightly"}
     valid_systems = ["+mpi"]
     valid_prog_environs = ["+host_mpi"]
@@ -68,13 +68,12 @@ class MpiHost(MpiBase):
 
 @rfm.simple_test
 class MpiDevice(MpiBase):
-    """Two ranks of one node with a GPU each: device buffers, beside a peer copy in the same job.
-
-    Metric besides: `peer_copy`. Device buffers below 60 % of it are "not GPUDirect", a FAIL where the system file
-    claims `device_mpi`. Waived where the MPI takes no device pointer.
+    """Two ranks of one node with a GPU each: device buffers, compared with a peer copy in the same job. Additional
+    metric: `peer_copy`. Device buffers below 60 % of it are "not GPUDirect", a FAIL if the system file claims
+    `device_mpi`. Waived if the MPI does not accept device pointers.
     """
 
-    descr = "messages between two GPUs of a node by MPI, device buffers"
+    descr = "MPI messages between two GPUs of a node, device buffers"
     tags = {"links", "mpi", "quick", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
@@ -98,9 +97,9 @@ class MpiDevice(MpiBase):
 
 @rfm.simple_test
 class MpiMixed(MpiBase):
-    """Two ranks of one node with a GPU each, and every other kind of memory on either side."""
+    """Two ranks of one node with a GPU each, and all other combinations of memory."""
 
-    descr = "messages between two GPUs of a node by MPI, host, device and managed buffers mixed"
+    descr = "MPI messages between two GPUs of a node, host, device and managed buffers mixed"
     tags = {"links", "mpi", "acceptance", "published"}
     valid_systems = ["+cuda +mpi +gpus2"]
     valid_prog_environs = ["+cuda +mpi"]
@@ -122,7 +121,7 @@ class MpiMixed(MpiBase):
 class MpiHostBetweenNodes(MpiBase):
     """Two nodes with a rank each and buffers in host memory: the network and the MPI, without any GPU."""
 
-    descr = "messages between two nodes by MPI, host buffers"
+    descr = "MPI messages between two nodes, host buffers"
     tags = {"links", "mpi", "quick", "acceptance", "nightly"}
     valid_systems = ["+mpi +nodes"]
     valid_prog_environs = ["+host_mpi"]
@@ -147,7 +146,7 @@ class MpiHostBetweenNodes(MpiBase):
 class MpiBetweenNodes(MpiBase):
     """Two nodes with a rank and a GPU each: device buffers over the network (R5, R6 of the publications)."""
 
-    descr = "messages between GPUs of two nodes by MPI, device buffers"
+    descr = "MPI messages between GPUs of two nodes, device buffers"
     tags = {"links", "mpi", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi +nodes"]
     valid_prog_environs = ["+cuda +mpi"]
@@ -163,7 +162,7 @@ class Nccl(TenkenCheck):
     """NCCL between all GPUs of a node in one process: bus bandwidth and time of three collectives by size.
 
     Metrics: `all_reduce`, `all_gather`, `sendrecv` in GB/s, `*_time` in us. Waived without NCCL.
-    NCCL is found by the library path, in the variable TENKEN_NCCL, or in a Python that has it.
+    NCCL is searched in the library path, TENKEN_NCCL, and Python installations.
     """
 
     descr = "NCCL between the GPUs of a node"

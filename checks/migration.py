@@ -9,7 +9,7 @@ from tenken.reframe.base import TenkenCheck
 
 
 class MigrationBase(TenkenCheck):
-    """Three phases of repetitions that are all kept; says whether the last phase shows a new ramp."""
+    """Three phases of repetitions, all recorded; reports whether the last phase shows a new ramp."""
 
     program = "migration"
     valid_systems = ["+cuda"]
@@ -29,7 +29,7 @@ class MigrationBase(TenkenCheck):
 
 @rfm.simple_test
 class Migration(MigrationBase):
-    """100 repetitions a phase (60 in mode `quick`), one trial."""
+    """100 repetitions per phase (60 in mode `quick`), one trial."""
 
     descr = "migration between host and device memory"
     tags = {"migration", "memory", "quick", "acceptance", "nightly"}
@@ -42,7 +42,7 @@ class Migration(MigrationBase):
 
 @rfm.simple_test
 class MigrationSeries(MigrationBase):
-    """The published series: 100 repetitions a phase, 4 and 8 GB, the CPU's copy without optimisation.
+    """The published series: 100 repetitions per phase, 4 and 8 GB, the CPU's copy without optimisation.
 
     Ten trials in mode `published`, else one.
     """
@@ -61,7 +61,7 @@ class MigrationSeries(MigrationBase):
 
 @rfm.simple_test
 class MigrationHost(TenkenCheck):
-    """The three phases on the host alone: what they look like where nothing migrates."""
+    """The three phases on the host alone, where nothing migrates."""
 
     descr = "the three phases of migration on the host alone"
     program = "migration"

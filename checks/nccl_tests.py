@@ -1,4 +1,4 @@
-"""The site's nccl-tests in the place of nccl: the same program's figures, their binaries, a parser of their output."""
+"""The site's nccl-tests in place of `nccl`: their binaries, and a parser of their output."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from tenken.reframe.links import FIND_NCCL
 class NcclTests(TenkenCheck):
     """The site's nccl-tests (module, container) between all GPUs of a node, in one process.
 
-    Metrics: `perf_all_reduce`, `perf_all_gather`, `perf_sendrecv`, ... by size, out of place and in place. Runs where
-    `nccl_tests_dir` or the variable TENKEN_NCCL_TESTS names the folder that holds the binaries, and is waived where
-    neither does.
+    Metrics: `perf_all_reduce`, `perf_all_gather`, `perf_sendrecv`, ... by size, out of place and in place.
+    `nccl_tests_dir` or the variable TENKEN_NCCL_TESTS names the folder of the binaries; waived if neither is set.
     """
 
     descr = "the site's nccl-tests between the GPUs of a node"
@@ -80,7 +79,7 @@ class NcclTests(TenkenCheck):
         return replace(super().request(), gpus=None)
 
     def judgement(self):
-        """Writes the document that the binaries cannot write, then judges it as any other."""
+        """Writes the result document from the output of the binaries; it is then judged like any other."""
         text = self.output_text()
         missing = re.search(r"^TENKEN-NCCL-TESTS-MISSING (\w+)$", text, re.M)
         nodes = self.nodes() or ["unknown"]

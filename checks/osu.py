@@ -1,4 +1,4 @@
-"""The site's OSU Micro-Benchmarks in the place of mpi_p2p: the same check, their binaries, a parser of their output."""
+"""The site's OSU Micro-Benchmarks in place of `mpi_p2p`: their binaries, and a parser of their output."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class MpiOsu(MpiBase):
     """The site's OSU Micro-Benchmarks (module, container, HPC-X) between two ranks.
 
     Metrics: `osu_latency`, `osu_bandwidth`, `osu_bidirectional`, `osu_message_rate`, `osu_allreduce`, `osu_alltoall`,
-    `osu_bcast` by size. Runs where `osu_dir` or the variable TENKEN_OSU names the folder that holds the binaries,
-    and is waived where neither does.
+    `osu_bcast` by size. `osu_dir` or the variable TENKEN_OSU names the folder of the binaries; waived if neither is
+    set.
     """
 
     descr = "the site's OSU Micro-Benchmarks between two ranks"
@@ -63,7 +63,7 @@ class MpiOsu(MpiBase):
 
     @run_before("run")
     def set_osu_commands(self):
-        """One launch a benchmark, each announced; the last one is ReFrame's own command."""
+        """One launch per benchmark, each announced; the last one is ReFrame's own command."""
         folder = self.osu_dir or os.environ.get("TENKEN_OSU", "")
         # ReFrame tells the job only after this hook
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
@@ -76,7 +76,7 @@ class MpiOsu(MpiBase):
         self.job.launcher = getlauncher("local")()
 
     def judgement(self):
-        """Writes the document that the binaries cannot write, then judges it as any other."""
+        """Writes the result document from the output of the binaries; it is then judged like any other."""
         text = self.output_text()
         missing = re.search(r"^TENKEN-OSU-MISSING (\w+)$", text, re.M)
         buffers = BUFFERS[self.osu_buffers]

@@ -1,4 +1,4 @@
-"""Sparse matrix times vector: generated matrices, and files where some were fetched."""
+"""Sparse matrix times vector: generated matrices, and downloaded files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SMALL_GPU_MATRICES = "poisson27:128,poisson7:200,fem:48,rmat:20"
 
 
 class SpmvBase(TenkenCheck):
-    """GFLOP/s by matrix and variant, against the dot bandwidth of the same job; verified row by row.
+    """GFLOP/s by matrix and variant, relative to the dot bandwidth of the same job; verified row by row.
 
     Metrics: `best`, `spmv`, `dot`, `prepare`; `own_over_vendor` where cuSPARSE was built in; `geomean`, `worst` and
-    `geomean_by_size` where there are several matrices.
+    `geomean_by_size` for several matrices.
     """
 
     program = "spmv"
@@ -65,8 +65,10 @@ class SpmvHost(SpmvBase):
 
     @run_after("setup")
     def choose_matrices(self):
-        """The program's own choice (5 x the last-level cache) unless some were asked for. Of a cache of 300 MiB that is
-        1.5 GB: mode quick takes 160 MB."""
+        """The program's own choice (5 x the last-level cache) unless matrices were requested.
+
+        With a cache of 300 MiB this is 1.5 GB; mode quick uses 160 MB.
+        """
         quick = "poisson27:80" if self.tenken_mode == "quick" else None
         self.arguments = {**self.arguments, "matrices": self.matrices or quick}
 

@@ -1,4 +1,4 @@
-"""A stencil over GPUs, ranks and nodes: how halos travel, what that costs, and how it scales."""
+"""A stencil over GPUs, ranks and nodes: methods of halo exchange, their cost, and scaling."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ RATES = ["cells", "efficiency", "total", "compute", "pack", "halo_node", "halo_n
 
 
 class StencilBase(TenkenCheck):
-    """27 points in double, blocks of 4 steps, verified on a small grid cut in the same way and on the last step.
+    """27 points in double, blocks of 4 steps, verified on a small grid divided in the same way and on the last step.
 
-    Metrics: `cells` (Gcell/s) and `efficiency` (% of as many times the best slab alone) by exchange, `total` (s, 128
-    steps; 32 in mode quick), phases of a block in ms and `share` of them; `alone`, `fused` and `copy` of each GPU.
+    Metrics: `cells` (Gcell/s) and `efficiency` (% of the same number of times the best slab alone) by exchange,
+    `total` (s, 128 steps; 32 in mode quick), phases of a block in ms and `share` of them; `alone`, `fused` and `copy`
+    of each GPU.
     """
 
     program = "stencil"
 
     def slab(self, gpus: int) -> dict[str, int]:
-        """Cells of one slab: as published with 512 planes a node, else what a GPU has room for, at most 17 GB."""
+        """Cells of one slab: as published with 512 planes per node, else what fits on a GPU, at most 17 GB."""
         if self.tenken_mode == "published":
             return {"nx": 2048, "ny": 2048, "nz": 512 // gpus}
         if self.tenken_mode == "quick" or self.machine.gpu_memory_gib < 20:
@@ -37,7 +38,7 @@ class StencilBase(TenkenCheck):
         return {"nx": 2048, "ny": 2048, "nz": 256}
 
     def ask(self, **more: object) -> None:
-        """What the program is asked for, and what its document must therefore state."""
+        """The program's arguments, which its document must repeat."""
         asked = {"points": 27, "precision": "double", "repetitions": 100, "steps": 128, **more}
         self.asked = {**asked, **self.asked}
         # A GPU at its power cap slows down within a second. An efficiency is a ratio of rates after that, a kernel's
@@ -50,7 +51,7 @@ class StencilBase(TenkenCheck):
 
 @rfm.simple_test
 class Stencil(StencilBase):
-    """One GPU after the other, without neighbours: what a step costs, one and several a pass."""
+    """One GPU after the other, without neighbours: the cost of a step, with one and with several per pass."""
 
     descr = "stencil on one GPU"
     tags = {"stencil", "quick", "acceptance", "nightly", "published"}
@@ -105,7 +106,7 @@ class StencilGpus(StencilBase):
 
 @rfm.simple_test
 class StencilWays(StencilBase):
-    """The other ways within one process: NCCL, and managed memory with a grid of 17 GB in all."""
+    """The other exchanges within one process: NCCL, and managed memory with a grid of 17 GB in all."""
 
     descr = "stencil over the GPUs of a node by NCCL and by managed memory"
     tags = {"stencil", "acceptance", "nightly", "published"}
@@ -141,7 +142,7 @@ class StencilRanksBase(StencilBase):
 
 @rfm.simple_test
 class StencilRanks(StencilRanksBase):
-    """The ways between processes of a node: MPI with device buffers, CUDA IPC, NVSHMEM."""
+    """The exchanges between processes of a node: MPI with device buffers, CUDA IPC, NVSHMEM."""
 
     descr = "stencil over the GPUs of a node, a rank for each"
     tags = {"stencil", "acceptance", "nightly", "published"}
@@ -216,7 +217,7 @@ class StencilHost(StencilBase):
 
 @rfm.simple_test
 class StencilHostRanks(StencilBase):
-    """Four ranks (two where a node has no CPUs for four) with a slab each in host memory, halos by messages of MPI."""
+    """Four ranks (two if a node has too few CPUs) with a slab each in host memory, halos by messages of MPI."""
 
     descr = "stencil on the host, four MPI ranks"
     tags = {"stencil", "quick", "acceptance", "nightly"}
@@ -240,7 +241,7 @@ class StencilHostRanks(StencilBase):
 
 @rfm.simple_test
 class StencilBlocks(StencilBase):
-    """Steps between exchanges, 1 to 16, on the GPUs of a node: which of them takes the least time (S1, S3)."""
+    """Steps between exchanges, 1 to 16, on the GPUs of a node: which of them takes the minimum time (S1, S3)."""
 
     descr = "stencil over the GPUs of a node, by steps between exchanges"
     tags = {"stencil", "published"}
@@ -299,10 +300,10 @@ class StencilHostNodes(StencilBase):
 
 
 class FormBase(TenkenCheck):
-    """One formulation of the stencil of 27 points in double, as short as its programming model allows, verified as the
-    others: a small grid against one step at a time, and every cell of the last step.
+    """One formulation of the stencil of 27 points in double, as short as its programming model allows, verified like
+    the others: a small grid against one step at a time, and every cell of the last step.
 
-    Metrics: `cells` (Gcell/s) of all parts; docs/stencil.md has the lines of each formulation beside.
+    Metrics: `cells` (Gcell/s) of all parts; docs/stencil.md has the lines of code of each formulation.
     """
 
     program = "stencil_forms"
@@ -319,7 +320,7 @@ class FormBase(TenkenCheck):
         self.ask(form, side, side, side, 4 if quick else 16)
 
     def ask_on_gpu(self, form: str) -> None:
-        """8.6 GB of arrays, of which the host keeps as much again for the verification; quick: 2.1 GB."""
+        """8.6 GB of arrays, and the same amount on the host for the verification; quick: 2.1 GB."""
         small = self.tenken_mode == "quick" or self.machine.gpu_memory_gib < 16
         side = 512 if small else 1024
         self.ask(form, side, side, 512, 16)
@@ -327,7 +328,7 @@ class FormBase(TenkenCheck):
 
 @rfm.simple_test
 class StencilForms(FormBase):
-    """Plain loops, and the same with OpenMP: what the other formulations are compared with."""
+    """Plain loops, and the same with OpenMP: the basis of comparison for the other formulations."""
 
     descr = "stencil in plain loops and with OpenMP"
     #: Of the formulation.
@@ -341,7 +342,7 @@ class StencilForms(FormBase):
 
 @rfm.simple_test
 class StencilOpenACC(FormBase):
-    """OpenACC, on the device that its runtime has; a compiler that offloads nothing runs it on one core."""
+    """OpenACC, on the device that its runtime has; a compiler without offloading runs it on one core."""
 
     descr = "stencil by OpenACC"
     valid_prog_environs = ["+one_openacc"]
@@ -368,7 +369,7 @@ class StencilPgas(FormBase):
 
 @rfm.simple_test
 class StencilPgasGpus(FormBase):
-    """The same over all GPUs of the node: one grid in managed memory. With CUDA on one GPU beside it."""
+    """The same over all GPUs of the node: one grid in managed memory. With CUDA on one GPU for comparison."""
 
     descr = "stencil over a global address space, GPUs"
     valid_systems = ["+cuda"]

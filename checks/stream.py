@@ -1,4 +1,4 @@
-"""STREAM: sustainable memory bandwidth of the host, of every GPU, and of what OpenACC offloads to."""
+"""STREAM: sustainable memory bandwidth of the host, of every GPU, and of the OpenACC device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tenken.reframe.build import BuildFirst
 
 class StreamBase(TenkenCheck):
     """copy, scale, add, triad and dot in double precision; the value is the median of the repetitions. Fewer than 100
-    do not do on a host: of kept H200 sessions the median of 30 is 1.4 % from that of 100, 12 % at the 95th percentile.
+    are not sufficient on a host: in archived H200 sessions the median of 30 is 1.4 % from that of 100, 12 % at the
+    95th percentile.
 
     Metrics: `copy`, `scale`, `add`, `triad`, `dot` in GB/s per subject. Checked analytically after the timed part.
     """
@@ -28,7 +29,7 @@ class StreamBase(TenkenCheck):
 
 @rfm.simple_test
 class StreamHost(StreamBase):
-    """STREAM in host memory with OpenMP on all cores of a node: the first finding of a run."""
+    """STREAM in host memory with OpenMP on all cores of a node: the first result of a run."""
 
     programs = fixture(BuildFirst, scope="environment")
     comes_first = True
@@ -41,8 +42,8 @@ class StreamHost(StreamBase):
 class StreamCuda(StreamBase):
     """STREAM in the memory of every GPU of a node: one after the other, or all at the same time.
 
-    Metrics besides the five: `memcpy`, cudaMemcpy on the same arrays in the same job, which tells cards apart; `power`
-    and `per_watt` of all five together, but in quick mode.
+    Additional metrics: `memcpy`, cudaMemcpy on the same arrays in the same job, which distinguishes GPUs; `power`
+    and `per_watt` of all five together, except in mode quick.
     """
 
     descr = "STREAM, GPU memory, all GPUs of a node"
@@ -58,7 +59,7 @@ class StreamCuda(StreamBase):
 
     @run_after("setup")
     def choose_gpus(self):
-        """4 GiB arrays where three of them fit into half of the memory (1 GiB in mode `quick`); else the program's own
+        """4 GiB arrays if three of them fit into half of the memory (1 GiB in mode `quick`); else the program's own
         default."""
         large = "1Gi" if self.tenken_mode == "quick" else "4Gi"
         size = large if self.machine.gpu_memory_gib >= 24 else None
@@ -75,7 +76,7 @@ class StreamCuda(StreamBase):
 
 @rfm.simple_test
 class StreamOpenACC(StreamBase):
-    """STREAM by OpenACC, the way the Reedbush-H figures of 2017 were measured."""
+    """STREAM by OpenACC, as the Reedbush-H figures of 2017 were measured."""
 
     descr = "STREAM, OpenACC"
     valid_systems = ["+cuda"]

@@ -18,7 +18,7 @@ SIZES = {
 
 @rfm.simple_test
 class Transfer(TenkenCheck):
-    """Every kind of transfer on every GPU in turn; pinned, both directions, is held against the link.
+    """Every kind of transfer on every GPU in turn; pinned copies in both directions are compared with the link.
 
     Metrics: `htod_pinned`, `dtoh_pinned`, `both_pinned`, `dtod`, further kinds, latency in us, and a sweep by size.
     """
@@ -68,7 +68,7 @@ class TransferSeries(TenkenCheck):
 
 @rfm.simple_test
 class TransferHost(TenkenCheck):
-    """memcpy within host memory by one thread, by size: what a driver does to stage pageable memory."""
+    """memcpy within host memory by one thread, by size: as a driver does to stage pageable memory."""
 
     descr = "memcpy within host memory, one thread, by size"
     program = "transfer"

@@ -1,4 +1,4 @@
-"""Matrix transpose by kernel and kind of memory, all phases timed apart, and the kernels' own bandwidth."""
+"""Matrix transpose by kernel and kind of memory, with each phase timed separately, and the bandwidth of the kernels."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Transpose(TenkenCheck):
 
 @rfm.simple_test
 class TransposeHost(TenkenCheck):
-    """Transposes on the host: row by row and by squares."""
+    """Transposes on the host: row by row and by blocks."""
 
     descr = "matrix transpose on the host"
     program = "transpose"

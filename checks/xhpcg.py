@@ -1,4 +1,4 @@
-"""The vendor's or the site's HPCG in the place of `hpcg`: the same check, their binary, a parser of its report."""
+"""The vendor's or the site's HPCG in place of `hpcg`: their binary, and a parser of its report."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from tenken.reframe.links import MpiBase
 class HpcgBinary(HpcgBase):
     """The vendor's or the site's `xhpcg` (module, container), a rank for each GPU of a node.
 
-    Runs where `xhpcg` or the variable TENKEN_XHPCG is the command, and is waived where neither is set: a path, or
-    what starts it in a container, such as `apptainer exec --nv hpc-benchmarks.sif xhpcg`. Size and seconds reach it by
-    the file hpcg.dat, which the reference and NVIDIA's (with `--dat hpcg.dat` in `xhpcg_options`) read.
+    `xhpcg` or the variable TENKEN_XHPCG is the command (waived if neither is set): a path, or a container command
+    such as `apptainer exec --nv hpc-benchmarks.sif xhpcg`. Size and duration are passed in the file hpcg.dat, which
+    the reference and NVIDIA's (with `--dat hpcg.dat` in `xhpcg_options`) read.
     """
 
     descr = "the vendor's or the site's HPCG"
@@ -56,7 +56,7 @@ class HpcgBinary(HpcgBase):
     @run_after("setup")
     def expect_xhpcg(self):
         if self.xhpcg_ranks < 0:
-            raise ReframeError(f"xhpcg_ranks {self.xhpcg_ranks}: allowed: 0 and more")
+            raise ReframeError(f"xhpcg_ranks {self.xhpcg_ranks}: allowed: 0 or more")
         self.num_tasks_per_node = self.xhpcg_ranks or self.machine.gpus or 1
         self.num_tasks = self.num_tasks_per_node
         self.points = self.side or (self.side_for_memory() if self.machine.gpus else 104)
@@ -76,7 +76,7 @@ class HpcgBinary(HpcgBase):
         self.job.launcher = getlauncher("local")()
 
     def judgement(self):
-        """Writes the document that the binary cannot write, then judges it as any other."""
+        """Writes the result document from the report of the binary; it is then judged like any other."""
         text = self.output_text()
         path = Path(self.stagedir) / RESULT_FILE
         nodes = self.nodes() or ["unknown"]

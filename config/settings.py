@@ -1,4 +1,4 @@
-"""What ReFrame reads: `RFM_CONFIG_PATH=config`, set by the virtual environment of this checkout."""
+"""The configuration that ReFrame reads: `RFM_CONFIG_PATH=config`, set by the virtual environment of this checkout."""
 
 import sys
 

@@ -36,7 +36,7 @@ class _Printable:
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tenken",
-        description="Describe machines, list checks, report on the archive. The checks are run by ReFrame.",
+        description="Describe machines, list checks, judge and report results. The checks are run by ReFrame.",
     )
     parser.add_argument("--version", action="version", version=f"tenken {version('tenken')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -192,7 +192,7 @@ def test_a_launcher_of_another_mpi_would_leave_each_rank_alone(wrapper, launcher
         tmp_path, lambda command: answers.get(command[-1]), lambda tool: f"/usr/bin/{tool}", {}, "x86_64"
     )
     assert ("mpi" in system.partition("node").features) is able
-    assert ("MPI is left out until both are of one" in " ".join(system.notes)) is not able
+    assert ("MPI is not used until both belong to the same MPI" in " ".join(system.notes)) is not able
 
 
 def stand_in(folder: Path, name: str, text: str) -> None:

@@ -208,9 +208,9 @@ def test_a_list_is_read(tmp_path: Path) -> None:
     [
         ("reason: gone", "reason: lost", "row 2 (J1, it): reason is 'lost'; allowed: gone"),
         ("run: r,", "run: s,", "run is 's'; allowed: r"),
-        ("reason: gone", "note: well", "must have one of run, fact and reason"),
-        (", metric: a.b", "", "without a metric a note must say why no reference holds it"),
-        ("reason: gone", "reason: gone, at: {n: 1}", "metric and at only go with run"),
+        ("reason: gone", "note: well", "must have exactly one of run, fact and reason"),
+        (", metric: a.b", "", "without a metric, a note must state why there is no reference"),
+        ("reason: gone", "reason: gone, at: {n: 1}", "metric and at require run"),
         ("reason: gone", "reason: gone, nmuber: 1", "unknown key 'nmuber'"),
         ("place: here, ", "", "missing key 'place'"),
         ("reasons: {gone", "reasons: {more: 'x', gone", "no row names more"),

@@ -52,6 +52,7 @@ def test_every_kind_of_text_is_read() -> None:
     assert list(wording.strings('raise E(f"the driver {x} tells no clock")\n')) == [(1, "the driver {} tells no clock")]
     assert not list(wording.strings('"""it tells all of it"""\n# it tells all\n'))
     assert list(wording.literals('f("it te"\n  "lls");  // tells\n')) == [(1, "it tells")]
-    assert "old" not in wording.unreleased("## Unreleased\n- new\n\n## 0.1\n- old\n")
+    source = 'class A:\n    """it tells `told`"""\n    def _b(self):\n        """tells"""\n'
+    assert list(wording.docstrings(source)) == [(2, "it tells  ")]
     kinds = {where.split("/")[0].split(".")[-1] for where, _, _ in texts()}
     assert {"docs", "tenken", "src", "checks", "md", "Makefile"} <= kinds

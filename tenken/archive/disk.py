@@ -1,4 +1,4 @@
-"""A disk that is full for a moment, or for good: what is written there is tried again before it is given up."""
+"""Full disks: writes are retried for some seconds before they fail."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _given_up: dict[int, float] = {}
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether an error, or what caused it, says that a disk or a quota is full."""
+    """Whether an error, or one of its causes, means that a disk or a quota is full."""
     return fullness(error) is not None
 
 
 def fullness(error: BaseException | None) -> OSError | None:
-    """The error itself, or that among its causes, which says that a disk or a quota is full."""
+    """The error itself or the one among its causes which means that a disk or a quota is full."""
     seen: list[BaseException] = []  # an error can be a cause of itself: raised anew while another one was handled
     while error is not None and error not in seen:
         if isinstance(error, OSError) and error.errno in _FULL:
@@ -40,8 +40,9 @@ def fullness(error: BaseException | None) -> OSError | None:
 
 
 def patiently(write: Callable[[], T], place: Path | str, sleep: Callable[[float], None] | None = None) -> T:
-    """What `write` returns, which writes below `place`. It is tried again where the disk is full; what it raises last
-    is raised."""
+    """The return value of `write`, which writes below `place`. Retried while the disk is full; the last exception is
+    raised.
+    """
     disk = _disk(Path(place))
     again = time.monotonic() >= _given_up.get(disk, 0.0)
     for pause in PAUSES if again else ():
@@ -60,7 +61,7 @@ def patiently(write: Callable[[], T], place: Path | str, sleep: Callable[[float]
 
 
 def room(place: Path | str) -> str:
-    """`; the disk of PLACE is full (0 bytes are free)` where hardly anything fits there any more, else empty."""
+    """`; the disk of PLACE is full (0 bytes are free)` if the disk is nearly full, else empty."""
     with contextlib.suppress(OSError):
         found = os.statvfs(place)
         free = found.f_bavail * found.f_frsize
@@ -72,7 +73,7 @@ def room(place: Path | str) -> str:
 
 
 def _disk(place: Path) -> int:
-    """The device of a path that may not be there yet; -1: not known."""
+    """The device of a path that may not exist yet; -1: unknown."""
     for one in (place, *place.parents):
         with contextlib.suppress(OSError):
             return os.stat(one).st_dev

@@ -1,7 +1,7 @@
 """Archives packed into one file: read like a folder, never written.
 
-A packed archive is a `.tar.xz` of an archive's folders and files. It is unpacked once into the cache, under the
-digest of its bytes, so that another file of the same name is another archive:
+A packed archive is a `.tar.xz` of an archive's folders and files. It is extracted once into the cache, under the
+digest of its bytes, so that a different file of the same name is a different archive:
 
     tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cJf ARCHIVE.tar.xz -C ARCHIVE .
 """
@@ -27,10 +27,10 @@ MAX_BYTES = 4 << 30
 
 
 def folder_of(archive: Path, cache: Path = CACHE / "archives") -> Path:
-    """The folder of an archive: itself, or where a packed one is unpacked; what is unpacked is not to be written.
+    """The folder of an archive: itself, or where a packed one was extracted; extracted files must not be written.
 
-    Raises ArchiveError, naming the file, for one that is no .tar.xz or is damaged, and for one that holds anything but
-    plain files and folders below itself; nothing of such a file is left in `cache`.
+    Raises ArchiveError, naming the file, if it is not a .tar.xz, is damaged, or contains anything but plain files and
+    folders below itself; nothing of such a file remains in `cache`.
     """
     if not archive.name.endswith(SUFFIX) or not archive.is_file():
         return archive
@@ -52,7 +52,7 @@ def folder_of(archive: Path, cache: Path = CACHE / "archives") -> Path:
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise ArchiveError(f"{archive}: not a whole {SUFFIX} file: {error}") from error
     except OSError as error:
-        raise ArchiveError(f"{archive}: cannot be unpacked into {cache}: {error.strerror or error}") from error
+        raise ArchiveError(f"{archive}: cannot be extracted to {cache}: {error.strerror or error}") from error
     return folder
 
 
@@ -73,13 +73,13 @@ def _digest(file: Path) -> str:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Only plain files and folders below `folder`, whatever the names in the archive are."""
+    """Extracts only plain files and folders below `folder`, whatever the names in the archive are."""
     total = 0
     with tarfile.open(archive, "r:xz") as packed:
         for member in packed:
             name = PurePosixPath(member.name)
             if name.is_absolute() or ".." in name.parts:
-                raise ArchiveError(f"{archive}: {member.name!r} leads out of the archive")
+                raise ArchiveError(f"{archive}: {member.name!r} points outside the archive")
             if member.isdir():
                 (folder / name).mkdir(parents=True, exist_ok=True)
                 continue
@@ -88,7 +88,7 @@ def _unpack(archive: Path, folder: Path) -> None:
                 raise ArchiveError(f"{archive}: {member.name!r} is neither a regular file nor a directory")
             total += member.size
             if total > MAX_BYTES:
-                raise ArchiveError(f"{archive}: unpacks to more than {MAX_BYTES >> 30} GiB")
+                raise ArchiveError(f"{archive}: extracts to more than {MAX_BYTES >> 30} GiB")
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             with content, target.open("xb") as file:

@@ -1,8 +1,8 @@
 """The archive: every run's record with its document and samples, append-only.
 
 A record is one JSON file, `<archive>/<system>/<partition>/<date>/<check>/<time>-<session>-<random>.json`. It is
-written beside its final name, synced and renamed, so a kill, a full disk or two runs at once can lose at most the
-record being written and damage none. Names that begin with `.tmp-` are such leftovers and are never read.
+written next to its final name, synced and renamed, so a kill, a full disk or two concurrent runs can lose at most the
+record being written and damage none. Names that begin with `.tmp-` are leftovers of this and never read.
 """
 
 from __future__ import annotations
@@ -32,32 +32,31 @@ _TEMPORARY = ".tmp-"
 
 @dataclass(frozen=True)
 class Damaged:
-    """A file in the archive that is no record, and why."""
+    """A file in the archive that is not a record, and the reason."""
 
     path: Path
     reason: str
 
 
 def new_session() -> str:
-    """A name for one run of the suite: UTC time and a random part, so that two runs at once differ."""
+    """A name for one run of the suite: UTC time and a random part, so that concurrent runs differ."""
     return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
 def safe_name(text: str) -> str:
-    """`text` as a file name: letters, digits and ._=+- stay, runs of anything else become one underscore."""
+    """`text` as a file name: letters, digits and ._=+- are retained, runs of other characters become one underscore."""
     return re.sub(r"[^A-Za-z0-9._=+-]+", "_", text).strip("_.")[:120] or "unnamed"
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write `path` so that it is there whole or not at all. Where the disk is full it is tried again for some seconds.
-
-    Raises ArchiveError that names folder and bytes, and leaves nothing behind.
+    """Write `path` completely or not at all. On a full disk it is retried for some seconds. Raises ArchiveError with
+    folder and bytes, and leaves nothing behind.
     """
     content = text.encode("utf-8")
     try:
         disk.patiently(lambda: _write_once(path, content), path.parent)
     except OSError as error:
-        lost = f"{len(content)} bytes of {path.name} are not written"
+        lost = f"{len(content)} bytes of {path.name} were not written"
         raise ArchiveError(f"{path.parent}: cannot write to the archive: {error.strerror}: {lost}") from error
 
 
@@ -81,13 +80,13 @@ def _write_once(path: Path, content: bytes) -> None:
 
 
 def folder_of(record: Record, archive: Path) -> Path:
-    """Where a record belongs."""
+    """The folder of a record."""
     day = record.time[:10]
     return archive.joinpath(safe_name(record.system), safe_name(record.partition), day, safe_name(record.check))
 
 
 def write(record: Record, archive: Path) -> Path:
-    """Archive one record and return its path. Raises ArchiveError naming the folder when it cannot be written."""
+    """Archive one record and return its path. Raises ArchiveError naming the folder if it cannot be written."""
     time = datetime.fromisoformat(record.time.replace("Z", "+00:00"))
     name = f"{time:%H%M%S}-{safe_name(record.session)}-{secrets.token_hex(4)}.json"
     path = folder_of(record, archive) / name
@@ -96,7 +95,7 @@ def write(record: Record, archive: Path) -> Path:
 
 
 def check_writable(archive: Path) -> None:
-    """Raise ArchiveError unless a small file can be written and renamed in `archive`: asked before a run starts."""
+    """Raise ArchiveError unless a small file can be written and renamed in `archive`: checked before a run starts."""
     probe = archive / SESSIONS / f".probe-{secrets.token_hex(4)}"
     try:
         write_file(probe, "x" * 65536)
@@ -106,7 +105,7 @@ def check_writable(archive: Path) -> None:
 
 
 def read(path: Path) -> Record:
-    """One record. Raises ArchiveError saying what is wrong with the file."""
+    """One record. Raises ArchiveError with what is wrong with the file."""
     try:
         return parse(files.read_text(path, MAX_RECORD_BYTES), path)
     except (files.FileError, RecordError) as error:
@@ -123,7 +122,9 @@ def paths(archive: Path, system: str | None = None) -> Iterator[Path]:
 def records(
     archive: Path, session: str | None = None, system: str | None = None, damaged: list[Damaged] | None = None
 ) -> Iterator[Record]:
-    """All records, of one session or system if asked. Files that are none are appended to `damaged` and skipped."""
+    """All records, optionally of one session or system. Files that are not records are appended to `damaged` and
+    skipped.
+    """
     part = f"-{safe_name(session)}-" if session else ""
     for path in paths(archive, system):
         if part not in path.name:
@@ -139,12 +140,12 @@ def records(
 
 
 def session_folder(archive: Path, session: str) -> Path:
-    """Where a session keeps its plan and ReFrame's run report."""
+    """The folder of a session's plan and ReFrame's run report."""
     return archive / SESSIONS / safe_name(session)
 
 
 def begin_session(archive: Path, session: str, load_errors: Iterable[str]) -> Path:
-    """Note that a run began, whatever becomes of it, and which check files it could not load. Raises ArchiveError."""
+    """Note that a run started, and which check files it could not load. Raises ArchiveError."""
     content = {"begun": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}", "load_errors": list(load_errors)}
     path = session_folder(archive, session) / f"{BEGUN}{secrets.token_hex(4)}.json"
     write_file(path, json.dumps(content) + "\n")
@@ -152,9 +153,8 @@ def begin_session(archive: Path, session: str, load_errors: Iterable[str]) -> Pa
 
 
 def last_session(archive: Path) -> str | None:
-    """The session that began last, None when there is none; a rehearsal (`tenken drill`) is none.
-
-    Sessions are named by their time; one that a user named otherwise has that of its folder.
+    """The most recent session, None if there is none; drills (`tenken drill`) are ignored. Sessions are named by
+    their time; for one with another name the time of its folder is used.
     """
     known = [p for p in (archive / SESSIONS).glob("*") if f"-{DRILL}" not in p.name]
     return max((p for p in known if p.is_dir()), key=_began, default=Path()).name or None

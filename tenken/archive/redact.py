@@ -1,9 +1,9 @@
-"""Redaction of captured documents, records, logs and pages that are kept as fixtures.
+"""Redaction of captured documents, records, logs and pages that are stored as fixtures.
 
 Host names with their domains, user names, home folders and absolute paths, addresses (IPv4, IPv6, MAC, GUIDs of
-InfiniBand) and serial numbers go; GPU UUIDs and PCI bus ids are replaced. What is replaced stays distinct, so that "the
-same GPU" remains visible. Versions, times and numbers of the same look stay: an address is told from a version by what
-stands before it.
+InfiniBand) and serial numbers are removed; GPU UUIDs and PCI bus ids are replaced. Replacements are distinct, so that
+"the same GPU" remains visible. Versions, times and numbers of the same form are retained: an address is distinguished
+from a version by the preceding word.
 """
 
 from __future__ import annotations
@@ -62,10 +62,9 @@ def _pattern(word: str) -> str:
 
 
 class Redactor:
-    """Replaces names consistently over all texts it is given.
-
-    `hosts` and `users` are further names to replace, besides those of the machine and user it runs as. Hosts
-    become node1, node2, ... in the order met. With `devices` False, UUIDs and bus ids stay as they are.
+    """Replaces names consistently in all texts. `hosts` and `users` are names to replace in addition to those of this
+    machine and user. Hosts become node1, node2, ... in order of appearance. With `devices` False, UUIDs and bus ids
+    are retained.
     """
 
     def __init__(
@@ -172,14 +171,19 @@ class Redactor:
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m tenken.archive.redact --hosts NAME,... FILE... FOLDER`: redacted copies of the files in the folder.
 
-    Of a folder given in the place of a file, an archive say, all JSON files are taken, in the same order of folders.
+    If a folder is given instead of a file, such as an archive, all its JSON files are redacted and the folder
+    structure is retained.
     """
     parser = argparse.ArgumentParser(
         prog="python -m tenken.archive.redact", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--hosts", default="", help="host names to replace besides this machine's, with commas")
-    parser.add_argument("--users", default="", help="user names to replace besides this user's, with commas")
-    parser.add_argument("--paths", default="", help="folders to replace, with commas")
+    parser.add_argument(
+        "--hosts", default="", help="further host names to replace (comma-separated); this machine's is always replaced"
+    )
+    parser.add_argument(
+        "--users", default="", help="further user names to replace (comma-separated); this user's is always replaced"
+    )
+    parser.add_argument("--paths", default="", help="folders to replace (comma-separated)")
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("folder", type=Path)
     options = parser.parse_args(argv)

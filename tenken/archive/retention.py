@@ -1,4 +1,6 @@
-"""Retention: every figure stays for ever, its samples for a time; and what of an archive may leave the site."""
+"""Retention: figures are kept permanently, samples for a limited time; and export of an archive for use outside the
+site.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,9 @@ class Prunable:
 
 
 def prunable(root: Path, days: float, now: datetime, keep: Sequence[str], damaged: list[str]) -> Iterator[Prunable]:
-    """Records older than `days` that have samples, but those of the sessions `keep`. What cannot be read is appended
-    to `damaged` and stays as it is."""
+    """Records older than `days` that have samples, except those of the sessions `keep`. Unreadable files are appended
+    to `damaged` and left unchanged.
+    """
     limit = f"{now - timedelta(days=days):%Y-%m-%dT%H:%M:%S}"
     for path in archive.paths(root):
         if path.parent.parent.name > limit[:10]:  # its day: nothing to be read
@@ -48,7 +51,7 @@ def prunable(root: Path, days: float, now: datetime, keep: Sequence[str], damage
                 continue
             short = without_samples(text, now)
             if _figures(parse(short)) != _figures(record):
-                raise RecordError("its figures would not be the same without samples")
+                raise RecordError("its figures cannot be reproduced without samples")
         except (files.FileError, RecordError) as error:
             damaged.append(f"{path}: {error}")
             continue
@@ -56,7 +59,7 @@ def prunable(root: Path, days: float, now: datetime, keep: Sequence[str], damage
 
 
 def without_samples(text: str, now: datetime) -> str:
-    """A record's text in which no metric has samples. Values, statistics and the number of samples stay."""
+    """A record's text in which no metric has samples. Values, statistics and the number of samples are retained."""
     raw = json.loads(text)
     for metric in raw["result"]["metrics"]:
         metric["samples"] = []
@@ -65,7 +68,7 @@ def without_samples(text: str, now: datetime) -> str:
 
 
 def prune(one: Prunable) -> None:
-    """Replace a record's file by the shorter one, whole or not at all. Raises ArchiveError."""
+    """Replace a record's file by the shorter one, completely or not at all. Raises ArchiveError."""
     archive.write_file(one.path, one.text)
 
 
@@ -88,7 +91,7 @@ def _figures(record: Record) -> list[object]:
 
 def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str], devices: bool) -> dict[str, str]:
     """Texts of records by their place in an archive, with names of hosts, users, folders and addresses replaced, and
-    those of devices too if `devices`. Raises ArchiveError where a figure changed or a name is left."""
+    those of devices too if `devices`. Raises ArchiveError if a figure changed or a name remains."""
     found = list(chosen)
     names = {name for r in found for name in (*r.nodes, r.result.host.name if r.result else "") if name}
     names |= {name.split(".")[0] for name in names} | set(hosts)
@@ -110,10 +113,10 @@ def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str],
         except RecordError as error:
             raise ArchiveError(f"{record.path}: cannot be redacted: {error}") from None
         if not same:
-            raise ArchiveError(f"{record.path}: redaction would change a figure: is a host called like a word of it?")
+            raise ArchiveError(f"{record.path}: redaction would change a figure: does a host name equal a word in it?")
         seen = left.search(text) if left else None
         if seen is not None:
-            raise ArchiveError(f"{record.path}: '{seen[0]}' would be left in what is exported")
+            raise ArchiveError(f"{record.path}: '{seen[0]}' would remain in the export")
         texts[where] = text
     return texts
 
@@ -123,7 +126,7 @@ def _word(name: str) -> str:
 
 
 def packed(texts: dict[str, str]) -> bytes:
-    """A .tar.xz that is the same for the same texts."""
+    """A .tar.xz that is identical for identical texts."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:xz") as tar:
         for name, text in sorted(texts.items()):

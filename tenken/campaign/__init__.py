@@ -1,1 +1,3 @@
-"""Campaigns: one to ten thousand nodes, and which one is bad. `tenken.commands.campaign` is the way in."""
+"""Campaigns: tests of one to ten thousand nodes that identify the faulty ones. The entry point is
+`tenken.commands.campaign`.
+"""

@@ -1,4 +1,4 @@
-"""A line at least each ten seconds, whatever the work itself does: it may wait for a scheduler or read for minutes."""
+"""A line of output at least every ten seconds, even while the work waits for a scheduler or reads for minutes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ SILENCE_S = 9.0
 
 
 class Alive:
-    """While it is entered, `say` gets a line when nothing was said for SILENCE_S: `doing` and for how long. `said` is
-    called by whoever says something himself. By the clock of the machine, since people wait by that."""
+    """Context in which `say` gets a line whenever nothing was printed for SILENCE_S: `doing` and its duration. Other
+    output must call `said`. Uses wall-clock time, since people wait.
+    """
 
     def __init__(self, say: Callable[[str], None], doing: str = "", silence: float = SILENCE_S) -> None:
         self.say, self.silence = say, silence
@@ -23,7 +24,7 @@ class Alive:
         self._doing, self._since = doing, time.monotonic()
 
     def doing(self, what: str) -> None:
-        """What is done from now on."""
+        """Sets the current activity."""
         self._doing, self._since = what, time.monotonic()
 
     def said(self) -> None:

@@ -1,8 +1,8 @@
-"""The tables of docs/campaign.md: what a campaign finds, whom it accuses, what it costs.
+"""The tables of docs/campaign.md: faults found, false reports, cost.
 
     python -m tenken.campaign.bench [TABLE ...] [--seeds N] [--first SEED] [--nodes N]
 
-Exit status 1 where a figure is worse than what is asked.
+Exit status 1 if a figure is worse than required.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ MISSED = "MISSED: "
 
 
 def named_in(one: synthetic.Synthetic) -> set[tuple[str, str]]:
-    """(kind, name) of all that a campaign of a synthetic fleet names: two runs, configuration and who left none."""
+    """(kind, name) of everything that a campaign of a synthetic fleet reports: two runs, configuration, missing
+    results.
+    """
     named: set[tuple[str, str]] = set()
     for fleet, which in ((one.gpus, "gpu"), (one.hosts, "host")):
         first = conformity.screen(fleet, one.run(which))
@@ -50,7 +52,7 @@ def named_in(one: synthetic.Synthetic) -> set[tuple[str, str]]:
 
 
 def planted(seeds: int, first: int, nodes: int) -> Iterator[str]:
-    """Faults among nodes x 8 GPUs: all of them named, and nobody else."""
+    """Faults among nodes x 8 GPUs: all of them reported, and no other."""
     good = 0
     for seed in range(first, first + seeds):
         one = synthetic.fleet(seed, "normal", nodes, planted=True)
@@ -65,7 +67,7 @@ def planted(seeds: int, first: int, nodes: int) -> Iterator[str]:
 
 
 def healthy(seeds: int, first: int, nodes: int) -> Iterator[str]:
-    """Healthy fleets: campaigns that accuse anybody."""
+    """Healthy fleets: campaigns with a false report."""
     for family in synthetic.FAMILIES:
         accused, suspected = 0, 0
         for seed in range(first, first + seeds):
@@ -108,19 +110,20 @@ def group_testing(seeds: int, first: int, nodes: int) -> Iterator[str]:
             )
         share = 100 * right / of
         yield (
-            f"groups, noise {noise}{', with a leaf' if leaf else ''}: found within jobs and rounds in {share:.1f} % of "
-            f"{of}, another one accused in {wrong} (asked: 99 %)"
+            f"groups, noise {noise}{', with a leaf' if leaf else ''}: found within the permitted jobs and rounds in "
+            f"{share:.1f} % of "
+            f"{of}, a healthy node reported in {wrong} (asked: 99 %)"
         )
         if share < 99:
             yield f"{MISSED}group testing, {noise}"
         if healthy_of:
-            yield f"groups, noise {noise}: healthy fleets accused in {healthy_wrong} of {healthy_of} (asked: 1 %)"
+            yield f"groups, noise {noise}: healthy fleets with a report in {healthy_wrong} of {healthy_of} (asked: 1 %)"
             if healthy_wrong > 0.01 * healthy_of:
                 yield f"{MISSED}group testing of healthy fleets, {noise}"
 
 
 def pair_faults(seeds: int, first: int, nodes: int) -> Iterator[str]:
-    """A pair of nodes that is slow only together: tournaments of leaves, then by halves."""
+    """A pair of nodes that is slow only in combination: tournaments of leaves, then bisection."""
     count = max(nodes // LEAF, 8) * LEAF
     leaves = {leaf: range(leaf * LEAF, (leaf + 1) * LEAF) for leaf in range(count // LEAF)}
     met = right = wrong = jobs = 0
@@ -147,7 +150,7 @@ def pair_faults(seeds: int, first: int, nodes: int) -> Iterator[str]:
 
 
 def cost(seeds: int, first: int, nodes: int) -> Iterator[str]:
-    """The submitting host's CPU and memory from beginning to report; 12 checks, 8 GPUs."""
+    """The submitting host's CPU and memory from start to report; 12 checks, 8 GPUs."""
     names = tuple(f"n{i:05d}" for i in range(nodes))
     for seed in range(first, first + seeds):
         bad = (names[nodes // 3], seed % 8)
@@ -184,7 +187,7 @@ def cost(seeds: int, first: int, nodes: int) -> Iterator[str]:
         yield (
             f"cost of {nodes} nodes x 12 checks: {spent:.1f} CPU-s (asked: {asked:g}), {most:.2f} GiB at most, "
             f"{world.submissions} jobs, {found.tested} nodes tested, named: {', '.join(sorted(named)) or 'nobody'}; "
-            f"longest without a line {silent:.1f} s (nodes' own work included)"
+            f"longest time without output {silent:.1f} s (nodes' own work included)"
         )
         if spent > asked or named != {f"{bad[0]} GPU {bad[1]}"} or found.tested != nodes:
             yield f"{MISSED}cost"
@@ -202,7 +205,7 @@ TABLES: dict[str, tuple[Table, int, int]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the tables asked for; all by default. 1 where one misses what is asked."""
+    """Prints the requested tables (default: all). Returns 1 if one misses its requirement."""
     parser = argparse.ArgumentParser(prog="python -m tenken.campaign.bench", description=__doc__.split("\n")[0])
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)} (default: all)")
     parser.add_argument("--seeds", type=int, help="campaigns of each kind")

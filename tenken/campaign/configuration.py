@@ -1,4 +1,4 @@
-"""Configuration conformity: the odd ones out among nodes and devices that ought to be set up alike."""
+"""Configuration conformity: deviations among nodes and devices that should be configured identically."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Odd:
 
 @dataclass(frozen=True)
 class Mixed:
-    """An item in which no majority, or more than a few, differ: told, and nobody is accused."""
+    """An item without a clear majority, or in which more than a few differ: listed without reporting a node."""
 
     item: str
     counts: Mapping[str, int]
@@ -39,7 +39,7 @@ class Mixed:
 
 
 def conformity(names: Sequence[str], settings: Sequence[Mapping[str, object]]) -> tuple[list[Odd], list[Mixed]]:
-    """Who differs from the majority in what. An item that one lacks, though others have it, is `missing`."""
+    """Nodes and devices that differ from the majority, and in which item. An item that others have is `missing`."""
     odd: list[Odd] = []
     mixed: list[Mixed] = []
     known = [i for i, one in enumerate(settings) if one]  # of what left no result nothing is known

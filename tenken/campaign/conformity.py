@@ -1,10 +1,10 @@
-"""Day-one conformity: which of many devices that ought to be alike is not, told from effects of what they share.
+"""Conformity on the first day: which of many nominally identical devices deviates, as opposed to effects of what they
+share.
 
-Figures become losses (logarithms, larger is worse). What the room did meanwhile (a running median over the time of
-the runs), what lot, rack, switch, slot and firmware do (medians of groups) and what temperature or power explains are
-taken off first; what is left is held against `tails.limit`. The chance that anybody is accused in a healthy fleet is
-one for all figures of a campaign together. `screen` finds suspects; `confirm` names those that a second, independent
-run of theirs shows again.
+Figures become losses (logarithms, larger is worse). Variation over time (a running median over the runs), effects of
+lot, rack, switch, slot and firmware (medians of groups) and what temperature or power explains are subtracted first;
+the remainder is compared with `tails.limit`. The probability of any report in a healthy fleet holds for all figures
+of a campaign together. `screen` finds suspects; `confirm` reports those that a second, independent run confirms.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ UNSTATED = 0.002
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a campaign. `values` (devices,): NaN where there is none. `spread`: relative, of healthy devices,
+    """One figure of a campaign. `values` (devices,): NaN if missing. `spread`: relative, of healthy devices,
     as stated for the figure. `explained_by`: covariates of the device in the same run (temperature, power)."""
 
     name: str
@@ -74,12 +74,12 @@ class Suspect:
 
     @property
     def worse(self) -> float:
-        """Part that is lost: 0.02 of what the fleet has."""
+        """The fraction lost: 0.02 of the fleet's value."""
         return -math.expm1(-self.loss)
 
     @property
     def within(self) -> float:
-        """The part that a healthy one may lose."""
+        """The fraction that a healthy one may lose."""
         return -math.expm1(-self.limit)
 
 
@@ -95,7 +95,7 @@ class Effect:
 
 @dataclass
 class Screened:
-    """Of one run of the fleet. `residuals`, `centres` by figure: what is left of the losses, and what was taken off."""
+    """Of one run of the fleet. `residuals`, `centres` by figure: remaining losses, and what was subtracted."""
 
     suspects: list[Suspect]
     effects: list[Effect]
@@ -107,7 +107,9 @@ class Screened:
 
 
 def losses(figure: Figure) -> np.ndarray:
-    """Larger is worse; relative for small ones. Values that are not positive count from the median."""
+    """Larger is worse; approximately relative for small losses. Values that are not positive are measured from the
+    median.
+    """
     values = np.asarray(figure.values, dtype=float)
     there = np.isfinite(values)
     if there.any() and np.all(values[there] > 0):
@@ -120,7 +122,7 @@ def losses(figure: Figure) -> np.ndarray:
 
 
 def screen(fleet: Fleet, figures: Sequence[Figure]) -> Screened:
-    """Devices, nodes and groups that lie out in one run (or in the median of several) of the whole fleet."""
+    """Outlying devices, nodes and groups in one run (or the median of several) of the whole fleet."""
     result = Screened([], [], {}, {}, {}, {}, {})
     count = max(len(figures), 1)
     for figure in figures:
@@ -149,12 +151,12 @@ def screen(fleet: Fleet, figures: Sequence[Figure]) -> Screened:
 
 
 def device_name(fleet: Fleet, index: int) -> str:
-    """`node slot`, or the node alone where it is the device."""
+    """`node slot`, or the node alone if it is the device."""
     return f"{fleet.nodes[index]} {fleet.slots[index]}" if fleet.slots is not None else str(fleet.nodes[index])
 
 
 def drift(rest: np.ndarray, times: np.ndarray | None) -> np.ndarray:
-    """What the time of the run explains: a running median over those that ran before and after."""
+    """What the time of the run explains: a running median over neighbouring runs."""
     if times is None:
         return np.zeros(len(rest))
     there = np.flatnonzero(np.isfinite(rest) & np.isfinite(times))
@@ -182,7 +184,7 @@ def drift(rest: np.ndarray, times: np.ndarray | None) -> np.ndarray:
 
 
 def explained(rest: np.ndarray, covariates: Sequence[np.ndarray]) -> np.ndarray:
-    """What covariates explain, by a line that outliers do not bend (weights of Huber's kind)."""
+    """What covariates explain, by a robust linear fit (Huber weights)."""
     usable = [np.asarray(c, dtype=float) for c in covariates]
     there = (
         np.isfinite(rest) & np.all([np.isfinite(c) for c in usable], axis=0) if usable else np.zeros(len(rest), bool)
@@ -236,7 +238,7 @@ class _Medians:
 
 
 def _groups(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: Screened) -> None:
-    """Takes effects of groups off `rest`, in place, and puts odd groups among the suspects."""
+    """Subtracts group effects from `rest`, in place, and adds deviating groups to the suspects."""
     coded = [(factor, *np.unique(labels, return_inverse=True)) for factor, labels in _told_apart(fleet.factors)]
 
     def medians(one: tuple[str, np.ndarray, np.ndarray]) -> _Medians:
@@ -263,8 +265,9 @@ def _groups(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: 
 
 
 def _cause(odd: Sequence[tuple[_Medians, int, float]], rest: np.ndarray) -> tuple[_Medians, int, float]:
-    """Of odd groups of several factors the farthest; or a wider one, if those of it that are in no farther one are off
-    too: a switch of a slow and a good rack is not at fault."""
+    """Of deviating groups of several factors, the one that deviates furthest; or a wider one, if its members outside
+    that one deviate too: a switch with one slow and one good rack is not at fault.
+    """
     cause = max(odd, key=lambda o: float(o[0].offsets[o[1]]))
     for other in sorted(odd, key=lambda o: o[0].sizes[o[1]]):
         inner = cause[0].members(cause[1], rest)
@@ -284,9 +287,8 @@ def _tell(figure: Figure, of: _Medians, rest: np.ndarray, result: Screened) -> N
 
 
 def _oddest(figure: Figure, of: _Medians, rest: np.ndarray, chance: float) -> tuple[_Medians, int, float] | None:
-    """The worst group of a factor, where it is beyond its limit: of which factor, which one, the limit.
-
-    A group's median is all but normal whatever its members are: few groups are held against that.
+    """The worst group of a factor beyond its limit, with factor and limit. A group's median is nearly normally
+    distributed whatever its members are, which gives the limit for few groups.
     """
     noise = 1.2533 * _scale(rest[np.isfinite(rest)]) / np.sqrt(of.sizes)
     spread = max(_scale(of.offsets), float(np.median(noise)), figure.spread / 8)
@@ -299,7 +301,7 @@ def _oddest(figure: Figure, of: _Medians, rest: np.ndarray, chance: float) -> tu
 
 
 def _told_apart(factors: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:
-    """Factors whose groups differ: of those that group alike the first, under all their names."""
+    """Factors with different groupings: of identical ones the first, under all their names."""
     kept: list[tuple[str, np.ndarray, bytes]] = []
     for factor, labels in factors.items():
         # groups numbered in the order in which they come: alike, however they are called
@@ -314,7 +316,7 @@ def _told_apart(factors: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray
 
 
 def _nodes(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: Screened) -> set[int]:
-    """Nodes most of whose devices lie out together; returns these devices."""
+    """Nodes with a majority of outlying devices; returns these devices."""
     if fleet.slots is None:
         return set()
     names, codes = np.unique(fleet.nodes, return_inverse=True)
@@ -339,9 +341,9 @@ def _nodes(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: S
 def confirm(
     suspects: Sequence[Suspect], first: Screened, again: Mapping[str, np.ndarray]
 ) -> tuple[list[Suspect], list[Suspect]]:
-    """(named, not shown again). `again` by figure: (devices,) of a second, independent run, NaN where none was made.
+    """(confirmed, not confirmed). `again` by figure: (devices,) of a second, independent run, NaN where none was made.
 
-    What groups, time and covariates took off the first run is taken off the second one too.
+    Effects of groups, time and covariates in the first run are subtracted from the second one too.
     """
     named, not_again = [], []
     for suspect in suspects:
@@ -369,7 +371,7 @@ def _student(chance: float, degrees: float) -> float:
 
 
 def _scale(sample: np.ndarray) -> float:
-    """MAD as a standard deviation; where most are alike, what is left of the deviation."""
+    """MAD as a standard deviation; if the majority is identical, from the remaining deviations."""
     if len(sample) < 2:
         return 0.0
     found = 1.4826 * float(np.median(np.abs(sample - np.median(sample))))
@@ -377,6 +379,6 @@ def _scale(sample: np.ndarray) -> float:
 
 
 def spread_of(values: np.ndarray) -> float:
-    """Relative spread of values that are there, as a standard deviation that outliers do not widen."""
+    """Relative spread of the available values, as a robust standard deviation."""
     middle = abs(float(np.median(values)))
     return _scale(values) / middle if middle else 0.0

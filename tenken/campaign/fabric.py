@@ -1,4 +1,4 @@
-"""A fabric with planted faults that answers as jobs over groups of nodes would, for the tables of `bench`."""
+"""A simulated fabric with planted faults, which answers like jobs over groups of nodes, for the tables of `bench`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Fabric:
 
     @classmethod
     def with_faults(cls, seed: int, bad: int, leaf: bool = False, count: int = 1024, noise: str = "t(3)") -> Fabric:
-        """So many faults, one of them a leaf if asked for."""
+        """The given number of faults, optionally with a leaf."""
         rng = np.random.default_rng([seed, bad, leaf])
         bad_leaf = int(rng.integers(count // LEAF)) if leaf and bad else None
         others = [n for n in rng.permutation(count) if n // LEAF != bad_leaf]
@@ -48,7 +48,7 @@ class Fabric:
         return node // LEAF
 
     def ask(self, groups: Sequence[tuple[int, ...]]) -> list[float | None]:
-        """The figures of one round. ValueError where two groups share a node."""
+        """The figures of one round. ValueError if two groups share a node."""
         if len({n for g in groups for n in g}) != sum(map(len, groups)):
             raise ValueError("two groups of one round share a node")
         if self.noise == "drifting":

@@ -1,4 +1,6 @@
-"""The campaign file: what is tested on which nodes, how often, how many at once and at what cost. Checked by lines."""
+"""The campaign file: what is tested on which nodes, how often, how many at once and at what cost. Errors are reported
+by line.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ MOST_NODES = 100_000
 
 
 class CampaignError(TenkenError):
-    """A campaign that cannot be planned or run: one line a fault."""
+    """A campaign that cannot be planned or run: one line per error."""
 
 
 @dataclass(frozen=True)
@@ -79,31 +81,32 @@ class Campaign:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def unit_of(self, node: str) -> str:
-        """What a node is scheduled and judged with; itself where it stands alone."""
+        """The unit in which a node is scheduled and judged; the node itself without units."""
         return self.groups[self.unit][node] if self.unit else node
 
     def together(self, nodes: Iterable[str]) -> list[str]:
-        """All nodes of the units of some, in order of the file."""
+        """All nodes of the units of the given nodes, in order of the file."""
         units = {self.unit_of(node) for node in nodes}
         return [node for node in self.nodes if self.unit_of(node) in units]
 
     @property
     def seconds_between_starts(self) -> float:
-        """From one node's start to the next, so that the site's ramp is kept."""
+        """Time between the starts of two nodes, so that the site's power ramp is not exceeded."""
         return 0.0 if self.ramp_kw_per_s is None else self.node_kw / self.ramp_kw_per_s
 
 
 def home() -> Path:
-    """The folder of campaigns: $TENKEN_CAMPAIGNS, else `campaigns/` of the checkout. What a campaign keeps of itself is
-    in a folder of its name beside its file."""
+    """The folder of campaigns: $TENKEN_CAMPAIGNS, else `campaigns/` of the checkout. The state of a campaign is in a
+    folder of its name next to its file.
+    """
     named = os.environ.get("TENKEN_CAMPAIGNS")
     return Path(named).resolve() if named else ROOT / "campaigns"
 
 
 def load(name: str) -> Campaign:
-    """A campaign by name. Raises CampaignError with every fault, a line each."""
+    """A campaign by name. Raises CampaignError with one line per error."""
     if not _NAME.fullmatch(name):
-        raise CampaignError(f"a campaign cannot be called {name!r}; allowed: letters, digits, _ and -, at most 40")
+        raise CampaignError(f"invalid campaign name {name!r}; allowed: letters, digits, _ and -, at most 40")
     file = home() / f"{name}.yaml"
     if not file.is_file():
         known = validation.choices(name, sorted(p.stem for p in home().glob("*.yaml")))
@@ -216,12 +219,12 @@ def _reach_of_budget(data: Mapping[str, Any], nodes: int, wrong: Any) -> None:
     if budget is not None and needed and budget < needed:
         wrong(
             ("budget_node_hours",),
-            f"'budget_node_hours' is {budget:g}; one round of {nodes} nodes takes {needed:g} at most",
+            f"'budget_node_hours' is {budget:g}; one round of {nodes} nodes takes up to {needed:g}",
         )
 
 
 def _unit(data: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]], nodes: Sequence[str], wrong: Any) -> None:
-    """Whether the units are there, and may be begun together."""
+    """Checks that the units exist and can be started together."""
     if "unit" not in data or ("groups" in data and not groups):
         return  # what is wrong with the groups is told already
     unit = data["unit"]
@@ -235,11 +238,11 @@ def _unit(data: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]], node
     if size > concurrency:
         wrong(
             ("concurrency",) if "concurrency" in data else ("unit",),
-            f"'concurrency' is {concurrency}; the {size} nodes of {unit} '{largest}' begin together",
+            f"'concurrency' is {concurrency}; the {size} nodes of {unit} '{largest}' start together",
         )
     budget = data.get("budget_node_hours")
     if budget is not None and budget < hours:
-        wrong(("budget_node_hours",), f"'budget_node_hours' is {budget:g}; {unit} '{largest}' alone takes {hours:g}")
+        wrong(("budget_node_hours",), f"'budget_node_hours' is {budget:g}; {unit} '{largest}' alone needs {hours:g}")
 
 
 def _nodes(said: Any, path: tuple[str | int, ...], wrong: Any) -> list[str]:
@@ -271,13 +274,13 @@ def expand(text: str) -> list[str]:
                 continue
             ends = [fixed] if not ranges else [fixed + one for one in _numbers(ranges)]
             if len(names) * len(ends) > MOST_NODES:
-                raise ValueError(f"'{part}' are more than {MOST_NODES} nodes")
+                raise ValueError(f"'{part}' expands to more than {MOST_NODES} nodes")
             names = [name + end for name in names for end in ends]
         if not all(re.fullmatch(r"[A-Za-z0-9][\w.-]*", n) for n in names):
             raise ValueError(f"'{part}' names no nodes; write n0001 or n[0001-0128,0200]")
         found += names
     if len(found) > MOST_NODES:
-        raise ValueError(f"'{text[:60]}' are more than {MOST_NODES} nodes")
+        raise ValueError(f"'{text[:60]}' expands to more than {MOST_NODES} nodes")
     return found
 
 
@@ -289,13 +292,13 @@ def _numbers(ranges: str) -> list[str]:
             raise ValueError(f"'[{ranges}]' is not a range; write [0001-0128] or [1,3-5]")
         last = int(match[2] or match[1])
         if last - int(match[1]) >= MOST_NODES:
-            raise ValueError(f"'[{ranges}]' are more than {MOST_NODES} nodes")
+            raise ValueError(f"'[{ranges}]' expands to more than {MOST_NODES} nodes")
         found += [str(n).zfill(len(match[1])) for n in range(int(match[1]), last + 1)]
     return found
 
 
 def _groups(data: Mapping[str, Any], folder: Path, nodes: tuple[str, ...], wrong: Any) -> dict[str, dict[str, str]]:
-    """Out of a CSV file with a column `node` and one a factor."""
+    """Read from a CSV file with a column `node` and one per factor."""
     if "groups" not in data:
         return {}
     file = folder / data["groups"]

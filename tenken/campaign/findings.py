@@ -1,4 +1,4 @@
-"""What a campaign found: figures of all nodes side by side, configurations side by side, and who left no result."""
+"""Findings of a campaign: figures and configurations of all nodes compared, and nodes without a result."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ Device = tuple[str, str]
 
 @dataclass
 class Findings:
-    """`named`: (kind, name) with the suspicions that a second run showed again; `not_again`: those that it did not;
-    `failed`: criteria that were missed, by node; `lost`: units without a result, and why."""
+    """`named`: (kind, name) with the suspicions that a second run confirmed; `not_again`: those that it did not;
+    `failed`: missed criteria by node; `lost`: units without a result, with the reason.
+    """
 
     named: list[Suspect] = field(default_factory=list)
     not_again: list[Suspect] = field(default_factory=list)
@@ -59,7 +60,7 @@ class Findings:
     units: dict[str, list[str]] = field(default_factory=dict)
 
     def bad_nodes(self) -> dict[str, list[str]]:
-        """Nodes that should not be in service, with the reasons in words."""
+        """Nodes that should be taken out of service, with the reasons."""
         found: dict[str, list[str]] = {}
         for one in self.named:
             if one.kind in ("device", "node"):
@@ -79,8 +80,7 @@ class Findings:
         return found
 
     def share(self, confidence: float = 0.95) -> float:
-        """Share of all such nodes (units, where nodes are judged together) that is in order at least, with this
-        confidence (Clopper and Pearson)."""
+        """Lower confidence bound of the share of such nodes (or units) in order (Clopper and Pearson)."""
         of = len(self.units) or self.nodes
         return lower_share(of - len(self.bad_units() if self.units else self.bad_nodes()), of, confidence)
 
@@ -92,7 +92,7 @@ class Findings:
 
 
 def lower_share(good: int, of: int, confidence: float) -> float:
-    """The least share p for which so many good ones of so many are not too lucky."""
+    """The minimum share p for which this number of good ones is not improbable."""
     if of == 0 or good == 0:
         return 0.0
     low, high = 0.0, good / of
@@ -117,7 +117,7 @@ def _at_least(good: int, of: int, p: float) -> float:
 
 
 class Table:
-    """Values by figure and device: one a run."""
+    """Values by figure and device, one per run."""
 
     def __init__(self, catalogue: Mapping[str, Program]) -> None:
         self.catalogue = catalogue
@@ -184,7 +184,7 @@ class Table:
             )  # fmt: skip
 
     def take_configuration(self, told: Mapping[str, Mapping[str, str]], unit: Unit) -> None:
-        """What a node's job read of its set-up; the last one counts."""
+        """The configuration that a node's job read; the last one counts."""
         for place, items in told.items():
             kind, at = ("host read", "") if place == "host" else ("gpu read", place)
             self.settings.setdefault(kind, {})[(unit.node, at)] = dict(items)
@@ -192,7 +192,7 @@ class Table:
     def conditions(
         self, name: str, devices: Sequence[Device], rounds: int, racks: Mapping[str, str]
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """When a figure was measured on each device, and what explains it but is no fault of the device: under a power
+        """When a figure was measured on each device, and covariates that are not a fault of the device: under a power
         cap leakage, by what it draws unloaded, and the air of its rack (its node where racks are not known). Its own
         temperature is none of these: one that is hot because its cooler is bad is to be found."""
         check, runs = self.check[name], [("round", n + 1) for n in range(rounds)]
@@ -258,7 +258,7 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
         missing = [u for u in wanted if not state.done(u)]
         if missing and node not in repaired:
             why = [a.ended for u in missing for a in state.tried(u) if a.ended]
-            found.lost[node] = why[-1] if why else "it was never begun"
+            found.lost[node] = why[-1] if why else "it was never started"
     return table, found
 
 
@@ -382,9 +382,7 @@ def _absent(devices: Sequence[Device], figures: Mapping[str, Mapping[Device, obj
         if count >= 0.6 * len(nodes) and len(nodes) > 2:
             for node in nodes:
                 if (node, place) not in here:
-                    yield f"{node} {place}: no figure at all; {count} of {len(nodes)} nodes have them".replace(
-                        "  ", " "
-                    )
+                    yield f"{node} {place}: no value; {count} of {len(nodes)} nodes have them".replace("  ", " ")
     for name, of in sorted(figures.items()):
         if len(of) >= 0.6 * len(devices) and len(devices) > 2:
             for node, place in sorted(here - set(of)):

@@ -132,7 +132,7 @@ class Journal:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._stream.close()
-            raise CampaignError(f"{self.path}: another process runs this campaign") from None
+            raise CampaignError(f"{self.path}: another process is running this campaign") from None
         self.state = read(self.folder)
         whole = _whole(self.path)
         if whole < self.path.stat().st_size:  # the last line was being written when the process was killed
@@ -175,7 +175,7 @@ def read(folder: Path) -> State:
         try:
             state.take(json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise CampaignError(f"{folder / FILE}:{number}: is not a line of a campaign's journal") from None
+            raise CampaignError(f"{folder / FILE}:{number}: not a line of a campaign journal") from None
     return state
 
 

@@ -35,12 +35,12 @@ class Plan:
             f"at most {self.node_hours:.1f} node hours, {self.retest_node_hours:.1f} more for second runs of suspects"
             + (f"; the budget is {campaign.budget_node_hours:g}" if campaign.budget_node_hours else ""),
             f"{self.at_once} jobs at once ({self.why_at_once}): {self.waves} wave{'s' if self.waves > 1 else ''}, "
-            f"{self.seconds / 3600:.1f} h if the nodes are free; would end by {end:%Y-%m-%d %H:%M} UTC",
+            f"{self.seconds / 3600:.1f} h if the nodes are free; expected end: {end:%Y-%m-%d %H:%M} UTC",
         ]
         if campaign.ramp_kw_per_s is not None:
             found.append(
                 f"starts {campaign.seconds_between_starts:.2f} s apart: {campaign.node_kw:g} kW a node within "
-                f"{campaign.ramp_kw_per_s:g} kW/s, {self.start_seconds / 60:.1f} min until a wave is under way"
+                f"{campaign.ramp_kw_per_s:g} kW/s, {self.start_seconds / 60:.1f} min until a wave has started"
             )
         return found
 

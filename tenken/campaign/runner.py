@@ -24,7 +24,7 @@ LATE_S = 60.0
 _BATCH = 100
 STOP = "stop"
 #: Of an attempt that never was a job.
-NEVER_QUEUED = "never came into the queue"
+NEVER_QUEUED = "never entered the queue"
 
 
 class Runner:
@@ -71,7 +71,7 @@ class Runner:
             self.journal.close()
 
     def _go(self) -> bool:
-        self.alive.doing("asking the scheduler for its limits and for jobs of this campaign")
+        self.alive.doing("querying the scheduler for its limits and for jobs of this campaign")
         self._begin()
         while not self._over():
             self._step()
@@ -128,17 +128,17 @@ class Runner:
             try:
                 return ask()
             except Refused as error:
-                self.say(f"the scheduler gives no answer: {error}; asked again in {pause} s")
+                self.say(f"the scheduler does not respond: {error}; next attempt in {pause} s")
                 self.sleep(pause)
         try:
             return ask()
         except Refused as error:
-            raise CampaignError(f"the scheduler gives no answer: {error}; `resume` continues from here") from None
+            raise CampaignError(f"the scheduler does not respond: {error}; `resume` continues from here") from None
 
     def _step(self) -> None:
-        self.alive.doing("gathering what nodes left")
+        self.alive.doing("collecting results of nodes")
         self._gather()
-        self.alive.doing("asking the scheduler for the state of jobs")
+        self.alive.doing("querying the scheduler for job states")
         self._watch()
         wanted = self.to_do()
         if not wanted and not self.state.open() and not self.state.phases:
@@ -207,7 +207,10 @@ class Runner:
         nodes = list(self.suspects(self.state))
         most = self.campaign.max_retested
         if most is not None and len(nodes) > most:
-            self.say(f"{len(nodes)} nodes have a suspect; 'max_nodes' lets {most} be run again: the fleet is not alike")
+            self.say(
+                f"{len(nodes)} nodes have a suspect; 'max_nodes' permits {most} to be measured again: the fleet "
+                f"is not homogeneous"
+            )
             nodes = nodes[:most]
         if self.campaign.unit:
             nodes = self.campaign.together(nodes)
@@ -215,7 +218,8 @@ class Runner:
         self.journal.note("phase", units=[u.id for u in units])
         if units:
             self.say(
-                f"suspects are run again: {', '.join(nodes[:8])}{' ...' if len(nodes) > 8 else ''} ({len(units)} runs)"
+                f"suspects are measured again: {', '.join(nodes[:8])}{' ...' if len(nodes) > 8 else ''} "
+                f"({len(units)} runs)"
             )
 
     # -- jobs --
@@ -234,7 +238,7 @@ class Runner:
             if len(block) > together:
                 name = self.campaign.unit_of(block[0].node)
                 raise CampaignError(
-                    f"the {len(block)} nodes of '{name}' begin together; the queue takes {together} jobs"
+                    f"the {len(block)} nodes of '{name}' start together; the queue accepts {together} jobs"
                 )
             if left < each * len(block) or free < len(block):
                 return
@@ -255,7 +259,7 @@ class Runner:
             # a queue that is full takes more when something ended
             self.next_submission = self.clock() + 30
             if not error.later:
-                raise CampaignError(f"node {unit.node}: the scheduler takes no job: {error}") from None
+                raise CampaignError(f"node {unit.node}: the scheduler accepts no job: {error}") from None
             return False
         self.refused = ""
         return True
@@ -304,13 +308,13 @@ class Runner:
                 continue
             if self.state.done(attempt.unit):  # it was given up too soon: the node has its result, and counts once
                 if attempt.open:
-                    self.journal.note("ended", token=token, why="its node had been tested by then")
+                    self.journal.note("ended", token=token, why="its node had already been tested")
                 continue
             name = nodejob.session(self.state.begun["begun"], self.campaign.name, attempt.unit)
             try:
                 found = spool.gather(self.spool, token, attempt.unit.node, name, self.archive)
             except ArchiveError as error:
-                raise CampaignError(f"{error}; `resume` gathers it again") from None
+                raise CampaignError(f"{error}; `resume` collects it again") from None
             if found.fault is not None:
                 if attempt.open:
                     self.journal.note("ended", token=token, why=found.fault)

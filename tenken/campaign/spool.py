@@ -73,7 +73,7 @@ def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gath
                 if inside.parts[0] != "archive" or ".." in inside.parts or inside.is_absolute():
                     continue
                 if member.size > MAX_RECORD_BYTES:
-                    return Gathered(token, fault=f"{name} has {member.size} bytes; at most {MAX_RECORD_BYTES}")
+                    return Gathered(token, fault=f"{name} has {member.size} bytes; maximum: {MAX_RECORD_BYTES}")
                 stream = packed.extractfile(member)
                 text = (stream or io.BytesIO()).read().decode("utf-8", "replace")
                 below = inside.relative_to("archive")
@@ -127,21 +127,21 @@ def _last_line(packed: tarfile.TarFile, members: dict[str, tarfile.TarInfo]) -> 
     stream = packed.extractfile(member) if member and member.size < 64 << 20 else None
     lines = [line.strip() for line in stream.read().decode("utf-8", "replace").splitlines()] if stream else []
     errors = [line for line in lines if "rror" in line or line.startswith("tenken:")]
-    return (errors or [line for line in lines if line] or ["it said nothing"])[-1][:300]
+    return (errors or [line for line in lines if line] or ["it printed nothing"])[-1][:300]
 
 
 def _fault(token: str, node: str, session: str, meta: dict[str, str], records: list[Record]) -> str | None:
     """Why a file does not prove that this node was tested by this job."""
     if meta.get("token") != token:
-        return f"it is of another job (token {meta.get('token')!r})"
+        return f"it belongs to another job (token {meta.get('token')!r})"
     said = {short(n) for n in [meta.get("host", ""), *meta.get("names", "").split(",")] if n}
     if short(node) not in said:
-        return f"it ran on {', '.join(sorted(said)) or 'an unknown node'} and not on {node}"
+        return f"it ran on {', '.join(sorted(said)) or 'an unknown node'}, not on {node}"
     if not records:
         return f"no check left a record (reframe ended with {meta.get('status', 'unknown')}: {meta.get('said')})"
     strangers = sorted({n for r in records for n in r.nodes if short(n) not in {short(node), *said}})
     if strangers:
-        return f"a record is of {strangers[0]} and not of {node}"
+        return f"a record belongs to {strangers[0]}, not to {node}"
     if any(r.session != session for r in records):
-        return "a record is of another session"
+        return "a record belongs to another session"
     return None

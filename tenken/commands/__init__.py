@@ -1,1 +1,1 @@
-"""Commands that bring several parts together; each part registers its own besides."""
+"""Commands that combine several parts; each part also registers its own."""

@@ -1,4 +1,4 @@
-"""`tenken accept`: the acceptance report of some sessions against a contract, and the check of one that was written."""
+"""`tenken accept`: the acceptance report of sessions against a contract, and the verification of an existing one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXIT_CODES: Mapping[str, int] = {ACCEPTED: 0, EXCEPTIONS: 0, REJECTED: 1, INCONC
 
 
 class AcceptError(TenkenError):
-    """An acceptance that cannot be written or checked: one line."""
+    """An acceptance that cannot be written or verified; one line."""
 
 
 @dataclass
@@ -53,20 +53,22 @@ def register(subparsers: Any) -> None:
     """Adds the subcommand `accept` to the `tenken` command."""
     parser = subparsers.add_parser(
         "accept",
-        help="hold sessions against a contract: a report to sign, with evidence, in one checkable file",
+        help="compare sessions with a contract: a report to sign, with its evidence, in one verifiable file",
         description="Writes report.html (and report.pdf where a headless browser is found) and a tar with contract, "
-        "report, answer, evidence and archive. Exit status: 0 ACCEPTED, with or without exceptions, 1 REJECTED, 2 "
-        "usage or a wrong contract, 3 INCONCLUSIVE. --verify: 0 intact and decision reproduced, 1 changed.",
+        "report, answer, evidence and archive. Exit status: 0 ACCEPTED or ACCEPTED WITH EXCEPTIONS, 1 REJECTED, 2 "
+        "usage error or invalid contract, 3 INCONCLUSIVE. With --verify: 0 intact and decision reproduced, 1 modified.",
     )
-    parser.add_argument("--contract", metavar="NAME", help="of reports/contracts/, or a file")
-    parser.add_argument("--sessions", nargs="+", metavar="ID", help="sessions of the archive; `last` is the last one")
+    parser.add_argument("--contract", metavar="NAME", help="name of a contract in reports/contracts/, or a file")
+    parser.add_argument(
+        "--sessions", nargs="+", metavar="ID", help="sessions of the archive; `last`: the most recent one"
+    )
     parser.add_argument(
         "--archive", type=packed.argument, metavar="DIR",
         help="archive to read, a folder or a .tar.xz of one (default: $TENKEN_ARCHIVE, else perflogs/)",
     )  # fmt: skip
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: output/acceptance/<contract>-<time>")
-    parser.add_argument("--no-pdf", action="store_true", help="do not look for a browser")
-    parser.add_argument("--verify", type=Path, metavar="FILE", help="check a tar that was written before")
+    parser.add_argument("--no-pdf", action="store_true", help="do not search for a browser")
+    parser.add_argument("--verify", type=Path, metavar="FILE", help="verify a tar that was written earlier")
     parser.set_defaults(func=run)
 
 
@@ -74,10 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Runs `tenken accept`; returns its exit status."""
     if arguments.verify is not None:
         if arguments.contract or arguments.sessions:
-            raise AcceptError("--verify takes no --contract and no --sessions: both are in the file")
+            raise AcceptError("--verify cannot be combined with --contract or --sessions: both are in the file")
         return verify(arguments.verify)
     if not arguments.contract or not arguments.sessions:
-        raise AcceptError("give --contract NAME and --sessions ID..., or --verify FILE")
+        raise AcceptError("required: --contract NAME and --sessions ID..., or --verify FILE")
     contract = contracts.load(arguments.contract, load_catalogue(), loader.names())
     root = arguments.archive or paths.archive_root()
     sessions = known_sessions(root, arguments.sessions)
@@ -86,21 +88,21 @@ def run(arguments: argparse.Namespace) -> int:
     found, tar, why = write(contract, root, sessions, folder, f"{now:%Y-%m-%d %H:%M UTC}", not arguments.no_pdf)
     print("\n".join(lines(found)))
     print(f"\nReport: {folder / 'report.html'}" + (f"\nNo PDF: {why}" if why else f"\nPDF: {folder / 'report.pdf'}"))
-    print(f"All of it: {tar}")
+    print(f"All files: {tar}")
     return EXIT_CODES[found.statement]
 
 
 def known_sessions(root: Path, asked: list[str]) -> tuple[str, ...]:
     """Sessions by name, each once. Raises AcceptError for one that the archive does not hold."""
     if not root.is_dir():
-        raise AcceptError(f"no archive at {root}: give the folder that holds the runs with --archive")
+        raise AcceptError(f"no archive at {root}: name the folder of the archive with --archive")
     there = {p.name for p in (root / archive.SESSIONS).glob("*") if p.is_dir()}
     there |= {record.session for record in archive.records(root)} if not set(asked) - {"last"} <= there else set()
     names = [archive.last_session(root) or "last" if name == "last" else name for name in asked]
     for name in names:
         if name not in there:
             latest = ", ".join(sorted(there)[-5:]) or "none"
-            raise AcceptError(f"no session '{name}' in {root}; the latest there: {latest}")
+            raise AcceptError(f"no session '{name}' in {root}; most recent: {latest}")
     return tuple(dict.fromkeys(names))
 
 
@@ -108,7 +110,9 @@ def known_sessions(root: Path, asked: list[str]) -> tuple[str, ...]:
 
 
 def files_of(root: Path, sessions: tuple[str, ...]) -> Files:
-    """All files of some sessions: records by name, plan and run report; damaged ones too, since they are evidence."""
+    """All files of the given sessions: records by name, plan and run report; damaged ones too, since they are
+    evidence.
+    """
     files = Files(root)
     marks = {f"-{archive.safe_name(s)}-" for s in sessions}
     for path in archive.paths(root):
@@ -123,7 +127,7 @@ def files_of(root: Path, sessions: tuple[str, ...]) -> Files:
 
 
 def records_of(files: Files) -> Iterator[tuple[str, Record]]:
-    """Records with their names; a file that is none is appended to `files.damaged`."""
+    """Records with their names; files that are not records are appended to `files.damaged`."""
     for name, path in sorted(files.names.items()):
         if f"{bundle.ARCHIVE}/{archive.SESSIONS}/" in name:
             continue
@@ -134,7 +138,7 @@ def records_of(files: Files) -> Iterator[tuple[str, Record]]:
 
 
 def decide(contract: Contract, files: Files, sessions: tuple[str, ...]) -> Acceptance:
-    """The answer, cases without a record and damaged files included."""
+    """The decision, including cases without a record and damaged files."""
     kept = list(records_of(files))
     lost, unread = session.without_records(files.root, sessions, [record for _, record in kept])
     return accept(contract, kept, load_catalogue(), sessions, [*files.damaged, *unread], lost)
@@ -146,7 +150,9 @@ def decide(contract: Contract, files: Files, sessions: tuple[str, ...]) -> Accep
 def write(
     contract: Contract, root: Path, sessions: tuple[str, ...], folder: Path, written: str, with_pdf: bool
 ) -> tuple[Acceptance, Path, str | None]:
-    """Report, answer, evidence and tar in `folder`; the answer, the tar's path and why there is no PDF."""
+    """Write report, answer, evidence and tar into `folder`. Returns the answer, the path of the tar, and why there is
+    no PDF.
+    """
     files = files_of(root, sessions)
     found = decide(contract, files, sessions)
     try:
@@ -164,7 +170,7 @@ def write(
         page, answer = folder / "report.html", folder / bundle.ANSWER
         archive.write_file(page, html)
         archive.write_file(answer, answer_text(found))
-        why: str | None = "not asked for"
+        why: str | None = "not requested"
         if with_pdf:
             (folder / "report.pdf").unlink(missing_ok=True)
             why = signed.pdf(page, folder / "report.pdf")
@@ -189,7 +195,7 @@ def answer_text(found: Acceptance) -> str:
 
 
 def lines(found: Acceptance) -> Iterator[str]:
-    """The answer on the terminal."""
+    """Print the answer."""
     from tabulate import tabulate
 
     rows = []
@@ -214,7 +220,9 @@ def lines(found: Acceptance) -> Iterator[str]:
 
 
 def verify(file: Path) -> int:
-    """Check a tar against its manifest, its report against the archive, and decide anew. 0: whole; 1: changed."""
+    """Verify a tar against its manifest and the report against the archive, and repeat the decision. 0: intact; 1:
+    changed.
+    """
     members = bundle.read(file)
     faults = list(bundle.faults(file, members))
     if not faults:
@@ -233,7 +241,7 @@ def verify(file: Path) -> int:
 
 
 def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
-    """Whether report and answer are those of the archive and the contract beside them."""
+    """Whether report and answer follow from the archive and the contract in the same file."""
     for name in (bundle.CONTRACT, bundle.ANSWER, "report.html"):
         if name not in members:
             yield f"{name} is missing"
@@ -245,7 +253,7 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
         said = json.loads(members[bundle.ANSWER])
         sessions, name = tuple(map(str, said["sessions"])), str(said["contract"])
     except (ValueError, KeyError, TypeError) as error:
-        yield f"{bundle.ANSWER} is not a decision of `tenken accept`: {error}"
+        yield f"{bundle.ANSWER} is not a decision written by `tenken accept`: {error}"
         return
     with tempfile.TemporaryDirectory(prefix="tenken-verify-") as folder:
         root = Path(folder)
@@ -265,13 +273,31 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
             return
         text = json.dumps(as_json(anew), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if text != members[bundle.ANSWER].decode("utf-8", "replace"):
-        yield from _differences(said, json.loads(text), "")
+        yield from _differences(_decided(said), _decided(json.loads(text)), "")
     if json.loads(text)["statement"] not in members["report.html"].decode("utf-8", "replace"):
-        yield f"report.html does not say {json.loads(text)['statement']}"
+        yield f"report.html does not contain {json.loads(text)['statement']}"
+
+
+#: Keys of an answer whose texts only explain it, and lists of such texts: releases may word them differently.
+_EXPLAIN = ("why", "stability_why")
+_SENTENCES = ("reasons", "damaged", "missing", "unlisted")
+
+
+def _decided(answer: Any) -> Any:
+    """An answer without its wording: results, values and counts, and the length of a list of sentences."""
+    if isinstance(answer, list):
+        return [_decided(one) for one in answer]
+    if not isinstance(answer, dict):
+        return answer
+    found = {key: _decided(value) for key, value in answer.items() if key not in _EXPLAIN}
+    found.update({key: len(found[key]) for key in _SENTENCES if isinstance(found.get(key), list)})
+    if isinstance(found.get("conditions"), dict):  # its keys are titles
+        found["conditions"] = sorted(found["conditions"].values(), key=repr)
+    return found
 
 
 def _differences(said: Any, anew: Any, where: str) -> Iterator[str]:
-    """The first places in which two answers differ."""
+    """The places in which two answers differ."""
     if isinstance(said, dict) and isinstance(anew, dict):
         for key in sorted({*said, *anew}):
             yield from _differences(said.get(key), anew.get(key), f"{where}/{key}")
@@ -279,4 +305,4 @@ def _differences(said: Any, anew: Any, where: str) -> Iterator[str]:
         for index, (a, b) in enumerate(zip(said, anew, strict=True)):
             yield from _differences(a, b, f"{where}/{index}")
     elif said != anew:
-        yield f"{bundle.ANSWER}{where} says {str(said)[:80]!r}; archive and contract give {str(anew)[:80]!r}"
+        yield f"{bundle.ANSWER}{where} says {str(said)[:80]!r}; archive and contract yield {str(anew)[:80]!r}"

@@ -1,4 +1,4 @@
-"""`tenken archive`: samples that are no longer needed go, and records leave the site without its names."""
+"""`tenken archive`: remove samples that are no longer needed; export records without the site's names."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ def register(subparsers: Any) -> None:
     """Adds the subcommand `archive`."""
     parser = subparsers.add_parser(
         "archive",
-        help="prune: remove old samples, keep every figure; export: records for a vendor, without names",
-        description="Exit status: 0 done, 1 something was left out, 2 usage, or no readable, writable archive.",
+        help="prune: remove old samples, retain every figure; export: records for a vendor, without names",
+        description="Exit status: 0 done, 1 something was left out, 2 usage error or archive not readable or writable.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    about = "remove the samples of old records; values, statistics, verdicts and health stay for ever"
+    about = "remove the samples of old records; values, statistics, verdicts and health are retained"
     prune = actions.add_parser("prune", help=about, description=about)
-    prune.add_argument("--days", type=_days, default=365.0, metavar="N", help="age of records (default: %(default)g)")
+    prune.add_argument(
+        "--days", type=_days, default=365.0, metavar="N", help="minimum age of records in days (default: %(default)g)"
+    )
     prune.add_argument("--keep", nargs="+", default=[], metavar="SESSION",
-                       help="sessions that keep their samples: those of a signed report")  # fmt: skip
+                       help="sessions whose samples are retained, such as those of a signed report")  # fmt: skip
     prune.add_argument("--dry-run", action="store_true", help="only print what would be saved")
     prune.add_argument("--archive", type=Path, metavar="DIR", help="default: $TENKEN_ARCHIVE, else perflogs/")
     prune.set_defaults(func=run_prune)
-    about = "records as a .tar.xz for a vendor: hosts, users, folders, addresses and sessions are replaced"
+    about = "write records as a .tar.xz for a vendor, with hosts, users, folders, addresses and sessions replaced"
     export = actions.add_parser("export", help=about, description=about)
-    export.add_argument("file", type=Path, metavar="FILE.tar.xz", help="what is written; it must not be there")
-    export.add_argument("--sessions", nargs="+", required=True, metavar="ID", help="`last` is the last one")
-    export.add_argument("--hosts", nargs="+", default=[], metavar="NAME", help="more names that are replaced")
-    export.add_argument("--users", nargs="+", default=[], metavar="NAME", help="users besides this one")
+    export.add_argument("file", type=Path, metavar="FILE.tar.xz", help="file to write; must not exist")
+    export.add_argument("--sessions", nargs="+", required=True, metavar="ID", help="`last`: the most recent one")
+    export.add_argument("--hosts", nargs="+", default=[], metavar="NAME", help="further names to replace")
+    export.add_argument("--users", nargs="+", default=[], metavar="NAME", help="further users to replace")
     export.add_argument(
-        "--devices", action="store_true", help="keep UUIDs and bus ids, which a vendor needs for a return"
+        "--devices", action="store_true", help="do not replace UUIDs and bus ids, which a vendor needs for a return"
     )
     export.add_argument("--archive", type=packing.argument, metavar="DIR",
                         help="a folder or a .tar.xz of one (default: $TENKEN_ARCHIVE, else perflogs/)")  # fmt: skip
@@ -55,10 +57,10 @@ def _days(text: str) -> float:
 
 
 def run_prune(arguments: argparse.Namespace) -> int:
-    """0; 1 where a record cannot be read or written: it stays as it is."""
+    """0; 1 if a record cannot be read or written, which leaves it unchanged."""
     root = arguments.archive or paths.archive_root()
     if not root.is_dir():
-        raise ArchiveError(f"no archive at {root}: give the folder that holds the runs with --archive")
+        raise ArchiveError(f"no archive at {root}: name the folder of the archive with --archive")
     damaged: list[str] = []
     count = saved = 0
     for one in retention.prunable(root, arguments.days, datetime.now(timezone.utc), arguments.keep, damaged):
@@ -66,21 +68,24 @@ def run_prune(arguments: argparse.Namespace) -> int:
             retention.prune(one)
         count, saved = count + 1, saved + one.saved
     for line in damaged:
-        print(f"left as it is: {line}")
-    words = f"{'would lose' if arguments.dry_run else 'lost'} their samples ({saved / 1e6:.1f} MB); every figure stays"
+        print(f"left unchanged: {line}")
+    words = (
+        f"{'would lose' if arguments.dry_run else 'lost'} their samples ({saved / 1e6:.1f} MB); every figure is "
+        f"retained"
+    )
     print(f"{count} records older than {arguments.days:g} days {words}")
     return int(bool(damaged))
 
 
 def run_export(arguments: argparse.Namespace) -> int:
-    """0; 1 where a record of the sessions cannot be read."""
+    """0; 1 if a record of the sessions cannot be read."""
     root, target = arguments.archive or paths.archive_root(), arguments.file
     if not target.name.endswith(packing.SUFFIX):
         raise ArchiveError(f"{target}: the file must end with {packing.SUFFIX}")
     if target.exists():
-        raise ArchiveError(f"{target} already exists: give another name")
+        raise ArchiveError(f"{target} already exists: choose another name")
     if not root.is_dir():
-        raise ArchiveError(f"no archive at {root}: give the folder that holds the runs with --archive")
+        raise ArchiveError(f"no archive at {root}: name the folder of the archive with --archive")
     names = [archive.last_session(root) or "last" if name == "last" else name for name in arguments.sessions]
     damaged: list[archive.Damaged] = []
     chosen: list[archive.Record] = []

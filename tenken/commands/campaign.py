@@ -23,15 +23,15 @@ from tenken.machines import loader
 from tenken.report import campaign as pages
 
 _ABOUT = {
-    "plan": "what it costs in node hours, in how many waves it runs and when it would end; submits nothing",
-    "run": "begin a campaign; one that began is gone on with by resume",
-    "resume": "continue an interrupted campaign: missing runs are made once, orphaned jobs are cancelled",
-    "status": "how far it is",
-    "stop": "have a running campaign cancel its jobs and end",
+    "plan": "print node hours, number of waves and expected end; submits nothing",
+    "run": "start a campaign (`resume` continues one that has started)",
+    "resume": "continue an interrupted campaign: submit missing runs, cancel orphaned jobs",
+    "status": "print its progress",
+    "stop": "stop a running campaign and cancel its jobs",
     "groups": "run jobs over groups of the nodes that are in order alone, until the bad node or leaf switch is found",
     "hardware": "read power supplies, fans and coolant from the BMCs of all nodes by Redfish, for the report",
-    "report": "which nodes stand out, which left no result, and what to do next",
-    "retest": "run repaired nodes again; their findings are closed if they pass",
+    "report": "report nodes that deviate, nodes without a result, and what to do next",
+    "retest": "measure repaired nodes again; their findings are closed if they pass",
 }
 
 
@@ -41,19 +41,19 @@ def register(subparsers: Any) -> None:
         "campaign",
         help="acceptance of one to ten thousand nodes: plan, run, resume, report",
         description="One whole-node job per node; ReFrame runs all checks in it. Exit status: 0 all nodes tested and "
-        "in order (run, resume: all tested), 1 some are not, 2 usage, a wrong file or no scheduler, 3 stopped or "
-        "something is missing.",
+        "in order (run, resume: all tested), 1 some are not, 2 usage error, invalid file or no scheduler, 3 stopped "
+        "or incomplete.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     for action, about in _ABOUT.items():
         one = actions.add_parser(action, help=about, description=about)
         one.add_argument("name", metavar="NAME", help=f"of {file.home()}/NAME.yaml")
         if action in ("run", "resume", "retest", "groups"):
-            one.add_argument("--poll", type=float, default=5.0, metavar="S", help="seconds between two looks")
+            one.add_argument("--poll", type=float, default=5.0, metavar="S", help="seconds between two polls")
             one.add_argument("--late", type=float, default=runner.LATE_S, metavar="S",
-                             help="seconds that the file of an ended job is waited for")  # fmt: skip
+                             help="seconds to wait for the result file of an ended job")  # fmt: skip
         if action == "retest":
-            one.add_argument("nodes", metavar="NODES", help="names, as n[001-003],n007")
+            one.add_argument("nodes", metavar="NODES", help="node names, such as n[001-003],n007")
         one.set_defaults(func=run)
 
 
@@ -95,9 +95,11 @@ def _plan(campaign: Campaign) -> int:
 def _run(campaign: Campaign, folder: Path, arguments: argparse.Namespace, fresh: bool) -> int:
     began = bool(journal.read(folder).begun)
     if began and fresh:
-        raise CampaignError(f"campaign '{campaign.name}' has begun: `tenken campaign resume {campaign.name}` continues")
+        raise CampaignError(
+            f"campaign '{campaign.name}' has started: `tenken campaign resume {campaign.name}` continues"
+        )
     if not began and not fresh:
-        raise CampaignError(f"campaign '{campaign.name}' has not begun: `tenken campaign run {campaign.name}`")
+        raise CampaignError(f"campaign '{campaign.name}' has not started: `tenken campaign run {campaign.name}`")
     root = paths.archive_root()
     archive.check_writable(root)
     one = _runner(campaign, folder, root, arguments)
@@ -137,7 +139,7 @@ def _live(campaign: Campaign, folder: Path, state: State, line: str) -> None:
 def _begun(campaign: Campaign, folder: Path) -> State:
     state = journal.read(folder)
     if not state.begun:
-        raise CampaignError(f"campaign '{campaign.name}' has not begun: `tenken campaign run {campaign.name}`")
+        raise CampaignError(f"campaign '{campaign.name}' has not started: `tenken campaign run {campaign.name}`")
     return state
 
 
@@ -156,7 +158,10 @@ def _status(campaign: Campaign, folder: Path) -> int:
 def _stop(campaign: Campaign, folder: Path) -> int:
     _begun(campaign, folder)
     archive.write_file(folder / runner.STOP, "")
-    print(f"campaign '{campaign.name}' stops at its next look at the queue; if nothing runs it, resume and stop again")
+    print(
+        f"campaign '{campaign.name}' stops at its next poll of the queue; if no process is running it, resume and "
+        f"stop it again"
+    )
     return 0
 
 
@@ -251,7 +256,7 @@ def _report(campaign: Campaign, folder: Path) -> int:
 def _retest(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> int:
     state = _begun(campaign, folder)
     if not state.phases or state.open():
-        raise CampaignError(f"campaign '{campaign.name}' has not ended: nodes are run again when it has")
+        raise CampaignError(f"campaign '{campaign.name}' has not ended: nodes can be measured again once it has")
     try:
         nodes = file.expand(arguments.nodes)
     except ValueError as error:
@@ -260,7 +265,7 @@ def _retest(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
     if campaign.unit and not strangers:
         nodes = campaign.together(nodes)
     if strangers or not nodes:
-        raise CampaignError(f"node '{(strangers or [''])[0]}' is not of campaign '{campaign.name}'")
+        raise CampaignError(f"node '{(strangers or [''])[0]}' does not belong to campaign '{campaign.name}'")
     one = _runner(campaign, folder, paths.archive_root(), arguments)
     one.journal.open()
     try:

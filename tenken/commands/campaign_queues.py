@@ -1,4 +1,4 @@
-"""The queues of Slurm, PBS, NQSV and Grid Engine for campaigns, by the same readers as ReFrame's back ends."""
+"""The queues of Slurm, PBS, NQSV and Grid Engine for campaigns, with the parsers of ReFrame's back ends."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _seen(one: Told | None) -> Seen | None:
 
 
 class _Base:
-    """A partition of a system with a campaign's own way to pin a job to a node."""
+    """A partition of a system, with the campaign's option that pins a job to a node."""
 
     pinned: str | None = None
     cancels = "qdel"
@@ -56,8 +56,8 @@ class _Base:
         self.pin = pin or self.pinned
         if self.pin is None:
             raise CampaignError(
-                f"scheduler '{partition.scheduler}' has no option that is known to pin a job to a node: give 'pin' in "
-                "the campaign file, with {node} for its name"
+                f"scheduler '{partition.scheduler}' has no known option that pins a job to a node: set 'pin' in the "
+                f"campaign file, with {{node}} for its name"
             )
 
     def pinning(self, node: str) -> str:
@@ -75,7 +75,7 @@ class _Base:
             )
 
     def script(self, job: JobScript) -> str:
-        """Directives, then the commands in bash."""
+        """Directives, followed by the commands in bash."""
         access = [o for o in self.partition.access if "${" not in o]
         lines = [f"{self.prefix} {words}" for words in [*self.directives(job), *access]]
         prepare = [*self.partition.prepare]
@@ -93,7 +93,7 @@ class _Base:
         raise NotImplementedError
 
     def cancel(self, job: str) -> None:
-        """A job that is gone is no error."""
+        """A job that no longer exists is not an error."""
         try:
             command.run([self.cancels, job], _TIMEOUT_S)
         except command.CommandError as error:
@@ -151,7 +151,9 @@ class SlurmQueue(_Base):
         return {c.strip().removeprefix(tag): n.strip() for n, c in rows if c.strip().startswith(tag)}
 
     def limits(self) -> Limits:
-        """MaxJobCount is of the whole site: a quarter of it is taken. MaxArraySize does not matter: there are none."""
+        """MaxJobCount applies to the whole site: a quarter of it is used. MaxArraySize is irrelevant without job
+        arrays.
+        """
         text = _ask(["scontrol", "show", "config"])
         found = re.search(r"^MaxJobCount\s*=\s*(\d+)", text, re.M)
         most = [(int(found[1]) // 4, "a quarter of MaxJobCount")] if found else []
@@ -279,7 +281,7 @@ class GridEngineQueue(_Base):
 
 
 def _by_name(rows: Any) -> dict[str, str]:
-    """Of jobs that are found by their name alone (`tk` and the first letters of the token)."""
+    """Of jobs that can only be found by name (`tk` and the first letters of the token)."""
     found = {}
     for row in rows:
         if len(row) == 2 and (match := re.fullmatch(r"tk([0-9a-f]{8})", row[1])):
@@ -293,7 +295,7 @@ QUEUES: dict[str, type[_Base]] = {
 
 
 def of(campaign: Campaign, partition: Partition) -> Queue:
-    """The queue of a campaign's partition. Raises CampaignError for one that has none."""
+    """The queue of a campaign's partition. Raises CampaignError if it has none."""
     if partition.scheduler not in QUEUES:
         raise CampaignError(
             f"partition '{partition.name}' has scheduler '{partition.scheduler}'; allowed: {', '.join(QUEUES)}"

@@ -1,4 +1,4 @@
-"""`tenken contract`: list, check and begin contracts, the files that say what a machine must reach."""
+"""`tenken contract`: list, validate and draft contracts, which state what a machine must reach."""
 
 from __future__ import annotations
 
@@ -29,20 +29,23 @@ def register(subparsers: Any) -> None:
     add.set_defaults(func=_list)
 
     add = actions.add_parser(
-        "validate", help="check contracts; without a name, all of them", description="Exit status: 0 right, 1 wrong."
+        "validate", help="check contracts; without a name, all of them", description="Exit status: 0 valid, 1 invalid."
     )
     add.add_argument("names", nargs="*", metavar="NAME", help="a contract's name, or a file")
     add.set_defaults(func=_validate)
 
-    add = actions.add_parser("new", help="draft reports/contracts/NAME.yaml from what is known of a system")
+    add = actions.add_parser("new", help="draft reports/contracts/NAME.yaml from a system's references and data sheets")
     add.add_argument("name", nargs="?", metavar="NAME", help="default: the system's")
-    add.add_argument("--from", dest="system", required=True, metavar="SYSTEM", help="whose references and data sheets")
+    add.add_argument("--from", dest="system", required=True, metavar="SYSTEM",
+                     help="system whose references and data sheets are used")  # fmt: skip
     add.add_argument(
-        "--session", metavar="ID", help="draft the clauses that this session's checks can test; `last` is the last one"
+        "--session",
+        metavar="ID",
+        help="draft only clauses that the checks of this session can test; `last`: the most recent session",
     )
     add.add_argument(
         "--archive", type=packed.argument, metavar="DIR",
-        help="where the session is, a folder or a .tar.xz of one (default: $TENKEN_ARCHIVE, else perflogs/)",
+        help="archive of the session, a folder or a .tar.xz of one (default: $TENKEN_ARCHIVE, else perflogs/)",
     )  # fmt: skip
     add.add_argument("--customer", default="", help="who accepts")
     add.add_argument("--supplier", default="", help="who delivers")
@@ -60,7 +63,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     wrong = 0
     names = arguments.names or contracts.names()
     if not names:
-        raise ContractError("there is no contract in reports/contracts; begin one with `tenken contract new`")
+        raise ContractError("no contract in reports/contracts; draft one with `tenken contract new`")
     for name in names:
         try:
             contract = contracts.load(name, load_catalogue(), loader.names())

@@ -1,4 +1,4 @@
-"""`tenken drill`: a rehearsal on site, in which every check has to fail."""
+"""`tenken drill`: a session in which every check has to fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VARIABLE = "TENKEN_DRILL"
 
 
 class DrillError(TenkenError):
-    """A rehearsal that cannot be held: one line."""
+    """A drill that cannot be carried out; one line."""
 
 
 def register(subparsers: Any) -> None:
@@ -31,9 +31,10 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "drill",
         help="a drill: every check runs with an injected fault and must fail",
-        description="Runs the checks of a system with one bit of the output flipped (--inject-fault element) and says "
-        "which of them detected it. Pass the session to `tenken accept` with those of the acceptance: the report then "
-        "says so. Exit status: 0 all noticed, 1 one did not, 2 usage, 3 no run shows anything.",
+        description="Runs the checks of a system with one bit of the output flipped (--inject-fault element) and "
+        "reports which of them detected it. Pass the session to `tenken accept` with those of the acceptance: the "
+        "report then includes it. Exit status: 0 all detected, 1 at least one not detected, 2 usage error, 3 no run "
+        "is conclusive.",
     )
     parser.add_argument("--system", default="local", help="default: local")
     parser.add_argument("--mode", default="quick", help="quick, acceptance or nightly (default: quick)")
@@ -55,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         folder = paths.ROOT / "output" / "drill"
         folder.mkdir(parents=True, exist_ok=True)
         log = folder / f"{session}.log"
-        print(f"Every check is to fail now; what ReFrame says goes to {log}", flush=True)
+        print(f"Every check must fail now; the output of ReFrame is in {log}", flush=True)
         rehearse(arguments.system, arguments.mode, arguments.name, arguments.checks, session, log)
     found = drill.of(archive.records(root, session))
     if not found:
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def rehearse(system: str, mode: str, names: Sequence[str], checks: Path, session: str, log: Path) -> None:
-    """Run ReFrame with a fault in every program. That it ends with 1 is what is wanted: the archive says why."""
+    """Run ReFrame with a fault in every program. Its exit status 1 is expected: the archive contains the reasons."""
     command = ["reframe", "-c", str(checks), "-r", "--system", system, "--mode", mode]
     command += [word for name in names for word in ("-n", name)]
     environment = {
@@ -87,14 +88,14 @@ def status(found: Sequence[drill.Drilled]) -> int:
 
 
 def lines(found: Sequence[drill.Drilled], session: str) -> Iterator[str]:
-    """The answer on the terminal."""
+    """Print the answer."""
     from tabulate import tabulate
 
     rows = [[one.outcome, one.check, one.environ, one.fault, one.verdict, one.why[:100]] for one in found]
-    heads = ["Fault", "Check", "Environment", "Kind", "Verdict", "What said so"]
+    heads = ["Fault", "Check", "Environment", "Kind", "Verdict", "Detected by"]
     yield tabulate(rows, headers=heads, tablefmt="simple", disable_numparse=True)
     count = {outcome: sum(one.outcome == outcome for one in found) for outcome in (drill.NOTICED, drill.MISSED)}
     yield (
-        f"\nSession {session}: {count[drill.NOTICED]} faults noticed, {count[drill.MISSED]} not, "
-        f"{len(found) - sum(count.values())} runs show nothing (WAIVED or INVALID)"
+        f"\nSession {session}: {count[drill.NOTICED]} faults detected, {count[drill.MISSED]} not, "
+        f"{len(found) - sum(count.values())} runs without evidence (WAIVED or INVALID)"
     )

@@ -1,4 +1,4 @@
-"""`tenken gate`: verdicts from history. Exit status 0 nothing got worse, 1 a regression, 3 incomplete or invalid."""
+"""`tenken gate`: verdicts from history. Exit status 0: no regression, 1: a regression, 3: incomplete or invalid."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def register(subparsers: Any) -> None:
     """Adds the subcommand `gate` to the `tenken` command."""
     parser = subparsers.add_parser(
         "gate",
-        help="say what got worse since the nights before, and why",
-        description="Brings the archive into the store, judges every series by its own history, and writes "
-        "findings.json, junit.xml, summary.md, tenken.prom and nightly.html. Exit status: 0 nothing got worse, "
-        "1 an unacknowledged regression, 3 incomplete or invalid.",
+        help="report what has regressed since the previous nights, and why",
+        description="Ingests the archive, judges every series by its own history, and writes "
+        "findings.json, junit.xml, summary.md, tenken.prom and nightly.html. Exit status: 0 no regression, 1 an "
+        "unacknowledged regression, 3 incomplete or invalid.",
     )
     add_archive(parser)
     parser.add_argument("--system", help="judge this system only (default: all that have history)")
@@ -31,9 +31,12 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--max-age", type=int, default=2, metavar="DAYS",
-        help="a last night older than this is incomplete (default: 2; 0: any age; no effect with --night)",
+        help="a most recent night older than this many days is incomplete (default: 2; 0: any age; no effect with "
+        "--night)",
     )  # fmt: skip
-    parser.add_argument("--no-ingest", action="store_true", help="judge what is in the store already")
+    parser.add_argument(
+        "--no-ingest", action="store_true", help="judge what the store already holds, without ingesting"
+    )
     parser.add_argument(
         "--acknowledged", type=Path, metavar="FILE", help="accepted shifts (default: reports/acknowledged.yaml)"
     )
@@ -52,7 +55,7 @@ def register(subparsers: Any) -> None:
         "--from", dest="start", type=date.fromisoformat, required=True, metavar="DATE", help="first night after it"
     )
     rebase.add_argument("--why", required=True, metavar="TEXT", help="what was changed, and why")
-    rebase.add_argument("--owner", metavar="NAME", help="who answers for it (default: who runs this)")
+    rebase.add_argument("--owner", metavar="NAME", help="who is responsible (default: the current user)")
     for name in ("node", "gpu", "check", "metric"):
         rebase.add_argument(f"--{name}", metavar="NAME", help=f"only series of this {name}")
     rebase.add_argument(
@@ -62,7 +65,7 @@ def register(subparsers: Any) -> None:
 
 
 def run_rebase(arguments: argparse.Namespace) -> int:
-    """Runs `tenken gate rebase`; returns 0, or 2 where the entry would be wrong or cannot be written."""
+    """Runs `tenken gate rebase`; returns 0, or 2 if the entry would be invalid or cannot be written."""
     from tenken.history import acknowledged  # needs numpy, which a kit without reports has not
 
     named = {key: getattr(arguments, key) for key in ("node", "gpu", "check", "metric")}
@@ -83,7 +86,7 @@ def run_rebase(arguments: argparse.Namespace) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `tenken gate`; returns its exit status. What keeps it from judging is 3, never 0."""
+    """Runs `tenken gate`; returns its exit status. Anything that prevents judging gives 3, never 0."""
     from tenken.report import notices  # it draws, and takes its time to load
 
     try:

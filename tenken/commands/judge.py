@@ -1,4 +1,4 @@
-"""`tenken judge FILE...`: archived records or bare results judged anew, without ReFrame and without a GPU."""
+"""`tenken judge FILE...`: judges archived records or bare results again, without ReFrame and without a GPU."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB_KEYS = ("state", "exit_code", "nodes", "output")
 
 
 class JudgeError(TenkenError):
-    """A command line that cannot be followed: one line that says what is allowed."""
+    """An invalid command line; one line with the allowed values."""
 
 
 def register(subparsers: Any) -> None:
@@ -34,8 +34,9 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "judge",
         help="judge archived records or bare results again",
-        description="Judges each FILE (a record of the archive, or a result that a program wrote) as the suite would. "
-        "Exit status, the worst of all files: 0 PASS, 1 FAIL, 2 usage, 3 INVALID, 4 WAIVED, 5 RECORDED. A bare result "
+        description="Judges each FILE (a record of the archive, or a result that a program wrote) as the suite "
+        "would. Exit status, the worst of all files: 0 PASS, 1 FAIL, 2 usage error, 3 INVALID, 4 WAIVED, 5 RECORDED. "
+        "A bare result "
         "has no request, and is at most RECORDED.",
     )
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
@@ -44,13 +45,15 @@ def register(subparsers: Any) -> None:
         metavar="NAME[:PARTITION[+ENVIRON]]",
         help="the machine (default: the record's own; a bare result is not compared with a machine)",
     )
-    parser.add_argument("--check", metavar="NAME", help="the check whose result this is, where the file does not say")
+    parser.add_argument(
+        "--check", metavar="NAME", help="the check that the result belongs to, if the file does not name it"
+    )
     parser.add_argument(
         "--job",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"job data missing in the file: {', '.join(JOB_KEYS)} (nodes with commas; output is a file)",
+        help=f"job data missing in the file: {', '.join(JOB_KEYS)} (nodes: comma-separated; output: a file)",
     )
     parser.add_argument("--json", action="store_true", help="the judgements as JSON, one object per file")
     parser.set_defaults(func=run)
@@ -89,7 +92,7 @@ def _job(parts: list[str]) -> dict[str, str]:
 
 
 def judge_file(file: Path, system: str | None, said: dict[str, str], check: str | None = None) -> Judgement:
-    """The judgement of one file. JudgeError where it cannot be opened; what is in it is judged, whatever it is."""
+    """The judgement of one file. Raises JudgeError if it cannot be opened; any content is judged."""
     if not file.exists():
         raise JudgeError(f"{file}: no such file")
     try:
@@ -106,7 +109,7 @@ def judge_file(file: Path, system: str | None, said: dict[str, str], check: str 
 
 
 def _facts(said: dict[str, str], record: Record | None) -> anew.JobFacts:
-    """What the file says of its job, and what the command line says in its place."""
+    """The job data of the file, with those of the command line in precedence."""
     job = anew.JobFacts() if record is None else anew.job_of(record)
     if "nodes" in said:
         job = replace(job, nodes=tuple(said["nodes"].split(",")), hosts=())
@@ -126,9 +129,8 @@ def _facts(said: dict[str, str], record: Record | None) -> anew.JobFacts:
 
 
 def machine_of(system: str | None, record: Record | None) -> Machine | None:
-    """The machine by name, else the record's own; None where its file is not here: then the record's own limits hold.
-
-    Raises JudgeError for a system that was asked for and is not there.
+    """The machine by name, otherwise that of the record; None if its file is missing: then the record's own limits
+    apply. Raises JudgeError if a requested system does not exist.
     """
     name, _, place = (system or (record.system if record else "")).partition(":")
     partition, _, environ = place.partition("+")

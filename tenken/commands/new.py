@@ -1,4 +1,6 @@
-"""`tenken new benchmark NAME`: the skeleton of a benchmark that builds, passes and notices its fault at once."""
+"""`tenken new benchmark NAME`: the skeleton of a benchmark that builds, passes its test and detects its injected
+fault.
+"""
 
 from __future__ import annotations
 
@@ -29,27 +31,29 @@ class NewError(TenkenError):
 
 def register(subparsers: Any) -> None:
     """Adds the subcommand `new` to the `tenken` command."""
-    parser = subparsers.add_parser("new", help="begin a benchmark: program, metrics, check, page and test")
+    parser = subparsers.add_parser(
+        "new", help="create a benchmark: program, metrics, check, documentation page and test"
+    )
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
-    benchmark = kinds.add_parser("benchmark", help="a program of src/programs with all that belongs to it")
-    benchmark.add_argument("name", metavar="NAME", help="small letters, digits and _, a letter first")
+    benchmark = kinds.add_parser("benchmark", help="a program in src/programs with everything that belongs to it")
+    benchmark.add_argument("name", metavar="NAME", help="lower case letters, digits and _, starting with a letter")
     benchmark.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs `tenken new benchmark`: prints what was written, and what comes next."""
+    """Runs `tenken new benchmark`: prints the files written and the next steps."""
     for path in write(arguments.name, ROOT):
         print(path.relative_to(ROOT))
     name = arguments.name
     print(
         f"next: TENKEN_TEST_TARGETS={name} pytest tests/programs/test_{name}.py; make golden; a line in CHANGELOG.md; "
-        f"then say in src/programs/{name} what you measure (docs/add-a-benchmark.md)"
+        f"then implement your measurement in src/programs/{name} (docs/add-a-benchmark.md)"
     )
     return 0
 
 
 def write(name: str, root: Path) -> list[Path]:
-    """Write the skeleton below `root`, and nothing where a file already exists. Raises NewError."""
+    """Write the skeleton below `root`; writes nothing if a file already exists. Raises NewError."""
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", name) or keyword.iskeyword(name):
         raise NewError(
             f"{name!r} is not a benchmark name; allowed: lower case letters, digits and _, starting with a letter"
@@ -69,6 +73,6 @@ def write(name: str, root: Path) -> list[Path]:
 
 
 def filled(template: str, name: str) -> str:
-    """A template with the name of the program and of its classes."""
+    """A template with the names of the program and of its classes."""
     words = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
     return template.replace("{{name}}", name).replace("{{class}}", words)

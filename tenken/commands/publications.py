@@ -1,4 +1,6 @@
-"""`tenken publications`: every published result, the check that reproduces it, and whether its machine selects that."""
+"""`tenken publications`: every published result, the check that reproduces it, and whether its machine selects that
+check.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ MODE = "published"
 
 
 class DryRunError(TenkenError):
-    """ReFrame could not go through the checks of a machine."""
+    """ReFrame could not list the checks of a machine."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A row and what its machine makes of it: selectable, or why not."""
+    """A row and whether it is selectable on its machine, or the reason why not."""
 
     row: Row
     selectable: bool
@@ -53,11 +55,11 @@ def register(subparsers: Any) -> None:
         "publications",
         help="the published results, the checks that reproduce them, and whether their machines select those",
         description="Lists every row of the publications. A row is selectable where its machine's file lets the check "
-        "run; --dry-run asks ReFrame itself, and holds sizes, repetitions, nodes and ranks of the jobs against the "
+        "run; --dry-run asks ReFrame itself, and compares sizes, repetitions, nodes and ranks of the jobs with the "
         "publication. Exit status: 0; 1 where a row that should be selectable is not.",
     )
     parser.add_argument("--system", metavar="NAME", help="only that machine's rows")
-    parser.add_argument("--dry-run", action="store_true", help="ask ReFrame, machine by machine (seconds each)")
+    parser.add_argument("--dry-run", action="store_true", help="query ReFrame, machine by machine (seconds each)")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="the rows as JSON")
     shape.add_argument("--markdown", action="store_true", help="the text of docs/publications.md, all machines")
@@ -70,7 +72,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 1 where a row that should be selectable is not."""
+    """0; 1 if a row that should be selectable is not."""
     known = publications.load()
     if arguments.markdown:
         print(markdown(known), end="")
@@ -117,7 +119,7 @@ def _table(listed: Sequence[Listed], known: Publications) -> Iterable[str]:
     counts += [sum(bool(one.row.reason) for one in listed)]
     missing = len(listed) - sum(counts)
     yield (
-        f"{len(listed)} rows: {counts[0]} selectable, {counts[1]} figures of machines, {counts[2]} not reproducible"
+        f"{len(listed)} rows: {counts[0]} selectable, {counts[1]} machine properties, {counts[2]} not reproducible"
         + (f", {missing} NOT selectable" if missing else "")
     )
 
@@ -126,7 +128,7 @@ def _in_words(one: Listed, known: Publications) -> str:
     if one.row.reason:
         return f"not reproducible: {known.reasons[one.row.reason]}"
     if one.row.fact:
-        return "a figure of the machine" if one.selectable else f"no: {one.why}"
+        return "a property of the machine" if one.selectable else f"no: {one.why}"
     return "yes" if one.selectable else f"no: {one.why}"
 
 
@@ -134,7 +136,7 @@ def _in_words(one: Listed, known: Publications) -> str:
 
 
 def by_features(rows: Sequence[Row]) -> list[Listed]:
-    """By what the checks ask of a machine and the machine's file has."""
+    """Compares the requirements of the checks with the features in the machine's file."""
     applicable: dict[str, set[str]] = {}
     systems = {row.system for row in rows if row.run}
     checks, errors = plan.describe_checks(MODE) if systems else ([], [])
@@ -162,7 +164,7 @@ def _without_a_run(row: Row) -> Listed:
 
 
 def asked_of_reframe(rows: Sequence[Row]) -> list[Listed]:
-    """By a dry run of each machine in mode `published`."""
+    """By a dry run on each machine in mode `published`."""
     cases: dict[str, list[dict[str, Any]]] = {}
     for name in sorted({row.system for row in rows if row.run}):
         classes = sorted({row.run.check for row in rows if row.run and row.system == name})
@@ -178,7 +180,7 @@ def asked_of_reframe(rows: Sequence[Row]) -> list[Listed]:
 
 
 def dry_run(system: System, classes: Sequence[str]) -> list[dict[str, Any]]:
-    """What ReFrame's report says of each case of these checks on that machine. Raises DryRunError."""
+    """The cases of these checks in ReFrame's report for that machine. Raises DryRunError."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [
@@ -203,7 +205,7 @@ def dry_run(system: System, classes: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def unmet(run: Run, cases: Iterable[Mapping[str, Any]]) -> str:
-    """Empty where each job of `run` is among the cases of a dry run; else the first that is not, and why."""
+    """Empty if each job of `run` is among the cases of a dry run; otherwise the first that is not, with the reason."""
     jobs = [case for case in cases if case["display_name"].split(" ")[0] == run.check]
     if not jobs:
         return f"{run.check} does not apply"
@@ -228,7 +230,7 @@ def _asked(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _says(found: Any, wanted: Any) -> bool:
-    """Equal, or one of several with commas between."""
+    """Equal, or one of several comma-separated values."""
     return str(found) == str(wanted) or str(wanted) in str(found).split(",")
 
 

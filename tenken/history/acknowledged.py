@@ -172,7 +172,9 @@ def add_rebase(path: Path, entry: Rebase) -> None:
 def _retired(raw: Any, where: str) -> Retired:
     _checked(raw, where, [f.name for f in fields(Retired)])
     if not any(raw.get(key) for key in ("node", "gpu", "check", "metric")):
-        raise AcknowledgedError(f"{where}: needs node, gpu, check or metric, else it would retire the whole system")
+        raise AcknowledgedError(
+            f"{where}: needs node, gpu, check or metric, otherwise it would retire the whole system"
+        )
     return Retired(**{key: str(value) for key, value in raw.items() if value is not None})
 
 
@@ -196,7 +198,7 @@ def _entry(raw: Any, where: str) -> Entry:
     night = raw.get("night")
     if night is None and raw.get("size") is None:
         raise AcknowledgedError(
-            f"{where}: needs `night` (a shift) or `size` (an outlier), else it would hide all to come"
+            f"{where}: needs `night` (a shift) or `size` (an outlier), otherwise it would hide all later findings"
         )
     size = raw.get("size")
     if size is not None and not (isinstance(size, (int, float)) and -1 < size < 10):

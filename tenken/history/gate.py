@@ -146,7 +146,7 @@ def judge(arguments: argparse.Namespace) -> Gate:
         gate.systems.append(one)
         gate.incomplete += _incomplete(one, settings.min_baseline, 0 if arguments.night else arguments.max_age)
     if not gate.systems:
-        gate.incomplete.append(f"the archive {archive} holds no values yet: nothing was judged")
+        gate.incomplete.append(f"the archive {archive} holds no values yet: no series was judged")
     newest = max((one.night for one in gate.systems), default=None)
     for reason, count, last in refused:
         if newest is None or last.date() >= newest - timedelta(days=1):
@@ -200,18 +200,18 @@ def _incomplete(one: Judged, least: int, max_age: int) -> list[str]:
     history, out = one.history, []
     if not one.found.judged:
         out.append(
-            f"{history.system}: no series has {least} nights of baseline yet, which is after {least * 3 // 2} nights "
-            f"(there are {len(history.nights)}): nothing was judged"
+            f"{history.system}: no series has {least} nights of baseline yet, which takes {least * 3 // 2} nights "
+            f"(available: {len(history.nights)}): no series was judged"
         )
     elif len(one.learning) > (1 - JUDGED) * (len(history.series) - len(one.retired)):
         out.append(
-            f"{history.system}: only {one.share}: the others have fewer than {least * 3 // 2} values (not nights), "
-            "and nothing is known of them"
+            f"{history.system}: only {one.share}: the others have fewer than {least * 3 // 2} values (not nights) "
+            f"and cannot be judged"
         )
     age = (datetime.now(timezone.utc) - timedelta(hours=12)).date() - one.night
     if max_age and age.days > max_age:
         out.append(f"{history.system}: the last night is {one.night}, {age.days} days ago: no run since")
-    for rows, what in ((one.missing, "did not run last night"), (one.void, "ran under conditions that void it")):
+    for rows, what in ((one.missing, "did not run last night"), (one.void, "ran under invalid conditions")):
         if rows:
             nodes = sorted({history.series[r].node for r in rows})
             shown = ", ".join(nodes[:5]) + (f" and {len(nodes) - 5} more" if len(nodes) > 5 else "")
@@ -249,7 +249,7 @@ def _renamed(history: History) -> list[str]:
     for row, series in enumerate(history.series):
         if not series.gpu:
             silent[series.node] = silent.get(series.node, True) and not bool(recent[row])
-    return [f"node {name} has not run for {WEEK} nights or more" for name, quiet in sorted(silent.items()) if quiet]
+    return [f"node {name} has not run for at least {WEEK} nights" for name, quiet in sorted(silent.items()) if quiet]
 
 
 class GateError(TenkenError):

@@ -72,13 +72,13 @@ def register(subparsers: Any) -> None:
     """Adds the subcommand `ingest` to the `tenken` command."""
     parser = subparsers.add_parser(
         "ingest",
-        help="bring what is new in the archive into the store of history",
+        help="ingest what is new in the archive into the history store",
         description="Reads new records and performance logs (also rotated ones and those of other ReFrame suites) into "
-        "one DuckDB file. Exit status: 0, or 3 when there is no archive or something in it cannot be read.",
+        "one DuckDB file. Exit status: 0; 3 if there is no archive or something in it cannot be read.",
     )
     add_archive(parser)
     parser.add_argument(
-        "--all", action="store_true", help=f"look also into folders of dates older than {OPEN_DAYS} days"
+        "--all", action="store_true", help=f"also search folders whose date is older than {OPEN_DAYS} days"
     )
     parser.add_argument("--export", type=Path, metavar="FILE", help="write all values to FILE.parquet or FILE.csv")
     parser.set_defaults(func=run)
@@ -125,7 +125,7 @@ def store_of(arguments: argparse.Namespace) -> Path:
 def require(archive: Path) -> Path:
     """The archive. Raises NoArchive when it is not a directory."""
     if not archive.is_dir():
-        raise NoArchive(f"no archive at {archive}: give the folder that holds the runs with --archive")
+        raise NoArchive(f"no archive at {archive}: name the folder of the archive with --archive")
     return archive
 
 
@@ -254,7 +254,7 @@ class _Pass:
         with self.store.transaction():
             double = self.store.insert_records(parsed)
             for index in double:
-                good[index][2:4] = ["duplicate", "the same run already exists"]
+                good[index][2:4] = ["duplicate", "this run is already stored"]
             self.store.insert("files", [tuple(row) for row in rows])
         self.out.records += len(parsed) - len(double)
         self.out.duplicates += len(double)

@@ -92,10 +92,10 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "propose",
         help="propose references for a system file from its history, as a diff",
-        description="Void runs, regressed or outlying series and other drivers than the last are left out. "
-        f"Where there are fewer than {LEAST_NIGHTS} nights, {LEAST_RUNS} runs of the last day make "
-        "provisional ones, marked so. "
-        "Exit status: 0 a diff was printed, 3 nothing could be proposed.",
+        description="Invalid runs, regressed or outlying series, and drivers other than the current one are left out. "
+        f"Where there are fewer than {LEAST_NIGHTS} nights, {LEAST_RUNS} runs of the last day give provisional ones, "
+        f"marked as such. "
+        "Exit status: 0 a diff was printed, 3 nothing can be proposed.",
     )
     parser.add_argument("system", help="the system whose file gets references")
     parser.add_argument("--nights", type=int, default=30, help="use the last N nights (default: 30)")
@@ -139,8 +139,8 @@ def run(arguments: argparse.Namespace) -> int:
     if shown:
         sys.stdout.write("references:\n" + "".join(_rendered(one.entry) for one in good) if good else "")
         print(
-            "note: 'local' has no file: `tenken systems new NAME --from-here` makes one, "
-            "`tenken propose local --file systems/NAME.yaml` a diff of it",
+            "note: 'local' has no file: `tenken systems new NAME --from-here` creates one; `tenken propose local "
+            "--file systems/NAME.yaml` then prints a diff",
             file=sys.stderr,
         )
         return 0 if good else 3
@@ -177,7 +177,7 @@ def _or_provisional(one: Proposal, runs: dict[Group, list[list[float]]], history
     series = runs.get(one.group, [])
     least = min((len(values) for values in series), default=0)
     if least < LEAST_RUNS:
-        said = f"{one.refused}; of a day {LEAST_RUNS} runs for a provisional one, there are {least}"
+        said = f"{one.refused}; a provisional one needs {LEAST_RUNS} runs of one day, there are {least}"
         return replace(one, refused=said)
     known = np.array([value for values in series for value in values])
     middle = float(np.median(known))

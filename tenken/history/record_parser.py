@@ -246,7 +246,7 @@ def moment(text: str, now: datetime) -> datetime:
     try:
         time = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except (ValueError, AttributeError):
-        raise Unreadable(f"time {text!r} is none") from None
+        raise Unreadable(f"time {text!r} is invalid") from None
     if time.tzinfo is not None:
         time = time.astimezone(timezone.utc).replace(tzinfo=None)
     if time.year < _FIRST_YEAR:
@@ -301,8 +301,8 @@ def header(line: str) -> Header:
     line = line.rstrip("\r\n")
     if _NO_HEADER.match(line):
         raise Unreadable(
-            "begins with a value and not with a header, as logs of ReFrame 3 do: docs/history.md (Logs of ReFrame 3) "
-            "has the command that puts one before them"
+            "begins with a value instead of a header, as logs of ReFrame 3 do: docs/history.md (Logs of ReFrame 3) "
+            "has the command that inserts a header"
         )
     delimiter = max("|,;\t", key=line.count)
     # A format of several metrics may leave a delimiter at the end of each line.
@@ -395,7 +395,7 @@ class LogReader:
             try:
                 text = datetime.fromtimestamp(float(when), timezone.utc).isoformat()
             except (ValueError, OverflowError, OSError):
-                raise Unreadable(f"time {when[:40]!r} is none") from None
+                raise Unreadable(f"time {when[:40]!r} is invalid") from None
         else:
             text = when
         time = moment(text, self.now)

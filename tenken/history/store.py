@@ -76,7 +76,7 @@ def locked(path: Path, wait: float = 600.0) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = open(path.with_name(path.name + ".lock"), "a")  # noqa: SIM115
     except OSError as error:
-        raise StoreError(f"{path}: cannot write the store: {error.strerror}; name another with --store") from error
+        raise StoreError(f"{path}: cannot write the store: {error.strerror}; choose another with --store") from error
     with handle:
         end = time.monotonic() + wait
         while True:
@@ -89,7 +89,8 @@ def locked(path: Path, wait: float = 600.0) -> Iterator[None]:
                 time.sleep(0.2)
             except OSError as error:
                 raise StoreError(
-                    f"{path}: this file system has no locks ({error.strerror}); put the store elsewhere with --store"
+                    f"{path}: this file system does not support locks ({error.strerror}); put the store elsewhere "
+                    f"with --store"
                 ) from error
         yield
 
@@ -353,7 +354,7 @@ def _prepare(connection: Any, path: Path, archive: Path) -> None:
     if version > VERSION:
         raise StoreError(
             f"{path}: written by a newer tenken (store version {version}, this one reads {VERSION}): "
-            "update tenken, or name another store with --store"
+            "update tenken, or choose another store with --store"
         )
     if version < VERSION:  # an index of the archive: made anew
         connection.execute("BEGIN")
@@ -367,5 +368,6 @@ def _prepare(connection: Any, path: Path, archive: Path) -> None:
         return
     if meta.get("archive") != str(archive):
         raise StoreError(
-            f"{path}: is the store of {meta.get('archive')}, not of {archive}: name another with --store, or delete it"
+            f"{path}: is the store of {meta.get('archive')}, not of {archive}; choose another with --store, or "
+            f"delete it"
         )

@@ -1,4 +1,4 @@
-"""An archived record, or a bare result, judged anew as the suite would: without ReFrame and without a GPU."""
+"""Judges an archived record or a bare result again, as the suite would: without ReFrame and without a GPU."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class JobFacts:
     account: JobAccount | None = None
 
     def held(self) -> JobAccount | None:
-        """What the result's identity is held against."""
+        """The data with which the result's identity is compared."""
         if self.account is not None:
             return self.account
         return JobAccount(frozenset(map(short, (*self.nodes, *self.hosts)))) if self.nodes else None
 
 
 def job_of(record: Record) -> JobFacts:
-    """What a record tells of its job: its nodes, and the names by which the job itself knew them."""
+    """The job data in a record: its nodes, and the names by which the job knew them."""
     hosts = record.job.facts.get("hosts")
     also = tuple(map(str, hosts)) if isinstance(hosts, (list, tuple)) else ()
     return JobFacts(record.job.state, record.job.exit_code, record.nodes, also)
@@ -97,7 +97,7 @@ def _without_result(record: Record, where: str) -> Judgement:
 
 
 def _request_of(record: Record, result: Result) -> Request:
-    """The request of a record of before requests were kept: what the record itself says was asked."""
+    """The request of a record that predates requests: what the record itself states as requested."""
     metrics = None
     if record.version != "tenken-record/2" and result.status == "ok":
         metrics = tuple(dict.fromkeys(m.name for m in result.metrics))
@@ -113,7 +113,7 @@ def _request_of(record: Record, result: Result) -> Request:
 
 
 def as_archived(record: Record) -> Machine:
-    """Limits by data sheet and references that the record's values were held against."""
+    """Limits by data sheet and references with which the record's values were compared."""
     judged = record.judgement.judged
     limits: dict[tuple[str, str], Limit] = {}
     try:

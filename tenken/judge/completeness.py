@@ -1,7 +1,7 @@
-"""Whether everything came that was asked for, and nothing else: arguments, points of sweeps, verifications, claims.
+"""Whether everything requested is present, and nothing else: arguments, points of sweeps, verifications, claims.
 
-What a program brings back is declared in its metrics.yaml (tenken/model/contract.py), what was asked of this run stands
-in the request: the program's own word decides nothing here. All functions are pure and return sentences.
+What a program reports is declared in its metrics.yaml (tenken/model/contract.py), what was requested from this run is
+in the request: the program's own statements decide nothing here. All functions are pure and return sentences.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NAMED = 4
 
 
 def plain(value: Any) -> Any:
-    """A value as it compares: numbers and sizes ("4Gi", "256 MiB") as numbers, text in lower case."""
+    """A value in comparable form: numbers and sizes ("4Gi", "256 MiB") as numbers, text in lower case."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, (int, float)):
@@ -61,7 +61,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def asked(arguments: tuple[str, ...], contract: Contract) -> dict[str, Any]:
-    """Parameters by today's name out of a command line: True for a flag."""
+    """Parameters by their current names from a command line: True for a flag."""
     found: dict[str, Any] = {}
     name = ""
     for word in arguments:
@@ -76,7 +76,7 @@ def asked(arguments: tuple[str, ...], contract: Contract) -> dict[str, Any]:
 
 
 def parameter(result: Result, contract: Contract, name: str) -> Any:
-    """A parameter of the result by its name of today or one that it had before; KeyError where it states none."""
+    """A parameter of the result by its current or a former name; KeyError if there is none."""
     for known in (name, *(former for former, now in contract.was_options.items() if now == name)):
         if known in result.parameters:
             return result.parameters[known]
@@ -84,17 +84,17 @@ def parameter(result: Result, contract: Contract, name: str) -> Any:
 
 
 def arguments(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """Options that the result states with another value than asked for, or not; others that left their default."""
+    """Options that are missing in the result or differ from the request, and others that differ from their default."""
     contract = program.contract
     wanted = asked(request.arguments, contract)
     for name, value in wanted.items():
         try:
             said = parameter(result, contract, name)
         except KeyError:
-            yield f"parameter {name} is not stated; asked for {value!r}"
+            yield f"parameter {name} is missing; requested: {value!r}"
             continue
         if not same(said, value):
-            yield f"parameter {name} is {said!r}; asked for {value!r}"
+            yield f"parameter {name} is {said!r}; requested: {value!r}"
     if request.token is None or request.foreign or "implementation" in result.parameters:
         return
     for name, default in {**contract.defaults, **contract.defaults_if_stated}.items():
@@ -104,10 +104,10 @@ def arguments(result: Result, program: Program, request: Request) -> Iterator[st
             said = parameter(result, contract, name)
         except KeyError:
             if name in contract.defaults:
-                yield f"parameter {name} is not stated; its default is {default!r}"
+                yield f"parameter {name} is missing; its default is {default!r}"
             continue
         if not same(said, default):
-            yield f"parameter {name} is {said!r}; it was not asked for, and its default is {default!r}"
+            yield f"parameter {name} is {said!r}; it was not requested, and its default is {default!r}"
 
 
 def identity(result: Result, program: Program, request: Request) -> Iterator[str]:
@@ -119,7 +119,7 @@ def identity(result: Result, program: Program, request: Request) -> Iterator[str
             said = parameter(result, contract, name)
         except KeyError:
             if name not in optional and "implementation" not in result.parameters:
-                yield f"parameter {name} is not stated; it identifies what was measured"
+                yield f"parameter {name} is missing; it identifies what was measured"
             continue
         if said is None or said == "":
             yield f"parameter {name} is empty; it identifies what was measured"
@@ -131,7 +131,7 @@ At = tuple[Any, ...]
 
 
 def points(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """Points that are missing, that nobody asked for, or that only some of the subjects or metrics have."""
+    """Points that are missing, were not requested, or exist only for some of the subjects or metrics."""
     yield from _subjects(result, request)
     contract = program.contract
     if not contract.verifications:
@@ -160,19 +160,19 @@ def points(result: Result, program: Program, request: Request) -> Iterator[str]:
 
 
 def _today(metric: MetricValue, contract: Contract) -> dict[str, Any]:
-    """Coordinates by their names of today."""
+    """Coordinates by their current names."""
     return {contract.was_options.get(key, key): value for key, value in metric.at.items()}
 
 
 def _subjects(result: Result, request: Request) -> Iterator[str]:
-    """Metrics of ranks other than those that ran, or of the host of another number."""
+    """Metrics of ranks other than those that ran, or of a host with another number."""
     # a rank, or a GPU of a process that drives several, or a part of the host
     allowed = {request.ranks, request.gpus, len(result.devices) or None}
     allowed |= {result.parameters.get(name) for name in ("parts", "ranks") if result.parameters.get(name)}
     for metric in result.metrics:
         if metric.kind == "ranks" and request.ranks is not None and metric.subject.first not in allowed:
             counts = ", ".join(str(n) for n in sorted(n for n in allowed if isinstance(n, int)))
-            yield f"{metric.id} is of {metric.subject.first} ranks; asked for {counts}"
+            yield f"{metric.id} is of {metric.subject.first} ranks; requested: {counts}"
         if metric.kind == "host" and metric.subject.first != 0:
             yield f"{metric.id} is of host {metric.subject.first}; allowed: 0"
 
@@ -208,7 +208,7 @@ def _text(value: Any) -> str:
 
 
 def _expected(result: Result, contract: Contract, values: Any) -> set[Any] | None:
-    """The values that a coordinate must have; None where the program finds them."""
+    """The required values of a coordinate; None if the program determines them."""
     if isinstance(values, tuple):
         return {plain(v) for v in values}
     try:
@@ -239,7 +239,7 @@ def _on_grid(result: Result, contract: Contract, what: str, found: set[At], entr
     for i in known:
         allowed = expected[keys[i]] or set()
         said = {at[i] for at in found} - ({None} if entry.ragged else set())
-        for name, which in (("missing", allowed - said), ("not asked for", said - allowed)):
+        for name, which in (("missing", allowed - said), ("not requested", said - allowed)):
             if which:
                 texts = sorted(map(_text, which))
                 shown = ", ".join(texts[:NAMED]) + (f" and {len(texts) - NAMED} more" if len(texts) > NAMED else "")
@@ -263,7 +263,7 @@ def _on_grid(result: Result, contract: Contract, what: str, found: set[At], entr
 
 
 def _alike(entry: Points, have: Mapping[tuple[str, str], Mapping[str, set[At]]]) -> Iterator[str]:
-    """Metrics of one entry come at the same points, each where it comes at all, or all of them `together`."""
+    """Metrics of one entry are reported at the same points, each if reported at all, or all of them `together`."""
     by_place: dict[tuple[str, str], dict[str, set[At]]] = {}
     for (name, kind), by_subject in have.items():
         if name in entry.metrics:
@@ -285,7 +285,7 @@ _OF_METRIC = ("metric", "subject", "pair", "sides")
 
 
 def verifications(result: Result, program: Program) -> Iterator[str]:
-    """Verifications that are not declared, did not come, or whose tolerance is not the declared one."""
+    """Verifications that are not declared, are missing, or have another tolerance than declared."""
     declared = program.contract.verifications
     if not declared:
         return
@@ -294,15 +294,12 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
         found = next(((i, m) for i, one in enumerate(declared) if (m := one.pattern.fullmatch(check.what))), None)
         if found is None:
             known = "; ".join(one.what for one in declared[:6])
-            yield f"verification {check.what[:120]!r} is none of {program.name}'s; declared are {known}"
+            yield f"verification {check.what[:120]!r} is not declared by {program.name}; allowed: {known}"
             continue
         one = declared[found[0]]
         matched[found[0]].append((check, found[1].groupdict()))
         if check.tolerance > one.tolerance * (1 + 1e-9):
-            yield (
-                f"verification of {check.what}: its tolerance is {check.tolerance:g}; the declared one is "
-                f"{one.tolerance:g}"
-            )
+            yield (f"verification of {check.what}: its tolerance is {check.tolerance:g}; declared: {one.tolerance:g}")
         elif check.error is not None and check.error > one.tolerance * (1 + 1e-9):
             yield f"verification of {check.what} failed: error {check.error:g}, declared tolerance {one.tolerance:g}"
     for i, one in enumerate(declared):
@@ -312,10 +309,10 @@ def verifications(result: Result, program: Program) -> Iterator[str]:
         if not _comes(result, program.contract, one):
             if came:
                 where = ", ".join(f"{k} {' or '.join(map(str, v))}" for k, v in one.where.items())
-                yield f"verification {came[0][0].what!r} comes only with {where}"
+                yield f"verification {came[0][0].what!r} requires {where}"
             continue
         if not came and not one.optional and (measured or not one.of):
-            yield f"verification {one.what!r} did not come"
+            yield f"verification {one.what!r} is missing"
         elif came or measured:
             yield from _each_point(program.contract, one, came, measured)
             yield from _each_count(result, program.contract, one, came)
@@ -417,11 +414,11 @@ def _each_point(
             missing.append(metric.id)
     if missing:
         more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-        yield f"verification {one.what!r} did not come for {', '.join(missing[:NAMED])}{more}"
+        yield f"verification {one.what!r} is missing for {', '.join(missing[:NAMED])}{more}"
     stray = [check.what for check, _ in came if check.what not in answered] if measured and not one.others else []
     if stray:
         more = f" and {len(stray) - NAMED} more" if len(stray) > NAMED else ""
-        yield f"verified, but no metric came: {'; '.join(stray[:NAMED])}{more}"
+        yield f"verified, but without any metric: {'; '.join(stray[:NAMED])}{more}"
 
 
 def _of_check(name: str, text: str) -> Any:
@@ -476,7 +473,7 @@ FOREIGN_NOTES = ("total_seconds", "official_time")
 
 
 def paths(result: Result, program: Program) -> Iterator[str]:
-    """Claims that are none of the declared words, empty, of no declared key, or missing although they must come."""
+    """Claims that are not declared, empty, not one of the permitted words, or missing although required."""
     contract = program.contract
     if not contract.verifications:
         return
@@ -509,7 +506,7 @@ def _words(claim: Claim) -> str:
 
 
 def _claims(said: Any, word: Any) -> bool:
-    """A word, with * for what differs (a version, a count), or a kind: `number`."""
+    """A word, with * for variable parts (a version, a count), or a kind: `number`."""
     if word == "number":
         return isinstance(said, (int, float)) and not isinstance(said, bool) and math.isfinite(said)
     if isinstance(word, str) and isinstance(said, str):

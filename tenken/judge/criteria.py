@@ -1,4 +1,4 @@
-"""Values held against what the hardware can do, against the machine's own figures, and against each other."""
+"""Values compared with the limits of the hardware, with the machine's references, and with each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINK_APART = 0.07
 
 
 def limit_of(result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]) -> Limit:
-    """What the data sheet says, if the metric names it; else the result's own claim."""
+    """The value of the data sheet, if the metric names one; otherwise the result's own claim."""
     claim = result.limits[metric.id]
     sheet = sheets.get((declared.data_sheet or "", metric.kind))
     if sheet is None or sheet.value is None or (claim.value is not None and claim.unit != sheet.unit):
@@ -30,7 +30,9 @@ def limit_of(result: Result, metric: MetricValue, declared: Metric, sheets: Mapp
 def claims(
     result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]
 ) -> list[Finding]:
-    """A limit that the result claims beside what is known: a data sheet, or the metric of the same run behind it."""
+    """A limit claimed by the result and what is known independently: a data sheet, or the underlying metric of the
+    same run.
+    """
     claim, where = result.limits[metric.id], f"{result.node} {metric.place}"
     known = limit_of(result, metric, declared, sheets)
     found: list[tuple[float, str]] = []
@@ -47,7 +49,7 @@ def claims(
         of_device = 2e-3 * device.memory_clock_max_mhz * device.memory_bus_bits / 8
         found.append((of_device, "memory clock x bus width of the GPU that it lists"))
     texts = [
-        f"{where}: {metric.id}: its limit is said to be {claim.value:.6g} {claim.unit}; {value:.6g} by {basis}: more "
+        f"{where}: {metric.id}: its limit is given as {claim.value:.6g} {claim.unit}; {value:.6g} by {basis}: more "
         f"than {100 * apart:g} % apart"
         for value, basis in found
         if claim.value is not None and abs(claim.value - value) > apart * value
@@ -68,9 +70,8 @@ def hold(
     known: Criterion | None,
     reach: float = 1.0,
 ) -> tuple[JudgedMetric, list[Finding]]:
-    """Hold one value against its physical limit and its criterion (the floor where nothing better is known).
-
-    `reach`: by how much the limit itself may be exceeded (`yardstick`).
+    """Compare one value with its physical limit and its criterion (otherwise the floor). `reach`: by how much the
+    limit itself may be exceeded (`yardstick`).
     """
     where = f"{result.node} {metric.place}"
     limit = limit_of(result, metric, declared, sheets)
@@ -124,7 +125,7 @@ def _held(result: Result, metric: MetricValue, criterion: Criterion, number: flo
 
 
 def in_words(criterion: Criterion) -> str:
-    """What a value is held against: the kind, the figure it hangs on, and its source."""
+    """The criterion of a value: kind, underlying figure and source."""
     name = {REFERENCE: "reference", FLOOR: "floor", CONTRACT: "contract"}[criterion.kind]
     if criterion.kind == FLOOR:
         return f"{name}: {criterion.source}: {criterion.value:.6g} {criterion.unit}"
@@ -140,7 +141,7 @@ def miss(result: Result, metric: MetricValue, text: str, number: float, bound: f
 
 
 def behind_siblings(result: Result, program: Program) -> list[Finding]:
-    """GPUs that stay behind the median of the others of the same run by more than metric and noise allow."""
+    """GPUs that are slower than the median of the others of the same run by more than metric and noise permit."""
     groups: dict[tuple[str, str], list[MetricValue]] = {}
     for metric in result.metrics:
         if metric.kind == "gpu" and program.metrics[metric.name].siblings is not None:
@@ -166,7 +167,7 @@ def behind_siblings(result: Result, program: Program) -> list[Finding]:
 
 
 def _beyond(limit: Limit, higher: bool) -> float | None:
-    """The value past which a figure is impossible; None where no limit is known."""
+    """The value above which a figure is impossible; None without a known limit."""
     if limit.value is None:
         return None
     return limit.value * LIMIT_HEADROOM if higher else limit.value / LIMIT_HEADROOM
@@ -211,9 +212,9 @@ def _judged(
 
 
 def reframe_reference(judged: JudgedMetric) -> tuple[float, float | None, float | None, str]:
-    """The same bounds as ReFrame's tuple (reference, lower, upper, unit); a value without any has 0, None, None.
+    """The same bounds as ReFrame's tuple (reference, lower, upper, unit); a value without bounds has 0, None, None.
 
-    ReFrame takes a fraction in [-1, 0] below and from 0 above, so the anchor is the reference, else the limit.
+    ReFrame takes a fraction in [-1, 0] below and from 0 above, so the anchor is the reference, otherwise the limit.
     """
     low, high = judged.bounds
     anchor = judged.criterion.value if judged.criterion else judged.limit.value

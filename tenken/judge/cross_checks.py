@@ -1,4 +1,4 @@
-"""Figures of one result held against each other and against the machine's claims: which hold for which program."""
+"""Values of one result compared with each other and with the machine's claims: which rules apply to which program."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _hpl(result: Result, request: Request, machine: Machine) -> list[Finding]:
 
 
 def _above_nb(metric: MetricValue) -> bool:
-    """Whether a matrix has a trailing part, whose product is measured beside."""
+    """Whether a matrix has a trailing part, whose product is also measured."""
     n, nb = metric.at.get("n"), metric.at.get("nb")
     return isinstance(n, int) and isinstance(nb, int) and n > nb
 
@@ -55,8 +55,9 @@ def _above_nb(metric: MetricValue) -> bool:
 def _beside(
     result: Result, request: Request, name: str, other: str, where: Callable[[MetricValue], bool]
 ) -> list[Finding]:
-    """A metric that our own program of today brings wherever another one is; other implementations may lack it, and
-    earlier programs, which repeated no token."""
+    """A metric that the current program of this suite always reports with another one; other implementations may lack
+    it, and so may earlier versions, which repeated no token.
+    """
     if request.token is None or "implementation" in result.parameters:
         return []
     have = {(metric.subject, metric.at.text) for metric in result.metrics if metric.name == other}

@@ -1,4 +1,4 @@
-"""Whether a job came to its end as its end mark, or its result, says: one rule for live runs and archived records."""
+"""Whether a job ended as its end mark, or its result, states: one rule for live runs and archived records."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ EXPECTED = {"ok": 0, "failed": 1, "waived": 3}
 
 
 def killed(state: str | None) -> str | None:
-    """Why a job in this state did not run to its end; None where it did, or nothing is known."""
+    """Why a job in this state did not run to its end; None if it did, or if nothing is known."""
     if any(word in (state or "").upper() for word in KILLED_STATES):
         return f"the job did not run to its end: state {state}"
     return None
 
 
 def lost(facts: Mapping[str, Any]) -> str | None:
-    """How a scheduler lost a job that had begun, by what was noted of it; None: it did not."""
+    """How a scheduler lost a job that had started, as recorded; None: it did not."""
     how = facts.get("lost")
-    return f"the scheduler lost the job, as one does whose controller is killed: {how}; run it again" if how else None
+    return f"the scheduler lost the job, as after a crash of its controller: {how}; run it again" if how else None
 
 
 def disturbed(facts: Mapping[str, Any]) -> str | None:
-    """Why a job that came to its end measured something else than was asked for, by what its record tells of it."""
+    """Why a completed job measured something other than requested, according to its record."""
     counts = [str(facts.get(key, 1)) for key in ("run_count", "attempts")]
     times = max(int(count) if count.isdigit() else 1 for count in counts)
     if times > 1 and not facts.get("may_run_again"):

@@ -86,7 +86,7 @@ def slow_layouts(result: Result) -> list[Finding]:
         finding
         for metric in result.metrics
         if metric.name.endswith("_hyperslab_over_asis") and metric.kind == "gpu"
-        for finding in _behind(result, metric, OF_ASIS, "the hyperslab layout is behind the layout as it is")
+        for finding in _behind(result, metric, OF_ASIS, "the hyperslab layout is slower than the layout as is")
     ]
 
 
@@ -106,9 +106,9 @@ def bad_choices(result: Result) -> list[Finding]:
         if metric.name != "adaptive_over_best":
             continue
         of_map = since.get((metric.place, *sorted(metric.at.items())), 1.0)
-        for finding in _behind(result, metric, OF_BEST, "the choice by the map is behind the best single way"):
+        for finding in _behind(result, metric, OF_BEST, "the choice by the map is slower than the best single method"):
             if finding.verdict == FAIL and metric.value >= OF_BEST * of_map:
-                changed = f"; it gives {of_map:.3g} of what it gave when the map was made: the machine has changed"
+                changed = f"; it reaches {of_map:.3g} of its rate when the map was made: the machine has changed"
                 finding = replace(finding, verdict=INVALID, message=finding.message + changed)
             found.append(finding)
     return found
@@ -117,7 +117,7 @@ def bad_choices(result: Result) -> list[Finding]:
 def slow_reads(result: Result) -> list[Finding]:
     """GPUs to which no way through page-locked buffers brings a cached file as fast as the slower of its halves."""
     return [
-        _short(result, metric, "of the slower of link and page cache, by the fastest way", OF_SLOWER_HALF)
+        _short(result, metric, "of the slower of link and page cache, by the fastest method", OF_SLOWER_HALF)
         for metric in _fastest_reads(result)
         if metric.value < OF_SLOWER_HALF
     ]
@@ -137,7 +137,7 @@ def _fastest_reads(result: Result) -> Iterable[MetricValue]:
 def layout_floors(result: Result) -> dict[str, Criterion]:
     """What `slow_layouts` requires of each ratio that has enough pairs to be proven below it."""
     return {
-        metric.id: _floor(metric, OF_ASIS, "the layout as it is, by the same method")
+        metric.id: _floor(metric, OF_ASIS, "the layout as is, by the same method")
         for metric in result.metrics
         if metric.name.endswith("_hyperslab_over_asis") and metric.kind == "gpu" and enough(metric.samples)
     }
@@ -146,16 +146,16 @@ def layout_floors(result: Result) -> dict[str, Criterion]:
 def choice_floors(result: Result) -> dict[str, Criterion]:
     """What `bad_choices` requires of each ratio that has enough pairs to be proven below it."""
     return {
-        metric.id: _floor(metric, OF_BEST, "the best single way")
+        metric.id: _floor(metric, OF_BEST, "the best single method")
         for metric in result.metrics
         if metric.name == "adaptive_over_best" and enough(metric.samples)
     }
 
 
 def read_floors(result: Result) -> dict[str, Criterion]:
-    """What `slow_reads` requires of the fastest way of each GPU."""
+    """What `slow_reads` requires of the fastest method of each GPU."""
     return {
-        metric.id: _floor(metric, OF_SLOWER_HALF, "the slower of link and page cache, by the fastest way")
+        metric.id: _floor(metric, OF_SLOWER_HALF, "the slower of link and page cache, by the fastest method")
         for metric in _fastest_reads(result)
     }
 

@@ -1,4 +1,4 @@
-"""Conditions of a run: what voids its numbers, and hardware that is at fault."""
+"""Conditions of a run: what invalidates its numbers, and hardware faults."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ Condition = tuple[str, str]
 
 
 def conditions(result: Result, request: Request) -> list[Finding]:
-    """Conditions that void the run (INVALID) and hardware at fault (FAIL), each naming node and GPU."""
+    """Conditions that invalidate the run (INVALID) and hardware faults (FAIL), each with node and GPU."""
     node = result.node
     found: list[Finding] = []
 
@@ -105,18 +105,18 @@ def conditions(result: Result, request: Request) -> list[Finding]:
 
 
 def _listed(result: Result, watched: list[Device]) -> Iterator[tuple[str, int, str]]:
-    """GPUs without an entry in health, entries without a GPU, entries twice."""
+    """GPUs without an entry in health, entries without a GPU, duplicate entries."""
     entries = [entry.index for entry in result.health.devices]
     for device in watched:
         if entries.count(device.index) != 1:
             yield INVALID, device.index, f"health has {entries.count(device.index)} entries of it; expected 1"
     known = {device.index for device in result.devices}
     for index in sorted(set(entries) - known):
-        yield INVALID, index, "health names it, but the result does not list it"
+        yield INVALID, index, "health contains it, but the result does not list it"
 
 
 def _seconds(result: Result) -> float:
-    """How long the program ran; 0 where its times cannot be read (which is a finding of its own)."""
+    """Duration of the program; 0 if its times cannot be read (which is a separate finding)."""
     try:
         first, last = (datetime.fromisoformat(text.rstrip("Z")[:19]) for text in (result.started, result.finished))
     except ValueError:
@@ -168,12 +168,12 @@ _ALWAYS = ("memory_clock_mhz", "temperature_c", "reasons", "other_processes")
 
 
 def _unread(entry: DeviceHealth, device: Device | None, during: bool, seconds: float) -> list[Condition]:
-    """What should have been read and was not, or cannot be."""
+    """What should have been read but was not, or is impossible."""
     found: list[Condition] = []
     if entry.samples > MOST_READINGS_PER_SECOND * (seconds + 2):
-        found.append((INVALID, f"health samples is {entry.samples:g}: more than can be read in {seconds:g} s"))
+        found.append((INVALID, f"health samples is {entry.samples:g}: more than can be taken in {seconds:g} s"))
     if during and entry.samples < 1:
-        return [(INVALID, "health was never read during the timed part (samples is 0)")]
+        return [(INVALID, "health was not sampled during the timed part (samples is 0)")]
     for when, sample in (("before", entry.before), ("during the timed part", entry.worst), ("after", entry.after)):
         if sample is entry.worst and not during:
             continue
@@ -186,7 +186,7 @@ def _unread(entry: DeviceHealth, device: Device | None, during: bool, seconds: f
         if silent:
             found.append((INVALID, f"health {when} does not report {', '.join(silent)}"))
         found += [
-            (INVALID, f"{name} {when} is {value:g}, which no sensor reports")
+            (INVALID, f"{name} {when} is {value:g}, which no sensor can report")
             for name, low, high in _SENSIBLE
             if (value := getattr(sample, name)) is not None and not low <= value <= high
         ]
@@ -204,13 +204,13 @@ _SENSIBLE = (
 
 
 def _rise(entry: DeviceHealth, name: str) -> tuple[int, str | None]:
-    """How far a count went up over the run, and what is wrong with it as a count."""
+    """The increase of a count over the run, and what is wrong with it as a count."""
     readings = [getattr(sample, name) for sample in (entry.before, entry.worst, entry.after)]
     known = [count for count in readings if count is not None]
     if not known:
         return 0, None
     if readings[0] is None:
-        return 0, f"{name} could not be read before the run, and is {known[-1]} since"
+        return 0, f"{name} could not be read before the run, and is {known[-1]} after it"
     for earlier, later in pairwise(known):
         if later < earlier:
             return 0, f"{name} went from {earlier} back to {later} during the run: a counter was reset"
@@ -218,7 +218,7 @@ def _rise(entry: DeviceHealth, name: str) -> tuple[int, str | None]:
 
 
 def _errors(entry: DeviceHealth, seconds: float) -> list[Condition]:
-    """Memory errors that came during the run: uncorrected ones are the hardware's fault."""
+    """Memory errors during the run: uncorrected ones are a hardware fault."""
     found: list[Condition] = []
     for name, verdict in (("ecc_corrected", INVALID), ("ecc_uncorrected", FAIL)):
         rise, wrong = _rise(entry, name)
@@ -247,7 +247,7 @@ def _xids(xids: tuple[int, ...]) -> Iterator[Condition]:
 
 
 def _remapping(entry: DeviceHealth) -> Iterator[Condition]:
-    """Rows of the memory that were replaced because of errors: pending or failed ones need hands."""
+    """Memory rows replaced because of errors: pending or failed replacements require intervention."""
     samples: tuple[HealthSample, ...] = (entry.before, entry.worst, entry.after)
     if any(sample.remapping_failed for sample in samples):
         yield FAIL, "hardware: row remapping has failed (remapping_failed)"
@@ -258,4 +258,4 @@ def _remapping(entry: DeviceHealth) -> Iterator[Condition]:
         if wrong:
             yield INVALID, wrong
         elif rise:
-            yield verdict, f"{rise} rows more in {name} since the run began"
+            yield verdict, f"{rise} further rows in {name} since the run began"

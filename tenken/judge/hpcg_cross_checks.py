@@ -1,4 +1,4 @@
-"""Figures of an HPCG document held against each other."""
+"""Values of an HPCG document compared with each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tenken.model.result import Result
 
 
 def rating_above_raw(result: Result) -> list[Finding]:
-    """The rating is what overheads leave of raw performance; only fewer iterations than 50 can raise it."""
+    """The rating is the raw performance less overheads; only fewer than 50 iterations can increase it."""
     values = {metric.name: metric for metric in result.metrics}
     if not {"raw", "rating", "iterations"} <= set(values):
         return []

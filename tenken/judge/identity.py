@@ -1,4 +1,4 @@
-"""Whether a result is of this attempt: its node, times, build and devices, against what the job itself said."""
+"""Whether a result belongs to this attempt: its node, times, build and devices, compared with the job's own output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SPOILING = re.compile(r"(?:^|\s)(-fsanitize\S*|--coverage|-pg|-fprofile-arcs)")
 
 
 def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | None) -> list[str]:
-    """What shows that the result is not of this attempt, on these nodes, with these devices and programs."""
+    """Evidence that the result is not from this attempt, these nodes, these devices or these programs."""
     found = [*_times(result, job), *_nodes(result, request, job)]
     if not request.foreign and "implementation" not in result.parameters:
         found += [*_build(result, request), *_command(result, request)]
@@ -36,7 +36,7 @@ def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | 
 
 
 def _moment(text: str) -> float | None:
-    """Seconds since 1970 of a result's time; None where there is no such day or hour."""
+    """Seconds since 1970 of a result's time; None for an invalid date or time."""
     whole, _, fraction = text.rstrip("Z").partition(".")
     try:
         seconds = datetime.fromisoformat(whole).replace(tzinfo=timezone.utc).timestamp()
@@ -49,7 +49,7 @@ def _times(result: Result, job: JobAccount | None) -> Iterator[str]:
     times = {"started": _moment(result.started), "finished": _moment(result.finished)}
     for name, moment in times.items():
         if moment is None:
-            yield f"{name} is {getattr(result, name)!r}: there is no such time"
+            yield f"{name} is {getattr(result, name)!r}: not a valid time"
     started, finished = times["started"], times["finished"]
     if started is None or finished is None:
         return
@@ -71,9 +71,9 @@ def _nodes(result: Result, request: Request, job: JobAccount | None) -> Iterator
     if said and ours and request.ranks is not None and len(said) != result.placement.ranks:
         yield f"placement.nodes names {len(said)} ranks; placement.ranks is {result.placement.ranks}"
     if said and request.nodes is not None and len(set(said)) != request.nodes:
-        yield f"placement.nodes names {len(set(said))} nodes; asked for {request.nodes}"
+        yield f"placement.nodes names {len(set(said))} nodes; requested: {request.nodes}"
     if said and short(result.node) not in {short(node) for node in said}:
-        yield f"host.name is {result.node!r}, which is none of placement.nodes ({', '.join(sorted(set(said)))})"
+        yield f"host.name is {result.node!r}, which is not in placement.nodes ({', '.join(sorted(set(said)))})"
     if job is None or not job.nodes:
         return
     of_job = ", ".join(sorted(job.nodes))
@@ -92,7 +92,7 @@ def _build(result: Result, request: Request) -> Iterator[str]:
         yield f"build.flags optimise by {levels[-1] if levels else 'nothing'}; expected -O2 or -O3"
     spoiling = _SPOILING.findall(build.flags)
     if spoiling:
-        yield f"build.flags hold {', '.join(spoiling)}: what is measured is not the program"
+        yield f"build.flags contain {', '.join(spoiling)}: this does not measure the program itself"
     backend = result.parameters.get("backend")
     if isinstance(backend, str) and build.backends and backend not in build.backends:
         yield f"parameter backend is {backend!r}; build.backends has {', '.join(build.backends)}"
@@ -105,7 +105,7 @@ def _revision(text: str) -> str:
 
 
 def _command(result: Result, request: Request) -> Iterator[str]:
-    """The program started is the one that the result is of, with the arguments that were asked for."""
+    """The program started is that of the result, with the requested arguments."""
     name = result.command[0].rsplit("/", 1)[-1]
     if name != result.program:
         yield f"command is {name!r}; expected {result.program!r}"
@@ -116,11 +116,11 @@ def _command(result: Result, request: Request) -> Iterator[str]:
     if said != asked:
         new = [word for word in said if word not in asked]
         lost = [word for word in asked if word not in said]
-        yield f"command has other arguments than asked for: {' '.join(new) or 'none'} in place of {' '.join(lost)}"
+        yield f"command has other arguments than requested: {' '.join(new) or 'none'} instead of {' '.join(lost)}"
 
 
 def without_files(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Arguments of a command line without the files that request and result are written to."""
+    """Arguments of a command line except the files of request and result."""
     kept: list[str] = []
     skip = False
     for word in words:

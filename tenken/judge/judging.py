@@ -34,18 +34,17 @@ def failed(message: str, node: str = "") -> Judgement:
 
 
 def invalid(message: str, node: str = "") -> Judgement:
-    """The judgement of a run that nothing measured, for a reason that says nothing of the machine: run it again."""
+    """The judgement of a run that measured nothing for a reason unrelated to the machine: run it again."""
     finding = Finding(INVALID, message, node=node)
     return Judgement(INVALID, (finding,), (finding,))
 
 
 def waived(reason: str, node: str) -> Judgement:
-    """The judgement of what was not run because `node` cannot do it: a reason of the closed list, a colon, details.
-
-    ValueError for another reason.
+    """The judgement of a check that was not run because `node` does not support it: a reason from the closed list, a
+    colon, details. ValueError for another reason.
     """
     if reason.split(":")[0] not in WAIVER_REASONS:
-        raise ValueError(f"{reason!r} is not a reason for a waiver; allowed: {', '.join(WAIVER_REASONS)}")
+        raise ValueError(f"{reason!r} is not a valid reason for a waiver; allowed: {', '.join(WAIVER_REASONS)}")
     return Judgement(WAIVED, (Finding(WAIVED, f"{node}: {reason}", node=node),))
 
 
@@ -186,7 +185,7 @@ def unrequested(judgement: Judgement) -> Judgement:
     """A result without its request is judged by itself: nothing shows that it is what was asked, so no PASS."""
     if judgement.verdict != PASS:
         return judgement
-    finding = Finding(RECORDED, "judged without its request: nothing shows that it is complete, or of this attempt")
+    finding = Finding(RECORDED, "judged without its request: completeness and attempt cannot be verified")
     return replace(judgement, verdict=RECORDED, findings=(*judgement.findings, finding))
 
 
@@ -198,20 +197,20 @@ def _structure(
         return [f"the result is of program {result.program!r}; expected {program.name!r}"]
     if request.token is not None and result.token != request.token:
         said = "none" if result.token is None else repr(result.token)
-        return [f"the result's token is {said}; this attempt's is {request.token!r}: it is of another attempt"]
+        return [f"the result's token is {said}; this attempt's is {request.token!r}: it belongs to another attempt"]
     if result.status == "failed":
         return [f"{program.name} failed: {result.reason or 'no reason given'}"]
     wrong = [
-        f"parameter {key} is {result.parameters.get(key)!r}; asked for {value!r}"
+        f"parameter {key} is {result.parameters.get(key)!r}; requested: {value!r}"
         for key, value in request.parameters.items()
         if not _same(result.parameters.get(key), value)
     ]
     wrong += completeness.arguments(result, program, request)
     wrong += identity.wrong(result, request, machine, job)
     if request.ranks is not None and result.placement.ranks != request.ranks:
-        wrong.append(f"ran on {result.placement.ranks} ranks; asked for {request.ranks}")
+        wrong.append(f"ran on {result.placement.ranks} ranks; requested: {request.ranks}")
     wrong += [
-        f"parameter {key} is {value!r}; allowed: finite numbers from 0 on"
+        f"parameter {key} is {value!r}; allowed: finite numbers, 0 or above"
         for key, value in result.parameters.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not 0 <= value < math.inf
     ]
@@ -249,7 +248,7 @@ def _devices(result: Result) -> list[str]:
     known = set(indices)
     if known:
         wrong += [
-            f"{metric.id} is of GPU {gpu}, which the result does not list"
+            f"{metric.id} belongs to GPU {gpu}, which the result does not list"
             for metric in result.metrics
             for gpu in metric.subject.gpus
             if gpu not in known
@@ -293,7 +292,7 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
         if isinstance(value, str) and value.isdecimal()
     ]
     if metric.kind not in declared.per:
-        wrong.append(f"{metric.id}: comes for {metric.kind}; expected {', '.join(declared.per)}")
+        wrong.append(f"{metric.id}: is reported for {metric.kind}; expected {', '.join(declared.per)}")
     numbers = (metric.value, metric.best, metric.median, metric.p5, metric.p95, *metric.samples)
     bad = next((n for n in numbers if not math.isfinite(n)), None)
     if bad is not None:
@@ -302,7 +301,7 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
         least = "above 0" if declared.sign == "positive" else "0 or above"
         wrong.append(f"{metric.id} of {metric.place} holds {min(numbers):g} {metric.unit}; it must be {least}")
     elif declared.maximum is not None and max(numbers) > declared.maximum:
-        wrong.append(f"{metric.id} of {metric.place} is {max(numbers):g}; at most {declared.maximum:g} is right")
+        wrong.append(f"{metric.id} of {metric.place} is {max(numbers):g}; maximum: {declared.maximum:g}")
     else:
         wrong += [f"{metric.id}: {text}" for text in metric.inconsistencies()]
     return wrong
@@ -393,7 +392,7 @@ def _samples(result: Result, program: Program) -> list[Finding]:
         spread = declared.allowed_spread(metric.kind, metric.at)
         if spread is not None and metric.spread > spread:
             text = (
-                f"{where}: {metric.id} is spread too wide: median {metric.median:.6g}, best {metric.best:.6g} "
+                f"{where}: {metric.id} varies too much: median {metric.median:.6g}, best {metric.best:.6g} "
                 f"{metric.unit}, {100 * metric.spread:.1f} % apart; at most {100 * spread:.1f} %"
             )
             found.append(Finding(INVALID, text, metric.id, metric.subject, result.node))
@@ -403,19 +402,20 @@ def _samples(result: Result, program: Program) -> list[Finding]:
 def _trains(result: Result, program: Program) -> list[Finding]:
     """Sample trains that nobody measured: all alike, one half like the other, or those of another metric."""
     found: list[Finding] = []
-    seen: dict[tuple[float, ...], MetricValue] = {}
+    # a ratio to a rate of exactly 1 has the samples of the other rate
+    seen: dict[tuple[tuple[float, ...], bool], MetricValue] = {}
     for metric in result.metrics:
         samples, text = metric.samples, ""
         if len(samples) < TRAIN or program.metrics[metric.name].sign != "positive":
             continue
         half = len(samples) // 2
-        twin = seen.setdefault(samples, metric)
+        twin = seen.setdefault((samples, metric.unit == "1"), metric)
         if len(set(samples)) == 1 and metric.unit != "1" and not _may_be_alike(metric):
             text = f"all {len(samples)} samples are {samples[0]:g} {metric.unit}"
         elif half >= TRAIN and samples[:half] == samples[half : 2 * half] and len(set(samples)) > 1:
-            text = f"its first {half} samples come again in the same order"
+            text = f"its first {half} samples are repeated in the same order"
         elif twin is not metric and len(set(samples)) > 1 and not _one_is_the_other(twin, metric, program):
-            text = f"its {len(samples)} samples are those of {twin.id}"
+            text = f"its {len(samples)} samples equal those of {twin.id}"
         if text:
             where = f"{result.node} {metric.place}"
             message = f"{where}: {metric.id}: {text}: they were not measured"

@@ -31,7 +31,7 @@ Expected = Iterator[tuple[MetricValue, float, float, str]]
 
 
 def of(result: Result, machine: Machine) -> list[Finding]:
-    """Claims of limits that differ from what their own basis gives."""
+    """Claimed limits that differ from what their own basis implies."""
     formed = BY_PROGRAM.get(result.program)
     if formed is None or "implementation" in result.parameters:
         return []
@@ -40,7 +40,7 @@ def of(result: Result, machine: Machine) -> list[Finding]:
         claim = result.limits[metric.id]
         if claim.value is not None and limit > 0 and abs(claim.value - limit) > apart * limit:
             text = (
-                f"{result.node} {metric.place}: {metric.id}: its limit is said to be {claim.value:.6g} {claim.unit}; "
+                f"{result.node} {metric.place}: {metric.id}: its limit is given as {claim.value:.6g} {claim.unit}; "
                 f"{limit:.6g} by {basis}: more than {100 * apart:g} % apart"
             )
             found.append(Finding(FAIL, text, metric.id, metric.subject, result.node, kind="limit"))
@@ -52,7 +52,7 @@ def _of(result: Result, *names: str) -> list[MetricValue]:
 
 
 def _at(result: Result, name: str, metric: MetricValue) -> MetricValue | None:
-    """The metric of that name of the same subject, at the coordinates that it has itself."""
+    """The metric of that name of the same subject, at its own coordinates."""
     fitting = (
         m for m in _of(result, name)
         if m.subject == metric.subject and all(metric.at.get(k) == v for k, v in m.at.items())
@@ -61,7 +61,7 @@ def _at(result: Result, name: str, metric: MetricValue) -> MetricValue | None:
 
 
 def _stencil(result: Result, machine: Machine) -> Expected:
-    """A cell is read and written once a pass."""
+    """A cell is read and written once per pass."""
     size = BYTES.get(str(result.parameters.get("precision")))
     if size is None:
         return
@@ -93,7 +93,7 @@ def _transpose(result: Result, machine: Machine) -> Expected:
 
 
 def _products(result: Result, machine: Machine) -> Expected:
-    """Peaks of dense products: the data sheet's in FP64, else multiprocessors x highest clock x operations a cycle."""
+    """Peaks of dense products: FP64 by data sheet, else multiprocessors x maximum clock x operations per cycle."""
     sheet = machine.limits.get(("fp64_tensor", "gpu"))
     for metric in _of(result, "gemm", "dgemm"):
         device = result.device(metric.subject.first) if metric.kind == "gpu" else None
@@ -108,7 +108,7 @@ def _products(result: Result, machine: Machine) -> Expected:
         a_cycle = A_CYCLE.get(device.compute_capability, {}).get(precision)
         if a_cycle is not None and device.multiprocessors and device.sm_clock_max_mhz:
             limit = device.multiprocessors * device.sm_clock_max_mhz * 1e6 * a_cycle / 1e12
-            basis = f"multiprocessors x sm_clock_max_mhz of GPU {device.index} x {a_cycle} operations a cycle"
+            basis = f"multiprocessors x sm_clock_max_mhz of GPU {device.index} x {a_cycle} operations per cycle"
             yield metric, limit, CLAIM_APART, basis
 
 

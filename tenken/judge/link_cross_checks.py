@@ -1,6 +1,6 @@
-"""Links held against each other: what a result of p2p or mpi_p2p says without any reference.
+"""Links compared with each other: what a result of p2p or mpi_p2p shows without any reference.
 
-All functions are pure; each returns findings that name the node, the pair and what it was held against.
+All functions are pure; each returns findings that name the node, the pair and the basis of comparison.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BEYOND_STAGED = 1.2
 
 
 def by_pair(result: Result, name: str) -> dict[tuple[int, int], MetricValue]:
-    """A metric of p2p that comes once for each pair."""
+    """A metric of p2p that is reported once for each pair."""
     found = (m for m in result.metrics if m.name == name and m.kind == "pair" and not m.at)
     return {(m.subject.first, m.subject.second or 0): m for m in found}
 
@@ -47,7 +47,7 @@ def _worse(one: MetricValue, other: MetricValue) -> tuple[MetricValue, MetricVal
 
 
 def _distance(worse: MetricValue, better: float) -> float:
-    """How far a value lies from a better one, as a fraction of the larger of the two."""
+    """Distance of a value from a better one, as a fraction of the larger of the two."""
     return abs(worse.value - better) / max(worse.value, better)
 
 
@@ -60,7 +60,7 @@ def _finding(result: Result, metric: MetricValue, text: str, bound: float) -> Fi
 
 
 def asymmetric(result: Result) -> list[Finding]:
-    """Pairs whose two directions lie apart: the slower one is named."""
+    """Pairs whose two directions differ: the slower one is named."""
     found = []
     for name, apart in APART.items():
         pairs = by_pair(result, name)
@@ -72,15 +72,15 @@ def asymmetric(result: Result) -> list[Finding]:
             distance = _distance(worse, better.value)
             if distance > apart:
                 text = (
-                    f"{name} {_pair(worse)} {worse.value:.4g} {worse.unit}, the other way {better.value:.4g}: "
-                    f"{100 * distance:.1f} % apart; at most {100 * apart:.0f} %"
+                    f"{name} {_pair(worse)} {worse.value:.4g} {worse.unit}, in the other direction "
+                    f"{better.value:.4g}: {100 * distance:.1f} % apart; at most {100 * apart:.0f} %"
                 )
                 found.append(_finding(result, worse, text, better.value))
     return found
 
 
 def outliers(result: Result) -> list[Finding]:
-    """Pairs that fall behind the others of their link class (by the links that the result names)."""
+    """Pairs that are slower than the others of their link class (by the links named in the result)."""
     kinds = {(link.first, link.second): link.kind for link in result.links}
     found = []
     for name, apart in APART.items():
@@ -128,7 +128,7 @@ def slow_copies(result: Result, peer_claimed: bool) -> list[Finding]:
 
 
 def inactive_links(result: Result, links_of_pair: int | None, peer_claimed: bool) -> list[Finding]:
-    """Pairs joined by fewer links than the system file has, naming the links; pairs without claimed access."""
+    """Pairs connected by fewer links than in the system file, naming the links; pairs without claimed access."""
     found = []
     for link in result.links:
         subject = Subject("pair", link.first, link.second)
@@ -147,7 +147,7 @@ def inactive_links(result: Result, links_of_pair: int | None, peer_claimed: bool
 
 
 def _without_access(result: Result) -> list[Finding]:
-    """Pairs that cannot reach each other's memory."""
+    """Pairs that cannot access each other's memory."""
     found = []
     for key, claim in result.path.items():
         subject = Subject.in_id(key.removeprefix("peer_access."))
@@ -171,6 +171,6 @@ def of_ranks(result: Result, device_mpi_claimed: bool, far_asked: bool) -> list[
     if not far_asked:
         for key, text in result.path.items():
             if key.startswith("far.rank"):
-                message = f"{result.node}: rank {key.removeprefix('far.rank')} is on the far side: {text}"
+                message = f"{result.node}: rank {key.removeprefix('far.rank')} is bound to the remote side: {text}"
                 found.append(Finding(INVALID, message, node=result.node))
     return found

@@ -1,7 +1,8 @@
-"""What a result says of the ways that its bytes went, held against what it measured of them.
+"""A result's claims about its data paths, compared with its measurements.
 
-A claim of path is a word; each one here has a consequence in the same result: a rate, a metric that can only come that
-way, a number that follows from others. All functions are pure; each returns findings that name the key of `path`.
+A claim of path is a word; each one here has a consequence in the same result: a rate, a metric that only this path
+can produce, a number that follows from others. All functions are pure; each returns findings that name the key of
+`path`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ FLOPS_OF_CELL = {7: 13, 27: 53}
 
 
 def of(result: Result, machine: Machine) -> list[Finding]:
-    """Findings on claims of path that what was measured contradicts."""
+    """Findings on claims of path that contradict the measurements."""
     if result.status != "ok" or "implementation" in result.parameters:
         return []
     checks = BY_PROGRAM.get(result.program)
@@ -58,7 +59,7 @@ def _of(result: Result, *names: str) -> list[MetricValue]:
 
 
 def _follows(result: Result, key: str, from_others: float, what: str, apart: float = EXACT) -> Iterator[str]:
-    """Where a number of path is there and is not what others give."""
+    """If a number of path is present and differs from what others imply."""
     said = _number(result, key)
     if said is not None and not math.isclose(said, from_others, rel_tol=apart, abs_tol=1e-12):
         yield f"{key} is {said:.6g}; {what} give {from_others:.6g}"
@@ -72,8 +73,9 @@ BY_BOTH_CLOCKS = {"stream": ("copy", "scale", "add", "triad", "dot"), "memcopy":
 
 
 def _host_clock(result: Result) -> Texts:
-    """A rate by the device's clock beside the same by the host's, which sees the launch too: never much above it, and
-    below it by no more than launches cost."""
+    """A rate by the device's clock and the same by the host's, which includes the launch: never much above it, and
+    below it by no more than the cost of launches.
+    """
     measured = {f"{m.name}.{m.subject.id}": m for m in result.metrics if not m.at and m.unit == "GB/s"}
     size = result.parameters.get("array_bytes")
     for key, one in measured.items():
@@ -97,8 +99,8 @@ def _host_clock(result: Result) -> Texts:
                 yield (
                     metric.subject,
                     (
-                        f"{key} is {rate:.6g} GB/s, {metric.id} by the device's clock {metric.median:.6g} GB/s: one of "
-                        f"the clocks is wrong; at least {least:.6g} GB/s are required of the host's"
+                        f"{key} is {rate:.6g} GB/s, {metric.id} by the device's clock {metric.median:.6g} GB/s: one "
+                        f"of the clocks is wrong; minimum: {least:.6g} GB/s by the host's"
                     ),
                 )
 
@@ -139,7 +141,7 @@ def _mpi_p2p(result: Result, machine: Machine) -> Texts:
                 ),
             )
         if _number(result, "of_peer_copy") is None:
-            yield None, "of_peer_copy is missing: gpu_path rests on it"
+            yield None, "of_peer_copy is missing: gpu_path is derived from it"
         for text in _follows(result, "of_peer_copy", share, "bandwidth and peer_copy", SHARE_APART):
             yield None, text
     elif str(claim).startswith("not known") and copies:
@@ -185,7 +187,7 @@ def _files(result: Result, machine: Machine) -> Texts:
     if claim is not None and probe and native != probe.startswith("works"):
         yield None, f"cufile is {str(claim)[:60]!r}; cufile_probe says {probe[:80]!r}"
     if native and not probe:
-        yield None, "cufile is 'GPUDirect Storage'; cufile_probe is missing, which proves it"
+        yield None, "cufile is 'GPUDirect Storage'; cufile_probe, which proves it, is missing"
     by = {m.id: str(m.at.get("method", m.at.get("io_config", m.at.get("way", "")))).split("_") for m in result.metrics}
     direct = next((m for m in result.metrics if "gds" in by[m.id]), None)
     if direct is not None and claim is not None and not native:
@@ -199,7 +201,7 @@ def _files(result: Result, machine: Machine) -> Texts:
 
 
 def _spmv(result: Result, machine: Machine) -> Texts:
-    """The variant that is called the best is the fastest one of its matrix."""
+    """The variant that is called the best is the fastest one for its matrix."""
     for best in _of(result, "best"):
         key = f"best.{best.at.get('matrix')}.{best.subject.id}"
         said = result.path.get(key)
@@ -209,7 +211,7 @@ def _spmv(result: Result, machine: Machine) -> Texts:
             if m.subject == best.subject and m.at.get("matrix") == best.at.get("matrix")
         }
         if said is None:
-            yield best.subject, f"{key} is missing: {best.id} came"
+            yield best.subject, f"{key} is missing: {best.id} was reported"
         elif said not in rivals:
             yield best.subject, f"{key} is {str(said)[:60]!r}; measured are {', '.join(sorted(rivals)) or 'none'}"
         elif not math.isclose(rivals[str(said)].median, best.median, rel_tol=EXACT):
@@ -253,7 +255,7 @@ def _stencil(result: Result, machine: Machine) -> Texts:
         if name is None:
             continue
         if name != "none" and f"exchange.{name}" not in result.path:
-            yield metric.subject, f"exchange.{name} is missing: {metric.id} came by it"
+            yield metric.subject, f"exchange.{name} is missing: {metric.id} was measured with it"
         if flops is not None:
             what = f"{metric.id} and flops_of_cell"
             rate = metric.median * flops

@@ -1,4 +1,4 @@
-"""Whether a run had the machine for itself: its locks, and what else the host did meanwhile."""
+"""Whether a run had the machine to itself: its locks, and other activity on the host."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ CPUS_NAMED = 0.2
 
 
 def gave_up(result: Result) -> Finding | None:
-    """Of a run that measured nothing because another measurement held the machine."""
+    """For a run that measured nothing because another measurement held the machine."""
     if result.status != "failed" or result.locks is None or result.locks.shared_with is None:
         return None
     return Finding(INVALID, f"{result.node}: {result.locks.shared_with}", node=result.node)
 
 
 def conditions(result: Result, request: Request) -> list[Finding]:
-    """INVALID where nothing shows that no other measurement ran beside this one. Results of before there were locks
-    do not speak of them."""
+    """INVALID if nothing shows that no other measurement ran at the same time. Results that predate locks contain
+    none.
+    """
     locks, node = result.locks, result.node
     if locks is None:
         return []
@@ -30,8 +31,8 @@ def conditions(result: Result, request: Request) -> list[Finding]:
         text = locks.shared_with
     elif locks.none_because is not None:
         text = (
-            f"no lock against other measurements could be taken: {locks.none_because}; "
-            "name a folder for them that all users of the node may write: TENKEN_LOCKS=FOLDER"
+            f"no lock against other measurements could be taken: {locks.none_because}; set TENKEN_LOCKS to a folder "
+            f"that all users of the node may write to"
         )
     else:
         wanted = ["host"]
@@ -41,12 +42,12 @@ def conditions(result: Result, request: Request) -> list[Finding]:
         missing = [name for name in wanted if name not in locks.held]
         if not missing:
             return []
-        text = f"no lock was held of {', '.join(missing)}: other measurements may have run at the same time"
+        text = f"no lock on {', '.join(missing)} was held: other measurements may have run at the same time"
     return [Finding(INVALID, f"{node}: {text}", node=node)]
 
 
 def named(result: Result, found: Sequence[Finding]) -> list[Finding]:
-    """Beside what voids a run: the load from elsewhere, where there was any."""
+    """In addition to what invalidates a run: other load, if there was any."""
     load = result.load
     if load is None or not any(f.verdict == INVALID for f in found):
         return []

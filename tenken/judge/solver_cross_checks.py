@@ -1,4 +1,4 @@
-"""Rates of solvers held against the parts of the same run: where the time of an LU went, what it is compared with."""
+"""Rates of solvers compared with the parts of the same run: the phases of an LU, its basis of comparison."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def parts_of_lu(result: Result, rate: str) -> list[Finding]:
 
 
 def over_library(result: Result, rate: str) -> list[Finding]:
-    """`over_library` is the rate over the library's at the same place."""
+    """`over_library` is the ratio of the rate to the library's for the same problem."""
     found = []
     for metric in _of(result, "over_library"):
         ours, theirs = (

@@ -1,4 +1,4 @@
-"""Rates of slabs held against one slab alone."""
+"""Rates of slabs compared with a single slab."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MAX_EFFICIENCY = 125.0
 
 
 def ahead_of_alone(result: Result) -> list[Finding]:
-    """Slabs that are together far faster than one alone allows: what ran beside the one alone was not the stencil."""
+    """Slabs that together are far faster than a single one permits: the single-slab run was disturbed."""
     return [
         Finding(
             INVALID,
-            f"{result.node}: {metric.id} = {metric.value:.4g} %: together slabs cannot be that much faster than one "
-            f"alone (at most {MAX_EFFICIENCY:g} %): the one alone was disturbed, run it on a quiet node",
+            f"{result.node}: {metric.id} = {metric.value:.4g} %: slabs together cannot be that much faster than one "
+            f"alone (at most {MAX_EFFICIENCY:g} %): the single-slab run was disturbed, repeat it on an idle node",
             metric.id,
             metric.subject,
             result.node,

@@ -1,4 +1,4 @@
-"""Waivers: which capability each reason denies, and what in the result or of the machine proves it."""
+"""Waivers: which capability each reason denies, and what in the result or in the machine's description proves it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ _COUNTS = re.compile(r"(\d+)\D+?(\d+)")
 
 
 def judge(result: Result, program: Program, request: Request, machine: Machine) -> Judgement:
-    """WAIVED where the machine cannot do it, for a reason of the closed list that nothing contradicts; FAIL else."""
+    """WAIVED if the machine does not support it, for a reason from the closed list that nothing contradicts;
+    otherwise FAIL.
+    """
     reason, _, detail = (part.strip() for part in result.reason.partition(":"))
     node = result.node
     if reason not in WAIVER_REASONS:
         allowed = ", ".join(WAIVER_REASONS)
-        return _failed(node, f"waived for {result.reason!r}, which is not a known reason; allowed: {allowed}")
+        return _failed(node, f"waived because of {result.reason!r}, which is not a known reason; allowed: {allowed}")
     denied = WAIVER_REASONS[reason]
     if denied == "two_gpus" and request.gpus is not None and request.gpus >= 2:
         return _failed(node, f"{result.reason}, but the system file claims {request.gpus} GPUs")
     if denied in machine.capabilities:
         return _failed(node, f"{result.reason}, but the system file claims {denied!r}")
     if not detail:
-        return _failed(node, f"waived for {reason!r} without saying what was found; expected a colon and the detail")
+        return _failed(node, f"waived because of {reason!r} without details; expected a colon and what was found")
     against = _PROOFS[reason](result, program, request, machine, detail)
     if against:
         return _failed(node, f"{result.reason}, but {against}")
@@ -46,7 +48,7 @@ Proof = Callable[[Result, Program, Request, Machine, str], str]
 
 
 def _by_device(attribute: str) -> Proof:
-    """Every GPU that the result lists must itself lack it."""
+    """Every GPU listed in the result must lack it."""
 
     def proof(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
         having = [d for d in result.devices if getattr(d, attribute) is True]
@@ -67,7 +69,7 @@ def _no_peer(result: Result, program: Program, request: Request, machine: Machin
 
 
 def _no_gds(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
-    return "path cufile says GPUDirect Storage" if result.path.get("cufile") == "GPUDirect Storage" else ""
+    return "path cufile is GPUDirect Storage" if result.path.get("cufile") == "GPUDirect Storage" else ""
 
 
 def _two_gpus(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
@@ -75,41 +77,41 @@ def _two_gpus(result: Result, program: Program, request: Request, machine: Machi
 
 
 def _more_ranks(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
-    """ "4 needed, 2 given": more needed than given, and given what was asked for."""
+    """ "4 needed, 2 given": more needed than given, and given as requested."""
     found = _COUNTS.search(detail)
     if found is None:
-        return "it does not say how many are needed and how many there are"
+        return "it does not give the number needed and the number available"
     needed, given = int(found[1]), int(found[2])
     if given >= needed:
-        return f"{given} are there and {needed} are needed"
+        return f"{given} are available and {needed} are needed"
     return ""
 
 
 def _library(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
-    """Only what the program can do without at its start may be missing: it names one of the declared ones."""
+    """Only libraries declared as optional at the start may be missing: the reason names one of them."""
     allowed = program.contract.libraries
     if any(name.lower() in detail.lower() for name in allowed):
         return ""
-    return f"what may be missing of {program.name} is {', '.join(allowed) or 'nothing'}"
+    return f"the program {program.name} can only lack: {', '.join(allowed) or 'nothing'}"
 
 
 def _by_the_device(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
-    """A device that lacks something must be there, and is named by what it has."""
+    """A device that lacks something must exist, and is named with what it has."""
     if "cuda" in machine.features or request.gpus:
         if re.search(r"no (cuda|gpu)|no device", detail, re.I):
             return (
-                "the system file claims 'cuda'" if "cuda" in machine.features else f"{request.gpus} GPUs are asked for"
+                "the system file claims 'cuda'" if "cuda" in machine.features else f"{request.gpus} GPUs are requested"
             )
         if not result.devices:
-            return "the result lists no GPU that could lack it"
+            return "the result lists no GPU to which it could apply"
     return ""
 
 
 def _by_the_file_system(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
     if "file_system" not in result.path and "folder" not in result.path:
-        return "the result does not say which file system (path file_system)"
+        return "the result does not name the file system (path file_system)"
     if result.path.get("o_direct") == "accepted" and "o_direct" in detail.lower():
-        return "path o_direct says accepted"
+        return "path o_direct is accepted"
     return ""
 
 

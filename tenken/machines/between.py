@@ -14,7 +14,7 @@ from tenken.machines.model import Reference
 
 
 def reference(known: Iterable[Reference], run: Mapping[str, Any]) -> Reference | None:
-    """What the points of a sweep say of a run at another size; None where they say nothing."""
+    """The values that the points of a sweep imply at another size; None if they imply nothing."""
     curves: dict[tuple[Any, ...], list[tuple[float, Reference]]] = {}
     for one in known:
         size = one.parameters.get(one.between or "")
@@ -52,7 +52,7 @@ def reference(known: Iterable[Reference], run: Mapping[str, Any]) -> Reference |
 
 
 def _time(size: float, one: Reference) -> float:
-    """The time of one message, in whatever unit goes with the value's."""
+    """The time of one message, in the unit that corresponds to the value's."""
     value = one.value or 0.0
     return {"GB/s": size / value, "messages/s": 1 / value}.get(one.unit, value)
 

@@ -1,7 +1,7 @@
-"""A machine that has every feature: on it every check can be listed with what it selects on.
+"""A machine with every feature: on it every check can be listed with the features it selects on.
 
-ReFrame drops a check whose feature is not met without a word, and with --skip-system-check it forgets what the
-check had asked for. So the plan lists the checks on this system, which no job can run on.
+ReFrame silently drops a check whose feature is not met, and with --skip-system-check it discards what the check
+requires. Therefore the plan lists the checks on this system, which cannot run jobs.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ VARIABLE = "TENKEN_EVERYTHING"
 
 
 def describe() -> System:
-    """A partition with all features and one with a single GPU, for what excludes several, and the environments that
-    checks may name."""
+    """A partition with all features and one with a single GPU, for checks that exclude several, and the environments
+    that checks may name.
+    """
     features = frozenset(FEATURES) | frozenset(NODE_COUNTS.values()) | frozenset(OF_MODE.values())
     environments = {name: Environment(name, features, "gcc", "g++", cuda="nvcc") for name in ("host", "cuda")}
     partitions = {

@@ -1,6 +1,6 @@
-"""`tenken systems`: list, describe, validate, check and begin machine descriptions.
+"""`tenken systems`: list, describe, validate, check and create machine descriptions.
 
-Exit codes: 0 done, 1 a file is wrong, 2 bad arguments (an unknown system, no such file, a file in the way).
+Exit status: 0 done, 1 an invalid file, 2 invalid arguments (unknown system, missing file, existing file).
 """
 
 from __future__ import annotations
@@ -42,25 +42,27 @@ def register(subparsers: Any) -> None:
     add.add_argument("files", nargs="*", metavar="NAME", help="a system's name, or a file")
     add.set_defaults(func=_validate)
 
-    add = actions.add_parser("check", help="hold a system file against the node that this is run on")
+    add = actions.add_parser("check", help="compare a system file with the node that this command runs on")
     add.add_argument("name", metavar="NAME")
-    add.add_argument("--here", action="store_true", required=True, help="look at this machine, which must be a node")
-    add.add_argument("--partition", metavar="NAME", help="the partition that it is of (default: the only one)")
+    add.add_argument(
+        "--here", action="store_true", required=True, help="inspect this machine, which must be a node of the system"
+    )
+    add.add_argument("--partition", metavar="NAME", help="the partition of the node (default: the only one)")
     add.set_defaults(func=_check)
 
     add = actions.add_parser("new", help="create systems/NAME.yaml, from a commented template or by detection")
     add.add_argument("name", metavar="NAME")
     add.add_argument(
-        "--scheduler", choices=(*TEMPLATES, "local"), default="slurm", help="which one (default: %(default)s)"
+        "--scheduler", choices=(*TEMPLATES, "local"), default="slurm", help="the scheduler (default: %(default)s)"
     )
     add.add_argument(
         "--from-here",
         action="store_true",
-        help="ask the scheduler (sinfo, pbsnodes) and this machine, or fail; one that does not answer otherwise gets a "
-        "commented template",
+        help="query the scheduler (sinfo, pbsnodes) and this machine, or fail; without this option a scheduler that "
+        "does not respond gives a commented template",
     )
-    add.add_argument("--template", action="store_true", help="a commented template, whatever answers here")
-    add.add_argument("--folder", type=Path, default=SYSTEMS, help="where to write it (default: systems/)")
+    add.add_argument("--template", action="store_true", help="write a commented template without querying anything")
+    add.add_argument("--folder", type=Path, default=SYSTEMS, help="folder to write to (default: systems/)")
     add.set_defaults(func=_new)
 
 
@@ -99,9 +101,9 @@ def _describe(arguments: argparse.Namespace) -> int:
 
 
 def describe(system: System, env: Mapping[str, str]) -> Iterator[str]:
-    """Lines for a person: what the machine is, what it needs, what is known of it."""
+    """Readable lines: the machine, what it needs, what is known about it."""
     yield f"{system.name}: {system.title}"
-    state = f"{system.status}, switched off {system.retired}" if system.retired else system.status
+    state = f"{system.status}, retired {system.retired}" if system.retired else system.status
     yield f"  status: {state}"
     if system.site:
         yield f"  site: {system.site}"
@@ -155,7 +157,7 @@ def _partition(partition: Partition) -> Iterator[str]:
     if partition.access:
         yield f"  access: {' '.join(partition.access)}"
     yield f"  environments: {', '.join(partition.environments)}"
-    yield f"  can start: {', '.join(sorted(partition.features)) or 'plain programs'}"
+    yield f"  features: {', '.join(sorted(partition.features)) or 'plain programs'}"
     yield f"  capabilities claimed: {', '.join(sorted(partition.capabilities)) or 'none'}"
     cpu = node.host.name if node.host else node.cpu or "CPU not known"
     parts = [f"{_known(node.cores)} cores", f"{_known(node.sockets)} sockets"]
@@ -247,13 +249,13 @@ def _new(arguments: argparse.Namespace) -> int:
         )
     file = arguments.folder / f"{name}.yaml"
     if arguments.template and (arguments.from_here or arguments.scheduler == "local"):
-        return _complain("--template: there is none for a machine that is detected (--from-here, local)", 2)
+        return _complain("--template cannot be combined with detection (--from-here, local)", 2)
     if arguments.from_here or arguments.scheduler == "local":
         return _from_here(name, arguments.scheduler, file)
     if arguments.scheduler in cluster.ASKED and not arguments.template:
         if cluster.answers(arguments.scheduler):
             return _from_here(name, arguments.scheduler, file)
-        print(f"{cluster.ASKED[arguments.scheduler]} names no partition here: a template is written")
+        print(f"{cluster.ASKED[arguments.scheduler]} reports no partition here: writing a template")
     text = TEMPLATES[arguments.scheduler].read_text(encoding="utf-8").replace('title: "NAME"', f'title: "{name}"')
     try:
         with file.open("x", encoding="utf-8") as stream:
@@ -267,7 +269,7 @@ def _new(arguments: argparse.Namespace) -> int:
 
 
 def _from_here(name: str, scheduler: str, file: Path) -> int:
-    """Write a file from what the scheduler and this machine show; says what it saw, and what it could not see."""
+    """Write a file from the reports of the scheduler and this machine; prints what was detected and what was not."""
     from tenken.machines import draft
 
     try:

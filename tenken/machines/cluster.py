@@ -1,6 +1,6 @@
-"""What a scheduler says of its cluster: partitions (queues), how many nodes of which kind, GPUs, time limits.
+"""A cluster as reported by its scheduler: partitions (queues), number and kind of nodes, GPUs, time limits.
 
-Asked with the commands that every user of Slurm (`sinfo`) and of PBS (`pbsnodes`, `qstat`) has. Nothing is submitted.
+Queried with commands available to every user of Slurm (`sinfo`) and PBS (`pbsnodes`, `qstat`). Nothing is submitted.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Queue:
 
 
 def slurm_queues(run: Runner) -> list[Queue]:
-    """Partitions of Slurm with nodes, one entry for each kind of node in one; empty where sinfo does not answer."""
+    """Partitions of Slurm with nodes, one entry per kind of node; empty if sinfo does not respond."""
     text = run(["sinfo", "--noheader", "--exact", f"--format={_SINFO_FORMAT}"]) or ""
     found: dict[tuple[Any, ...], int] = {}
     for line in text.splitlines():
@@ -77,7 +77,7 @@ def slurm_queues(run: Runner) -> list[Queue]:
 
 
 def slurm_gpus(gres: str) -> tuple[str | None, int]:
-    """`gpu:h100:4(S:0-1),nvme:1` -> ("h100", 4); (None, 0) where there is no GPU."""
+    """`gpu:h100:4(S:0-1),nvme:1` -> ("h100", 4); (None, 0) without a GPU."""
     kinds: dict[str | None, int] = {}
     for kind, count in re.findall(r"(?:^|,)gpu(?::([^:,()]+(?=:)))?:([0-9]{1,9})(?![0-9])", gres):
         kinds[kind or None] = kinds.get(kind or None, 0) + int(count)
@@ -87,7 +87,7 @@ def slurm_gpus(gres: str) -> tuple[str | None, int]:
 
 
 def _slurm_time(text: str) -> str | None:
-    """`1-00:00:00` -> `24:00:00`; `30:00` -> `0:30:00`; None where there is no limit."""
+    """`1-00:00:00` -> `24:00:00`; `30:00` -> `0:30:00`; None without a limit."""
     match = re.fullmatch(r"(?:([0-9]{1,9})-)?(?:([0-9]{1,9}):)?([0-9]{1,9}):([0-9]{1,9})", text)
     if not match:
         return None
@@ -96,7 +96,7 @@ def _slurm_time(text: str) -> str | None:
 
 
 def pbs_queues(run: Runner) -> list[Queue]:
-    """Queues of PBS that run jobs, one entry for each kind of node that serves one; empty where it does not answer."""
+    """Queues of PBS that run jobs, one entry per kind of node that serves one; empty if it does not respond."""
     nodes = _json(run(["pbsnodes", "-a", "-F", "json"])).get("nodes", {})
     queues = _json(run(["qstat", "-Q", "-f", "-F", "json"])).get("Queue", {})
     found: dict[Queue, int] = {}
@@ -162,12 +162,12 @@ def _int(text: str) -> int | None:
 
 
 def listed_queues(scheduler: str, run: Runner = run_command) -> list[Queue]:
-    """Partitions or queues that run jobs, of Slurm or PBS; empty where it does not answer."""
+    """Partitions or queues that run jobs, of Slurm or PBS; empty if it does not respond."""
     return [queue for queue in {"slurm": slurm_queues, "pbs": pbs_queues}[scheduler](run) if queue.usable]
 
 
 def answers(scheduler: str, which: Which = shutil.which) -> bool:
-    """Whether it tells of its cluster from where we stand."""
+    """Whether the scheduler reports its cluster from this machine."""
     return which(ASKED[scheduler]) is not None and bool(listed_queues(scheduler))
 
 
@@ -195,7 +195,7 @@ def node_count(partition: Partition, run: Runner = run_command, which: Which = s
 
 
 def with_node_counts(system: System, run: Runner = run_command, which: Which = shutil.which) -> System:
-    """The system with node counts that its file leaves out, as far as the scheduler on this machine tells them."""
+    """The system with the node counts omitted in its file, as far as the scheduler reports them."""
     expanded = system.expand(os.environ, strict=False)
     partitions = dict(system.partitions)
     for name, partition in expanded.partitions.items():
@@ -207,7 +207,7 @@ def with_node_counts(system: System, run: Runner = run_command, which: Which = s
 
 @lru_cache(maxsize=64)
 def _asked(scheduler: str, access: tuple[str, ...], gpus: int, run: Runner, which: Which) -> int | None:
-    """One question a process: reframe loads its systems many times."""
+    """One query per process: reframe loads its systems many times."""
     from tenken.machines.model import Node
 
     node = Node(architecture="x86_64", gpu_count=gpus)

@@ -1,4 +1,4 @@
-"""The first version of a system file, written from what the scheduler and the machine we stand on show."""
+"""The first version of a system file, written from the reports of the scheduler and this machine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MODULES = re.compile(r"(?i)(cuda|nvhpc|nvidia|gcc|gnu|openmpi|ompi|hpcx|mpich|m
 
 
 class NothingSeenError(SystemsError):
-    """The scheduler does not answer here; the message says what was asked."""
+    """The scheduler does not respond here; the message names the query."""
 
 
 @dataclass
 class Draft:
-    """The text of a system file, and what could not be seen."""
+    """The text of a system file, and what could not be detected."""
 
     text: str
     unseen: list[str] = field(default_factory=list)
@@ -38,9 +38,8 @@ def draft(
     name: str, scheduler: str, here: System, run: Runner = run_command, which: Which = shutil.which,
     env: Mapping[str, str] | None = None,
 ) -> Draft:  # fmt: skip
-    """A system file for `scheduler` (slurm, pbs or local). `here`: this machine, described by looking.
-
-    Raises NothingSeenError when the scheduler names no partition with nodes.
+    """A system file for `scheduler` (slurm, pbs or local). `here`: this machine, as detected. Raises NothingSeenError
+    if the scheduler lists no partition with nodes.
     """
     made = Draft("")
     node = here.partition(local.PARTITION).node
@@ -50,14 +49,14 @@ def draft(
         asked = cluster.ASKED[scheduler]
         queues = cluster.listed_queues(scheduler, run)
         if not queues:
-            why = "is not on PATH" if which(asked) is None else "names no partition with nodes that is up"
-            raise NothingSeenError(f"{asked} {why}: run this on a login node of the cluster, or leave --from-here out")
+            why = "is not on PATH" if which(asked) is None else "lists no available partition with nodes"
+            raise NothingSeenError(f"{asked} {why}: run this on a login node of the cluster, or omit --from-here")
     mpi = "mpi" in here.partition(local.PARTITION).features
     if not mpi:
-        made.unseen.append("an MPI that builds and starts programs: load its module and run this again")
+        made.unseen.append("an MPI that can build and start programs: load its module and run this again")
     lines = [
-        "# Written by `tenken systems new` from what the scheduler and this machine show. Read it once: what could not",
-        "# be seen is left out, and what was guessed says so. `tenken systems validate` names every mistake.",
+        "# Written by `tenken systems new` from what the scheduler and this machine report. Review it: what could not",
+        "# be determined is left out, and guesses are marked. `tenken systems validate` reports every error.",
         "",
         f"title: {_text(name)}",
         "status: active",
@@ -100,11 +99,11 @@ def _modules_system(env: Mapping[str, str]) -> str:
 
 
 def _modules(run: Runner, made: Draft) -> list[str]:
-    """What `module avail` has of compilers, CUDA and MPI, as a comment to choose from."""
+    """Compilers, CUDA and MPI from `module avail`, as a comment to choose from."""
     printed = run(["bash", "-lc", "module -t avail 2>&1"]) or ""
     found = [line.strip() for line in printed.splitlines() if _MODULES.match(line.strip())]
     if not found:
-        made.unseen.append("modules: none of compilers, CUDA or MPI are listed by `module avail`")
+        made.unseen.append("modules: `module avail` lists no compiler, CUDA or MPI")
         return []
     made.seen.append(f"{len(found)} modules of compilers, CUDA and MPI")
     return [f"# modules here: {', '.join(found[:40])}"]
@@ -188,7 +187,7 @@ def _partition(
 
 
 def _described(queue: Queue, scheduler: str, here: System) -> list[str] | None:
-    """Of the GPUs of this very machine, where they have no data sheet: what their driver tells of them."""
+    """For GPUs of this machine without a data sheet: the report of their driver."""
     node = here.partition(local.PARTITION).node
     kinds = set(node.gpu_names)
     if scheduler != "local" or node.gpu is not None or len(kinds) != 1 or not queue.gpus:
@@ -196,7 +195,7 @@ def _described(queue: Queue, scheduler: str, here: System) -> list[str] | None:
     if not (node.gpu_memory_bytes and node.compute_capability):
         return None
     return [
-        "      gpus:   # no data sheet is known for them: as reported by their driver",
+        "      gpus:   # there is no data sheet; as reported by the driver",
         f"        model: {_text(kinds.pop())}",
         f"        memory_gib: {node.gpu_memory_bytes / 2**30:.4g}",
         f'        compute_capability: "{node.compute_capability}"',
@@ -211,7 +210,7 @@ def _gpus(queue: Queue, sheet: GpuSheet | None, guessed: bool, name: str, made: 
         kind = queue.gpu_kind or "not reported"
         made.unseen.append(f"the data sheet of the {queue.gpus} GPUs of partition {name} ({kind}): add `gpus` by hand")
         return [
-            f"      # gpus: {{sheet: ..., count: {queue.gpus}}}   # the scheduler calls them: {kind}; without one:",
+            f"      # gpus: {{sheet: ..., count: {queue.gpus}}}   # scheduler name: {kind}; without a data sheet:",
             f'      # gpus: {{model: "as nvidia-smi -L prints it", memory_gib: ..., compute_capability: "...", '
             f"count: {queue.gpus}}}",
         ]
@@ -226,8 +225,9 @@ def _gpus(queue: Queue, sheet: GpuSheet | None, guessed: bool, name: str, made: 
 
 
 def sheet_of(queue: Queue, here: System) -> tuple[GpuSheet | None, bool]:
-    """The data sheet of a queue's GPUs, and whether it is a guess: the card here where its name holds the scheduler's
-    word for it, else the first sheet whose name does (SXM before others)."""
+    """The data sheet of a queue's GPUs, and whether it is a guess: the local GPU if its name contains the scheduler's
+    term, otherwise the first matching sheet (SXM first).
+    """
     if not queue.gpus or not queue.gpu_kind:
         return None, False
     word = re.sub(r"[^a-z0-9]", "", queue.gpu_kind.lower().removeprefix("nvidia"))
@@ -258,9 +258,10 @@ def _name(queue: Queue, taken: set[str]) -> str:
 
 
 def _launcher(run: Runner, scheduler: str, mpi: bool, queue: Queue, made: Draft) -> list[str]:
-    """How ranks are started: by srun where it has the plug-in of the MPI that is here, what that loads, and starts a
-    rank with it (a plug-in that is listed may lack its library on the nodes); else by the MPI's own launcher. With
-    another plug-in each rank would be alone."""
+    """How ranks are started: by srun if it has the plug-in of the local MPI and can start a rank with it (a listed
+    plug-in may lack its library on the nodes); otherwise by the MPI's own launcher. With a different plug-in each
+    rank would run alone.
+    """
     if scheduler == "local" or not mpi:
         return [
             f"    launcher: {'srun' if scheduler == 'slurm' else 'mpirun' if mpi or scheduler == 'pbs' else 'local'}"
@@ -274,13 +275,13 @@ def _launcher(run: Runner, scheduler: str, mpi: bool, queue: Queue, made: Draft)
         if run(["srun", f"--mpi={wanted}", *rank, "true"]) is not None:
             return ["    launcher: srun", f'    launcher_options: ["--mpi={wanted}"]']
         made.unseen.append(
-            f"whether `srun --mpi={wanted}` starts ranks in partition {queue.name}: one rank did not start within 8 s, "
-            "so mpirun was chosen"
+            f"whether `srun --mpi={wanted}` starts ranks in partition {queue.name}: a test with one rank did not "
+            f"start within 8 s, so mpirun was chosen"
         )
     if scheduler == "pbs" and "Open" in version:
         components = run(["ompi_info", "--parsable"])
         if components is not None and not re.search(r"^mca:plm:tm:", components, re.M):
-            made.seen.append("an Open MPI without PBS support: it is given the nodes of a job")
+            made.seen.append("Open MPI without PBS support: the nodes of the job are passed to it")
             agent = "--mca plm_rsh_agent pbs_tmrsh"
             return ["    launcher: openmpi-hosts", f'    launcher_options: ["{agent}"]']
     option = "--map-by ppr:{num_tasks_per_node}:node" if "Open" in version else "-ppn {num_tasks_per_node}"
@@ -288,7 +289,9 @@ def _launcher(run: Runner, scheduler: str, mpi: bool, queue: Queue, made: Draft)
 
 
 def write(path: Path, text: str) -> None:
-    """Write the file whole or not at all. Raises FileExistsError, OSError, and SystemFileError if it is not valid."""
+    """Write the file completely or not at all. Raises FileExistsError, OSError, and SystemFileError if it is not
+    valid.
+    """
     from tenken.machines import loader
 
     half = path.with_name(f".{path.stem}.half") / path.name

@@ -9,12 +9,12 @@ from tenken.errors import TenkenError
 
 
 class SystemsError(TenkenError):
-    """Base of everything that `systems` raises on purpose."""
+    """Base of everything that `systems` raises intentionally."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault of one file: where (line from 1) and what, allowed values included."""
+    """One error in one file: line (from 1) and description, including allowed values."""
 
     file: str
     line: int | None
@@ -26,7 +26,7 @@ class Problem:
 
 
 class SystemFileError(SystemsError):
-    """A system file or the data sheets are wrong. `problems` has every fault, `str()` a line for each."""
+    """A system file or the data sheets are invalid. `problems` contains all errors, `str()` one line for each."""
 
     def __init__(self, problems: Problem | Sequence[Problem]) -> None:
         self.problems = (problems,) if isinstance(problems, Problem) else tuple(problems)
@@ -34,8 +34,8 @@ class SystemFileError(SystemsError):
 
 
 class UnknownSystemError(SystemsError):
-    """There is no such system, partition or data sheet; the message lists those that are."""
+    """No such system, partition or data sheet; the message lists the existing ones."""
 
 
 class UnsetVariableError(SystemsError):
-    """Variables that the user must set are unset or unusable; the message names all of them."""
+    """Variables that the user must set are unset or invalid; the message names all of them."""

@@ -1,4 +1,4 @@
-"""What a judgement needs to know of a machine, out of its system file."""
+"""What a judgement needs to know about a machine, from its system file."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
     }
 
     def criterion(result: Result, metric: MetricValue) -> Criterion | None:
-        """The reference of a value by program, subject and parameters: the most specific one counts.
-
-        Where no point of a sweep has the value's size, the points next to it say what is held (`between`).
+        """The reference of a value by program, subject and parameters: the most specific one counts. If no point of a
+        sweep has the value's size, it follows from the neighbouring points (`between`).
         """
         run = run_of(result, metric)
         known = loader.references(
@@ -47,7 +46,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         return _criterion(found) if found else None
 
     def unmatched(result: Result, metric: MetricValue) -> str:
-        """How the references of a metric differ from a run that none of them fits: the nearest one, key by key."""
+        """How the references of a metric differ from a run if none applies: the nearest one, key by key."""
         known = loader.references(
             system, partition.name, result.program, metric=metric.name, subject=metric.kind, environ=environment.name
         )

@@ -1,6 +1,6 @@
 """Data sheets by name: `sheet("H200-SXM-141GB")`, `host_sheet("Grace-72")`, `for_device("NVIDIA H200")`.
 
-The figures and their sources stand in `systems/hardware.yaml`.
+The figures and their sources are in `systems/hardware.yaml`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Sheets:
     hosts: Mapping[str, HostSheet]
 
     def gpu(self, name: str) -> GpuSheet:
-        """Raises UnknownSystemError that lists those there are."""
+        """Raises UnknownSystemError with the existing names."""
         return _get(self.gpus, name, "GPU")
 
     def host(self, name: str) -> HostSheet:
-        """Raises UnknownSystemError that lists those there are."""
+        """Raises UnknownSystemError with the existing names."""
         return _get(self.hosts, name, "host")
 
     def for_device(self, device_name: str) -> GpuSheet | None:
-        """The sheet of a GPU by the name that the driver reports, None where there is none."""
+        """The sheet of a GPU by the name that the driver reports; None if there is none."""
         return next((gpu for gpu in self.gpus.values() if gpu.matches(device_name)), None)
 
 
@@ -118,8 +118,9 @@ def _gpu(name: str, raw: Mapping[str, Any]) -> GpuSheet:
 
 
 def described(raw: Mapping[str, Any]) -> GpuSheet:
-    """A GPU without data sheet, by what a system file tells of it under `gpus`. What it leaves out is not known, which
-    is said where the figure would be a limit; `host_link: null` means that GPU and CPU share one memory."""
+    """A GPU without a data sheet, as described by a system file under `gpus`. Omitted figures are unknown, which is
+    stated where they would be a limit; `host_link: null` means that GPU and CPU share one memory.
+    """
     peaks = {"memory": "memory_gbs", "host_link": "host_link", "gpu_links": "gpu_links"}
     peaks |= {key: key for key in ("fp64_tflops", "fp64_tensor_tflops")}
     return GpuSheet(

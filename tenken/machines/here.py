@@ -1,4 +1,4 @@
-"""A system file against the node that we stand on."""
+"""Compares a system file with the local node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MEMORY_KEPT = 0.08
 
 
 def differences(said: Node, seen: Node) -> list[str]:
-    """Lines on what the file says of a node and what this one shows, where both are known and they differ."""
+    """Differences between the file and this node, where both are known."""
     lines = [
         f"{what}: the file says {ours}, this machine has {theirs}"
         for what, ours, theirs in (

@@ -17,7 +17,7 @@ NO_GPU = "the partition has no GPU"
 
 @dataclass(frozen=True)
 class Limit:
-    """An upper bound, its unit, and where it comes from."""
+    """An upper bound, its unit and its origin."""
 
     value: float
     unit: str
@@ -29,7 +29,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Unknown:
-    """No bound is known, and why."""
+    """No bound is known; with the reason."""
 
     reason: str
 

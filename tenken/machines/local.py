@@ -59,7 +59,7 @@ _GPU_QUERY = "index,uuid,name,compute_cap,memory.total,pcie.link.gen.max,pcie.li
 
 
 def run_command(command: Sequence[str]) -> str | None:
-    """stdout of a command that ends well within 10 s, else None."""
+    """stdout of a command that ends within 10 s, otherwise None."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, errors="replace", check=False)
     except (OSError, ValueError, subprocess.SubprocessError):
@@ -69,7 +69,7 @@ def run_command(command: Sequence[str]) -> str | None:
 
 @dataclass
 class Cpus:
-    """What /proc and /sys tell of the CPUs; None: not reported."""
+    """The CPUs according to /proc and /sys; None: not reported."""
 
     model: str | None = None
     sockets: int | None = None
@@ -80,7 +80,7 @@ class Cpus:
 
 @dataclass
 class Gpus:
-    """What the driver tells of the GPUs."""
+    """The GPUs as reported by the driver."""
 
     names: list[str] = field(default_factory=list)
     sheet: GpuSheet | None = None
@@ -102,7 +102,7 @@ _GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 
 
 class Looker:
-    """Reads one machine. `notes` collects what was odd."""
+    """Reads one machine. `notes` collects anomalies."""
 
     def __init__(
         self, root: Path, run: Runner, which: Which, env: Mapping[str, str], buses: Buses | None = None
@@ -118,14 +118,14 @@ class Looker:
     # -- files ----------------------------------------------------------------------------------------------
 
     def text(self, path: str) -> str | None:
-        """Content of a small file below the root, None where it cannot be read."""
+        """Content of a small file below the root; None if it cannot be read."""
         try:
             return (self.root / path).read_bytes().decode("utf-8", "replace").strip("\0 \n\t")
         except OSError:
             return None
 
     def listing(self, path: str, pattern: str) -> list[str]:
-        """Names in a folder below the root that match wholly, in numeric order where they end in a number."""
+        """Names in a folder below the root that match completely, in numeric order if they end in a number."""
         try:
             found = [name for name in os.listdir(self.root / path) if re.fullmatch(pattern, name)]
         except OSError:
@@ -135,7 +135,7 @@ class Looker:
     # -- CPUs and memory ------------------------------------------------------------------------------------
 
     def cpus(self) -> Cpus:
-        """Sockets, cores, threads and caches of the CPUs that we may use."""
+        """Sockets, cores, threads and caches of the CPUs that this process may use."""
         result = Cpus(model=self._cpu_model())
         allowed = self._allowed_cpus()
         numbers = [int(name[3:]) for name in self.listing("sys/devices/system/cpu", r"cpu\d+")]
@@ -152,9 +152,7 @@ class Looker:
             result.threads_per_core = max(cores.values())
         elif usable:
             result.cores = len(usable)
-            self.notes.append(
-                "the system does not distinguish cores from hardware threads: each logical CPU counts as one"
-            )
+            self.notes.append("cores and hardware threads cannot be distinguished: each logical CPU counts as one core")
         elif self.live and os.cpu_count():
             result.cores = os.cpu_count()
         result.caches = self._caches(online)
@@ -193,7 +191,7 @@ class Looker:
             return None
 
     def _caches(self, online: list[int]) -> dict[str, int]:
-        """Bytes by level of all data caches; each shared one counted once."""
+        """Bytes by level of all data caches; shared ones are counted once."""
         total: Counter[str] = Counter()
         seen: dict[str, set[int]] = {}
         for cpu in online:
@@ -221,7 +219,7 @@ class Looker:
         return self._indices
 
     def _quota(self, cpus: Cpus) -> None:
-        """A container's share of CPU time: more threads than that would only wait."""
+        """A container's share of CPU time: additional threads would only wait."""
         quota, _, period = (self.text("sys/fs/cgroup/cpu.max") or "max").partition(" ")
         if quota == "max" or not quota.isdigit() or not period.isdigit() or int(period) == 0:
             return
@@ -236,7 +234,7 @@ class Looker:
         return int(match.group(1)) * 1024 if match else None
 
     def memory_bytes(self) -> int | None:
-        """Memory that we may use."""
+        """Memory that this process may use."""
         total = self.memory_bytes_of_machine()
         limit = self.text("sys/fs/cgroup/memory.max") or ""
         if limit.isdigit() and total is not None and int(limit) < total:
@@ -250,7 +248,7 @@ class Looker:
         return len([n for n in nodes if self.text(f"sys/devices/system/node/{n}/cpulist")]) or None
 
     def virtual_machine(self) -> str | None:
-        """The hypervisor, None where there is no sign of one."""
+        """The hypervisor; None without a sign of one."""
         vendor = " ".join(
             self.text(f"sys/class/dmi/id/{name}") or "" for name in ("sys_vendor", "product_name", "bios_vendor")
         )
@@ -265,7 +263,7 @@ class Looker:
     # -- GPUs -----------------------------------------------------------------------------------------------
 
     def gpu_count(self) -> int:
-        """NVIDIA GPUs that a program started here would see, from device files."""
+        """NVIDIA GPUs visible to a program started here, from device files."""
         devices = self.listing("dev", r"nvidia\d+") or self.listing("proc/driver/nvidia/gpus", r".*:.*")
         count = len(devices) or (1 if self._jetson() else 0)
         visible = self._visible()
@@ -276,7 +274,7 @@ class Looker:
         return min(count, len(list(there)))
 
     def _visible(self) -> list[str] | None:
-        """Entries of CUDA_VISIBLE_DEVICES up to the first that is none, as CUDA reads it. None: not set."""
+        """Entries of CUDA_VISIBLE_DEVICES up to the first invalid one, as interpreted by CUDA. None: not set."""
         text = self.env.get("CUDA_VISIBLE_DEVICES")
         if text is None:
             return None
@@ -292,10 +290,10 @@ class Looker:
         return model if re.search(r"jetson|quill|tegra", model, re.IGNORECASE) else None
 
     def gpus(self) -> Gpus:
-        """All GPUs of the node that a program started here would see, and those that it should see and does not."""
+        """All GPUs of the node that a program started here can use, and those that it should but cannot."""
         amd = self._on_bus(_AMD)
         if amd:
-            self.notes.append(f"{amd} AMD GPUs are not supported yet: nothing is measured on them")
+            self.notes.append(f"{amd} AMD GPUs are not supported: they are not measured")
         rows = self._smi_rows()
         if rows:
             found = self._from_smi(rows)
@@ -313,11 +311,11 @@ class Looker:
             names.append(match.group(1).strip() if match else "NVIDIA GPU")
         names = names[: self.gpu_count()]
         if names:
-            self.notes.append("nvidia-smi does not answer: the GPUs are known by name only")
+            self.notes.append("nvidia-smi does not respond: only the names of the GPUs are known")
         return Gpus(names=names, sheet=self._one_sheet(names))
 
     def _on_bus(self, vendor: str) -> int:
-        """GPUs of a vendor on the PCI bus, without those that are handed to virtual machines."""
+        """GPUs of a vendor on the PCI bus, except those passed to virtual machines."""
         count = 0
         for name in self.listing("sys/bus/pci/devices", r"[0-9a-fA-F:.]+"):
             folder = f"sys/bus/pci/devices/{name}"
@@ -327,15 +325,15 @@ class Looker:
         return count
 
     def _missing(self, shown: int) -> int:
-        """GPUs on the bus that the driver lost. A container or a job that is given some of them lacks none."""
+        """GPUs on the bus that the driver lost. None are lost in a container or a job with a subset of them."""
         there = self._on_bus(_NVIDIA)
         if there <= shown or self._visible() is not None:
             return 0
         given = self.listing("dev", r"nvidia\d+")
         if len(given) == shown or "SLURM_JOB_ID" in self.env or self._in_container():
-            self.notes.append(f"{shown} of {there} NVIDIA GPUs on the PCI bus are given to this container or job")
+            self.notes.append(f"{shown} of {there} NVIDIA GPUs on the PCI bus are visible to this container or job")
             return 0
-        self.notes.append(f"{there} NVIDIA GPUs on the PCI bus, the driver shows {shown}: {there - shown} lost")
+        self.notes.append(f"{there} NVIDIA GPUs on the PCI bus, {shown} visible to the driver: {there - shown} lost")
         return there - shown
 
     def _in_container(self) -> bool:
@@ -371,7 +369,7 @@ class Looker:
         if result.sheet is None and len(set(result.names)) == 1:
             result.memory_gbs = min((bus.gbs for bus in self.buses()), default=None)
         if any(row[7] == "Enabled" for row in rows):
-            self.notes.append("MIG is enabled: a part of a GPU has no data sheet")
+            self.notes.append("MIG is enabled: there is no data sheet for a GPU instance")
             result.sheet = result.memory_gbs = None
         chip_to_chip = result.sheet is not None and result.sheet.host_link and "C2C" in result.sheet.host_link.kind
         if first[5].isdigit() and first[6].isdigit() and int(first[5]) in PCIE_GT_PER_S and not chip_to_chip:
@@ -393,7 +391,7 @@ class Looker:
         return sheet
 
     def _pair_links(self, indices: list[str], sheet: GpuSheet | None) -> Link | None:
-        """NVLinks between any two GPUs, from `nvidia-smi topo -m`; None where pairs differ or have none."""
+        """NVLinks between any two GPUs, from `nvidia-smi topo -m`; None if pairs differ or have none."""
         text = re.sub(r"\x1b\[[0-9;]*m", "", self.run(["nvidia-smi", "topo", "-m"]) or "")
         rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if re.match(r"\s*GPU\d+\s", line)}
         header = next((line.split() for line in text.splitlines() if re.match(r"\s+GPU0\b", line)), [])
@@ -406,7 +404,7 @@ class Looker:
         counts = {int(cell[2:]) for cell in found if re.fullmatch(r"NV\d+", cell)}
         if len(found) != 1:
             if counts:
-                self.notes.append(f"GPUs are linked unevenly: {', '.join(sorted(found))}")
+                self.notes.append(f"links between the GPUs differ: {', '.join(sorted(found))}")
             return None
         if not counts:
             return None
@@ -419,7 +417,9 @@ class Looker:
     # -- compilers and MPI ----------------------------------------------------------------------------------
 
     def nvcc(self) -> str | None:
-        """The CUDA compiler: on PATH, below CUDA_HOME or CUDA_PATH, in the usual place, or brought by the suite."""
+        """The CUDA compiler: on PATH, below CUDA_HOME or CUDA_PATH, in the default location, or installed by the
+        suite.
+        """
         if self.which("nvcc"):
             return "nvcc"
         homes = [self.env.get("CUDA_HOME"), self.env.get("CUDA_PATH"), str(self.root / "usr/local/cuda")]
@@ -429,13 +429,13 @@ class Looker:
         return next((str(path) for path in candidates if os.access(path, os.X_OK)), None)
 
     def environments(self, with_gpu: bool, mpi: bool) -> dict[str, Environment]:
-        """Compilers that are here: `host` always (without a compiler the build says so), others if found."""
+        """Available compilers: `host` always (without a compiler the build reports it), others if found."""
         found: dict[str, Environment] = {}
         shared = frozenset({"mpi"} if mpi else ())
         gnu = self.which("g++") is not None
         cc, cxx = ("gcc", "g++") if gnu or not self.which("clang++") else ("clang", "clang++")
         if not gnu:
-            missing = "clang++ is used" if cxx == "clang++" else "install g++"
+            missing = "using clang++" if cxx == "clang++" else "install g++"
             self.notes.append(f"g++ is not on PATH: {missing}")
         # g++ carries OpenMP, and OpenACC that falls back to the host; clang++ only with libraries of its own.
         host = shared | ({"openmp", "openacc"} if gnu else set())
@@ -453,7 +453,7 @@ class Looker:
             found["cuda"] = Environment("cuda", built, cc, cxx, cuda=nvcc, description="host compiler and nvcc")
         elif with_gpu:
             self.notes.append(
-                "GPUs but no nvcc on PATH, in CUDA_HOME or /usr/local/cuda: nothing is built for them "
+                "GPUs but no nvcc on PATH, in CUDA_HOME or /usr/local/cuda: GPU programs are not built "
                 "(Debian's package nvidia-cuda-toolkit, or python -m toolchains.cuda_home 13.0)"
             )
         if with_gpu and self.which("nvc++"):
@@ -470,13 +470,13 @@ class Looker:
     def mpi(self) -> bool:
         """Whether MPI programs can be built and started.
 
-        Debian's openmpi-bin (which other packages pull in) brings mpicxx without mpi.h: the wrapper says where it
-        looks for it.
+        Debian's openmpi-bin (a dependency of other packages) contains mpicxx without mpi.h: the wrapper reports its
+        include path.
         """
         compiler, launcher = self.which("mpicxx"), self.which("mpirun")
         headers = bool(compiler) and self._has_mpi_header(str(compiler))
         if any((compiler, launcher, headers)) and not all((compiler, launcher, headers)):
-            self.notes.append("MPI is there in part: mpicxx, mpi.h and mpirun are needed (libopenmpi-dev, openmpi-bin)")
+            self.notes.append("MPI is incomplete: mpicxx, mpi.h and mpirun are needed (libopenmpi-dev, openmpi-bin)")
         if not (compiler and launcher and headers):
             return False
         built, started = (
@@ -486,7 +486,7 @@ class Looker:
         if built and started and built != started:
             # each rank would be alone
             self.notes.append(
-                f"mpicxx is of {built}, mpirun of {started}: MPI is left out until both are of one "
+                f"mpicxx belongs to {built}, mpirun to {started}: MPI is not used until both belong to the same MPI "
                 "(update-alternatives --config mpirun, or PATH)"
             )
             return False
@@ -506,9 +506,9 @@ def describe(
     machine: str | None = None,
     buses: Buses | None = None,
 ) -> System:
-    """The machine we stand on as the system `local`. Never raises on what it finds.
+    """This machine as the system `local`. Never raises because of what it finds.
 
-    `machine`: what `uname -m` says. `buses`: None: those of the driver here.
+    `machine`: output of `uname -m`. `buses`: None: those of the local driver.
     """
     look = Looker(root, run, which, os.environ if env is None else env, buses)
     node = _node(look, look.gpus(), machine or platform.machine() or "x86_64")
@@ -529,7 +529,7 @@ def describe(
     )
     return System(
         name="local",
-        title=f"The machine we are on: {_title(node)}",
+        title=f"This machine: {_title(node)}",
         status="active",
         partitions={PARTITION: partition},
         environments=environments,
@@ -540,17 +540,17 @@ def describe(
 def compilers(
     run: Runner, which: Which, env: Mapping[str, str], with_gpu: bool, mpi: bool, root: Path = ROOT
 ) -> dict[str, Environment]:
-    """Environments of the compilers that are here, for nodes with or without GPUs."""
+    """Environments of the available compilers, for nodes with or without GPUs."""
     return Looker(root, run, which, env).environments(with_gpu, mpi)
 
 
 def gpu_count(root: Path = ROOT, env: Mapping[str, str] | None = None) -> int:
-    """NVIDIA GPUs of this node that a program started here would see, from device files alone."""
+    """NVIDIA GPUs of this node visible to a program started here, from device files only."""
     return Looker(root, lambda command: None, lambda name: None, os.environ if env is None else env).gpu_count()
 
 
 def resolve(system: System, root: Path = ROOT, env: Mapping[str, str] | None = None) -> System:
-    """Fill in what a file leaves to looking (`count: found`), where this machine has GPUs; else unchanged."""
+    """Complete what a file leaves to detection (`count: found`) if this machine has GPUs; otherwise unchanged."""
     look = Looker(root, lambda command: None, lambda name: None, os.environ if env is None else env)
     count = look.gpu_count()
     if count == 0:
@@ -562,7 +562,7 @@ def resolve(system: System, root: Path = ROOT, env: Mapping[str, str] | None = N
             continue
         if node.gpu_counts and count not in node.gpu_counts:
             allowed = ", ".join(map(str, node.gpu_counts))
-            look.notes.append(f"partition '{name}': {count} GPUs found; the file knows {allowed}")
+            look.notes.append(f"partition '{name}': {count} GPUs found; the file lists {allowed}")
         node = replace(
             node,
             gpu_count=count,
@@ -609,7 +609,7 @@ def _node(look: Looker, gpus: Gpus, machine: str) -> Node:
 
 
 def _host_sheet(cpus: Cpus, memory_bytes: int | None, gpu_names: Sequence[str]) -> HostSheet | None:
-    """The sheet that asks for the largest memory, among those that fit: one CPU is sold with several."""
+    """Of the matching sheets the one with the largest memory: one CPU is sold with several."""
     if cpus.model is None:
         return None
     gib = (memory_bytes or 0) / 2**30 / (cpus.sockets or 1)
@@ -625,7 +625,7 @@ def _title(node: Node) -> str:
 
 
 def _mpi_family(said: str | None) -> str | None:
-    """Whose MPI a compiler wrapper or a launcher is of; None where it does not say."""
+    """The MPI that a compiler wrapper or a launcher belongs to; None if it does not report it."""
     text = (said or "").lower()
     if re.search(r"open ?mpi|open rte|prte", text):
         return "Open MPI"
@@ -633,7 +633,7 @@ def _mpi_family(said: str | None) -> str | None:
 
 
 def _cpu_list(text: str | None) -> set[int]:
-    """`0-3,8` -> {0, 1, 2, 3, 8}; empty where it is none."""
+    """`0-3,8` -> {0, 1, 2, 3, 8}; empty for other text."""
     result: set[int] = set()
     for part in (text or "").split(","):
         match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)

@@ -54,10 +54,10 @@ PCIE_GT_PER_S = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 
 
 def pcie_gbs(generation: int, width: int) -> float:
-    """Bandwidth of a PCIe link in GB/s, one direction, from the line rate and the line code alone.
+    """Bandwidth of a PCIe link in GB/s, one direction, from line rate and line code only.
 
     Generations 1 and 2 carry 8 bits in 10, 3 to 5 128 in 130, 6 packets of 256 bytes with 242 of payload (PCI Express
-    Base Specification); packet headers take some 10 % more, which is why measured copies stay below.
+    Base Specification); packet headers take about 10 % more, which is why measured copies are slower.
     """
     code = 8 / 10 if generation <= 2 else 128 / 130 if generation <= 5 else 242 / 256
     return PCIE_GT_PER_S[generation] * code * width / 8
@@ -65,7 +65,7 @@ def pcie_gbs(generation: int, width: int) -> float:
 
 @dataclass(frozen=True)
 class Link:
-    """A link, or several side by side between the same ends. `gbs`: GB/s of one of them in one direction."""
+    """A link, or several parallel ones. `gbs`: GB/s of one of them in one direction."""
 
     kind: str
     count: int
@@ -117,16 +117,16 @@ class GpuSheet:
 
     @property
     def cuda_architecture(self) -> str:
-        """As CMake wants it: `90`."""
+        """As in CMake: `90`."""
         return self.compute_capability.replace(".", "")
 
     @property
     def arch(self) -> str:
-        """As nvcc and ReFrame's device information write it: `sm_90`."""
+        """As in nvcc and ReFrame's device information: `sm_90`."""
         return f"sm_{self.cuda_architecture}"
 
     def matches(self, device_name: str) -> bool:
-        """Whether a device of that name is one of these."""
+        """Whether a device of that name is of this model."""
         return any(re.fullmatch(pattern, device_name.strip()) for pattern in self.device_names)
 
 
@@ -212,7 +212,7 @@ class Node:
 
     @property
     def cuda_architectures(self) -> str:
-        """What is compiled for, as CMake wants it: `90`, or `80;89` for two kinds of GPU; empty: not known."""
+        """Target architectures for CMake: `90`, or `80;89` for two kinds of GPU; empty: unknown."""
         if len(self.compute_capabilities) > 1:
             return ";".join(one.replace(".", "") for one in sorted(self.compute_capabilities))
         return self.gpu.cuda_architecture if self.gpu else (self.compute_capability or "").replace(".", "")
@@ -229,7 +229,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Environment:
-    """A set of compilers and the modules that bring them."""
+    """A set of compilers and the modules that provide them."""
 
     name: str
     features: frozenset[str]
@@ -249,7 +249,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Container:
-    """A container platform: ReFrame's name for it and the modules that bring it."""
+    """A container platform: ReFrame's name and the modules that provide it."""
 
     platform: str
     modules: tuple[str, ...] = ()
@@ -259,7 +259,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long to bear with a scheduler, in seconds; after that a job ends as a failure that says so."""
+    """Maximum waiting times for a scheduler, in seconds; after these a job ends as a failure with that reason."""
 
     pending: float = 24 * 3600
     """In the queue, for a reason that resolves by waiting or that is not known."""
@@ -277,7 +277,7 @@ class Patience:
 
 @dataclass(frozen=True)
 class Partition:
-    """Nodes of one kind behind one way of starting jobs."""
+    """Nodes of one kind with one method of starting jobs."""
 
     name: str
     description: str
@@ -326,10 +326,10 @@ class Partition:
 
     @property
     def abilities(self) -> frozenset[str]:
-        """Features, those included that follow from the nodes: what a check can select on.
+        """Features, including those derived from the nodes: what a check can select on.
 
-        GPUs that are counted by looking, on a machine that has none, are taken as many as the file allows: a login
-        node must not unselect what its compute nodes can do.
+        If GPUs are to be detected, but this machine has none, the maximum of the file is assumed: a login node must
+        not exclude what its compute nodes support.
         """
         node = self.node
         count = node.gpu_count
@@ -342,12 +342,12 @@ class Partition:
 
     @property
     def node_count_unknown(self) -> bool:
-        """Whether a job could have several nodes, were it known how many there are."""
+        """Whether a job could use several nodes if their number were known."""
         return self.scheduler != "local" and self.node.count is None
 
     @property
     def image(self) -> Container | None:
-        """Where programs are run in the suite's own image, which has them: nothing is compiled."""
+        """Whether programs run in the suite's image, which contains them: nothing is compiled."""
         return next((one for one in self.containers if one.image), None)
 
     @property
@@ -357,7 +357,7 @@ class Partition:
 
     @property
     def usable(self) -> bool:
-        """Whether jobs can be started there with the back ends that exist."""
+        """Whether jobs can be started with the existing back ends."""
         return self.scheduler_status is None
 
 
@@ -374,7 +374,7 @@ class UserVariable:
 
 @dataclass(frozen=True)
 class Reference:
-    """A known figure of this machine. Bounds are fractions of the value (of the range's ends) or None."""
+    """A known value of this machine. Bounds are fractions of the value (of the ends of a range) or None."""
 
     program: str
     metric: str
@@ -410,7 +410,7 @@ class Reference:
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """Smallest and largest value that agree with it, in `unit`."""
+        """Minimum and maximum value that agree with it, in `unit`."""
         if self.range is not None:
             low, high = self.range
         else:
@@ -424,8 +424,9 @@ class Reference:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How the time of a metric here stands to another machine's: from `ratio[0]` at small values of the coordinate
-    `against` to `ratio[1]` at large ones. `tenken ratio` draws what was measured beside it."""
+    """The ratio of a metric's time to that on another machine: from `ratio[0]` at small values of the coordinate
+    `against` to `ratio[1]` at large ones. `tenken ratio` plots it with measured ratios.
+    """
 
     program: str
     metric: str
@@ -472,7 +473,7 @@ class System:
     """What should be changed in its file: names that are read for one release more."""
 
     def references_of(self, program: str, metric: str | None = None) -> tuple[Reference, ...]:
-        """References of a program, of one metric if given: of a thousand in a file a run asks a thousand times."""
+        """References of a program, optionally of one metric: a run makes a thousand queries."""
         if metric is not None:
             return self._by_metric.get((program, metric), ())
         return tuple(r for r in self.references if r.program == program)
@@ -485,7 +486,7 @@ class System:
         return {name: tuple(references) for name, references in found.items()}
 
     def partition(self, name: str) -> Partition:
-        """Raises UnknownSystemError that lists the partitions."""
+        """Raises UnknownSystemError with the existing partitions."""
         if name not in self.partitions:
             raise UnknownSystemError(
                 f"system '{self.name}' has no partition '{name}'; allowed: {', '.join(self.partitions)}"
@@ -493,13 +494,15 @@ class System:
         return self.partitions[name]
 
     def abilities(self, environment: str) -> frozenset[str]:
-        """Features of an environment, FOR_HOST, HOST_MPI and ONE_OPENACC included where it was chosen for them."""
+        """Features of an environment, including FOR_HOST, HOST_MPI and ONE_OPENACC if it was chosen for them."""
         chosen = {name for name, one in self._chosen.items() if environment in one}
         return self.environments[environment].features | chosen
 
     @cached_property
     def _chosen(self) -> dict[str, frozenset[str]]:
-        """Names of environments by what they were chosen for: one a partition, the same for all where possible."""
+        """Names of environments by the purpose they were chosen for: one per partition, the same for all if
+        possible.
+        """
 
         def choose(feature: str | None, rank: Callable[[Environment], Any]) -> frozenset[str]:
             able = [
@@ -525,7 +528,7 @@ class System:
         }
 
     def values(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Value of each user variable that has one, from `env` or its default. Empty counts as unset."""
+        """Value of each user variable that has one, from `env` or its default. An empty value counts as unset."""
         found = {name: env.get(name) or variable.default for name, variable in self.variables.items()}
         return {name: value for name, value in found.items() if value}
 
@@ -537,8 +540,8 @@ class System:
     def expand(self, env: Mapping[str, str], strict: bool = True) -> System:
         """The same system with user variables filled in, wherever a file may name them.
 
-        Raises UnsetVariableError, once, naming all required variables that are unset and all values that
-        cannot stand in a job script. With `strict=False` (listing) neither is an error and the text stays.
+        Raises UnsetVariableError, naming all required variables that are unset and all values that are not allowed in
+        a job script. With `strict=False` (listing) neither is an error and the text is unchanged.
         """
         values = self.values(env)
         if strict:
@@ -599,7 +602,7 @@ def duration_seconds(text: str) -> int:
 
 
 def fill(text: str, values: Mapping[str, object]) -> str:
-    """A text of a system file with its {placeholders} filled in; shell variables (`${NAME}`) stay."""
+    """A text of a system file with its {placeholders} filled in; shell variables (`${NAME}`) are retained."""
     return _PLACEHOLDER.sub(lambda match: str(values.get(match.group(1), match.group(0))), text)
 
 

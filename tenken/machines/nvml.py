@@ -12,7 +12,7 @@ _MEMORY_CLOCK = 2
 
 @dataclass(frozen=True)
 class Bus:
-    """The way between a GPU and its memory."""
+    """The interface between a GPU and its memory."""
 
     clock_mhz: int
     """Maximum."""
@@ -20,12 +20,12 @@ class Bus:
 
     @property
     def gbs(self) -> float:
-        """Peak in GB/s: two transfers a clock over the whole width (NVML has no other number for it)."""
+        """Peak in GB/s: two transfers per clock over the whole width (NVML has no other value for it)."""
         return 2 * self.clock_mhz * self.bits / 8 / 1e3
 
 
 def memory_buses(library: str = "libnvidia-ml.so.1") -> list[Bus]:
-    """One for each GPU that tells both numbers, in NVML's order; empty without a driver."""
+    """One for each GPU that reports both numbers, in NVML's order; empty without a driver."""
     try:
         nvml = ctypes.CDLL(library)
         if nvml.nvmlInit_v2() != 0:

@@ -26,14 +26,13 @@ _RUN = {"check", "asked", "nodes", "ranks"}
 
 
 class PublicationError(TenkenError):
-    """The list of published results is not what it must be."""
+    """The list of published results is invalid."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What reproduces a row: a check's class, what its jobs are asked for, and their layout.
-
-    A list in `asked` wants a job for each of its values.
+    """What reproduces a row: the class of a check, the requests to its jobs, and their layout. A list in `asked`
+    requires one job per value.
     """
 
     name: str
@@ -68,11 +67,11 @@ class Row:
 
     @property
     def name(self) -> str:
-        """How a message calls it."""
+        """Its name in messages."""
         return f"{self.row} ({self.place}: {self.what})"
 
     def references(self, system: System) -> list[Reference]:
-        """The references of its machine that hold it."""
+        """The references of its machine for it."""
         return [
             reference
             for reference in system.references
@@ -99,7 +98,7 @@ def _among(value: Any, wanted: Any) -> bool:
 
 @lru_cache(maxsize=2)
 def load(file: Path = FILE) -> Publications:
-    """Read and check the list. Raises PublicationError: which row, which key, what is allowed."""
+    """Read and validate the list. Raises PublicationError with row, key and allowed values."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -144,21 +143,21 @@ def _row(where: str, raw: Mapping[str, Any], whole: Mapping[str, Any], runs: Map
             raise PublicationError(f"{where}: {key} is '{raw[key]}'; allowed: {', '.join(known)}")
     kinds = [key for key in ("run", "fact", "reason") if key in raw]
     if len(kinds) != 1:
-        raise PublicationError(f"{where}: must have one of run, fact and reason")
+        raise PublicationError(f"{where}: must have exactly one of run, fact and reason")
     if "run" in raw and "metric" not in raw and "note" not in raw:
-        raise PublicationError(f"{where}: without a metric a note must say why no reference holds it")
+        raise PublicationError(f"{where}: without a metric, a note must state why there is no reference")
     if ("metric" in raw or "at" in raw) and "run" not in raw:
-        raise PublicationError(f"{where}: metric and at only go with run")
+        raise PublicationError(f"{where}: metric and at require run")
     if ("fact" in raw) != ("number" in raw):
         raise PublicationError(f"{where}: fact and number go together")
     return Row(**{**raw, "run": runs[raw["run"]] if "run" in raw else None})
 
 
 def fact(system: System, path: str) -> float:
-    """What the file of a machine says: `node.gpu.memory_gbs` of its first partition. Raises PublicationError."""
+    """A value in the file of a machine: `node.gpu.memory_gbs` of its first partition. Raises PublicationError."""
     found: Any = next(iter(system.partitions.values()))
     for part in path.split("."):
         found = getattr(found, part, None)
         if found is None:
-            raise PublicationError(f"system '{system.name}' says nothing of {path}")
+            raise PublicationError(f"system '{system.name}' does not define {path}")
     return float(found)

@@ -1,4 +1,4 @@
-"""A machine in a few lines for a person: label and words, of every partition."""
+"""A short readable description of a machine: labels and texts for every partition."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenken.machines.model import Node, Partition, System
 
 
 def of_system(system: System) -> list[tuple[str, str]]:
-    """What is known of a system before anything has run; partitions are named where there are several."""
+    """What is known about a system before a run; partitions are named if there are several."""
     several = len(system.partitions) > 1
     return [
         (f"{label} ({name})" if several else label, text)
@@ -22,9 +22,9 @@ def of_system(system: System) -> list[tuple[str, str]]:
 
 
 def of_driver(system: System, run: Runner = run_command, which: Which = shutil.which) -> list[tuple[str, str]]:
-    """What the driver here tells of versions and of the power limits that are set; nothing where there is none.
+    """Versions and configured power limits as reported by the local driver; empty without one.
 
-    Only for a machine that is described by looking: elsewhere it would be the login node's. It is asked once a run.
+    Only for a detected machine: elsewhere it would describe the login node. Queried once per run.
     """
     nodes = [partition.node for partition in system.partitions.values() if partition.node.gpu_count_found]
     if not nodes or not nodes[0].gpu_count or which("nvidia-smi") is None:
@@ -40,7 +40,7 @@ def of_driver(system: System, run: Runner = run_command, which: Which = shutil.w
 
 
 def _power(watts: set[float], node: Node) -> str:
-    """The limits that are set, and the one of the data sheet where that is another."""
+    """The configured limits, and that of the data sheet if it differs."""
     shown = ", ".join(f"{one:g} W" for one in sorted(watts))
     sheet = node.gpu.power_w if node.gpu else None
     return f"{shown} ({sheet:g} W by data sheet)" if sheet and any(abs(one - sheet) > 0.5 for one in watts) else shown
@@ -73,7 +73,7 @@ def _gpus(node: Node) -> str:
     names = Counter(node.gpu_names)
     if sum(names.values()) == node.gpu_count:
         return ", ".join(f"{count} × {name}" for name, count in names.items())
-    sheet = node.gpu.name if node.gpu else ", ".join(names) or "a kind that is not known"
+    sheet = node.gpu.name if node.gpu else ", ".join(names) or "of an unknown model"
     return f"{'?' if node.gpu_count is None else node.gpu_count} × {sheet}"
 
 

@@ -1,6 +1,6 @@
-"""Whether a parsed file is right: its shape by JSON Schema, then what a schema cannot say.
+"""Whether a parsed file is valid: first by JSON Schema, then by rules that a schema cannot express.
 
-Only reached when a file changed (see `tenken.machines.cache`): jsonschema alone takes a tenth of a second to import.
+Used only when a file changed (see `tenken.machines.cache`): importing jsonschema takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ _FORMER_KEYS: tuple[tuple[tuple[str | None, ...], str, str], ...] = (
 
 
 def rename_former_keys(document: Document) -> tuple[list[Problem], list[str]]:
-    """Gives former keys their present names. Returns what is wrong, and a notice a key, whose line is the first's."""
+    """Renames former keys to current ones. Returns the errors, and one notice per key with the line of its
+    first use.
+    """
     problems: list[Problem] = []
     notices: list[str] = []
     for where, former, today in _FORMER_KEYS:
@@ -118,7 +120,7 @@ def _below(data: Any, part: str | int) -> Any:
 
 
 def shape(document: Document, schema_file: Path) -> list[Problem]:
-    """Everything in which the document breaks the schema, in the order of lines."""
+    """All violations of the schema, ordered by line."""
     from jsonschema import Draft202012Validator
 
     schema = json.loads(schema_file.read_text(encoding="utf-8"))
@@ -182,7 +184,7 @@ def _shown(value: Any) -> str:
 
 
 def choices(wrong: str, allowed: Collection[str]) -> str:
-    """The end of a message: what is allowed, and the likely one first."""
+    """The end of a message: the allowed values, with the most similar one first."""
     close = difflib.get_close_matches(wrong, list(allowed), n=1)
     meant = f"did you mean '{close[0]}'? " if close else ""
     return f"{meant}allowed: {', '.join(allowed) or 'none yet'}"
@@ -194,10 +196,9 @@ def meaning(
     hosts: Collection[str],
     catalogue: Callable[[], Mapping[str, Program]],
 ) -> list[Problem]:
-    """What a schema cannot say: names that must exist elsewhere, units of metrics, capabilities that fit.
+    """Rules that a schema cannot express: names defined elsewhere, units of metrics, consistent capabilities.
 
-    `document.data` has the right shape already. `catalogue` is only called when there are references or
-    ratios.
+    `document.data` already conforms to the schema. `catalogue` is only called if there are references or ratios.
     """
     data = document.data
     problems: list[Problem] = []
@@ -206,7 +207,7 @@ def meaning(
         problems.append(document.problem(path, what))
 
     if data["status"] == "retired" and "retired" not in data:
-        wrong(("status",), "missing key 'retired': when was the machine switched off?")
+        wrong(("status",), "missing key 'retired': the date on which the machine was retired")
     for pattern_index, pattern in enumerate(data.get("hostnames", ())):
         try:
             re.compile(pattern)
@@ -214,7 +215,7 @@ def meaning(
             wrong(("hostnames", pattern_index), f"host name {pattern!r} is not a regular expression: {error}")
     for name, variable in data.get("variables", {}).items():
         if variable.get("required") and "default" in variable:
-            wrong(("variables", name), f"variable '{name}' is required and has a default: one can be meant")
+            wrong(("variables", name), f"variable '{name}' is required but has a default; only one is allowed")
     _declared(data, wrong)
     for name, partition in data["partitions"].items():
         _partition(name, partition, data, gpus, hosts, wrong)
@@ -249,7 +250,11 @@ def sheets(document: Document) -> list[Problem]:
     for name, gpu in document.data["gpus"].items():
         path: KeyPath = ("gpus", name)
         memory, rates = gpu["memory"], gpu["tflops"]
-        hold((*path, "memory"), ("bits" in memory) == ("gbit_s" in memory), f"'{name}': bits and gbit_s go together")
+        hold(
+            (*path, "memory"),
+            ("bits" in memory) == ("gbit_s" in memory),
+            f"'{name}': bits and gbit_s require each other",
+        )
         if "bits" in memory and "gbit_s" in memory:
             by_pins = memory["bits"] * memory["gbit_s"] / 8
             hold(
@@ -318,7 +323,7 @@ def _partition(
                 wrong(
                     (*path, key),
                     f"unknown {key} '{partition[key]}' in {shown}; {choices(partition[key], known)} "
-                    f"(or say in 'scheduler_status' why it cannot be used yet)",
+                    f"(or state in 'scheduler_status' why it cannot be used yet)",
                 )
     for index, environment in enumerate(partition["environments"]):
         if environment not in data["environments"]:
@@ -338,14 +343,14 @@ def _partition(
         _placeholders(partition["select"], allowed, (*path, "select"), shown, wrong)
     for key, scheduler in (("select", "pbs"), ("place", "pbs"), ("node_request", "gridengine")):
         if key in partition and partition["scheduler"] != scheduler:
-            wrong((*path, key), f"'{key}' of {shown} only goes with 'scheduler: {scheduler}'")
+            wrong((*path, key), f"'{key}' of {shown} requires 'scheduler: {scheduler}'")
 
     for index, container in enumerate(partition.get("containers", ())):
         if "image" in container and container["platform"] not in HOLD_IMAGES:
             wrong(
                 (*path, "containers", index),
-                f"'image' of {shown} goes with {' and '.join(HOLD_IMAGES)}: in {container['platform']} a program has "
-                "another user, host name and environment",
+                f"'image' of {shown} requires {' and '.join(HOLD_IMAGES)}: in {container['platform']} a program has "
+                f"a different user, host name and environment",
             )
 
     node = partition["node"]
@@ -360,7 +365,7 @@ def _partition(
     if gpu is not None:
         _which_gpu(gpu, gpus, (*path, "node", "gpus"), shown, wrong)
         if "counts" in gpu and gpu["count"] != "found":
-            wrong((*path, "node", "gpus", "counts"), f"'counts' in {shown} only goes with 'count: found'")
+            wrong((*path, "node", "gpus", "counts"), f"'counts' in {shown} requires 'count: found'")
     features = partition.get("features", ())
     if "cuda" in features and gpu is None:
         wrong((*path, "features"), f"feature 'cuda' of {shown} needs 'gpus' in its node")
@@ -381,7 +386,7 @@ PEAKS = ("memory_gbs", "fp64_tflops", "fp64_tensor_tflops", "power_w", "host_lin
 def _which_gpu(
     gpu: Mapping[str, Any], sheets: Collection[str], path: KeyPath, shown: str, wrong: Callable[[KeyPath, str], None]
 ) -> None:
-    """A GPU has a data sheet, or is described by the file itself; whose figures count must be plain."""
+    """A GPU has a data sheet, or is described by the file itself; it must be clear whose figures count."""
     sheet = gpu.get("sheet")
     if sheet is not None:
         if sheet not in sheets:
@@ -404,7 +409,7 @@ def _which_gpu(
             wrong(path, f"missing key '{key}' in {shown}, 'gpus': give 'sheet', or {_listed(TELLING)}")
     peaks = [key for key in PEAKS if key in gpu]
     if peaks and "source" not in gpu:
-        wrong(path, f"missing key 'source' in {shown}, 'gpus': which document has {_listed(peaks)}")
+        wrong(path, f"missing key 'source' in {shown}, 'gpus': the document that states {_listed(peaks)}")
     if gpu.get("pair_links") and not gpu.get("gpu_links"):
         wrong((*path, "pair_links"), f"'pair_links' of {shown} needs 'gpu_links', all links of one GPU to others")
 
@@ -416,14 +421,14 @@ def _listed(keys: Collection[str]) -> str:
 
 
 def has_a_sheet(document: Document, sheets: Mapping[str, Any]) -> list[str]:
-    """A notice for each GPU that a file describes and that a data sheet is known of: the sheet's limits are better."""
+    """A notice for each GPU described in a file for which there is a data sheet: the sheet's limits are better."""
     notices = []
     for name, partition in document.data["partitions"].items():
         model = partition["node"].get("gpus", {}).get("model")
         known = next((sheet for sheet in sheets.values() if model and sheet.matches(model)), None)
         if known is not None:
             line = document.line(("partitions", name, "node", "gpus", "model"))
-            notices.append(f"{document.file}:{line}: '{model}' has a data sheet: 'sheet: {known.name}' says all of it")
+            notices.append(f"{document.file}:{line}: '{model}' has a data sheet: write 'sheet: {known.name}' instead")
     return notices
 
 
@@ -435,7 +440,7 @@ def _against_sheets(
     shown: str,
     wrong: Callable[[KeyPath, str], None],
 ) -> None:
-    """What a node says of itself against the data sheets that it names."""
+    """Compares a node's figures with the data sheets that it names."""
     found = node.get("gpus")
     looked_at = found is not None and found["count"] == "found"
     if "cores" not in node and not looked_at and ("sockets" in node or "host" in node):
@@ -508,21 +513,21 @@ def _reference(
             if twice:
                 wrong((*path, "points", number), f"point {number + 1} of {shown} names '{twice[0]}', as its '{key}' do")
         if point["at"] in seen:
-            wrong((*path, "points", number), f"point {number + 1} of {shown} is there before")
+            wrong((*path, "points", number), f"point {number + 1} of {shown} is listed twice")
         seen.append(point["at"])
     if "between" in reference:
         sizes = [point["at"].get(reference["between"]) for point in reference.get("points", ())]
         if len(sizes) < 2 or not all(isinstance(n, (int, float)) and not isinstance(n, bool) and n > 0 for n in sizes):
             wrong(
                 (*path, "between"),
-                f"'between' of {shown} must name a coordinate that two points or more have, a number above 0",
+                f"'between' of {shown} must name a coordinate that at least two points have as a number above 0",
             )
         if reference["unit"] not in BETWEEN_UNITS:
             wrong((*path, "between"), f"'between' of {shown} is for {', '.join(BETWEEN_UNITS)}")
     if "range" in reference and reference["range"][0] > reference["range"][1]:
         wrong((*path, "range"), f"'range' of {shown} must be [low, high]")
     if reference.get("lower") is None and reference.get("upper") is None:
-        wrong(path, f"{shown} bounds nothing: give 'lower' (0 or less), 'upper' (0 or more) or both")
+        wrong(path, f"{shown} sets no bound: give 'lower' (0 or less), 'upper' (0 or more) or both")
     if reference["partition"] not in data["partitions"]:
         wrong(
             (*path, "partition"),
@@ -550,7 +555,9 @@ def _coordinates(
     path: KeyPath, reference: Mapping[str, Any], shown: str, program: Program, metric: Metric,
     wrong: Callable[[KeyPath, str], None],
 ) -> None:  # fmt: skip
-    """Names under `at` that the metric never comes at would fit no run, and nothing would be held."""
+    """Names under `at` at which the metric is never reported would match no run, and the reference would have no
+    effect.
+    """
     places = [points.at for points in program.contract.points if metric.name in points.metrics]
     if not places and not program.contract.verifications:
         return  # a first draft: it does not say where its metrics come
@@ -571,7 +578,7 @@ def _metric(
     programs: Mapping[str, Program],
     wrong: Callable[[KeyPath, str], None],
 ) -> Metric | None:
-    """The metric PROGRAM.METRIC, or None after saying what is not known of it."""
+    """The metric PROGRAM.METRIC, or None after reporting what is unknown."""
     program, _, name = full_name.partition(".")
     if program not in programs:
         known = choices(program, sorted(programs))

@@ -27,7 +27,7 @@ _TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "b
 
 
 class Document:
-    """Plain data (dict, list, str, int, float, bool, None) of one file, and where each part of it stands."""
+    """Plain data (dict, list, str, int, float, bool, None) of one file, with the line of each part."""
 
     def __init__(self, file: str, data: Any, lines: dict[KeyPath, int]) -> None:
         self.file = file
@@ -42,14 +42,14 @@ class Document:
         return None
 
     def at(self, path: KeyPath) -> Any:
-        """What stands at `path`. Raises KeyError."""
+        """The value at `path`. Raises KeyError."""
         here = self.data
         for part in path:
             here = here[part]
         return here
 
     def maps(self, pattern: tuple[str | None, ...]) -> list[KeyPath]:
-        """Paths of the maps at `pattern` (None: each key) that there are."""
+        """Paths of the existing maps that match `pattern` (None: any key)."""
         paths: list[KeyPath] = [()]
         for part in pattern:
             inside = [(path, key) for path in paths for key in self.at(path) if part in (None, key)]
@@ -57,7 +57,7 @@ class Document:
         return paths
 
     def rename(self, path: KeyPath, former: str, today: str) -> bool:
-        """Gives a key of the map at `path` another name, in its place; False, and nothing done, where that is taken."""
+        """Renames a key of the map at `path` in its place; False, without effect, if the new name exists."""
         here = self.at(path)
         if today in here:
             return False
@@ -85,7 +85,7 @@ def read(file: Path, shown: str) -> Document:
 
 
 def parse(text: str, shown: str) -> Document:
-    """`read` for text in hand."""
+    """`read` for text in memory."""
     from ruamel.yaml import YAML  # costs 60 ms, and only a cache miss comes here
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -117,12 +117,12 @@ def parse(text: str, shown: str) -> Document:
 
 
 def bounded(text: str, shown: str) -> None:
-    """Raises SystemFileError for what would take long to build: before any of it is built, by its events alone."""
+    """Raises SystemFileError for content that would take long to build, detected in its events before it is built."""
     from ruamel.yaml import YAML
     from ruamel.yaml import events as kinds
 
     if len(text) > MAX_BYTES:
-        raise SystemFileError(Problem(shown, None, f"has {len(text)} characters; at most {MAX_BYTES} are read"))
+        raise SystemFileError(Problem(shown, None, f"has {len(text)} characters; at most {MAX_BYTES} are accepted"))
     events = YAML(typ="rt", pure=True).parse(text)
     #: values behind each anchor, and the open maps and lists as [anchor, values so far]
     sizes: dict[str, int] = {}
@@ -134,7 +134,7 @@ def bounded(text: str, shown: str) -> None:
             return SystemFileError(Problem(shown, line, what))
 
         if isinstance(event, kinds.DocumentStartEvent) and event.version not in (None, (1, 2)):
-            raise refuse(f"says YAML {'.'.join(map(str, event.version))}; it is read as YAML 1.2")
+            raise refuse(f"declares YAML {'.'.join(map(str, event.version))}; it is read as YAML 1.2")
         if getattr(event, "tag", None) not in (None, "!", *_TAGS):
             raise refuse(f"has the tag {event.tag!r}, which is not allowed here")
         if isinstance(event, (kinds.MappingStartEvent, kinds.SequenceStartEvent)):
@@ -155,11 +155,11 @@ def bounded(text: str, shown: str) -> None:
             continue
         if anchor is not None:
             if anchor in sizes:
-                raise refuse(f"the anchor &{anchor} is defined a second time")
+                raise refuse(f"the anchor &{anchor} is defined twice")
             sizes[anchor] = size
         within[-1][1][0] += size
         if within[-1][1][0] > MAX_NODES:
-            raise refuse(f"holds more than {MAX_NODES} values, those behind aliases counted")
+            raise refuse(f"contains more than {MAX_NODES} values (aliases expanded)")
 
 
 def _line(error: Any) -> int | None:

@@ -1,6 +1,6 @@
-"""The metric catalogue: what each benchmark program says it measures, read from src/programs/<program>/metrics.yaml.
+"""The metric catalogue: what each benchmark program declares in src/programs/<program>/metrics.yaml.
 
-Checks declare their metrics from it, system files are validated against it, reports draw by it.
+Checks derive their metrics from it, system files are validated against it, and reports are drawn from it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class SpreadAt:
-    """The spread that is allowed at some coordinates. `at`: of each coordinate its values, or (minimum, maximum)."""
+    """The permitted spread at some coordinates. `at`: for each coordinate its values, or (minimum, maximum)."""
 
     at: Mapping[str, tuple[Any, ...] | tuple[float, float]]
     ranges: frozenset[str]
@@ -41,7 +41,7 @@ class SpreadAt:
     spread: Mapping[str, float | None]
 
     def holds(self, kind: str, at: Mapping[str, Any]) -> bool:
-        """Whether it is meant for a value of that subject, there."""
+        """Whether it applies to a value of that subject at these coordinates."""
         return kind in self.spread and all(self._within(name, at.get(name)) for name in self.at)
 
     def _within(self, name: str, value: Any) -> bool:
@@ -55,21 +55,20 @@ class SpreadAt:
 class Metric:
     """One metric of a program.
 
-    `floor` and `max_spread` map a subject to a fraction (or to None: not judged): the least efficiency against
-    the physical limit that passes without a reference, and the largest (best - value) / best that is still a
-    valid measurement. `max_spread_at` says other spreads for some coordinates, the first that fits counts: small
-    sizes scatter more. `min_count` is the least number of samples of a subject: a kernel of the host takes a
-    hundred times as long as one of a GPU. `data_sheet` names the figure of the machine's data sheet that bounds it
-    where the program itself knows no limit. `siblings` is the largest fraction by which one GPU may stay behind the
-    others of the same run (None: not compared); a metric whose own samples scatter more is given three times that
-    scatter. `was` are names that the metric had before: its series goes on. `sign` of its values: positive, zero
-    (0 or above: an error, a share, a count) or any (a difference). `of_run`: the metric of the same run that its limit
-    is made of, and the factor (None: the program's own).
-    `chosen_of`: metrics out of whose values this one is chosen, samples and all. `maximum`: above it the
-    program's own rules call a result wrong (a residual). `comes`: of an optional one, parameters with which it must
-    come all the same, each with the values of which one must be stated: equal, a word of a list, or `all`; a tuple
-    asks for all of its words. `across`: whether cards and nodes are held against each other
-    by it; power and energy are not: at their power cap all cards draw the same, and what it bought is `per_watt`.
+    `floor` and `max_spread` map a subject to a fraction (or to None: not judged): the minimum efficiency relative to
+    the physical limit that passes without a reference, and the maximum (best - value) / best of a valid measurement.
+    `max_spread_at` has other spreads for some coordinates, of which the first match counts: small sizes scatter more.
+    `min_count` is the minimum number of samples of a subject: a kernel on the host takes a hundred times as long as
+    one on a GPU. `data_sheet` names the figure of the machine's data sheet that bounds it if the program has no
+    limit. `siblings` is the largest fraction by which one GPU may be slower than the others of the same run (None:
+    not compared); a metric whose samples scatter more is permitted three times that scatter. `was` are former names
+    of the metric: its series continues. `sign` of its values: positive, zero (0 or above: an error, a share, a count)
+    or any (a difference). `of_run`: the metric of the same run from which its limit is derived, and the factor (None:
+    the program's own). `chosen_of`: metrics from whose values this one is selected, with its samples. `maximum`:
+    above it the program's own rules call a result wrong (a residual). `comes`: for an optional metric, parameters
+    with which it is required, each with the values of which one must be stated: equal, a word of a list, or `all`; a
+    tuple requires all of its words. `across`: whether GPUs and nodes are compared with each other by it; power and
+    energy are not: at the power cap all GPUs draw the same power, and the performance achieved with it is `per_watt`.
     """
 
     name: str
@@ -98,7 +97,7 @@ class Metric:
     max_spread_at: tuple[SpreadAt, ...] = ()
 
     def allowed_spread(self, kind: str, at: Mapping[str, Any]) -> float | None:
-        """The largest spread of a value of that subject at those coordinates; None: not judged."""
+        """The maximum spread of a value of that subject at those coordinates; None: not judged."""
         special = next((one for one in self.max_spread_at if one.holds(kind, at)), None)
         return (special.spread if special else self.max_spread).get(kind)
 
@@ -107,10 +106,10 @@ class Metric:
 class Program:
     """A benchmark program and its metrics by name.
 
-    `version` is raised when the meaning of its figures changes. `identity` are the parameters that, beside a metric's
-    coordinates, make a figure another quantity, each with the value that records without it had (None: they had it):
-    all other parameters are conditions. `key` names the metrics that a contract is on. `was` maps parameters and
-    coordinates to names that they had before. `contract` is what must come back beside values.
+    `version` is raised when the meaning of its figures changes. `identity` are the parameters that, with a metric's
+    coordinates, define the quantity, each with the value for records that lack it (None: none lack it): all other
+    parameters are conditions. `key` names the metrics of a contract. `was` maps parameters and coordinates to their
+    former names. `contract` is what a result must contain in addition to values.
     """
 
     name: str
@@ -124,22 +123,22 @@ class Program:
     contract: contract.Contract = field(default_factory=contract.Contract)
 
     def metric_named(self, name: str) -> Metric | None:
-        """A metric by its name, or by one that it had before; None where there is none."""
+        """A metric by its name or a former one; None if there is none."""
         return self.metrics.get(name) or next((m for m in self.metrics.values() if name in m.was), None)
 
     def parameter(self, parameters: Mapping[str, Any], name: str) -> Any:
-        """A parameter by its name or one that it had before; the value that records without it had."""
+        """A parameter by its name or a former one; otherwise the value of records that lack it."""
         there = [parameters[known] for known in (name, *self.was.get(name, ())) if known in parameters]
         # Several options may have become one: the one that says something counts.
         return next((value for value in there if value not in NOTHING), (*there, self.identity.get(name))[0])
 
     def parameters_today(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameters of a result of any release, under the names that they have today."""
+        """Parameters of a result of any release, under their current names."""
         names = dict.fromkeys(map(self.current_name, parameters))
         return {name: self.parameter(parameters, name) for name in names}
 
     def current_name(self, name: str) -> str:
-        """The name that a parameter or coordinate has today."""
+        """The current name of a parameter or coordinate."""
         return next((now for now, before in self.was.items() if name in before), name)
 
 
@@ -168,12 +167,12 @@ def _one_of(value: Any, allowed: tuple[str, ...], where: str, key: str) -> str:
 
 
 def _by_subject(value: Any, per: tuple[str, ...], where: str, key: str) -> dict[str, float | None]:
-    """A number for all subjects or a map of them; each a fraction in [0, 1] or null."""
+    """A number for all subjects or a map of subjects; each a fraction in [0, 1] or null."""
     if not isinstance(value, dict):
         value = dict.fromkeys(per, value)
     unknown = set(value) - set(per)
     if unknown:
-        raise CatalogueError(f"{where}: {key} names {sorted(unknown)}; the metric comes for {', '.join(per)}")
+        raise CatalogueError(f"{where}: {key} names {sorted(unknown)}; the metric is reported for {', '.join(per)}")
     for subject, number in value.items():
         good = number is None or (isinstance(number, (int, float)) and 0 <= number <= 1)
         if not good:
@@ -182,18 +181,18 @@ def _by_subject(value: Any, per: tuple[str, ...], where: str, key: str) -> dict[
 
 
 def _samples_by_subject(value: Any, per: tuple[str, ...], where: str) -> dict[str, int]:
-    """`100` or `{gpu: 100, host: 30}` -> the least number of samples of each subject in `per`."""
+    """`100` or `{gpu: 100, host: 30}` -> the minimum number of samples for each subject in `per`."""
     counts = value if isinstance(value, dict) else dict.fromkeys(per, value)
     for subject in sorted({*per, *counts}):
         if subject not in per or subject not in counts:
-            raise CatalogueError(f"{where}: min_count has the subjects {', '.join(counts)}; needed: {', '.join(per)}")
+            raise CatalogueError(f"{where}: min_count has the subjects {', '.join(counts)}; required: {', '.join(per)}")
         if not isinstance(counts[subject], int) or isinstance(counts[subject], bool) or counts[subject] < 1:
-            raise CatalogueError(f"{where}: min_count is {counts[subject]!r}; allowed: an integer from 1")
+            raise CatalogueError(f"{where}: min_count is {counts[subject]!r}; allowed: an integer, 1 or above")
     return dict(counts)
 
 
 def read_metric(name: str, raw: Any, where: str) -> Metric:
-    """One metric as a metrics.yaml, or a check of a program that is not ours, declares it. Raises CatalogueError."""
+    """One metric as declared in a metrics.yaml or by the check of a third-party program. Raises CatalogueError."""
     if not isinstance(raw, dict):
         raise CatalogueError(f"{where}: not a mapping")
     unknown = set(raw) - _METRIC_KEYS
@@ -237,7 +236,7 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
 
 
 def _comes(raw: Mapping[str, Any], where: str) -> dict[str, tuple[Any, ...]]:
-    """`{backend: cuda, memory: [[pageable, pinned]]}`: a value, several of which one is enough, words that all are."""
+    """`{backend: cuda, memory: [[pageable, pinned]]}`: a value, alternatives, or words that are all required."""
     given = raw.get("comes", {})
     if not isinstance(given, dict) or ("comes" in raw and not (given and raw.get("optional"))):
         raise CatalogueError(
@@ -297,7 +296,7 @@ def _of_run(raw: Any, where: str) -> tuple[str, float | None] | None:
 
 
 def load_program(path: Path) -> Program:
-    """Read one metrics.yaml. Raises CatalogueError naming file, metric, key and what is allowed."""
+    """Read one metrics.yaml. Raises CatalogueError with file, metric, key and allowed values."""
     from ruamel.yaml import YAML
 
     where = f"{path.parent.name}/{path.name}"
@@ -308,7 +307,7 @@ def load_program(path: Path) -> Program:
     try:
         return _program(raw, path.parent.name, where)
     except (TypeError, ValueError, AttributeError) as error:  # a list where a map should be, and the like
-        raise CatalogueError(f"{where}: misshapen: {error}") from None
+        raise CatalogueError(f"{where}: malformed: {error}") from None
 
 
 def _program(raw: Any, folder: str, where: str) -> Program:
@@ -320,7 +319,7 @@ def _program(raw: Any, folder: str, where: str) -> Program:
     metrics = {str(name): read_metric(str(name), m, f"{where}: metric {name}") for name, m in raw["metrics"].items()}
     version = raw["version"]
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise CatalogueError(f"{where}: version is {version!r}; allowed: an integer from 1")
+        raise CatalogueError(f"{where}: version is {version!r}; allowed: an integer, 1 or above")
     identity, was = _identity(raw["identity"], where), _was(raw.get("was") or {}, where)
     key = _key(raw.get("key") or [], metrics, where)
     agreed = contract.read(raw, metrics, was, where)
@@ -331,7 +330,7 @@ def _program(raw: Any, folder: str, where: str) -> Program:
 
 def _key(raw: Any, metrics: Mapping[str, Metric], where: str) -> tuple[str, ...]:
     if not isinstance(raw, list) or len(raw) > MOST_KEY or len(set(map(str, raw))) != len(raw):
-        raise CatalogueError(f"{where}: key is {raw!r}; allowed: a list of at most {MOST_KEY} metrics, each once")
+        raise CatalogueError(f"{where}: key is {raw!r}; allowed: a list of at most {MOST_KEY} distinct metrics")
     for name in raw:
         if name not in metrics:
             raise CatalogueError(f"{where}: key names {name!r}; allowed: {', '.join(metrics)}")
@@ -339,7 +338,7 @@ def _key(raw: Any, metrics: Mapping[str, Metric], where: str) -> tuple[str, ...]
 
 
 def _identity(raw: Any, where: str) -> dict[str, Any]:
-    """A list of parameters, or a map of them to the value that records from before the parameter had."""
+    """A list of parameters, or a map from them to the value of records that predate the parameter."""
     if isinstance(raw, list):
         raw = dict.fromkeys(raw)
     if not isinstance(raw, dict) or not all(isinstance(name, str) for name in raw):
@@ -349,7 +348,7 @@ def _identity(raw: Any, where: str) -> dict[str, Any]:
 
 def _was(raw: Any, where: str) -> dict[str, tuple[str, ...]]:
     if not isinstance(raw, dict) or not all(isinstance(names, list) for names in raw.values()):
-        raise CatalogueError(f"{where}: was is {raw!r}; allowed: a map of names to lists of the names before")
+        raise CatalogueError(f"{where}: was is {raw!r}; allowed: a map of names to lists of their former names")
     return {str(now): tuple(map(str, names)) for now, names in raw.items()}
 
 
@@ -358,26 +357,27 @@ _declared: dict[str, Program] = {}
 
 
 def declare(raw: Any, where: str) -> Program:
-    """Take a program that is not of this suite into the catalogue; `raw` is what its metrics.yaml would be.
-
-    Raises CatalogueError for what is none, and for the name of a program of this suite.
+    """Add a third-party program to the catalogue; `raw` is the content of its metrics.yaml. Raises CatalogueError for
+    an invalid one, and for the name of a program of this suite.
     """
     name = raw.get("program") if isinstance(raw, dict) else None
     if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise CatalogueError(f"{where}: program is {name!r}; allowed: small letters, digits and _, a letter first")
+        raise CatalogueError(
+            f"{where}: program is {name!r}; allowed: lower case letters, digits and _, starting with a letter"
+        )
     if (PROGRAMS / name / "metrics.yaml").is_file():
-        raise CatalogueError(f"{where}: {name} is a program of this suite; give it another name")
+        raise CatalogueError(f"{where}: {name} is a program of this suite; choose another name")
     try:
         _declared[name] = _program(raw, name, where)
     except (TypeError, ValueError, AttributeError) as error:
-        raise CatalogueError(f"{where}: misshapen: {error}") from None
+        raise CatalogueError(f"{where}: malformed: {error}") from None
     return _declared[name]
 
 
 def declare_of_record(raw: Any) -> None:
-    """The same of what a record brings along; a program that has become one of this suite since is the suite's.
-
-    ValueError for what is no declaration."""
+    """Add the declaration contained in a record; the declaration of a program of this suite takes precedence. Raises
+    ValueError for an invalid one.
+    """
     name = raw.get("program") if isinstance(raw, dict) else None
     if isinstance(name, str) and (PROGRAMS / name / "metrics.yaml").is_file():
         return
@@ -388,7 +388,7 @@ def declare_of_record(raw: Any) -> None:
 
 
 def load_catalogue(src: Path = PROGRAMS) -> Mapping[str, Program]:
-    """All programs below `src` by name, and those that were declared, now or later. Raises CatalogueError."""
+    """All programs below `src` by name, and those declared, now or later. Raises CatalogueError."""
     return ChainMap(dict(_below(src)), _declared) if src == PROGRAMS else _below(src)
 
 
@@ -398,7 +398,7 @@ def _below(src: Path) -> Mapping[str, Program]:
 
 
 def program(name: str, src: Path = PROGRAMS) -> Program:
-    """One program of the catalogue. Raises CatalogueError naming the programs that exist."""
+    """One program of the catalogue. Raises CatalogueError with the names of the existing programs."""
     return _declared[name] if name in _declared and src == PROGRAMS else _in_folder(name, src)
 
 

@@ -1,20 +1,20 @@
-"""What a program must bring back, declared beside its metrics: points of its sweeps, verifications, claims of path.
+"""What a result must contain, declared next to the metrics: points of sweeps, verifications, claims about paths.
 
-A section of metrics.yaml each, read by `read` and held against a result by tenken/judge/completeness.py:
+A section of metrics.yaml each, read by `read` and compared with a result by tenken/judge/completeness.py:
 
-    defaults: {operations: all}          parameters that are not asked for have these values
-    defaults_if_stated: {die: "no"}      the same of those that not every build or back end states
-    libraries: [NCCL]                    what may be missing: a waiver names one of them
-    points:                              where metrics come; metrics of one entry come at the same places
+    defaults: {operations: all}          values of parameters that are not requested
+    defaults_if_stated: {die: "no"}      the same for parameters that not every build or back end states
+    libraries: [NCCL]                    libraries that may be missing: a waiver names one of them
+    points:                              where metrics are reported; those of one entry at the same points
       - metrics: [all_reduce, all_reduce_time]
         at: {bytes: {from: min_bytes, to: max_bytes, by: factor}}
-    verifications:                       what is verified; {x} stands for a coordinate, {metric} or {subject}
+    verifications:                       what is verified; {x} is a coordinate, {metric} or {subject}
       - {what: "{metric}, {bytes}, every element, exact", of: [all_reduce], tolerance: 0}
-      - {what: "{metric} by {way}", of: [write], repeats: 3, others: true, tolerance: 0}   3 alike at most; others too
-    paths:                               claims: key (with *) and what it may say
+      - {what: "{metric} by {way}", of: [write], repeats: 3, others: true, tolerance: 0}   at most 3 alike; others too
+    paths:                               claims: key (with *) and its permitted words
       gpu_path: [GPUDirect, not GPUDirect]
-      stores: {words: [streaming], required: true, where: {backend: host}}   must be there with these parameters
-    notes: [launch.*]                    keys of path that claim nothing
+      stores: {words: [streaming], required: true, where: {backend: host}}   required with these parameters
+    notes: [launch.*]                    keys of path that are not claims
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OWN = "own"
 
 @dataclass(frozen=True)
 class Sweep:
-    """From one size to another by a factor, each a number or a parameter's name; the last size closes the sweep."""
+    """From one size to another by a factor, each a number or the name of a parameter; the last size ends the sweep."""
 
     start: str | float
     end: str | float
@@ -42,7 +42,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Listed:
-    """The values that a parameter lists with commas; a word of `own` (all, auto) leaves them to the program."""
+    """The comma-separated values of a parameter; a word of `own` (all, auto) leaves them to the program."""
 
     parameter: str
     own: tuple[str, ...] = ("all", "auto")
@@ -50,7 +50,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class With:
-    """Found by the program, but these are among them."""
+    """Chosen by the program, but including these."""
 
     values: tuple[Any, ...]
 
@@ -61,8 +61,9 @@ Values = tuple[Any, ...] | Sweep | Listed | With | None
 
 @dataclass(frozen=True)
 class Points:
-    """Where some metrics come. `subjects`: each (all of a kind alike), first (one of them) or some; `together`: all of
-    them come where one of them does, so that leaving one out, and its criterion with it, is noticed."""
+    """Where some metrics are reported. `subjects`: each (all of a kind), first (one of them) or some; `together`: all
+    of them are reported if one is, so that an omitted one is detected together with its criterion.
+    """
 
     metrics: tuple[str, ...]
     at: Mapping[str, Values]
@@ -73,11 +74,11 @@ class Points:
 
 @dataclass(frozen=True)
 class Verified:
-    """A verification that must come: one for each point of the metrics `of`, or at least one.
+    """A required verification: one for each point of the metrics `of`, or at least one.
 
-    `each` maps a placeholder to the parameter that counts it: {repetition} from 1 to `repetitions`. `where`: parameters
-    with which it comes, each with the values it may have. `count`: how often for each
-    point (0: once for all points).
+    `each` maps a placeholder to the parameter that counts it: {repetition} from 1 to `repetitions`. `where`:
+    parameters with which it is required, each with its permitted values. `count`: how many for each point (0: once
+    for all points).
     """
 
     what: str
@@ -104,8 +105,9 @@ class Verified:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a key of path may say: words, with * for what differs, or `number`. `required`: at least one key must be
-    there, where the parameters have the values of `where`."""
+    """The permitted values of a key of path: words, with * for variable parts, or `number`. `required`: at least one
+    key must be present if the parameters have the values of `where`.
+    """
 
     words: tuple[Any, ...]
     required: bool = False
@@ -114,7 +116,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Contract:
-    """Everything a program's results are held against beside their values."""
+    """Everything with which a program's results are compared in addition to their values."""
 
     defaults: Mapping[str, Any] = field(default_factory=dict)
     defaults_if_stated: Mapping[str, Any] = field(default_factory=dict)
@@ -134,9 +136,8 @@ KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications"
 def read(
     raw: Mapping[str, Any], metrics: Mapping[str, Any], was: Mapping[str, tuple[str, ...]], where: str
 ) -> Contract:
-    """The sections of a metrics.yaml; `was` is its section of former names.
-
-    Raises CatalogueError naming section, key and what is allowed.
+    """The sections of a metrics.yaml; `was` is its section of former names. Raises CatalogueError with section, key
+    and allowed values.
     """
     return Contract(
         dict(_a(dict, raw.get("defaults") or {}, f"{where}: defaults")),

@@ -1,6 +1,6 @@
-"""Reading what another program, or another person, may have left: a regular file of bounded size, or a clear reason.
+"""Reading files left by another program or person: a regular file of bounded size, or a clear reason.
 
-A pipe would hang, a device never end, a link lead to what nobody meant; each is refused before a byte of it is read.
+A pipe would block, a device never end, and a link may lead anywhere; each is rejected before a byte of it is read.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from tenken.errors import TenkenError
 
 
 class FileError(TenkenError):
-    """Why a file cannot be read, without its name; `line` (from 1) where it can be told."""
+    """Why a file cannot be read, without its name; `line` (from 1) if known."""
 
     line: int | None = None
 
 
 class NoFile(FileError):
-    """There is none."""
+    """The file does not exist."""
 
 
 def open_regular(path: Path, links: bool = False) -> tuple[BinaryIO, os.stat_result]:
-    """A regular file and its facts; `links`: through a symbolic link too. Raises FileError."""
+    """A regular file and its status; `links`: also through a symbolic link. Raises FileError."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW))
     except FileNotFoundError:
@@ -46,18 +46,18 @@ def read_text(path: Path, most: int, links: bool = False) -> str:
     stream, facts = open_regular(path, links)
     with stream:
         if facts.st_size > most:
-            raise FileError(f"has {facts.st_size} bytes; at most {most} are read")
+            raise FileError(f"has {facts.st_size} bytes; at most {most} are accepted")
         try:
             content = stream.read(most + 1)
         except OSError as error:
             raise FileError(f"cannot be read: {error.strerror}") from None
     if len(content) > most:
-        raise FileError(f"grew beyond {most} bytes while it was read")
+        raise FileError(f"grew beyond {most} bytes while being read")
     return decoded(content)
 
 
 def decoded(content: bytes) -> str:
-    """UTF-8 text without a byte order mark. Raises FileError that names the encoding where it can be told."""
+    """UTF-8 text without a byte order mark. Raises FileError, which names the encoding if it can be recognised."""
     for mark, name in ((b"\xef\xbb\xbf", "UTF-8 with a byte order mark"), (b"\xff\xfe", "UTF-16 or UTF-32"),
                        (b"\xfe\xff", "UTF-16"), (b"\x00\x00\xfe\xff", "UTF-32")):  # fmt: skip
         if content.startswith(mark):

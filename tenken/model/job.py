@@ -1,4 +1,4 @@
-"""What the job script's own lines and the scheduler say of one attempt: what a result's identity is held against."""
+"""What the job script and the scheduler report about one attempt: the result's identity is compared with it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _ADDRESS = re.compile(r"[0-9]+(?:\.[0-9]+){3}")
 
 @dataclass(frozen=True)
 class JobAccount:
-    """One attempt as it was seen from outside of the program. None or empty: nothing is known.
+    """One attempt as seen from outside the program; None or empty: unknown.
 
-    `nodes` are short host names, by the scheduler's own map and the site's aliases; `node` is the one whose clock gave
-    `begin` and `end`, seconds since 1970 around the command; `uuids` are those of the GPUs of the first node.
+    `nodes` are short host names, by the scheduler's own map and the site's aliases; `node` is the one whose clock
+    gave `begin` and `end`, seconds since 1970 around the command; `uuids` are those of the GPUs of the first node.
     """
 
     nodes: frozenset[str] = frozenset()
@@ -24,5 +24,5 @@ class JobAccount:
 
 
 def short(host: str) -> str:
-    """A host name without its domain, in lower case; an address stays whole."""
+    """A host name without its domain, in lower case; an address is returned unchanged."""
     return host if _ADDRESS.fullmatch(host) else host.split(".")[0].lower()

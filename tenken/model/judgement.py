@@ -1,4 +1,4 @@
-"""What was found when a result was held against its request, its machine and its own figures."""
+"""The findings of comparing a result with its request, its machine and its own figures."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _SAYS = (
 
 
 def says(basis: str, other: str) -> str:
-    """Who says a limit by how its basis begins; `other` where that is not told."""
+    """The origin of a limit, by the beginning of its basis; `other` if not stated."""
     return next((who for begin, who in _SAYS if basis.startswith(begin)), other)
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A physical limit in `unit`, where it comes from (`basis`), and who says so; `value` None: unknown, and why."""
+    """A physical limit in `unit`, its basis and its origin; `value` None: unknown, with the reason."""
 
     value: float | None
     unit: str = ""
@@ -42,7 +42,7 @@ class Limit:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Limit:
-        """From an entry of a result's `limits`, or of a record's."""
+        """From an entry in the `limits` of a result or a record."""
         if "unknown" in raw and raw.get("value") is None:
             return cls(None, unknown=str(raw["unknown"]))
         basis, said_by = str(raw["basis"]), str(raw.get("said_by") or RESULT)
@@ -58,10 +58,8 @@ class Limit:
 
 @dataclass(frozen=True)
 class Criterion:
-    """What a value is held against: `low` and `high` in `unit`, None where it sets no bound.
-
-    `value` is the anchor (the reference itself, the limit of a floor), `statistic` the one that is held against it,
-    `source` where it comes from.
+    """The criterion of a value: `low` and `high` in `unit`, None without a bound. `value` is the anchor (the
+    reference, the limit of a floor), `statistic` the one that is compared with it, `source` its origin.
     """
 
     kind: str
@@ -82,10 +80,9 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is not as it should be; `message` is the one sentence made of it.
-
-    `metric` is the id of the value concerned, `subject` and `node` what it belongs to, `kind` the kind of the bound
-    that was missed. `miss` is a fraction of the bound (0.05: missed by 5 %).
+    """One deviation from what is required; `message` describes it in one sentence. `metric` is the id of the value
+    concerned, `subject` and `node` what it belongs to, `kind` the kind of the missed bound. `miss` is a fraction of
+    the bound (0.05: missed by 5 %).
     """
 
     verdict: str
@@ -100,7 +97,7 @@ class Finding:
     kind: str = ""
 
     def __post_init__(self) -> None:
-        """One line, whatever the words in it come from: it is printed by ReFrame, the gate and on pages."""
+        """One line, whatever its words come from: it is printed by ReFrame, the gate and on pages."""
         object.__setattr__(self, "message", printable(" ".join(self.message.split("\n"))))
 
     @classmethod
@@ -122,7 +119,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class JudgedMetric:
-    """A value beside everything it was held against. `bounds` are absolute, ceiling included."""
+    """A value with everything it was compared with. `bounds` are absolute and include the ceiling."""
 
     verdict: str
     value: float
@@ -154,7 +151,7 @@ class JudgedMetric:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict of a run with its reasons. `structural` findings void the run whatever its numbers say."""
+    """The verdict of a run with its reasons. `structural` findings invalidate the run whatever its numbers are."""
 
     verdict: str
     findings: tuple[Finding, ...] = ()
@@ -163,7 +160,7 @@ class Judgement:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Judgement:
-        """From a record. Raises KeyError, TypeError or ValueError where it is misshapen."""
+        """From a record. Raises KeyError, TypeError or ValueError if it is malformed."""
         verdict = str(raw["verdict"])
         if verdict not in verdicts.VERDICTS:
             raise ValueError(f"unknown verdict {verdict!r}; allowed: {', '.join(verdicts.VERDICTS)}")
@@ -182,7 +179,7 @@ class Judgement:
         }
 
     def failed_metric(self, metric: str) -> Judgement:
-        """The same with one value's own verdict FAIL."""
+        """The same, with the verdict FAIL for one value."""
         if metric not in self.judged:
             return self
         return replace(self, judged={**self.judged, metric: replace(self.judged[metric], verdict=verdicts.FAIL)})

@@ -1,4 +1,4 @@
-"""What a judgement knows of the machine that ran."""
+"""What a judgement knows about the machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ CriterionLookup = Callable[[Result, MetricValue], "Criterion | None"]
 
 
 def no_criterion(result: Result, metric: MetricValue) -> Criterion | None:
-    """Of a machine without references."""
+    """For a machine without references."""
     return None
 
 
 def none_unmatched(result: Result, metric: MetricValue) -> str:
-    """Of a machine without references."""
+    """For a machine without references."""
     return ""
 
 
@@ -25,11 +25,11 @@ def none_unmatched(result: Result, metric: MetricValue) -> str:
 class Machine:
     """Capabilities that the machine's file claims, limits by data sheet, and its references.
 
-    `limits` are by what they bound and for which kind of subject: ("memory", "gpu"). `links_per_pair` is the number of
-    NVLinks that join each pair of GPUs, None where they are joined otherwise or it is not known. `gpu` is the data
-    sheet of the GPUs, `gpu_names` the regular expressions of what their driver calls them, `features` what its
-    partition and environment have (cuda, mpi, ...). `unmatched` says how the references of a metric that none of them
-    fits differ from it; empty where there are none.
+    `limits` are keyed by what they bound and the kind of subject: ("memory", "gpu"). `links_per_pair` is the number
+    of NVLinks between each pair of GPUs, None if they are connected otherwise or it is unknown. `gpu` is the data
+    sheet of the GPUs, `gpu_names` regular expressions for their driver's names, `features` those of the partition and
+    environment (cuda, mpi, ...). `unmatched` states how the references of a metric differ from it if none applies;
+    empty if there are none.
     """
 
     capabilities: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""What every part understands by a number and a quantile."""
+"""Definitions of a number and of a quantile, shared by all parts."""
 
 from __future__ import annotations
 

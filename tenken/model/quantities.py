@@ -1,4 +1,4 @@
-"""Numbers, sizes and coordinates as people write them. Pure functions, no I/O."""
+"""Numbers, sizes and coordinates formatted for people. Pure functions, no I/O."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """`digits` significant digits, never fewer than the integer part has; an en dash for no number."""
+    """`digits` significant digits, never fewer than the integer part has; an en dash if it is not a number."""
     if not is_number(value):
         return "–"
     if value == 0:
@@ -26,7 +26,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def _grouped(text: str) -> str:
-    """Thin spaces between thousands from five integer digits on (4395, but 32 751)."""
+    """Thin spaces between thousands from five integer digits (4395, but 32 751)."""
     sign, body = ("−", text[1:]) if text.startswith("-") else ("", text)
     whole, dot, fraction = body.partition(".")
     if len(whole) > 4:

@@ -26,7 +26,9 @@ READABLE = ("tenken-record/1", RECORD)
 
 @dataclass(frozen=True)
 class Job:
-    """What the scheduler said of the job: None where it did not. `facts` are its own words (substate, comment, ...)."""
+    """What the scheduler reported about the job; None if nothing. `facts` are its own terms (substate,
+    comment, ...).
+    """
 
     scheduler: str = ""
     id: str | None = None
@@ -37,10 +39,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Record:
-    """One archived run of one check: its request, its result and what was judged of it.
+    """One archived run of one check: its request, its result and the judgement.
 
-    `time` is in UTC as ISO 8601. `result` is None where the run left none; then `result_error` says why and
-    `result_text` keeps the beginning of what it left instead.
+    `time` is in UTC as ISO 8601. `result` is None if there was none; then `result_error` gives the reason and
+    `result_text` the beginning of the output.
     """
 
     session: str
@@ -72,7 +74,7 @@ class Record:
 
     @property
     def where(self) -> str:
-        """The nodes that it ran on, or was asked to run on; without any what was asked for."""
+        """The nodes on which it ran or was requested to run; otherwise what was requested."""
         told = next((finding.node for finding in self.findings if finding.node), "")
         return ",".join(self.nodes) or told or f"any node of partition {self.partition}"
 
@@ -81,7 +83,7 @@ class Record:
         return self.judgement.findings
 
     def text(self) -> str:
-        """As the archive keeps it: compact JSON, the result as the program wrote it."""
+        """As archived: compact JSON, with the result as the program wrote it."""
         result = "null" if self.result is None else self.result.text
         head = {
             "record": RECORD, "session": self.session, "time": self.time, "system": self.system,
@@ -99,7 +101,7 @@ class Record:
 
 
 def parse(text: str, path: Path = Path()) -> Record:
-    """A record out of its JSON text, migrated where an earlier version wrote it. Raises RecordError with the reason."""
+    """A record from its JSON text, migrated if written by an earlier version. Raises RecordError with the reason."""
     try:
         raw = decode(text, MAX_RECORD_BYTES)
     except ResultError as error:
@@ -142,7 +144,7 @@ _PLACE = re.compile(r"(?P<node>.*?) ?(?P<place>host|GPU \d+(?:->\d+)?|\d+ ranks)
 
 
 def _migrated(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """A record of version 1 as this version writes it; its verdict stays as it was archived."""
+    """A record of version 1 in the current form; its verdict remains as archived."""
     return {
         **{k: raw.get(k) for k in ("session", "time", "system", "partition", "environ", "check", "base_check",
                                    "parameters", "mode", "program", "subjects", "nodes", "verdict")},
@@ -159,7 +161,7 @@ def _migrated(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _old_finding(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Version 1 kept node and subject as one text: "node1 GPU 0"."""
+    """Version 1 stored node and subject as one text: "node1 GPU 0"."""
     metric = raw.get("metric")
     split = _PLACE.fullmatch(str(raw.get("subject") or ""))
     place = (split["place"] if split else "") or ""
@@ -174,7 +176,7 @@ def _old_finding(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _old_judged(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Version 1 told a value without a criterion by `basis`, and called it PASS."""
+    """Version 1 marked a value without a criterion by `basis`, and called it PASS."""
     basis, reference = raw.get("basis"), raw.get("reference")
     limit = raw.get("limit") or {"unknown": "not archived"}
     low, high = raw.get("bounds") or (None, None)

@@ -1,4 +1,4 @@
-"""What a check asks of one attempt: written before the program starts, held against what comes back."""
+"""What a check requests from one attempt: written before the program starts, compared with the result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ SCHEMA = "tenken-request/1"
 
 @dataclass(frozen=True)
 class Request:
-    """One attempt's request.
-
-    `token` is of this very attempt; the program repeats it, a foreign program's adapter copies it from the job's
-    output. `metrics` must come (None: all of the program's that are not optional) for every kind in `subjects`;
-    `mode` is that of the run (quick, acceptance, ...); `foreign` says that the program is not ours.
-    `parameters` must stand in the result with these values; `points` are values that must be there by name, kind and
-    coordinates; `gpus`, `cores`, `ranks` and `nodes` are counts, None where nothing is asked.
+    """One attempt's request. `token` identifies this attempt; the program repeats it, the adapter of a third-party
+    program copies it from the job's output. `metrics` are required (None: all of the program's that are not optional)
+    for every kind in `subjects`; `mode` is that of the run (quick, acceptance, ...); `foreign` marks a third-party
+    program. `parameters` must be in the result with these values; `points` are required values by name, kind and
+    coordinates; `gpus`, `cores`, `ranks` and `nodes` are counts, None if not requested.
     """
 
     token: str | None
@@ -46,7 +44,7 @@ class Request:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Request:
-        """From a record. Raises ResultError where it is of another version or misshapen."""
+        """From a record. Raises ResultError if it is of another version or malformed."""
         if raw.get("schema") != SCHEMA:
             raise ResultError(f"request is {raw.get('schema')!r}; this version reads {SCHEMA}")
         try:
@@ -59,7 +57,7 @@ class Request:
                 tuple(map(str, raw.get("sections") or ())),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError) as error:
-            raise ResultError(f"request lacks or misshapes {error}") from None
+            raise ResultError(f"request has missing or malformed keys: {error}") from None
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -73,5 +71,5 @@ class Request:
         }  # fmt: skip
 
     def text(self) -> str:
-        """As the file in the stage folder that the program is given."""
+        """As the file in the stage folder that is passed to the program."""
         return json.dumps(self.as_json(), indent=1, sort_keys=True) + "\n"

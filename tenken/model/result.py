@@ -1,6 +1,6 @@
-"""Results: what one run of one benchmark program says of itself, read once at the border and typed behind it.
+"""Results: what one run of one benchmark program reports, parsed once and typed from then on.
 
-`result.schema.json` describes them; `load` and `parse` refuse everything else with one line that says what and where.
+`result.schema.json` describes them; `load` and `parse` reject everything else with one line that states what and where.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class MetricValue:
         ]
 
     def inconsistencies(self) -> list[str]:
-        """What the stated statistics say against the samples: empty when they agree to a millionth."""
+        """How the stated statistics differ from those of the samples; empty if they agree within 1e-6."""
         if not self.samples:
-            return ["there are no samples: they were pruned, or never written"]
+            return ["no samples: they were pruned or never written"]
         ordered = sorted(self.samples)
         stated = {
             "best": (self.best, ordered[-1] if self.direction == "higher" else ordered[0]),
@@ -168,13 +168,13 @@ class Placement:
 
     @property
     def cores(self) -> int:
-        """Physical cores that it was allowed; logical CPUs where cores are not known."""
+        """Physical cores available to it; logical CPUs if cores are unknown."""
         return self.allowed_cores or len(self.allowed_cpus)
 
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU as the program saw it. Clocks in MHz, sizes in bytes; None: the driver does not say."""
+    """A GPU as seen by the program. Clocks in MHz, sizes in bytes; None: not reported by the driver."""
 
     index: int
     uuid: str | None
@@ -213,7 +213,7 @@ class Device:
 
 @dataclass(frozen=True)
 class HealthSample:
-    """One reading of a GPU's health, or the worst of many. None: the driver does not say."""
+    """One reading of a GPU's health, or the worst of several. None: not reported by the driver."""
 
     sm_clock_mhz: float | None = None
     memory_clock_mhz: float | None = None
@@ -258,8 +258,9 @@ class Health:
 
 @dataclass(frozen=True)
 class Locks:
-    """The locks by which a run held the machine: `host` and the UUID of each GPU. `shared_with`: who held it for as
-    long as the run could wait; `none_because`: why no lock could be made."""
+    """The locks that a run held: `host` and the UUID of each GPU. `shared_with`: the owner of a lock during the whole
+    waiting time; `none_because`: why no lock was possible.
+    """
 
     held: tuple[str, ...] = ()
     waited_seconds: float = 0.0
@@ -269,7 +270,9 @@ class Locks:
 
 @dataclass(frozen=True)
 class Load:
-    """What else the host did during a run: CPU seconds on all CPUs, and who used most as (pid, name, CPU seconds)."""
+    """Other activity on the host during a run: CPU seconds on all CPUs, and the largest consumers as (pid, name, CPU
+    seconds).
+    """
 
     seconds: float
     load_average_before: float | None
@@ -280,13 +283,13 @@ class Load:
     others: tuple[tuple[int, str, float], ...] = ()
 
     def text(self) -> str:
-        """One clause for a message."""
+        """One clause of a message."""
         busy = self.others_cpu_seconds / self.seconds if self.seconds > 0 else 0.0
-        said = f"others used {busy:.2f} CPUs for {self.seconds:.1f} s"
+        said = f"other processes used {busy:.2f} CPUs for {self.seconds:.1f} s"
         if self.others:
             said += " (" + ", ".join(f"pid {pid} {name} {used:.1f} s" for pid, name, used in self.others) + ")"
         if self.steal_cpu_seconds >= 0.01 * self.seconds > 0:
-            said += f"; the hypervisor gave {self.steal_cpu_seconds:.1f} CPU seconds to others"
+            said += f"; the hypervisor gave {self.steal_cpu_seconds:.1f} CPU seconds to other guests"
         if self.load_average_after is not None:
             said += f"; load average {self.load_average_after:g}"
         return said
@@ -305,7 +308,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """What the program verified of its own output."""
+    """The verification of the program's own output."""
 
     passed: bool
     checks: tuple[Check, ...] = ()
@@ -313,7 +316,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Link:
-    """How two GPUs are joined: active links (None: not known) and their kind ("NVLink", "NVLink through a switch")."""
+    """How two GPUs are connected: active links (None: unknown) and their kind ("NVLink", "NVLink through a switch")."""
 
     first: int
     second: int
@@ -361,7 +364,7 @@ class Result:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The links between GPUs that the path names."""
+        """The links between GPUs that are named in the path."""
         found = []
         for key, claim in self.path.items():
             ends = _LINK.fullmatch(key)
@@ -375,7 +378,7 @@ _COUNTED = re.compile(r"(\d+) x (.+)")
 
 
 def _link(first: int, second: int, text: str, path: Mapping[str, Any]) -> Link:
-    """Results of before `link_count` name the count within the text: the only place that reads it there."""
+    """Results without `link_count` contain the number within the text: read only here."""
     pair = f"gpu{first}-gpu{second}"
     if f"link_count.{pair}" in path:
         count = path[f"link_count.{pair}"]
@@ -426,16 +429,15 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def decode(text: str, most: int = MAX_BYTES) -> Any:
-    """JSON out of text, strictly: no key twice, no NaN, no number beyond a double, bounded nesting, `most` characters.
-
+    """Strictly parsed JSON: no duplicate key, no NaN, no number beyond a double, bounded nesting, `most` characters.
     Raises ResultError with the reason.
     """
     if len(text) > most:
-        raise ResultError(f"has {len(text)} characters; at most {most} are read")
+        raise ResultError(f"has {len(text)} characters; at most {most} are accepted")
     # each value but the first of its container stands behind a comma
     values = text.count(",") + text.count("[") + text.count("{")
     if values > MAX_VALUES:
-        raise ResultError(f"holds {values} values; at most {MAX_VALUES} are read")
+        raise ResultError(f"holds {values} values; at most {MAX_VALUES} are accepted")
     try:
         found = json.loads(
             text,
@@ -478,12 +480,12 @@ def read_text(path: Path) -> str:
 
 
 def load(path: Path) -> Result:
-    """Read a result from a file. Raises ResultError; a missing file is one too."""
+    """Read a result from a file. Raises ResultError, also for a missing file."""
     return parse(read_text(path), path.name)
 
 
 def parse(text: str, where: str) -> Result:
-    """A result out of its JSON text. Raises ResultError; `where` begins the message."""
+    """A result from its JSON text. Raises ResultError; its message begins with `where`."""
     try:
         raw = decode(text)
     except ResultError as error:
@@ -492,7 +494,7 @@ def parse(text: str, where: str) -> Result:
 
 
 def _without_samples(raw: Any) -> Any:
-    """The same with one sample in the place of many numbers: the schema takes ten times as long over each of them."""
+    """The same with one sample instead of many numbers: the schema takes ten times as long for each of them."""
     if not isinstance(raw, dict) or not isinstance(raw.get("metrics"), list):
         return raw
     return {**raw, "metrics": [{**m, "samples": [0.0]} if _plain(m) else m for m in raw["metrics"]]}
@@ -531,7 +533,7 @@ def _spoilt(value: Any, where: str = "", name: str = "") -> Iterator[str]:
 
 
 def validate(raw: Any, where: str, text: str | None = None) -> Result:
-    """A result out of a JSON value. Raises ResultError naming the first thing that is not of the schema."""
+    """A result from a JSON value. Raises ResultError with the first violation of the schema."""
     import jsonschema
 
     error = jsonschema.exceptions.best_match(_validator().iter_errors(_without_samples(raw)))
@@ -555,7 +557,9 @@ def validate(raw: Any, where: str, text: str | None = None) -> Result:
 
 
 def typed(raw: Mapping[str, Any], text: str | None = None) -> Result:
-    """A result out of an object that was checked before (an archived one). KeyError, TypeError or ValueError else."""
+    """A result from an object that was validated before (an archived one). Otherwise KeyError, TypeError or
+    ValueError.
+    """
     verification, health = raw["verification"], raw["health"]
     return Result(
         program=raw["program"],

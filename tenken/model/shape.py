@@ -1,4 +1,4 @@
-"""Whether typed objects out of an archive hold what their fields say: what no schema has checked is checked here."""
+"""Checks that typed objects from an archive contain what their annotations declare, where no schema was applied."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def checked(value: _Typed) -> _Typed:
-    """A dataclass whose fields hold what their annotations say, all the way down. Raises TypeError naming the field."""
+    """A dataclass whose fields match their annotations, recursively. Raises TypeError with the field."""
     if not _test(type(value))(value):  # type: ignore[arg-type]
         raise TypeError(_wrong(value, ""))
     return value
@@ -29,7 +29,7 @@ def checked(value: _Typed) -> _Typed:
 
 @lru_cache(maxsize=256)
 def _test(annotation: Any) -> _Test:
-    """A test of values for an annotation, made once: records are many, and have some thousand values each."""
+    """A predicate for values of an annotation, created once: there are many records with some thousand values each."""
     if annotation in _EXACT:
         kinds = _EXACT[annotation]
         return lambda value: type(value) in kinds
@@ -59,9 +59,9 @@ def _test(annotation: Any) -> _Test:
 
 
 def _wrong(value: Any, where: str) -> str:
-    """The first field that does not hold what it should, by its path."""
+    """The path of the first field that does not match."""
     if isinstance(value, Coordinates) or not is_dataclass(value):
-        return f"{where} is {type(value).__name__}, or holds what does not belong there"
+        return f"{where} is {type(value).__name__}, or contains an unexpected value"
     hints = typing.get_type_hints(type(value))
     for field in fields(value):
         inner = getattr(value, field.name)

@@ -1,4 +1,4 @@
-"""What a number belongs to, and where in a sweep it was taken."""
+"""What a number belongs to, and at which point of a sweep it was measured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Subject:
 
     @classmethod
     def of(cls, raw: Mapping[str, int]) -> Subject:
-        """From a result's object: {"host": 0}, {"gpu": 1}, {"from": 0, "to": 1}, {"ranks": 4}. ValueError else."""
+        """From a result's object: {"host": 0}, {"gpu": 1}, {"from": 0, "to": 1}, {"ranks": 4}. Otherwise ValueError."""
         if set(raw) == {"from", "to"}:
             return cls("pair", raw["from"], raw["to"])
         if len(raw) == 1:
@@ -34,7 +34,7 @@ class Subject:
 
     @classmethod
     def in_id(cls, text: str) -> Subject | None:
-        """From the part of a metric's id: "gpu0", "gpu0-gpu1", "ranks4", "host"; None for another text."""
+        """From the part of a metric's id: "gpu0", "gpu0-gpu1", "ranks4", "host"; None for other text."""
         found = _IN_ID.match(text)
         if found is None:
             return None
@@ -52,7 +52,7 @@ class Subject:
 
     @property
     def id(self) -> str:
-        """As a metric's id has it."""
+        """As in the id of a metric."""
         if self.kind == "pair":
             return f"gpu{self.first}-gpu{self.second}"
         return self.kind if self.kind == "host" else f"{self.kind}{self.first}"
@@ -68,7 +68,7 @@ class Subject:
 
     @property
     def gpus(self) -> tuple[int, ...]:
-        """Indices of the GPUs that it names."""
+        """Indices of the GPUs that it contains."""
         if self.kind == "pair":
             assert self.second is not None
             return (self.first, self.second)
@@ -77,7 +77,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Coordinates(Mapping[str, Any]):
-    """Where in a sweep a value was taken: (key, value) sorted by key; the unit is in the key."""
+    """The point of a sweep: (key, value) sorted by key; the unit is in the key."""
 
     items_: tuple[tuple[str, Any], ...] = ()
 
@@ -99,12 +99,12 @@ class Coordinates(Mapping[str, Any]):
 
     @property
     def id(self) -> str:
-        """As a metric's id has it: ".bytes=4096.kernel=tile"; empty for no sweep."""
+        """As in the id of a metric: ".bytes=4096.kernel=tile"; empty without a sweep."""
         return "".join(f".{key}={value}" for key, value in self.items_)
 
     @property
     def text(self) -> str:
-        """Compact JSON; empty for no sweep."""
+        """Compact JSON; empty without a sweep."""
         return json.dumps(dict(self.items_), separators=(",", ":")) if self.items_ else ""
 
 

@@ -57,11 +57,11 @@ def known(unit: object) -> bool:
 
 
 def factor(given: str, wanted: str) -> float:
-    """What a value in `given` is multiplied with to be in `wanted`. ValueError where they are not of one kind."""
+    """The factor that converts a value in `given` to `wanted`. Raises ValueError if they are of different kinds."""
     if not known(given) or not known(wanted):
         unknown = wanted if known(given) else given
         raise ValueError(f"unit {unknown!r} is not known; allowed: {allowed()}")
     (kind, one), (other, another) = _FACTORS[given], _FACTORS[wanted]
     if kind != other:
-        raise ValueError(f"unit {given!r} is of {kind}, and {wanted!r} of {other}")
+        raise ValueError(f"unit {given!r} measures {kind}, {wanted!r} measures {other}")
     return one / another

@@ -17,15 +17,15 @@ HEALTHY = (RECORDED, PASS, WAIVED)
 
 
 def worst(verdicts: Iterable[str]) -> str:
-    """The verdict of several together. Of nothing it is FAIL: nothing was shown. An unknown word counts as FAIL."""
+    """The verdict of several together. Without any it is FAIL: nothing was shown. An unknown word counts as FAIL."""
     found = {verdict if verdict in VERDICTS else FAIL for verdict in verdicts}
     return next((verdict for verdict in VERDICTS if verdict in found), FAIL)
 
 
 def of_criteria(verdicts: Iterable[str]) -> str:
-    """The verdict of one run out of those of its values: the worst that is no RECORDED, if any value had a criterion.
+    """The verdict of one run from those of its values: the worst other than RECORDED, if any value had a criterion.
 
-    A run with a value that met its criterion is PASS, although other values were only recorded.
+    A run with a value that met its criterion is PASS even if other values were only recorded.
     """
     found = list(verdicts)
     return worst(v for v in found if v != RECORDED) if set(found) - {RECORDED} else RECORDED

@@ -19,7 +19,7 @@ def metric(name: str, subject: Mapping[str, int], unit: str, direction: str, sam
     ident = ".".join([name, where, *(f"{key}={at[key]}" for key in sorted(at))])
     ordered = sorted(samples)
     if len(set(ordered)) > 1:
-        raise ValueError(f"{ident}: a program that is not ours gives one figure, not {len(ordered)}")
+        raise ValueError(f"{ident}: a third-party program gives one value, not {len(ordered)}")
     figures = dict.fromkeys(("value", "best", "median", "p5", "p95"), ordered[0])
     return {
         "id": ident, "name": name, "subject": dict(subject), **({"at": at} if at else {}), "unit": unit,
@@ -44,7 +44,7 @@ def sampled_metric(
     }  # fmt: skip
     mean = math.fsum(ordered) / len(ordered)
     if statistic == "total" and len(ordered) > 1:
-        raise ValueError(f"{ident}: a total is one figure, not {len(ordered)}")
+        raise ValueError(f"{ident}: a total is one value, not {len(ordered)}")
     return {
         "id": ident, "name": name, "subject": dict(subject), "unit": unit, "direction": direction,
         "statistic": statistic, "value": {**figures, "mean": mean, "total": mean}[statistic], **figures,

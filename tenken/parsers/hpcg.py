@@ -84,14 +84,14 @@ class Report:
         except ValueError:
             raise HpcgFormatError(f"{key}={word[:40]}: not a number") from None
         if not math.isfinite(value) or value < 0:
-            raise HpcgFormatError(f"{key}={word[:40]}: allowed: finite numbers from 0 on")
+            raise HpcgFormatError(f"{key}={word[:40]}: allowed: finite numbers, 0 or above")
         return value
 
     def count(self, key: str) -> int:
         """A whole number from 1 on. Raises HpcgFormatError."""
         value = self.number(key)
         if not (1 <= value < 2**31 and value == int(value)):
-            raise HpcgFormatError(f"{key}={self.text(key)[:40]}: allowed: whole numbers from 1 on")
+            raise HpcgFormatError(f"{key}={self.text(key)[:40]}: allowed: whole numbers, 1 or above")
         return int(value)
 
     @property
@@ -116,7 +116,7 @@ class Report:
 def parse(text: str) -> Report:
     """Read the lines of a report; whatever else is printed around them is passed over. Raises HpcgFormatError."""
     if re.search(r"^HPCG-Benchmark version: ", text, re.M) or re.search(r"^Final Summary: *$", text, re.M):
-        raise HpcgFormatError("a report in YAML, as of HPCG before 3.1; needed are lines Section::Key=value")
+        raise HpcgFormatError("a report in YAML, as of HPCG before 3.1; expected lines Section::Key=value")
     lines: dict[str, str] = {}
     titles: list[str] = []
     before = ""
@@ -127,7 +127,7 @@ def parse(text: str) -> Report:
             titles.append(before if _TITLE.fullmatch(before) and "hpcg" in before.lower() else "")
         if equals and ("::" in key or key in ("version", "Final Summary")):
             if key in lines and not key.startswith(_REPEATED):
-                raise HpcgFormatError(f"two lines '{key[:80]}=': two reports in one text; needed is one")
+                raise HpcgFormatError(f"two lines '{key[:80]}=': two reports in one text; expected one")
             lines[key] = value
         if line.strip():
             before = key if equals and not value else ""
@@ -142,7 +142,7 @@ def parse(text: str) -> Report:
     if title == REFERENCE and not version.startswith("3."):
         raise HpcgFormatError(f"a report of version {version}; allowed: 3.1")
     if VALID in lines and any("INVALID" in value for key, value in lines.items() if key.startswith("Final Summary::")):
-        raise HpcgFormatError("the Final Summary says both VALID and INVALID")
+        raise HpcgFormatError("the Final Summary contains both VALID and INVALID")
     found = Report(lines, title)
     _hold_rates(found)
     return found
@@ -168,7 +168,7 @@ def _hold_rates(report: Report) -> None:
 
 
 def official(seconds: float) -> str:
-    return "yes" if seconds >= 1800 else f"no: 1800 s are official, this took {seconds:g} s"
+    return "yes" if seconds >= 1800 else f"no: an official run takes 1800 s, this took {seconds:g} s"
 
 
 def document(report: Report, node: str, nodes: list[str], command: str, asked: dict[str, Any]) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def document(report: Report, node: str, nodes: list[str], command: str, asked: d
                 "statistic": "total", **figures, "count": 1, "clock": "host", "samples": [value],
             }
         )  # fmt: skip
-        limits[ident] = {"unknown": "HPCG measures no bandwidth to compare it with"}
+        limits[ident] = {"unknown": "HPCG measures no bandwidth to compare with"}
     sides = report.local
     return {
         "schema": "tenken-result/1",

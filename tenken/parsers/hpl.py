@@ -92,7 +92,7 @@ def _sections(text: str) -> list[str]:
     """What stands between each `Begin of HPL section.` and its end. Raises HplFormatError where one is not whole."""
     marks = list(_SECTION.finditer(text))
     if not marks or len(marks) % 2 or any(m[1] != ("Begin", "End")[i % 2] for i, m in enumerate(marks)):
-        raise HplFormatError("hpcc's output has no whole HPL section, or one that is cut short")
+        raise HplFormatError("hpcc's output has no HPL section, or one that is cut short")
     return [text[begin.end() : end.start()] for begin, end in zip(marks[::2], marks[1::2], strict=True)]
 
 
@@ -108,7 +108,7 @@ def _section(text: str) -> tuple[Result, ...]:
         nonlocal line_of, residuals
         if line_of is not None:
             if not residuals:
-                raise HplFormatError(f"no residual behind the line {line_of[0].strip()!r}: the output is cut short")
+                raise HplFormatError(f"no residual after the line {line_of[0].strip()!r}: the output is cut short")
             results.append(_result(line_of, residuals))
         line_of, residuals = None, []
 
@@ -142,7 +142,7 @@ def _section(text: str) -> tuple[Result, ...]:
     close()
     sum_up()
     if not results:
-        raise HplFormatError("no result line (W... N NB P Q Time Gflops): nothing was solved")
+        raise HplFormatError("no result line (W... N NB P Q Time Gflops): no problem was solved")
     if counted != len(results):
         raise HplFormatError(
             f"{len(results) - counted} results but no line 'Finished ... tests': the output is cut short"
@@ -168,7 +168,7 @@ def _result(line: re.Match[str], residuals: list[tuple[float, str]]) -> Result:
     if not (math.isfinite(result.gflops) and result.gflops > 0):
         raise HplFormatError(f"the rate of N={n} is {line[7]}: not finite, or not above 0")
     if not (math.isfinite(result.seconds) and result.seconds > 0):
-        raise HplFormatError(f"N={n} took {line[6]} s: too short to be measured, or no time; take a larger N")
+        raise HplFormatError(f"N={n} took {line[6]} s: too short to be measured; use a larger N")
     least, most = (
         (2 / 3 * n**3 + 1.5 * n**2)
         / 1e9
@@ -177,9 +177,7 @@ def _result(line: re.Match[str], residuals: list[tuple[float, str]]) -> Result:
         for way in (1, -1)
     )
     if not least <= result.gflops <= most:
-        raise HplFormatError(
-            f"N={n} in {line[6]} s are {least:.4g} to {most:.4g} Gflops, printed are {line[7]}: they do not fit"
-        )
+        raise HplFormatError(f"N={n} in {line[6]} s are {least:.4g} to {most:.4g} Gflops, but {line[7]} are printed")
     return result
 
 
@@ -219,7 +217,7 @@ def document(
     """A result document of hpl out of what another implementation printed; asked and solved must be the same."""
     metrics, checks = [], []
     if len(output.results) > 1:
-        raise HplFormatError(f"{len(output.results)} results; one problem was asked for")
+        raise HplFormatError(f"{len(output.results)} results; one problem was requested")
     for one in output.results:
         at = {"grid": f"{one.p}x{one.q}", "n": one.n, "nb": one.nb}
         subject = {"ranks": ranks}
@@ -236,7 +234,7 @@ def document(
             }
         )
         wrong = [
-            f"{name} {found} (asked for {asked})"
+            f"{name} {found} (requested: {asked})"
             for name, found, asked in (("N", one.n, n), ("NB", one.nb, nb), ("P", one.p, p), ("Q", one.q, q))
             if found != asked
         ]

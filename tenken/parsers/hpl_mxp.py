@@ -67,7 +67,8 @@ def parse(text: str) -> Result:
     if len(marks) != 2:
         first = (text.strip().splitlines() or [""])[0][:80]
         raise HplFormatError(
-            f"{len(marks)} lines 'HPL MxP Result', 2 are required: cut short, or several runs; it begins {first!r}"
+            f"{len(marks)} lines 'HPL MxP Result', 2 are required: cut short, or several runs; the output begins "
+            f"{first!r}"
         )
     block = text[marks[0].end() : marks[1].start()]
     norms = {name: _one(re.compile(rf"^[ \t]{{0,40}}{words}{_DOTS}{_NUMBER}", re.M), block, name) for name, words in
@@ -77,7 +78,7 @@ def parse(text: str) -> Result:
     n, nb, p, q, sloppy = (int(number) for number in problem.groups())
     if sloppy not in SLOPPY:
         allowed = ", ".join(f"{number} ({low})" for number, low in SLOPPY.items())
-        raise HplFormatError(f"SLOPPY-TYPE = {sloppy}: known are {allowed}")
+        raise HplFormatError(f"SLOPPY-TYPE = {sloppy}: allowed: {allowed}")
     if min(n, nb, p, q) < 1:
         raise HplFormatError(f"{problem[0].strip()!r}: none of them may be 0")
     scaled = _one(_SCALED, block, "the scaled residual")
@@ -105,7 +106,7 @@ def _hold_rates(rates: dict[bool, tuple[float, float]], gpus: int) -> None:
         if not (math.isfinite(total) and total > 0):
             raise HplFormatError(f"{name} = {total}: not finite, or not above 0")
         if not math.isclose(total, each * gpus, rel_tol=_ROUNDED_RATE):
-            raise HplFormatError(f"{name} = {total:g} of {gpus} GPUs and {each:g} of each do not fit")
+            raise HplFormatError(f"{name} = {total:g} of {gpus} GPUs and {each:g} per GPU are inconsistent")
     if rates[True][0] < rates[False][0] * (1 - _ROUNDED_RATE):
         raise HplFormatError(
             f"GFLOPS = {rates[False][0]:g} is above LU GFLOPS = {rates[True][0]:g}, which is a part of it"
@@ -143,7 +144,7 @@ def document(
     if result is not None:
         asked = {"N": n, "NB": nb, "P": p, "Q": q, "format": low}
         solved = {"N": result.n, "NB": result.nb, "P": result.p, "Q": result.q, "format": result.low}
-        wrong = [f"{name} {solved[name]} (asked for {asked[name]})" for name in asked if solved[name] != asked[name]]
+        wrong = [f"{name} {solved[name]} (requested: {asked[name]})" for name in asked if solved[name] != asked[name]]
         if wrong:
             raise HplFormatError(f"another problem was solved: {', '.join(wrong)}")
         at = {"grid": f"{p}x{q}", "low": low, "matrix": "own", "n": n, "nb": nb}

@@ -91,8 +91,8 @@ def parse(benchmark: str, text: str) -> Output:
     if failure := _FAILURE.search(text):
         raise NcclTestsFormatError(f"{benchmark}: it failed: {' '.join(failure[0].split())[:160]!r}")
     asked = _once(benchmark, _ASKED, text, "line '# nThread ... minBytes ...'")
-    bounds = _once(benchmark, _BOUNDS, text, "line '# Out of bounds values : N OK': it did not come to its end")
-    mean = _once(benchmark, _MEAN, text, "line '# Avg bus bandwidth : N': it did not come to its end")
+    bounds = _once(benchmark, _BOUNDS, text, "line '# Out of bounds values : N OK': it did not run to its end")
+    mean = _once(benchmark, _MEAN, text, "line '# Avg bus bandwidth : N': it did not run to its end")
     if not asked.start() < bounds.start() < mean.start():
         raise NcclTestsFormatError(f"{benchmark}: its lines are not in order: parts of several outputs")
     ranks = [(int(number), host) for number, host in _RANK.findall(text[asked.end() : bounds.start()])]
@@ -107,7 +107,9 @@ def parse(benchmark: str, text: str) -> Output:
     _all_sizes(benchmark, asked, [int(row[0]) for row in rows])
     _mean(benchmark, mean[1], rows)
     if mean[2] == "FAILED":
-        raise NcclTestsFormatError(f"{benchmark}: the mean bus bandwidth {mean[1]} is below what its caller asked for")
+        raise NcclTestsFormatError(
+            f"{benchmark}: the mean bus bandwidth {mean[1]} is below the minimum that its caller set"
+        )
     wrong = sum(point.wrong or 0 for point in points)
     if (int(bounds[1]) > 0 or wrong > 0) != (bounds[2] == "FAILED"):
         raise NcclTestsFormatError(
@@ -122,7 +124,7 @@ def parse(benchmark: str, text: str) -> Output:
     kept = tuple(point for point in points if point.bytes > 0 and not (alone and point.place == "in"))
     if len({point.wrong is None for point in kept}) > 1:
         bare = next(point for point in kept if point.wrong is None)
-        raise NcclTestsFormatError(f"{benchmark}: {bare.bytes} B {bare.place} of place is not compared, others are")
+        raise NcclTestsFormatError(f"{benchmark}: {bare.bytes} B {bare.place} of place was not checked, others were")
     if not kept:
         raise NcclTestsFormatError(f"{benchmark}: no line of results with a size above 0")
     sweep = {"min_bytes": int(asked[3]), "max_bytes": int(asked[4]), asked[6]: int(asked[5])}
@@ -176,7 +178,7 @@ def _number(benchmark: str, shown: str, word: str) -> float:
     value = float(word) if _NUMBER.fullmatch(word) else math.nan
     if not math.isfinite(value):
         raise NcclTestsFormatError(
-            f"{benchmark}: line {shown}: {word[:20]!r} is not a number; allowed: finite numbers from 0 on"
+            f"{benchmark}: line {shown}: {word[:20]!r} is not a number; allowed: finite numbers, 0 or above"
         )
     return value
 
@@ -205,7 +207,7 @@ def _all_sizes(benchmark: str, asked: re.Match[str], sizes: Sequence[int]) -> No
     """Every size that its first line announces, each once; collectives that share a size out round it down."""
     start, end, step = int(asked[3]), int(asked[4]), int(asked[5])
     if step < (2 if asked[6] == "factor" else 1) or start < 1:
-        raise NcclTestsFormatError(f"{benchmark}: sizes from {start} by {step}({asked[6]}) come to no end")
+        raise NcclTestsFormatError(f"{benchmark}: sizes from {start} by {step}({asked[6]}) never end")
     announced: list[int] = []
     while start <= end and len(announced) <= len(sizes):
         announced.append(start)
@@ -217,9 +219,9 @@ def _all_sizes(benchmark: str, asked: re.Match[str], sizes: Sequence[int]) -> No
         )
     for line, (size, expected) in enumerate(zip(sizes, announced, strict=True), start=1):
         if size > expected or (size < 0.5 * expected and expected > 65536):
-            raise NcclTestsFormatError(f"{benchmark}: the size of line {line} is {size}; announced is {expected}")
+            raise NcclTestsFormatError(f"{benchmark}: the size of line {line} is {size}; announced: {expected}")
         if line > 1 and size <= sizes[line - 2] and size > 0:
-            raise NcclTestsFormatError(f"{benchmark}: the size {size} follows {sizes[line - 2]}: two outputs mixed")
+            raise NcclTestsFormatError(f"{benchmark}: the size {size} follows {sizes[line - 2]}: two outputs are mixed")
 
 
 def _mean(benchmark: str, said: str, rows: Sequence[Sequence[str]]) -> None:

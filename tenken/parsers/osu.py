@@ -87,7 +87,7 @@ def parse(benchmark: str, text: str) -> Output:
             continue
         point = _point(benchmark, line.split(), column, scale, in_full)
         if point.bytes < after:
-            raise OsuFormatError(f"{benchmark}: the size {point.bytes} follows {after - 1}: two outputs mixed")
+            raise OsuFormatError(f"{benchmark}: the size {point.bytes} follows {after - 1}: two outputs are mixed")
         after = point.bytes + 1
         # size 0 is the bare latency; it has no bandwidth and no place on a logarithmic axis
         if point.bytes > 0:
@@ -96,7 +96,7 @@ def parse(benchmark: str, text: str) -> Output:
         raise OsuFormatError(f"{benchmark}: no line of results after its title")
     if len({point.valid is None for point in points}) > 1:
         bare = next(point.bytes for point in points if point.valid is None)
-        raise OsuFormatError(f"{benchmark}: the size {bare} has no Pass or Fail where others have one")
+        raise OsuFormatError(f"{benchmark}: the size {bare} has no Pass or Fail, unlike others")
     return Output(benchmark, title[1], tuple(points))
 
 
@@ -109,13 +109,13 @@ def _point(benchmark: str, words: list[str], column: int, scale: float, in_full:
         raise OsuFormatError(f"{benchmark}: line {shown}: {words[0][:20]!r} is not a size in bytes")
     wrong = next((word for word in figures if not _NUMBER.fullmatch(word)), None)
     if wrong is not None:
-        raise OsuFormatError(f"{benchmark}: line {shown}: {wrong[:20]!r} is not a number; allowed: numbers from 0 on")
+        raise OsuFormatError(f"{benchmark}: line {shown}: {wrong[:20]!r} is not a number; allowed: numbers, 0 or above")
     if len(figures) <= column:
         raise OsuFormatError(f"{benchmark}: line {shown} has no column {column + 2}")
     _hold(benchmark, shown, int(words[0]), [float(word) for word in figures], in_full)
     value = float(figures[column]) * scale
     if not (math.isfinite(value) and value > 0):
-        raise OsuFormatError(f"{benchmark}: line {shown}: the figure must be finite and above 0")
+        raise OsuFormatError(f"{benchmark}: line {shown}: the value must be finite and above 0")
     return Point(int(words[0]), value, valid)
 
 

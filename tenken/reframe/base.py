@@ -3,7 +3,7 @@
 ReFrame by itself passes a test whose metric never appeared, whose unit is wrong, whose value is infinite, whose
 program exited with 1 or whose job was killed. Here every run ends in one of five verdicts (tenken/model/verdicts.py),
 the record with its document and samples is archived before anything is raised, and a message names the node, the
-device, the value, the bound and the miss.
+device, the value, the bound and the deviation.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _BEGUN: set[str] = set()
 
 
 class InCheckFile(metaclass=typ._BuiltinType):
-    """A dictionary that a check sets; what -S sets is text, and would take the place of all that the check says."""
+    """A dictionary set by a check; a value set by -S is text and would replace everything declared by the check."""
 
     _type = dict
 
@@ -67,16 +67,16 @@ class InCheckFile(metaclass=typ._BuiltinType):
     def __rfm_cast_str__(cls, text):
         # of any other error ReFrame makes a warning, runs nothing and ends with 0
         raise SystemExit(
-            f"tenken: -S cannot set the arguments of a program ({text!r}): they are set in the check's file; "
-            "derive a class of the check there with `arguments = {'name': value}`"
+            f"tenken: -S cannot set the arguments of a program ({text!r}): they are set in the check's file; derive "
+            f"a class from the check there with `arguments = {'name': value}`"
         )
 
 
 class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
-    """Runs a program once on one partition and environment and gives a verdict. It says nothing of where the program
-    comes from: TenkenCheck builds one of this suite, ForeignCheck (tenken/reframe/foreign.py) takes what is there.
+    """Runs a program once on one partition and environment and gives a verdict. It is independent of the origin of
+    the program: TenkenCheck builds one of this suite, ForeignCheck (tenken/reframe/foreign.py) uses an installed one.
 
-    A derived class names the program, the kind of subjects its metrics come for and the arguments; metrics,
+    A derived class names the program, the kind of subjects of its metrics and the arguments; metrics,
     units, directions and floors come from the program's metrics.yaml, references from the system file.
     """
 
@@ -161,8 +161,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             self.fit_ranks()
 
     def fit_ranks(self):
-        """A scheduler refuses a job that asks for more ranks on a node than that has CPUs: half as many, until it takes
-        them."""
+        """A scheduler rejects jobs that request more ranks on a node than it has CPUs: halve them until they fit."""
         asked, slots = self.num_tasks_per_node or 1, self.machine.slots
         if slots is None or asked <= slots:
             return
@@ -191,7 +190,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
                 _BEGUN.add(session)
         except ArchiveError as error:
             self.tenken_verdict = verdicts.INVALID
-            raise ReframeError(f"INVALID: nothing could be kept of a run: {error}") from None
+            raise ReframeError(f"INVALID: no part of a run could be archived: {error}") from None
 
     @run_before("run")
     def load_image_modules(self):
@@ -210,7 +209,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @run_before("run")
     def keep_to_the_queues_limit(self):
-        """A job that asks for more than its queue allows waits without end."""
+        """A job that requests more than its queue permits would wait forever."""
         longest = self.machine.partition.time_limit
         if longest:
             asked: Any = self.time_limit  # ReFrame keeps "30m" as seconds
@@ -226,11 +225,11 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         self.job.num_tasks_per_node = self.num_tasks_per_node
         self.num_tasks = self.job.guess_num_tasks()
         if self.num_tasks < at_least:
-            raise ReframeError(f"{self.num_tasks} ranks fit on the nodes that can be had; {at_least} are needed")
+            raise ReframeError(f"{self.num_tasks} ranks fit on the available nodes; {at_least} are needed")
 
     @run_before("run")
     def set_launcher(self):
-        """Without MPI none: mpirun and srun would bind a lone process to one core."""
+        """None without MPI: mpirun and srun would bind a single process to one core."""
         if self.uses_mpi:
             options = self.machine.launcher_options(self.num_tasks, self.num_tasks_per_node)
             held = "" if self.ours else locks.around_rank()
@@ -240,19 +239,20 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @property
     def fault(self) -> str:
-        """The fault that the program is to make: of a rehearsal (`tenken drill`), in which it must fail."""
+        """The fault to be injected in a drill (`tenken drill`), in which the program must fail."""
         return os.environ.get("TENKEN_DRILL", "") if self.ours else ""
 
     @property
     def given(self) -> dict[str, Any]:
-        """The program's arguments, the warm-up of mode quick and that of a rehearsal included."""
+        """The program's arguments, including the warm-up of mode quick and the fault of a drill."""
         warm = {"warmup-seconds": QUICK_WARMUP} if self.ours and self.tenken_mode == "quick" else {}
         return {**warm, **self.arguments, **({"inject-fault": self.fault} if self.fault else {})}
 
     @run_before("run", always_last=True)
     def write_request(self):
-        """What the program, or the adapter of a foreign one, repeats the token of; and what a later session needs to
-        take over the result, were this one killed."""
+        """The request, whose token the program or the adapter repeats; and what a later session needs to adopt the
+        result if this one is killed.
+        """
         path = Path(self.stagedir, REQUEST_FILE)
         disk.patiently(lambda: path.write_text(self.request().text(), encoding="utf-8"), path)
         if not self.ours:
@@ -283,7 +283,9 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
 
     @sanity_function
     def judge_run(self):
-        """Judge, archive, then raise what voids the run; numbers that miss are raised after ReFrame logged them."""
+        """Judge, archive, then raise if the run is invalid; missed criteria are raised after ReFrame has logged the
+        values.
+        """
         judgement, result, error, text = self.judgement()
         self.judged = judgement
         self.tenken_verdict = judgement.verdict
@@ -299,27 +301,29 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         return sn.assert_true(True)
 
     def need_nodes(self, count: int):
-        """Of `run_after("init")`: selected only where there are so many nodes."""
+        """For `run_after("init")`: selected only with at least this number of nodes."""
         feature = NODE_COUNTS[max(least for least in NODE_COUNTS if least <= count)]
         self.valid_systems = _with_feature(self.valid_systems, feature)
 
     def only_in_mode(self, mode: str):
-        """Of `run_after("init")`: not selected in another mode, which is no waiver: the machine could do it."""
+        """For `run_after("init")`: not selected in other modes. This is not a waiver: the machine could run it."""
         if self.tenken_mode != mode:
             self.valid_systems = _with_feature(self.valid_systems, OF_MODE[mode])
 
     def one_by_one_or_at_once(self, at_once: bool):
-        """Of `run_after("init")`: a check with a variant for the GPUs one by one and one for all at once. The second
-        one needs two GPUs. Mode quick takes one of them, which measures every GPU in the time of one."""
+        """For `run_after("init")`: a check with a variant for the GPUs one by one and one for all at once.
+
+        The second one needs two GPUs. Mode quick uses only it, which measures every GPU in the time of one.
+        """
         if at_once:
             self.valid_systems = _with_feature(self.valid_systems, GPUS[2])
         elif self.tenken_mode == "quick":
             self.valid_systems = [f"{one} -{GPUS[2]}" for one in self.valid_systems]
 
     def waive(self, reason: str):
-        """What set-up can tell that this machine cannot do: archived as a waiver, then skipped.
+        """Archive that this machine cannot run the check, as found in set-up, as a waiver; then skip.
 
-        A plain `skip` would leave no record, and what leaves none reads as a failure.
+        A plain `skip` would leave no record, which would be read as a failure.
         """
         if not self.is_dry_run():
             self.tenken_session = os.environ.get("TENKEN_SESSION", "")
@@ -328,7 +332,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         self.skip(f"WAIVED: {reason}")
 
     def request(self) -> Request:
-        """What is asked of this attempt."""
+        """The request for this attempt."""
         revision = self.revision_built()
         return Request(
             token=self.token,
@@ -349,11 +353,11 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         )
 
     def revision_built(self) -> str | None:
-        """Of the program's sources; None where it is not one of this suite."""
+        """The revision of the program's sources; None for a third-party program."""
         return None
 
     def stamp(self, made: dict[str, Any]) -> dict[str, Any]:
-        """The document of a program that is not ours with the token and the times that the job script printed."""
+        """The document of a third-party program, with the token and the times printed by the job script."""
         told = self.told()
         begins = [c.begin for c in told.commands if c.begin is not None]
         ends = [c.end for c in told.commands if c.end is not None]
@@ -367,11 +371,11 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         return {**made, **stamped, **{k: v for k, v in beside.items() if v is not None}, "token": told.token}
 
     def judgement(self) -> tuple[Judgement, results.Result | None, str | None, str]:
-        """The judgement of the run, the result (or None), why there is none, and its raw text then."""
+        """The judgement of the run, the result (or None), why there is none, and its raw text in that case."""
         return self.outcome().judgement(self.request(), self.machine.facts())
 
     def outcome(self) -> Outcome:
-        """What the job left, as it is at this moment."""
+        """The job's files in their present state."""
         job = self.job
         return Outcome(
             Path(self.stagedir),
@@ -388,36 +392,38 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         )
 
     def exit_status(self) -> tuple[int | None, str | None]:
-        """The program's exit status as the job printed it, and what voids the job: cut short, or not where asked."""
+        """The program's exit status as printed by the job, and what invalidates the job: cut short, or on other nodes
+        than requested.
+        """
         return self.outcome().exit_status(self.num_tasks)
 
     def told(self) -> joblines.JobReport:
-        """What the job printed of itself."""
+        """What the job printed about itself."""
         return self.outcome().told
 
     def output_text(self, stream: str = "stdout") -> str:
-        """The job's standard output or error, empty when there is none."""
+        """The job's standard output or error; empty if there is none."""
         return self.outcome().text(stream)
 
     def where(self) -> str:
-        """The nodes as the job printed them, else what was asked for."""
+        """The nodes as printed by the job, otherwise as requested."""
         return self.outcome().where
 
     def nodes(self) -> list[str]:
-        """Those of the job; of one that never started those that were asked for."""
+        """The nodes of the job; for a job that never started, the requested ones."""
         return list(self.outcome().nodes)
 
     def pinned_nodes(self) -> tuple[str, ...]:
-        """The node that --distribute made this case for."""
+        """The node for which --distribute created this case."""
         return tuple(getattr(self, ".nid", None) or ())
 
     def unnamed_nodes(self, partition: str) -> str:
-        """What is said in place of nodes where none was named."""
+        """The text that replaces the nodes if none was named."""
         count = -(-max(self.num_tasks, 1) // (self.num_tasks_per_node or 1))
         return f"any {'node' if count == 1 else f'{count} nodes'} of partition {partition}"
 
     def archive_record(self, judgement, result, error, text):
-        """Append the run to the archive. A run that cannot be archived does not pass: its number would be lost."""
+        """Append the run to the archive. A run that cannot be archived does not pass: its values would be lost."""
         record = self.record(judgement, self.current_partition, self.current_environ)
         record = replace(record, request=self.request(), result=result, result_error=error, result_text=text)
         try:
@@ -431,7 +437,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         ledger.close(self.job)
 
     def record_failure(self, partition, environ, reason: str):
-        """Archive that this case came to no judgement, unless it has its record."""
+        """Archive that this case was not judged, unless it has a record."""
         if getattr(self, "recorded", False):
             return
         self.recorded = True
@@ -453,7 +459,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             ledger.close(self.job)
 
     def case_so_far(self) -> dict[str, Any]:
-        """What a later session needs to take over the result (tenken/reframe/orphans.py)."""
+        """What a later session needs to adopt the result (tenken/reframe/orphans.py)."""
         record = self.record(orphans.nothing_yet(), self.current_partition, self.current_environ)
         return {
             "record": replace(record, request=self.request()).text(),
@@ -465,7 +471,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         }
 
     def record(self, judgement: Judgement, partition: Any, environ: Any) -> Record:
-        """The record of this case with what is known of its job, without request and result."""
+        """The record of this case with what is known about its job, without request and result."""
         job = self.job
         began = job is not None and job.jobid is not None
         facts = (getattr(job, "scheduler_facts", None) or {}) if began else {}
@@ -498,7 +504,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         )
 
     def program_version(self) -> int:
-        """The version of the program's figures; 1 where the catalogue cannot say."""
+        """The version of the program's metrics; 1 if the catalogue does not state it."""
         try:
             return catalogue_program(self.program).version
         except CatalogueError:
@@ -524,7 +530,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         self.reference = {partition: {name: reframe_reference(judged) for name, judged in self.judged.judged.items()}}
 
     def metrics_of_result(self) -> tuple[results.MetricValue, ...]:
-        """The values that came."""
+        """The reported values."""
         return self.result.metrics if self.result is not None else ()
 
     @run_after("performance")
@@ -556,12 +562,12 @@ class TenkenCheck(JudgedCheck):
 
 
 def _with_feature(systems: list[str], feature: str) -> list[str]:
-    """ReFrame's list of systems with a feature besides; `*` is all that have it."""
+    """ReFrame's list of systems with an additional feature; `*` becomes all systems that have it."""
     return [f"+{feature}" if one == "*" else f"{one} +{feature}" for one in systems]
 
 
 def command_line(arguments: dict[str, Any]) -> list[str]:
-    """Long options out of a dictionary: {'array-bytes': 1024, 'verbose': True} -> --array-bytes 1024 --verbose."""
+    """Long options from a dictionary: {'array-bytes': 1024, 'verbose': True} -> --array-bytes 1024 --verbose."""
     words: list[str] = []
     for name, value in arguments.items():
         if value is None or value is False:

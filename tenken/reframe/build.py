@@ -1,4 +1,4 @@
-"""One build per partition and environment, shared by every check that runs there, of the programs that these need."""
+"""One build per partition and environment, shared by all checks that run there, of the programs that they need."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ WAIT_FOR_CONFIGURED = 20
 
 @functools.cache
 def _builds_on_login(system: str, partition: str) -> bool | None:
-    """Where a partition builds, None of a system without file. ReFrame asks for each of some dozen fixtures."""
+    """Where a partition builds; None for a system without a file. ReFrame asks for each of some dozen fixtures."""
     return loader.load(system).partition(partition).builds_on_login if system in loader.names() else None
 
 
 def note_selection(cases: Iterable[Any]) -> None:
-    """Take in the test cases that are about to run."""
+    """Register the test cases that are about to run."""
     _selected.clear()
     for case in cases:
         program = getattr(case.check, "program", None)
@@ -54,49 +54,52 @@ def note_selection(cases: Iterable[Any]) -> None:
 
 
 def selected(partition: str, environment: str, first: bool = False) -> list[str]:
-    """Programs that are needed there, by the checks that come first or by all others; empty: nothing is known, and all
-    are built."""
+    """Programs needed there, by the checks that run first or by all others; empty if unknown, in which case all are
+    built.
+    """
     return sorted(_selected.get((partition, environment, first), ()))
 
 
 def firsts(partition: str) -> list[str]:
-    """Environments of a partition that have checks that come first."""
+    """Environments of a partition that have checks that run first."""
     return sorted(environment for where, environment, first in _selected if first and where == partition)
 
 
 def first_is_over(partition: str, environment: str) -> Path:
-    """The file that tells the build of all other programs that the check that comes first has been measured."""
+    """The file that signals to the build of all other programs that the first check has been measured."""
     key = f"{partition.replace(':', '-')}-{environment}"
     return ROOT / ".build" / key / f".first-{os.environ.get('TENKEN_SESSION', 'none')}"
 
 
 def others(partition: str) -> list[str]:
-    """Environments of a partition that have checks, but none that comes first: they are built in folders of their own,
-    so they configure while the programs of the first check are built."""
+    """Environments of a partition that have checks, but none that runs first: they are built in separate folders, so
+    they are configured while the programs of the first check are built.
+    """
     every = {environment for where, environment, _ in _selected if where == partition}
     return sorted(every - set(firsts(partition)))
 
 
 def configured_file(partition: str, environment: str) -> Path:
-    """The file that tells the build for the check that comes first that another one has configured."""
+    """The file that signals to the build for the first check that another one has been configured."""
     key = f"{partition.replace(':', '-')}-{environment}"
     return ROOT / ".build" / key / f".configured-{os.environ.get('TENKEN_SESSION', 'none')}"
 
 
 def wait_for(file: Path, seconds: int) -> str:
-    """A line that waits until a file is there, and no longer than that."""
+    """A line that waits until a file exists, for a limited time."""
     return f"for quarter in $(seq {4 * seconds}); do [ ! -e {shlex.quote(str(file))} ] || break; sleep 0.25; done"
 
 
 def under_way(environment: str) -> list[str]:
-    """Lines of a build's job that say that it compiles on the machine that is measured."""
+    """Lines of a build job which mark that it compiles on the machine being measured."""
     folder = shlex.quote(str(ROOT / ".build" / f".under-way-{os.environ.get('TENKEN_SESSION', 'none')}"))
     return [f"mkdir -p {folder} && echo $$ > {folder}/{shlex.quote(environment)}"]
 
 
 def all_over(environment: str) -> list[str]:
-    """Lines that end a build once the session's other builds have ended too: a check that began beside them would
-    measure how the machine compiles. A build that was killed is not waited for."""
+    """Lines that end a build only after the session's other builds have ended: a check that started earlier would
+    measure while the machine compiles. Builds that were killed are not waited for.
+    """
     folder = shlex.quote(str(ROOT / ".build" / f".under-way-{os.environ.get('TENKEN_SESSION', 'none')}"))
     return [
         f"rm -f {folder}/{shlex.quote(environment)}",
@@ -108,9 +111,8 @@ def all_over(environment: str) -> list[str]:
 
 
 def choose_generator(tree: str) -> list[str]:
-    """Lines that choose what builds: ninja where it starts, else make; and that drop what the other one configured.
-
-    Ninja compiles a program before the libraries that it links are there, make does not.
+    """Lines that choose the build tool: ninja if it starts, otherwise make; and that discard the other one's
+    configuration. Ninja compiles a program before its libraries are built, make does not.
     """
     return [
         "tenken_generator=${CMAKE_GENERATOR:-Unix Makefiles}",
@@ -122,13 +124,14 @@ def choose_generator(tree: str) -> list[str]:
 
 
 def configured(command: str, tree: str) -> str:
-    """A line that configures. What a failed one left is not kept: CMake would believe for ever that a compiler, or a
-    library whose module was not loaded, is not there."""
+    """A configuration line. The result of a failed one is removed: CMake would permanently cache that a compiler, or
+    a library whose module was not loaded, is missing.
+    """
     return f"{command} || {{ tenken_failed=$?; rm -rf {tree}/CMakeCache.txt {tree}/CMakeFiles; exit $tenken_failed; }}"
 
 
 def built_once(folder: Path, steps: list[str]) -> list[str]:
-    """Shell lines of a build of which a campaign's nodes share one: the first builds, all others take what it made."""
+    """Shell lines of a build shared by the nodes of a campaign: the first node builds, all others use the result."""
     here = shlex.quote(str(folder))
     return [
         f"mkdir -p {here}",
@@ -142,7 +145,7 @@ def built_once(folder: Path, steps: list[str]) -> list[str]:
 
 
 def register() -> None:
-    """Have ReFrame's runner say what it is about to run."""
+    """Let ReFrame's runner report what it is about to run."""
     runall = Runner.runall
 
     def noting(self, testcases, *args, **kwargs):
@@ -153,7 +156,7 @@ def register() -> None:
 
 
 def revision(folder: Path) -> str | None:
-    """The revision that the programs installed in `folder` were built from; None where the build does not say."""
+    """The revision from which the programs in `folder` were built; None if unknown."""
     try:
         text = (folder / REVISION_FILE).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -166,7 +169,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
     """Builds src/ with CMake and installs the programs into this fixture's stage folder (`bin/`).
 
     The object files stay in `.build/<system>-<partition>-<environment>` under a lock, so the next session compiles
-    only what changed; the binaries that a session runs are its own copy and no other build can replace them.
+    only changes; a session runs its own copy of the binaries, which no other build can replace.
     """
 
     #: Further CMake options, for experiments (`-S cmake_options=...`).
@@ -184,7 +187,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
 
     @run_after("init")
     def choose_where(self):
-        """ReFrame makes the build's job while it sets up, for the login node or for a node; later is too late."""
+        """ReFrame creates the build job during set-up, for the login node or for a node; later is too late."""
         # a fixture of an environment is made for one partition, by its full name
         system, _, partition = self.valid_systems[0].partition(":") if self.valid_systems else ("", "", "")
         built_on_login = _builds_on_login(system, partition) if partition else None
@@ -272,7 +275,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         ]
 
     def take_out_of_image(self):
-        """Nothing is compiled: the programs and what they were built from are copied out of the suite's image."""
+        """Nothing is compiled: the programs and their revision are copied out of the suite's image."""
         taken = f"cp -R {IMAGE_BUILT}/. ."
         self.modules = [*self.modules, *self.machine.image_modules]  # type: ignore[has-type]
         self.build_system.commands = [  # type: ignore[attr-defined]
@@ -297,9 +300,9 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
 
 
 class BuildFirst(BuildPrograms):
-    """Builds the programs of the checks that come first, so that a first finding does not wait for all of them.
+    """Builds the programs of the checks that run first, so that a first result does not wait for all of them.
 
-    Where programs are compiled on the machine that is measured, the other build waits until that check is over.
+    If programs are compiled on the machine being measured, the other build waits until that check has ended.
     """
 
     for_first = True

@@ -1,4 +1,4 @@
-"""`tenken clean`: what failed and killed sessions left. The archive and its pages are never touched."""
+"""`tenken clean`: removes leftovers of failed and killed sessions. The archive and its pages are never touched."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LEFTOVERS = (".tmp-*", ".probe-*")
 
 @dataclass(frozen=True)
 class Left:
-    """Something that can go, its bytes, and why."""
+    """A removable item, its size, and the reason."""
 
     path: Path
     size: int
@@ -29,8 +29,9 @@ class Left:
 
 
 def find(root: Path, archive: Path, days: float, log_days: float, now: float) -> Iterator[Left]:
-    """Stage folders of sessions older than `days` without an open job or a record, half-written files older than a day,
-    logs of nights older than `log_days`."""
+    """Stage folders of sessions older than `days` without an open job or a record, partial files older than a day,
+    logs of nights older than `log_days`.
+    """
     for folder in sorted((root / "stage").glob("*")):
         age = (now - newest(folder)) / _DAY_S
         if folder.is_dir() and age >= days and not any(entries(folder)) and not any(folder.rglob(KEPT)):
@@ -47,12 +48,12 @@ def find(root: Path, archive: Path, days: float, log_days: float, now: float) ->
 
 
 def newest(folder: Path) -> float:
-    """When anything in a folder was last written, in seconds since 1970."""
+    """The time of the last write in a folder, in seconds since 1970."""
     return max((path.lstat().st_mtime for path in [folder, *folder.rglob("*")]), default=0.0)
 
 
 def size(folder: Path) -> int:
-    """Bytes of all files of a folder."""
+    """Total size of the files in a folder."""
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
 
 
@@ -64,15 +65,17 @@ def remove(left: Left) -> None:
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("clean", help="remove what failed and killed sessions left; the archive stays")
+    parser = subparsers.add_parser(
+        "clean", help="remove leftovers of failed and killed sessions; the archive is not touched"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only list what would be removed")
     parser.add_argument("--days", type=float, default=7, help="age of stage folders in days (default: %(default)s)")
-    parser.add_argument("--log-days", type=float, default=90, help="age of nights' logs (default: %(default)s)")
+    parser.add_argument("--log-days", type=float, default=90, help="age of nightly logs in days (default: %(default)s)")
     parser.set_defaults(func=main)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0; 1 when something could not be removed."""
+    """0; 1 if something could not be removed."""
     failed, total = 0, 0
     for left in find(ROOT, archive_root(), arguments.days, arguments.log_days, time.time()):
         print(f"{left.size / 1e6:10.1f} MB  {left.why}  {left.path}")

@@ -1,4 +1,4 @@
-"""`tenken checks`: which checks apply to a machine, and which do not and why."""
+"""`tenken checks`: list which checks apply to a machine, and why others do not."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from tenken.reframe import plan, terminal
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("checks", help="which checks apply to a machine, and which do not and why")
+    parser = subparsers.add_parser("checks", help="list which checks apply to a machine, and why others do not")
     parser.add_argument("--system", default="local", help="a system file's name (default: %(default)s)")
-    parser.add_argument("--mode", choices=("quick", "acceptance", "nightly", "published"), help="only that mode's")
+    parser.add_argument(
+        "--mode", choices=("quick", "acceptance", "nightly", "published"), help="only checks of this mode"
+    )
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
-    parser.add_argument("--save", action="store_true", help="keep the plan with the session in $TENKEN_SESSION")
+    parser.add_argument("--save", action="store_true", help="store the plan with the session in $TENKEN_SESSION")
     parser.set_defaults(func=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 1 when a check file does not import or nothing applies."""
+    """0; 1 if a check file does not import or no check applies."""
     system = loader.load(arguments.system)
     if arguments.save:  # a run follows: what it needs of the user is asked for before anything starts
         system.expand(os.environ)

@@ -36,7 +36,7 @@ MOST_JOBS = 500
 
 
 def dry_run() -> bool:
-    """Whether ReFrame was asked for a dry run: it appends empty rows to the performance logs even then."""
+    """Whether a dry run was requested: ReFrame appends empty rows to the performance logs even then."""
     return "--dry-run" in sys.argv
 
 
@@ -81,8 +81,9 @@ def _scheduler(partition: Partition) -> str:
 
 
 def impatience(text: str) -> dict[str, float]:
-    """Seconds out of `pending=01:00:00,output=00:05:00` ($TENKEN_PATIENCE): what counts instead of the system file's
-    `patience:`. Raises TenkenError for another word."""
+    """Seconds from `pending=01:00:00,output=00:05:00` ($TENKEN_PATIENCE), which overrides the system file's
+    `patience:`. Raises TenkenError for another key.
+    """
     found = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.partition("=")
@@ -94,7 +95,7 @@ def impatience(text: str) -> dict[str, float]:
 
 
 def _extras(partition: Partition) -> dict[str, Any]:
-    """What the back ends of tenken/reframe/schedulers/ want to know beyond ReFrame's options."""
+    """Settings of the back ends in tenken/reframe/schedulers/ beyond ReFrame's options."""
     return {
         "submit_options": list(partition.submit_options),
         "node_request": list(partition.node_request),
@@ -146,15 +147,16 @@ def _partition(partition: Partition) -> dict[str, Any]:
 
 
 def _hostnames(system: System) -> list[str]:
-    """Patterns by which ReFrame finds a system without `--system`: the first one that matches counts, and `local`,
-    which is the last, is for every machine. A system without patterns is chosen by name alone."""
+    """Patterns by which ReFrame finds a system without `--system`: the first match counts, and `local`, the last one,
+    matches every machine. A system without patterns is selected by name only.
+    """
     if system.name == loader.LOCAL:
         return [".*"]
     return list(system.hostnames) or [f"^{system.name} is chosen by name$"]
 
 
 def chosen_system(arguments: Sequence[str], env: Mapping[str, str]) -> str | None:
-    """The system that ReFrame's command line or environment names; None: it is found by the host name."""
+    """The system named by ReFrame's command line or environment; None: it is found by the host name."""
     for at, word in enumerate(arguments):
         if word == "--system" and at + 1 < len(arguments):
             return arguments[at + 1].partition(":")[0]
@@ -164,13 +166,13 @@ def chosen_system(arguments: Sequence[str], env: Mapping[str, str]) -> str | Non
 
 
 def runs(arguments: Sequence[str]) -> bool:
-    """Whether ReFrame was asked to run checks, and not to list them or to write their scripts."""
+    """Whether ReFrame was requested to run checks, as opposed to listing them or writing their scripts."""
     asked = any(word == "--run" or re.fullmatch(r"-[qrv]*r[qrv]*", word) for word in arguments)
     return asked and "--dry-run" not in arguments
 
 
 def _refuse_unset_variables(systems: Iterable[System]) -> None:
-    """One line before anything starts, where the chosen system needs variables that are not set."""
+    """One line before anything starts, if the chosen system needs variables that are not set."""
     if not runs(sys.argv[1:]):
         return
     name, host = chosen_system(sys.argv[1:], os.environ), socket.gethostname()
@@ -193,7 +195,7 @@ def _system(system: System, session: str) -> dict[str, Any]:
 
 
 def _logging() -> dict[str, Any]:
-    """ReFrame's own performance logs: one line a metric, locked, beside the records."""
+    """ReFrame's own performance logs: one line per metric, locked, next to the records."""
     basedir = ROOT / "output" / "dry-run" if dry_run() else archive_root()
     # where one line a check is printed (terminal.py), the file has what ReFrame says beside it
     shown = "warning" if terminal.brief() and runs(sys.argv[1:]) else "info"
@@ -232,7 +234,9 @@ def _logging() -> dict[str, Any]:
 
 
 def _report_file(session: str) -> Path:
-    """ReFrame's report of a run, with the session; of a dry run, which is no session, out of the archive."""
+    """ReFrame's run report, stored with the session; that of a dry run, which is not a session, outside of the
+    archive.
+    """
     if dry_run():
         return ROOT / "output" / "dry-run" / "run-report.json"
     return session_folder(archive_root(), session) / "run-report.json"
@@ -244,14 +248,17 @@ def _modes() -> list[dict[str, Any]]:
 
 
 def _all_local(systems: Sequence[System], asked: str | None) -> bool:
-    """Whether no job of the system that was asked for goes through a scheduler."""
+    """Whether no job of the requested system uses a scheduler."""
     of_asked = [partition for system in systems if system.name == asked for partition in system.partitions.values()]
     return bool(of_asked) and all(partition.scheduler == "local" for partition in of_asked)
 
 
 def site_configuration() -> dict[str, Any]:
-    """The whole configuration. A system file that cannot be read is left out with one line on standard error,
-    unless it is the one asked for: then SystemFileError is raised. Of the one asked for notices are told too."""
+    """The whole configuration.
+
+    An unreadable system file is omitted with one line on standard error, unless it is the requested one, for which
+    SystemFileError is raised. Notices are printed only for the requested one.
+    """
     problem = unusable(ROOT)
     if problem:
         raise TenkenError(problem)

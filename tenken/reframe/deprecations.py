@@ -1,7 +1,8 @@
-"""No search of the stack for a warning that ReFrame ignores: it was half the time that loading the checks took.
+"""Prevents searches of the call stack for warnings that ReFrame ignores: they took half the time of loading the
+checks.
 
-To place a deprecation warning, ReFrame asks for the source of every frame of the stack. It does so twice for each check
-that it makes an object of, also for the deprecated names of its own base class, whose warnings it suppresses there.
+To attribute a deprecation warning, ReFrame reads the source of every frame of the stack. It does so twice for each
+check that it instantiates, also for the deprecated names in its base class, whose warnings it suppresses there.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from reframe.core.warnings import ReframeDeprecationWarning
 
 
 def register() -> None:
-    """Have ReFrame place the warnings alone that somebody gets to see."""
+    """Have ReFrame attribute only warnings that are shown."""
     warn = variables.user_deprecation_warning
 
     def where_it_is_seen(message, *arguments, **options):

@@ -1,7 +1,7 @@
-"""Checks of programs that are not of this suite: fio, IOR, an application (docs/foreign-programs.md).
+"""Checks of third-party programs: fio, IOR, an application (docs/foreign-programs.md).
 
-A check names the command and declares the figures in what it prints; nothing is compiled, and one file in a site's own
-folder is all: `reframe -c checks -c ~/our-checks -r --system NAME`.
+A check names the command and declares the values in its output; nothing is compiled, and one file in a site's own
+folder is sufficient: `reframe -c checks -c ~/our-checks -r --system NAME`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ _NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?")
 
 
 class ForeignOutputError(ValueError):
-    """What was printed does not hold what the check declares."""
+    """The output does not contain what the check declares."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a program: `what` it is, its unit and direction, and where it stands in the output.
+    """One metric of a program: `what` it is, its unit and direction, and its place in the output.
 
-    `pattern` is a regular expression of one line. Its group 1, or `(?P<value>...)`, is the number; `(?P<unit>...)` the
-    unit that is printed with it, converted to `unit`; without that group the number is in `printed`, or in `unit`. Each
-    line that matches is a sample. Without a pattern the check's `parse` gives the samples. `statistic` makes one
-    value of them; `floor` is none: a reference in the system file, or a contract, is what it is held against.
+    `pattern` is a regular expression of one line. Its group 1, or `(?P<value>...)`, is the number; `(?P<unit>...)`
+    the unit that is printed with it, converted to `unit`; without that group the number is in `printed`, or in
+    `unit`. Each matching line is a sample. Without a pattern the check's `parse` returns the samples. `statistic`
+    reduces them to one value. There is no floor: the value is compared with a reference in the system file, or with a
+    contract.
     """
 
     what: str
@@ -57,7 +58,7 @@ class Figure:
     max_spread: float | None = None
 
     def samples(self, name: str, output: str) -> list[float]:
-        """All samples in `output`, in `unit`. Raises ForeignOutputError where there is none, or one is no number."""
+        """All samples in `output`, in `unit`. Raises ForeignOutputError if there is none, or one is not a number."""
         found = [self._number(name, match) for line in output.splitlines() if (match := re.search(self.pattern, line))]
         if not found:
             raise ForeignOutputError(f"metric {name}: no line of the output matches {self.pattern!r}")
@@ -76,10 +77,10 @@ class Figure:
 
 
 class ForeignCheck(JudgedCheck):
-    """Runs `command` and holds the figures that it prints against what is known of the machine.
+    """Runs `command` and compares the values in its output with what is known about the machine.
 
-    `program` is its name in the archive: small letters, digits and _; not that of a program of this suite. Verified by
-    its exit status, and by every line that `required_lines` asks for and none that `forbidden_lines` names.
+    `program` is its name in the archive: lower case letters, digits and _; not that of a program of this suite.
+    Verified by its exit status, by every line in `required_lines`, and by the absence of those in `forbidden_lines`.
     """
 
     #: The shell command. With `uses_mpi` it is what each rank runs.
@@ -123,7 +124,7 @@ class ForeignCheck(JudgedCheck):
         self.metrics = list(self.figures)
 
     def declared(self) -> dict[str, Any]:
-        """What the program's metrics.yaml would be."""
+        """The equivalent of the program's metrics.yaml."""
         figures = {
             name: {
                 "title": one.what, "unit": one.unit, "direction": one.direction, "statistic": one.statistic,
@@ -141,7 +142,7 @@ class ForeignCheck(JudgedCheck):
         }  # fmt: skip
 
     def verifications(self) -> list[str]:
-        """What is verified, by name."""
+        """The verifications, by name."""
         return [
             "exit status",
             *(f"a line of the output matches {pattern}" for pattern in self.required_lines),
@@ -151,7 +152,7 @@ class ForeignCheck(JudgedCheck):
     @run_after("setup")
     def expect_command(self):
         if self.repetitions < 1:
-            raise ReframeError(f"{self.name}: repetitions is {self.repetitions}; allowed: from 1")
+            raise ReframeError(f"{self.name}: repetitions is {self.repetitions}; allowed: 1 or above")
         self.gpus = 0  # its figures are of the host or of ranks; `on_gpus` asks the scheduler for them
         self.asked = {"command": self.command, "repetitions": self.repetitions}
         self.platform = self.container() if self.image else None
@@ -196,14 +197,14 @@ class ForeignCheck(JudgedCheck):
         self.job.launcher = getlauncher("local")()
 
     def parse(self, output: str) -> Mapping[str, Sequence[float] | float]:
-        """Figures that no pattern can find, by name, each in its unit. A check may replace this."""
+        """Samples that no pattern can find, by name, each in its unit. A check may override this."""
         return {}
 
     def request(self):
         return replace(super().request(), declared=self.declared())
 
     def judgement(self):
-        """Writes the document that the program cannot write, then judges it as any other."""
+        """Write the result document from the output of the program; it is then judged like any other."""
         path = Path(self.stagedir, RESULT_FILE)
         status, _ = self.exit_status()
         missing = _MISSING.search(self.output_text())
@@ -217,18 +218,18 @@ class ForeignCheck(JudgedCheck):
         return super().judgement()
 
     def output(self) -> str:
-        """What the command printed, of all repetitions."""
+        """The output of the command, of all repetitions."""
         path = Path(self.stagedir, _OUTPUT)
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     def made(self) -> dict[str, Any]:
-        """The document of what was printed. Raises ForeignOutputError."""
+        """The document of the output. Raises ForeignOutputError."""
         output = self.output()
         lines = output.splitlines()
         parsed = self.parse(output)
         unknown = sorted(set(parsed) - set(self.figures))
         if unknown:
-            raise ForeignOutputError(f"parse gives {unknown[0]!r}; declared are {', '.join(self.figures)}")
+            raise ForeignOutputError(f"parse returns {unknown[0]!r}; declared: {', '.join(self.figures)}")
         kind = {"host": 0} if self.subjects == ["host"] else {"ranks": self.num_tasks}
         metrics = []
         for name, figure in self.figures.items():
@@ -240,7 +241,7 @@ class ForeignCheck(JudgedCheck):
             else:
                 samples = []
             if not samples:
-                raise ForeignOutputError(f"metric {name}: no pattern is declared, and parse gives no value")
+                raise ForeignOutputError(f"metric {name}: no pattern is declared, and parse returns no value")
             try:
                 metrics.append(sampled_metric(name, kind, figure.unit, figure.direction, samples, figure.statistic))
             except ValueError as error:
@@ -272,7 +273,7 @@ class ForeignCheck(JudgedCheck):
         return made
 
     def version(self) -> str:
-        """What the program calls itself."""
+        """The version that the program reports."""
         if self.version_command:
             said = _VERSION.search(self.output_text())
             return (said[1].strip() if said else "") or "unknown"
@@ -284,7 +285,7 @@ _NO_LIMIT = "none: the program is not of this suite"
 
 
 def _first_word(command: str) -> str:
-    """The command's program, past assignments of variables."""
+    """The program of the command, after assignments of variables."""
     words = shlex.split(command)
     first = next((word for word in words if not re.match(r"\w+=", word)), "true")
     return shlex.quote(first if os.sep in first or re.fullmatch(r"[\w.+-]+", first) else "sh")

@@ -1,6 +1,6 @@
-"""What ReFrame writes on a disk that may be full: tried again, then told with path and bytes, and the session goes on.
+"""ReFrame's writes on a full disk: retried, then reported with path and size, and the session continues.
 
-A session that could not keep something does not end with 0, whatever its checks say.
+A session that could not store something does not end with 0, whatever the verdicts of its checks.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ losses: list[str] = []
 
 
 class LossError(ReframeError):
-    """The session ran to its end, but something of it is not kept."""
+    """The session ran to its end, but some of its data could not be stored."""
 
 
 def lost(text: str) -> None:
-    """Tell of something that could not be written, and have the session's exit status say so."""
+    """Report something that could not be written, and let the session's exit status reflect it."""
     losses.append(text)
     with contextlib.suppress(OSError):
         print(f"tenken: {text}", file=sys.stderr, flush=True)
 
 
 def described(error: BaseException, folder: str | None = None) -> str:
-    """An error that a full disk caused, with the path that was to be written, or else the `folder` of it."""
+    """An error caused by a full disk, with the path that was to be written, or otherwise its `folder`."""
     at = disk.fullness(error)
     if at is None:
         return str(error)
@@ -46,7 +46,7 @@ def described(error: BaseException, folder: str | None = None) -> str:
 
 
 def register() -> None:
-    """Have ReFrame's own writes tried again."""
+    """Have ReFrame's own writes retried."""
     makedir, prepare, runall, save = RuntimeContext._makedir, Job.prepare, Runner.runall, RunReport.save
     copy = RegressionTest._copy_to_outputdir
 
@@ -57,19 +57,21 @@ def register() -> None:
         return disk.patiently(lambda: prepare(self, *arguments, **options), self.workdir)
 
     def patient_copy(self):
-        """What a check printed is no measurement: without the copy its verdict stands, and the session tells."""
+        """The output of a check is not a measurement: without the copy its verdict remains, and the session reports
+        the loss.
+        """
         try:
             disk.patiently(lambda: copy(self), self.outputdir)
         except OSError as error:
             if not disk.is_full(error):
                 raise
             shutil.rmtree(self.outputdir, ignore_errors=True)
-            lost(f"{self.outputdir}: the output of {self.display_name} is not kept: {error.strerror}")
+            lost(f"{self.outputdir}: the output of {self.display_name} is not saved: {error.strerror}")
 
     def telling_runall(self, *arguments, **options):
         result = runall(self, *arguments, **options)
         if losses:
-            raise LossError(f"not all could be written ({len(losses)} losses): {losses[0]}")
+            raise LossError(f"some data could not be written ({len(losses)} losses): {losses[0]}")
         return result
 
     def whole_save(self, filename, *arguments, **options):

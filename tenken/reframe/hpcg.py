@@ -1,4 +1,4 @@
-"""The base of HPCG's checks: of the suite's own solver and of a site's binary."""
+"""The base of HPCG's checks: for the suite's solver and for a site's binary."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SIDES = ((256, 15), (192, 7), (128, 3), (64, 1))
 
 
 class HpcgBase(TenkenCheck):
-    """GFLOP/s by HPCG's own count, its tests of validity, and the report in its own form beside the document.
+    """GFLOP/s by HPCG's own count, its validity tests, and the report in its own format next to the document.
 
-    Metrics: `raw`, `rating` (with the overheads of convergence and of setting up), `set`, `spmv`, `mg`, `setup`,
-    `optimise`, `iterations`, `dot` and `of_dot`, its ratio to a solver with three passes over the matrix a level.
+    Metrics: `raw`, `rating` (with the overheads of convergence and setup), `set`, `spmv`, `mg`, `setup`, `optimise`,
+    `iterations`, `dot` and `of_dot`, its ratio to a solver with three passes over the matrix per level.
     """
 
     program = "hpcg"
@@ -31,7 +31,7 @@ class HpcgBase(TenkenCheck):
     seconds = variable(int, type(None), value=None)
 
     def ask(self, backend: str, side: int, **more: object) -> None:
-        """Sets arguments, and the parameters that the document must state."""
+        """Sets arguments, and the parameters that the document must repeat."""
         chosen = {"backend": backend, "nx": self.side or side}
         seconds = SECONDS[self.tenken_mode] if self.seconds is None else self.seconds
         self.arguments = {
@@ -45,6 +45,6 @@ class HpcgBase(TenkenCheck):
         self.asked = {**chosen, "repetitions": 100, **{k: v for k, v in more.items() if k == "ranks"}, **self.asked}
 
     def side_for_memory(self) -> int:
-        """The largest grid that a GPU of this machine holds; the smallest where nothing is known of it."""
+        """The largest grid that fits on a GPU of this machine; the smallest if its memory is unknown."""
         memory = self.machine.gpu_memory_gib
         return next((side for side, gib in SIDES if memory > gib), SIDES[-1][0])

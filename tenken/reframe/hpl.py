@@ -1,4 +1,4 @@
-"""The bases of HPL's checks: of the suite's own solver, and of another implementation in its place."""
+"""The bases of HPL's checks: for the suite's solver, and for another implementation in its place."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tenken.reframe.base import RESULT_FILE, TenkenCheck
 
 
 class HplBase(TenkenCheck):
-    """TFLOP/s of A x = b by HPL's rules, residual below 16, held against DGEMM with K = NB in the same job.
+    """TFLOP/s of A x = b by HPL's rules, residual below 16, compared with DGEMM with K = NB in the same job.
 
-    Metrics: `hpl`, `residual`, `dgemm`, `phase`; `library` and `over_library` where the library is timed too.
+    Metrics: `hpl`, `residual`, `dgemm`, `phase`; `library` and `over_library` if the library is timed too.
     """
 
     program = "hpl"
@@ -37,9 +37,9 @@ class HplBase(TenkenCheck):
 
 
 class OtherHpl(HplBase):
-    """Another implementation in the place of ours. The document is made out of what it prints.
+    """Another implementation in place of the suite's solver. The document is created from its output.
 
-    Metrics: `hpl`, `residual`. Waived where the program is not found.
+    Metrics: `hpl`, `residual`. Waived if the program is not found.
     """
 
     subjects = ["ranks"]
@@ -70,7 +70,7 @@ class OtherHpl(HplBase):
 
     @run_after("setup")
     def ask_for_repetitions(self):
-        """One run: that is what they print."""
+        """One run, since these programs print one result."""
         self.num_tasks = self.hpl_p * self.hpl_q
         self.num_tasks_per_node = self.hpl_ranks_per_node or self.num_tasks
         if self.num_tasks % self.num_tasks_per_node:
@@ -98,15 +98,15 @@ class OtherHpl(HplBase):
         return self.hpl_command or named or self.usual_command
 
     def problem(self) -> str:
-        """What the input file holds, where the program reads one."""
+        """The content of the input file, if the program reads one."""
         return xhpl.dat(self.n, self.nb, self.hpl_p, self.hpl_q)
 
     def options(self) -> str:
-        """What stands behind the command."""
+        """What follows the command."""
         return ""
 
     def made_of(self, text: str | None, nodes: list[str]) -> dict[str, Any]:
-        """The document of what it printed; of None one without a figure. Raises HplFormatError."""
+        """The document of the output; without output, one without a value. Raises HplFormatError."""
         output = xhpl.Output("none", ()) if text is None else xhpl.parse(text)
         return xhpl.document(
             output, self.implementation, [self.command()], nodes[0], nodes, self.num_tasks, self.n, self.nb,
@@ -115,7 +115,7 @@ class OtherHpl(HplBase):
 
     @run_before("run")
     def set_other_command(self):
-        """Found or not is said by a line of its own; ReFrame's own launcher starts the ranks."""
+        """A separate line reports whether the program was found; ReFrame's own launcher starts the ranks."""
         program = shlex.quote(first_word(self.command(), self.named_by))
         if self.input_file is not None:
             Path(self.stagedir, self.input_file).write_text(self.problem())
@@ -131,7 +131,7 @@ class OtherHpl(HplBase):
         self.job.launcher = getlauncher("local")()
 
     def judgement(self):
-        """Writes the document that the program cannot write, then judges it as any other."""
+        """Write the result document from the output of the program; it is then judged like any other."""
         text = self.output_text()
         missing = re.search(r"^TENKEN-HPL-MISSING (\S.*)$", text, re.M)
         nodes = self.nodes() or ["unknown"]
@@ -162,7 +162,7 @@ class OtherHpl(HplBase):
 
 
 def first_word(command: str, named_by: str) -> str:
-    """The program that a command line starts, as the shell splits it. Raises ReframeError where it cannot."""
+    """The program that a command line starts, as the shell splits it. Raises ReframeError if it cannot be split."""
     try:
         words = shlex.split(command)
     except ValueError as error:

@@ -1,21 +1,21 @@
-"""What every job script prints about itself, and what can be believed of it.
+"""What every job script prints about itself.
 
-A scheduler may report exit code 0 for a job that it killed, name one node of two, start a job twice, or hand over
-half of its output; only these lines are believed. Each begins with a word and has `key=value` pairs without blanks:
+A scheduler may report exit code 0 for a job that it killed, name one node of two, start a job twice, or return
+incomplete output; only these lines are trusted. Each begins with a word and has `key=value` pairs without blanks:
 
-    TENKEN-BEGIN token=T node=H time=S job=J     one line an attempt of this script, earlier ones first
+    TENKEN-BEGIN token=T node=H time=S job=J     one line per attempt of this script, earlier ones first
     TENKEN-NODES n1,n2                           the nodes as the scheduler names them to the job
     TENKEN-NAME n1 H                             Slurm: the host name of a node whose name is another
-    TENKEN-GPU GPU 0: NVIDIA ... (UUID: GPU-...)  one line a GPU of the first node
+    TENKEN-GPU GPU 0: NVIDIA ... (UUID: GPU-...)  one line per GPU of the first node
     TENKEN-ROOT ...                              Open MPI may start as root here, and the job runs as root
     TENKEN-RUN begin node=H time=S               around the check's command
-    TENKEN-RANK host=H                           one line a rank of each launch: its own host name
+    TENKEN-RANK host=H                           one line per rank of each launch: its own host name
     TENKEN-RUN end node=H time=S status=N
     TENKEN-END token=T status=N nodes=n1,n2 node=H time=S   the last line
 
-H is what `uname -n` says there, S seconds of that node's clock since 1970, T the token of this attempt of ReFrame's
+H is the output of `uname -n` there, S seconds of that node's clock since 1970, T the token of this attempt of ReFrame's
 (the name of one request), J the scheduler's number of the job. A script that runs a second time (its node died and
-the scheduler queued it again) finds the line of its first time in `tenken-attempts` of the stage folder, whatever
+the scheduler queued it again) finds the line of its first run in `tenken-attempts` of the stage folder, whatever
 became of that first output, and removes the files that were left before anything else is run.
 
 The shell lines are POSIX sh. `report` reads them back.
@@ -55,10 +55,10 @@ _RANK = 'echo TENKEN-RANK host=$(uname -n); exec "$@"'
 
 
 def begin(gpus: bool, token: str, outputs: Sequence[str] = ()) -> list[str]:
-    """Shell lines that tell which attempt this is, on which nodes, and on which GPUs of the first one.
+    """Shell lines that report this attempt, its nodes, and the GPUs of the first one.
 
-    `token`: name of this very attempt, of letters, digits, `_`, `.` and `-`. `outputs`: files that the job will
-    write, relative to the stage folder, removed here if an earlier attempt left them; they may hold `*`. Raises
+    `token`: name of this attempt, of letters, digits, `_`, `.` and `-`. `outputs`: files that the job will write,
+    relative to the stage folder, removed here if an earlier attempt left them; they may contain `*`. Raises
     ValueError for another token.
     """
     if not _WORD.fullmatch(token):
@@ -77,25 +77,27 @@ def begin(gpus: bool, token: str, outputs: Sequence[str] = ()) -> list[str]:
 
 
 def command_begin() -> list[str]:
-    """Shell lines right before the check's command."""
+    """Shell lines directly before the check's command."""
     return [f'echo "TENKEN-RUN begin {_HERE}"']
 
 
 def command_end() -> list[str]:
-    """Shell lines right behind the check's command: its exit status is kept in `tenken_status`, and told."""
+    """Shell lines directly after the check's command: its exit status is stored in `tenken_status` and printed."""
     return ["tenken_status=$?", f'echo "TENKEN-RUN end {_HERE} status=$tenken_status"']
 
 
 def around_rank(first: str = "") -> str:
-    """Words to stand between a launcher with its options and the program: each rank tells its own host name first.
+    """Words between a launcher with its options and the program: each rank first prints its own host name.
 
-    `first`: shell words of the rank before that."""
+    `first`: shell words of the rank before that.
+    """
     return f"sh -c {shlex.quote(first + _RANK)} rank"
 
 
 def allow_root() -> list[str]:
-    """Shell lines that let Open MPI start as root, which it refuses by itself: what is started is a measurement of
-    seconds, and on a borrowed machine or in a container root is often all there is. The job says so."""
+    """Shell lines that permit Open MPI to start as root, which it refuses by default: a measurement takes seconds,
+    and on a borrowed machine or in a container root is often the only user. The job reports it.
+    """
     return [
         'if [ "$(id -u)" = 0 ]; then',
         "  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
@@ -105,8 +107,9 @@ def allow_root() -> list[str]:
 
 
 def without_ssh() -> list[str]:
-    """Shell lines for a job of one node: an Open MPI whose settings name ssh and rsh, as Debian's do, ends where
-    neither is installed, although ranks of one node need none. What a user has set stays."""
+    """Shell lines for a job on one node: an Open MPI configured for ssh and rsh, like Debian's, fails if neither is
+    installed, although ranks of one node need none. User settings are not overridden.
+    """
     return [
         "command -v ssh > /dev/null || command -v rsh > /dev/null ||"
         " export OMPI_MCA_plm_rsh_agent=${OMPI_MCA_plm_rsh_agent:-true}",
@@ -114,12 +117,12 @@ def without_ssh() -> list[str]:
 
 
 def ran_as_root(output: str) -> bool:
-    """Whether the job let Open MPI start as root."""
+    """Whether the job permitted Open MPI to start as root."""
     return bool(_ROOT.search(output))
 
 
 def end() -> list[str]:
-    """Shell lines that tell the exit status in `tenken_status` and leave with it."""
+    """Shell lines that print the exit status in `tenken_status` and exit with it."""
     return [
         f'echo "TENKEN-END token=$tenken_token status=$tenken_status nodes=$tenken_nodes {_HERE}"',
         "exit $tenken_status",
@@ -127,8 +130,9 @@ def end() -> list[str]:
 
 
 def need_modules(modules: list[str]) -> list[str]:
-    """Shell lines that end the job, by name of the module, where one was not loaded: `module load` of some versions
-    returns 0 even then, and a job with another compiler would be measured."""
+    """Shell lines that end the job, naming the module, if one was not loaded: `module load` of some versions returns
+    0 even then, and a job with another compiler would be measured.
+    """
     if not modules:
         return []
     return [
@@ -146,7 +150,7 @@ def need_modules(modules: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of the job script: its node's host name, when it began (s since 1970) and the scheduler's job."""
+    """One run of the job script: its node's host name, its start (s since 1970) and the scheduler's job."""
 
     node: str
     time: float | None
@@ -155,7 +159,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Command:
-    """The check's command: `begin`, `end` in seconds since 1970 by the clock of `node`; None where not told."""
+    """The check's command: `begin`, `end` in seconds since 1970 by the clock of `node`; None if not printed."""
 
     node: str
     begin: float | None
@@ -165,7 +169,7 @@ class Command:
 
 @dataclass(frozen=True)
 class JobReport:
-    """What a job printed of itself."""
+    """What a job printed about itself."""
 
     token: str | None = None
     """Of the last attempt; None: no script of ours began."""
@@ -198,11 +202,11 @@ class JobReport:
         return short(self.names.get(node, node))
 
     def placement_fault(self, ranks: int) -> str | None:
-        """What is wrong with where the ranks ran, with the lists side by side; None: nothing is.
+        """What is wrong with the nodes of the ranks, with both lists; None: they are correct.
 
-        The host names that ranks found and the nodes that the scheduler gave must be the same, compared by short
-        name through the scheduler's own map, and there must be `ranks` ranks, or a multiple where the job launched
-        more than once.
+        The host names of the ranks and the nodes assigned by the scheduler must be the same, compared by short name
+        through the scheduler's own map, and there must be `ranks` ranks, or a multiple if the job launched more than
+        once.
         """
         hosts = [short(host) for host in self.rank_hosts]
         wanted = {self.host(node) for node in self.nodes}
@@ -215,7 +219,7 @@ class JobReport:
             return None
         counted = ",".join(f"{host} ({hosts.count(host)})" for host in sorted(set(hosts))) or "none"
         said = ",".join(node if self.host(node) == short(node) else f"{node}={self.host(node)}" for node in self.nodes)
-        return f"{'; '.join(faults)}: asked for {ranks} ranks; nodes by the scheduler: {said}; by the ranks: {counted}"
+        return f"{'; '.join(faults)}: {ranks} ranks requested; nodes by the scheduler: {said}; by the ranks: {counted}"
 
 
 def token_of(lines: Iterable[str]) -> str | None:
@@ -225,7 +229,9 @@ def token_of(lines: Iterable[str]) -> str | None:
 
 
 def report(text: str, token: str | None = None) -> JobReport:
-    """What a job's output tells. With `token`, lines of any other token count as foreign; without, the last one's."""
+    """The data in a job's output. With `token`, lines of any other token count as foreign; without, the last one's
+    are used.
+    """
     marks = [line.strip() for line in text.splitlines() if line.startswith("TENKEN-")]
     begins = [(at, dict(_PAIR.findall(line))) for at, line in enumerate(marks) if line.startswith("TENKEN-BEGIN ")]
     ends = [(at, dict(_PAIR.findall(line))) for at, line in enumerate(marks) if line.startswith("TENKEN-END ")]
@@ -263,7 +269,9 @@ _UUID = re.compile(r"UUID: ([A-Za-z0-9-]+)\)")
 
 
 def account(told: JobReport) -> JobAccount:
-    """What a result's identity is held against: nodes by every name that the job found for them, times, GPUs."""
+    """The data with which a result's identity is compared: nodes by every name that the job found for them, times,
+    GPUs.
+    """
     known = {told.host(node) for node in told.nodes} | {short(node) for node in told.nodes}
     known |= {short(host) for host in told.rank_hosts if host != "unknown"}
     known |= {short(attempt.node) for attempt in told.attempts[-1:] if attempt.node != "unknown"}
@@ -282,17 +290,19 @@ def account(told: JobReport) -> JobAccount:
 
 
 def other_names(told: JobReport) -> list[str]:
-    """What the nodes call themselves where the scheduler has other names for them, sorted: a record keeps both."""
+    """The names that the nodes use themselves if the scheduler has other names for them, sorted: a record stores
+    both.
+    """
     return sorted(account(told).nodes - {short(node) for node in told.nodes})
 
 
 def nodes(text: str) -> list[str]:
-    """The nodes that a job's output names; empty when it does not."""
+    """The nodes named in a job's output; empty if there are none."""
     return list(report(text).nodes)
 
 
 def end_status(text: str, token: str | None = None) -> int | None:
-    """The exit status that a job printed at its end; None: it did not come to its end."""
+    """The exit status that a job printed at its end; None: it did not reach its end."""
     return report(text, token).status
 
 
@@ -317,11 +327,11 @@ def _is(line: str, kind: str, words: int = 0) -> bool:
 
 
 def _whole(text: str | None) -> int | None:
-    """A whole number from 0 on, None for anything else."""
+    """A whole number, 0 or above; None for anything else."""
     return int(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def _seconds(text: str | None) -> float | None:
-    """Of `date +%s.%N`; a `date` without %N leaves that word."""
+    """Output of `date +%s.%N`; a `date` without %N prints that word."""
     found = re.match(r"[0-9]{1,18}(\.[0-9]{1,18})?", text or "")
     return float(found[0]) if found else None

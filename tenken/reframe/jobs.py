@@ -1,4 +1,4 @@
-"""`tenken jobs`: jobs whose session was killed, and what becomes of them: results are archived, the rest is told."""
+"""`tenken jobs`: jobs whose session was killed: their results are archived, the others are listed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ASK = {"scancel": ["squeue", "-h", "-o", "%T|%j|%k", "-j"], "qdel": ["qstat"]}
 
 @dataclass(frozen=True)
 class Orphan:
-    """A job that no session follows. `state`: ended, queued or running, gone, or unknown."""
+    """A job without a session. `state`: ended, queued or running, gone, or unknown."""
 
     entry: Entry
     state: str
@@ -35,7 +35,7 @@ class Orphan:
 
 
 def find(stage: Path, ask: Callable[[list[str]], str] | None = None) -> list[Orphan]:
-    """Jobs below `stage` whose session does not run on this host. Sessions of other hosts are left to these."""
+    """Jobs below `stage` whose session does not run on this host. Sessions of other hosts are left to those hosts."""
     ask = ask or (lambda words: run(words, _TIMEOUT_S))
     return [Orphan(entry, _state(entry, ask)) for entry in entries(stage) if entry.session_lives is False]
 
@@ -57,7 +57,7 @@ def _state(entry: Entry, ask: Callable[[list[str]], str]) -> str:
 
 
 def _is_of(entry: Entry, said: str) -> bool:
-    """By what squeue says of a job: by its mark, else (a site may put another) by its name."""
+    """From squeue: by the job's mark, otherwise (a site may replace it) by its name."""
     _, name, mark = [*said.split("|", 2), "", ""][:3]
     return mark == entry.mark if mark.startswith("tenken/") else name == entry.case
 
@@ -67,7 +67,7 @@ def _needless(error: CommandError) -> bool:
 
 
 def cancel(lost: Iterable[Orphan], ask: Callable[[list[str]], str] | None = None) -> list[str]:
-    """Take orphans out of the queue and forget those that are gone; returns a line for each that could not be."""
+    """Cancel orphans and forget those that are gone; returns a line for each that could not be cancelled."""
     ask = ask or (lambda words: run(words, _TIMEOUT_S))
     failed = []
     for orphan in lost:
@@ -84,27 +84,27 @@ def cancel(lost: Iterable[Orphan], ask: Callable[[list[str]], str] | None = None
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("jobs", help="jobs that a killed session left: take over results, cancel the rest")
-    parser.add_argument("--cancel", action="store_true", help="take them out of the queue")
+    parser = subparsers.add_parser("jobs", help="handle jobs left by a killed session: adopt results, cancel the rest")
+    parser.add_argument("--cancel", action="store_true", help="cancel them")
     parser.add_argument("--stage", type=Path, default=ROOT / "stage", help="stage folder (default: %(default)s)")
     parser.set_defaults(func=main)
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """0; 1 when one could not be cancelled."""
+    """0; 1 if one could not be cancelled."""
     for line in orphans.adopt(arguments.stage, archive_root()):
-        print(f"taken over: {line}")
+        print(f"adopted: {line}")
     found = find(arguments.stage)
     for orphan in found:
         print(orphan.line())
     if not found:
-        print(f"no job below {arguments.stage} is without its session")
+        print(f"no orphaned job below {arguments.stage}")
         return 0
     if not arguments.cancel:
-        print(f"{len(found)} without their session; tenken jobs --cancel takes them out of the queue")
+        print(f"{len(found)} orphaned; `tenken jobs --cancel` cancels them")
         return 0
     failed = cancel(found)
     for line in failed:
         print(f"not cancelled: {line}")
-    print(f"{len(found) - len(failed)} cancelled or gone, {len(failed)} not")
+    print(f"{len(found) - len(failed)} cancelled or ended, {len(failed)} not")
     return int(bool(failed))

@@ -1,4 +1,4 @@
-"""Why a program, a launcher or a build gave up, out of what it printed: the meaningful lines at the end."""
+"""Why a program, a launcher or a build failed, from its output: the relevant lines at the end."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ LONGEST = 400
 
 
 def why(text: str, status: int | None = None) -> str:
-    """What `text` (standard error, or all output) says of a failure; empty where it says nothing.
+    """The reason for a failure in `text` (standard error, or all output); empty if there is none.
 
-    A message framed by rules (Open MPI's) is given from its beginning; else the last lines that speak of an error
+    A message framed by rules (Open MPI's) is given from its beginning; otherwise the last lines that mention an error
     or, without such, the last three. Exit status 127 names the command that was not found, and its package.
     """
     if status == 127:
@@ -73,7 +73,7 @@ def why(text: str, status: int | None = None) -> str:
 
 
 def _blocks(text: str) -> list[list[str]]:
-    """The meaningful lines between rules; empty where there are none, or where a launcher sums up what has ended."""
+    """The relevant lines between rules; empty if there are none, or if a launcher only summarises what has ended."""
     blocks: list[list[str]] = [[]]
     for line in (line.strip() for line in text.splitlines()):
         if _RULE.fullmatch(line):
@@ -86,7 +86,7 @@ def _blocks(text: str) -> list[list[str]]:
 
 
 def _last_frame(blocks: list[list[str]]) -> list[str]:
-    """The last message between two rules, where nothing of meaning follows it."""
+    """The last message between two rules, if nothing relevant follows it."""
     if len(blocks) < 3 or blocks[-1]:
         return []
     return next((block for block in reversed(blocks[1:-1]) if block), [])

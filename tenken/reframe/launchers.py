@@ -1,4 +1,4 @@
-"""MPI launchers that ReFrame does not have."""
+"""MPI launchers that ReFrame lacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reframe.core.launchers import JobLauncher
 
 @register_launcher("nqsv-mpirun")
 class NqsvMpirun(JobLauncher):
-    """`mpirun ${NQSV_MPIOPTS} -np N -npernode P`: NQSV names the hosts in that variable, there is no host file."""
+    """`mpirun ${NQSV_MPIOPTS} -np N -npernode P`: NQSV passes the hosts in that variable, there is no host file."""
 
     def command(self, job):
         return ["mpirun", "${NQSV_MPIOPTS}", "-np", str(job.num_tasks), "-npernode", str(job.num_tasks_per_node or 1)]
@@ -16,10 +16,10 @@ class NqsvMpirun(JobLauncher):
 
 @register_launcher("openmpi-hosts")
 class OpenMpiHosts(JobLauncher):
-    """Open MPI that knows nothing of the scheduler, as Debian's on PBS: alone it starts all ranks on one node.
+    """Open MPI without support for the scheduler, like Debian's on PBS: on its own it starts all ranks on one node.
 
-    The nodes are those that the job script found (`tenken_nodes`); the agent that starts the others is ssh, or what
-    `launcher_options` say: `--mca plm_rsh_agent pbs_tmrsh`.
+    The nodes are those found by the job script (`tenken_nodes`); remote daemons are started by ssh, or by the agent
+    in `launcher_options`: `--mca plm_rsh_agent pbs_tmrsh`.
     """
 
     def command(self, job):

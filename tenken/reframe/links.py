@@ -1,4 +1,4 @@
-"""What several checks between GPUs and ranks share: environments of launchers, NCCL, and the base of MPI checks."""
+"""Shared by checks between GPUs and ranks: environments of launchers, NCCL, and the base of MPI checks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class MpiBase(TenkenCheck):
     """Messages between ranks: `latency`, `bandwidth`, `bidirectional`, `message_rate`, `allreduce`, `alltoall`,
     `bcast` by size and by the memory of the buffers.
 
-    The launcher binds nothing: each rank goes to the CPUs beside its GPU by itself, and what is far is INVALID.
+    The launcher does not bind ranks: each rank binds itself to the CPUs next to its GPU, and a remote binding is
+    INVALID.
     """
 
     program = "mpi_p2p"

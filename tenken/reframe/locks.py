@@ -1,14 +1,14 @@
-"""Locks and load for programs that are not ours: shell lines of a job script, and what is read back.
+"""Locks and load for third-party programs: shell lines of a job script, and the parsing of their output.
 
-Programs of this suite hold their locks themselves (src/lib/base/machine_locks.cpp); the script speaks the same
-protocol with flock(1): a file for the host and one for each GPU, in a folder that all users may write; whoever holds
-one writes `PID PROGRAM TOKEN` into it; those of one token share it, all others wait, then give up. The script prints
+Programs of this suite hold their locks themselves (src/lib/base/machine_locks.cpp); the script uses the same protocol
+with flock(1): a file for the host and one for each GPU, in a folder that all users may write to; the owner writes
+`PID PROGRAM TOKEN` into it; processes with the same token share it, all others wait, then give up. The script prints
 
-    TENKEN-LOCK held=NAME waited=S      one line a lock: host, or the UUID of a GPU
-    TENKEN-LOCK shared NAME: PID PROGRAM TOKEN     another measurement held it for as long as could be waited
-    TENKEN-LOCK none WHY                no lock can be made here
+    TENKEN-LOCK held=NAME waited=S      one line per lock: host, or the UUID of a GPU
+    TENKEN-LOCK shared NAME: PID PROGRAM TOKEN     another measurement held it during the whole waiting time
+    TENKEN-LOCK none WHY                no lock is possible here
 
-and writes what the host did before and after the command to files of its stage folder.
+and records the host's activity before and after the command in its stage folder.
 """
 
 from __future__ import annotations
@@ -135,26 +135,30 @@ tenken_load() {
 
 
 def functions(program: str, token: str) -> str:
-    """What stands in FUNCTIONS_FILE: every rank reads it there, wherever it runs."""
+    """The content of FUNCTIONS_FILE, which every rank reads, wherever it runs."""
     ended = FUNCTIONS.replace("{end}", "; ".join(joblines.end()))
     return f"tenken_program={shlex.quote(program)} tenken_token={shlex.quote(token)}\n{ended}"
 
 
 def hold(gpus: bool) -> list[str]:
-    """Shell lines that hold the host, and the GPUs of the first node, or end the job. The load is noted then, and when
-    the script ends."""
+    """Shell lines that lock the host and the GPUs of the first node, or end the job. The load is recorded then, and
+    when the script ends.
+    """
     return [f". ./{FUNCTIONS_FILE}; tenken_hold_machine {'gpus' if gpus else 'host'}"]
 
 
 def each_binary(kind: str, folder: str, variable: str, binaries: Sequence[str]) -> str:
-    """The command that runs each binary of a site by the shell function `tenken_run`, announced as `TENKEN-KIND NAME`.
-    Where no folder is given, it is the one that the variable names in the job: by the system file or a module."""
+    """The command that runs each binary of a site by the shell function `tenken_run`, announced as `TENKEN-KIND
+    NAME`.
+
+    Without a given folder, the job uses the one named by the variable, which the system file or a module sets.
+    """
     named = shlex.quote(folder) if folder else f'"${{{variable}:-none}}"'
     return f"tenken_each {kind} {named} {' '.join(binaries)}"
 
 
 def around_rank() -> str:
-    """Shell words of a rank that hold the host for it: those of one token share it."""
+    """Shell words of a rank that lock the host for it: ranks of one token share the lock."""
     return f". ./{FUNCTIONS_FILE}; tenken_hold_rank; "
 
 
@@ -166,7 +170,7 @@ _NONE = re.compile(r"^TENKEN-LOCK none (.+)$", re.M)
 
 
 def told(output: str) -> dict[str, Any] | None:
-    """The `locks` of a result document out of a job's output; None where it says nothing of them."""
+    """The `locks` of a result document from a job's output; None if it contains none."""
     held, shared, none = _HELD.findall(output), _SHARED.search(output), _NONE.search(output)
     if not (held or shared or none):
         return None
@@ -202,7 +206,7 @@ class _Reading:
 
 
 def load(folder: Path) -> dict[str, Any] | None:
-    """The `load` of a result document out of what the script noted; None where it cannot be read."""
+    """The `load` of a result document from what the script recorded; None if it cannot be read."""
     try:
         begin, end = (_reading((folder / name).read_text(encoding="utf-8", errors="replace")) for name in LOAD_FILES)
     except (OSError, ValueError, IndexError):
@@ -239,7 +243,7 @@ def _ancestors(reading: _Reading, pid: int) -> list[int]:
 
 
 def _reading(text: str) -> _Reading:
-    """Raises ValueError or IndexError for what is no such file."""
+    """Raises ValueError or IndexError if the file is not of this form."""
     first, stat, *lines = text.splitlines()
     word, pid, ticks, time, *averages = first.split()
     numbers = [float(number) / float(ticks) for number in stat.split()[1:9]]

@@ -1,8 +1,8 @@
-"""ReFrame's logs on a disk that may be full: no session ends by it.
+"""ReFrame's logs on a full disk, which does not end a session.
 
-ReFrame's own handler of performance logs lets the error of a write leave from within the logging of a finished test;
-the session then ends with jobs still running. Here a line is tried again, then told with path and bytes, and nothing
-of it is left behind. The record in the archive, which is written before, has all that the line has.
+ReFrame's own handler of performance logs raises write errors while logging a finished test; the session then ends
+with jobs still running. Here a line is retried, then reported with path and size, and no partial line remains. The
+record in the archive, which is written earlier, contains all data of the line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tenken.reframe import full_disk
 
 
 class PatientFileLog(rfm_logging.MultiFileHandler):
-    """ReFrame's `filelog` whose every failure is a LoggingError, which ReFrame bears."""
+    """ReFrame's `filelog`, whose every failure is a LoggingError, which ReFrame tolerates."""
 
     sleep: Callable[[float], None] = staticmethod(time.sleep)
 
@@ -49,7 +49,7 @@ class PatientFileLog(rfm_logging.MultiFileHandler):
             raise (error.__cause__ if isinstance(error.__cause__, OSError) else error) from None
 
     def handleError(self, record):
-        """Called within an `except`: what Python's handlers would print and forget."""
+        """Called within an `except`: what Python's handlers would print and ignore."""
         raise
 
     @property
@@ -62,7 +62,7 @@ class PatientFileLog(rfm_logging.MultiFileHandler):
         return None
 
     def _cut(self, size: int | None) -> None:
-        """Take half a line away again, and a file that holds nothing else."""
+        """Remove a partial line, and a file that contains nothing else."""
         with contextlib.suppress(OSError, TypeError):
             if size is None:
                 os.unlink(self.baseFilename)
@@ -75,7 +75,7 @@ class PatientFileLog(rfm_logging.MultiFileHandler):
 
 
 class QuietFile(RotatingFileHandler):
-    """ReFrame's log of what it does: that a line of it is lost is told once."""
+    """ReFrame's log of its actions: the loss of a line is reported once."""
 
     told = False
 
@@ -97,7 +97,7 @@ load_errors: list[str] = []
 
 
 class PlainTerminal(logging.StreamHandler):
-    """ReFrame's handler of the terminal: what jobs and documents say never steers it."""
+    """ReFrame's terminal handler: control characters of jobs and documents are neutralised."""
 
     def format(self, record: logging.LogRecord) -> str:
         parts = _COLOUR.split(super().format(record))
@@ -111,7 +111,7 @@ class PlainTerminal(logging.StreamHandler):
 
 
 def register() -> None:
-    """Take the place of ReFrame's `filelog`, `file` and `stream`."""
+    """Replace ReFrame's `filelog`, `file` and `stream`."""
     for name, patient in (("filelog", PatientFileLog), ("file", QuietFile), ("stream", PlainTerminal)):
         _replace(name, patient)
 

@@ -1,4 +1,4 @@
-"""What a check needs to know of the machine it runs on: the system file seen from one partition."""
+"""What a check needs to know about the machine it runs on: the system file as seen from one partition."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Machine:
 
     @classmethod
     def named(cls, system_name: str, partition: str, environment: str) -> Machine:
-        """By names. Raises SystemsError or KeyError where the system files lack them."""
+        """By names. Raises SystemsError or KeyError if the system files lack them."""
         system = loader.load(system_name).expand(os.environ, strict=False)
         return cls(system, system.partition(partition), system.environments[environment])
 
     def require_variables(self) -> None:
-        """Raise ReframeError naming the user variables that this system needs and that are unset."""
+        """Raise ReframeError with the user variables that this system needs and that are not set."""
         try:
             self.system.expand(os.environ)
         except UnsetVariableError as error:
@@ -59,7 +59,7 @@ class Machine:
 
     @property
     def slots(self) -> int | None:
-        """Ranks that a scheduler gives CPUs of one node to; None: not known, or nobody counts."""
+        """The maximum number of ranks on the CPUs of one node; None: unknown, or not enforced."""
         node = self.partition.node
         if self.partition.scheduler == "local" or not node.cores:
             return None
@@ -72,7 +72,7 @@ class Machine:
 
     @property
     def gpu_memory_gib(self) -> float:
-        """Memory of one GPU in GiB: as detected, else by data sheet; 0 where there is none."""
+        """Memory of one GPU in GiB: as detected, otherwise by data sheet; 0 without a GPU."""
         node = self.partition.node
         if node.gpu_memory_bytes:
             return node.gpu_memory_bytes / 2**30
@@ -80,7 +80,7 @@ class Machine:
 
     @property
     def gpu_resource(self) -> bool:
-        """Whether the site wants GPUs to be asked for."""
+        """Whether GPUs must be requested at this site."""
         return bool(self.partition.gpu_request)
 
     @property
@@ -89,12 +89,12 @@ class Machine:
 
     @property
     def measured_where_built(self) -> bool:
-        """Whether programs are compiled on the machine that they measure."""
+        """Whether programs are compiled on the machine being measured."""
         return self.builds_on_login and self.partition.scheduler == "local"
 
     @property
     def nvcc(self) -> str | None:
-        """The CUDA compiler of this environment, None where it builds no CUDA."""
+        """The CUDA compiler of this environment; None if it does not build CUDA."""
         return (self.environment.cuda or "nvcc") if "cuda" in self.environment.features else None
 
     def cmake_options(self) -> list[str]:
@@ -112,8 +112,9 @@ class Machine:
         return options
 
     def in_image(self, command: str, folder: str, *beside: str, gpus: bool = False) -> str:
-        """A command as it is run in `folder`: in the suite's image, where the partition has one, else as it is. The
-        folders `beside` are seen in it too."""
+        """A command as run in `folder`: in the suite's image if the partition has one, otherwise unchanged. The
+        folders `beside` are mounted too.
+        """
         container = self.partition.image
         if container is None:
             return command
@@ -128,21 +129,21 @@ class Machine:
 
     @property
     def image_modules(self) -> tuple[str, ...]:
-        """Modules that bring the platform of the suite's image."""
+        """Modules that provide the platform of the suite's image."""
         return self.partition.image.modules if self.partition.image else ()
 
     def begin_commands(self, token: str, outputs: Sequence[str]) -> list[str]:
-        """Shell lines before all others: attempt, nodes and GPUs, what the site wants, modules that must be there."""
+        """Shell lines before all others: attempt, nodes and GPUs, site settings, required modules."""
         modules = [*self.partition.modules, *self.environment.modules]
         has_gpus = self.gpus is None or self.gpus > 0
         begin = joblines.begin(has_gpus, token, outputs)
         return [*begin, *self.partition.prerun, *joblines.need_modules(modules)]
 
     def launcher_options(self, num_tasks: int, num_tasks_per_node: int) -> list[str]:
-        """Options that the site wants of its MPI launcher."""
+        """The site's options of the MPI launcher."""
         values = {"num_tasks": num_tasks, "num_tasks_per_node": num_tasks_per_node}
         return [fill(option, values) for option in self.partition.launcher_options]
 
     def facts(self) -> Facts:
-        """What a judgement needs to know of it."""
+        """What a judgement needs to know about the machine."""
         return facts(self.system, self.partition, self.environment)

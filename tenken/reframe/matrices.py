@@ -1,8 +1,7 @@
-"""`tenken matrices`: matrices of the SuiteSparse collection for `spmv`, chosen by a rule and fetched where there is
-network.
+"""`tenken matrices`: matrices of the SuiteSparse collection for `spmv`, selected by a rule and downloaded.
 
-Files lie as GROUP__NAME.mtx.gz in one folder beside `digests.json`, which remembers size and SHA-256 of every archive
-that was ever fetched there: one that comes with another digest later is refused.
+Files are stored as GROUP__NAME.mtx.gz in one folder next to `digests.json`, which contains size and SHA-256 of every
+archive ever downloaded there: one that later has another digest is rejected.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ _CHUNK = 1 << 20
 
 
 class MatricesError(TenkenError):
-    """A matrix cannot be fetched: one line that says which, from where and why."""
+    """A matrix cannot be downloaded: one line with name, source and reason."""
 
 
 def default_folder() -> Path:
-    """Where matrices are kept unless the user says otherwise: $TENKEN_MATRICES, else .cache/matrices."""
+    """The default folder of matrices: $TENKEN_MATRICES, otherwise .cache/matrices."""
     return Path(os.environ.get("TENKEN_MATRICES") or ROOT / ".cache" / "matrices")
 
 
@@ -65,7 +64,7 @@ class Listed:
 
 
 def parse_index(text: str) -> list[Listed]:
-    """The collection's ssstats.csv: how many, the date, then a line each. Raises MatricesError with the line."""
+    """The collection's ssstats.csv: number, date, then one line each. Raises MatricesError with the line."""
     lines = text.splitlines()
     found = []
     for number, row in enumerate(csv.reader(lines[2:]), start=3):
@@ -90,8 +89,9 @@ def parse_index(text: str) -> list[Listed]:
 
 
 def select(listed: Iterable[Listed], least: int, most: int, each: int) -> list[Listed]:
-    """The rule that stands in for a published list: of all real square matrices with `least` to `most` entries, the
-    `each` largest of every stratum (decade of entries x structure x kind), by name where they are equally large."""
+    """The rule that replaces a published list: of all real square matrices with `least` to `most` entries, the `each`
+    largest of every stratum (decade of entries x structure x kind), by name if equally large.
+    """
     strata: dict[tuple[int, str, str], list[Listed]] = {}
     for one in listed:
         if one.real and one.rows == one.columns and least <= one.entries <= most:
@@ -107,14 +107,15 @@ def _open(url: str, offset: int = 0) -> Any:
     try:
         return urllib.request.urlopen(request, timeout=60)
     except urllib.error.HTTPError as error:
-        raise MatricesError(f"{url}: the server says {error.code} {error.reason}") from None
+        raise MatricesError(f"{url}: the server answered {error.code} {error.reason}") from None
     except (urllib.error.URLError, OSError) as error:
         raise MatricesError(f"{url}: no network, or no such server: {getattr(error, 'reason', error)}") from None
 
 
 def download(url: str, target: Path) -> None:
-    """Fetch to `target`; what an earlier try left in TARGET.part is gone on with. Raises MatricesError when the
-    connection breaks (the part stays) or the size is not the one announced."""
+    """Download to `target`, resuming TARGET.part of an earlier attempt. Raises MatricesError if the connection breaks
+    (the part remains) or the size is not the announced one.
+    """
     part = target.with_name(target.name + ".part")
     have = part.stat().st_size if part.exists() else 0
     with _open(url, have) as answer:
@@ -126,13 +127,15 @@ def download(url: str, target: Path) -> None:
                 while chunk := answer.read(_CHUNK):
                     sink.write(chunk)
         except OSError as error:
-            raise MatricesError(f"{url}: broke off after {part.stat().st_size} bytes ({error}); run it again") from None
+            raise MatricesError(
+                f"{url}: interrupted after {part.stat().st_size} bytes ({error}); run it again"
+            ) from None
     size = part.stat().st_size
     if whole is not None and size < whole:
-        raise MatricesError(f"{url}: broke off after {size} of {whole} bytes; run it again to continue")
+        raise MatricesError(f"{url}: interrupted after {size} of {whole} bytes; run it again to continue")
     if whole is not None and size > whole:
         part.unlink()
-        raise MatricesError(f"{url}: {size} bytes came, {whole} were announced; run it again")
+        raise MatricesError(f"{url}: {size} of {whole} announced bytes were received; run it again")
     part.replace(target)
 
 
@@ -146,7 +149,7 @@ def digest_of(path: Path) -> str:
 
 
 class Store:
-    """The folder of fetched matrices."""
+    """The folder of downloaded matrices."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -165,22 +168,22 @@ class Store:
             raise MatricesError(f"{self.notes}: not JSON ({error}); move it away to start again") from None
 
     def remember(self, full_name: str, archive: Path) -> None:
-        """Compare an archive with what was seen under this name, or note it the first time. Raises MatricesError."""
+        """Compare an archive with the one seen under this name, or record it the first time. Raises MatricesError."""
         seen = self.digests()
         now = {"bytes": archive.stat().st_size, "sha256": digest_of(archive)}
         before = seen.setdefault(full_name, now)
         if before != now:
             archive.unlink()
             raise MatricesError(
-                f"{full_name}: {now['bytes']} bytes with SHA-256 {now['sha256']}, but before it was "
-                f"{before['bytes']} bytes with {before['sha256']} ({self.notes})"
+                f"{full_name}: {now['bytes']} bytes with SHA-256 {now['sha256']}, but previously {before['bytes']} "
+                f"bytes with {before['sha256']} ({self.notes})"
             )
         temporary = self.notes.with_suffix(".tmp")
         temporary.write_text(json.dumps(seen, indent=1, sort_keys=True) + "\n", encoding="utf-8")
         temporary.replace(self.notes)
 
     def fetch(self, full_name: str, base: str) -> Path:
-        """Download, compare, unpack; a matrix that already exists is left alone. Raises MatricesError."""
+        """Download, compare, unpack; an existing matrix is not replaced. Raises MatricesError."""
         group, slash, name = full_name.partition("/")
         if not (group and slash and name) or "/" in name or ".." in full_name:
             raise MatricesError(f"{full_name!r} is not GROUP/NAME, like HB/1138_bus")
@@ -197,7 +200,7 @@ class Store:
 
 
 def unpack(archive: Path, member_name: str, target: Path) -> None:
-    """The one file of this name out of a tar.gz, compressed again. Raises MatricesError."""
+    """The only file of this name in a tar.gz, compressed again. Raises MatricesError."""
     temporary = target.with_name(target.name + ".part")
     try:
         with tarfile.open(archive, "r:gz") as bundle:
@@ -217,13 +220,15 @@ def unpack(archive: Path, member_name: str, target: Path) -> None:
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    parser = subparsers.add_parser("matrices", help="choose and fetch matrices of the SuiteSparse collection for spmv")
+    parser = subparsers.add_parser(
+        "matrices", help="select and download matrices of the SuiteSparse collection for spmv"
+    )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     base = os.environ.get("TENKEN_MATRICES_URL") or COLLECTION
     for name, text in (
-        ("fetch", "download GROUP/NAME..., going on where an earlier try broke off"),
-        ("select", "print names by size and structure, from the collection's index"),
-        ("list", "what was fetched"),
+        ("fetch", "download GROUP/NAME..., resuming an interrupted download"),
+        ("select", "print names selected by size and structure from the collection's index"),
+        ("list", "list what was downloaded"),
     ):
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("--folder", type=Path, default=default_folder(), help="default: %(default)s")
@@ -234,14 +239,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         if name == "fetch":
             action.add_argument("names", nargs="+", metavar="GROUP/NAME")
             continue
-        action.add_argument("--index", type=Path, metavar="FILE", help="an ssstats.csv that is here already")
+        action.add_argument("--index", type=Path, metavar="FILE", help="an existing ssstats.csv")
         action.add_argument("--least", type=int, default=10_000, metavar="N", help="entries (default: %(default)s)")
         action.add_argument("--most", type=int, default=500_000_000, metavar="N", help="entries (default: %(default)s)")
-        action.add_argument("--each", type=int, default=1, metavar="N", help="of every stratum (default: %(default)s)")
+        action.add_argument("--each", type=int, default=1, metavar="N", help="names per stratum (default: %(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0; 1 when a matrix could not be fetched (the others are)."""
+    """0; 1 if a matrix could not be downloaded (the others are)."""
     if arguments.action == "select":
         for one in select(index_of(arguments), arguments.least, arguments.most, arguments.each):
             print(one.full_name)
@@ -274,5 +279,5 @@ def index_of(arguments: argparse.Namespace) -> list[Listed]:
 def _fetched(store: Store) -> Iterator[str]:
     seen = store.digests()
     for name in sorted(seen):
-        there = "" if store.file(name).exists() else " (not here any more)"
+        there = "" if store.file(name).exists() else " (no longer here)"
         yield f"{name}: {seen[name]['bytes']} bytes, SHA-256 {seen[name]['sha256']}{there}"

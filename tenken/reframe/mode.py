@@ -1,4 +1,4 @@
-"""What every test has, the build included: the mode of a run, and logging that costs little."""
+"""Common to every test, the build included: the mode of a run, and inexpensive logging."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class HasMode(rfm.RegressionTestPlugin):
     def loggable_attrs(cls) -> list[tuple[str, str | None]]:
         """Attributes that ReFrame reads for every line that it logs, as (name, name in the log).
 
-        Without `variables`: ReFrame deprecates it, and looks through the whole stack of calls whenever it is read,
-        which costs tens of milliseconds a logged line and a second or more a check. `env_vars` has the same.
+        Without `variables`: ReFrame deprecates it and inspects the whole call stack whenever it is read, which costs
+        tens of milliseconds per logged line and a second or more per check. `env_vars` has the same content.
         """
         return [(name, other) for name, other in RegressionTestMeta.loggable_attrs(cls) if name != "variables"]
 
     def trials_asked(self) -> int:
-        """Trials of a published series: ten in mode `published`, as the publications have it, one in the others."""
+        """Trials of a published series: ten in mode `published`, as in the publications, otherwise one."""
         return 10 if self.tenken_mode == "published" else 1

@@ -1,8 +1,8 @@
-"""Results that no session took: of jobs that ended after their session was killed, and of full archives.
+"""Results without a session: of jobs that ended after their session was killed, and of full archives.
 
-A check leaves what a later session must know of it in its stage folder (`tenken-case.json`) before its job is
-submitted. The next session, and `tenken jobs`, judge what such a job left as its own session would have, and archive it
-as of that.
+A check writes what a later session must know into its stage folder (`tenken-case.json`) before its job is submitted.
+The next session, and `tenken jobs`, judge the result of such a job as its own session would have, and archive it for
+that session.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ CASE = "tenken-case.json"
 #: A record that the archive could not take.
 KEPT = "tenken-record.json"
 
-_STATE = "COMPLETED (by its own end mark; its session had ended before it)"
+_STATE = "COMPLETED (by its own end mark; its session had ended earlier)"
 
 
 def leave(case: dict[str, Any], folder: Path) -> None:
-    """Write what a later session needs. `case`: the record as it stands, and how the job was started."""
+    """Write what a later session needs. `case`: the record in its present state, and how the job was started."""
     (folder / CASE).write_text(json.dumps(case), encoding="utf-8")
 
 
 def keep(record: Record, folder: Path) -> str:
-    """Put a record that the archive could not take into its stage folder; says where, or that it is lost."""
+    """Save a record that could not be archived in its stage folder; returns the place, or that it is lost."""
     try:
         archive.write_file(folder / KEPT, record.text())
     except ArchiveError:
         return "; it is lost"
-    return f"; kept as {folder / KEPT} and archived by the next session"
+    return f"; saved as {folder / KEPT} and archived by the next session"
 
 
 def adopt(stage: Path, root: Path) -> Iterator[str]:
@@ -76,15 +76,15 @@ def adopt(stage: Path, root: Path) -> Iterator[str]:
                     path.unlink()
             except (TenkenError, ValueError, KeyError, TypeError) as error:
                 why = " ".join(str(error).split())
-                yield f"job {entry.job_id} of {entry.case}: its result cannot be taken over: {why}"
+                yield f"job {entry.job_id} of {entry.case}: its result cannot be adopted: {why}"
 
 
 def judged(entry: ledger.Entry) -> Record | None:
-    """The record of a job that came to its end; None: it did not, as far as its output tells."""
+    """The record of a job that ran to its end; None: it did not, according to its output."""
     case = json.loads((entry.folder / CASE).read_text(encoding="utf-8"))
     so_far = parse(case["record"], entry.folder / CASE)
     if so_far.request is None or so_far.request.token != entry.token:
-        raise ValueError(f"{CASE} is of another attempt")
+        raise ValueError(f"{CASE} belongs to another attempt")
     outcome = Outcome(
         entry.folder, case["stdout"], case["stderr"], entry.token, case["uses_mpi"], _STATE,
         may_run_again=case["may_run_again"], known=so_far.nodes,
@@ -95,9 +95,7 @@ def judged(entry: ledger.Entry) -> Record | None:
     machine = Machine.named(so_far.system, so_far.partition, so_far.environ).facts()
     judgement, result, error, text = outcome.judgement(so_far.request, machine)
     if case["own_judgement"] and judgement.verdict != verdicts.FAIL:
-        more = (
-            f"{so_far.check} needs more than its result contains to judge it, and its session had ended: run it again"
-        )
+        more = f"{so_far.check} cannot be judged from its result alone, and its session had ended: run it again"
         said = f"{outcome.where}: {more}"
         judgement = judging.extended(judgement, [Finding(verdicts.INVALID, said, node=outcome.where)])
     known = outcome.own_facts() | ({"hosts": hosts} if (hosts := joblines.other_names(told)) else {})
@@ -115,19 +113,19 @@ def nothing_yet() -> Judgement:
 
 
 def _archive(record: Record, root: Path) -> str:
-    """Unless it already exists: its session may have been killed right after it had archived it."""
+    """Unless it already exists: its session may have been killed right after archiving it."""
     token = record.request.token if record.request else None
     where = f"{record.check} on {','.join(record.nodes) or record.partition} of session {record.session}"
     for path in archive.folder_of(record, root).glob(f"*-{archive.safe_name(record.session)}-*.json"):
         if token and token in path.read_text(encoding="utf-8", errors="replace"):
-            return f"{where}: archived before"
+            return f"{where}: already archived"
     archive.write(record, root)
     return f"{where}: {record.verdict}, archived"
 
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[bool]:
-    """Whether no other session takes this file at this moment, and it is still there."""
+    """Whether no other session is processing this file, and it still exists."""
     with path.open("rb") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,13 +136,13 @@ def _alone(path: Path) -> Iterator[bool]:
 
 
 def stage_of_sessions() -> Path:
-    """The folder that holds the stage folders of all sessions, this one's where they have none in common."""
+    """The folder that contains the stage folders of all sessions; this session's own if they have none in common."""
     here = Path(runtime.runtime().stage_prefix)
     return here.parent if here.name == os.environ.get("TENKEN_SESSION") else here
 
 
 def register() -> None:
-    """Have each session begin with what earlier ones left."""
+    """Let each session start with what earlier ones left."""
     runall = Runner.runall
 
     def beginning(self, testcases, *arguments, **options):
@@ -162,7 +160,7 @@ def _tell(stage: Path) -> None:
         left = [entry for entry in ledger.entries(stage) if entry.session_lives is False]
         if left:
             print(
-                f"tenken: {len(left)} jobs of sessions that were killed are not accounted for: "
-                "`tenken jobs` lists them, `tenken jobs --cancel` takes them out of the queue",
+                f"tenken: {len(left)} jobs of sessions that were killed are not accounted for: `tenken jobs` lists "
+                f"them, `tenken jobs --cancel` cancels them",
                 file=sys.stderr,
             )

@@ -1,4 +1,4 @@
-"""What a job left: its stage folder, and what the scheduler said of it. Enough to judge it, also by a later session."""
+"""What a job left: its stage folder, and the scheduler's report. Sufficient to judge it, also in a later session."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ _KEPT = 100_000
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run of one request. `known`: the nodes by the scheduler, or else those that were asked for; `place`: what
-    stands in their place where no node was named."""
+    """One run of one request. `known`: the nodes by the scheduler, otherwise the requested ones; `place`: the text
+    that replaces them if no node was named.
+    """
 
     folder: Path
     stdout: str
@@ -49,32 +50,35 @@ class Outcome:
 
     @cached_property
     def told(self) -> joblines.JobReport:
-        """What the job printed of itself."""
+        """What the job printed about itself."""
         return joblines.report(self.text(), self.token)
 
     def text(self, stream: str = "stdout") -> str:
-        """The job's standard output or error, empty when there is none."""
+        """The job's standard output or error; empty if there is none."""
         path = self.folder / (self.stdout if stream == "stdout" else self.stderr)
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     def last_words(self, status: int | None = None) -> str:
-        """Why it gave up, out of standard error (a site may join it to the output), with a colon before it; and whether
-        the disk has any room."""
+        """Why it failed, from standard error (a site may join it to the output), with a leading colon; and whether
+        the disk is full.
+        """
         said = why(self.text("stderr"), status) or why(self.text(), status)
         return (f": {said}" if said else "") + disk.room(self.folder)
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """As the job printed them (the scheduler's list may be short), else what is known without it."""
+        """As printed by the job (the scheduler's list may be incomplete), otherwise what is known without it."""
         return self.told.nodes or self.known
 
     @property
     def where(self) -> str:
-        """The nodes, or what was asked for."""
+        """The nodes, or what was requested."""
         return ",".join(self.nodes) or self.place
 
     def exit_status(self, ranks: int | None) -> tuple[int | None, str | None]:
-        """The program's exit status as the job printed it, and what voids the job: cut short, or not where asked."""
+        """The program's exit status as printed by the job, and what invalidates the job: cut short, or on other nodes
+        than requested.
+        """
         told = self.told
         if (cut := ending.killed(self.state)) is not None:
             return None, cut
@@ -93,7 +97,7 @@ class Outcome:
         return told.status, None
 
     def own_facts(self) -> dict[str, Any]:
-        """What a record keeps of the job besides what the scheduler told."""
+        """What a record stores about the job besides the scheduler's report."""
         found: dict[str, Any] = {"may_run_again": True} if self.may_run_again else {}
         attempts = self.told.attempts
         if len(attempts) > 1:
@@ -103,12 +107,12 @@ class Outcome:
         return found
 
     def disturbance(self) -> list[Finding]:
-        """A job that the scheduler started again, or suspended, measured something, but not what was asked for."""
+        """A job that the scheduler restarted or suspended measured something, but not what was requested."""
         how = ending.disturbed({**self.facts, **self.own_facts()})
         return [Finding(verdicts.INVALID, f"{self.where}: {how}", node=self.where)] if how else []
 
     def judgement(self, request: Request, machine: Machine) -> tuple[Judgement, results.Result | None, str | None, str]:
-        """The judgement of the run, the result (or None), why there is none, and its raw text then."""
+        """The judgement of the run, the result (or None), why there is none, and its raw text in that case."""
         path = self.folder / RESULT_FILE
         result, error, text = None, None, ""
         try:
@@ -147,9 +151,9 @@ class Outcome:
 
 
 def known_nodes(job: Any, pinned: tuple[str, ...], partition: Any) -> tuple[str, ...]:
-    """The nodes of a job of ReFrame's by its scheduler; of one that never started those that it was asked to run on.
+    """The nodes of a ReFrame job by its scheduler; for a job that never started, the requested ones.
 
-    `pinned`: the node that the test was made for; the job may be None yet.
+    `pinned`: the node for which the test was created; the job may still be None.
     """
     if partition.scheduler.registered_name == "local":
         return (os.uname().nodename,)
@@ -159,7 +163,7 @@ def known_nodes(job: Any, pinned: tuple[str, ...], partition: Any) -> tuple[str,
 
 
 def _asked(options: list[str]) -> tuple[str, ...]:
-    """The nodes that options of a scheduler name; of several that say the same the last one counts."""
+    """The nodes named by scheduler options; of several equivalent options the last one counts."""
     found: list[str] = []
     for option in options:
         listed = re.search(r"(?:--nodelist[= ]|^-w ?)([^\s\"']+)", option)

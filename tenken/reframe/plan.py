@@ -1,7 +1,7 @@
-"""What of the suite applies to a machine: every check is listed, with the feature it lacks where it does not apply.
+"""Which checks apply to a machine: every check is listed, with the feature it lacks if it does not apply.
 
-ReFrame drops a check whose feature is not met without a word, and skips a check file that does not import with a
-warning and exit code 0. The plan says both.
+ReFrame silently drops a check whose feature is not met, and skips a check file that does not import with a warning
+and exit code 0. The plan reports both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PlanError(TenkenError):
 
 @dataclass(frozen=True)
 class NotApplicable:
-    """A check that no partition and environment of the system can start, and the features it lacks there."""
+    """A check that no partition and environment of the system can run, and the missing features."""
 
     check: str
     text: str
@@ -58,10 +58,9 @@ class Plan:
 
 
 def describe_checks(mode: str | None, path: str = "checks") -> tuple[list[dict[str, Any]], list[str]]:
-    """All checks below `path` as ReFrame describes them, whatever machine they are for, and the files and checks that
-    do not load.
+    """All checks below `path` as described by ReFrame, for any machine, and the files and checks that do not load.
 
-    Raises PlanError with ReFrame's last line when it fails.
+    Raises PlanError with ReFrame's last line if it fails.
     """
     found = _reframe(path, mode, "--describe")
     # ReFrame keeps its warnings to itself while it describes
@@ -85,12 +84,12 @@ def _reframe(path: str, mode: str | None, action: str) -> subprocess.CompletedPr
 
 
 def _wanted(items: Iterable[str]) -> list[set[str]]:
-    """Alternatives of features out of ReFrame's `['+a +b', '*']`; a name of a system or environment is kept as is."""
+    """Alternatives of features from ReFrame's `['+a +b', '*']`; names of systems and environments are retained."""
     return [set() if item == "*" else set(item.split()) for item in items]
 
 
 def _lacking(alternatives: list[set[str]], name: str, features: frozenset[str]) -> set[str]:
-    """What is missing in the alternative that comes nearest; empty when one is met."""
+    """What is missing in the nearest alternative; empty if one is met."""
     missing = [
         {w.lstrip("+") for w in alternative if not (w == name or _has(features, w))} for alternative in alternatives
     ]
@@ -98,15 +97,17 @@ def _lacking(alternatives: list[set[str]], name: str, features: frozenset[str]) 
 
 
 def _has(features: frozenset[str], wanted: str) -> bool:
-    """Whether a partition or environment with these features meets `+feature` or `-feature`, as ReFrame reads them."""
+    """Whether a partition or environment with these features meets `+feature` or `-feature`, as interpreted by
+    ReFrame.
+    """
     return wanted[1:] in features if wanted.startswith("+") else wanted.startswith("-") and wanted[1:] not in features
 
 
 def _in_words(feature: str, partition: Partition) -> str:
-    """A feature that follows from the nodes as a person says it; others by their names."""
+    """A feature derived from the nodes, in plain words; others by their names."""
     nodes = next((least for least, name in NODE_COUNTS.items() if name == feature), None)
     if nodes is not None and partition.node_count_unknown:
-        return f"nodes: node count unknown, set `count:` of partition '{partition.name}'"
+        return f"nodes: node count unknown; set `count:` of partition '{partition.name}'"
     if nodes is not None:
         return "nodes" if nodes == 2 else f"{nodes} nodes"
     if feature == f"-{GPUS[2]}":
@@ -121,7 +122,7 @@ def _in_words(feature: str, partition: Partition) -> str:
 
 
 def in_brief(made: Plan, system: System) -> Iterator[str]:
-    """A few lines: what the machine is, how many checks apply, and what the others lack."""
+    """A few lines: the machine, the number of checks that apply, and what the others lack."""
     width = max((len(label) for label, _ in made.machine), default=0)
     yield from (f"{label:<{width}}  {text}" for label, text in made.machine)
     yield from (f"note: {note}" for note in system.notes)
@@ -137,7 +138,7 @@ def in_brief(made: Plan, system: System) -> Iterator[str]:
 
 
 def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Iterable[str], mode: str | None) -> Plan:
-    """Hold each check against each partition and environment of the system."""
+    """Compare each check with each partition and environment of the system."""
     machine = (*summary.of_system(system), *summary.of_driver(system))
     applicable, rest = [], []
     places: dict[str, dict[str, tuple[str, ...]]] = {}
@@ -162,7 +163,9 @@ def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Itera
 
 
 def in_columns(made: Plan, system: System) -> Iterator[str]:
-    """A line a check with its environments, a column a partition; then what does not apply, and what it lacks."""
+    """One line per check with its environments, one column per partition; then the checks that do not apply, with
+    what they lack.
+    """
     names = list(system.partitions)
     rows = [("CHECK", *(name.upper() for name in names))]
     rows += [(one, *(", ".join(made.where[one].get(name, ())) or "-" for name in names)) for one in made.applicable]

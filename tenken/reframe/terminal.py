@@ -1,7 +1,8 @@
-"""What `make run` prints while ReFrame runs: one line a check, with its key figure, criterion, verdict and time.
+"""What `make run` prints while ReFrame runs: one line per check, with its key figure, criterion, verdict and
+duration.
 
-$TENKEN_TERMINAL=brief turns it on. ReFrame's handler of the terminal then shows warnings and errors alone
-(configuration.py), its file output/reframe.log everything as ever; and a listener on ReFrame's tasks prints the lines.
+$TENKEN_TERMINAL=brief enables it. ReFrame's terminal handler then shows only warnings and errors (configuration.py),
+its file output/reframe.log everything as before; a listener on ReFrame's tasks prints the lines.
 """
 
 from __future__ import annotations
@@ -42,13 +43,15 @@ _BUILDING = re.compile(r"^\[\s*(\d+)/(\d+)\]|^\[\s*(\d+)%\]", re.M)
 
 
 def brief() -> bool:
-    """Whether this process shall print one line a check."""
+    """Whether this process prints one line per check."""
     return os.environ.get(VARIABLE) == BRIEF
 
 
 def key_figure(judged: Mapping[str, JudgedMetric], verdict: str, order: Sequence[str] = ()) -> str:
-    """The value that the verdict hangs on, with unit and criterion: that nearest to its bound, the missed one of a
-    FAIL. Where nothing has a criterion, the best of the first rate in `order`, the names of the catalogue."""
+    """The decisive value, with unit and criterion: the one nearest to its bound, for a FAIL the missed one.
+
+    Without any criterion, the best of the first rate in `order`, the names of the catalogue.
+    """
     if not judged:
         return ""
     of_verdict = {name: one for name, one in judged.items() if one.verdict == verdict} or judged
@@ -61,7 +64,7 @@ def key_figure(judged: Mapping[str, JudgedMetric], verdict: str, order: Sequence
 
 
 def _headline(judged: Mapping[str, JudgedMetric], order: Sequence[str]) -> tuple[str, JudgedMetric]:
-    """The best value of the first metric of the catalogue that is a rate, else of the first one that is there."""
+    """The best value of the first metric of the catalogue that is a rate, otherwise of the first one reported."""
     ranks = {name: at for at, name in enumerate(order)}
 
     def key(item: tuple[str, JudgedMetric]) -> tuple[bool, int, float]:
@@ -73,7 +76,7 @@ def _headline(judged: Mapping[str, JudgedMetric], order: Sequence[str]) -> tuple
 
 
 def _margin(one: JudgedMetric) -> float:
-    """How far the value is from the bound of its criterion, as a fraction of it; those without come last."""
+    """Distance of the value from the bound of its criterion, as a fraction of it; values without a bound are last."""
     criterion = one.criterion
     if criterion is None:
         return float("inf")
@@ -109,7 +112,7 @@ def span(seconds: float) -> str:
 
 
 class Durations:
-    """Seconds that each check took the last time it ran on this machine: what is left of a run is estimated by them."""
+    """The duration of each check in its last run on this machine, from which the remaining time is estimated."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -119,12 +122,12 @@ class Durations:
             self.known = {str(k): float(v) for k, v in said.items() if isinstance(v, (int, float)) and 0 <= v < 1e6}
 
     def of(self, name: str) -> float:
-        """Of a check; of one that never ran, what the others took on average: the first few say little."""
+        """Of a check; for one that never ran, the average of the others: the first few are not representative."""
         others = GUESS * GUESS_WEIGHS + sum(self.known.values())
         return self.known.get(name, others / (GUESS_WEIGHS + len(self.known)))
 
     def keep(self) -> None:
-        """Write them by rename; a folder that cannot be written costs the next run its estimate alone."""
+        """Write them by rename; if the folder is not writable, only the estimate of the next run is lost."""
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             half = self.path.with_name(f".{self.path.name}.{os.getpid()}")
@@ -133,7 +136,7 @@ class Durations:
 
 
 class Progress(TaskEventListener):
-    """Prints as tasks end. `clock` and `stream` are handed in by tests."""
+    """Prints as tasks end. `clock` and `stream` are parameters for tests."""
 
     def __init__(
         self,
@@ -185,7 +188,7 @@ class Progress(TaskEventListener):
         self._line(task, WAIVED if waived else FAIL, reason.removeprefix("WAIVED: "))
 
     def on_task_failure(self, task: Any) -> None:
-        reason = re.sub(r"^(FAIL|INVALID): ", "", str(task.exc_info[1] or "failed without a reason"))
+        reason = re.sub(r"^(FAIL|INVALID): ", "", str(task.exc_info[1] or "failed without a stated reason"))
         verdict = getattr(task.check, "tenken_verdict", "none")
         self._line(task, verdict if verdict in (FAIL, INVALID) else FAIL, reason)
 
@@ -204,7 +207,7 @@ class Progress(TaskEventListener):
     # -- lines --
 
     def _finished(self, task: Any) -> float:
-        """Take a task off the list; seconds that it took."""
+        """Remove a task from the list; returns its duration in seconds."""
         check = task.check
         if _is_build(check):
             took = self.clock() - self.building.pop(task, self.clock())
@@ -225,7 +228,7 @@ class Progress(TaskEventListener):
         if _is_build(check):
             if not reason and self.building:
                 return  # another build goes on: one line tells of both
-            what = _cut(reason) if reason else "programs are there"
+            what = _cut(reason) if reason else "programs are built"
             self._say(f"{verdict if reason else 'built':<9} {_shown(check, task):<{self.width}}  {what}  {span(took)}")
             return
         self.counts[verdict] += 1
@@ -253,12 +256,14 @@ class Progress(TaskEventListener):
             print(shown, file=self.stream, flush=True)
 
     def tick(self) -> None:
-        """Say what is going on where nothing was printed for a while."""
+        """Report the current activity if nothing was printed for a while."""
         if self.clock() - self.last < SILENCE:
             return
         shares = sorted(_share_built(task.check) for task in list(self.building))
         doing = [f"building{share}" for share in shares if share or not shares[-1]]
-        doing += [f"{_shown(task.check)} runs for {span(self.clock() - at)}" for task, at in list(self.started.items())]
+        doing += [
+            f"{_shown(task.check)} running for {span(self.clock() - at)}" for task, at in list(self.started.items())
+        ]
         self._say(f"...       {'; '.join(dict.fromkeys(doing)) or 'waiting'}  [{self._left()}]")
 
     def start(self) -> None:
@@ -272,7 +277,7 @@ class Progress(TaskEventListener):
         threading.Thread(target=tick, daemon=True, name="tenken-progress").start()
 
     def end(self) -> None:
-        """The last line: how many checks ended how, and how long it took."""
+        """The last line: how many checks ended with which verdict, and the duration."""
         self._over.set()
         self.durations.keep()
         counts = ", ".join(f"{count} {verdict}" for verdict, count in self.counts.items() if count)
@@ -297,7 +302,7 @@ def _is_build(check: Any) -> bool:
 
 
 def _name(check: Any, partition: Any, environ: Any) -> str:
-    """A check as its duration is kept: the same size on the same machine."""
+    """The key under which a check's duration is stored: the same size on the same machine."""
     return f"{check.display_name} @{partition.fullname}+{environ.name} {getattr(check, 'tenken_mode', '')}"
 
 
@@ -308,7 +313,7 @@ def _shown(check: Any, task: Any = None) -> str:
 
 
 def _own_time(check: Any) -> float | None:
-    """Seconds by the job's own lines: without the time in a queue."""
+    """Seconds by the job's own lines, without the time in the queue."""
     with contextlib.suppress(Exception):
         told = check.told()
         if told.begin is not None and told.end is not None:
@@ -317,7 +322,7 @@ def _own_time(check: Any) -> float | None:
 
 
 def _share_built(check: Any) -> str:
-    """` 42 of 130` from what the build printed so far."""
+    """` 42 of 130` from the output of the build so far."""
     with contextlib.suppress(Exception):
         text = Path(check.stagedir, check.build_job.stdout).read_text(errors="replace")
         last = list(_BUILDING.finditer(text))[-1]
@@ -331,7 +336,7 @@ def _cut(text: str) -> str:
 
 
 def register() -> None:
-    """Have ReFrame's runner tell of its tasks, where one line a check is wanted."""
+    """Have ReFrame's runner report its tasks, if one line per check is requested."""
     if not brief():
         return
     runall = Runner.runall

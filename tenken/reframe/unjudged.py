@@ -1,6 +1,6 @@
-"""A record of each case that failed before it was judged: refused by a hook, without its programs, on a full disk.
+"""A record of each case that failed before it was judged: rejected by a hook, without its programs, on a full disk.
 
-ReFrame tells of such a case in its run report alone, without a node; a session that is killed has no run report.
+ReFrame reports such a case only in its run report, without a node; a session that is killed has no run report.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _reasons: dict[Any, str] = {}
 
 
 def register() -> None:
-    """Have ReFrame say which cases failed."""
+    """Have ReFrame report which cases failed."""
     fail, skip_from_deps = RegressionTask.fail, RegressionTask.skip_from_deps
 
     def noting_fail(self, exc_info=None, callback="on_task_failure"):
@@ -32,7 +32,7 @@ def register() -> None:
     def noting_skip(self):
         skip_from_deps(self)
         failed = [f"{dep.check.display_name}: {_reasons[dep]}" for dep in self.testcase.deps if dep in _reasons]
-        _note(self, f"not run, because what it needs failed: {'; '.join(failed) or 'see the run report'}")
+        _note(self, f"not run, because a dependency failed: {'; '.join(failed) or 'see the run report'}")
 
     RegressionTask.fail = noting_fail
     RegressionTask.skip_from_deps = noting_skip

@@ -82,7 +82,7 @@ class Requirement:
     environ: str = ""
     parts: list[Measured] = field(default_factory=list)
     result: str = NOT_TESTED
-    why: str = "no run of the sessions given measured it"
+    why: str = "not measured in any run of these sessions"
     peak: Limit | None = None
     attainable: Limit | None = None
     command: str = ""
@@ -179,15 +179,15 @@ class Acceptance:
     def rehearsal(self) -> str:
         """What a rehearsal among the sessions showed, in one sentence."""
         if not self.drilled:
-            return "No drill (tenken drill) is among these sessions: it is not shown that a fault would be noticed"
+            return "These sessions include no drill (tenken drill): it is not shown that a fault would be detected"
         count = {
             outcome: sum(one.outcome == outcome for one in self.drilled) for outcome in (drill.NOTICED, drill.MISSED)
         }
         rest = len(self.drilled) - sum(count.values())
         checks = len({one.check for one in self.drilled if one.outcome == drill.NOTICED})
         return (
-            f"Drill: {len(self.drilled)} runs with an injected fault; {count[drill.NOTICED]} noticed by the "
-            f"verification of {checks} checks, {count[drill.MISSED]} not noticed, {rest} that show nothing"
+            f"Drill: {len(self.drilled)} runs with an injected fault; {count[drill.NOTICED]} detected by the "
+            f"verification of {checks} checks, {count[drill.MISSED]} not detected, {rest} without evidence"
         )
 
 
@@ -212,7 +212,7 @@ def accept(
     for file, record in sorted(records, key=lambda pair: (pair[1].time, pair[0])):
         found.records += 1
         if record.system != contract.system:
-            found.damaged.append(f"{file}: is of system {record.system}; the contract is on {contract.system}")
+            found.damaged.append(f"{file}: is of system {record.system}; the contract covers {contract.system}")
             continue
         if record.session not in found.sessions:
             continue
@@ -227,7 +227,7 @@ def accept(
         text = record.result.text if record.result is not None else ""
         digest = hashlib.sha256(text.encode()).hexdigest() if text and record.result and record.result.metrics else ""
         if digest and digest in seen:
-            found.damaged.append(f"{file}: holds the same result as {seen[digest]}: one run, twice in the archive")
+            found.damaged.append(f"{file}: contains the same result as {seen[digest]}: one run, archived twice")
             continue
         seen[digest or file] = file
         _take(found, groups, measured, parts, file, record, catalogue)
@@ -277,7 +277,7 @@ def _take(
 
     if record.verdict == WAIVED:
         return
-    reason = "; ".join(f.message for f in record.findings if f.verdict == record.verdict) or "no finding says why"
+    reason = "; ".join(f.message for f in record.findings if f.verdict == record.verdict) or "no finding gives a reason"
     if record.verdict == FAIL and not _only_too_slow(record):
         if clauses or (result is not None and not result.verification.passed):
             found.wrong.append(_with(about, reason))
@@ -346,7 +346,7 @@ def _measure(
         if not _is_of(clause, metric):
             continue
         if metric.unit != clause.unit or metric.direction != clause.direction or metric.inconsistencies():
-            said = "; ".join(metric.inconsistencies()) or f"it is in {metric.unit}, {metric.direction} is better"
+            said = "; ".join(metric.inconsistencies()) or f"its unit is {metric.unit}; better: {metric.direction}"
             found.wrong.append(Counted(record.check, result.node, record.session, record.time, file,
                                        f"{metric.id}: {said}"))  # fmt: skip
             return
@@ -395,8 +395,8 @@ def _part(contract: Contract, result: Result, metric: MetricValue) -> Part:
 #: Of the device: (title, field of a result's device); what a driver does not report is "not recorded".
 _DEVICE_CONDITIONS = (
     ("GPU", "name"), ("Driver", "driver"), ("CUDA runtime", "cuda_runtime"), ("VBIOS", "vbios"),
-    ("Power limit, W", "power_limit_w"), ("Highest SM clock, MHz", "sm_clock_max_mhz"),
-    ("Highest memory clock, MHz", "memory_clock_max_mhz"), ("ECC", "ecc_enabled"), ("MIG", "mig_enabled"),
+    ("Power limit, W", "power_limit_w"), ("Maximum SM clock, MHz", "sm_clock_max_mhz"),
+    ("Maximum memory clock, MHz", "memory_clock_max_mhz"), ("ECC", "ecc_enabled"), ("MIG", "mig_enabled"),
     ("Persistence mode", "persistence_mode"), ("PCIe generation", "pcie_generation_max"),
     ("PCIe lanes", "pcie_width_max"),
 )  # fmt: skip
@@ -455,7 +455,7 @@ def _decide(requirement: Requirement, confidence: float) -> None:
         elif (bad < clause.bound) if higher else (bad > clause.bound):
             one.result, one.why = NOT_MET, "the bound is missed"
         else:
-            one.result, one.why = INCONCLUSIVE, "the interval holds the bound"
+            one.result, one.why = INCONCLUSIVE, "the interval contains the bound"
     count = len(requirement.parts)
     needed = ceil(clause.share * count - 1e-9)
     met = sum(m.result == MET for m in requirement.parts)
@@ -483,13 +483,13 @@ def _scope(found: Acceptance, parts: list[Part]) -> None:
     ]
     tested = {m.part.node for r in found.requirements for m in r.parts}
     if contract.nodes is not None and len(tested) != contract.nodes:
-        found.missing_parts.append(f"{len(tested)} nodes were measured; the contract is on {contract.nodes}")
+        found.missing_parts.append(f"{len(tested)} nodes were measured; the contract covers {contract.nodes}")
     if contract.gpus_per_node is not None:
         for node in sorted(tested):
             there = len({(p.uuid or p.place) for p in parts if p.node == node})
             if there != contract.gpus_per_node:
                 found.missing_parts.append(
-                    f"{node}: {there} GPUs were measured; the contract is on {contract.gpus_per_node} a node"
+                    f"{node}: {there} GPUs were measured; the contract covers {contract.gpus_per_node} a node"
                 )
     if contract.delivered:
         listed = {d.uuid for d in contract.delivered}
@@ -531,7 +531,11 @@ def _hold_stable(found: Acceptance) -> None:
         found.stability = INCONCLUSIVE
     else:
         found.stability = MET
-    kept = f"lowest ratio of last to first session {lowest[0]:.4f} ({lowest[1]})" if lowest else "nothing was repeated"
+    kept = (
+        f"lowest ratio of last to first session {lowest[0]:.4f} ({lowest[1]})"
+        if lowest
+        else "no measurement was repeated"
+    )
     found.stability_why = f"{kept}; at least {rule.least:g} over {hours:.1f} h" + (f"; {alone}" if alone else "")
 
 
@@ -558,7 +562,7 @@ def _state(found: Acceptance) -> None:
     if not essential:
         unclear.append("the contract has no essential clause")
     exceptions = _by_clause(r for r in found.requirements if r.clause.severity != ESSENTIAL and r.result != MET)
-    exceptions += [f"{len(found.failed)} failed runs that no clause concerns"] if found.failed else []
+    exceptions += [f"{len(found.failed)} failed runs outside all clauses"] if found.failed else []
     exceptions += found.unlisted_parts
     exceptions += [f"punch list {i.id}: {i.what}" for i in found.contract.punch_list if i.open]
     exceptions += [f"{len(found.excluded)} runs were excluded by agreement"] if found.excluded else []

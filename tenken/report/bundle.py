@@ -125,7 +125,7 @@ def faults(file: Path, members: Mapping[str, bytes]) -> Iterator[str]:
     for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1):
         match = _LINE.fullmatch(line)
         if match is None or match[2] in listed:
-            yield f"{MANIFEST}, line {number}: is not a line of a digest and a unique name"
+            yield f"{MANIFEST}, line {number}: is not a digest followed by a unique name"
             continue
         listed[match[2]] = match[1]
     found = False
@@ -135,7 +135,7 @@ def faults(file: Path, members: Mapping[str, bytes]) -> Iterator[str]:
         elif name not in listed:
             found, fault = True, f"{name} is not in the manifest"
         elif hashlib.sha256(members[name]).hexdigest() != listed[name]:
-            found, fault = True, f"{name} was changed: its SHA-256 is not that of the manifest"
+            found, fault = True, f"{name} was modified: its SHA-256 is not that of the manifest"
         else:
             continue
         yield fault
@@ -156,4 +156,4 @@ def _between(file: Path, members: Mapping[str, bytes]) -> Iterator[str]:
     )
     with tarfile.open(fileobj=io.BytesIO(wanted)) as packed:
         before = [m.name for m in packed if m.offset <= place]
-    yield f"byte {place} of the tar was changed, in the head or the padding of {before[-1] if before else MANIFEST}"
+    yield f"byte {place} of the tar was modified, in the head or the padding of {before[-1] if before else MANIFEST}"

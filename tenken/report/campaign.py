@@ -43,10 +43,10 @@ def sections(
             or ["all"],
         )
     yield (
-        "Named, each shown by a second, independent run",
+        "Reported, each confirmed by a second, independent run",
         [
-            f"{one.kind} {one.name}: {one.figure} is {100 * one.worse:.2f} % worse than the fleet less the effects "
-            f"of groups; healthy ones stay within {100 * one.within:.2f} %"
+            f"{one.kind} {one.name}: {one.figure} is {100 * one.worse:.2f} % worse than the fleet after subtracting "
+            f"group effects; healthy ones stay within {100 * one.within:.2f} %"
             for one in found.named
         ]
         or ["none"],
@@ -57,18 +57,18 @@ def sections(
         [f"{node}: {fault}" for node, faults in sorted(found.hardware.items()) for fault in faults],
     )
     yield "BMCs that could not be read", [f"{node}: {why}" for node, why in sorted(found.unread.items())]
-    yield "Set up otherwise than the majority", [one.sentence() for one in found.odd] or ["none"]
-    yield "Two or more kinds, no node accused", [one.sentence() for one in found.mixed]
-    yield "Without a result", [f"{node}: {why}" for node, why in sorted(found.lost.items())] or ["no node"]
+    yield "Configured differently from the majority", [one.sentence() for one in found.odd] or ["none"]
+    yield "Two or more configurations, no node reported", [one.sentence() for one in found.mixed]
+    yield "Nodes without a result", [f"{node}: {why}" for node, why in sorted(found.lost.items())] or ["no node"]
     yield "Missing figures", found.missing
     yield (
-        "Suspects that a second run did not show again, or that had none",
+        "Suspects not confirmed by a second run, or without one",
         [
             f"{one.kind} {one.name}: {one.figure} was {100 * one.worse:.2f} % worse (limit {100 * one.within:.2f} %)"
             for one in found.not_again
         ],
     )
-    yield "Closed by a run after repair", found.closed
+    yield "Closed after repair", found.closed
     yield "Damaged records", found.damaged
     yield (
         "Spread between healthy devices (figure: devices, median, relative standard deviation)",
@@ -78,7 +78,7 @@ def sections(
         ],
     )
     yield (
-        "Effects of groups (spread between them)",
+        "Group effects (spread between groups)",
         [
             f"{e.factor} on {e.figure}: {100 * e.spread:.2f} %, worst {max(e.losses, key=lambda g: e.losses[g])} "
             f"({100 * max(e.losses.values()):+.2f} %)"

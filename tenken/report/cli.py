@@ -25,7 +25,7 @@ def register(subparsers: Any) -> None:
         help="write the page of one session and print its verdicts",
         description="Reads one session from the archive, prints a table of verdicts and writes one "
         "self-contained HTML page. Exit status: 0 all PASS, RECORDED or WAIVED, 1 any FAIL, 3 any INVALID, "
-        "something missing, or nothing run.",
+        "incomplete, or nothing run.",
     )
     parser.add_argument("--session", default="last", metavar="ID", help="session to report on (default: last)")
     parser.add_argument(
@@ -39,7 +39,7 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--by-node", action="store_true",
-        help=f"a grid of nodes and checks with a page per node; automatic from {MANY} records on",
+        help=f"write a grid of nodes and checks with a page per node; the default from {MANY} records",
     )  # fmt: skip
     parser.set_defaults(func=run)
 
@@ -87,7 +87,7 @@ def _by_node(arguments: argparse.Namespace, perflogs: Path) -> int:
         print(f"tenken report: cannot write the pages: {error.strerror or error}", file=sys.stderr)
         return 3
     print(table(found))
-    print(f"\nPage: {target}, with a page for each node in {target.with_suffix('')}")
+    print(f"\nPage: {target}; pages of nodes: {target.with_suffix('')}")
     return found.exit_code
 
 
@@ -99,7 +99,7 @@ def _catalogue(src: Path) -> Mapping[str, Any]:
         return catalogue.load_catalogue(src)
     except Exception as error:
         print(
-            f"tenken report: the metric catalogue in {src} cannot be read, metrics go by bare names: {error}",
+            f"tenken report: the metric catalogue in {src} cannot be read, metrics are shown by name only: {error}",
             file=sys.stderr,
         )
         return {}

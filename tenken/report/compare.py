@@ -52,13 +52,19 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "compare",
         help="compare two machines, two dates or two drivers metric by metric",
-        description="Each side is KEY=VALUE[,KEY=VALUE...], with keys " + ", ".join(KEYS) + "; a night may be a range, "
-        "night=2026-11-01..2026-11-09. Exit status: 0 nothing is slower, 1 something is, 3 all undecided.",
+        description="Each side is KEY=VALUE[,KEY=VALUE...] with the keys " + ", ".join(KEYS) + "; a night may be a "
+        "range, "
+        "night=2026-11-01..2026-11-09. Exit status: 0 nothing is slower, 1 at least one metric is slower, 3 all "
+        "undecided.",
     )
-    parser.add_argument("a", metavar="A", help="the side to compare with: driver=580.95.05")
+    parser.add_argument("a", metavar="A", help="the baseline: driver=580.95.05")
     parser.add_argument("b", metavar="B", help="the side to judge: driver=580.126.09")
-    parser.add_argument("--margin", type=float, default=0.01, help="a difference below it is `same` (default: 0.01)")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write the table as a page too, significant first")
+    parser.add_argument(
+        "--margin", type=float, default=0.01, help="a smaller difference is reported as `same` (default: 0.01)"
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="also write the table as a page, significant differences first"
+    )
     add_archive(parser)
     parser.set_defaults(func=run)
 

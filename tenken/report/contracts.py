@@ -257,14 +257,14 @@ def _meaning(document: Document, catalogue: Mapping[str, Program], systems: Coll
     for index, exclusion in enumerate(data.get("exclusions", ())):
         shown = f"exclusion {index + 1} ({exclusion['id']})"
         if not {"clause", "node", "uuid", "session"} & set(exclusion):
-            wrong(("exclusions", index), f"{shown} names nothing; give 'clause', 'node', 'uuid' or 'session'")
+            wrong(("exclusions", index), f"{shown} names nothing; required: 'clause', 'node', 'uuid' or 'session'")
         if exclusion.get("clause", ids[0]) not in ids:
             known = validation.choices(exclusion["clause"], ids)
             wrong(("exclusions", index, "clause"), f"unknown clause '{exclusion['clause']}' in {shown}; {known}")
     listed: set[str] = set()
     for index, one in enumerate(data.get("scope", {}).get("delivered", ())):
         if one["uuid"] in listed:
-            wrong(("scope", "delivered", index, "uuid"), f"uuid '{one['uuid']}' is delivered twice")
+            wrong(("scope", "delivered", index, "uuid"), f"uuid '{one['uuid']}' is listed as delivered twice")
         listed.add(one["uuid"])
     return sorted(problems, key=lambda problem: (problem.line or 0, problem.what))
 
@@ -297,7 +297,7 @@ def _check_clause(
         wrong((*path, "statistic"), f"wrong statistic '{clause['statistic']}' in {shown}; allowed: total")
     runs = clause.get("repetitions", data.get("repetitions", REPETITIONS))
     if clause.get("rule", data.get("rule", INTERVAL)) == INTERVAL and runs < 2:
-        wrong(path, f"{shown} decides by the interval of {runs} run; give 2 'repetitions' or more, or 'rule: value'")
+        wrong(path, f"{shown} decides by the interval of {runs} run; set 'repetitions' to at least 2, or 'rule: value'")
 
 
 # ---- drafting --------------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def draft(
         raise ContractError("no key metric of the session has a reference or a floor: nothing to draft")
     if not clauses:
         raise ContractError(
-            f"system '{system.name}' has neither a reference nor a data sheet that bounds a metric: nothing to draft"
+            f"system '{system.name}' has neither references nor data sheets that bound a metric: nothing to draft"
         )
     nodes = sum(p.node.count or 0 for p in system.partitions.values())
     lines = [
@@ -349,11 +349,11 @@ def draft(
         "parties:",
         f'  customer: "{_quoted(customer or "CUSTOMER")}"',
         f'  supplier: "{_quoted(supplier or "SUPPLIER")}"',
-        f"repetitions: {REPETITIONS}      # runs of each device; with fewer a clause is inconclusive",
+        f"repetitions: {REPETITIONS}      # runs of each device; with fewer, a clause is inconclusive",
         "confidence: 0.95",
         f"rule: {INTERVAL}       # or `{VALUE}`: by the measured median alone",
         "share: 1.0           # of the devices that must meet a clause",
-        "retests: 2           # runs of a device that may be INVALID and run again, a clause",
+        "retests: 2           # INVALID runs of a device that may be repeated, per clause",
     ]
     modes = sorted({record.mode for record in measured if record.mode})
     if modes:
@@ -385,7 +385,7 @@ def draft(
     lines += [
         "exclusions: []",
         "punch_list: []",
-        "# stability: {hours: 72, least: 0.9}   # between first and last run; the last session against the first",
+        "# stability: {hours: 72, least: 0.9}   # between first and last run; ratio of the last session to the first",
     ]
     return "\n".join(lines) + "\n"
 

@@ -45,13 +45,13 @@ def drilled(record: Record) -> Drilled:
     fault, result = fault_of(record), record.result
     wrong = [check for check in result.verification.checks if not check.passed] if result is not None else []
     if fault != ELEMENT:
-        outcome, why = NOTHING_SHOWN, f"only '{ELEMENT}' has to be found by a verification"
+        outcome, why = NOTHING_SHOWN, f"only '{ELEMENT}' must be detected by a verification"
     elif record.verdict in (WAIVED, INVALID):
         outcome, why = NOTHING_SHOWN, record.judgement.message()
     elif record.verdict == FAIL and wrong and result is not None and not result.verification.passed:
         outcome, why = NOTICED, f"{wrong[0].what}: {wrong[0].detail or f'error {wrong[0].error:.3g}'}"
     else:
-        outcome, why = MISSED, record.judgement.message() or "passed as if nothing were wrong"
+        outcome, why = MISSED, record.judgement.message() or "passed in spite of the injected fault"
     return Drilled(record.check, record.environ, fault, record.verdict, outcome, why)
 
 

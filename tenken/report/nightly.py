@@ -129,7 +129,7 @@ def _since_yesterday(gate: Gate, shown: list[Shown]) -> list[tuple[str, str, str
             if first:
                 out.append(("PASS", f"{len(first)} series ran for the first time", ""))
             if nodes:
-                out.append(("PASS", f"Ran again: {', '.join(nodes[:8])}{' …' if len(nodes) > 8 else ''}", ""))
+                out.append(("PASS", f"Running again: {', '.join(nodes[:8])}{' …' if len(nodes) > 8 else ''}", ""))
     return out
 
 

@@ -51,7 +51,7 @@ def sentence(history: History, finding: Finding) -> str:
         times = f"{1 + finding.size:.1f} times ({1 + finding.low:.1f} to {1 + finding.high:.1f})"
         text = f"{finding.what}: {on}{more} became noisy, scatters {times} as far as before since {night}"
     elif finding.kind == "flapping":
-        text = f"{finding.what}: {on}{more} comes and goes, {finding.times} times since {night}, {size} {side}"
+        text = f"{finding.what}: {on}{more} is intermittent, {finding.times} times since {night}, {size} {side}"
     elif finding.kind == "drift":
         text = f"{finding.what}: {on}{more} drifts, {size} {side} since {night}"
     else:
@@ -59,11 +59,9 @@ def sentence(history: History, finding: Finding) -> str:
         many = more if finding.label == "measure" else ""
         text = f"{finding.what}: {named}{size} {side} ({interval}) since {night}{many}"
     if finding.causes:
-        text += "; with it changed " + ", ".join(c.text for c in finding.causes)
+        text += "; changed with it: " + ", ".join(c.text for c in finding.causes)
     elif finding.worse and finding.label in ("series", "gpu", "peer", "program", "node"):
-        text += (
-            f"; no environment change with it on {first.node}" if first.node and not _changed(history, finding) else ""
-        )
+        text += f"; no environment change on {first.node}" if first.node and not _changed(history, finding) else ""
     if finding.notes:
         text += "; " + ", ".join(finding.notes)
     if finding.recovered is not None:
@@ -79,14 +77,14 @@ def _changed(history: History, finding: Finding) -> bool:
 def power_sentence(one: Judged, least: int) -> str:
     """What could have been seen at all."""
     if not one.power:
-        return f"{one.history.system}: too few nights (at least {least} of baseline) to see anything yet."
+        return f"{one.history.system}: too few nights to detect anything yet (at least {least} of baseline are needed)."
     parts = []
     for nights, (half, most) in one.power.items():
         if math.isfinite(half):
             drop = words.percent(-math.expm1(-half))
             tail = words.percent(-math.expm1(-most)) if math.isfinite(most) else "no drop"
             parts.append(f"{drop} within {nights} nights (95 % of them: {tail})")
-    told = "; ".join(parts) or "none within 10 nights: the histories are short or loud"
+    told = "; ".join(parts) or "none within 10 nights: the histories are short or noisy"
     return (
         f"{one.history.system}: with the noise of these {one.found.judged} series, the smallest drop found with 90 % "
         f"chance in half of them is {told}."
@@ -185,7 +183,10 @@ def junit(gate: Gate) -> str:
     root = ElementTree.Element("testsuites", name="tenken gate")
     for one in gate.systems:
         history, failed = one.history, {r: f for f in one.alarms for r in f.rows}
-        silent = {**dict.fromkeys(one.missing, "did not run"), **dict.fromkeys(one.void, "ran under void conditions")}
+        silent = {
+            **dict.fromkeys(one.missing, "did not run"),
+            **dict.fromkeys(one.void, "ran under invalid conditions"),
+        }
         suite = ElementTree.SubElement(
             root, "testsuite", name=history.system, tests=str(len(history.series)), failures=str(len(failed)),
             errors="0", skipped=str(len(set(silent) - set(failed))),
@@ -235,7 +236,7 @@ def markdown(gate: Gate) -> str:
                 lines.append(f"| {f.kind}: {_plain(f.what)} | {since} | {size} | {_plain(with_it)} |")
             lines.append("")
         else:
-            lines += ["Nothing got worse.", ""]
+            lines += ["No regression.", ""]
         rest = [f for f in one.findings if not f.alarming]
         lines += [f"- {_plain(sentence(one.history, f))}" for f in rest] + [""] * bool(rest)
         lines += [power_sentence(one, gate.least), ""]
@@ -278,13 +279,13 @@ def prometheus(gate: Gate) -> str:
                 if math.isfinite(value):
                     put(f"tenken_metric_{name}", float(value), **of)
     helps = {
-        "tenken_gate_exit_status": "0 nothing got worse, 1 a regression, 3 incomplete or invalid",
+        "tenken_gate_exit_status": "0 no regression, 1 a regression, 3 incomplete or invalid",
         "tenken_gate_incomplete": "reasons for which the answer is incomplete",
-        "tenken_gate_series": "series by what they did on the last night",
+        "tenken_gate_series": "series by state on the last night",
         "tenken_gate_findings": "open findings that are not acknowledged",
         "tenken_gate_last_night_days": "the last night, as days since 0001-01-01 plus 1",
         "tenken_metric_value": "value of the last night",
-        "tenken_metric_level": "ordinary value of the series",
+        "tenken_metric_level": "baseline of the series",
     }
     lines = []
     for name, values in out.items():

@@ -16,8 +16,8 @@ from tenken.report.session import Case, Session
 #: What a criterion of each kind is, in the order of their weight.
 CRITERIA = {
     "contract": "a target agreed with the vendor",
-    "reference": "this machine's own figure, with its source",
-    "floor": "a share of the physical limit",
+    "reference": "a value known for this machine, with its source",
+    "floor": "a minimum fraction of the physical limit",
 }
 #: Names of checks in the command that runs them again, beyond which all are run again.
 _MOST_NAMES = 12
@@ -71,7 +71,10 @@ def next_steps(session: Session, rows: Iterable[Row]) -> list[tuple[str, str]]:
     system = systems.pop() if len(systems) == 1 else ""
     modes = {case.record.mode for case in session.counted if case.record} or {str(session.plan.get("mode") or "")}
     mode = modes.pop() if len(modes) == 1 else ""
-    for verdict, what in ((FAIL, "Repair what failed, then rerun only that"), (INVALID, "Rerun what was INVALID")):
+    for verdict, what in (
+        (FAIL, "Repair what failed, then rerun only those checks"),
+        (INVALID, "Rerun the INVALID checks"),
+    ):
         bad = [case for case in session.counted if case.verdict == verdict and not case.build]
         if bad and system:
             steps.append((f"{what}:", _again(bad, system, mode)))
@@ -79,7 +82,7 @@ def next_steps(session: Session, rows: Iterable[Row]) -> list[tuple[str, str]]:
         return steps
     if mode == "quick":
         steps.append(
-            ("Measure at full size; a quick run is a first look:", f"make run SYSTEM={system} MODE=acceptance")
+            ("Measure at full size; a quick run gives a first impression:", f"make run SYSTEM={system} MODE=acceptance")
         )
     if system == "local":
         steps.append(
@@ -89,9 +92,9 @@ def next_steps(session: Session, rows: Iterable[Row]) -> list[tuple[str, str]]:
             )
         )
     elif not any(row.criterion in ("contract", "reference") for row in rows):
-        steps.append(("Propose references from this machine's own runs:", f"tenken propose {system}"))
+        steps.append(("Propose references from runs on this machine:", f"tenken propose {system}"))
     if any(case.verdict == RECORDED for case in session.counted):
-        steps.append(("What is RECORDED needs a reference or a contract before it can pass or fail.", ""))
+        steps.append(("RECORDED values need a reference or a contract before they can pass or fail.", ""))
     return steps
 
 

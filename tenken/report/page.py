@@ -46,8 +46,8 @@ MEANINGS = {
     "PASS": "verified, complete, every criterion met",
     "RECORDED": "verified and complete, but without a criterion",
     "FAIL": "wrong, missing or out of bounds",
-    "INVALID": "measured under conditions that void it",
-    "WAIVED": "this machine cannot do it",
+    "INVALID": "measured under invalid conditions",
+    "WAIVED": "not supported by this machine",
 }
 
 
@@ -245,7 +245,9 @@ def _attention(session: Session, anchors: Mapping[int, str], rows: Mapping[int, 
                 continue
             findings = [f for f in case.findings if f.verdict == verdict] or case.findings
             shown = {row.id: row.anchor for row in rows[id(case)] if row.anchor}
-            messages = [(f.message, shown.get(f.metric or "")) for f in findings] or [("no finding says why", None)]
+            messages = [(f.message, shown.get(f.metric or "")) for f in findings] or [
+                ("no finding gives a reason", None)
+            ]
             found += [
                 {
                     "verdict": verdict,

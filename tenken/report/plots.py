@@ -476,7 +476,7 @@ def _strip(rows: list[Row]) -> tuple[Any, str]:
     handles += [_key("dashed", "reference", COLOURS["reference"])] if any(r.reference is not None for r in rows) else []
     _legend(axes[0], handles)
     cut = _left_out(len(by_label) - len(labels), "metric")
-    return figure, f"{_names(rows)}: {len(rows)} values, at most 200 dots a metric within bounds{cut}"
+    return figure, f"{_names(rows)}: {len(rows)} values, at most 200 dots per metric within bounds{cut}"
 
 
 def _spaced(count: int, most: int) -> list[int]:
@@ -711,8 +711,7 @@ def _matrix(rows: list[Row]) -> tuple[Any, str]:
         axis.set_visible(False)
     return (
         figure,
-        f"{_names(rows)}: from row to column; the fuller the colour the better, a framed cell has a verdict against it"
-        f"{cut}",
+        f"{_names(rows)}: from row to column; stronger colour is better; a framed cell has a finding{cut}",
     )
 
 
@@ -824,7 +823,7 @@ def _phases(rows: list[Row]) -> tuple[Any, str]:
         axis.grid(axis="x")
         axis.spines["left"].set_visible(False)
     _legend(axes[0], [_key("bar", _plain(t), shade[t]) for t in titles])
-    return figure, f"{_names(rows)}: phases stacked, with their total{cut}"
+    return figure, f"{_names(rows)}: stacked phases and their total{cut}"
 
 
 def _names(rows: Sequence[Row]) -> str:

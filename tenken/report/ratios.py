@@ -40,7 +40,7 @@ def register(subparsers: Any) -> None:
     """Adds the subcommand `ratio` to the `tenken` command."""
     parser = subparsers.add_parser(
         "ratio",
-        help="time of one machine over another's against a coordinate, from two sets of documents",
+        help="plot the ratio of times of two machines over a coordinate, from two sets of documents",
         description="Pairs the metrics of two sets of result documents by name and coordinates and draws time of FIRST "
         "over time of SECOND. A set is a result document, an archived record, or a folder of them.",
     )
@@ -52,7 +52,7 @@ def register(subparsers: Any) -> None:
         "--where", action="append", default=[], metavar="KEY=VALUE", help="only points with this coordinate"
     )
     parser.add_argument("--statistic", choices=("best", "median"), default="best", help="default: %(default)s")
-    parser.add_argument("--names", nargs=2, metavar=("A", "B"), help="what to call the two (default: file names)")
+    parser.add_argument("--names", nargs=2, metavar=("A", "B"), help="names of the two sets (default: file names)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="page (default: output/pages/ratio.html)")
     parser.set_defaults(func=run)
 
@@ -89,7 +89,7 @@ def documents(source: Path) -> Iterator[Result]:
             found = True
             yield document
     if not found:
-        raise RatioError(f"{source}: no result document of a run that was ok")
+        raise RatioError(f"{source}: no result document with status ok")
 
 
 def _result(file: Path) -> Result | None:

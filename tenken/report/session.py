@@ -132,7 +132,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
     dropped: a session of any size stays small in memory.
     """
     if not perflogs.is_dir():
-        raise NoSession(f"no archive at {perflogs}: give the folder that holds the runs with --archive")
+        raise NoSession(f"no archive at {perflogs}: name the folder of the archive with --archive")
     if name == "last":
         last = archive.last_session(perflogs)
         if not last:
@@ -140,7 +140,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
         name = str(last)
     elif Path(name).name != name or name.startswith("."):
         raise NoSession(
-            f"'{name}' is not a session name: give 'last' or the name of a folder in {perflogs / archive.SESSIONS}"
+            f"'{name}' is not a session name: allowed: 'last' or the name of a folder in {perflogs / archive.SESSIONS}"
         )
 
     folder = archive.session_folder(perflogs, name)
@@ -160,7 +160,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
 
     if not folder.is_dir() and not recorded and not damaged:
         known = sorted(p.name for p in (perflogs / archive.SESSIONS).glob("*") if p.is_dir())[-5:]
-        raise NoSession(f"no session '{name}' in {perflogs}; the latest there: {', '.join(known) or 'none'}")
+        raise NoSession(f"no session '{name}' in {perflogs}; most recent: {', '.join(known) or 'none'}")
 
     begun = [_read_object(path, damaged) for path in sorted(folder.glob(f"{archive.BEGUN}*.json"))]
     load_errors = [_error_text(e) for one in (plan, *begun) for e in _list(one.get("load_errors"))]
@@ -169,7 +169,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
     if not run:
         incomplete.append(
             "ReFrame's run report is missing: the run was interrupted or has not ended. "
-            "Test cases that left no record cannot be shown."
+            "Test cases without a record cannot be shown."
         )
     notes = []
     if not plan and not begun:
@@ -179,7 +179,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
         )
     elif not plan:
         # A plain `reframe` run writes none; its numbers are no worse for it.
-        notes.append("This session has no plan: what does not apply to the machine cannot be shown.")
+        notes.append("This session has no plan: checks that do not apply to the machine cannot be shown.")
     return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors, notes)
 
 
@@ -355,13 +355,13 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
                 other = by_unique_name.get(str((_list(dependency) or [""])[0]), {})
                 if other.get("result") not in ("pass", None):
                     failed.append(f"{other.get('display_name')}: {reason_of(other)}")
-            message = f"not run, because what it needs failed: {'; '.join(failed) or 'ReFrame does not say what'}"
+            message = f"not run, because a dependency failed: {'; '.join(failed) or 'ReFrame does not say what'}"
         elif result == "skip":
-            message = "skipped by ReFrame before anything was archived: a waiver leaves a record, this left none"
+            message = "skipped by ReFrame before anything was archived; a waiver would have left a record"
         elif result == "abort":
             message = f"aborted: {reason_of(testcase)}"
         elif result in ("pass", "xfail", "xpass"):
-            message = "ReFrame passed it, but the archive holds no record: nothing shows that anything was measured"
+            message = "ReFrame passed it, but the archive holds no record of a measurement"
         else:
             message = reason_of(testcase)
             verdict = _verdict_of(message)

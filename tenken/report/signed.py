@@ -138,7 +138,7 @@ def pdf(html: Path, target: Path, seconds: float = 120) -> str | None:
     """Print a page to PDF. Returns why it could not be, None where it was."""
     program = browser()
     if program is None:
-        return "no headless browser was found (Chromium, say; or set TENKEN_BROWSER): print the page by hand"
+        return "no headless browser found (such as Chromium; TENKEN_BROWSER may name one): print the page by hand"
     with tempfile.TemporaryDirectory(prefix="tenken-browser-") as home:
         command = [
             program, "--headless", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-extensions",
@@ -155,5 +155,5 @@ def pdf(html: Path, target: Path, seconds: float = 120) -> str | None:
             return f"{program} did not print the page: {error}"
     if done.returncode or not target.is_file() or not target.stat().st_size:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return f"{program} ended with {done.returncode} and printed no page: {last}"
+        return f"{program} ended with {done.returncode} without printing the page: {last}"
     return None

@@ -41,7 +41,7 @@ def draw(history: History, found: Findings, finding: Finding, ident: str) -> tup
             half = float(found.band[1][row] - found.band[0][row]) / 2
             if np.isfinite(half):
                 axis.axhspan(baseline - half, baseline + half, color=colours["c2"], alpha=0.12, linewidth=0, zorder=0)
-                handles.append(plots._key("bar", "band of ordinary nights", colours["c2"]))
+                handles.append(plots._key("bar", "range of normal nights", colours["c2"]))
             axis.axhline(baseline, color=colours["c2"], linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
             handles.append(plots._key("dashed", "baseline", colours["c2"]))
         for number, row in enumerate(shown):

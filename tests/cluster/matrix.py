@@ -83,12 +83,12 @@ def against(rows: Sequence[Row], records: Sequence[Record]) -> list[str]:
 
 def table() -> str:
     """The table of docs/schedulers.md."""
-    lines = ["| what happens | on | verdict | what is said, and what else happens |", "|---|---|---|---|"]
+    lines = ["| what happens | on | verdict | message and other effects |", "|---|---|---|---|"]
     for row in ROWS:
         on = " ".join(
             letter + ("\\*" if row.real and letter == "P" else "") for letters in row.tests for letter in letters
         )
-        verdict = {HEALTHY: "as without it", NONE: "no record"}.get(row.verdict, row.verdict)
+        verdict = {HEALTHY: "unchanged", NONE: "no record"}.get(row.verdict, row.verdict)
         lines.append(f"| {row.what} | {on} | {verdict} | {row.says} |")
     return "\n".join(lines)
 

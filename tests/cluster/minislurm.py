@@ -362,7 +362,9 @@ class MiniSlurm:
             log.seek(0)
             lines = log.read().strip().splitlines()
         if done.returncode:
-            raise ClusterError(f"{words[0]} ended with {done.returncode}: {lines[-1] if lines else 'it said nothing'}")
+            raise ClusterError(
+                f"{words[0]} ended with {done.returncode}: {lines[-1] if lines else 'it printed nothing'}"
+            )
 
     def _start(self, daemon: str) -> None:
         self._run(daemon)

@@ -150,7 +150,7 @@ def test_silence_is_borne_and_then_ends_the_job_alone(world):
     assert world.cancelled == [world.job]
     assert not world.hear(TAKEN_OUT).completed
     assert world.hear(TAKEN_OUT, after=31.0).completed
-    assert world.job.state == "CANCELLED (no word from the scheduler for 00:00:51; last state RUNNING)"
+    assert world.job.state == "CANCELLED (no answer from the scheduler for 00:00:51; last state RUNNING)"
 
 
 def test_a_job_that_ended_in_silence_is_told_by_its_own_mark(world):
@@ -158,7 +158,7 @@ def test_a_job_that_ended_in_silence_is_told_by_its_own_mark(world):
     world.hear(RUNNING)
     world.output.write_text("TENKEN-BEGIN token=t node=n1 time=1\nTENKEN-END token=t status=0 nodes=n1 time=2\n")
     assert world.hear(None, after=51.0).completed
-    assert world.job.state.startswith("COMPLETED (by its own end mark; no word from the scheduler for 00:00:51")
+    assert world.job.state.startswith("COMPLETED (by its own end mark; no answer from the scheduler for 00:00:51")
     assert world.cancelled == []
 
 
@@ -395,18 +395,18 @@ def test_a_forgotten_job_that_began_and_did_not_end_is_lost_and_never_cancelled_
     world.hear(FORGOTTEN)
     assert not world.hear(FORGOTTEN, after=29.0).completed
     assert world.hear(FORGOTTEN, after=2.0).completed
-    assert world.job.scheduler_facts["lost"] == "it no longer knows the job"
+    assert world.job.scheduler_facts["lost"] == "the scheduler no longer knows the job"
     assert world.cancelled == []
 
 
 def test_a_forgotten_job_that_never_began_is_lost_and_so_is_one_that_gets_its_number(world):
     told(world, "")
     world.hear(FORGOTTEN)
-    assert world.hear(FORGOTTEN, after=31.0).scheduler_facts["lost"].endswith("which had not begun")
+    assert world.hear(FORGOTTEN, after=31.0).scheduler_facts["lost"].endswith("which had not started")
     again = of_number_7(world, world.follower)
     world.hear(REFUSED)
     assert world.hear(REFUSED, after=31.0).completed
-    assert again.scheduler_facts["lost"] == "its number 7 had been that of a job that it lost before"
+    assert again.scheduler_facts["lost"] == "its number 7 belonged to a job that it lost earlier"
 
 
 #: Recorded: a node that still knows the number refuses the credential of the job that has it now.
@@ -451,7 +451,7 @@ def test_a_job_that_gets_a_number_lost_by_an_earlier_session_is_submitted_once_m
     world.hear(REFUSED)
     assert not world.hear(REFUSED, after=29.0).anew  # what it printed may show late
     assert not world.hear(REFUSED, after=2.0).completed
-    assert (job.jobid, anew) == ("8", ["its number 7 had been that of a job that it lost before"])
+    assert (job.jobid, anew) == ("8", ["its number 7 belonged to a job that it lost earlier"])
     world.now += 1
     world.follower.update([job], {"8": RUNNING})
     world.output.write_text(END.replace("END status", "END token=u status"))
@@ -461,7 +461,7 @@ def test_a_job_that_gets_a_number_lost_by_an_earlier_session_is_submitted_once_m
 
 
 def test_a_job_is_submitted_once_more_only_once(world):
-    world.follower, anew = session(world, given_before=lambda job: f"accounting has 2 jobs of its number {job.jobid}")
+    world.follower, anew = session(world, given_before=lambda job: f"accounting has 2 jobs with its number {job.jobid}")
     told(world, "")
     world.hear(REFUSED)
     assert world.hear(REFUSED, after=31.0).jobid == "8"
@@ -469,7 +469,7 @@ def test_a_job_is_submitted_once_more_only_once(world):
         world.now += after
         world.follower.update([world.job], {"8": REFUSED})
     assert world.job.completed and len(anew) == 1
-    assert world.job.scheduler_facts["lost"] == "accounting has 2 jobs of its number 8"
+    assert world.job.scheduler_facts["lost"] == "accounting has 2 jobs with its number 8"
 
 
 @pytest.mark.parametrize("number", ["7", "9"])
@@ -522,7 +522,7 @@ def test_a_number_that_cannot_be_written_is_known_to_its_session(world, tmp_path
     ("table", "facts", "known"),
     [
         # recorded: the job that was lost is called `allocation`, by a database that heard of its start alone
-        ("7|2026-11-22T18:33:35\n7|2026-11-22T18:33:38\n", {}, "accounting has 2 jobs of its number 7"),
+        ("7|2026-11-22T18:33:35\n7|2026-11-22T18:33:38\n", {}, "accounting has 2 jobs with its number 7"),
         ("7|2026-11-22T18:33:35\n", {}, None),
         ("7|2026-11-22T18:33:35\n71|2026-11-22T18:33:38\n", {}, None),
         ("7|2026-11-22T18:33:35\n7|2026-11-22T18:33:38\n", {"run_count": 2}, None),
@@ -646,7 +646,7 @@ def test_nodes_decide_where_slurm_s_words_say_both(states, needed, kind):
 def test_ssh_words():
     assert remote.seen(None).state == "RUNNING"
     assert remote.seen(124).state == "TIMEOUT"
-    assert "did not reach" in remote.seen(255).state
+    assert "could not reach" in remote.seen(255).state
     assert remote.seen(3).exit_code == 3
 
 
@@ -812,7 +812,7 @@ def report_of(nodes, hosts, *names):
         ("n1,n2", ["n2.site.org", "N1"], [], None),
         ("n1,n2", ["n1", "n2", "n2", "n1"], [], None),  # launched twice
         ("n1,n2", ["c0-1", "c0-2"], ["n1 c0-1", "n2 c0-2.site.org"], None),
-        ("n1,n2", ["n1", "n1"], [], "job: asked for 2 ranks; nodes by the scheduler: n1,n2; by the ranks: n1 (2)"),
+        ("n1,n2", ["n1", "n1"], [], "job: 2 ranks requested; nodes by the scheduler: n1,n2; by the ranks: n1 (2)"),
         ("n1", ["n1", "n2"], [], "did not run on the nodes of the job"),
         ("n1,n2", ["n1", "n2", "n2"], [], "3 ranks reported their host name"),
         ("n1,n2", [], [], "0 ranks reported their host name; the ranks did not run"),

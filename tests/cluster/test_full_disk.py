@@ -30,7 +30,8 @@ class Full:
 
 
 CASES = {
-    "archive": Full("perflogs", True, "true", words=["INVALID: nothing could be kept of a run", "bytes of .probe-"]),
+    "archive": Full("perflogs", True, "true", words=["INVALID: no part of a run could be archived", "bytes of "
+    ".probe-"]),
     "archive, while the job runs": Full(
         "perflogs", False, "cat /dev/zero > {small}/fill; true",
         words=["cannot write to the archive: No space left on device", "kept as {folder}/stage/"],

@@ -276,7 +276,7 @@ def test_no_scheduler_command_on_path_is_one_line(run, tmp_path):
     venv = Path(sys.executable).parent
     outcome = run(PATH=f"{venv}:{bare}")
     assert outcome.code != 0
-    assert "sbatch is not on PATH: run this where jobs are submitted from (a login node)" in outcome.output
+    assert "sbatch is not on PATH: run this on a node from which jobs are submitted (a login node)" in outcome.output
 
 
 # -- people --

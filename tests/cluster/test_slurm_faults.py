@@ -206,7 +206,7 @@ def silent(tmp_path, slurm):
 def test_in_silence_the_end_mark_counts(run, slurm, tmp_path):
     outcome = run(PATH=silent(tmp_path, slurm), TENKEN_PATIENCE="silence=00:00:12")
     assert outcome.code == 0, outcome.output
-    assert "COMPLETED (by its own end mark; no word from the scheduler for" in only(outcome).job.state
+    assert "COMPLETED (by its own end mark; no answer from the scheduler for" in only(outcome).job.state
 
 
 def test_in_silence_a_job_that_goes_on_is_cancelled(run, slurm, tmp_path):
@@ -214,7 +214,7 @@ def test_in_silence_a_job_that_goes_on_is_cancelled(run, slurm, tmp_path):
         run(command="sleep 120", PATH=silent(tmp_path, slurm), TENKEN_PATIENCE="silence=00:00:03,cancel=00:00:03")
     )
     assert record.verdict == "FAIL"
-    assert "no word from the scheduler for 00:00:0" in text(record)
+    assert "no answer from the scheduler for 00:00:0" in text(record)
     assert until(lambda: slurm.slurm("squeue", "-h") == "", 15)
 
 
@@ -321,9 +321,9 @@ def test_jobs_that_a_killed_controller_cuts_off_are_invalid(slurm, run, tmp_path
     watcher.join()
     assert len(outcome.records) == 2, outcome.output
     first, second = sorted(outcome.records, key=lambda record: "submitted_again" in record.job.facts)
-    lost = "nid2: the scheduler lost the job, as one does whose controller is killed: "
+    lost = "nid2: the scheduler lost the job, as after a crash of its controller: "
     assert first.verdict == "INVALID" and text(first).startswith(lost), (text(first), first.job)
-    assert "which had not begun" in second.job.facts["submitted_again"], (text(second), second.job)
+    assert "which had not started" in second.job.facts["submitted_again"], (text(second), second.job)
     assert second.verdict == "RECORDED" or text(second).startswith(lost), (text(second), second.job)
 
 

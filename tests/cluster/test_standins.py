@@ -302,7 +302,7 @@ def test_no_scheduler_command_on_path_is_one_line(site):
     one.environment["PATH"] = one.environment["PATH"].replace(f"{one.cluster.folder}/bin:", "")
     outcome = one.run()
     assert outcome.code != 0
-    assert "qsub is not on PATH: run this where jobs are submitted from (a login node)" in outcome.output
+    assert "qsub is not on PATH: run this on a node from which jobs are submitted (a login node)" in outcome.output
 
 
 # -- ssh to a board --

@@ -150,7 +150,7 @@ def lies() -> Iterator[Lie]:
     yield Lie("nccl", "half a sweep, verified as far", "bytes", half_verified_too)
     yield Lie("mpi_p2p_host", "half a sweep", "bytes", half("latency"))
     yield Lie("p2p", "half a sweep", "bytes", half("peer_by_size"))
-    yield Lie("nccl", "a size that nobody asked for", "not asked for", unasked(bytes=2048))
+    yield Lie("nccl", "a size that nobody asked for", "not requested", unasked(bytes=2048))
     yield Lie("mpi_p2p_host", "buffers that nobody asked for", "buffers", unasked(buffers="managed"))
     yield Lie("transfer", "a size that nobody asked for", "bytes", unasked(bytes=16))
     yield from each(

@@ -74,12 +74,12 @@ def lies() -> Iterator[Lie]:
         yield Lie(
             of,
             f"{name} in two like halves",
-            "come again",
+            "are repeated",
             samples(name, lambda v: [*v[: len(v) // 2], *v[: len(v) // 2]]),
         )
         yield Lie(of, f"{name} of one sample", "samples", samples(name, lambda v: v[:1]))
     for of in ("stream", "nccl", "transfer", "transpose"):
-        yield Lie(of, "one metric's samples for another's", "samples are those of", copied)
+        yield Lie(of, "one metric's samples for another's", "samples equal those of", copied)
     yield from each(
         "stream",
         ("p5 of its own", "p5", first(p5=lambda v: 1.01 * v)),

@@ -136,7 +136,7 @@ def lies() -> Iterator[Lie]:
     )
     yield from each(
         "snapshot_io",
-        ("cuFile goes straight", "cufile_probe", path("cufile", "GPUDirect Storage")),
+        ("cuFile has a direct path", "cufile_probe", path("cufile", "GPUDirect Storage")),
         ("cuFile of another word", "cufile", path("cufile", "direct")),
         (
             "cuFile works, but is not used",

@@ -82,6 +82,9 @@ def lies() -> Iterator[Lie]:
         {"machine": replace(gds.machine, capabilities=frozenset({"gds"}))},
     )
     yield Lie(
-        "no gds", "although cuFile goes straight", "cufile", lambda raw: raw["path"].update(cufile="GPUDirect Storage")
+        "no gds",
+        "although cuFile has a direct path",
+        "cufile",
+        lambda raw: raw["path"].update(cufile="GPUDirect Storage"),
     )
-    yield Lie("no osu", "of another attempt", "token", lambda raw: raw.update(token="x"))
+    yield Lie("no osu", "belongs to another attempt", "token", lambda raw: raw.update(token="x"))

@@ -480,7 +480,7 @@ def test_overlap_tells_cost_and_gain_of_each_mode(go: Run) -> None:
         for i, hidden in enumerate(metric["samples"]):
             none, serial, this = (seconds[one][i] for one in ("none", "serial", mode))
             assert hidden == pytest.approx(1 - (this - none) / (serial - none), rel=1e-6)
-    assert "needs" not in document["reason"] and document["path"]["left_out.buffer"] == "there is no GPU to buffer on"
+    assert "needs" not in document["reason"] and document["path"]["left_out.buffer"] == "no GPU to buffer on"
 
 
 def test_a_snapshot_that_later_steps_overwrite_is_noticed(go: Run) -> None:

@@ -135,7 +135,7 @@ def test_an_invalid_run_is_invalid_in_the_report_too(run: Callable[..., Outcome]
             ("--nx", "16", "--npx", "2", "--npy", "1", "--npz", "1"),
             "--npx '2' is invalid; allowed: three numbers whose product",
         ),
-        (("--nx", "1024"), "--nx '1024' is invalid; allowed: a grid that fits: asked "),
+        (("--nx", "1024"), "--nx '1024' is invalid; allowed: a grid that fits: requested "),
         (("--backend", "cuda"), "--backend 'cuda' is invalid; allowed: host"),
         (("--columns", "some"), "--columns 'some' is invalid; allowed: runs, listed"),
     ],
@@ -149,7 +149,8 @@ def test_a_wrong_argument_is_named(run: Callable[..., Outcome], arguments: tuple
 
 def test_beyond_memory_names_asked_and_free(run: Callable[..., Outcome]) -> None:
     assert re.search(
-        r"asked [\d.]+ GiB for 1024 x 1024 x 1024, free [\d.]+ [GM]iB on the host", run("hpcg", "--nx", "1024").stderr
+        r"requested [\d.]+ GiB for 1024 x 1024 x 1024, free [\d.]+ [GM]iB on the host",
+        run("hpcg", "--nx", "1024").stderr,
     )
 
 

@@ -163,7 +163,7 @@ def test_a_fault_in_one_of_four_ranks_fails_the_run(ranks: Run, fault: tuple[str
         (("--nb", "-1"), "--nb '-1' is invalid; allowed: auto, or a whole number from 1 to 4096"),
         (("--grid", "2"), "--grid '2' is invalid; allowed: auto, or PxQ such as 2x4"),
         (("--grid", "2x2"), "--grid '2x2' is invalid; allowed: P x Q equal to the number of ranks, which is 1"),
-        (("--n", "900000"), "--n '900000' is invalid; allowed: what fits into memory: asked "),
+        (("--n", "900000"), "--n '900000' is invalid; allowed: what fits into memory: requested "),
         (("--dat", "nowhere.dat"), "--dat 'nowhere.dat' is invalid; allowed: a file that can be read"),
     ],
 )
@@ -176,7 +176,9 @@ def test_a_wrong_argument_is_named(hpl: Run, arguments: tuple[str, ...], message
 
 def test_asked_and_free_memory_are_named(hpl: Run) -> None:
     said = hpl("--backend", "host", "--n", "900000", "--nb", "128").stderr
-    assert re.search(r"asked 5\.\d+ TiB|asked 6\d\d\d\.\d+ GiB", said) and re.search(r"free [\d.]+ [KMG]iB", said), said
+    assert re.search(r"requested 5\.\d+ TiB|requested 6\d\d\d\.\d+ GiB", said) and re.search(
+        r"free [\d.]+ [KMG]iB", said
+    ), said
 
 
 def test_what_fits_is_chosen(hpl: Run) -> None:

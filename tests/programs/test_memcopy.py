@@ -64,4 +64,4 @@ def test_copies_that_are_none(run: Run, copies: str) -> None:
 def test_a_size_beyond_memory_is_refused_with_asked_and_free(run: Run) -> None:
     outcome = run("memcopy", "--bytes", "10T")
     assert outcome.code == 2
-    assert re.search(r"asked 18.19 TiB of host memory for two arrays, free .*iB\n", outcome.stderr)
+    assert re.search(r"requested 18.19 TiB of host memory for two arrays, free .*iB\n", outcome.stderr)

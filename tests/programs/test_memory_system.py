@@ -89,7 +89,7 @@ def test_a_sample_that_is_not_finite_fails_the_run(run: Run, program: str) -> No
         ("transpose", ["--kernels", "padded"], "--kernels 'padded' is invalid; allowed: distinct values of naive,tile"),
         ("transpose", ["--sizes", "262144"], "--sizes '262144' is invalid; allowed: at most "),
         ("himeno", ["--size", "XXXL"], "--size 'XXXL' is invalid; allowed: XS, S, M, L, XL, XXL"),
-        ("himeno", ["--size", "XXL"], "--size 'XXL' is invalid; allowed: one whose arrays fit: asked "),
+        ("himeno", ["--size", "XXL"], "--size 'XXL' is invalid; allowed: one whose arrays fit: requested "),
         (
             "access_patterns",
             ["--patterns", "1,8"],
@@ -113,7 +113,7 @@ def test_a_wrong_argument_is_one_line(run: Run, program: str, arguments: list[st
     assert outcome.stderr.startswith(f"{program}: {message}")
     assert outcome.stderr.count("\n") == 1
     if "at most" in message:
-        assert re.search(r"asked [\d.]+ \w+.*, free [\d.]+ \w+ on the host$", outcome.stderr.strip())
+        assert re.search(r"requested [\d.]+ \w+.*, free [\d.]+ \w+ on the host$", outcome.stderr.strip())
 
 
 def test_himenos_classic_timing_chooses_the_iterations(run: Run) -> None:
@@ -192,4 +192,4 @@ def test_what_the_double_does_wrong_is_told(
 def test_managed_memory_is_refused_beyond_half_of_what_is_free(run: Run) -> None:
     outcome = run("access_patterns_double", "--backend", "cuda", "--placement", "managed_touch", "--bytes", "30Gi")
     assert outcome.code == 2
-    assert "asked 60 GiB for two arrays, free 95 GiB on gpu0" in outcome.stderr
+    assert "requested 60 GiB for two arrays, free 95 GiB on gpu0" in outcome.stderr

@@ -65,7 +65,7 @@ def test_a_launcher_that_starts_fewer_ranks_fails(run: Callable[..., Outcome]) -
     assert outcome.code == 1 and outcome.document is not None
     assert outcome.document["reason"] == "asked for 4 ranks, MPI_Comm_size is 2"
     single = run(1, *QUICK, "--ranks", "4")
-    assert single.document is not None and "do not fit together" in single.document["reason"]
+    assert single.document is not None and "does not match" in single.document["reason"]
     nodes = run(2, *QUICK, "--nodes", "2")
     assert nodes.document is not None and nodes.document["reason"] == "asked for 2 nodes, the ranks run on 1"
 

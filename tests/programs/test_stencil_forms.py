@@ -58,7 +58,7 @@ def test_any_number_of_processes_shares_the_grid(run: Run, parts: str) -> None:
         (["--form", "upc"], "--form 'upc' is invalid; allowed: sequential, openmp, shared, openacc"),
         (["--form", "openmp", "--parts", "2"], "--parts '2' is invalid; allowed: 0 with --form openmp"),
         (["--form", "shared", "--parts", "22"], "--parts '22' is invalid; allowed: at most 21, the planes that change"),
-        (["--nx", "1000000", "--ny", "1000000"], r"--nz '\d+' is invalid; allowed: one whose grid fits: asked \d"),
+        (["--nx", "1000000", "--ny", "1000000"], r"--nz '\d+' is invalid; allowed: one whose grid fits: requested \d"),
     ],
 )
 def test_a_wrong_argument_is_one_line(run: Run, arguments: list[str], message: str) -> None:

@@ -46,7 +46,7 @@ def test_a_size_within_the_caches_is_refused(run: Run) -> None:
 def test_a_size_beyond_memory_is_refused_with_asked_and_free(run: Run) -> None:
     outcome = run("stream", "--array-bytes", "1Ti")
     assert outcome.code == 2
-    assert re.search(r"at most .* each: asked 3 TiB for three arrays, free .*iB\n", outcome.stderr)
+    assert re.search(r"at most .* each: requested 3 TiB for three arrays, free .*iB\n", outcome.stderr)
 
 
 def test_a_size_is_rounded_down_to_whole_elements(run: Run) -> None:

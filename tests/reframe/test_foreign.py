@@ -48,7 +48,7 @@ def test_what_is_no_figure_is_told(changes, line, said):
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("stream", "stream is a program of this suite; give it another name"), ("Fio", "allowed: small letters")],
+    [("stream", "stream is a program of this suite; choose another name"), ("Fio", "allowed: lower case letters")],
 )
 def test_a_foreign_program_has_a_name_of_its_own(name, said):
     with pytest.raises(CatalogueError, match=said):

@@ -89,6 +89,12 @@ EXPRESSIONS = (
     Expression(r"\bsays of (?:it|itself)\b", "reports", "what the device says of itself", "what the device reports"),
 )
 
+#: Modules whose docstrings are published (docs/api.md) or printed by `--help`.
+PUBLIC = ("tenken/history/__init__.py", "tenken/model/*.py", "tenken/reframe/*.py", "tenken/commands/*.py")
+
+#: Pages outside of docs/.
+PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+
 #: Text that contains such an expression for a reason.
 KEPT = {
     # names of verifications: records of earlier releases are checked for them
@@ -159,16 +165,22 @@ def strings(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, text
 
 
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """Docstrings of a module and its public names, without code, with their line."""
+    tree = ast.parse(source)
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and not getattr(node, "name", "").startswith("_") and ast.get_docstring(node):
+            body = node.body[0]
+            assert isinstance(body, ast.Expr) and isinstance(body.value, ast.Constant)
+            yield body.lineno, re.sub(r"`[^`]*`", _blank, str(body.value.value))
+
+
 def literals(source: str) -> Iterator[tuple[int, str]]:
     """String literals of C++ code, adjacent ones joined, with their line."""
     source = re.sub(r"//[^\n]*", "", source)
     for match in re.finditer(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', source):
         yield source.count("\n", 0, match.start()) + 1, re.sub(r'"\s*"', "", match[0]).strip('"')
-
-
-def unreleased(changes: str) -> str:
-    """The part of the changelog that is not released yet."""
-    return re.split(r"^## (?!Unreleased)", changes, flags=re.M)[0]
 
 
 def _files(*patterns: str) -> list[Path]:
@@ -178,13 +190,16 @@ def _files(*patterns: str) -> list[Path]:
 
 def texts() -> Iterator[tuple[str, int, str]]:
     """All that a user reads: where (file), its first line there, the text."""
-    for file in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for file in (*(ROOT / name for name in PAGES), *sorted((ROOT / "docs").glob("*.md"))):
         text = file.read_text(encoding="utf-8")
         if file.name == "glossary.md":  # its last column holds what is not written
             text = re.sub(r"^(\|[^|]*\|[^|]*\|).*", r"\1", text, flags=re.M)
         yield file.relative_to(ROOT).as_posix(), 1, markdown(text)
     for file in _files("tenken/**/*.py", "checks/*.py"):
         for line, text in strings(file.read_text(encoding="utf-8")):
+            yield file.relative_to(ROOT).as_posix(), line, text
+    for file in _files("checks/*.py", *PUBLIC):
+        for line, text in docstrings(file.read_text(encoding="utf-8")):
             yield file.relative_to(ROOT).as_posix(), line, text
     for file in _files("src/*.h", "src/*.cpp", "src/*.cu", "src/*.cuh"):
         for line, text in literals(file.read_text(encoding="utf-8")):

@@ -325,9 +325,7 @@ def test_where_the_program_knows_no_limit_the_data_sheet_has_one() -> None:
     assert found.verdict == "FAIL" and "triad.gpu0" in {f.metric for f in found.findings}
     # and the sheet counts where the program says something else, which is itself a finding
     claimed = judged(gpu_document(), expect=sheet)
-    assert (
-        claimed.verdict == "FAIL" and "its limit is said to be 4814.3 GB/s; 4000 by data sheet: x" in claimed.message()
-    )
+    assert claimed.verdict == "FAIL" and "its limit is given as 4814.3 GB/s; 4000 by data sheet: x" in claimed.message()
 
 
 @pytest.mark.parametrize(("claimed", "expected"), [(("peer",), "FAIL"), (("managed",), "WAIVED"), ((), "WAIVED")])
@@ -536,7 +534,7 @@ def test_what_was_not_run_is_waived_for_a_known_reason_alone() -> None:
     found = judging.waived("needs two GPUs: the partition has 1", "nid001")
     assert (found.verdict, found.findings[0].node) == ("WAIVED", "nid001")
     assert found.message() == "nid001: needs two GPUs: the partition has 1"
-    with pytest.raises(ValueError, match="is not a reason for a waiver; allowed: no peer access"):
+    with pytest.raises(ValueError, match="is not a valid reason for a waiver; allowed: no peer access"):
         judging.waived("did not feel like it: today", "nid001")
 
 

@@ -76,7 +76,7 @@ void require_two_arrays_fit(const Arguments& arguments, const std::string& optio
                             Method method, const std::vector<DeviceDescription>& devices) {
     const auto refuse = [&](std::uint64_t maximum, std::uint64_t left, const std::string& space) {
         if (bytes <= maximum / 2) return;
-        throw arguments.error(option, "at most " + format_bytes(maximum / 2) + " each: asked " +
+        throw arguments.error(option, "at most " + format_bytes(maximum / 2) + " each: requested " +
                                           format_bytes(2 * bytes) + " for two arrays, free " +
                                           format_bytes(left) + " on " + space);
     };

@@ -17,12 +17,13 @@ void CopyProgram::options(Arguments& arguments) {
         "bytes", bytes_, 8, std::uint64_t{1} << 50,
         "bytes of each of the two arrays, rounded down to whole elements of 8; the two together at "
         "most 9/10 of the free memory of either side, half of the GPU's for managed memory");
-    arguments.choice("placement", placement_, method_names(),
-                     "how arrays come to lie where they do. sam: malloc and first touch; managed_touch: "
-                     "cudaMallocManaged and first touch; managed_prefetch, managed_advise: with prefetch or "
-                     "preferred location; explicit: pinned or cudaMalloc. The host back end knows sam alone");
+    arguments.choice(
+        "placement", placement_, method_names(),
+        "placement of the arrays. sam: malloc and first touch; managed_touch: "
+        "cudaMallocManaged and first touch; managed_prefetch, managed_advise: with prefetch or "
+        "preferred location; explicit: pinned or cudaMalloc. The host back end supports only sam");
     arguments.integer("trials", trials_, 1, 1000,
-                      "how often the whole measurement is repeated, including allocation");
+                      "number of repetitions of the whole measurement, including allocation");
     arguments.choice(
         "cpu-copy", cpu_copy_, {"optimised", "unoptimised"},
         "the CPU's copy: with streaming stores, or a plain loop compiled without optimisation, as "

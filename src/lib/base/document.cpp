@@ -116,7 +116,8 @@ void Document::add(const Metric& measured, const Limit& limit) {
     damage_next_ = false;
     const std::string id = metric.id();
     if (metric.samples.empty()) return fail("metric " + id + " has no samples");
-    if (std::find(ids_.begin(), ids_.end(), id) != ids_.end()) return fail("metric " + id + " came twice");
+    if (std::find(ids_.begin(), ids_.end(), id) != ids_.end())
+        return fail("metric " + id + " is reported twice");
     for (std::size_t i = 0; i < metric.samples.size(); ++i) {
         if (!std::isfinite(metric.samples[i])) {
             return fail("metric " + id + " is not finite in sample " + std::to_string(i));

@@ -160,8 +160,8 @@ void MachineLocks::hold(const std::string& name, const std::string& what) {
             throw Shared(shared_with_);
         }
         if (!told && waited > 1) {
-            std::fprintf(stderr, "%s: waits for pid %s (%s), which measures on this %s\n", program_.c_str(),
-                         pid.c_str(), other.c_str(), what == "host" ? "host" : "GPU");
+            std::fprintf(stderr, "%s: waits for pid %s (%s), which is measuring on this %s\n",
+                         program_.c_str(), pid.c_str(), other.c_str(), what == "host" ? "host" : "GPU");
             told = true;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(50));

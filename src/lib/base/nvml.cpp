@@ -172,7 +172,8 @@ std::shared_ptr<const Nvml> Nvml::open(std::string& why_not) {
     const DynamicLibrary library =
         DynamicLibrary::open_first(DynamicLibrary::names("TENKEN_NVML", {"libnvidia-ml.so.1"}), error);
     if (!library) {
-        why_not = "NVML cannot be loaded (Jetson boards and machines without a driver have none): " + error;
+        why_not =
+            "NVML cannot be loaded (not available on Jetson boards and machines without a driver): " + error;
         return nullptr;
     }
     std::shared_ptr<Nvml> nvml(new Nvml);
@@ -239,7 +240,7 @@ Nvml::Device Nvml::find(const std::string& pci_bus_id, std::string& why_not) con
     const int result = call_->by_pci(pci_bus_id.c_str(), &device);
     if (result == success) return device;
     why_not =
-        "NVML does not know the GPU at " + pci_bus_id + ": " +
+        "NVML does not list the GPU at " + pci_bus_id + ": " +
         (call_->error_string == nullptr ? "error " + std::to_string(result) : call_->error_string(result));
     return nullptr;
 }

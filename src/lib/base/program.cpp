@@ -86,7 +86,7 @@ std::string measure(Program& program, Run& run, bool must_fail, bool speaks) {
     }
     if (!broken.empty()) run.document.fail(broken);
     if (must_fail && run.document.status() == Status::ok && speaks) {
-        run.document.fail("the fault injected by --inject-fault was not noticed");
+        run.document.fail("the fault injected by --inject-fault was not detected");
     }
     return broken;
 }
@@ -95,7 +95,7 @@ std::string measure(Program& program, Run& run, bool must_fail, bool speaks) {
 void declare_faults(Arguments& arguments, std::string& fault, const std::vector<FaultKind>& kinds) {
     std::vector<std::string> names = {"none", "element", "sample"};
     std::string help =
-        "make a fault on purpose. element: flip one bit of one element before the verification; sample: turn "
+        "inject a fault. element: flip one bit of one element before the verification; sample: turn "
         "one sample into a number that is not finite";
     std::map<std::string, std::vector<std::pair<std::string, std::string>>> former;
     for (const FaultKind& kind : kinds) {
@@ -179,7 +179,7 @@ int run_program(Program& program, int argc, char** argv, Team& team) {
     arguments.heading("options of every program");
     arguments.integer("repetitions", run.repetitions, 1, 100000, "timed repetitions, each a sample");
     arguments.real("warmup-seconds", run.warmup_seconds, "s", 0, 600,
-                   "how long to run before timing (at least two repetitions)");
+                   "duration of the warm-up before timing (at least two repetitions)");
     arguments.text("json", json_file, "FILE", "write the result document to FILE");
     arguments.text(
         "request", request_file, "FILE",

@@ -159,7 +159,7 @@ void require_free_memory(std::uint64_t bytes, const std::string& what) {
     int device = 0;
     TENKEN_CUDA(cudaGetDevice(&device));
     throw std::runtime_error("GPU " + std::to_string(device) + ": not enough free memory for " + what +
-                             ": asked " + format_bytes(bytes) + ", free " + format_bytes(left));
+                             ": requested " + format_bytes(bytes) + ", free " + format_bytes(left));
 }
 
 void describe_build(Build& build) {

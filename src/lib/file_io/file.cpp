@@ -50,7 +50,7 @@ FileError File::cut_short(std::uint64_t end) const {
 
 std::uint64_t File::size() const {
     struct stat found;
-    if (fstat(descriptor_, &found) != 0) fail("cannot ask for the size of", 0);
+    if (fstat(descriptor_, &found) != 0) fail("cannot get the size of", 0);
     return static_cast<std::uint64_t>(found.st_size);
 }
 
@@ -101,7 +101,7 @@ void File::map(std::uint64_t bytes, bool to_write) {
     if (to_write) {
         const int result = posix_fallocate(descriptor_, 0, static_cast<off_t>(bytes));
         errno = result;
-        if (result != 0) fail("cannot take room for", 0);
+        if (result != 0) fail("cannot allocate space for", 0);
     } else {
         bytes = std::min(bytes, size());
     }
@@ -137,7 +137,7 @@ double File::cached_share() const {
     std::vector<unsigned char> pages((bytes + page - 1) / page);
     const bool known = mincore(map, bytes, pages.data()) == 0;
     munmap(map, bytes);
-    if (!known) fail("cannot ask for the pages of", 0);
+    if (!known) fail("cannot query the pages of", 0);
     const auto cached =
         std::count_if(pages.begin(), pages.end(), [](unsigned char one) { return (one & 1) != 0; });
     return static_cast<double>(cached) / static_cast<double>(pages.size());

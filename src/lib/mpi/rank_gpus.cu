@@ -75,7 +75,7 @@ class CudaRankGpus : public RankGpus {
     void options(tenken::Arguments& arguments) override {
         arguments.text(
             "gpus", asked_, "LIST",
-            "GPUs that the ranks of a node take in turn, by CUDA index: all, or a list such as 0,2");
+            "GPUs assigned to the ranks of a node in turn, by CUDA index: all, or a list such as 0,2");
     }
 
     void prepare(const tenken::Arguments& arguments, int local_rank) override {
@@ -140,7 +140,7 @@ class CudaRankGpus : public RankGpus {
     tenken::Limit limit(const std::string& pci_bus_id, int directions) override {
         const int other = seen(pci_bus_id);
         if (other < 0 || other == index() || !nvml_) {
-            return tenken::Limit::unknown("the other GPU cannot be seen from rank 0");
+            return tenken::Limit::unknown("the other GPU is not visible to rank 0");
         }
         tenken::LinkedGpu ends[2];
         ends[0].description = gpu_->description();

@@ -35,10 +35,9 @@ void DataLoading::options(tenken::Arguments& arguments) {
         "kinds", asked_kinds_, "LIST",
         "speech (features of RNN-T, 253 to 534 KB), deepcam (768 x 1152 x 16 floats), or bytes of a "
         "sample, such as 64ki");
-    arguments.text(
-        "ways", asked_ways_, "LIST",
-        "all, few, or ways to read as METHOD_BLOCK_THREADS, such as posix_1mi_4; each thread reads a "
-        "separate sample");
+    arguments.text("ways", asked_ways_, "LIST",
+                   "all, few, or methods as METHOD_BLOCK_THREADS, such as posix_1mi_4; each thread reads a "
+                   "separate sample");
     arguments.text("prefetch", asked_prefetch_, "LIST",
                    "batches read ahead while one is consumed, such as 0,2; 0: no reading during the step");
     arguments.integer("batch", batch_, 0, 4096,
@@ -54,7 +53,7 @@ void DataLoading::options(tenken::Arguments& arguments) {
     arguments.flag("in-order", in_order_, "samples are not shuffled");
     arguments.flag("cold", cold_, "files are not in the page cache; with --epochs 1 alone");
     arguments.real("seconds", seconds_, "s", 0, 3600,
-                   "timed at most for each kind, all ways together; 3 rounds are made in any case");
+                   "maximum time for each kind, all methods together; at least 3 rounds are made");
     gpu_options(arguments);
 }
 
@@ -82,7 +81,7 @@ void DataLoading::read_lists(const tenken::Arguments& arguments) {
         const long ahead = std::strtol(word.c_str(), &end, 10);
         const bool number = !word.empty() && *end == '\0' && word[0] >= '0' && word[0] <= '9';
         if (!number || ahead > 64 || has(ahead_, static_cast<std::size_t>(ahead))) {
-            throw arguments.error("prefetch", "different numbers from 0 to 64, divided by commas");
+            throw arguments.error("prefetch", "different numbers from 0 to 64, comma-separated");
         }
         ahead_.push_back(static_cast<std::size_t>(ahead));
     }

@@ -25,8 +25,9 @@ class Daxpy : public tenken::Program {
         const std::uint64_t asked = 2 * sizeof(double) * static_cast<std::uint64_t>(elements_);
         const std::uint64_t available = tenken::available_memory_bytes();
         if (asked > available) {
-            throw arguments.error("elements", "what fits into memory: asked " + tenken::format_bytes(asked) +
-                                                  ", free " + tenken::format_bytes(available));
+            throw arguments.error("elements", "what fits into memory: requested " +
+                                                  tenken::format_bytes(asked) + ", free " +
+                                                  tenken::format_bytes(available));
         }
     }
 

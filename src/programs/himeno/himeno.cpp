@@ -133,7 +133,7 @@ class Himeno : public tenken::Program {
             const std::uint64_t left = device.memory_free_bytes;
             require_fit(arguments, arrays * grid_.bytes_of_one(), managed ? left / 2 : left / 10 * 9,
                         "gpu" + std::to_string(device.index) +
-                            (managed ? ", half of what is free, as for all managed memory" : ""));
+                            (managed ? ", half of the free memory, as for all managed memory" : ""));
         }
     }
 
@@ -181,7 +181,7 @@ class Himeno : public tenken::Program {
     static void require_fit(const tenken::Arguments& arguments, std::uint64_t bytes, std::uint64_t maximum,
                             const std::string& side) {
         if (bytes <= maximum) return;
-        throw arguments.error("size", "one whose arrays fit: asked " + tenken::format_bytes(bytes) +
+        throw arguments.error("size", "one whose arrays fit: requested " + tenken::format_bytes(bytes) +
                                           ", at most " + tenken::format_bytes(maximum) + " on " + side);
     }
 

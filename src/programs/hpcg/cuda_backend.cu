@@ -33,13 +33,13 @@ class CudaBackend : public Backend {
         arguments.heading("back end cuda");
         arguments.text(
             "gpus", asked_, "LIST",
-            "GPUs that the ranks of a node take in turn, by CUDA index: all, or a list such as 0,2");
+            "GPUs assigned to the ranks of a node in turn, by CUDA index: all, or a list such as 0,2");
         arguments.choice(
             "exchange", way_, {"auto", "peer", "nccl", "mpi", "host"},
             "between GPUs: their own stores (one node), NCCL, an MPI that takes device pointers, or through "
-            "the host; auto: the first of peer, nccl and host that there is");
+            "the host; auto: the first available of peer, nccl and host");
         arguments.choice("share", share_, {"off", "on"},
-                         "whether ranks may share a GPU; off: the run is waived then");
+                         "whether ranks may share a GPU; off: such a run is waived");
         arguments.choice("graph", graph_, {"on", "off"},
                          "whether the multigrid cycle is launched as one CUDA graph");
         arguments.choice(

@@ -166,7 +166,7 @@ std::unique_ptr<Exchange> make_exchange(const std::string& way, Ranks& ranks,
         std::unique_ptr<Exchange> peer;
         if (all_own) peer = make_peer_exchange(ranks, stream, max_points, no_peer);
         if (peer) {
-            why = any ? "each rank has its own GPU, and they reach each other's memory" : "asked for";
+            why = any ? "each rank has its own GPU, and they reach each other's memory" : "requested";
             return peer;
         }
         if (!any) throw tenken::Waived(tenken::Waiver::no_peer_access, no_peer);
@@ -179,12 +179,12 @@ std::unique_ptr<Exchange> make_exchange(const std::string& way, Ranks& ranks,
         if (!all && library) no_nccl = "another rank has no NCCL";
         if (all) {
             why = any ? "NCCL is available and each rank has its own GPU; no peer stores: " + no_peer
-                      : "asked for";
+                      : "requested";
             return std::unique_ptr<Exchange>(new Nccl(std::move(library), ranks, stream));
         }
         if (!any) throw tenken::Waived(tenken::Waiver::library_missing, no_nccl);
     }
-    why = any ? "no peer stores: " + no_peer + "; no NCCL: " + no_nccl : "asked for";
+    why = any ? "no peer stores: " + no_peer + "; no NCCL: " + no_nccl : "requested";
     if (way == "mpi") return std::unique_ptr<Exchange>(new DeviceMpi(ranks, stream));
     return std::unique_ptr<Exchange>(new ThroughHost(ranks, stream));
 }

@@ -74,7 +74,7 @@ class Hpcg : public tenken::Program {
         std::vector<std::string> backends = {"host"};
         if (cuda_) backends.push_back("cuda");
         arguments.choice("backend", backend_name_, backends, "host: OpenMP; cuda: a GPU for each rank");
-        const char* const sides = "points of each rank along this axis, a multiple of 8; 0: as --nx";
+        const char* const sides = "points of each rank along this axis, a multiple of 8; 0: same as --nx";
         arguments.integer("nx", local_[0], 16, 1024, "points of each rank along x, a multiple of 8");
         arguments.integer("ny", local_[1], 0, 1024, sides);
         arguments.integer("nz", local_[2], 0, 1024, sides);
@@ -82,20 +82,20 @@ class Hpcg : public tenken::Program {
             arguments.integer(axis == 0   ? "npx"
                               : axis == 1 ? "npy"
                                           : "npz",
-                              shape_[axis], 0, 1000000, "ranks along this axis; 0: chosen");
+                              shape_[axis], 0, 1000000, "ranks along this axis; 0: automatic");
         }
-        arguments.real(
-            "target-seconds", target_seconds_, "s", 0, 36000,
-            "how long sets of 50 iterations or more are timed, at least one; an official run takes 1800");
+        arguments.real("target-seconds", target_seconds_, "s", 0, 36000,
+                       "duration of the timed sets of at least 50 iterations, at least one set; an official "
+                       "run takes 1800");
         arguments.choice(
             "shuffled", shuffled_, {"on", "off"},
-            "solve a copy with rows and columns in random order too, which may take 5 % more iterations");
+            "also solve a copy with rows and columns in random order, which may take 5 % more iterations");
         arguments.text("hpcg-file", file_, "FILE", "write the report in HPCG's own form to FILE");
-        arguments.integer("ranks", wanted_ranks_, 0, 1000000, "ranks that must be there; 0: any number");
+        arguments.integer("ranks", wanted_ranks_, 0, 1000000, "required number of ranks; 0: any");
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
-                       "how long the pass for energy is at least, 2 for a figure; 0: none");
+                       "minimum duration of the energy pass, at least 2; 0: none");
         arguments.real("patience-seconds", patience_seconds_, "s", 1, 36000,
-                       "abort when a rank has waited this long for the others");
+                       "abort if a rank has waited this long for the others");
         host_->options(arguments);
         if (cuda_) cuda_->options(arguments);
     }
@@ -125,8 +125,8 @@ class Hpcg : public tenken::Program {
             outcome_.local[axis] = static_cast<int>(local_[axis]);
         }
         if (degenerate(outcome_.local)) {
-            throw arguments.error(
-                "nx", "sides of which none is below an eighth of another: asked " + text_of(outcome_.local));
+            throw arguments.error("nx", "sides of which none is below an eighth of another: requested " +
+                                            text_of(outcome_.local));
         }
         choose_shape(arguments);
         outcome_.ranks = ranks_.size();
@@ -141,8 +141,8 @@ class Hpcg : public tenken::Program {
         const auto asked =
             static_cast<std::uint64_t>(rows * (shuffled_ == "on" ? bytes_of_row_shuffled : bytes_of_row));
         if (asked > backend_->free_bytes()) {
-            throw arguments.error("nx", "a grid that fits: asked " + tenken::format_bytes(asked) + " for " +
-                                            text_of(outcome_.local) + ", free " +
+            throw arguments.error("nx", "a grid that fits: requested " + tenken::format_bytes(asked) +
+                                            " for " + text_of(outcome_.local) + ", free " +
                                             tenken::format_bytes(backend_->free_bytes()) + " on " +
                                             backend_->memory());
         }
@@ -169,7 +169,7 @@ class Hpcg : public tenken::Program {
         const bool none = shape_[0] == 0 && shape_[1] == 0 && shape_[2] == 0;
         if (!none && given != ranks_.size()) {
             throw arguments.error("npx", "three numbers whose product is the number of ranks, " +
-                                             std::to_string(ranks_.size()) + ": asked " +
+                                             std::to_string(ranks_.size()) + ": requested " +
                                              std::to_string(shape_[0]) + " x " + std::to_string(shape_[1]) +
                                              " x " + std::to_string(shape_[2]));
         }

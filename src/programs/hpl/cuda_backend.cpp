@@ -29,20 +29,20 @@ class CudaBackend : public Backend {
     void options(tenken::Arguments& arguments) override {
         arguments.heading("options of --backend cuda");
         gpu_.options(arguments);
-        arguments.choice(
-            "panel", panel_, {"auto", "resident", "streamed", "library"},
-            "panels by the own kernel with rows in shared memory or not, or by cuSOLVER; auto: the own "
-            "one while an update hides it, cuSOLVER for the last --few-rows");
+        arguments.choice("panel", panel_, {"auto", "resident", "streamed", "library"},
+                         "panels by the built-in kernel with rows in shared memory or not, or by cuSOLVER; "
+                         "auto: the built-in one while an update hides it, cuSOLVER for the last --few-rows");
         arguments.integer("few-rows", few_rows_, 0, 1000000,
-                          "rows of a panel below which auto takes cuSOLVER");
+                          "rows of a panel below which auto uses cuSOLVER");
         arguments.integer(
             "panel-blocks", panel_blocks_, 0, 1024,
-            "multiprocessors that the own panel kernel may take from the update; more where the rows of "
+            "multiprocessors that the built-in panel kernel may take from the update; more where the rows of "
             "16 columns need them; 0: all");
         arguments.integer("triangle", triangle_, 0, 4096,
                           "columns of the panel's triangle that are inverted at once; 0: cublasDtrsm");
-        arguments.choice("communicator", communicator_, {"auto", "nccl", "mpi", "host"},
-                         "how panels get to other GPUs: NCCL, MPI with device pointers, or through the host");
+        arguments.choice(
+            "communicator", communicator_, {"auto", "nccl", "mpi", "host"},
+            "how panels are sent to other GPUs: NCCL, MPI with device pointers, or through the host");
         arguments.former_name("carrier", "communicator");
     }
 

@@ -51,7 +51,7 @@ class Lines {
     std::string word(std::size_t number, const std::string& field) const {
         std::istringstream words(line(number, field));
         std::string found;
-        if (!(words >> found)) fail(number, field, "nothing is there");
+        if (!(words >> found)) fail(number, field, "nothing is left on this line");
         return found;
     }
 

@@ -85,12 +85,12 @@ class Hpl : public tenken::Program {
         std::vector<std::string> names;
         for (const auto& backend : backends_) names.push_back(backend->name());
         arguments.choice("backend", backend_name_, names, "what factorises");
-        arguments.text("n", n_text_, "N", "order of A; auto: what fills --fill of the memory");
+        arguments.text("n", n_text_, "N", "order of A; auto: as large as --fill of the memory permits");
         arguments.text("nb", nb_text_, "NB",
-                       "block size, columns eliminated together; auto: what a short probe finds the fastest");
+                       "block size, columns eliminated together; auto: the fastest in a short probe");
         arguments.text("grid", grid_text_, "PxQ", "processes by rows and columns; auto: 1 x all");
         arguments.choice("map", map_, {"column", "row"},
-                         "ranks go into the grid column by column or row by row");
+                         "ranks are placed into the grid column by column or row by row");
         arguments.real("fill", fill_, "", 0.01, 0.98, "part of the free memory that --n auto fills");
         arguments.integer("seed", seed_, 0, std::int64_t{1} << 40, "of the matrix");
         arguments.choice("look-ahead", look_ahead_, {"on", "off"},
@@ -98,22 +98,19 @@ class Hpl : public tenken::Program {
         arguments.integer("taper", taper_, 0, 1000,
                           "halve the block width once fewer than this many block widths remain; 0: never");
         arguments.flag("compare-library", compare_library_, "also times the library's own factorisation");
-        arguments.flag("steps", show_steps_,
-                       "prints a line for every step: what took how long, what was hidden");
+        arguments.flag("steps", show_steps_, "prints a line for every step: times, and what was hidden");
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
-                       "how long the pass for energy is at least; 0: none");
+                       "minimum duration of the energy pass; 0: none");
         arguments.real("patience-seconds", patience_, "s", 1, 36000,
                        "abort after this time without a message from other ranks");
         for (const auto& backend : backends_) backend->options(arguments);
         arguments.heading("several problems");
         arguments.text(
             "dat", dat_file_, "FILE",
-            "an HPL.dat: its N, NB, grids and threshold, every combination; --n, --nb and --grid do not "
-            "count then");
-        arguments.integer(
-            "sweep", sweep_, 0, 10000,
-            "this many random N, NB and grids instead of --n, --nb and --grid, each also compared with "
-            "the solution of a library");
+            "an HPL.dat: its N, NB, grids and threshold, every combination; replaces --n, --nb and --grid");
+        arguments.integer("sweep", sweep_, 0, 10000,
+                          "this many random N, NB and grids instead of --n, --nb and --grid, each also "
+                          "compared with a library's solution");
         arguments.integer("sweep-max-n", sweep_max_n_, 8, 20000, "the largest N of --sweep");
         arguments.former_name("sweep-most-n", "sweep-max-n");
     }
@@ -280,7 +277,7 @@ class Hpl : public tenken::Program {
         if (fits(one, one.n, 0.98)) return;
         const std::uint64_t asked = backend_->needed_bytes(layout_of(one, one.n, widest_block(one)));
         throw arguments.error(dat_file_.empty() ? "n" : "dat",
-                              "what fits into memory: asked " + tenken::format_bytes(asked) + ", free " +
+                              "what fits into memory: requested " + tenken::format_bytes(asked) + ", free " +
                                   tenken::format_bytes(backend_->free_bytes()) + " (of this rank)");
     }
 

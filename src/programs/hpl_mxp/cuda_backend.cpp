@@ -26,13 +26,13 @@ class CudaBackend : public Backend {
                          "products of panels and rows of U with inverted triangles of 512");
         arguments.integer(
             "panel-multiprocessors", panel_multiprocessors_, 0, 64,
-            "multiprocessors that updates leave to the next panel, whose kernels are many and small; "
-            "0: none");
+            "multiprocessors that updates leave free for the many small kernels of the next panel; 0: none");
         arguments.choice(
             "algorithms", algorithms_, {"tried", "first"},
             "of the update: the fastest of those that the library proposes, or its first proposal");
-        arguments.choice("communicator", communicator_, {"auto", "nccl", "mpi", "host"},
-                         "how panels get to other GPUs: NCCL, MPI with device pointers, or through the host");
+        arguments.choice(
+            "communicator", communicator_, {"auto", "nccl", "mpi", "host"},
+            "how panels are sent to other GPUs: NCCL, MPI with device pointers, or through the host");
     }
 
     void prepare(const tenken::Arguments& arguments, lu::Ranks& ranks, Low low) override {

@@ -58,42 +58,43 @@ class HplMxp : public tenken::Program {
     std::string purpose() const override {
         return "A dense system A x = b to double precision by LU in FP16 or BF16 and iterative refinement, "
                "in "
-               "TFLOP/s by HPL-MxP's rules, residual and factors verified; by LU in FP8 as an experiment.";
+               "TFLOP/s by HPL-MxP's rules, with residual and factors verified; as an experiment, by LU in "
+               "FP8.";
     }
     std::int64_t default_repetitions() const override { return 3; }
 
     void options(tenken::Arguments& arguments) override {
         std::vector<std::string> names;
         for (const auto& backend : backends_) names.push_back(backend->name());
-        arguments.choice("backend", backend_name_, names, "what factorises; host emulates the formats");
-        arguments.integer("n", n_, 0, 4000000, "order of A; 0: the back end's usual one");
+        arguments.choice("backend", backend_name_, names, "where to factorise; host emulates the formats");
+        arguments.integer("n", n_, 0, 4000000, "order of A; 0: the back end's default");
         arguments.integer("nb", nb_, 0, 8192,
-                          "block size, columns eliminated together; 0: the back end's usual");
-        arguments.choice(
-            "low", low_text_, {"fp16", "bf16", "fp8"},
-            "operands of the update; sums are FP32. fp8 (E4M3) is below the 16 bits that the rules "
-            "ask for: its figures are called lu_fp8");
+                          "block size, columns eliminated together; 0: the back end's default");
+        arguments.choice("low", low_text_, {"fp16", "bf16", "fp8"},
+                         "operands of the update; sums are FP32. fp8 (E4M3) is below the 16 bits that the "
+                         "rules require: its results are called lu_fp8");
         arguments.choice(
             "matrix", matrix_text_, {"mild", "dominant"},
             "diagonal of sqrt(N), or of N / 2, which makes it diagonally dominant: for tests only, "
             "by the rules");
         arguments.integer("seed", seed_, 0, 2147483647, "of the matrix");
-        arguments.integer("maximum-refinements", maximum_refinements_, 0, 1000,
-                          "corrections after which the run fails; 0: 5 for fp16, 8 for bf16, 24 for fp8");
+        arguments.integer(
+            "maximum-refinements", maximum_refinements_, 0, 1000,
+            "number of corrections above which the run fails; 0: 5 for fp16, 8 for bf16, 24 for fp8");
         arguments.choice("look-ahead", look_ahead_, {"on", "off"},
                          "factorise the next panel during the update, or after it");
         arguments.integer("taper", taper_, 0, 1000,
                           "halve the block width once fewer than this many block widths remain; 0: never");
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
-                       "how long the pass for energy is at least; 0: none");
+                       "minimum duration of the energy pass; 0: none");
         arguments.real("patience-seconds", patience_, "s", 1, 36000,
                        "abort after this time without a message from other ranks");
         for (const auto& backend : backends_) backend->options(arguments);
     }
 
     std::vector<tenken::FaultKind> faults() const override {
-        return {{"skip-updates", "no trailing update is made at all", "", "", true},
-                {"skip-update", "one trailing update is left out", "", "", true},
+        return {{"skip-updates", "all trailing updates are skipped", "", "", true},
+                {"skip-update", "one trailing update is skipped", "", "", true},
                 {"zero-l", "one panel of L is zero below its diagonal block", "", "", true},
                 {"lost-tile", "one square tile of one update is not written", "", "", true}};
     }
@@ -115,7 +116,7 @@ class HplMxp : public tenken::Program {
         const std::uint64_t needed = backend_->needed_bytes(n_, nb_, ranks_.size());
         const bool fits = static_cast<double>(needed) <= 0.98 * static_cast<double>(backend_->free_bytes());
         if (ranks_.largest({fits ? 0.0 : 1.0}).front() > 0)
-            throw arguments.error("n", "what fits into memory: asked " + tenken::format_bytes(needed) +
+            throw arguments.error("n", "what fits into memory: requested " + tenken::format_bytes(needed) +
                                            ", free " + tenken::format_bytes(backend_->free_bytes()) +
                                            " (of this rank)");
     }

@@ -32,7 +32,7 @@ class CudaCopies : public GpuCopies {
             }
             const std::uint64_t maximum = device.memory_free_bytes / 10 * 9 / 2;
             if (plan.bytes() <= maximum) continue;
-            throw arguments.error("bytes", "at most " + tenken::format_bytes(maximum) + " each: asked " +
+            throw arguments.error("bytes", "at most " + tenken::format_bytes(maximum) + " each: requested " +
                                                tenken::format_bytes(2 * plan.bytes()) +
                                                " for two arrays, free " +
                                                tenken::format_bytes(device.memory_free_bytes) + " on gpu" +

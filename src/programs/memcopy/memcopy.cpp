@@ -58,9 +58,9 @@ class Memcopy : public tenken::Program {
             "bytes of each of the two arrays, rounded down to whole elements of 8; at least 4 x the "
             "last-level cache (L2 of a GPU)");
         arguments.integer("trials", trials_, 1, 1000,
-                          "how often the whole measurement is repeated, including allocation");
+                          "number of repetitions of the whole measurement, including allocation");
         arguments.text("copies", asked_, "LIST",
-                       "which copies: all of the back end, or some of " + join(allowed("cuda")));
+                       "which copies: all of the back end's, or some of " + join(allowed("cuda")));
         if (gpu_) {
             arguments.heading("back end cuda");
             gpu_->options(arguments);
@@ -155,7 +155,7 @@ class Memcopy : public tenken::Program {
         const std::uint64_t available = tenken::available_memory_bytes();
         if (bytes_ > available / 10 * 9 / 2) {
             throw arguments.error("bytes", "at most " + tenken::format_bytes(available / 10 * 9 / 2) +
-                                               " each: asked " + tenken::format_bytes(2 * bytes_) +
+                                               " each: requested " + tenken::format_bytes(2 * bytes_) +
                                                " of host memory for two arrays, free " +
                                                tenken::format_bytes(available));
         }

@@ -69,18 +69,17 @@ class MpiP2p : public tenken::Program {
     }
 
     void options(tenken::Arguments& arguments) override {
-        arguments.integer(
-            "ranks", ranks_, 0, 1 << 20,
-            "how many ranks there must be (a launcher that does not fit the MPI starts single ones); "
-            "0: any");
-        arguments.integer("nodes", nodes_, 0, 1 << 20, "on how many nodes the ranks must run; 0: any");
+        arguments.integer("ranks", ranks_, 0, 1 << 20,
+                          "required number of ranks (a launcher that does not match the MPI starts single "
+                          "processes); 0: any");
+        arguments.integer("nodes", nodes_, 0, 1 << 20, "required number of nodes; 0: any");
         arguments.text("tests", tests_text_, "LIST", "which: all, or some of " + tests_list());
         arguments.text(
             "buffers", buffers_text_, "LIST",
             "memory of the messages: host, device or managed, or two of them such as host-device for "
             "the lower and the upper half of the ranks");
         arguments.integer("partner", partner_, -1, 1 << 20,
-                          "the rank that rank 0 exchanges with; -1: the first of the upper half");
+                          "the rank that rank 0 exchanges messages with; -1: the first of the upper half");
         arguments.bytes("min-bytes", min_bytes_, 1, std::uint64_t{1} << 30, "the smallest message");
         arguments.bytes("max-bytes", max_bytes_, 1, std::uint64_t{1} << 30, "the largest message");
         arguments.bytes("max-collective-bytes", max_collective_bytes_, 8, std::uint64_t{1} << 30,
@@ -88,7 +87,7 @@ class MpiP2p : public tenken::Program {
         arguments.former_name("least-bytes", "min-bytes");
         arguments.former_name("most-bytes", "max-bytes");
         arguments.former_name("most-collective-bytes", "max-collective-bytes");
-        arguments.integer("factor", factor_, 2, 1024, "from one size to the next");
+        arguments.integer("factor", factor_, 2, 1024, "factor between sizes");
         arguments.integer("window", window_, 1, 4096, "messages in flight for bandwidth and message rate");
         arguments.bytes("window-bytes", window_bytes_, 1, std::uint64_t{1} << 36,
                         "maximum bytes in flight; large messages are sent in smaller windows");
@@ -109,9 +108,9 @@ class MpiP2p : public tenken::Program {
         parse_lists(arguments);
         const std::string asked = std::to_string(ranks_);
         if (ranks_ > 0 && world_.size() != ranks_) {
-            throw std::runtime_error(
-                "asked for " + asked + " ranks, MPI_Comm_size is " + std::to_string(world_.size()) +
-                (world_.size() == 1 ? ": the launcher and the MPI do not fit together" : ""));
+            throw std::runtime_error("asked for " + asked + " ranks, MPI_Comm_size is " +
+                                     std::to_string(world_.size()) +
+                                     (world_.size() == 1 ? ": the launcher does not match the MPI" : ""));
         }
         if (nodes_ > 0 && world_.node_count() != nodes_) {
             throw std::runtime_error("asked for " + std::to_string(nodes_) + " nodes, the ranks run on " +
@@ -119,7 +118,7 @@ class MpiP2p : public tenken::Program {
         }
         if (world_.size() < 2) {
             throw tenken::Waived(tenken::Waiver::needs_more_ranks,
-                                 "MPI_Comm_size is 1; start two ranks or more with the launcher of the MPI");
+                                 "MPI_Comm_size is 1; start at least two ranks with the launcher of the MPI");
         }
         if (partner_ >= world_.size() || partner_ == 0) {
             throw arguments.error("partner",
@@ -184,7 +183,7 @@ class MpiP2p : public tenken::Program {
         }
         if (tests_.empty()) throw arguments.error("tests", "all, or distinct values of " + tests_list());
         const std::string allowed =
-            "a list of host, device, managed and pairs of them such as host-device, no two the same";
+            "a list of host, device, managed and pairs of them such as host-device, without duplicates";
         for (const std::string& word : tenken::words_of(buffers_text_)) {
             const std::size_t dash = word.find('-');
             BufferPair pair{};
@@ -220,7 +219,7 @@ class MpiP2p : public tenken::Program {
         const auto ranks = static_cast<std::uint64_t>(world_.local_size());
         const std::uint64_t maximum = tenken::available_memory_bytes() / 2 / ranks;
         if (2 * buffer_bytes_ <= maximum) return;
-        throw arguments.error("window-bytes", "what fits with this --max-bytes: asked " +
+        throw arguments.error("window-bytes", "what fits with this --max-bytes: requested " +
                                                   tenken::format_bytes(2 * buffer_bytes_) +
                                                   " for two buffers a rank, free " +
                                                   tenken::format_bytes(maximum) + " for each of " +
@@ -243,7 +242,7 @@ class MpiP2p : public tenken::Program {
         gpu_->prepare(arguments, world_.local_rank());
         const std::uint64_t left = gpu_->description().memory_free_bytes;
         if (2 * buffer_bytes_ > left / 10 * 9) {
-            throw arguments.error("window-bytes", "what fits with this --max-bytes: asked " +
+            throw arguments.error("window-bytes", "what fits with this --max-bytes: requested " +
                                                       tenken::format_bytes(2 * buffer_bytes_) +
                                                       " for two buffers, free " + tenken::format_bytes(left) +
                                                       " on gpu" + std::to_string(gpu_->index()));
@@ -280,7 +279,7 @@ class MpiP2p : public tenken::Program {
     std::string find_support() {
         std::string why_not;
         std::string without_collectives;
-        world_.alive("trying device pointers in a process apart");
+        world_.alive("testing device pointers in a separate process");
         if (world_.rank() == 0) {
             for (Kind kind : {Kind::device, Kind::managed}) {
                 const bool used = std::any_of(pairs_.begin(), pairs_.end(), [&](const BufferPair& pair) {

@@ -45,10 +45,10 @@ class NcclProgram : public tenken::Program {
         arguments.text("operations", asked_, "LIST", "which: all, or some of all_reduce,all_gather,sendrecv");
         arguments.bytes("min-bytes", min_bytes_, 1024, std::uint64_t{1} << 40, "the smallest size");
         arguments.bytes("max-bytes", max_bytes_, 1024, std::uint64_t{1} << 40,
-                        "the largest size: of what a GPU sends, of all_gather what it receives");
+                        "the largest size sent by a GPU (all_gather: received)");
         arguments.former_name("least-bytes", "min-bytes");
         arguments.former_name("most-bytes", "max-bytes");
-        arguments.integer("factor", factor_, 2, 1 << 20, "from one size to the next");
+        arguments.integer("factor", factor_, 2, 1 << 20, "factor between sizes");
     }
 
     void prepare(const tenken::Arguments& arguments) override {
@@ -65,13 +65,13 @@ class NcclProgram : public tenken::Program {
         }
         total_ = apart ? ranks_.size() : static_cast<int>(gpus_.size());
         if (total_ < 2) {
-            throw tenken::Waived(tenken::Waiver::needs_two_gpus, "1 GPU is selected or here");
+            throw tenken::Waived(tenken::Waiver::needs_two_gpus, "only 1 GPU is selected or available");
         }
         for (std::size_t place : members_) {
             const tenken::DeviceDescription& device = gpus_.list()[place]->description();
             const std::uint64_t maximum = device.memory_free_bytes / 10 * 9 / 2;
             if (max_bytes_ <= maximum) continue;
-            throw arguments.error("max-bytes", "at most " + tenken::format_bytes(maximum) + ": asked " +
+            throw arguments.error("max-bytes", "at most " + tenken::format_bytes(maximum) + ": requested " +
                                                    tenken::format_bytes(2 * max_bytes_) +
                                                    " for two arrays, free " +
                                                    tenken::format_bytes(device.memory_free_bytes) +

@@ -93,9 +93,8 @@ class Overlap : public tenken::Program {
 
     std::string name() const override { return "overlap"; }
     std::string purpose() const override {
-        return "A loop of time steps that writes its state now and then: the cost of a snapshot, and how "
-               "much of it "
-               "computing hides, by the way it is written.";
+        return "A loop of time steps that periodically writes its state: the cost of a snapshot, and how "
+               "much of it is hidden by computing, for each method of writing.";
     }
     std::int64_t default_repetitions() const override { return 10; }
 
@@ -127,7 +126,7 @@ class Overlap : public tenken::Program {
         if (bytes_ % 4096 != 0) throw arguments.error("bytes", "a multiple of 4096");
         if (block_ % 4096 != 0) throw arguments.error("block-bytes", "a multiple of 4096");
         if (every_ >= steps_)
-            throw arguments.error("every", "fewer than --steps: a snapshot has steps behind it");
+            throw arguments.error("every", "fewer than --steps: steps must follow a snapshot");
         std::istringstream in(asked_modes_ == "all" ? "" : asked_modes_);
         std::string word;
         while (std::getline(in, word, ',')) {
@@ -186,7 +185,7 @@ class Overlap : public tenken::Program {
     std::string why_not(MemorySpace& space, const std::string& mode) {
         if (mode == "spare" && !space.is_host()) return "CPUs do not compute here";
         if (mode == "spare" && cpus() < 2) return "there is one CPU";
-        if (mode.compare(0, 6, "buffer") == 0 && space.is_host()) return "there is no GPU to buffer on";
+        if (mode.compare(0, 6, "buffer") == 0 && space.is_host()) return "no GPU to buffer on";
         const bool cufile = mode == "buffer_cufile" || mode == "buffer_stream";
         if (cufile && !has_cufile(space)) return "there is no cuFile";
         return "";

@@ -29,8 +29,7 @@ class P2p : public tenken::Program {
   public:
     std::string name() const override { return "p2p"; }
     std::string purpose() const override {
-        return "Copies between the GPUs of a node: all ordered pairs, straight and through the host, "
-               "bandwidth "
+        return "Copies between the GPUs of a node: all ordered pairs, direct and through the host, bandwidth "
                "in GB/s (10^9 bytes, each byte counted once) and the time of a small copy.";
     }
 
@@ -45,14 +44,12 @@ class P2p : public tenken::Program {
                         "chunk of host_staged, which goes through one page-locked buffer");
         arguments.integer("chunk-buffers", chunk_buffers_, 2, 64, "page-locked buffers of host_staged");
         arguments.bytes("latency-bytes", latency_bytes_, 1, 1 << 16, "bytes of one copy of latency");
-        arguments.integer(
-            "latency-copies", latency_copies_, 1, 200,
-            "copies behind each other in one repetition of latency, which reports the time of one");
-        arguments.choice(
-            "sweep", sweep_, {"none", "first", "all"},
-            "also measure copies of all sizes: between no pair, between the first two GPUs, or all");
+        arguments.integer("latency-copies", latency_copies_, 1, 200,
+                          "consecutive copies in one repetition of latency, which reports the time of one");
+        arguments.choice("sweep", sweep_, {"none", "first", "all"},
+                         "also measure copies of all sizes: for no pair, the first two GPUs, or all pairs");
         arguments.bytes("sweep-from-bytes", sweep_from_, 4, 1 << 20, "the smallest size of the sweep");
-        arguments.integer("sweep-factor", sweep_factor_, 2, 1024, "from one size of the sweep to the next");
+        arguments.integer("sweep-factor", sweep_factor_, 2, 1024, "factor between sizes of the sweep");
     }
 
     void prepare(const tenken::Arguments& arguments) override {
@@ -61,13 +58,13 @@ class P2p : public tenken::Program {
         gpus_.prepare(arguments);
         if (gpus_.size() < 2) {
             throw tenken::Waived(tenken::Waiver::needs_two_gpus,
-                                 std::to_string(gpus_.size()) + " GPU is selected or here");
+                                 std::to_string(gpus_.size()) + " GPU is selected or available");
         }
         for (const auto& gpu : gpus_.list()) {
             const std::uint64_t left = gpu->description().memory_free_bytes;
             const std::uint64_t maximum = left / 10 * 9 / 2;
             if (bytes_ <= maximum) continue;
-            throw arguments.error("bytes", "at most " + tenken::format_bytes(maximum) + ": asked " +
+            throw arguments.error("bytes", "at most " + tenken::format_bytes(maximum) + ": requested " +
                                                tenken::format_bytes(2 * bytes_) + " for two arrays, free " +
                                                tenken::format_bytes(left) + " on gpu" +
                                                std::to_string(gpu->index()));
@@ -78,7 +75,7 @@ class P2p : public tenken::Program {
             throw arguments.error(
                 "chunk-bytes",
                 "at most " + tenken::format_bytes(host / 2 / static_cast<std::uint64_t>(chunk_buffers_)) +
-                    " with this many buffers: asked " + tenken::format_bytes(pinned) + ", free " +
+                    " with this many buffers: requested " + tenken::format_bytes(pinned) + ", free " +
                     tenken::format_bytes(host));
         }
         staged_bytes_ = std::min(staged_bytes_, bytes_);

@@ -37,24 +37,24 @@ void SnapshotIo::options(tenken::Arguments& arguments) {
                       "the largest snapshot; the published range is 16384 to 67108864");
     arguments.former_name("least-particles", "min-particles");
     arguments.former_name("most-particles", "max-particles");
-    arguments.integer("factor", factor_, 2, 1024, "from one number of particles to the next");
+    arguments.integer("factor", factor_, 2, 1024, "factor between numbers of particles");
     arguments.text("layouts", asked_layouts_, "LIST", "all, or asis, hyperslab");
     arguments.text("methods", asked_methods_, "LIST",
-                   "all that there are, or some of posix, direct, gds, cufile_compat, "
+                   "all available, or some of posix, direct, gds, cufile_compat, "
                    "cufile_compat_buffered, kvikio, hdf5_sec2, hdf5_direct, hdf5_select, hdf5_gds");
     arguments.text("directions", asked_directions_, "LIST", "all, or write, read");
     arguments.bytes("block-bytes", block_, 4096, std::uint64_t{1} << 30,
-                    "largest block of the methods that go past HDF5, a multiple of 4096; down to 1 MiB where "
-                    "threads had none else");
+                    "maximum block size of the methods that bypass HDF5, a multiple of 4096; reduced to no "
+                    "less than 1 MiB so that every thread has a block");
     arguments.integer("threads", threads_, 0, 1024,
-                      "threads of those methods, one for each MiB at most; 0: those of OpenMP, at most 8");
+                      "threads of those methods, at most one per MiB; 0: those of OpenMP, at most 8");
     arguments.flag("synced", synced_, "writes end with fsync, and it is timed");
     arguments.flag("cold", cold_, "evict files from the page cache before reading");
     arguments.real("seconds", seconds_, "s", 0, 3600,
-                   "timed at most for each number of particles, all ways together; 5 rounds in any case");
+                   "maximum time for each number of particles, all methods together; at least 5 rounds");
     arguments.real("decide-seconds", decide_seconds_, "s", 0, 3600,
-                   "further rounds at most for each number of particles: of methods of which it is open "
-                   "whether the hyperslab layout reaches 0.9 of the layout as it is");
+                   "maximum time of further rounds for each number of particles: of methods for which it is "
+                   "undecided whether the hyperslab layout reaches 0.9 of the layout as is");
     arguments.text(
         "keep", keep_, "NAME",
         "keep the largest snapshot that was read, in the last of the layouts, in --path under this name");
@@ -142,8 +142,8 @@ std::string SnapshotIo::why_not(MemorySpace& space, const std::string& method) c
     const std::vector<std::string> can = space.methods();
     if (std::find(can.begin(), can.end(), method) != can.end()) return "";
     if (space.is_host()) return "it takes addresses of a GPU";
-    if (method == "gds") return "cuFile does not go straight to this file system";
-    return std::find(can.begin(), can.end(), "gds") != can.end() ? "cuFile goes straight"
+    if (method == "gds") return "cuFile has no direct path to this file system";
+    return std::find(can.begin(), can.end(), "gds") != can.end() ? "cuFile has a direct path"
                                                                  : "there is no cuFile";
 }
 

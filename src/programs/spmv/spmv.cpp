@@ -110,15 +110,14 @@ class Spmv : public tenken::Program {
                      (kind.default_width > 0 ? ":SIZE[:WIDTH] " : ":SIZE ") + kind.about;
         }
         arguments.text("matrices", matrices_, "LIST",
-                       "generated matrices with commas between. " + known +
+                       "generated matrices, comma-separated. " + known +
                            ". auto: the 27-point stencil of 5 x the last-level cache; none: only --files");
-        arguments.text(
-            "files", files_, "LIST",
-            "Matrix Market files (also compressed by gzip), or folders of them, with commas between");
+        arguments.text("files", files_, "LIST",
+                       "Matrix Market files (also compressed by gzip), or folders of them, comma-separated");
         arguments.text("variants", variants_, "LIST", "all of the back end, or some of them");
         arguments.integer("seed", seed_, 0, std::int64_t{1} << 40, "of the generated matrices and of x");
         arguments.real("variant-warmup-seconds", variant_warmup_, "s", 0, 60,
-                       "how long each variant runs before it is timed");
+                       "duration of the warm-up of each variant");
         for (const auto& family : families_) family->options(arguments);
     }
 

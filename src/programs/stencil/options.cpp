@@ -25,7 +25,7 @@ const char* const exchange_names[] = {"none", "host", "p2p", "mpi", "nccl", "nvs
 std::string Stencil::purpose() const {
     return "A stencil of 27 or 7 points on a grid cut into slabs, over GPUs or ranks: Gcell/s (10^9 "
            "cells x steps a "
-           "second) with every way of exchanging halos, against one GPU alone; a repetition is a block "
+           "second) with every method of halo exchange, compared with one GPU alone; a repetition is a block "
            "of --bt "
            "steps.";
 }
@@ -34,34 +34,32 @@ void Stencil::options(tenken::Arguments& arguments) {
     std::vector<std::string> backends = {"host"};
     if (gpu_) backends.push_back("cuda");
     arguments.choice("backend", backend_, backends, "host: OpenMP; cuda: a slab on every GPU");
-    arguments.text(
-        "exchange", exchanges_text_, "LIST",
-        "how halos travel, one after the other: some of " + exchange_list() +
-            "; host: through the host's memory, p2p: from GPU to GPU, mpi: messages straight from and to "
-            "the arrays, none: one GPU alone is all that is measured");
+    arguments.text("exchange", exchanges_text_, "LIST",
+                   "methods of halo exchange, one after the other: some of " + exchange_list() +
+                       "; host: through host memory, p2p: from GPU to GPU, mpi: messages directly from and "
+                       "to the arrays, none: only one GPU alone is measured");
     arguments.integer("points", points_, 7, 27, "7: the faces, 27: edges and corners too");
     arguments.choice("precision", precision_, {"double", "single"}, "of the cells");
     arguments.integer("nx", nx_, 8, 1 << 20, "cells in x");
     arguments.integer("ny", ny_, 8, 1 << 20, "cells in y");
     arguments.integer("nz", nz_, 3, 1 << 30,
-                      "cells in z: of each slab, or with --scaling strong of all together");
-    arguments.choice("scaling", scaling_, {"weak", "strong"}, "whether --nz counts for each slab or for all");
+                      "cells in z: of each slab, or of the whole grid with --scaling strong");
+    arguments.choice("scaling", scaling_, {"weak", "strong"},
+                     "whether --nz is the size of each slab or of the whole grid");
     arguments.integer("bt", bt_, 1, 64, "steps between two exchanges, which is the number of halo planes");
-    arguments.integer("steps", steps_, 1, 1 << 20, "steps of the run whose whole time is reported");
+    arguments.integer("steps", steps_, 1, 1 << 20, "steps of the run whose total time is reported");
     arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
-                   "how long the pass for energy is at least, 2 for a figure; 0: none");
-    arguments.integer(
-        "temporal-block", temporal_block_, 0, 8,
-        "steps that a kernel does on one reading of the grid; 0: the fastest of those there are");
+                   "minimum duration of the energy pass, at least 2; 0: none");
+    arguments.integer("temporal-block", temporal_block_, 0, 8,
+                      "steps that a kernel computes per pass over the grid; 0: the fastest available");
     arguments.former_name("steps-a-pass", "temporal-block");
     arguments.integer("phase-blocks", phase_blocks_, 1, 10000,
                       "blocks measured without overlap, phase by phase");
     arguments.integer("parts", parts_, 1, 1024, "slabs of each process of the back end host");
     arguments.integer(
         "ranks", asked_ranks_, 0, 1 << 20,
-        "how many ranks there must be (a launcher that does not fit the MPI starts single ones); 0: "
-        "any");
-    arguments.integer("nodes", asked_nodes_, 0, 1 << 20, "on how many nodes the ranks must run; 0: any");
+        "required number of ranks (a launcher that does not match the MPI starts single processes); 0: any");
+    arguments.integer("nodes", asked_nodes_, 0, 1 << 20, "required number of nodes; 0: any");
     arguments.real("patience-seconds", patience_seconds_, "s", 1, 3600,
                    "abort after this time without progress");
     if (gpu_) {
@@ -83,10 +81,9 @@ void Stencil::prepare(const tenken::Arguments& arguments) {
     ranks_.set_patience(patience_seconds_);
     plan_.fault = injected_fault();
     if (asked_ranks_ > 0 && ranks_.size() != asked_ranks_) {
-        throw std::runtime_error(
-            "asked for " + std::to_string(asked_ranks_) + " ranks, there are " +
-            std::to_string(ranks_.size()) +
-            (ranks_.size() == 1 ? ": the launcher and the MPI do not fit together" : ""));
+        throw std::runtime_error("asked for " + std::to_string(asked_ranks_) + " ranks, there are " +
+                                 std::to_string(ranks_.size()) +
+                                 (ranks_.size() == 1 ? ": the launcher does not match the MPI" : ""));
     }
     const std::vector<std::string> nodes = ranks_.nodes();
     const std::size_t count =
@@ -158,7 +155,7 @@ void Stencil::require_exchange(const std::string& name) {
     if (on_host() || name == "none") return;
     if (plan_.parts < 2) {
         throw tenken::Waived(tenken::Waiver::needs_two_gpus,
-                             "1 GPU is selected or here, nothing is exchanged");
+                             "only 1 GPU is selected or available, nothing is exchanged");
     }
     const bool one_process = ranks_.size() == 1;
     if ((name == "mpi" || name == "nvshmem") && one_process) {
@@ -181,7 +178,7 @@ void Stencil::require_exchange(const std::string& name) {
 void Stencil::require_memory(const tenken::Arguments& arguments) const {
     const std::uint64_t part = 2 * part_bytes();
     const auto fail = [&](std::uint64_t asked, std::uint64_t left, const std::string& where) {
-        throw arguments.error("nz", "one whose slabs fit: asked " + tenken::format_bytes(asked) +
+        throw arguments.error("nz", "one whose slabs fit: requested " + tenken::format_bytes(asked) +
                                         " for two arrays, at most " + tenken::format_bytes(left) + " on " +
                                         where);
     };

@@ -20,7 +20,7 @@ class CudaForms : public GpuForms {
             if (form == "managed") tenken::require_method(tenken::Method::managed_touch, gpu->description());
             const std::uint64_t free = gpu->description().memory_free_bytes / 10 * 9;
             if (each <= free) continue;
-            throw arguments.error("nz", "one whose grid fits: asked " + tenken::format_bytes(each) +
+            throw arguments.error("nz", "one whose grid fits: requested " + tenken::format_bytes(each) +
                                             ", at most " + tenken::format_bytes(free) + " on gpu" +
                                             std::to_string(gpu->index()));
         }

@@ -65,7 +65,7 @@ class StencilForms : public tenken::Program {
         const std::uint64_t asked = bytes + (on_host || form_ == "managed" ? bytes : 0);
         const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
         if (asked > available) {
-            throw arguments.error("nz", "one whose grid fits: asked " + tenken::format_bytes(asked) +
+            throw arguments.error("nz", "one whose grid fits: requested " + tenken::format_bytes(asked) +
                                             ", at most " + tenken::format_bytes(available) + " on the host");
         }
         const int threads = std::max(1, tenken::find_placement().threads);

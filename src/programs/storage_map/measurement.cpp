@@ -28,7 +28,7 @@ void StorageMapProgram::measure(tenken::Run& run) {
     begin(run);
     tenken::Document& document = run.document;
     document.path("timed",
-                  "from the first byte asked for to the last one moved; opening and closing are not in it");
+                  "from the first byte requested to the last one moved, without opening and closing");
     const int threads = static_cast<int>(threads_);
     on_each_space(threads, threads, [&](MemorySpace& space) { measure_on(space); });
     end();
@@ -37,7 +37,7 @@ void StorageMapProgram::measure(tenken::Run& run) {
             (writes_wrong_map() ? wrong_map_ : map_)
                 .text({"made on " + place_.mount.file_system + " at " + place_.mount.point + " (" +
                            place_.mount.source + "), back end " + backend_ + ", " + tenken::utc_now(),
-                       "a way is kept from size to size unless another is 2 % faster"}));
+                       "the method of the previous size is kept unless another is 2 % faster"}));
     }
     map_document_.reset();
 }

@@ -23,43 +23,43 @@ const std::vector<std::string>& situations() {
 std::string StorageMapProgram::purpose() const {
     return "Files read and written by every method, block size and number of threads over sizes, in GB/s "
            "(10^9 "
-           "bytes): which way is the fastest where, as a map; and whether choosing by a map pays.";
+           "bytes): the fastest method for each size, as a map; and the gain of choosing by a map.";
 }
 
 void StorageMapProgram::options(tenken::Arguments& arguments) {
     backend_options(arguments, "host: data in host memory; cuda: in that of every GPU in turn",
-                    "the folder to write in, on the file system that is asked about");
+                    "the folder to write in, on the file system to be measured");
     arguments.bytes("min-bytes", minimum_, 4096, std::uint64_t{1} << 50, "the smallest size");
     arguments.bytes("max-bytes", maximum_, 4096, std::uint64_t{1} << 50, "the largest size");
     arguments.former_name("least-bytes", "min-bytes");
     arguments.former_name("most-bytes", "max-bytes");
-    arguments.integer("factor", factor_, 2, 1024, "from one size to the next");
+    arguments.integer("factor", factor_, 2, 1024, "factor between sizes");
     arguments.text(
         "situations", asked_situations_, "LIST",
         "all, or some of write, write_synced (with fsync), read_cached (from the page cache), read_cold "
         "(page cache dropped before)");
     arguments.text("candidates", asked_candidates_, "LIST",
-                   "all, few, or ways to try as METHOD_BLOCK_THREADS, such as posix_1mi_8,direct_16mi_4");
+                   "all, few, or methods to try as METHOD_BLOCK_THREADS, such as posix_1mi_8,direct_16mi_4");
     arguments.integer("threads", threads_, 0, 1024,
                       "maximum number of threads per candidate; 0: those of OpenMP, at most 16");
     arguments.real(
         "seconds", seconds_, "s", 0, 3600,
-        "timed at most for each size and situation, all candidates together; 5 rounds are made in any "
-        "case");
-    arguments.real("decide-seconds", decide_seconds_, "s", 0, 3600,
-                   "further rounds at most for each size and situation: of ways that may be the fastest "
-                   "(with --map), or that "
-                   "may beat the choice (with --use-map); 8 are made in any case where there are such");
+        "maximum time for each size and situation, all candidates together; at least 5 rounds are made");
+    arguments.real(
+        "decide-seconds", decide_seconds_, "s", 0, 3600,
+        "maximum time of further rounds for each size and situation: of methods that may be the fastest "
+        "(with --map), or faster than the choice (with --use-map); at least 8 are made if there are any");
     arguments.text("map", map_file_, "FILE", "write the map to FILE");
     arguments.text("use-map", use_map_, "FILE",
-                   "judge the choice by this map, of an earlier run, against every candidate");
+                   "compare the choice by this map, written by an earlier run, with every candidate");
     gpu_options(arguments);
 }
 
 std::vector<tenken::FaultKind> StorageMapProgram::faults() const {
-    return {{"cut-file", "a file is cut short before it is read", "cut-file", ""},
-            {"slowest-map", "--map gets the slowest way of each size, which a run that uses it must notice",
-             "spoil-map", "", false}};
+    return {
+        {"cut-file", "a file is cut short before it is read", "cut-file", ""},
+        {"slowest-map", "--map gets the slowest method of each size, which a run that uses it must detect",
+         "spoil-map", "", false}};
 }
 
 void StorageMapProgram::prepare(const tenken::Arguments& arguments) {
@@ -95,14 +95,14 @@ void StorageMapProgram::prepare(const tenken::Arguments& arguments) {
         const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
         if (maximum_ > available) {
             throw arguments.error(
-                "max-bytes", "at most " + tenken::format_bytes(available) + ": what is free on the host");
+                "max-bytes", "at most " + tenken::format_bytes(available) + ": the free memory of the host");
         }
     } else {
         gpus_->prepare(arguments);
         gpus_->require_fit(arguments, "max-bytes", maximum_, "the data");
     }
     if (writes_wrong_map() && map_file_.empty()) {
-        throw arguments.error("inject-fault", "slowest-map in a run with --map only");
+        throw arguments.error("inject-fault", "slowest-map only with --map");
     }
     if (map_file_.empty()) return;
     try {

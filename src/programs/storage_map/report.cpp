@@ -161,7 +161,7 @@ void StorageMapProgram::tell(MemorySpace& space, const std::string& situation, s
 std::string StorageMapProgram::text_of(const file_io::Judgement& judgement,
                                        const std::vector<IoConfig>& configs) {
     typedef file_io::Judgement::Outcome Outcome;
-    if (judgement.outcome == Outcome::alone) return "the only way";
+    if (judgement.outcome == Outcome::alone) return "the only method";
     std::ostringstream text;
     text.precision(3);
     text << (judgement.outcome == Outcome::held     ? "held"

@@ -75,7 +75,7 @@ class Stream : public tenken::Program {
             "the last-level cache, and the three together at most 9/10 of the free memory",
             "host: the larger of 4 x the last-level cache and 64 MiB; GPU: of 20 x the L2 and 1 GiB");
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
-                       "how long the pass for energy is at least, 2 for a figure; 0: none");
+                       "minimum duration of the energy pass, at least 2; 0: none");
         for (const std::unique_ptr<Family>& family : families_) family->options(arguments);
     }
 
@@ -142,7 +142,8 @@ class Stream : public tenken::Program {
         if (array_bytes_ > maximum) {
             const std::string total = tenken::format_bytes(3 * array_bytes_);
             throw arguments.error("array-bytes", "at most " + tenken::format_bytes(maximum) +
-                                                     " each: asked " + total + " for three arrays, free " +
+                                                     " each: requested " + total +
+                                                     " for three arrays, free " +
                                                      tenken::format_bytes(capacity.free_bytes) + on(place));
         }
     }

@@ -428,10 +428,10 @@ class CudaTransfers : public GpuTransfers {
             const std::uint64_t left = gpu->description().memory_free_bytes;
             if (one <= left / 2 / 2) continue;
             throw arguments.error(plan.elements >= plan.maximum ? "bytes" : "sweep-max-bytes",
-                                  "at most " + tenken::format_bytes(left / 4) + ": asked " +
+                                  "at most " + tenken::format_bytes(left / 4) + ": requested " +
                                       tenken::format_bytes(2 * one) + " for two arrays, free " +
                                       tenken::format_bytes(left) + " on gpu" + std::to_string(gpu->index()) +
-                                      ", of which half is taken");
+                                      ", of which half is used");
         }
     }
 

@@ -47,14 +47,14 @@ class Transfer : public tenken::Program {
             "host: memcpy within host memory by one thread, by size; cuda: with every GPU in turn");
         arguments.bytes(
             "bytes", bytes_, 4096, std::uint64_t{1} << 50,
-            "bytes of one array of a series, rounded down to whole elements of 8; what is slow (kernels "
-            "over the link, pageable, managed) takes a quarter of it, and a fifth of the repetitions");
+            "bytes of one array of a series, rounded down to whole elements of 8; slow transfers (kernels "
+            "over the link, pageable, managed) use a quarter of it, and a fifth of the repetitions");
         arguments.bytes("sweep-max-bytes", sweep_max_, 1024, std::uint64_t{1} << 50,
                         "the largest size of the sweep, from 1 KiB in factors of 4");
         arguments.former_name("sweep-most-bytes", "sweep-max-bytes");
         arguments.integer(
             "trials", trials_, 1, 1000,
-            "how often the series from and to pinned memory are repeated, including allocation");
+            "number of repetitions of the series from and to pinned memory, including allocation");
         arguments.text("kinds", asked_, "LIST",
                        "which kinds: all, or some of " + joined(kinds()) + " (host back end: sweep alone)");
         if (!gpu_) return;
@@ -85,7 +85,7 @@ class Transfer : public tenken::Program {
         if (std::max(bytes_, sweep_max_) > maximum) {
             const bool series = bytes_ >= sweep_max_;
             throw arguments.error(series ? "bytes" : "sweep-max-bytes",
-                                  "at most " + tenken::format_bytes(maximum) + ": asked " +
+                                  "at most " + tenken::format_bytes(maximum) + ": requested " +
                                       tenken::format_bytes(2 * std::max(bytes_, sweep_max_)) +
                                       " for two arrays, free " + tenken::format_bytes(available) +
                                       " on the host");

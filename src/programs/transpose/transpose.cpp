@@ -220,7 +220,7 @@ class Transpose : public tenken::Program {
                             const std::string& side) {
         if (bytes <= maximum) return;
         throw arguments.error(option, "at most " + tenken::format_bytes(maximum) +
-                                          " in all matrices: asked " + tenken::format_bytes(bytes) +
+                                          " in all matrices: requested " + tenken::format_bytes(bytes) +
                                           ", free " + tenken::format_bytes(left) + " on " + side);
     }
 

@@ -136,7 +136,7 @@ def detect(
     if values.ndim != 2:
         raise ValueError(f"values: {values.ndim} dimensions, expected (series, nights)")
     if errors is not None and np.shape(errors) != values.shape:
-        raise ValueError(f"errors: shape {np.shape(errors)}, expected that of the values, {values.shape}")
+        raise ValueError(f"errors: shape {np.shape(errors)}, expected the shape of the values, {values.shape}")
     detector = Detector(higher_is_better, settings, first_night, alone_among)
     if len(values) != detector.series:
         raise ValueError(f"values: {len(values)} series, but {detector.series} directions")

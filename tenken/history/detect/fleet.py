@@ -41,7 +41,7 @@ def fleet_outliers(
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 1:
-        raise ValueError(f"values: {values.ndim} dimensions, expected one value a sibling")
+        raise ValueError(f"values: {values.ndim} dimensions, expected one value per sibling")
     there = np.flatnonzero(np.isfinite(values))
     nobody = np.empty(0, int)
     if len(there) < LEAST_SIBLINGS:

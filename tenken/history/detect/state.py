@@ -100,7 +100,7 @@ def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> 
             raise StateError(f"has {facts.st_size - len(line)} bytes where {sum(sizes)} are expected")
         body = [stream.read(size) for size in sizes]
     if _digest(body) != head["digest"]:
-        raise StateError("is damaged: its digest is another")
+        raise StateError("is damaged: its digest does not match")
     for (owner, name, array), content in zip(arrays, body, strict=False):
         setattr(owner, name, np.frombuffer(content, array.dtype).reshape(array.shape).copy())
     _restore(fresh, head, np.frombuffer(body[-2], _EVENT), np.frombuffer(body[-1], _PEAKS))
@@ -131,7 +131,7 @@ def _head(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         head = None
     if not isinstance(head, dict) or not str(head.get("format")).startswith("tenken-state/"):
-        raise StateError("is damaged: it does not begin as a state does")
+        raise StateError("is damaged: not the header of a state file")
     if head["format"] != FORMAT:
         raise StateError("was written by another version")
     kinds: dict[str, type] = {"mark": str, "digest": str, "nights": int, "events": int, "peaks": int, **_NUMBERS}
@@ -155,9 +155,9 @@ def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray, peaks
             raise StateError(f"is damaged: {name.strip('_')} out of range")
     for rows in (events["series"], peaks["row"]):
         if len(rows) and not (rows.min() >= 0 and rows.max() < detector.series):
-            raise StateError("is damaged: an event of no series")
+            raise StateError("is damaged: an event of an unknown series")
     if not set(events["kind"].tolist()) <= set(_KINDS):
-        raise StateError("is damaged: an event of no kind")
+        raise StateError("is damaged: an event of an unknown kind")
     detector.night, detector._judged = head["night"], head["judged"]
     for excursions, side in zip(detector._excursions, ("", "_better"), strict=True):
         excursions._exposed, excursions.nights = head[f"exposed{side}"], head[f"watched{side}"]

@@ -1,7 +1,7 @@
 """Back ends for the schedulers of real sites; importing this registers them with ReFrame.
 
-`NAMES` maps what a system file says in `scheduler:` to the name of the back end in ReFrame, where some names are
-taken by back ends that end a whole session over one odd answer.
+`NAMES` maps `scheduler:` of a system file to the name of the back end in ReFrame, some of whose own back ends end a
+whole session because of one unexpected answer.
 """
 
 from __future__ import annotations

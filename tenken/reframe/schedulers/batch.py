@@ -1,4 +1,4 @@
-"""What PBS, NQSV and Grid Engine share: directives in the script, qsub, qstat, qdel."""
+"""Common to PBS, NQSV and Grid Engine: directives in the script, qsub, qstat, qdel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenken.reframe.schedulers.polling import Patient, PatientJob
 
 
 class Batch(Patient):
-    """A back end in which only the words of the scheduler are left to say."""
+    """A back end that only lacks the vocabulary of the scheduler."""
 
     #: How directives begin.
     prefix = "#PBS"
@@ -22,7 +22,7 @@ class Batch(Patient):
         raise NotImplementedError
 
     def job_id(self, answer: str) -> str | None:
-        """The job's id from what qsub printed."""
+        """The job's id from the output of qsub."""
         raise NotImplementedError
 
     def emit_preamble(self, job):
@@ -45,7 +45,8 @@ class Batch(Patient):
 
     def allnodes(self):
         raise JobSchedulerError(
-            f"scheduler {self.registered_name!r} has no list of nodes for --distribute and flexible node counts"
+            f"scheduler {self.registered_name!r} provides no list of nodes, which --distribute and flexible node "
+            f"counts need"
         )
 
     def filternodes(self, job, nodes):
@@ -53,12 +54,12 @@ class Batch(Patient):
 
 
 def queue(option: str) -> str | None:
-    """The queue that an option asks for."""
+    """The queue that an option requests."""
     found = re.fullmatch(r"-q\s*(\S+)", option.strip())
     return found[1] if found else None
 
 
 def last_queue(options: Sequence[str]) -> list[str]:
-    """The options with the last -q alone: that of a reservation, or of -J, counts instead of the site's default."""
+    """The options with only the last -q: that of a reservation, or of -J, overrides the site's default."""
     last = next((option for option in reversed(options) if queue(option)), None)
     return [option for option in options if queue(option) is None or option is last]

@@ -1,4 +1,4 @@
-"""Runs one command of a scheduler and says in one line what went wrong."""
+"""Runs one command of a scheduler and reports in one line what went wrong."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from reframe.core.exceptions import JobSchedulerError, SpawnedProcessTimeout
 
 
 class CommandError(JobSchedulerError):
-    """A command of the scheduler failed. `said`: all that it printed; `missing`: it is not there at all."""
+    """A command of the scheduler failed. `said`: all its output; `missing`: the command does not exist."""
 
     def __init__(self, text: str, said: str = "", missing: bool = False) -> None:
         super().__init__(text)
@@ -16,21 +16,23 @@ class CommandError(JobSchedulerError):
 
 
 def not_on_path(command: str) -> CommandError:
-    return CommandError(f"{command} is not on PATH: run this where jobs are submitted from (a login node)", "", True)
+    return CommandError(
+        f"{command} is not on PATH: run this on a node from which jobs are submitted (a login node)", "", True
+    )
 
 
 def run(words: list[str], timeout: float, ok: tuple[int, ...] = (0,)) -> str:
-    """Standard output of a command. Raises CommandError when it is missing, hangs or ends otherwise than in `ok`."""
+    """Standard output of a command. Raises CommandError if it is missing, hangs or ends with a status not in `ok`."""
     try:
         done = osext.run_command(words, timeout=timeout)
     except FileNotFoundError:
         raise not_on_path(words[0]) from None
     except SpawnedProcessTimeout:
-        raise CommandError(f"{words[0]} gave no answer within {timeout:g} s") from None
+        raise CommandError(f"{words[0]} did not respond within {timeout:g} s") from None
     except OSError as error:
         raise CommandError(f"{words[0]} could not be run: {error.strerror}") from None
     if done.returncode not in ok:
         said = "\n".join(part.strip() for part in (done.stderr, done.stdout) if part.strip())
-        line = said.splitlines()[0] if said else "it said nothing"
+        line = said.splitlines()[0] if said else "it printed nothing"
         raise CommandError(f"{words[0]} ended with {done.returncode}: {line}", said)
     return done.stdout

@@ -20,7 +20,7 @@ NAME = "gridengine"
 
 @register_scheduler(NAME)
 class GridEngine(Batch):
-    """Whole nodes by the site's own resource; a job that ended is no longer listed."""
+    """Whole nodes by the site's own resource; a job that has ended is no longer listed."""
 
     prefix = "#$"
 
@@ -41,7 +41,7 @@ class GridEngine(Batch):
 
 
 def states(answer: str) -> dict[str, Seen]:
-    """Jobs by number from `qstat -xml`. Raises CommandError when it is no XML."""
+    """Jobs by number from `qstat -xml`. Raises CommandError if it is not XML."""
     try:
         root = ET.fromstring(answer)
     except ET.ParseError as error:

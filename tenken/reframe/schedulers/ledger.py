@@ -1,7 +1,7 @@
-"""What a submitted job leaves beside its script, so that it is found again when its session was killed.
+"""What a submitted job leaves next to its script, so that it can be found after its session was killed.
 
-`tenken-job.json` in the stage folder: written when the job was submitted, removed when its record was archived. One
-that is there while its session is dead belongs to an orphan (`tenken jobs`).
+`tenken-job.json` in the stage folder: written when the job is submitted, removed when its record is archived. If it
+exists while its session is dead, it belongs to an orphan (`tenken jobs`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Entry:
 
     @property
     def mark(self) -> str:
-        """What the job is found by in the queue."""
+        """The mark by which the job is found in the queue."""
         return mark(self.session, self.token)
 
     @property
@@ -58,7 +58,7 @@ def mark(session: str, token: str | None) -> str:
 
 
 def write(job: Any, scheduler: str, cancel: str) -> None:
-    """Note a submitted job. A full disk is no reason to lose the job: it is only harder to find."""
+    """Record a submitted job. On a full disk the job is not lost, only harder to find."""
     words = {
         "job_id": str(job.jobid), "session": os.environ.get("TENKEN_SESSION", "none"), "case": job.name,
         "token": job.token, "scheduler": scheduler, "cancel": cancel, "stdout": job.stdout, "pid": os.getpid(),
@@ -78,7 +78,7 @@ def close(job: Any) -> None:
 
 
 def read(path: Path) -> Entry | None:
-    """An entry; None where there is none that can be read."""
+    """An entry; None if it does not exist or cannot be read."""
     try:
         return Entry(folder=path.parent, **json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):

@@ -1,8 +1,8 @@
-"""Numbers of jobs that a scheduler lost, kept for later sessions: it gives them again, and a node that knows one
-refuses the new job.
+"""Numbers of jobs that a scheduler lost, stored for later sessions: the scheduler reuses them, and a node that knows
+one rejects the new job.
 
-Each is an empty file in the archive, `.lost/SYSTEM/NUMBER`: two sessions may add one at once, and a kill leaves it
-whole or none. On a full disk this session alone knows it.
+Each is an empty file in the archive, `.lost/SYSTEM/NUMBER`: two sessions may add one at the same time, and a kill
+leaves it complete or absent. On a full disk only this session knows it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FOLDER = ".lost"
 
 
 class Numbers:
-    """A set of job numbers; `folder` None: of this process alone."""
+    """A set of job numbers; `folder` None: for this process only."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder

@@ -39,7 +39,7 @@ _NODE_WORKS = {"free", "job-busy", "job-exclusive", "resv-exclusive", "busy"}
 
 @register_scheduler(NAME)
 class Pbs(Batch):
-    """Tolerant of what a busy server answers; chunks that add up; nodes by pbsnodes."""
+    """Tolerates the answers of a busy server; chunks add up; nodes from pbsnodes."""
 
     def directives(self, job: PatientJob, options: Sequence[str]) -> list[str]:
         dashed = [option for option in options if option.startswith("-")]
@@ -77,7 +77,7 @@ class Pbs(Batch):
         return "+".join(chunk(1, tasks, f"host={host}") for tasks, host in zip(each, job.pin_nodes, strict=True))
 
     def place(self, job: PatientJob, options: Sequence[str]) -> list[str]:
-        """Without `scatter` PBS may put all chunks on one node."""
+        """Without `scatter` PBS may place all chunks on one node."""
         if any(re.match(r"-l\s*place=", option) for option in options):
             return []
         words = ["scatter"] if num_nodes(job) > 1 else []
@@ -90,8 +90,9 @@ class Pbs(Batch):
         return found[1] if found else None
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
-        """All jobs that live without a list of ids, then one by one those that ended: OpenPBS since December 2023
-        answers only the first of a list, and the whole history of a site is long."""
+        """All active jobs without a list of ids, then one by one those that ended: OpenPBS since December 2023
+        answers only for the first of a list, and the complete history of a site is long.
+        """
         found: dict[str, Seen | None] = {number: seen(info) for number, info in self._jobs("-f").items()}
         for job in jobs:
             number = str(job.jobid)
@@ -103,7 +104,7 @@ class Pbs(Batch):
         return found
 
     def _jobs(self, *words: str) -> Mapping[str, Mapping[str, Any]]:
-        """Jobs by id as qstat tells them; none where it does not know the one that was asked for."""
+        """Jobs by id as reported by qstat; empty if it does not know the requested one."""
         question = ["qstat", words[0], "-F", "json", *words[1:]]
         answer = run(question, self.timeout, (0, *_NOT_KNOWN) if words[1:] else (0,))
         if not answer.strip():
@@ -121,7 +122,7 @@ class Pbs(Batch):
         )
 
     def _by_nodes(self, job: PatientJob) -> Waiting:
-        """Whether enough of the nodes that a job may run on are in order; unheard, they are."""
+        """Whether enough of the nodes on which a job may run are in order; assumed if they cannot be queried."""
         try:
             nodes = self.filternodes(job, self.allnodes())
         except JobSchedulerError as error:
@@ -140,7 +141,7 @@ class Pbs(Batch):
         return {PbsNode(name, info) for name, info in answer.get("nodes", {}).items()}
 
     def filternodes(self, job, nodes):
-        """Those of the queue that the job asks for, where nodes say to which queues they belong."""
+        """Those of the queue that the job requests, if nodes report their queues."""
         options = [*job.sched_access, *job.options, *job.cli_options]
         asked = next((name for name in map(queue, reversed(options)) if name), None)
         return {node for node in nodes if asked is None or not node.queues or asked in node.queues}
@@ -150,7 +151,7 @@ class Pbs(Batch):
 
 
 def seen(info: Mapping[str, Any]) -> Seen:
-    """One job of `qstat -xf -F json`; `Exit_status` may be missing, and a letter unknown."""
+    """One job of `qstat -xf -F json`; `Exit_status` may be missing, and a state letter unknown."""
     letter = str(info.get("job_state", ""))
     status = str(info.get("Exit_status", ""))
     comment = str(info.get("comment", ""))
@@ -175,7 +176,7 @@ def seen(info: Mapping[str, Any]) -> Seen:
 
 
 class PbsNode(Node):
-    """A node as pbsnodes tells it."""
+    """A node as reported by pbsnodes."""
 
     def __init__(self, name: str, info: Mapping[str, Any]) -> None:
         self.name = name
@@ -197,5 +198,5 @@ class PbsNode(Node):
 
 
 def _states(text: str) -> set[str]:
-    """ReFrame's STATE; `idle`, the word of Slurm that users of --distribute know, is `free` here."""
+    """ReFrame's STATE; `idle`, Slurm's term in --distribute, is `free` here."""
     return {"free" if word == "idle" else word for word in text.lower().split("+")}

@@ -1,8 +1,8 @@
-"""A job is followed to its end however oddly its scheduler answers.
+"""Follows a job to its end whatever its scheduler answers.
 
-Nothing here raises while jobs are polled: an exception there would end the whole session. What is wrong with a job
-stands in its state, `CANCELLED (24:00:00 in the queue: Resources)`, from where the verdict takes it; the job's own
-end mark, not its exit code, says whether it ran through.
+Nothing here raises while jobs are polled: an exception would end the whole session. What is wrong with a job is in
+its state, `CANCELLED (24:00:00 in the queue: Resources)`, from which the verdict is derived; the job's own end mark,
+not its exit code, determines whether it completed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TRANSIENT = (
 
 
 class Waiting(enum.Enum):
-    """Why a job is still in the queue, as far as patience is concerned."""
+    """Why a job is still in the queue, with respect to patience."""
 
     RUNS = "will run"
     """Priority, resources, a reservation, maintenance: it resolves by itself. An unknown reason is taken as this."""
@@ -60,7 +60,7 @@ class Waiting(enum.Enum):
 
 @dataclass(frozen=True)
 class Seen:
-    """What the scheduler says of a job at this moment."""
+    """What the scheduler currently reports about the job."""
 
     state: str
     ended: bool = False
@@ -92,7 +92,7 @@ Answer = Mapping[str, "Seen | None"]
 
 
 class PatientJob(Job):
-    """A job with what is known of its way to the end. Times are seconds of the clock that the follower uses."""
+    """A job with its history so far. Times are seconds of the clock that the follower uses."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -105,7 +105,7 @@ class PatientJob(Job):
         self._nothing_known()
 
     def _nothing_known(self) -> None:
-        """Of its way to the end."""
+        """Its state on the way to its end."""
         self.cancelled = False
         self.completed = False
         self.output_whole = False
@@ -127,7 +127,7 @@ class PatientJob(Job):
         self.cancel_error: str | None = None
 
     def forget(self, why: str) -> None:
-        """What is known of its way to the end, since it is submitted once more, and what is in place of its output."""
+        """Its state after resubmission, and the text that replaces its output."""
         self.anew = True
         self.scheduler_facts = {"submitted_again": f"its first number was {self.jobid}: {why}"}
         self._nothing_known()
@@ -143,18 +143,18 @@ class PatientJob(Job):
 
     @property
     def may_run_again(self) -> bool:
-        """Whether the site, the check or -J asked that the scheduler start it again where its node dies."""
+        """Whether the site, the check or -J requested that the scheduler restart it if its node fails."""
         words = " ".join([*self.sched_access, *self.options, *self.cli_options])
         return bool(re.search(r"(^| )(--requeue|-r *y)( |$)", words))
 
 
 def tag(job: PatientJob) -> str:
-    """What a job is found by in the queue: `tenken/SESSION/TOKEN`."""
+    """The mark by which a job is found in the queue: `tenken/SESSION/TOKEN`."""
     return ledger.mark(os.environ.get("TENKEN_SESSION", "none"), job.token)
 
 
 def shape(job: Job) -> list[tuple[int, int]]:
-    """(nodes, tasks on each) of a job: 10 tasks at 4 a node are [(2, 4), (1, 2)], never a silent 8."""
+    """(nodes, tasks on each) of a job: 10 tasks at 4 per node are [(2, 4), (1, 2)], never 8 without notice."""
     tasks, per_node = job.num_tasks or 1, job.num_tasks_per_node or 1
     chunks = [(tasks // per_node, per_node), (1, tasks % per_node)]
     return [(nodes, each) for nodes, each in chunks if nodes and each]
@@ -166,17 +166,15 @@ def num_nodes(job: Job) -> int:
 
 
 def hms(seconds: float) -> str:
-    """HH:MM:SS, as all these schedulers take it."""
+    """HH:MM:SS, as accepted by all these schedulers."""
     whole = int(seconds)
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
 
 
 class Follower:
-    """The state machine of jobs, without any scheduler's words.
-
-    `cancel` asks the scheduler to end a job; it returns what went wrong, or None, and must not raise. `given_before`
-    asks whether another job had the number of one, `anew` submits one once more and says whether that was possible;
-    neither raises.
+    """The state machine of jobs, independent of a scheduler's vocabulary. `cancel` requests the end of a job; it
+    returns what went wrong, or None, and must not raise. `given_before` checks whether another job had the same
+    number, `anew` resubmits a job and returns whether that was possible; neither raises.
     """
 
     def __init__(
@@ -197,7 +195,7 @@ class Follower:
         self.anew = anew
 
     def update(self, jobs: Sequence[PatientJob], answer: Answer) -> None:
-        """Take in one answer of the scheduler on these jobs."""
+        """Process one answer of the scheduler for these jobs."""
         for job in jobs:
             if job.completed:
                 continue
@@ -269,14 +267,15 @@ class Follower:
         if job.ended_at is not None or job.giving_up is not None or silent < self.patience.silence:
             return
         if job.token is not None and joblines.end_status(_output(job), job.token) is not None:
-            job._state = f"COMPLETED (by its own end mark; no word from the scheduler for {hms(silent)})"
+            job._state = f"COMPLETED (by its own end mark; no answer from the scheduler for {hms(silent)})"
             job.ended_at = now
         else:
-            self._give_up(job, f"no word from the scheduler for {hms(silent)}; last state {job.state or 'unknown'}")
+            self._give_up(job, f"no answer from the scheduler for {hms(silent)}; last state {job.state or 'unknown'}")
 
     def _forgotten(self, job: PatientJob) -> None:
-        """A controller that was killed has lost what it was told in its last seconds. What the job printed tells
-        whether it came to its end; else it was cut off by the node's daemon, or never began."""
+        """A controller that was killed has lost the events of its last seconds. The job's output shows whether it ran
+        to its end; otherwise it was killed by the node's daemon, or never started.
+        """
         job.heard_at = now = self.clock()
         if job.ended_at is not None:
             return
@@ -292,9 +291,9 @@ class Follower:
         elif now - since < self.patience.output:
             return  # what it printed may show late
         elif told.attempts:
-            self._lose(job, "it no longer knows the job")
+            self._lose(job, "the scheduler no longer knows the job")
         else:
-            self._lose(job, "it no longer knows the job, which had not begun")
+            self._lose(job, "the scheduler no longer knows the job, which had not started")
 
     def _lose(self, job: PatientJob, how: str) -> None:
         job.scheduler_facts["lost"] = how
@@ -302,7 +301,7 @@ class Follower:
         job.output_whole, job.ended_at = True, self.clock()
 
     def _gone(self, job: PatientJob) -> None:
-        """Ended and forgotten (a server without job history), or missing in this answer: the output tells which."""
+        """Ended and forgotten (a server without job history), or missing in this answer: the output shows which."""
         if job.ended_at is None:
             job._state = "CANCELLED" if job.cancelled else "COMPLETED (no longer listed)"
             job.killed = job.killed or job.cancelled
@@ -322,7 +321,9 @@ class Follower:
         job.cancel_since = job.cancel_next = self.clock()
 
     def _insist(self, job: PatientJob) -> None:
-        """Cancel again with growing pauses until the scheduler confirms it, or until patience ends, which is told."""
+        """Cancel again with increasing pauses until the scheduler confirms it, or until patience ends, which is
+        reported.
+        """
         now = self.clock()
         if now >= job.cancel_next:
             job.cancel_error = self.cancel(job)
@@ -333,7 +334,7 @@ class Follower:
             job.output_whole, job.ended_at = True, now
 
     def _output_is_there(self, job: PatientJob) -> bool:
-        """Output is copied back after the end, in parts, and shows late on a network file system."""
+        """Output is copied back after the end, in parts, and appears late on a network file system."""
         now = self.clock()
         if job.output_whole or now - (job.ended_at or now) >= self.patience.output:
             return True
@@ -347,8 +348,9 @@ class Follower:
         return len(text) > 0 and now - job.output_since >= SETTLED_S
 
     def _never_began(self, job: PatientJob) -> str | None:
-        """How the scheduler lost a job before it began, or gave it a number that its node knows as another's and
-        refuses; None: it began, was taken out of the queue, or failed to begin for whatever other reason."""
+        """How the scheduler lost a job before it started, or gave it a number that its node knows as another job's
+        and rejects; None: it started, was removed from the queue, or failed to start for another reason.
+        """
         if job.giving_up is not None or job.cancelled:
             return None
         text = _output(job)
@@ -357,13 +359,13 @@ class Follower:
         if how := job.scheduler_facts.get("lost"):
             return str(how)
         if str(job.jobid) in self.lost:
-            return f"its number {job.jobid} had been that of a job that it lost before"
+            return f"its number {job.jobid} belonged to a job that it lost earlier"
         if job._exitcode == 0:
             return None
         return self.given_before(job)
 
     def _read_output(self, job: PatientJob, never_began: str | None) -> None:
-        """The job itself knows best on which nodes it ran and how its program ended."""
+        """The job itself is the best source for its nodes and the exit status of its program."""
         told = joblines.report(_output(job), job.token)
         # ReFrame fails a job whose error file is not there: joined to the output, or never written
         with contextlib.suppress(OSError):
@@ -379,18 +381,19 @@ class Follower:
 
     @staticmethod
     def _started_again(job: PatientJob, told: joblines.JobReport, began: float) -> None:
-        """What the scheduler says is of a later start than the job's own: its controller was killed before it had noted
-        that the job runs, took it for waiting, and ended both when the node refused the second copy."""
+        """The scheduler reports a later start than the job: its controller was killed before it had recorded that the
+        job was running, considered it pending, and ended both when the node rejected the second copy.
+        """
         if told.status is None:
             by_it = f"by the scheduler at {utc(job.began_at)}" if job.began_at != math.inf else "by the scheduler never"
             job.scheduler_facts["lost"] = f"it began at {utc(began)}, {by_it}"
         elif job.killed or job._exitcode not in (None, told.status):
-            job._state = "COMPLETED (by its own end mark; the scheduler had lost the job and took it for another start)"
+            job._state = "COMPLETED (by its own end mark; the scheduler had lost the job and counted another start)"
             job._exitcode = told.status
 
 
 def utc(moment: float | None) -> str:
-    """HH:MM:SS of a moment in seconds since 1970."""
+    """HH:MM:SS of a time in seconds since 1970."""
     return time.strftime("%H:%M:%SZ", time.gmtime(moment))
 
 
@@ -402,7 +405,7 @@ def _output(job: Job) -> str:
 
 
 class Patient(JobScheduler):
-    """A back end's part that polls; where one of ReFrame's is derived from as well, this goes before it."""
+    """The part of a back end that polls; placed before a ReFrame back end in the bases."""
 
     cancel_command = "qdel"
     #: What the cancel command says of a job that is gone already, in lower case.
@@ -422,13 +425,12 @@ class Patient(JobScheduler):
         self.ask_next = 0.0
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
-        """What the scheduler says of these jobs. Raises CommandError when it gives no answer."""
+        """The scheduler's report on these jobs. Raises CommandError without an answer."""
         raise NotImplementedError
 
     def submitted(self, job: PatientJob) -> str | None:
-        """The id of a job that is in the queue although its submission was said to have failed; None: there is none.
-
-        Raises CommandError when the scheduler gives no answer.
+        """The id of a job that is in the queue although its submission was reported as failed; None: there is none.
+        Raises CommandError if the scheduler does not respond.
         """
         return None
 
@@ -437,17 +439,17 @@ class Patient(JobScheduler):
         return None
 
     def submit_anew(self, job: PatientJob, why: str) -> bool:
-        """Submit a job that never began once more. Never raises; False: nothing was done."""
-        self.log(f"job {job.jobid} never began, {why}: submitted once more", WARNING)
+        """Resubmit a job that never started. Never raises; False: it was not resubmitted."""
+        self.log(f"job {job.jobid} never started, {why}: resubmitted", WARNING)
         former, facts = job.jobid, job.scheduler_facts
         job.forget(why)
         try:
             with osext.change_dir(job.workdir):
                 self.submit(job)
         except (JobSchedulerError, OSError) as error:  # of a build the former is raised
-            self.log(f"it could not be submitted once more: {error}", WARNING)
+            self.log(f"resubmission failed: {error}", WARNING)
             job._jobid, job.scheduler_facts = former, facts
-            job._state = f"LOST ({why}; it could not be submitted once more: {error})"
+            job._state = f"LOST ({why}; resubmission failed: {error})"
             job.output_whole, job.ended_at = True, time.time()
             return False
         return True
@@ -481,7 +483,9 @@ class Patient(JobScheduler):
             time.sleep(1)
 
     def try_to_cancel(self, job: PatientJob) -> str | None:
-        """Ask once. None: it was taken, or the job is gone already; else what the scheduler said. Never raises."""
+        """Request it once. None: accepted, or the job is already gone; otherwise the scheduler's message. Never
+        raises.
+        """
         job.cancelled = True
         if job.forgotten_since is not None:
             return None  # its number may be another job's by now
@@ -495,7 +499,7 @@ class Patient(JobScheduler):
         return None
 
     def cancel(self, job):
-        """ReFrame's: of a session that leaves. Tried again for a while, then told; never raises."""
+        """ReFrame's method, for a session that ends. Retried for a while, then reported; never raises."""
         if job.completed:
             return
         for pause in (1, 2, 4, 0):
@@ -511,9 +515,8 @@ class Patient(JobScheduler):
             self.cancel(job)
 
     def enqueue(self, job: PatientJob, submit: Callable[[], str]) -> None:
-        """Submit; what the scheduler refuses ends the job, not the test, so that it leaves a record with the reason.
-
-        Of a build, which leaves none, the error is raised.
+        """Submit; a rejection by the scheduler ends the job, not the test, so that it leaves a record with the
+        reason. For a build, which leaves none, the error is raised.
         """
         try:
             job._jobid = self.submit_patiently(job, submit)
@@ -539,10 +542,10 @@ class Patient(JobScheduler):
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> str:
-        """What `submit` returns, or the id of a job that a submission left behind that seemed to fail.
+        """The result of `submit`, or the id of a job left by a submission that seemed to fail.
 
-        Tried again after 1, 2, 4, ... 30 s where the scheduler was only busy, until `patience.submission` is over;
-        then the last CommandError is raised. Before each further try the queue is searched for the job.
+        Retried after 1, 2, 4, ... 30 s if the scheduler was only busy, until `patience.submission` is over; then the
+        last CommandError is raised. Before each retry the queue is searched for the job.
         """
         began, tries = clock(), 0
         while True:
@@ -556,8 +559,8 @@ class Patient(JobScheduler):
                     raise
                 waited = clock() - began
                 if waited >= self.patience.submission:
-                    raise CommandError(f"{error} (tried {tries} times in {hms(waited)})", error.said) from None
-                self.log(f"{error}; tried {tries} times", WARNING)
+                    raise CommandError(f"{error} ({tries} attempts in {hms(waited)})", error.said) from None
+                self.log(f"{error}; {tries} attempts", WARNING)
                 sleep(min(2 ** (tries - 1), 30))
 
     def _found_in_queue(self, job: PatientJob) -> str | None:

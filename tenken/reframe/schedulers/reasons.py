@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from tenken.reframe.schedulers.polling import Waiting
 
 _SQUEUE = "Slurm: squeue(1), JOB REASON CODES"
-_SLURM_SEEN = "Slurm 22.05, seen"
-_PBS_SEEN = "OpenPBS 23.06 and master, seen"
+_SLURM_SEEN = "Slurm 22.05, observed"
+_PBS_SEEN = "OpenPBS 23.06 and master, observed"
 _PBS_GUIDE = "PBS Professional Administrator's Guide, job comments"
 
 
@@ -71,7 +71,7 @@ PBS = (
     Reason("Job is in the hold state", _MENDED, _PBS_GUIDE),
     Reason("ineligible state", NODES, _PBS_GUIDE),
     Reason("Not enough free nodes", NODES, _PBS_SEEN),
-    Reason("Insufficient amount of resource", NODES, _PBS_SEEN + "; where it asks for more than there is: never"),
+    Reason("Insufficient amount of resource", NODES, _PBS_SEEN + "; never, if it requests more than exists"),
     Reason("Not enough total nodes", NODES, _PBS_GUIDE),
     Reason("No available resources on nodes", NODES, _PBS_GUIDE),
     Reason("Server is not scheduling", _MENDED, _PBS_GUIDE),

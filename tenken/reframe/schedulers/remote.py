@@ -65,7 +65,7 @@ class Remote(Patient):
         return None
 
     def allnodes(self):
-        raise JobSchedulerError("--distribute: there is one host, that of TENKEN_HOST")
+        raise JobSchedulerError("--distribute: the only host is TENKEN_HOST")
 
     def filternodes(self, job, nodes):
         return nodes
@@ -78,5 +78,5 @@ def seen(status: int | None) -> Seen:
     if status == _TIME_IS_UP:
         return Seen("TIMEOUT", ended=True, output_whole=True)
     if status == _NOT_REACHED:
-        return Seen("CANCELLED (ssh did not reach the host, or lost it)", ended=True, output_whole=True)
+        return Seen("CANCELLED (ssh could not reach the host, or lost the connection)", ended=True, output_whole=True)
     return Seen("COMPLETED", ended=True, output_whole=True, exit_code=status)

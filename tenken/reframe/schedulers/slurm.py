@@ -86,11 +86,11 @@ class Slurm(Patient, SlurmJobScheduler):
         except FileNotFoundError:
             raise not_on_path("sbatch") from None
         except SpawnedProcessTimeout:
-            raise CommandError(f"sbatch gave no answer within {self.timeout:g} s") from None
+            raise CommandError(f"sbatch did not respond within {self.timeout:g} s") from None
         except SpawnedProcessError as error:
             said = error.stderr.strip()
             # the reason comes last, hints come before it
-            raise CommandError(said.splitlines()[-1] if said else "sbatch failed and said nothing", said) from None
+            raise CommandError(said.splitlines()[-1] if said else "sbatch failed without a message", said) from None
         found = re.search(r"Submitted batch job (\d+)", answer)
         if not found:
             raise JobSchedulerError(f"sbatch printed no job id but {answer.strip()[:200]!r}")
@@ -155,7 +155,7 @@ class Slurm(Patient, SlurmJobScheduler):
             self.log(str(error), WARNING)
             return None
         rows = {line.strip() for line in table.splitlines() if line.startswith(f"{number}|")}
-        return f"accounting has {len(rows)} jobs of its number {number}" if len(rows) > 1 else None
+        return f"accounting has {len(rows)} jobs with its number {number}" if len(rows) > 1 else None
 
     def _by_nodes(self, job: PatientJob, partition: str) -> Waiting:
         """Whether enough of the nodes that a job may run on are in order; unheard, they are."""

@@ -76,7 +76,8 @@ SPOILED = {
     "missing metric": (
         edit(lambda d: (d["metrics"].clear(), d["limits"].clear())), "true", "metric daxpy of host is missing",
     ),
-    "of another attempt": (edit(lambda d: d.update(token="of-yesterday")), "true", "it is of another attempt"),
+    "belongs to another attempt": (edit(lambda d: d.update(token="of-yesterday")), "true", "it belongs to another "
+    "attempt"),
     "wrong unit": (edit(lambda d: d["metrics"][0].update(unit="MB/s")), "true", "unit is 'MB/s'; expected 'GB/s'"),
     "infinite": (  # no number of JSON, but what a careless program prints
         json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "holds 1e999, which is not finite",
@@ -101,7 +102,7 @@ SPOILED = {
         "verification of y, every element, against runs x a x failed",
     ),
     "other parameters": (
-        edit(lambda d: d["parameters"].update(repetitions=10)), "true", "repetitions is 10; asked for 100",
+        edit(lambda d: d["parameters"].update(repetitions=10)), "true", "repetitions is 10; requested: 100",
     ),
     "waived for nothing": (edit(lambda d: d.update(status="waived", reason="tired")), "exit 3", "not a known reason"),
 }  # fmt: skip

@@ -58,7 +58,7 @@ def test_below_the_bound_is_a_failure_where_proven_and_else_invalid_but_never_a_
     fine = pairs("adaptive_over_best", [0.5, 0.97, 0.97, 0.99, 1.2] * 6, bytes=16777216)
     found = file_cross_checks.bad_choices(document_of("storage_map", steady, noisy, few, fine))
     assert [(f.verdict, f.value) for f in found] == [("FAIL", 0.9), ("INVALID", 0.94), ("INVALID", 0.7)]
-    assert "bytes 65536" in found[0].message and "behind the best single way" in found[0].message
+    assert "bytes 65536" in found[0].message and "slower than the best single method" in found[0].message
     assert "in 20 rounds, with 99 % confidence 0.9 to 0.9" in found[0].message
     assert "undecided, the disk is too noisy for so few rounds (in 30 rounds" in found[1].message
     assert file_cross_checks.decisive(found) == found[:1] and file_cross_checks.decisive(found[1:]) == found[1:]
@@ -94,7 +94,7 @@ def test_a_choice_that_is_behind_since_the_machine_has_changed_is_no_bad_choice(
     since = [pairs("adaptive_over_map", [of_map] * 3, **at), pairs("adaptive_over_map", [0.1] * 3, **other)]
     (finding,) = file_cross_checks.bad_choices(document_of("storage_map", behind, *since))
     assert finding.verdict == kind
-    assert ("gives 0.6 of what it gave when the map was made" in finding.message) == (kind == "INVALID")
+    assert ("reaches 0.6 of its rate when the map was made" in finding.message) == (kind == "INVALID")
 
 
 def test_the_fastest_read_of_each_gpu_counts() -> None:

@@ -157,7 +157,11 @@ def test_no_peer_access_fails_where_it_is_claimed() -> None:
 def test_one_gpu_is_waived_unless_two_are_claimed() -> None:
     def alone(raw: dict[str, Any]) -> None:
         raw.update(
-            status="waived", reason="needs two GPUs: 1 GPU is selected or here", metrics=[], limits={}, devices=[]
+            status="waived",
+            reason="needs two GPUs: only 1 GPU is selected or available",
+            metrics=[],
+            limits={},
+            devices=[],
         )
 
     raw = spoiled(captured("p2p-two-gpus"), alone)

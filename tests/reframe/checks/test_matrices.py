@@ -95,7 +95,7 @@ def test_a_matrix_is_fetched_unpacked_and_remembered(
 def test_what_broke_off_is_gone_on_with(server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server.cut = 50
     assert fetch(server, tmp_path) == 1
-    assert "HB/small.tar.gz: broke off after 50" in capsys.readouterr().out
+    assert "HB/small.tar.gz: interrupted after 50" in capsys.readouterr().out
     server.cut = None
     assert fetch(server, tmp_path) == 0
     assert server.ranges == ["bytes=50-"]
@@ -109,14 +109,14 @@ def test_another_digest_than_before_is_refused(
     (tmp_path / "HB__small.mtx.gz").unlink()
     server.files["/MM/HB/small.tar.gz"] = bundle(TEXT.replace(b"2.5", b"2.6"))
     assert fetch(server, tmp_path) == 1
-    assert "but before it was" in capsys.readouterr().out
+    assert "but previously" in capsys.readouterr().out
     assert not (tmp_path / "HB__small.mtx.gz").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("HB/absent", None, "the server says 404"),
+        ("HB/absent", None, "the server answered 404"),
         ("HB/small", b"no archive", "HB__small.tar.gz: damaged"),
         ("HB/small", bundle(TEXT, "other"), "HB__small.tar.gz: holds no small.mtx"),
         ("small", None, "'small' is not GROUP/NAME"),

@@ -61,7 +61,7 @@ def mean_of(lines: list[str]) -> float:
     ("benchmark", "text", "says"),
     [
         ("all_reduce_perf", "", "no line '# nThread"),
-        ("all_reduce_perf", output().split("# Out of bounds")[0], "did not come to its end"),
+        ("all_reduce_perf", output().split("# Out of bounds")[0], "did not run to its end"),
         ("all_reduce_perf", output() + output(), "2 times the line"),
         ("gather_perf", output(), "no parser for it; allowed: all_reduce_perf"),
         ("all_reduce_perf", output(ranks=1), "1 lines '# Rank N ... on HOST device'"),
@@ -99,8 +99,8 @@ def test_the_document_says_which_implementation_ran_and_passes() -> None:
     [
         (job(wrong={65536: 3}), {}, "65536 B out of place: 3 wrong"),
         (job(validation=False), {}, "verified nothing"),
-        (job(sizes=(1024, 65536, 64)), {"max_bytes": 4194304}, "parameter max_bytes is 65536; asked for 4194304"),
-        (job(ranks=2), {}, "parameter gpus is 2; asked for 4"),
+        (job(sizes=(1024, 65536, 64)), {"max_bytes": 4194304}, "parameter max_bytes is 65536; requested: 4194304"),
+        (job(ranks=2), {}, "parameter gpus is 2; requested: 4"),
         (job("sendrecv_perf"), {}, "metric perf_all_reduce of ranks is missing"),
     ],
 )

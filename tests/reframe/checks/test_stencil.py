@@ -146,4 +146,4 @@ def test_slabs_that_are_far_ahead_of_one_alone_are_no_measurement(factor: float,
     change(raw, "efficiency.ranks2.exchange=p2p", factor)
     found = ahead_of_alone(document.validate(raw, "result.json"))
     assert [(f.verdict, f.metric) for f in found] == [("INVALID", "efficiency.ranks2.exchange=p2p")] * said
-    assert not said or "the one alone was disturbed" in found[0].message
+    assert not said or "the single-slab run was disturbed" in found[0].message

@@ -21,7 +21,7 @@ class NeedsMore(TenkenCheck):
 
     @run_after("setup")
     def find_out(self):
-        self.waive("needs more ranks: 4 GPUs are asked for, a node has 2")
+        self.waive("needs more ranks: 4 GPUs are requested, a node has 2")
 
 
 @rfm.simple_test
@@ -50,6 +50,6 @@ def test_a_waiver_of_set_up_is_archived_and_read_as_one(outcome):
 
 
 def test_a_reason_that_is_not_on_the_list_is_a_failure(outcome):
-    assert outcome.code != 0 and "is not a reason for a waiver" in outcome.output, outcome.output
+    assert outcome.code != 0 and "is not a valid reason for a waiver" in outcome.output, outcome.output
     assert outcome.case("IsLate")["result"] == "fail"
     assert not [r for r in outcome.records if r.check == "IsLate" and r.verdict == verdict.WAIVED]

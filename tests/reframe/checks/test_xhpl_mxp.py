@@ -68,7 +68,7 @@ def test_it_becomes_a_document_of_hpl_mxp() -> None:
 def test_eight_bits_are_never_called_hpl_mxp() -> None:
     raw = made(changed("SLOPPY-TYPE = 2", "SLOPPY-TYPE = 1"), "fp8")
     assert raw["metrics"][0]["name"] == "lu_fp8"
-    with pytest.raises(HplFormatError, match=r"another problem was solved: format fp8 \(asked for fp16\)"):
+    with pytest.raises(HplFormatError, match=r"another problem was solved: format fp8 \(requested: fp16\)"):
         made(changed("SLOPPY-TYPE = 2", "SLOPPY-TYPE = 1"))
 
 
@@ -79,9 +79,9 @@ def test_eight_bits_are_never_called_hpl_mxp() -> None:
         (PRINTED.rpartition("****** HPL")[0], "1 lines 'HPL MxP Result'"),
         (PRINTED + PRINTED, "4 lines"),
         (changed("   Threshold", "   Bound"), "Threshold: 0 lines of it, 1 is required"),
-        (changed("SLOPPY-TYPE = 2", "SLOPPY-TYPE = 3"), "known are 1 (fp8), 2 (fp16)"),
+        (changed("SLOPPY-TYPE = 2", "SLOPPY-TYPE = 3"), "allowed: 1 (fp8), 2 (fp16)"),
         (changed("NPROW = 1", "NPROW = 0"), "none of them may be 0"),
-        (changed("480000.00", "240000.00"), "GFLOPS = 960000 of 2 GPUs and 240000 of each do not fit"),
+        (changed("480000.00", "240000.00"), "GFLOPS = 960000 of 2 GPUs and 240000 per GPU are inconsistent"),
         (changed("9.6000e+05, per GPU =  480000.00", "inf, per GPU = inf"), "not finite"),
         (changed("1.1000e+06, per GPU =  550000.00", "9.0000e+05, per GPU = 450000.00"), "is above LU GFLOPS"),
         (changed("   LU GFLOPS", "   XX GFLOPS"), "a line LU GFLOPS"),
@@ -115,7 +115,7 @@ def test_a_residual_above_sixteen_fails_whatever_the_program_says(text: str, pas
 
 
 @pytest.mark.parametrize(
-    ("n", "says"), [(131072, None), (65536, r"another problem was solved: N 131072 \(asked for 65536\)")]
+    ("n", "says"), [(131072, None), (65536, r"another problem was solved: N 131072 \(requested: 65536\)")]
 )
 def test_the_problem_is_the_one_that_was_asked(n: int, says: str | None) -> None:
     if says is None:

@@ -44,7 +44,7 @@ def test_a_job_is_pinned_to_its_node_and_not_run_again(system, pin, lines):
 
 
 def test_a_scheduler_without_a_known_way_to_pin_asks_for_one():
-    with pytest.raises(CampaignError, match="give 'pin' in the campaign file"):
+    with pytest.raises(CampaignError, match="set 'pin' in the campaign file"):
         queue("pegasus")
     with pytest.raises(CampaignError, match="allowed: slurm, pbs, nqsv, gridengine"):
         queue("h200")

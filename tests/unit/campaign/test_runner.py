@@ -162,7 +162,7 @@ def test_a_scheduler_that_will_never_take_it_ends_the_campaign_with_its_words(tm
         raise Refused("sbatch ended with 1: invalid partition specified", later=False)
 
     monkeypatch.setattr(standin.StandIn, "submit", refuse)
-    with pytest.raises(CampaignError, match="takes no job: sbatch ended with 1: invalid partition"):
+    with pytest.raises(CampaignError, match="accepts no job: sbatch ended with 1: invalid partition"):
         make(tmp_path, world()).run()
 
 
@@ -174,7 +174,7 @@ def test_a_full_archive_ends_it_and_what_it_left_is_gathered_by_resume(tmp_path,
             raise ArchiveError(f"{path.parent}: cannot write to the archive: No space left on device")
 
         patch.setattr(archive, "write_file", full)
-        with pytest.raises(CampaignError, match=r"No space left.*`resume` gathers it again"):
+        with pytest.raises(CampaignError, match=r"No space left.*`resume` collects it again"):
             make(tmp_path, there).run()
     assert make(tmp_path, there).run() and counted(tmp_path) == once_each()
 
@@ -229,8 +229,8 @@ def test_a_suspect_is_run_again_and_named_and_a_repair_closes_it(tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (lambda m: m.update(token="else"), "it is of another job"),
-        (lambda m: m.update(host="n05", names=""), "it ran on n05 and not on n00"),
+        (lambda m: m.update(token="else"), "it belongs to another job"),
+        (lambda m: m.update(host="n05", names=""), "it ran on n05, not on n00"),
         (lambda m: m.update(host="", names=""), "an unknown node"),
     ],
 )
@@ -255,7 +255,7 @@ def test_a_cut_file_does_not_count(tmp_path):
 def test_a_second_process_is_refused(tmp_path):
     one, other = make(tmp_path, world()), make(tmp_path, world())
     one.journal.open()
-    with pytest.raises(CampaignError, match="another process runs this campaign"):
+    with pytest.raises(CampaignError, match="another process is running this campaign"):
         other.run()
     one.journal.close()
 
@@ -266,7 +266,7 @@ def test_a_damaged_journal_is_refused_and_a_torn_end_is_not(tmp_path):
     path.write_text(f'{line}\n{{"event": "inte')
     assert journal.read(tmp_path).begun["begun"] == "b"
     path.write_text(f"{line}\nrubbish\n")
-    with pytest.raises(CampaignError, match=r"journal.jsonl:2: is not a line"):
+    with pytest.raises(CampaignError, match=r"journal.jsonl:2: not a line"):
         journal.read(tmp_path)
 
 
@@ -304,7 +304,7 @@ def test_a_line_comes_while_the_scheduler_does_not_answer(tmp_path, monkeypatch)
     one = make(tmp_path, there)
     one.alive = Alive(say, silence=0.05)
     assert one.run()
-    assert "asking the scheduler for its limits" in said[0] and "s so far" in said[0]
+    assert "querying the scheduler for its limits" in said[0] and "s so far" in said[0]
 
 
 def test_nothing_is_said_twice_where_the_work_speaks_itself():
@@ -350,7 +350,7 @@ def test_nodes_of_one_unit_begin_together_or_not_at_all(tmp_path):
 
 
 def test_a_unit_that_the_queue_cannot_take_at_once_ends_the_campaign_with_its_name(tmp_path):
-    with pytest.raises(CampaignError, match=r"the 4 nodes of 'd\d' begin together; the queue takes 3 jobs"):
+    with pytest.raises(CampaignError, match=r"the 4 nodes of 'd\d' start together; the queue accepts 3 jobs"):
         make(tmp_path, world(most=3), domains()).run()
 
 

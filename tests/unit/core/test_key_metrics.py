@@ -26,9 +26,9 @@ def test_a_wrong_list_is_refused(tmp_path, key):
 @pytest.mark.parametrize(
     ("count", "words"),
     [
-        ("{gpu: 100}", "min_count has the subjects gpu; needed: host, gpu"),
-        ("{gpu: 100, host: 30, pair: 2}", "min_count has the subjects gpu, host, pair; needed: host, gpu"),
-        ("{gpu: 100, host: 0}", "min_count is 0; allowed: an integer from 1"),
+        ("{gpu: 100}", "min_count has the subjects gpu; required: host, gpu"),
+        ("{gpu: 100, host: 30, pair: 2}", "min_count has the subjects gpu, host, pair; required: host, gpu"),
+        ("{gpu: 100, host: 0}", "min_count is 0; allowed: an integer, 1 or above"),
         ("true", "min_count is True"),
         ("1.5", "min_count is 1.5"),
     ],

@@ -69,7 +69,7 @@ def test_a_damaged_record_is_left_and_told(root, capsys):
     path = next(p for p in archive.paths(root) if "-old-" in p.name)
     path.write_text(path.read_text()[:-40])
     assert main("prune", "--days", 30, "--archive", root) == 1
-    assert f"left as it is: {path}" in capsys.readouterr().out and not path.read_text().endswith("}")
+    assert f"left unchanged: {path}" in capsys.readouterr().out and not path.read_text().endswith("}")
 
 
 @pytest.mark.parametrize("days", ["0", "-3", "x", "nan"])
@@ -94,7 +94,7 @@ def test_what_is_exported_names_neither_node_nor_session_and_has_the_same_figure
 def test_a_name_that_redaction_does_not_see_stays_here(root, tmp_path):
     path = next(p for p in archive.paths(root) if "-old-" in p.name)
     path.write_text(path.read_text().replace("580.0", "580-gpu-x17-7"))
-    with pytest.raises(TenkenError, match="'gpu-x17' would be left"):
+    with pytest.raises(TenkenError, match="'gpu-x17' would remain"):
         main("export", tmp_path / "x.tar.xz", "--sessions", "old", "--archive", root)
 
 

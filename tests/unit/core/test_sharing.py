@@ -52,7 +52,7 @@ def test_a_run_that_held_its_locks_is_judged_by_its_figures():
     [
         ({"shared_with": "host shared with pid 7 (gemm)"}, "host shared with pid 7 (gemm)"),
         ({"held": [], "none_because": "/tmp: full"}, "no lock against other measurements could be taken: /tmp: full"),
-        ({"held": []}, "no lock was held of host"),
+        ({"held": []}, "no lock on host was held"),
     ],
 )
 def test_without_its_locks_a_run_is_invalid(changes, said):
@@ -65,7 +65,7 @@ def test_each_gpu_is_held_by_its_uuid():
     uuids = [device["uuid"] for device in document["devices"]]
     assert verdict({**document, "load": QUIET, "locks": {**HELD, "held": ["host", *uuids]}})[0] != INVALID
     found, message = verdict({**document, "load": QUIET, "locks": {**HELD, "held": ["host", uuids[0]]}})
-    assert found == INVALID and f"no lock was held of {uuids[1]}" in message
+    assert found == INVALID and f"no lock on {uuids[1]} was held" in message
 
 
 def test_a_run_that_gave_up_waiting_is_invalid_and_no_failure():
@@ -81,7 +81,10 @@ def test_load_from_elsewhere_is_named_in_what_is_invalid():
     shared = {**HELD, "shared_with": "host shared with pid 7 (gemm)"}
     found, message = verdict(host_document(locks=shared, load=BUSY))
     assert found == INVALID
-    assert "load from elsewhere: others used 0.90 CPUs for 10.0 s (pid 77 stress-ng 8.5 s); load average 0.2" in message
+    assert (
+        "load from elsewhere: other processes used 0.90 CPUs for 10.0 s (pid 77 stress-ng 8.5 s); load average 0.2"
+        in message
+    )
     assert "load from elsewhere" not in verdict(host_document(locks=shared, load=QUIET))[1]
     assert "load from elsewhere" not in verdict(host_document(locks=HELD, load=BUSY))[1], "by itself it voids nothing"
 

@@ -89,8 +89,8 @@ def worst(**values):
         ),
         (lambda d: d["verification"]["checks"][0].update(error=0.5), "verification of array y failed"),
         (lambda d: d["verification"]["checks"][0].update(error=None), "verification of array y failed"),
-        (lambda d: d["placement"].update(ranks=2), "ran on 2 ranks; asked for 1"),
-        (lambda d: d["parameters"].update(repetitions=3), "parameter repetitions is 3; asked for 100"),
+        (lambda d: d["placement"].update(ranks=2), "ran on 2 ranks; requested: 1"),
+        (lambda d: d["parameters"].update(repetitions=3), "parameter repetitions is 3; requested: 100"),
     ],
 )
 def test_what_voids_a_run_fails_it(change, says):
@@ -129,7 +129,7 @@ def test_a_document_that_contradicts_the_exit_status_fails():
         (lambda d: d["health"]["devices"][0].update(xids=[63]), "XID 63 during the run"),
         (lambda d: d["health"].update(available=False, devices=[], reason="no NVML"), "could not be read: no NVML"),
         (set_samples("triad", around(4395.0, count=20)), "has 20 samples; at least 100"),
-        (set_samples("triad", around(4395.0, spread=0.1)), "spread too wide"),
+        (set_samples("triad", around(4395.0, spread=0.1)), "varies too much"),
     ],
 )
 def test_conditions_that_void_a_measurement_are_invalid(change, says):
@@ -206,7 +206,7 @@ def test_a_spread_is_allowed_where_the_metric_says_so(at, allowed):
     assert raw.allowed_spread("host", {"bytes": 4096}) == 0.2, "said of GPUs alone"
     program = make_program("stream", "copy", max_spread_at=raw.max_spread_at, min_count=1)
     found = judged(spread_of(0.3, at), program)
-    wide = [one for one in found.findings if "is spread too wide" in one.message]
+    wide = [one for one in found.findings if "varies too much" in one.message]
     assert bool(wide) is not allowed, found.findings
 
 

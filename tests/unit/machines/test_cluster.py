@@ -131,7 +131,7 @@ BETWEEN = {
 def test_checks_between_nodes_say_that_the_count_is_not_known(load):
     system = load(GOOD)
     (left_out,) = make_plan(system, [BETWEEN], [], None).not_applicable
-    assert left_out.lacks == ("nodes: node count unknown, set `count:` of partition 'gpu'",)
+    assert left_out.lacks == ("nodes: node count unknown; set `count:` of partition 'gpu'",)
     told = cluster.with_node_counts(system, answers(sinfo=SINFO.replace("gpu|", "short|")), lambda name: name)
     assert told.partition("gpu").node.count == 14 and NODES in told.partition("gpu").abilities
     assert make_plan(told, [BETWEEN], [], None).applicable == ("Between",)

@@ -99,7 +99,7 @@ BAD = {
     "peak without source": (
         text(peaks="memory_gbs: 4800"),
         "gpus: {",
-        ["missing key 'source'", "which document has 'memory_gbs'"],
+        ["missing key 'source'", "the document that states 'memory_gbs'"],
     ),
     "beside a sheet": (
         GOOD.replace("count: 4,", "count: 4, memory_gbs: 9000,"),

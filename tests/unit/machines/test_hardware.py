@@ -107,7 +107,10 @@ BENT = {
         "gbs: 3950, bits: 5120",
         "'H100-SXM-80GB': 5120 bits at 5.238 Gbit/s are 3352.3 GB/s, not 3950",
     ),
-    "gbs: 3350, bits: 5120, gbit_s: 5.238": ("gbs: 3350, bits: 5120", "'H100-SXM-80GB': bits and gbit_s go together"),
+    "gbs: 3350, bits: 5120, gbit_s: 5.238": (
+        "gbs: 3350, bits: 5120",
+        "'H100-SXM-80GB': bits and gbit_s require each other",
+    ),
     "tf32: 494, fp16: 989": ("tf32: 494, fp16: 1979", "fp16 1979 is 4.01 times tf32 494; allowed: 2 times"),
     "fp8: 1979, int8: 1979": ("fp8: 3958, int8: 1979", "fp8 3958 is 4 times fp16 990; allowed: 2 times"),
     "{type: DDR5-4800, gbs: 307.2}": ("{type: DDR5-4800, gbs: 320}", "320 GB/s are 8.333 channels of DDR5-4800"),

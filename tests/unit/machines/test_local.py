@@ -155,7 +155,7 @@ def test_a_hung_or_broken_nvidia_smi(h200: Machine) -> None:
     system = h200.describe()
     node = system.partition("node").node
     assert node.gpu_count == 1 and node.gpu is not None and node.gpu.name == "H200-SXM-141GB"
-    assert "nvidia-smi does not answer" in system.notes[0]
+    assert "nvidia-smi does not respond" in system.notes[0]
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "0, x\n", "No devices were found\n", "Failed to initialize NVML"])
@@ -180,7 +180,7 @@ def test_pairs_without_nvlink_or_unequal(h200: Machine) -> None:
     h200.answers["nvidia-smi topo -m"] = H200_TOPO.replace("NV18", "SYS")
     assert h200.node().pair_links is None
     h200.answers["nvidia-smi topo -m"] = H200_TOPO.replace("NV18", "NV4", 1)
-    assert h200.node().pair_links is None and "unevenly" in h200.describe().notes[0]
+    assert h200.node().pair_links is None and "differ" in h200.describe().notes[0]
 
 
 def test_mig(h200: Machine) -> None:
@@ -310,5 +310,5 @@ def test_found_counts(load: Callable[[str], System], h200: Machine, monkeypatch:
     one = local.resolve(system, h200.root, env).partition("gpu")
     assert one.node.gpu_count == 1 and "peer" not in one.capabilities
     h200.file("dev/nvidia2", "")
-    assert "3 GPUs found; the file knows 1, 2" in local.resolve(system, h200.root, {}).notes[0]
+    assert "3 GPUs found; the file lists 1, 2" in local.resolve(system, h200.root, {}).notes[0]
     assert local.resolve(system, h200.root / "nowhere", {}) == system

@@ -69,7 +69,7 @@ def test_an_image_of_the_suite_is_a_path_and_of_a_platform_that_keeps_the_user(l
     )
     container = load(text.replace("PLATFORM", "Apptainer")).partition("work").image
     assert container is not None and container.image == "/a/b.sif"
-    with pytest.raises(loader.SystemFileError, match="'image' of partition 'work' goes with Apptainer and Singularity"):
+    with pytest.raises(loader.SystemFileError, match="'image' of partition 'work' requires Apptainer and Singularity"):
         load(text.replace("PLATFORM", "Docker"))
     with pytest.raises(loader.SystemFileError, match="the whole path of the suite's image"):
         load(text.replace("PLATFORM", "Apptainer").replace("/a/b.sif", "b.sif"))

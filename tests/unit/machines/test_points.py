@@ -68,7 +68,7 @@ def test_coordinates_stand_under_at_whether_one_or_many(tmp_path):
     ("old", "new", "said"),
     [
         ("    points:", "    value: 2\n    points:", "must have one of 'value', 'range' and 'points'"),
-        ("{bytes: 8192}", "{bytes: 4096}", "point 2 of reference 1 (transfer.htod_sweep) is there before"),
+        ("{bytes: 8192}", "{bytes: 4096}", "point 2 of reference 1 (transfer.htod_sweep) is listed twice"),
         ("{bytes: 8192}", "{way: pinned}", "point 2 of reference 1 (transfer.htod_sweep) names 'way'"),
         ("value: 3}", "value: -3}", "must be more than 0"),
         ("{bytes: 8192}", "{byte: 8192}", "reference 1 (transfer.htod_sweep) is at 'byte'; did you mean 'bytes'?"),
@@ -212,8 +212,8 @@ def test_a_curve_says_what_it_is_and_keeps_the_wider_tolerance(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("between: bytes", "between: size", "must name a coordinate that two points or more have"),
-        ("{bytes: 4000}", "{bytes: -4000}", "must name a coordinate that two points or more have"),
+        ("between: bytes", "between: size", "must name a coordinate that at least two points have"),
+        ("{bytes: 4000}", "{bytes: -4000}", "must name a coordinate that at least two points have"),
         ("htod_sweep", "overhead", "unknown metric"),
     ],
 )

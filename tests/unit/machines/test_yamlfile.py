@@ -58,8 +58,8 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 MERGES = "a: &a {" + ", ".join(f"k{i}: 1" for i in range(500)) + "}\n" + "b:\n" + "  - {<<: *a, y: 1}\n" * 400
 SLOW = {
-    "aliases of aliases": (BOMB, "holds more than 20000 values, those behind aliases counted"),
-    "merges of many keys": (MERGES, "holds more than 20000 values"),
+    "aliases of aliases": (BOMB, "contains more than 20000 values (aliases expanded)"),
+    "merges of many keys": (MERGES, "contains more than 20000 values"),
     "lists in lists": ("a: " + "[" * 20_000 + "]" * 20_000, "is nested deeper than 32 levels"),
     "open lists": ("a: " + "[" * 200_000, "is nested deeper than 32 levels"),
     "open maps": ("{a: " * 50_000, "is nested deeper than 32 levels"),
@@ -68,9 +68,9 @@ SLOW = {
     "a map merged into itself": ("a: &a\n  b: 1\n  <<: *a\n", "f:3: the alias *a contains itself"),
     "a list within itself": ("a: &a [1, *a]\n", "f:1: the alias *a contains itself"),
     "a merge through two": ("a: &a\n  b: &b\n    <<: *a\n", "the alias *a contains itself"),
-    "many keys": ("".join(f"k{i}: {i}\n" for i in range(40_000)), "holds more than 20000 values"),
-    "a long text": ("a: " + "x" * (1 << 20), "at most 1048576 are read"),
-    "YAML 1.1": ("%YAML 1.1\n---\na: no\n", "says YAML 1.1; it is read as YAML 1.2"),
+    "many keys": ("".join(f"k{i}: {i}\n" for i in range(40_000)), "contains more than 20000 values"),
+    "a long text": ("a: " + "x" * (1 << 20), "at most 1048576 are accepted"),
+    "YAML 1.1": ("%YAML 1.1\n---\na: no\n", "declares YAML 1.1; it is read as YAML 1.2"),
     "two documents": ("a: 1\n---\nb: 2\n", "is not valid YAML: expected a single document"),
     "merged with a number": ("a:\n  <<: 5\n", "is not valid YAML"),
     "a tag": (

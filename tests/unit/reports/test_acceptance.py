@@ -101,7 +101,7 @@ def test_what_a_run_measured_of_itself_is_no_peak(tmp_path):
     ("change", "statement", "why"),
     [
         ("target: 4400", "REJECTED", "M1 stream.triad by StreamCuda: NOT MET (met on 0 of 2 devices)"),
-        ("target: 4360", "INCONCLUSIVE", "nid001 GPU 1: the interval holds the bound"),
+        ("target: 4360", "INCONCLUSIVE", "nid001 GPU 1: the interval contains the bound"),
         ("target: 4360, rule: value", "ACCEPTED", None),
         ("target: 4400, tolerance: 0.02", "ACCEPTED", None),
         ("target: 4000, repetitions: 6", "INCONCLUSIVE", "nid001 GPU 0: 5 of 6 runs"),
@@ -181,7 +181,7 @@ def test_the_same_result_twice_is_one_run_and_said(tmp_path):
     records = five()[:4]
     found = answer(tmp_path, [*records, {**records[0], "time": "2026-11-21T09:00:10Z"}])
     assert found.statement == "INCONCLUSIVE"
-    assert "one run, twice in the archive" in found.damaged[0]
+    assert "one run, archived twice" in found.damaged[0]
 
 
 FLIPPED = {"array_bytes": 4_294_967_296, "inject_fault": "element"}
@@ -197,13 +197,13 @@ def rehearsed(passed, verdict, fault="element"):
 @pytest.mark.parametrize(
     ("drilled", "statement", "said"),
     [
-        ((False, "FAIL"), "ACCEPTED", "1 noticed by the verification of 1 checks, 0 not noticed, 0 that show nothing"),
+        ((False, "FAIL"), "ACCEPTED", "1 detected by the verification of 1 checks, 0 not detected, 0 without evidence"),
         # FAIL for another reason proves nothing: the program said itself that it had noticed nothing
-        ((True, "FAIL"), "INCONCLUSIVE", "0 noticed by the verification of 0 checks, 1 not noticed"),
-        ((True, "PASS"), "INCONCLUSIVE", "1 not noticed"),
-        ((False, "RECORDED"), "INCONCLUSIVE", "1 not noticed"),
-        ((False, "INVALID"), "ACCEPTED", "1 that show nothing"),
-        ((True, "PASS", "rank-kill"), "ACCEPTED", "1 that show nothing"),
+        ((True, "FAIL"), "INCONCLUSIVE", "0 detected by the verification of 0 checks, 1 not detected"),
+        ((True, "PASS"), "INCONCLUSIVE", "1 not detected"),
+        ((False, "RECORDED"), "INCONCLUSIVE", "1 not detected"),
+        ((False, "INVALID"), "ACCEPTED", "1 without evidence"),
+        ((True, "PASS", "rank-kill"), "ACCEPTED", "1 without evidence"),
     ],
 )
 def test_a_rehearsal_has_its_line_and_no_value(tmp_path, drilled, statement, said):
@@ -216,7 +216,7 @@ def test_a_rehearsal_has_its_line_and_no_value(tmp_path, drilled, statement, sai
 
 
 def test_a_report_without_a_rehearsal_says_so(tmp_path):
-    assert "No drill (tenken drill) is among these sessions" in answer(tmp_path, five()).rehearsal
+    assert "These sessions include no drill (tenken drill)" in answer(tmp_path, five()).rehearsal
 
 
 def test_other_modes_and_injected_faults_are_no_runs(tmp_path):
@@ -437,7 +437,7 @@ def test_a_changed_byte_is_found_and_named(written, tmp_path, capsys, where):
         members[name] = bytes(content)
 
     assert run("--verify", doctored(folder, tmp_path, flip)) == 1
-    assert capsys.readouterr().out == f"CHANGED: {name} was changed: its SHA-256 is not that of the manifest\n"
+    assert capsys.readouterr().out == f"CHANGED: {name} was modified: its SHA-256 is not that of the manifest\n"
 
 
 def test_a_byte_changed_anywhere_in_the_tar_is_found(written, tmp_path, capsys):
@@ -483,7 +483,28 @@ def test_a_new_manifest_over_a_doctored_archive_is_found(written, tmp_path, caps
     assert run("--verify", tmp_path / "deal.tar") == 1
     said = capsys.readouterr().out
     assert "the archive is not the one of report.html" in said
-    assert "archive and contract give" in said
+    assert "archive and contract yield" in said
+
+
+@pytest.mark.parametrize(
+    ("key", "other", "status"),
+    [
+        ("why", "as an earlier release explained it", 0),
+        ("stability_why", "as an earlier release explained it", 0),
+        ("result", "MET AFTER ALL", 1),
+        ("bound", 1.0, 1),
+    ],
+)
+def test_only_wording_may_differ_from_the_answer_of_another_release(written, tmp_path, capsys, key, other, status):
+    _, folder = written
+    members = bundle.read(folder / "out" / "deal.tar")
+    del members[bundle.MANIFEST]
+    said = json.loads(members[bundle.ANSWER])
+    (said if key in said else said["requirements"][0])[key] = other
+    members[bundle.ANSWER] = (json.dumps(said, indent=1, ensure_ascii=False) + "\n").encode()
+    bundle.write(tmp_path / "deal.tar", [bundle.Member(n, c) for n, c in members.items()])
+    assert run("--verify", tmp_path / "deal.tar") == status
+    assert ("CHANGED: acceptance.json/requirements/0/" in capsys.readouterr().out) == bool(status)
 
 
 def test_a_report_doctored_to_another_statement_is_found(written, tmp_path, capsys):
@@ -529,8 +550,8 @@ def test_a_tar_that_leads_elsewhere_is_refused(tmp_path, member, said):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--sessions", "S1"], "give --contract NAME"),
-        (["--verify", "x.tar", "--contract", "a"], "takes no --contract"),
+        (["--sessions", "S1"], "required: --contract NAME"),
+        (["--verify", "x.tar", "--contract", "a"], "cannot be combined with --contract"),
         (["--contract", "nosuch", "--sessions", "S1"], "no contract 'nosuch'"),
     ],
 )
@@ -542,7 +563,7 @@ def test_wrong_command_lines_are_one_line(arguments, said):
 
 def test_an_unknown_session_lists_those_that_are_there(written, tmp_path):
     _, folder = written
-    with pytest.raises(TenkenError, match=r"no session 'S9' in .*; the latest there: S1, S2"):
+    with pytest.raises(TenkenError, match=r"no session 'S9' in .*; most recent: S1, S2"):
         run("--contract", folder / "deal.yaml", "--sessions", "S9", "--archive", folder / "archive")
 
 
@@ -552,4 +573,4 @@ def test_without_a_browser_the_page_stays_and_says_so(written, tmp_path, monkeyp
     assert signed.pdf(folder / "out" / "report.html", tmp_path / "r.pdf") is not None
     assert not (tmp_path / "r.pdf").exists()
     monkeypatch.setenv("TENKEN_BROWSER", "false")
-    assert "printed no page" in (signed.pdf(folder / "out" / "report.html", tmp_path / "r.pdf") or "")
+    assert "without printing the page" in (signed.pdf(folder / "out" / "report.html", tmp_path / "r.pdf") or "")

@@ -189,7 +189,7 @@ def test_points_with_nearly_one_target_are_one_clause_and_others_are_not(drafted
 
 
 def test_a_draft_of_a_session_refuses_what_is_not_there(tmp_path):
-    with pytest.raises(TenkenError, match=r"no session 'x' in .*; the latest there: .*h200quick"):
+    with pytest.raises(TenkenError, match=r"no session 'x' in .*; most recent: .*h200quick"):
         run("new", "a", "--from", "h200", "--session", "x", "--archive", kept.QUICK_RUN, "--folder", tmp_path)
     with pytest.raises(TenkenError, match=r"has no record of system 'v100'"):
         run("new", "a", "--from", "v100", "--session", QUICK, "--archive", kept.QUICK_RUN, "--folder", tmp_path)

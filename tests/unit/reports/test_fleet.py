@@ -169,7 +169,7 @@ def test_the_command_makes_a_grid_of_many_records(tmp_path, monkeypatch, capsys)
     options = parser.parse_args(["report", "--archive", str(archive), "--output", str(tmp_path / "p.html")])
     assert options.func(options) == 0
     assert (tmp_path / "p" / "nid0002.html").is_file()
-    assert "with a page for each node" in capsys.readouterr().out
+    assert "pages of nodes: " in capsys.readouterr().out
 
 
 MEASURED = """

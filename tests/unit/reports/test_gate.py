@@ -67,7 +67,7 @@ def test_a_history_that_is_too_short_says_the_least_count(tmp_path: Path) -> Non
     code, found = run(tmp_path / "a")
     assert code == 3
     assert found["incomplete"] == [
-        "m: no series has 20 nights of baseline yet, which is after 30 nights (there are 5): nothing was judged"
+        "m: no series has 20 nights of baseline yet, which takes 30 nights (available: 5): no series was judged"
     ]
 
 
@@ -93,7 +93,7 @@ def test_quiet_missing_void_old_and_refused(tmp_path: Path) -> None:
     assert code == 3
     text = "\n".join(found["incomplete"])
     assert "3 of 6 series did not run last night, on n01, n04, n05" in text
-    assert "1 of 6 series ran under conditions that void it, on n00" in text
+    assert "1 of 6 series ran under invalid conditions, on n00" in text
     assert "1 values were refused" in text and "unit is 'GiB/s'" in text
     assert "1 new files or lines cannot be read, the first: m/gpu/2025-10-11/x/x.json" in text
     assert found["systems"][0]["findings"] == []
@@ -151,7 +151,7 @@ def test_a_slow_node_is_named_and_a_spike_is_not(tmp_path: Path) -> None:
     code, found = run(archive)
     (finding,) = found["systems"][0]["findings"]
     assert code == 1 and finding["what"] == "node n04" and finding["kind"] in ("step", "drift")
-    assert "no environment change with it on n04" in finding["text"]
+    assert "no environment change on n04" in finding["text"]
     code, found = run(archive, "--night", "2025-11-27")
     assert code == 0 and found["systems"][0]["findings"] == []
 
@@ -409,7 +409,7 @@ def test_runs_of_one_day_make_provisional_references(tmp_path: Path, capsys: Any
 
 
 @pytest.mark.parametrize(("runs", "spread", "said"), [
-    (2, 0.004, "of a day 3 runs for a provisional one, there are 2"), (6, 0.5, "runs of a day spread by"),
+    (2, 0.004, "a provisional one needs 3 runs of one day, there are 2"), (6, 0.5, "runs of a day spread by"),
 ])  # fmt: skip
 def test_too_few_or_scattered_runs_make_none(runs: int, spread: float, said: str, tmp_path: Path, capsys: Any) -> None:
     fill_a_day(tmp_path / "a", "local", runs, spread)

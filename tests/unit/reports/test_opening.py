@@ -52,8 +52,8 @@ def test_a_machine_of_which_nothing_ran_is_still_told(tmp_path):
 
 def test_values_are_counted_by_what_they_were_held_against(tmp_path):
     text = render(tmp_path, [stream("One", reference=4400.0), stream("Two"), stream("Three")])
-    assert "reference: 1 value, this machine's own figure" in text
-    assert "floor: 2 values, a share of the physical limit" in text
+    assert "reference: 1 value, a value known for this machine" in text
+    assert "floor: 2 values, a minimum fraction of the physical limit" in text
     assert "contract: " not in text
 
 
@@ -65,7 +65,7 @@ def steps(tmp_path, records, **options):
 def test_what_failed_is_run_again_by_its_command(tmp_path):
     found = steps(tmp_path, [stream("P2P", "FAIL"), stream("StreamCuda", "PASS")])
     command = "reframe -c checks -r --system h200 --mode acceptance -n P2P"
-    assert ("Repair what failed, then rerun only that:", command) in found
+    assert ("Repair what failed, then rerun only those checks:", command) in found
 
 
 def test_a_first_run_leads_to_a_full_one_and_to_a_file(tmp_path):
@@ -77,4 +77,4 @@ def test_a_first_run_leads_to_a_full_one_and_to_a_file(tmp_path):
 
 
 def test_a_machine_without_references_is_led_to_them(tmp_path):
-    assert ("Propose references from this machine's own runs:", "tenken propose h200") in steps(tmp_path, [stream()])
+    assert ("Propose references from runs on this machine:", "tenken propose h200") in steps(tmp_path, [stream()])

@@ -80,7 +80,7 @@ def test_every_plot_kind_is_drawn(everything):
         "in the order measured",
         "against size",
         "from row to column",
-        "phases stacked",
+        "stacked phases",
     ):
         assert any(words in c for c in captions), words
     assert 'class="missing"' not in everything

@@ -52,7 +52,7 @@ Staging::~Staging() {
 }
 
 std::string Staging::describe() {
-    return takes_registered_memory() ? "cudaHostRegister, huge pages asked for"
+    return takes_registered_memory() ? "cudaHostRegister, huge pages requested"
                                      : "cudaMallocHost: the GPU takes no registered memory";
 }
 

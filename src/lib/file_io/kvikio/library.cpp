@@ -22,7 +22,7 @@ const char* attempt(const Work& work) {
         work();
     } catch (const std::exception& error) {
         said = error.what();
-        if (said.empty()) said = "an error without a text";
+        if (said.empty()) said = "an error without a message";
     }
     return said.c_str();
 }
