@@ -78,15 +78,21 @@ def _measured(reference: Reference, results: Iterable[Result]) -> Iterator[Measu
         if result.program != reference.program:
             continue
         for metric in result.metrics:
-            if metric.name == reference.metric and _alike(reference.parameters, metric, result):
+            if metric.name == reference.metric and _alike(reference, metric, result):
                 where = result.devices[0].name if result.devices else result.host.cpu or result.host.name
                 yield Measured(where, metric.statistic_named(reference.statistic), tuple(metric.samples), metric.at)
 
 
-def _alike(wanted: Mapping[str, Any], metric: MetricValue, result: Result) -> bool:
-    """Whether a figure was measured as the reference was; the path of a file system is another one everywhere."""
+def _alike(reference: Reference, metric: MetricValue, result: Result) -> bool:
+    """Whether a figure was measured as the reference was; the path of a file system is another one everywhere. An
+    environment of a reference is the kind of its programs, which a result states as its back end.
+    """
     here = {**result.parameters, **metric.at}
-    return all(key == "path" or (key in here and str(here[key]) == str(value)) for key, value in wanted.items())
+    backend = result.parameters.get("backend")
+    if reference.environ and backend is not None and backend not in reference.environ:
+        return False
+    wanted = reference.parameters.items()
+    return all(key == "path" or (key in here and str(here[key]) == str(value)) for key, value in wanted)
 
 
 def _axis(lines: Sequence[Line]) -> str:
@@ -199,7 +205,9 @@ def counted(found: Sequence[Panel]) -> str:
     """How many published values have measured ones beside them."""
     lines = [line for panel in found for line in panel.lines]
     measured = sum(bool(line.measured) for line in lines)
-    return f"{measured} of {len(lines)} published values were measured with the same sizes in the results given."
+    unstated = sum(bool(line.measured) and not set(line.reference.parameters) - {"path"} for line in lines)
+    text = f"{measured} of {len(lines)} published values were measured in the results given, with the sizes that are published"
+    return text + (f"; for {unstated} of them none is." if unstated else ".")
 
 
 def page(known: Publications, found: Sequence[Panel]) -> str:

@@ -35,7 +35,7 @@ def lies() -> Iterator[Lie]:
     yield Lie("p2p", "the same card twice", "health", put("health.devices", lambda d: [d[0], d[0]]))
     yield from each(
         "stream",
-        ("another card", "GPU 1: health names it", swapped),
+        ("another card", "GPU 1: health contains it", swapped),
         ("twice", "2 entries", twice),
         ("all null", "does not report", nulls),
         ("memory clock 0", "memory clock 0 MHz", health(0, "worst", memory_clock_mhz=0)),

@@ -170,7 +170,7 @@ def lies() -> Iterator[Lie]:
     for of in ("p2p", "storage_map", "snapshot_io", "transfer", "access_patterns", "hpcg", "osu", "xhpl", "nccl_tests"):
         yield Lie(of, "a verification ten times", "came", lambda raw: raw["verification"]["checks"].extend(
             copy.deepcopy(raw["verification"]["checks"][-1]) for _ in range(10)))  # fmt: skip
-    yield Lie("storage_map", "half of the verifications", "did not come", lambda raw: raw["verification"].update(
+    yield Lie("storage_map", "half of the verifications", "is missing", lambda raw: raw["verification"].update(
         checks=raw["verification"]["checks"][::2]))  # fmt: skip
     for of in ("hpl", "gemm", "hpcg_ranks"):
         for factor in (0.0, 0.1, 10.0):
