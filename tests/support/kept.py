@@ -21,6 +21,9 @@ ACCEPTANCE = ROOT / "tests" / "data" / "h200-acceptance.tar.xz"
 #: Two whole runs of another card in mode quick.
 TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 
+#: Launches of DGEMM on two cards, before and after algorithms were compared one at a time.
+LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
+
 
 def archive() -> Path:
     """The kept archive as a folder that is only to be read."""
@@ -55,6 +58,11 @@ def acceptance() -> list[records.Record]:
 def two_quick() -> list[records.Record]:
     """The records of two sessions of another card."""
     return list(records.records(packed.folder_of(TWO_QUICK)))
+
+
+def launches() -> list[records.Record]:
+    """The records of launches of GEMM, session by session."""
+    return list(records.records(packed.folder_of(LAUNCHES)))
 
 
 def quick_run() -> list[records.Record]:

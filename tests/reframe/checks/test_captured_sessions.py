@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime, timezone
+from statistics import mean, stdev
 
 import pytest
 from ruamel.yaml import YAML
@@ -16,6 +17,7 @@ from tests.support import kept as kept_sessions
 RECORDS = [
     *kept_sessions.all_records(), *kept_sessions.first_runs(), *kept_sessions.user_run(), *kept_sessions.two_cards(),
     *kept_sessions.quick_run(), *kept_sessions.acceptance(), *kept_sessions.two_quick(),
+    *kept_sessions.launches(),
 ]  # fmt: skip
 #: Verdicts that a later rule changes: session and check, or a rule for all, with the reason.
 REVIEWED = YAML(typ="safe").load(ROOT / "tests" / "data" / "reviewed-verdicts.yaml")
@@ -83,3 +85,19 @@ def test_the_system_files_own_quick_run_repeats_its_requests():
     assert len(ran) == 47 and {r.mode for r in ran} == {"quick"}
     measured = [r for r in ran if r.result is not None]
     assert all(r.request is not None and r.request.token and r.result.token == r.request.token for r in measured)
+
+
+def test_launches_of_dgemm_agree_since_each_algorithm_has_the_gpu_to_itself():
+    per_watt: dict[str, list[float]] = {}
+    chosen: dict[str, set[str]] = {}
+    for record in kept_sessions.launches():
+        for metric in record.result.metrics:
+            if metric.name == "per_watt" and metric.at["precision"] == "fp64_tensor":
+                per_watt.setdefault(record.session, []).append(metric.value)
+                chosen.setdefault(record.session, set()).update(
+                    text for key, text in record.result.path.items() if key.startswith("algorithm.")
+                )
+    before, after = (per_watt[session] for session in ("20261122T223046Z-h200cv", "20261122T235300Z-h200cv"))
+    assert (len(before), len(after)) == (7, 6)
+    assert stdev(before) / mean(before) > 0.04 and stdev(after) / mean(after) < 0.01
+    assert len(chosen["20261122T223046Z-h200cv"]) == 3 and len(chosen["20261122T235300Z-h200cv"]) == 1
