@@ -206,8 +206,8 @@ def counted(found: Sequence[Panel]) -> str:
     lines = [line for panel in found for line in panel.lines]
     measured = sum(bool(line.measured) for line in lines)
     unstated = sum(bool(line.measured) and not set(line.reference.parameters) - {"path"} for line in lines)
-    text = f"{measured} of {len(lines)} published values were measured in the results given, with the sizes that are published"
-    return text + (f"; for {unstated} of them none is." if unstated else ".")
+    text = f"{measured} of {len(lines)} published values were measured in the results given, with the published sizes"
+    return text + (f"; for {unstated} of them none is published." if unstated else ".")
 
 
 def page(known: Publications, found: Sequence[Panel]) -> str:

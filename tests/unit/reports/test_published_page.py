@@ -84,7 +84,7 @@ def test_a_row_tells_published_and_measured() -> None:
         p for p in published.panels(KNOWN, SYSTEMS, [stencil(4.25)]) if (p.place, p.unit) == ("figure 12 (a)", "s")
     ]
     text = published.page(KNOWN, [one])
-    assert "1 of 2 published values were measured in the results given, with the sizes that are published." in text
+    assert "1 of 2 published values were measured in the results given, with the published sizes." in text
     assert re.search(r"<td>13\.6 s</td><td>13\.6</td><td>4\.25 \(node7\)</td>", text)
     assert re.search(r"<td>18\.7</td><td>not measured</td>", text)
     assert text.count("<svg") == 1 and "<script" not in text
