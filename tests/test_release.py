@@ -179,7 +179,7 @@ def test_it_judges_a_record(installed: Path, tmp_path: Path) -> None:
 RUN = {
     "tenken systems new my-cluster": 0,
     "tenken systems describe my-cluster": 0,
-    "tenken contract validate h200": 0,
+    "tenken contract validate lot1": 0,
     "tenken ingest": 0,
     "tenken ingest --export history.parquet": 0,
     "tenken gate": 3,
@@ -204,6 +204,7 @@ def test_commands_of_the_documentation_run(installed: Path, tmp_path: Path) -> N
     assert not sorted(set(RUN) - set(documented)), "no longer in the documentation"
     for name in ("systems", "reports"):
         shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "reports" / "contracts" / "h200.yaml", tmp_path / "reports" / "contracts" / "lot1.yaml")
     shutil.copytree(packed.folder_of(kept.FIRST_RUNS), tmp_path / "perflogs")
     (example,) = (b.text for b in blocks(ROOT / "docs" / "history.md") if b.language == "python")
     (tmp_path / "example.py").write_text(example.replace('metric="triad"', 'metric="gemm"'))

@@ -68,7 +68,7 @@ class InCheckFile(metaclass=typ._BuiltinType):
         # of any other error ReFrame makes a warning, runs nothing and ends with 0
         raise SystemExit(
             f"tenken: -S cannot set the arguments of a program ({text!r}): they are set in the check's file; derive "
-            f"a class from the check there with `arguments = {'name': value}`"
+            f"a class from the check there with `arguments = {{'name': value}}`"
         )
 
 

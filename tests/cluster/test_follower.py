@@ -705,7 +705,7 @@ def test_a_busy_scheduler_is_tried_again_with_growing_pauses(world):
 
 
 def test_patience_with_a_submission_ends(world):
-    with pytest.raises(CommandError, match=r"\(tried 5 times in 00:00:15\)"):
+    with pytest.raises(CommandError, match=r"\(5 attempts in 00:00:15\)"):
         submit(Submitter(), world.job, failing(99))
 
 

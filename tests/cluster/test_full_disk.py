@@ -34,14 +34,14 @@ CASES = {
     ".probe-"]),
     "archive, while the job runs": Full(
         "perflogs", False, "cat /dev/zero > {small}/fill; true",
-        words=["cannot write to the archive: No space left on device", "kept as {folder}/stage/"],
+        words=["cannot write to the archive: No space left on device", "saved as {folder}/stage/"],
     ),
     "stage": Full("stage", True, "true", words=["No space left on device"]),
     "stage, while the job runs": Full(
         "stage", False, "cat /dev/zero > fill; rm result.json; cat fill fill > result.json",
         words=["INVALID: ", "the disk of {folder}/stage/"],
     ),
-    "output": Full("output", True, "true", words=["the output of Doctored is not kept: No space left on device"]),
+    "output": Full("output", True, "true", words=["the output of Doctored is not saved: No space left on device"]),
 }  # fmt: skip
 
 

@@ -496,8 +496,9 @@ def test_a_performance_log_that_cannot_be_written_ends_no_session(run, slurm, tm
 
 def test_a_job_costs_little_on_the_machine_that_submits(run, tmp_path):
     """CPU time of ReFrame and of all commands of Slurm that it runs: 0.068 s a job for 200, the start included. It is
-    held against the CPU time of a start, because a virtual machine may be half as fast an hour later: on the evening
-    of 22 November 2026 a start took 1.7 s there, and a job 0.09 to 0.12 s by the same sources."""
+    compared with the CPU time of a start, because a virtual machine may be half as fast an hour later. A start takes
+    0.40 s (1.7 s while the environment of tests held a package that costs 1.3 s to import), a job among 60 then 0.085 s.
+    """
     count = 60
     check = tmp_path / "many.py"
     check.write_text(
@@ -522,4 +523,4 @@ def test_a_job_costs_little_on_the_machine_that_submits(run, tmp_path):
     whole = cpu_seconds() - times[-1]
     assert outcome.code == 0 and len(outcome.records) == count, outcome.output
     start = min(times[1] - times[0], times[2] - times[1])
-    assert (whole - start) / count < 0.08 * start, (whole, start)
+    assert (whole - start) / count < 0.3 * start, (whole, start)

@@ -294,7 +294,7 @@ def test_a_sample_that_is_not_finite_fails_the_run(go: Run, program: str) -> Non
         ("storage_map", ["--use-map", "/nowhere.map"],
          "--use-map '/nowhere.map' is invalid; allowed: a map .*: No such file"),
         ("storage_map", ["--inject-fault", "slowest-map"],
-         "--inject-fault .* is invalid; allowed: slowest-map in a run"),
+         "--inject-fault .* is invalid; allowed: slowest-map only with --map"),
         ("storage_map", ["--map", "/nowhere/x.map"], "--map '/nowhere/x.map': cannot write"),
         ("snapshot_io", ["--methods", "hdf4"],
          "--methods 'hdf4' is invalid; allowed: all, or distinct values of posix,direct,"),

@@ -112,7 +112,7 @@ def test_one_flipped_bit_is_seen(run: Run) -> None:
             ("--temporal-block", "2"),
             "--temporal-block '2' is invalid; allowed: 0 to 1 with these points and this back end",
         ),
-        (("--nx", "400000", "--ny", "400000"), "allowed: one whose slabs fit: asked "),
+        (("--nx", "400000", "--ny", "400000"), "allowed: one whose slabs fit: requested "),
     ],
 )
 def test_wrong_arguments_are_one_line_and_exit_2(run: Run, arguments: tuple[str, ...], message: str) -> None:

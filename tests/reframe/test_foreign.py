@@ -38,7 +38,7 @@ def test_a_figure_is_read_in_its_unit(changes, line, expected):
         ({}, "nothing", r"metric time: no line of the output matches 'took .*'"),
         ({}, "took long", "metric time: 'long' in 'took long' is not a number"),
         ({}, "took nan", "is not a number"),
-        ({"pattern": r"took (\d+)(?P<unit>\w+)"}, "took 3GB", "unit 'GB' is of B, and 'us' of s"),
+        ({"pattern": r"took (\d+)(?P<unit>\w+)"}, "took 3GB", "unit 'GB' measures B, 'us' measures s"),
     ],
 )
 def test_what_is_no_figure_is_told(changes, line, said):
@@ -116,7 +116,7 @@ def test_an_honest_tool_is_recorded(session):
     ("LacksALine", FAIL, "verification of a line of the output matches ^all is very well$ failed"),
     ("HasAForbiddenLine", FAIL, "verification of no line of the output matches ^error failed"),
     ("GivesNoFigure", FAIL, "metric rate: no line of the output matches"),
-    ("GivesAnotherUnit", FAIL, "unit 'MiB' is of B, and 'GB/s' of B/s"),
+    ("GivesAnotherUnit", FAIL, "unit 'MiB' measures B, 'GB/s' measures B/s"),
     ("IsNotThere", WAIVED, "library missing: no command tool-that-nobody-has on the node"),
 ])  # fmt: skip
 def test_what_is_wrong_is_told(session, check, verdict, said):

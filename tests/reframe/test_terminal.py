@@ -229,7 +229,7 @@ def test_long_work_says_what_is_going_on(clock, tmp_path):
     clock.now += 2
     run.tick()
     run.tick()
-    assert len(lines(run)) == 1 and "HpcgHost runs for 26 s" in lines(run)[0] and "[0/1, about" in lines(run)[0]
+    assert len(lines(run)) == 1 and "HpcgHost running for 26 s" in lines(run)[0] and "[0/1, about" in lines(run)[0]
 
 
 @pytest.mark.parametrize(

@@ -149,4 +149,4 @@ def test_an_lu_in_fp8_without_one_of_its_verifications_fails(what: str) -> None:
     raw["verification"]["checks"] = [check for check in checks if what not in check["what"]]
     assert len(raw["verification"]["checks"]) < len(checks)
     found = run.judged(raw)
-    assert found.verdict == verdicts.FAIL and "did not come" in found.message(), found.message()
+    assert found.verdict == verdicts.FAIL and "is missing" in found.message(), found.message()

@@ -113,7 +113,7 @@ def test_an_asymmetric_pair_names_the_slower_direction() -> None:
     judged = judge(spoiled(captured("p2p-two-gpus"), lambda d: scaled(d, 0.92, "peer", "memcpy_peer", pair=(1, 0))))
     assert judged.verdict == verdict.FAIL
     assert {f.metric for f in judged.findings} == {"peer.gpu1-gpu0", "memcpy_peer.gpu1-gpu0"}
-    assert "the other way 395" in messages(judged) and "at most 5 %" in messages(judged)
+    assert "in the other direction 395" in messages(judged) and "at most 5 %" in messages(judged)
 
 
 def test_a_staged_path_where_peer_is_claimed_fails() -> None:
@@ -193,7 +193,10 @@ def test_a_rank_on_the_far_side_is_invalid_unless_asked_for() -> None:
         lambda d: d["path"].update({"far.rank1": "GPU 1 is on NUMA node 1, the rank's CPUs are on 0"}),
     )
     (found,) = ranks(far)
-    assert found.verdict == verdict.INVALID and "rank 1 is on the far side: GPU 1 is on NUMA node 1" in found.message
+    assert (
+        found.verdict == verdict.INVALID
+        and "rank 1 is bound to the remote side: GPU 1 is on NUMA node 1" in found.message
+    )
     assert ranks(far, far_asked=True) == []
 
 
