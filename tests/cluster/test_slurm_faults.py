@@ -497,7 +497,7 @@ def test_a_performance_log_that_cannot_be_written_ends_no_session(run, slurm, tm
 def test_a_job_costs_little_on_the_machine_that_submits(run, tmp_path):
     """CPU time of ReFrame and of all commands of Slurm that it runs: 0.068 s a job for 200, the start included. It is
     compared with the CPU time of a start, because a virtual machine may be half as fast an hour later. A start takes
-    0.40 s (1.7 s while the environment of tests held a package that costs 1.3 s to import), a job among 60 then 0.085 s.
+    0.40 s (1.7 s while the environment of tests held a package that costs 1.3 s to import), a job among 60 0.085 s.
     """
     count = 60
     check = tmp_path / "many.py"
