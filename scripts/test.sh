@@ -15,5 +15,5 @@ if command -v ccache >/dev/null || sh scripts/debian.sh ccache >/dev/null; then
 fi
 # Every process would compile the same Python again where images and CI forbid to keep what is compiled.
 unset PYTHONDONTWRITEBYTECODE
-# three workers on two cores: the tests on Slurm, all in one of them, mostly wait
-exec pytest -n "${TENKEN_TEST_WORKERS:-3}" --dist loadgroup "$@"
+# four workers on two cores: tests on Slurm, make run and the containers mostly wait (three: 19.6 min, four: 18.6)
+exec pytest -n "${TENKEN_TEST_WORKERS:-4}" --dist loadgroup "$@"
