@@ -39,6 +39,7 @@ Optional<ProcessTimes> process_times(const std::string& stat, double ticks) {
     for (std::string word; rest >> word;) words.push_back(word);
     if (words.size() < 15) return {};
     found.parent = static_cast<pid_t>(std::atol(words[1].c_str()));
+    if (words.size() > 19) found.start = words[19];
     for (std::size_t at : {11, 12}) found.cpu_seconds += std::atof(words[at].c_str()) / ticks;
     for (std::size_t at : {13, 14}) found.children_seconds += std::atof(words[at].c_str()) / ticks;
     return found;
@@ -94,7 +95,8 @@ Json LoadWatch::json() const {
     for (const auto& one : end.processes) {
         ProcessTimes used = one.second;
         const auto before = begin_.processes.find(one.first);
-        if (before != begin_.processes.end() && before->second.name == used.name) {
+        // not by its name: a kernel thread has the name of its work, a shell that of the program it becomes
+        if (before != begin_.processes.end() && before->second.start == used.start) {
             used.cpu_seconds = std::max(0.0, used.cpu_seconds - before->second.cpu_seconds);
             used.children_seconds = std::max(0.0, used.children_seconds - before->second.children_seconds);
         }

@@ -17,6 +17,7 @@ struct ProcessTimes {
     pid_t pid = 0;
     pid_t parent = 0;
     std::string name;
+    std::string start;            ///< when it began, in ticks since boot: with the PID it is one process
     double cpu_seconds = 0;       ///< used by it
     double children_seconds = 0;  ///< used by those of its children that ended
 };

@@ -2,7 +2,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "lib/base/load.h"
@@ -118,4 +121,36 @@ TEST(times_of_a_process_whose_name_holds_anything) {
     CHECK_EQUAL(found->name, "a) (b c");
     CHECK(found->cpu_seconds == 2 && found->children_seconds == 1);
     CHECK(!tenken::process_times("42 (a", 100) && !tenken::process_times("42 (a) S 1", 100));
+}
+
+namespace {
+
+/// Writes the times of a process into a tree like /proc.
+void write_process(const std::string& root, int pid, const std::string& name, int ticks, int start) {
+    const std::string folder = root + "/proc/" + std::to_string(pid);
+    mkdir((root + "/proc").c_str(), 0700);
+    mkdir(folder.c_str(), 0700);
+    std::ofstream(folder + "/stat") << pid << " (" << name << ") S 1 1 1 0 -1 0 1 2 3 4 " << ticks
+                                    << " 0 0 0 20 0 1 0 " << start << " 1 1\n";
+}
+
+}  // namespace
+
+TEST(a_process_that_changes_its_name_is_one_and_a_pid_used_again_is_another) {
+    char name[] = "/tmp/tenken-unit-XXXXXX";
+    const std::string root = mkdtemp(name);
+    const auto ticks = static_cast<int>(sysconf(_SC_CLK_TCK));
+    write_process(root, 5, "kworker/0:2-events", 100 * ticks, 7);
+    write_process(root, 6, "ended", 100 * ticks, 8);
+    const tenken::LoadWatch watch(root, 1000, false);
+    write_process(root, 5, "kworker/0:2-mm_percpu_wq", 101 * ticks, 7);
+    write_process(root, 6, "ended", 3 * ticks, 9);
+    std::string found = watch.json().dump();
+    found.erase(
+        std::remove_if(found.begin(), found.end(), [](unsigned char one) { return std::isspace(one); }),
+        found.end());
+    CHECK(found.find("mm_percpu_wq\",\"cpu_seconds\":1}") != std::string::npos);
+    CHECK(found.find("\"ended\",\"cpu_seconds\":3}") != std::string::npos);
+    const std::string command = "rm -r '" + root + "'";
+    CHECK(std::system(command.c_str()) == 0);
 }
