@@ -181,6 +181,9 @@ def _cpu_seconds(load: Load, cpus: int) -> Iterator[str]:
         "others_cpu_seconds": load.others_cpu_seconds,
         "steal_cpu_seconds": load.steal_cpu_seconds,
     }
+    for name, value in parts.items():
+        if value < 0:
+            yield f"load.{name} is {value:.4g}; allowed: at least 0"
     over = sum(parts.values())
     if over > most:
         name, value = max(parts.items(), key=lambda one: one[1])
