@@ -12,7 +12,6 @@ Stretches::Stretches(std::size_t rivals) : seconds_(rivals) {
 
 void Stretches::run(const std::function<double(std::size_t)>& seconds) {
     for (std::size_t i = 0; i < seconds_.size(); ++i) seconds_[i].push_back(seconds(i));
-    again(seconds);
 }
 
 void Stretches::again(const std::function<double(std::size_t)>& seconds) {

@@ -17,10 +17,10 @@ class Stretches {
     /// @throws std::invalid_argument when there is no rival
     explicit Stretches(std::size_t rivals);
 
-    /// `seconds(i)` of every rival i, from the first to the last; then, from the last to the first, of those
-    /// `near` the fastest, so that a GPU that warms up favours none of them.
+    /// `seconds(i)` of every rival i, from the first to the last.
     void run(const std::function<double(std::size_t)>& seconds);
-    /// Once more those `near` the fastest.
+    /// Those `near` the fastest once more, from the last to the first, so that a GPU that warms up favours
+    /// none of them.
     void again(const std::function<double(std::size_t)>& seconds);
 
     /// The rate of `one` over that of `other`. @throws std::logic_error before run()

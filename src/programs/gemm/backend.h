@@ -40,8 +40,10 @@ class Place {
     virtual std::string prepare(const Case& one) = 0;
     /// Writes the operands, and into C what no product gives (zeros where products are added).
     virtual void fill(Data data) = 0;
-    /// Finds the fastest way, on the operands that are there, from stretches of so many seconds.
-    virtual Choice choose(double stretch) = 0;
+    /// Finds the fastest algorithm on the current operands.
+    /// @param stretch seconds that each candidate has the GPU to itself
+    /// @param twice measures the candidates close to the fastest again in reverse order before choosing
+    virtual Choice choose(double stretch, bool twice) = 0;
     /// Computes for so many seconds, without a gap.
     virtual std::vector<Batch> run_for(double seconds) = 0;
     /// The chosen way's rate over the best of all that were close, stretches before and after the timed part.

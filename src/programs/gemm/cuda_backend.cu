@@ -112,7 +112,7 @@ class GpuPlace : public Place {
         stream_->synchronize();
     }
 
-    Choice choose(double stretch) override {
+    Choice choose(double stretch, bool twice) override {
         gpu_.use();
         const std::size_t proposed = candidates_.size();
         // One run each to load it, one to time it; the time for all of them is limited.
@@ -141,7 +141,9 @@ class GpuPlace : public Place {
         run_for(heat_seconds);
         stretch_seconds_ = stretch;
         stretches_.reset(new tenken::Stretches(contenders_.size()));
-        stretches_->run([this](std::size_t i) { return alone(i); });
+        const auto alone_for = [this](std::size_t i) { return alone(i); };
+        stretches_->run(alone_for);
+        if (twice) stretches_->again(alone_for);
         const std::size_t best = stretches_->best(place_of(first));
         chosen_ = contenders_[best];
         Choice choice;

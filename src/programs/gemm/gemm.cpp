@@ -16,7 +16,8 @@ namespace {
 
 /// After the trials, before the first second: cards go back to their highest clock within it.
 constexpr double rest_seconds = 0.3;
-/// Of an algorithm alone: the power limiter swings with a period of a second.
+/// Of an algorithm alone: the power limiter swings with a period of a second. Runs that are sustained for
+/// less are a quick look, in which the algorithm is chosen from one stretch each.
 constexpr double minimum_stretch = 0.8;
 /// Of random data before figures count as sustained; of zeros, on a card that is hot already.
 constexpr double first_second = 1.0;
@@ -92,7 +93,8 @@ class Gemm : public tenken::Program {
         const Data first_data = data_ == "zeros" ? Data::zeros : Data::random;
         if (missing.empty()) {
             place.fill(first_data);
-            choice = place.choose(std::max(minimum_stretch, sustained_seconds_));
+            choice = place.choose(std::max(minimum_stretch, sustained_seconds_),
+                                  sustained_seconds_ >= minimum_stretch);
             if (backend_name_ != "host")
                 std::this_thread::sleep_for(std::chrono::duration<double>(rest_seconds));
         }

@@ -91,7 +91,7 @@ class HostPlace : public Place {
         reset();
     }
 
-    Choice choose(double) override { return {"emulated", 1}; }
+    Choice choose(double, bool) override { return {"emulated", 1}; }
     double of_best() override { return 1; }
 
     std::vector<Batch> run_for(double seconds) override {

@@ -29,9 +29,9 @@ TEST(a_rival_that_is_slower_beyond_doubt_has_one_stretch) {
     Gpu gpu{{51, 56, 55.9, 50}};
     Stretches stretches(4);
     stretches.run([&](std::size_t i) { return gpu(i); });
-    CHECK(gpu.measured == (std::vector<std::size_t>{0, 1, 2, 3, 2, 1}));
-    stretches.again([&](std::size_t i) { return gpu(i); });
-    CHECK(gpu.measured.size() == 8 && gpu.measured[6] == 2 && gpu.measured[7] == 1);
+    CHECK(gpu.measured == (std::vector<std::size_t>{0, 1, 2, 3}));
+    for (int i = 0; i < 2; ++i) stretches.again([&](std::size_t one) { return gpu(one); });
+    CHECK(gpu.measured == (std::vector<std::size_t>{0, 1, 2, 3, 2, 1, 2, 1}));
     CHECK(stretches.best(0) == 1);
     CHECK(std::abs(stretches.of_best(0) - 51.0 / 56) < 1e-12 && stretches.of_best(1) == 1);
     CHECK(std::abs(stretches.ratio(1, 3) - 1.12) < 1e-12);
@@ -50,6 +50,8 @@ TEST(a_gpu_that_warms_up_favours_none_of_those_that_are_close) {
     Gpu gpu{{1, 1, 1}, -0.01};
     Stretches stretches(3);
     stretches.run([&](std::size_t i) { return gpu(i); });
+    CHECK(stretches.of_best(2) < 0.99);
+    stretches.again([&](std::size_t i) { return gpu(i); });
     for (std::size_t i = 0; i < 3; ++i) CHECK(stretches.of_best(i) > 0.999);
 }
 
