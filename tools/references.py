@@ -11,11 +11,12 @@ together. What the interval asks for is rounded up to 10, 15, 20 or 25 %; beyond
 point is refused. Ratios have 25 % always. A session that failed by references alone counts like any other: left out,
 it would keep every tolerance as narrow as it was.
 
-A session of `local` counts where its GPUs are the system's; a document (.json) that a program wrote by hand is a
-session of its own. Figures of the host, of what its CPU does with a GPU's memory and of storage are left out: they
-belong to whatever machine or disk the sessions were lent, and sessions that agreed were contradicted by the next one.
-So are accuracy and shares of one total. Sizes between the points of a sweep are held where no kept value misses what
-the points say (`between`). The rest is told on standard error, by metric and reason.
+A record that two archives hold counts once. A session of `local` counts where its GPUs are the system's; a document
+(.json) that a program wrote by hand is a session of its own. Figures of the host, of what its CPU does with a GPU's
+memory and of storage are left out: they belong to whatever machine or disk the sessions were lent, and sessions that
+agreed were contradicted by the next one. So are accuracy and shares of one total. Sizes between the points of a sweep
+are held where no kept value misses what the points say (`between`). The rest is told on standard error, by metric and
+reason.
 
 --leave-out: the points of all machines but one, held against that one's runs, for each in turn: runs that would fail,
 and what shares of the values miss when they are 10, 15, 20 and 30 % worse. The first archive is of sessions on many
@@ -28,7 +29,7 @@ import json
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -76,16 +77,40 @@ NO_SPEED = {
 }
 
 
-#: Sessions to here of a program that measured something else, with metrics and parameters: they are no scatter.
-OTHER_PROGRAMS: tuple[tuple[str, str, tuple[str, ...], dict[str, str], str], ...] = (
-    (
-        "20261121T111000Z",
+@dataclass(frozen=True)
+class Defect:
+    """Sessions whose figures of some metrics are no evidence: the program was at fault, not the machine."""
+
+    sessions: tuple[str, ...]
+    program: str
+    metrics: tuple[str, ...]
+    why: str
+    at: Mapping[str, str] = field(default_factory=dict)
+
+    def spoils(self, session: str, result: Result, metric: MetricValue) -> bool:
+        """Whether a value is one of those."""
+        return (
+            session in self.sessions
+            and result.program == self.program
+            and metric.name in self.metrics
+            and all(metric.at.get(key) == value for key, value in self.at.items())
+        )
+
+
+#: Each by name. Every session of `SLOW_DGEMM` has a launch that took the algorithm with tile 15 (path `algorithm.*`),
+#: which reaches 0.9 of the others at the power cap; the program has compared algorithms alone since.
+SLOW_DGEMM = (
+    "20261122T191720Z-18ff9f", "20261122T192751Z-h200quick", "20261122T221030Z-h200five1", "20261122T221511Z-h200five2",
+    "20261122T222554Z-h200lot3", "20261122T222726Z-h200lot4", "20261122T222855Z-h200lot5", "20261122T223046Z-h200cv",
+)  # fmt: skip
+DEFECTS = (
+    Defect(
+        ("20261121T111000Z-h200one",),
         "spmv",
         ("best", "worst", "own_over_vendor", "geomean", "geomean_by_size"),
-        {},
-        "before its fastest format",
+        "without the format that is fastest now",
     ),
-    ("20261122T223000Z", "gemm", ("gemm",), {"precision": "fp64_tensor", "mode": "quick"}, "a slower algorithm"),
+    Defect(SLOW_DGEMM, "gemm", ("gemm", "per_watt"), "a slower algorithm", {"precision": "fp64_tensor"}),
 )
 
 
@@ -118,7 +143,6 @@ class Run:
     result: Result
     machine: str = ""
     check: str = ""
-    mode: str = ""
 
 
 def runs(system: System, arguments: Iterable[str]) -> Iterator[Run]:
@@ -126,6 +150,7 @@ def runs(system: System, arguments: Iterable[str]) -> Iterator[Run]:
     described = next((name, one) for name, one in system.partitions.items() if one.node.gpu is not None)
     partition, sheet = described[0], described[1].node.gpu
     assert sheet is not None
+    known: set[tuple[str, str, str]] = set()
     for at, argument in enumerate(arguments):
         path = Path(argument)
         if path.suffix == ".json":
@@ -135,10 +160,13 @@ def runs(system: System, arguments: Iterable[str]) -> Iterator[Run]:
             yield Run(path.name, raw["started"], partition, environ, typed(raw), path.name, path.name)
             continue
         for record in records.records(packed.folder_of(path)):
-            result = record.result
-            if result is None or record.verdict == INVALID or (record.verdict == FAIL and not _too_slow(record)):
+            result, ident = record.result, (record.session, record.check, record.time)
+            if ident in known or result is None or record.verdict == INVALID:
                 continue
-            by = (result, path.name if at else record.session, record.check, record.mode)
+            if record.verdict == FAIL and not _too_slow(record):
+                continue
+            known.add(ident)
+            by = (result, path.name if at else record.session, record.check)
             if record.system == system.name:
                 yield Run(record.session, record.time, record.partition, record.environ, *by)
             elif record.system == loader.LOCAL and result.devices and all(map(sheet.matches, _names(result))):
@@ -182,7 +210,7 @@ def collected(found: Iterable[Run], catalogue: dict[str, Program]) -> tuple[dict
         for metric in result.metrics:
             parameters = parameters_of(program, result, metric)
             shown = f"{result.program}.{metric.name} of {metric.kind}"
-            if why := refusal(program.name, metric, bool(result.devices)) or _other_program(run, metric):
+            if why := refusal(program.name, metric, bool(result.devices)) or _defect(run, metric):
                 refused[f"{shown}: {why}"] += 1
             elif not all(isinstance(v, (str, int, float, bool)) and v != "" for v in parameters.values()):
                 refused[f"{shown}: a parameter that no reference can name"] += 1
@@ -197,16 +225,9 @@ def collected(found: Iterable[Run], catalogue: dict[str, Program]) -> tuple[dict
     return values, refused
 
 
-def _other_program(run: Run, metric: MetricValue) -> str:
-    for until, program, names, at, why in OTHER_PROGRAMS:
-        has = {**metric.at, "mode": run.mode}
-        if (
-            run.session[:16] <= until
-            and (run.result.program, metric.name in names) == (program, True)
-            and all(has.get(key) == value for key, value in at.items())
-        ):
-            return f"of a program of before: {why}"
-    return ""
+def _defect(run: Run, metric: MetricValue) -> str:
+    of_it = (one for one in DEFECTS if one.spoils(run.session, run.result, metric))
+    return next((f"of a defective session: {one.why}" for one in of_it), "")
 
 
 def family(key: Key) -> tuple[str, ...]:

@@ -285,6 +285,33 @@ def test_the_file_holds_what_the_kept_sessions_give(made):
     assert "\n".join(made[0]) + "\n" == "references:" + text.partition("\nreferences:")[2]
 
 
+def test_a_defective_session_is_named_for_what_its_documents_show(collected):
+    """Tile 15 is the slower algorithm of DGEMM; sessions without it count, and so do other metrics of those with it."""
+    evidence = [*kept.first_runs(), *kept.two_cards(), *kept.quick_run(), *kept.user_run(), *kept.acceptance(),
+                *kept.two_quick(), *kept.launches()]  # fmt: skip
+    tiles = {record.session: [] for record in evidence}
+    for record in evidence:
+        if record.program == "gemm" and record.result is not None:
+            chosen = {k: v for k, v in record.result.path.items() if k.startswith("algorithm.fp64_tensor:8192x")}
+            tiles[record.session] += [text for text in chosen.values()]
+    slow = {session for session, chosen in tiles.items() if any("tile 15," in text for text in chosen)}
+    assert slow == set(references.SLOW_DGEMM) and len([one for one in tiles.values() if one]) > len(slow)
+    dgemm = {one.session for key, seen in collected.items() for one in seen
+             if key[:2] == ("gemm", "gemm") and '"precision": "fp64_tensor"' in key[5]}  # fmt: skip
+    assert len(dgemm) >= 7 and not dgemm & slow
+    assert slow & {one.session for key, seen in collected.items() for one in seen if key[0] == "gemm"}
+    points = loader.load("h200").expand({}, strict=False).references
+    held = [one for one in points if one.metric == "gemm" and one.parameters.get("precision") == "fp64_tensor"]
+    assert {one.parameters["phase"] for one in held if one.parameters["m"] == 8192} == {"first_second", "sustained"}
+
+
+def test_a_record_of_two_archives_counts_once():
+    system = loader.load("h200").expand({}, strict=False)
+    once = list(references.runs(system, [str(kept.QUICK_RUN)]))
+    twice = list(references.runs(system, [str(kept.QUICK_RUN), str(kept.QUICK_RUN)]))
+    assert once and len(twice) == len(once)
+
+
 def test_no_kept_value_misses_its_criterion(judged):
     """But those of a program that lacked its fastest format."""
     missing = {(one.record.session, one.record.program) for one in judged if one.judged.verdict == FAIL}
