@@ -83,12 +83,3 @@ class StreamOpenACC(StreamBase):
     valid_prog_environs = ["+one_openacc"]
     arguments = {"backend": "openacc"}
     asked = {"backend": "openacc"}
-
-    @run_after("setup")
-    def shorten(self):
-        """40 repetitions in mode `quick`: enough on a GPU; without one, compilers run it on the host, which
-        `StreamHost` measures, and 100 take 17 s there.
-        """
-        if self.tenken_mode == "quick":
-            self.arguments = {**self.arguments, "repetitions": 40}
-            self.asked = {**self.asked, "repetitions": 40}
