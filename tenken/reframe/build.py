@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,13 @@ def choose_generator(tree: str) -> list[str]:
         f'grep -qsx "CMAKE_GENERATOR:INTERNAL=$tenken_generator" {tree}/CMakeCache.txt'
         f" || rm -rf {tree}/CMakeCache.txt {tree}/CMakeFiles",
     ]
+
+
+def find_cmake() -> str:
+    """A line for the job of a build, which some schedulers start with a login shell's PATH: where no module brings
+    CMake, that of the virtual environment is used.
+    """
+    return f"cmake --version > /dev/null 2>&1 || PATH=$PATH:{shlex.quote(str(Path(sys.executable).parent))}"
 
 
 def configured(command: str, tree: str) -> str:
@@ -240,6 +248,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         told = shlex.quote(str(configured_file(*where)))
         steps = [
             *([] if configures else wait),
+            *([] if self.build_locally else [find_cmake()]),
             *([driver] if self.machine.nvcc else []),
             f"mkdir -p {tree}",
             *([f"rm -f {tree}/.first-*"] if self.for_first else [f"rm -f {tree}/.configured-*"] if configures else []),

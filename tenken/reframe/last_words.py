@@ -43,6 +43,8 @@ _ERROR = re.compile(
 )
 # `script: line 12: cmake: command not found` of bash, `sh: 1: cmake: not found` of dash, in any language
 _MISSING = re.compile(r"^[^:]*: (?:\w+ )?\d+: (?:exec: )?([\w.+/-]+): \S", re.MULTILINE)
+#: CMake explains below the line that names its file; the first error is the cause of those that follow.
+_CMAKE = re.compile(r"^CMake Error\b.*(?:\n(?:[ \t]+.*)?)*", re.MULTILINE)
 #: Characters of an answer.
 LONGEST = 400
 
@@ -50,8 +52,9 @@ LONGEST = 400
 def why(text: str, status: int | None = None) -> str:
     """The reason for a failure in `text` (standard error, or all output); empty if there is none.
 
-    A message framed by rules (Open MPI's) is given from its beginning; otherwise the last lines that mention an error
-    or, without such, the last three. Exit status 127 names the command that was not found, and its package.
+    A message framed by rules (Open MPI's) is given from its beginning, and so is CMake's first error; otherwise the
+    last lines that mention an error or, without such, the last three. Exit status 127 names the command that was not
+    found, and its package.
     """
     if status == 127:
         missing = _MISSING.findall(text)
@@ -68,6 +71,9 @@ def why(text: str, status: int | None = None) -> str:
     own = [line for line in lines if line.startswith("tenken: ")]
     if own:  # what the job script itself found missing explains what came before it
         return _short(own[-1], keep_end=True)
+    explained = _CMAKE.search(text)
+    if explained:
+        return _short(" ".join(explained[0].split()), keep_end=False)
     errors = [line for line in lines[-60:] if _ERROR.search(line)]
     return _short(" | ".join(errors[-2:] or lines[-3:]), keep_end=True)
 

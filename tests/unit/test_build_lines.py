@@ -39,6 +39,24 @@ def test_a_failed_configuration_is_not_kept(tmp_path: Path) -> None:
     assert configure() == 0
 
 
+@pytest.mark.parametrize(("brought", "found"), [(None, "ours"), ("exit 0", "module"), ("exit 126", "module")])
+def test_a_job_without_cmake_takes_that_of_the_virtual_environment(tmp_path, monkeypatch, brought, found):
+    """PBS starts a job with the PATH of a login shell. One that a module brings comes first."""
+    for folder in ("venv", "module"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "venv" / "cmake").write_text("#!/bin/sh\necho ours\n")
+    if brought:
+        (tmp_path / "module" / "cmake").write_text(f"#!/bin/sh\necho module\n{brought}\n")
+    for tool in tmp_path.glob("*/cmake"):
+        tool.chmod(0o755)
+    monkeypatch.setattr(build.sys, "executable", str(tmp_path / "venv" / "python"))
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"{build.find_cmake()} || exit; cmake --build x"], env={"PATH": str(tmp_path / "module")},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == f"{found}\n", done.stderr
+
+
 #: What a user may have set of ccache and its use, which these tests do not mean.
 FOREIGN = ("CCACHE_", "CMAKE_")
 

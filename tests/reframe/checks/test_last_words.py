@@ -159,3 +159,26 @@ def test_a_path_that_reframe_cannot_run_from_is_refused_in_one_line(name, odd, t
 
 def test_umlauts_and_other_letters_will_do(tmp_path):
     assert unusable(tmp_path / "Prüfung-点検_1.2") is None
+
+
+def test_cmake_explains_below_its_line_and_its_first_error_is_the_cause():
+    said = """\
+-- The CXX compiler identification is unknown
+CMake Error at CMakeLists.txt:5 (project):
+  The CMAKE_CXX_COMPILER:
+
+    /opt/nowhere/g++
+
+  is not a full path to an existing compiler tool.
+
+
+CMake Error at FindX.cmake:7 (try_compile):
+  Failed to generate test project build system.
+Call Stack (most recent call first):
+  CMakeLists.txt:28 (include)
+-- Configuring incomplete, errors occurred!
+"""
+    cause = "The CMAKE_CXX_COMPILER: /opt/nowhere/g++ is not a full path to an existing compiler tool."
+    assert why(said, 1) == f"CMake Error at CMakeLists.txt:5 (project): {cause}"
+    # what the job's own lines found missing comes first
+    assert why("tenken: module gcc is not loaded here\n" + said, 1) == "tenken: module gcc is not loaded here"

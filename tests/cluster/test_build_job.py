@@ -1,0 +1,100 @@
+"""`build: job`: programs are compiled in a job on a compute node, and the checks run what it built."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tenken.archive import records as archive
+from tenken.paths import ROOT
+from tests.cluster.checkout import Checkout
+from tests.cluster.minislurm import MiniSlurm
+from tests.cluster.standins.cluster import Cluster
+from tests.programs.conftest import after_host_build
+
+pytestmark = [pytest.mark.slurm, pytest.mark.build, pytest.mark.xdist_group("slurm")]
+
+SYSTEM = """\
+title: A cluster that compiles on its nodes
+status: test
+environments:
+  host: {{features: [openmp], cc: gcc, cxx: {cxx}}}
+partitions:
+  cpu:
+    scheduler: {scheduler}
+    launcher: local
+    access: {access}
+    environments: [host]
+    build: job
+    patience: {{pending: 00:02:00, blocked: 00:00:10, silence: 00:00:30, output: 00:00:10}}
+    node: {{architecture: {architecture}, count: 4}}
+"""
+ACCESS = {
+    "slurm": '["--partition=gpu", "--account=test"]',
+    "pbs": '["-q regular-g", "-W group_list=gz00", "-j oe"]\n    select: "mpiprocs={num_tasks_per_node}"',
+}
+
+
+@pytest.fixture
+def checkout() -> Iterator[Callable[..., Checkout]]:
+    root = ROOT / ".cache" / f"tests-build-job-{os.getpid()}"
+    root.mkdir(parents=True)
+    after_host_build()
+
+    def make(scheduler: str, cluster: dict[str, str], cxx: str = "g++") -> Checkout:
+        made = Checkout(root, cluster, {**os.environ, **cluster})
+        text = SYSTEM.format(
+            scheduler=scheduler, access=ACCESS[scheduler], cxx=cxx, architecture=os.uname().machine
+        )  # fmt: skip
+        (root / "systems" / "nodes.yaml").write_text(text)
+        done = made("tenken", "systems", "validate", "nodes")
+        assert done.stdout.startswith("systems/nodes.yaml: ok"), done.stdout + done.stderr
+        return made
+
+    yield make
+    shutil.rmtree(root)
+
+
+#: A small program, and one that comes first and is built by a job of its own.
+CHECKS = "^(Daxpy|StreamHost)$"
+
+
+def session(site: Checkout, *more: str) -> tuple[list[archive.Record], str]:
+    """What it archived, and its output."""
+    done = site("reframe", "-c", "checks", "-r", "--system", "nodes", "--mode", "quick", "-n", *(more or (CHECKS,)))
+    return list(archive.records(site.root / "perflogs")), done.stdout + done.stderr
+
+
+def test_slurm_compiles_on_a_node_what_the_checks_run(checkout, slurm: MiniSlurm):
+    since = time.strftime("%Y-%m-%dT%H:%M:%S")
+    site = checkout("slurm", slurm.environment)
+    records, said = session(site)
+    assert sorted(one.check for one in records) == ["Daxpy", "StreamHost"], said
+    # beside other tests a measurement may be void; its program ran and was verified either way
+    assert {one.verdict for one in records} <= {"PASS", "RECORDED", "INVALID"}, said
+    assert all(one.result and one.result.status == "ok" and one.nodes[0].startswith("nid") for one in records), said
+    told = slurm.slurm("sacct", "-n", "-X", "-P", "-o", "JobName%60,NodeList,State", "-S", since).splitlines()
+    jobs = {
+        name.split("_")[2]: (node, state)
+        for name, node, state in (line.split("|") for line in told if "_build_" in line)
+    }
+    assert jobs.keys() == {"BuildFirst", "BuildPrograms"}, told
+    assert all(node.startswith("nid") and state == "COMPLETED" for node, state in jobs.values()), told
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "pbs"])
+def test_a_compiler_that_nodes_lack_is_named(checkout, scheduler, request, tmp_path):
+    """On PBS standard output and error of the job are one file."""
+    if scheduler == "slurm":
+        cluster = request.getfixturevalue("slurm").environment
+    else:
+        cluster = Cluster(tmp_path / "cluster").create("pbs", ("qsub", "qstat", "qdel", "pbsnodes"))
+    records, said = session(checkout(scheduler, cluster, cxx="/opt/nowhere/g++"), "^Daxpy$")
+    assert [(one.check, one.verdict) for one in records] == [("Daxpy", "FAIL")], said
+    (reason,) = re.findall(r"Reason: (.*)", said)
+    assert "the build failed with exit status 1: " in reason and "/opt/nowhere/g++" in reason, reason
