@@ -12,10 +12,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: run test architectures bench lint format golden mutants fuzz venv lock kit image-source site dist clean uninstall help
 .DEFAULT_GOAL := help
 
-help: ## what can be made
+help: ## list of targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
-venv: $(VENV)/.stamp ## the virtual environment, with what a run needs
+venv: $(VENV)/.stamp ## the virtual environment for running the suite
 
 $(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh
 	@sh scripts/need.sh $(PYTHON) venv
@@ -29,34 +29,34 @@ $(VENV)/.stamp-dev: $(VENV)/.stamp requirements-dev.lock
 	$(VENV)/bin/pip install -q --require-hashes -r requirements-dev.lock
 	@touch $@
 
-run: $(VENV)/.stamp ## SYSTEM=local MODE=quick: run the checks, print verdicts and the page (V=1: all that ReFrame says)
+run: $(VENV)/.stamp ## SYSTEM=local MODE=quick: run the checks, print verdicts and the path of the page (V=1: ReFrame's full output)
 	@sh scripts/need.sh $(PYTHON) build
 	@. $(VENV)/bin/activate && V=$(V) exec sh scripts/run.sh $(SYSTEM) $(MODE) $(RFMARGS)
 
-test: $(VENV)/.stamp-dev ## linters and all tests (Debian packages for some: needs root for apt, says so)
+test: $(VENV)/.stamp-dev ## linters and all tests (some need Debian packages; root installs them, other users get a message)
 	@sh scripts/need.sh $(PYTHON) build
 	@. $(VENV)/bin/activate && sh scripts/test.sh
 
-architectures: $(VENV)/.stamp-dev ## compile the CUDA programs for every GPU that is supported (tests take two)
+architectures: $(VENV)/.stamp-dev ## compile the CUDA programs for every supported GPU architecture (the tests use two)
 	@. $(VENV)/bin/activate && TENKEN_TEST_CUDA_ARCHITECTURES=all pytest tests/programs/test_cuda.py
 
-bench: $(VENV)/.stamp-dev ## what the gate finds and what it costs, by long Monte Carlo runs (docs/statistics.md)
+bench: $(VENV)/.stamp-dev ## detection and cost of the gate, by long Monte Carlo runs (docs/statistics.md)
 	@. $(VENV)/bin/activate && python -m tools.bench
 
 lint: $(VENV)/.stamp-dev ## ruff, mypy, codespell, clang-format
 	@. $(VENV)/bin/activate && sh scripts/lint.sh
 
-format: $(VENV)/.stamp-dev ## ruff and clang-format write what they would ask for
+format: $(VENV)/.stamp-dev ## format all sources with ruff and clang-format
 	@. $(VENV)/bin/activate && ruff check -q --fix . ; ruff format -q . && \
 	    find src tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' | xargs -r clang-format -i
 
 golden: $(VENV)/.stamp-dev ## ONLY=h200: update the expected job scripts of all checks; review the diff
 	@. $(VENV)/bin/activate && python -m tests.reframe.config.golden $(ONLY)
 
-mutants: $(VENV)/.stamp-dev ## ONLY='stream-*': make small mistakes in a copy of the sources; the tests must notice each
+mutants: $(VENV)/.stamp-dev ## ONLY='stream-*': insert small mistakes into a copy of the sources; the tests must detect each
 	@. $(VENV)/bin/activate && python -m tools.mutants $(foreach pattern,$(ONLY),--only '$(pattern)')
 
-fuzz: $(VENV)/.stamp-dev ## SECONDS=600 SEED=1: throw broken inputs at every parser, kill 1,000 writers (docs/fuzzing.md)
+fuzz: $(VENV)/.stamp-dev ## SECONDS=600 SEED=1: feed malformed input to every parser, kill 1,000 writers (docs/fuzzing.md)
 	@. $(VENV)/bin/activate && python -m tests.fuzz --seconds $(or $(SECONDS),600) $(if $(SEED),--seed $(SEED)) && \
 	    python -m tests.fuzz.sanitized 5000 $(SEED) && python -m tools.kills 1000 $(if $(SEED),--seed $(SEED))
 
@@ -72,13 +72,13 @@ dist: $(VENV)/.stamp-dev ## write sdist, wheel and SBOM of a release to dist/ (d
 kit: ## KIT_PYTHON=3.12 KIT_CUDA=13 ...: write kit/, from which the suite installs and runs without a network (docs/kit.md)
 	$(PYTHON) -m toolchains.kit
 
-image-source: ## what is committed, for an image of the suite and its toolchain (docs/containers.md)
+image-source: ## write the committed sources for an image of the suite and its toolchain (docs/containers.md)
 	@sh toolchains/container/source.sh
 
-clean: ## remove what builds and runs left; the archive and the pages stay
+clean: ## remove build and run files; archive and pages are kept
 	rm -rf .build .cache stage
 	[ ! -d output ] || find output -mindepth 1 -maxdepth 1 ! -name pages -exec rm -rf {} +
 
-uninstall: clean ## remove the virtual environment too, and say what is left
+uninstall: clean ## also remove the virtual environment, and list what is left
 	rm -rf $(VENV) *.egg-info
 	@echo "left: perflogs (the archive), output/pages, kit, and what ReFrame keeps for you: ~/.reframe"

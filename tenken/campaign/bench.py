@@ -61,7 +61,7 @@ def planted(seeds: int, first: int, nodes: int) -> Iterator[str]:
             good += 1
         else:
             yield f"  seed {seed}: not named {sorted(one.truth - named)}, also named {sorted(named - one.truth)}"
-    yield f"planted among {nodes} nodes x 8 GPUs: all named and no other in {good} of {seeds} seeds (asked: 99 %)"
+    yield f"planted among {nodes} nodes x 8 GPUs: all named and no other in {good} of {seeds} seeds (required: 99 %)"
     if good < 0.99 * seeds - 1e-9:
         yield f"{MISSED}planted faults"
 
@@ -76,7 +76,7 @@ def healthy(seeds: int, first: int, nodes: int) -> Iterator[str]:
             suspected += any(s.suspects for s in screened)
             accused += any(s.suspects for s in screened) and bool(named_in(synthetic.fleet(seed, family, nodes)))
         yield (
-            f"healthy, {family}: {accused} of {seeds} campaigns accuse, {suspected} run a suspect again (asked: 1 %)"
+            f"healthy, {family}: {accused} of {seeds} campaigns accuse, {suspected} run a suspect again (required: 1 %)"
         )
         if accused > max(0.01 * seeds, 0):
             yield f"{MISSED}healthy fleets, {family}"
@@ -112,12 +112,12 @@ def group_testing(seeds: int, first: int, nodes: int) -> Iterator[str]:
         yield (
             f"groups, noise {noise}{', with a leaf' if leaf else ''}: found within the permitted jobs and rounds in "
             f"{share:.1f} % of "
-            f"{of}, a healthy node reported in {wrong} (asked: 99 %)"
+            f"{of}, a healthy node reported in {wrong} (required: 99 %)"
         )
         if share < 99:
             yield f"{MISSED}group testing, {noise}"
         if healthy_of:
-            yield f"groups, noise {noise}: healthy fleets with a report in {healthy_wrong} of {healthy_of} (asked: 1 %)"
+            yield f"groups, noise {noise}: reports in {healthy_wrong} of {healthy_of} healthy fleets (required: 1 %)"
             if healthy_wrong > 0.01 * healthy_of:
                 yield f"{MISSED}group testing of healthy fleets, {noise}"
 
@@ -185,7 +185,7 @@ def cost(seeds: int, first: int, nodes: int) -> Iterator[str]:
         named = {s.name for s in found.named}
         asked = 240 * max(nodes / 1000, 0.01)
         yield (
-            f"cost of {nodes} nodes x 12 checks: {spent:.1f} CPU-s (asked: {asked:g}), {most:.2f} GiB at most, "
+            f"cost of {nodes} nodes x 12 checks: {spent:.1f} CPU-s (required: {asked:g}), {most:.2f} GiB at most, "
             f"{world.submissions} jobs, {found.tested} nodes tested, named: {', '.join(sorted(named)) or 'nobody'}; "
             f"longest time without output {silent:.1f} s (nodes' own work included)"
         )

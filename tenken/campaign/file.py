@@ -145,7 +145,7 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
         wrong(("exclude",), f"'exclude' names '{strangers[0]}', which is not among the nodes")
     kept = tuple(n for n in nodes if n not in left_out)
     if nodes and not kept:
-        wrong(("exclude",), "'exclude' leaves no node")
+        wrong(("exclude",), "'exclude' excludes every node")
     checks = data.get("checks", {})
     for index, path in enumerate(checks.get("paths", ())):
         if not (ROOT / path).exists():
@@ -184,7 +184,7 @@ def _between(
     leaf = given["leaf"]
     if leaf not in groups:
         if groups or "groups" not in data:  # what is wrong with the groups is told already
-            known = validation.choices(leaf, sorted(groups)) if groups else "'groups' names no file with such a column"
+            known = validation.choices(leaf, sorted(groups)) if groups else "'groups' lists no file with such a column"
             wrong(("between", "leaf"), f"'between.leaf' is '{leaf}', which is not a column of 'groups'; {known}")
         return None
     sizes = Counter(groups[leaf].get(node, "") for node in nodes)
@@ -229,7 +229,7 @@ def _unit(data: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]], node
         return  # what is wrong with the groups is told already
     unit = data["unit"]
     if unit not in groups:
-        known = validation.choices(unit, sorted(groups)) if groups else "'groups' names no file with such a column"
+        known = validation.choices(unit, sorted(groups)) if groups else "'groups' lists no file with such a column"
         wrong(("unit",), f"'unit' is '{unit}', which is not a column of 'groups'; {known}")
         return
     sizes = Counter(groups[unit].get(node, "") for node in nodes)

@@ -45,7 +45,7 @@ def program(between: Between, folder: Path) -> str:
     built = sorted(p for p in (folder / "built").rglob(PROGRAM) if p.is_file())
     if not built:
         raise CampaignError(
-            f"no {PROGRAM} below {folder / 'built'}: let the campaign run a check of it (MpiHost), or give "
+            f"no {PROGRAM} below {folder / 'built'}: include a check that runs it (MpiHost) in the campaign, or set "
             "'between.program'"
         )
     return str(built[-1].resolve())
@@ -134,7 +134,7 @@ class GroupJobs:
         ]
         archive.write_file(kept, json.dumps({"groups": [list(g) for g in groups], "answers": answers}) + "\n")
         if len(groups) > 1 and not any(answers):
-            raise CampaignError(f"no job of round {self.rounds} left a figure: look at {place}")
+            raise CampaignError(f"no job of round {self.rounds} reported a value: see {place}")
         return answers
 
     def done(self) -> Path:
@@ -169,7 +169,7 @@ class GroupJobs:
                 for known in {taken.get(token), taken.get(token[:8])} - {None}:
                     self.queue.cancel(str(known))
                 if not error.later or not left:
-                    raise CampaignError(f"the scheduler takes no job over {len(group)} nodes: {error}") from None
+                    raise CampaignError(f"the scheduler rejects jobs over {len(group)} nodes: {error}") from None
                 self.sleep(_BETWEEN_TRIES_S)
         return None
 

@@ -305,4 +305,4 @@ def _differences(said: Any, anew: Any, where: str) -> Iterator[str]:
         for index, (a, b) in enumerate(zip(said, anew, strict=True)):
             yield from _differences(a, b, f"{where}/{index}")
     elif said != anew:
-        yield f"{bundle.ANSWER}{where} says {str(said)[:80]!r}; archive and contract yield {str(anew)[:80]!r}"
+        yield f"{bundle.ANSWER}{where} is {str(said)[:80]!r}; archive and contract yield {str(anew)[:80]!r}"

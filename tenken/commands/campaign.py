@@ -28,7 +28,7 @@ _ABOUT = {
     "resume": "continue an interrupted campaign: submit missing runs, cancel orphaned jobs",
     "status": "print its progress",
     "stop": "stop a running campaign and cancel its jobs",
-    "groups": "run jobs over groups of the nodes that are in order alone, until the bad node or leaf switch is found",
+    "groups": "run jobs over groups of nodes that passed by themselves, until the faulty node or leaf switch is found",
     "hardware": "read power supplies, fans and coolant from the BMCs of all nodes by Redfish, for the report",
     "report": "report nodes that deviate, nodes without a result, and what to do next",
     "retest": "measure repaired nodes again; their findings are closed if they pass",
@@ -172,7 +172,9 @@ def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
             f"campaign '{campaign.name}' names no leaf switches: set between: {{leaf: COLUMN OF groups}}"
         )
     if state.open() or not state.phases:
-        raise CampaignError(f"campaign '{campaign.name}' has not ended: groups are of nodes that are in order alone")
+        raise CampaignError(
+            f"campaign '{campaign.name}' has not ended: groups consist of nodes that passed by themselves"
+        )
     from tenken.campaign import findings, groupjobs, groups  # need numpy, which a kit without reports has not
 
     partition = loader.load(campaign.system).expand(os.environ).partition(campaign.partition)
@@ -189,7 +191,7 @@ def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
         leaves = sorted(set(of_leaf.values()))
         if len(leaves) < 2 or len(good) < 4:
             raise CampaignError(
-                f"{len(good)} nodes of {len(leaves)} leaves are in order alone; at least 4 of 2 are needed"
+                f"{len(good)} nodes of {len(leaves)} leaves passed by themselves; required: 4 nodes of 2 leaves"
             )
         queue = queue_of(campaign)
         jobs = groupjobs.GroupJobs(
@@ -203,7 +205,7 @@ def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
                 lambda asked: jobs.ask([tuple(good[i] for i in group) for group in asked]),
             )  # fmt: skip
         except Refused as error:
-            raise CampaignError(f"the scheduler gives no answer: {error}") from None
+            raise CampaignError(f"the scheduler does not respond: {error}") from None
     kept = jobs.done()
     named = {good[i]: "slow in jobs with other nodes" for i in found.nodes}
     for leaf in found.leaves:

@@ -200,7 +200,7 @@ def _incomplete(one: Judged, least: int, max_age: int) -> list[str]:
     history, out = one.history, []
     if not one.found.judged:
         out.append(
-            f"{history.system}: no series has {least} nights of baseline yet, which takes {least * 3 // 2} nights "
+            f"{history.system}: no series has {least} nights of baseline yet, which requires {least * 3 // 2} nights "
             f"(available: {len(history.nights)}): no series was judged"
         )
     elif len(one.learning) > (1 - JUDGED) * (len(history.series) - len(one.retired)):

@@ -456,7 +456,7 @@ def _each_count(
             if numbers != expected:
                 lost = ", ".join(_text(n) for n in sorted(expected - numbers)[:NAMED]) or "none"
                 place = ", ".join(f"{k} {v}" for k, v in rest)
-                yield f"verification {one.what!r} ({place}): {name} {lost} of {_text(count)} did not come"
+                yield f"verification {one.what!r} ({place}): {name} {lost} of {_text(count)} are missing"
 
 
 # ---- claims of path ------------------------------------------------------------------------------------------

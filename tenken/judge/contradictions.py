@@ -41,7 +41,7 @@ def structure(result: Result, request: Request) -> Iterator[str]:
     said = result.parameters.get("implementation")
     asked = request.foreign or "implementation" in request.parameters
     if said is not None and request.token is not None and not asked:
-        yield f"parameter implementation is {said!r}; the suite's own {request.program} was asked for"
+        yield f"parameter implementation is {said!r}; the suite's own {request.program} was requested"
     yield from _absent(result, request)
     if result.status == "ok" and _ours(result, request) and not result.build.backends:
         yield "build.backends is empty; at least one is required"
@@ -93,7 +93,7 @@ def conditions(result: Result, request: Request) -> list[Finding]:
 def _of_all(result: Result) -> Iterator[str]:
     health = result.health
     if health.available and health.reason:
-        yield f"health is available, but health.reason says {health.reason[:100]!r}"
+        yield f"health is available, but health.reason is {health.reason[:100]!r}"
     if not health.available and (health.devices or not health.reason.strip()):
         said = f"lists {len(health.devices)} GPUs" if health.devices else "gives no reason"
         yield f"health is not available, but {said}"
@@ -131,7 +131,7 @@ def _placement(result: Result) -> Iterator[str]:
     # -1: the system did not tell where the thread ran
     outside = sorted(set(place.thread_cpus) - set(place.allowed_cpus) - {-1})
     if outside and place.allowed_cpus:
-        yield f"placement.thread_cpus has CPU {outside[0]}, which is none of allowed_cpus"
+        yield f"placement.thread_cpus has CPU {outside[0]}, which is not in allowed_cpus"
     nodes = result.host.numa_nodes
     if nodes is not None and len(set(place.numa_nodes_of_memory)) > nodes:
         yield f"placement.numa_nodes_of_memory names {len(set(place.numa_nodes_of_memory))}; the host has {nodes}"
@@ -163,7 +163,7 @@ def _times(result: Result) -> Iterator[str]:
 def _load(result: Result) -> Iterator[str]:
     load, run, cpus = result.load, _run_seconds(result), result.host.logical_cpus
     if (load is None) != (result.locks is None):
-        yield f"{'locks' if load is None else 'load'} is there, {'load' if load is None else 'locks'} is missing"
+        yield f"{'locks' if load is None else 'load'} is present, {'load' if load is None else 'locks'} is missing"
     if load is None:
         return
     waited = result.locks.waited_seconds if result.locks else 0.0
@@ -207,7 +207,7 @@ def _device(device: Device) -> Iterator[str]:
     if device.integrated:
         having = [name for name in ("pcie_generation_max", "nvlinks_total") if getattr(device, name) is not None]
         if having:
-            yield f"integrated is true, but {', '.join(having)} is reported: it is a card"
+            yield f"integrated is true, but {', '.join(having)} is reported, as of a discrete GPU"
     for name, value, bound_name, bound in (
         ("memory_free_bytes", device.memory_free_bytes, "memory_bytes", device.memory_bytes),
         ("l2_bytes", device.l2_bytes, "memory_bytes", device.memory_bytes),

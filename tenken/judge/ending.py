@@ -54,7 +54,8 @@ def fault(state: str | None, exit_code: int | None, status: int, says: str = "it
         return cut
     # some tell the word of wait(2), in which the exit status stands above eight bits for a signal
     if exit_code is not None and exit_code not in (status, status << 8):
-        return f"the job exited with {exit_code} by its scheduler (state {state or 'unknown'}); {says} says {status}"
+        by = f"according to the scheduler (state {state or 'unknown'})"
+        return f"the job exited with {exit_code} {by}; {says} has {status}"
     # `COMPLETED (no longer listed)`, `COMPLETED,COMPLETED` of an array
     for one in (state or "").split(","):
         word = (re.findall(r"[A-Z_]+", one.upper()) or [""])[0]
@@ -64,5 +65,5 @@ def fault(state: str | None, exit_code: int | None, status: int, says: str = "it
             continue
         allowed = ", ".join((*ENDED_STATES, *(FAILED_STATES if status else ())))
         told = "" if exit_code is None else f", exit code {exit_code}"
-        return f"the job's state is {state}{told}; {says} says {status}, with which it ends as {allowed}"
+        return f"the job's state is {state}{told}; {says} has status {status}, for which the state is {allowed}"
     return None

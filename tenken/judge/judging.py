@@ -219,7 +219,7 @@ def _structure(
         return wrong
     wrong += completeness.identity(result, program, request)
     if result.reason:
-        wrong.append(f"status is ok, but the reason says {result.reason[:200]!r}")
+        wrong.append(f"status is ok, but a reason is given: {result.reason[:200]!r}")
     fault = program.parameters_today(result.parameters).get("inject_fault")
     if fault not in NOTHING and "inject_fault" not in request.parameters:
         wrong.append(f"parameter inject_fault is {fault!r}: a fault was injected that was not requested")
@@ -285,7 +285,7 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
     ]
     expected_id = f"{metric.name}.{metric.subject.id}{metric.at.id}"
     if metric.id.lower() != expected_id.lower() and not _same_id(metric):
-        wrong.append(f"{metric.id}: name, subject and coordinates say {expected_id}")
+        wrong.append(f"{metric.id}: name, subject and coordinates give {expected_id}")
     wrong += [
         f"{metric.id}: coordinate {key} is the text {value!r}; expected a number"
         for key, value in metric.at.items()
@@ -374,7 +374,7 @@ def _missing(result: Result, program: Program, request: Request) -> list[str]:
 def _exit(result: Result, exit_status: int | None) -> list[str]:
     expected = ending.EXPECTED[result.status]
     if exit_status is not None and exit_status != expected:
-        return [f"{result.program} exited with {exit_status} although its result says {result.status!r}"]
+        return [f"{result.program} exited with {exit_status} although the status of its result is {result.status!r}"]
     return []
 
 

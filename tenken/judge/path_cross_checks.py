@@ -185,7 +185,7 @@ def _files(result: Result, machine: Machine) -> Texts:
     claim, probe = result.path.get("cufile"), str(result.path.get("cufile_probe", ""))
     native = claim == "GPUDirect Storage"
     if claim is not None and probe and native != probe.startswith("works"):
-        yield None, f"cufile is {str(claim)[:60]!r}; cufile_probe says {probe[:80]!r}"
+        yield None, f"cufile is {str(claim)[:60]!r}; cufile_probe is {probe[:80]!r}"
     if native and not probe:
         yield None, "cufile is 'GPUDirect Storage'; cufile_probe, which proves it, is missing"
     by = {m.id: str(m.at.get("method", m.at.get("io_config", m.at.get("way", "")))).split("_") for m in result.metrics}

@@ -80,7 +80,7 @@ def _more_ranks(result: Result, program: Program, request: Request, machine: Mac
     """ "4 needed, 2 given": more needed than given, and given as requested."""
     found = _COUNTS.search(detail)
     if found is None:
-        return "it does not give the number needed and the number available"
+        return "it does not state the number needed and the number available"
     needed, given = int(found[1]), int(found[2])
     if given >= needed:
         return f"{given} are available and {needed} are needed"

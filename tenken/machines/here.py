@@ -13,7 +13,7 @@ _MEMORY_KEPT = 0.08
 def differences(said: Node, seen: Node) -> list[str]:
     """Differences between the file and this node, where both are known."""
     lines = [
-        f"{what}: the file says {ours}, this machine has {theirs}"
+        f"{what}: the file states {ours}, this machine has {theirs}"
         for what, ours, theirs in (
             ("architecture", said.architecture, seen.architecture),
             ("sockets", said.sockets, seen.sockets),
@@ -25,28 +25,28 @@ def differences(said: Node, seen: Node) -> list[str]:
         if ours is not None and theirs is not None and ours != theirs
     ]
     if said.host is not None and seen.cpu is not None and not said.host.fits(seen.cpu, float("inf"), ()):
-        lines.append(f"processor: the file says {said.host.name}, this machine has {seen.cpu}")
+        lines.append(f"processor: the file states {said.host.name}, this machine has {seen.cpu}")
     strange = [name for name in seen.gpu_names if said.gpu is not None and not said.gpu.matches(name)]
     for name, count in Counter(strange).items():
-        lines.append(f"GPUs: the file says {said.gpu.name if said.gpu else ''}, this machine has {count} x {name}")
+        lines.append(f"GPUs: the file states {said.gpu.name if said.gpu else ''}, this machine has {count} x {name}")
     told = said.gpu.compute_capability if said.gpu is not None and not strange else None
     if told and seen.compute_capability not in (None, told):
-        lines.append(f"compute capability: the file says {told}, this machine has {seen.compute_capability}")
+        lines.append(f"compute capability: the file states {told}, this machine has {seen.compute_capability}")
     if said.gpu is not None and not strange and seen.gpu_memory_bytes:
         ratio = seen.gpu_memory_bytes / said.gpu.memory_bytes
         if not 0.85 <= ratio <= 1.02:
             lines.append(
-                f"memory of a GPU: the file says {said.gpu.memory_gib:.4g} GiB, "
+                f"memory of a GPU: the file states {said.gpu.memory_gib:.4g} GiB, "
                 f"this machine has {seen.gpu_memory_bytes / 2**30:.4g} GiB"
             )
     if said.memory_bytes and seen.memory_bytes:
         ratio = seen.memory_bytes / said.memory_bytes
         if not 1 - _MEMORY_KEPT <= ratio <= 1.01:
             lines.append(
-                f"memory: the file says {said.memory_bytes / 2**30:.4g} GiB, "
+                f"memory: the file states {said.memory_bytes / 2**30:.4g} GiB, "
                 f"this machine has {seen.memory_bytes / 2**30:.4g} GiB"
             )
     links, found = said.pair_links, seen.pair_links
     if links and found and links.count != found.count:
-        lines.append(f"links between two GPUs: the file says {links.count}, this machine has {found.count}")
+        lines.append(f"links between two GPUs: the file states {links.count}, this machine has {found.count}")
     return lines

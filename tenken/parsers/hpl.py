@@ -84,7 +84,7 @@ def parse(text: str) -> Output:
     results = tuple(result for section in _sections(text) for result in _section(section))
     wrong = next((found[1] for found in _SUCCESS.finditer(text) if found[1] != "1"), None)
     if wrong is not None:
-        raise HplFormatError(f"hpcc's own summary says Success={wrong}; allowed: 1")
+        raise HplFormatError(f"hpcc's own summary has Success={wrong}; allowed: 1")
     return Output(f"HPCC {hpcc[1]}, {version}", results)
 
 

@@ -91,7 +91,7 @@ class Outcome:
             return told.status, f"{wrong}{self.last_words(told.status)}"
         command = told.commands[-1].status if told.commands else None
         if command is not None and command != told.status:
-            return told.status, f"the job's command ended with status {command}; its end mark says {told.status}"
+            return told.status, f"the job's command ended with status {command}; its end mark has {told.status}"
         if self.uses_mpi and told.status == 0 and (fault := told.placement_fault(ranks or 1)):
             return told.status, fault
         return told.status, None

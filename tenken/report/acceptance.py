@@ -518,7 +518,7 @@ def _hold_stable(found: Acceptance) -> None:
             for value in one.values:
                 by_session.setdefault(value.session, []).append(value.value)
             if len(by_session) < 2:
-                alone = alone or f"{requirement.clause.id} on {one.part.name} was measured in one session alone"
+                alone = alone or f"{requirement.clause.id} on {one.part.name} was measured in one session only"
                 continue
             order = list(by_session)
             first, last = (median_interval(by_session[s]).median for s in (order[0], order[-1]))

@@ -257,7 +257,7 @@ def _meaning(document: Document, catalogue: Mapping[str, Program], systems: Coll
     for index, exclusion in enumerate(data.get("exclusions", ())):
         shown = f"exclusion {index + 1} ({exclusion['id']})"
         if not {"clause", "node", "uuid", "session"} & set(exclusion):
-            wrong(("exclusions", index), f"{shown} names nothing; required: 'clause', 'node', 'uuid' or 'session'")
+            wrong(("exclusions", index), f"{shown} specifies nothing; required: 'clause', 'node', 'uuid' or 'session'")
         if exclusion.get("clause", ids[0]) not in ids:
             known = validation.choices(exclusion["clause"], ids)
             wrong(("exclusions", index, "clause"), f"unknown clause '{exclusion['clause']}' in {shown}; {known}")

@@ -168,7 +168,7 @@ def _outputs() -> Iterator[Lie]:
         ("the program prints the end mark and is killed", cut + mark, "no end mark"),
         ("the mark of a first run, the second wrote nothing", whole + whole.splitlines(keepends=True)[0], "no end"),
         ("the second run stopped in its command", whole + cut, "no end mark"),
-        ("exit status 7", output(run, status=7), "exited with 7|status 7|says 7"),
+        ("exit status 7", output(run, status=7), "exited with 7|status 7|has 7"),
         ("the command ended with 7", output(run, command=7), "ended with status 7"),
         ("the command was killed", output(run, command=137), "ended with status 137"),
         ("everything of another attempt", output(run, token=other), "no end mark"),

@@ -180,7 +180,7 @@ def test_wrong_halo_values_fail_the_symmetry_test(ranks: Callable[..., Outcome])
 @pytest.mark.parametrize(
     ("count", "arguments", "says"),
     [
-        (2, ("--ranks", "4"), "asked for 4 ranks, there are 2"),
+        (2, ("--ranks", "4"), "requested 4 ranks, started 2"),
         (3, ("--npx", "2", "--npy", "1", "--npz", "1"), "--npx '2' is invalid; allowed: three numbers whose product"),
         (
             9,

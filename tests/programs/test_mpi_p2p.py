@@ -63,11 +63,11 @@ def test_one_flipped_bit_in_one_rank_is_seen(run: Callable[..., Outcome], test: 
 def test_a_launcher_that_starts_fewer_ranks_fails(run: Callable[..., Outcome]) -> None:
     outcome = run(2, *QUICK, "--ranks", "4")
     assert outcome.code == 1 and outcome.document is not None
-    assert outcome.document["reason"] == "asked for 4 ranks, MPI_Comm_size is 2"
+    assert outcome.document["reason"] == "requested 4 ranks, MPI_Comm_size is 2"
     single = run(1, *QUICK, "--ranks", "4")
     assert single.document is not None and "does not match" in single.document["reason"]
     nodes = run(2, *QUICK, "--nodes", "2")
-    assert nodes.document is not None and nodes.document["reason"] == "asked for 2 nodes, the ranks run on 1"
+    assert nodes.document is not None and nodes.document["reason"] == "requested 2 nodes, the ranks run on 1"
 
 
 def test_one_rank_is_waived(run: Callable[..., Outcome]) -> None:

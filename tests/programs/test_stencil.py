@@ -100,14 +100,14 @@ def test_one_flipped_bit_is_seen(run: Run) -> None:
         (("--bt", "0"), "--bt '0' is invalid; allowed: 1 to 64"),
         (
             ("--nz", "5", "--parts", "2", "--bt", "1"),
-            "--nz '5' is invalid; allowed: at least 3 planes a slab, 6 in all",
+            "--nz '5' is invalid; allowed: at least 3 planes per slab, 6 in all",
         ),
         (("--exchange", "p2p"), "--exchange 'p2p' is invalid; allowed: host, mpi or none with --backend host"),
         (
             ("--exchange", "pigeon"),
             "--exchange 'pigeon' is invalid; allowed: distinct values of none,host,p2p,mpi,nccl",
         ),
-        (("--exchange", "host,none"), "--exchange 'host,none' is invalid; allowed: none alone"),
+        (("--exchange", "host,none"), "--exchange 'host,none' is invalid; allowed: none by itself"),
         (
             ("--temporal-block", "2"),
             "--temporal-block '2' is invalid; allowed: 0 to 1 with these points and this back end",
@@ -124,9 +124,9 @@ def test_wrong_arguments_are_one_line_and_exit_2(run: Run, arguments: tuple[str,
 def test_a_launcher_that_starts_fewer_ranks_fails(run_ranks: Run) -> None:
     outcome = run_ranks("stencil", 2, *SMALL, "--nz", "25", "--exchange", "mpi", "--ranks", "4")
     assert outcome.code == 1 and outcome.document is not None
-    assert outcome.document["reason"] == "asked for 4 ranks, there are 2"
+    assert outcome.document["reason"] == "requested 4 ranks, started 2"
     nodes = run_ranks("stencil", 2, *SMALL, "--nz", "25", "--exchange", "mpi", "--nodes", "2")
-    assert nodes.document is not None and nodes.document["reason"] == "asked for 2 nodes, the ranks run on 1"
+    assert nodes.document is not None and nodes.document["reason"] == "requested 2 nodes, the ranks run on 1"
 
 
 @pytest.mark.parametrize("how", ["exception", "kill", "stop"])

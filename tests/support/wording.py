@@ -86,7 +86,17 @@ EXPRESSIONS = (
     Expression(
         r"\bmakes? of it\b", "the result, the description", "what the suite makes of it", "the resulting description"
     ),
-    Expression(r"\bsays of (?:it|itself)\b", "reports", "what the device says of itself", "what the device reports"),
+    Expression(
+        r"\bsa(?:y|ys|id)\b",
+        "reports, states, shows",
+        "what the device says of itself",
+        "what the device reports",
+    ),
+    Expression(r"\basked(?: for)?\b", "requested", "two GPUs were asked for", "two GPUs were requested"),
+    Expression(r"\bcards?\b", "GPU, device, adapter", "a run on two cards", "a run on two GPUs"),
+    Expression(
+        r"\b(?:is|are|was) wanted\b|\bwants\b", "required, requested", "if a page is wanted", "if a page is requested"
+    ),
 )
 
 #: Modules whose docstrings are published (docs/api.md) or printed by `--help`.
@@ -99,6 +109,10 @@ PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 KEPT = {
     # names of verifications: records of earlier releases are checked for them
     "||b||) N), A made anew": "||b||) N), A generated again",
+    "scaled residual as {} says": "scaled residual as {} reports",
+    "scaled residual as {version} says": "scaled residual as {version} reports",
+    # a key of publications.yaml
+    "needs check and asked": "needs check and values",
 }
 
 

@@ -435,7 +435,7 @@ def test_an_id_says_what_the_metric_says(name: str, expected: str) -> None:
         raw["metrics"].remove(triad)
     found = of(raw)
     assert found.verdict == expected, found.message()
-    assert ("name, subject and coordinates say triad.gpu0.ratio=0.5" in found.message()) == (expected == "FAIL")
+    assert ("name, subject and coordinates give triad.gpu0.ratio=0.5" in found.message()) == (expected == "FAIL")
 
 
 @pytest.mark.parametrize("key", ["value", "best", "median", "p5", "p95", "samples"])
@@ -506,7 +506,7 @@ def test_a_fault_that_nobody_asked_to_inject_fails(said: str | None, asked: str 
 
 def test_a_result_that_is_ok_has_no_reason_not_to_be() -> None:
     found = of(spoiled(gpu_document(), lambda d: d.update(reason="out of memory")))
-    assert found.verdict == "FAIL" and "the reason says 'out of memory'" in found.message()
+    assert found.verdict == "FAIL" and "a reason is given: 'out of memory'" in found.message()
 
 
 @pytest.mark.parametrize("unit", ["GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s", "1"])

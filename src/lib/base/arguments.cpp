@@ -307,7 +307,7 @@ std::string Arguments::help() const {
     out +=
         "\nbytes take the suffixes k, M, G, T (powers of 1000) and Ki, Mi, Gi, Ti (powers of 1024)\n"
         "exit codes: 0 ok, 1 failed (verification or a failure at run time), 2 wrong argument,\n"
-        "            3 waived (this machine cannot do it)\n";
+        "            3 waived (not supported by this machine)\n";
     return out;
 }
 

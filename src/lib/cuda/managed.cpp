@@ -50,7 +50,7 @@ std::string last_prefetch(const void* memory, std::size_t bytes) {
         return "not reported";
     }
     if (device == cudaCpuDeviceId) return "host";
-    return device == cudaInvalidDeviceId ? "never asked" : "gpu" + std::to_string(device);
+    return device == cudaInvalidDeviceId ? "never requested" : "gpu" + std::to_string(device);
 }
 
 }  // namespace cuda

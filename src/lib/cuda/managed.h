@@ -20,7 +20,7 @@ void advise(const void* memory, std::size_t bytes, MemorySpace space, int device
 void map_for(const void* memory, std::size_t bytes, int device);
 
 /// Where managed memory was last asked to move to, as the driver tells it (cudaMemRangeGetAttribute): "host",
-/// "gpu0", or "never asked". It says nothing of moves by page faults.
+/// "gpu0", or "never requested". It says nothing of moves by page faults.
 std::string last_prefetch(const void* memory, std::size_t bytes);
 
 }  // namespace cuda

@@ -156,7 +156,7 @@ std::uint64_t SnapshotFile::bytes(int dataset) const {
 
 Hdf5::Id SnapshotFile::access(Driver driver, Pieces pieces) const {
     const Hdf5& h = *library_;
-    const Hdf5::Id list = h.check(h.create_list(h.file_access_class), "make a property list");
+    const Hdf5::Id list = h.check(h.create_list(h.file_access_class), "create a property list");
     int result = 0;
     if (driver == Driver::sec2) result = h.set_sec2(list);
     if (driver == Driver::direct) result = h.set_direct(list, 4096, 4096, copy_buffer);
@@ -176,7 +176,7 @@ std::unique_ptr<SnapshotFile> SnapshotFile::create(std::shared_ptr<const Hdf5> l
     std::unique_ptr<SnapshotFile> file(new SnapshotFile(library, path, layout, particles));
     const Closing access(file->access(driver, pieces), h.close_list);
     file->file_ = h.check(h.create_file(path.c_str(), truncate, by_default, access.get()), "create " + path);
-    const Closing creation(h.check(h.create_list(h.dataset_create_class), "make a property list"),
+    const Closing creation(h.check(h.create_list(h.dataset_create_class), "create a property list"),
                            h.close_list);
     h.check(h.set_alloc_time(creation.get(), alloc_early), "ask for space");
     h.check(h.set_fill_time(creation.get(), fill_never), "leave datasets unfilled");
@@ -209,7 +209,7 @@ std::unique_ptr<SnapshotFile> SnapshotFile::open(std::shared_ptr<const Hdf5> lib
         const Dataset& dataset = datasets_of(layout)[d];
         file->dataset_[d] = h.check(h.open_dataset(file->file_, dataset.name, by_default),
                                     std::string("open dataset ") + dataset.name + " of " + path);
-        const Hdf5::Id space = h.check(h.space_of(file->dataset_[d]), "ask for a shape");
+        const Hdf5::Id space = h.check(h.space_of(file->dataset_[d]), "query a shape");
         Hdf5::Size shape[32] = {0, 1};
         const int rank = h.extent(space, shape, nullptr);
         h.close_space(space);

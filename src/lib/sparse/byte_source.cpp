@@ -90,7 +90,7 @@ class Gzip : public ByteSource {
 
 std::unique_ptr<ByteSource> open_gzip(const Descriptor& file) {
     int ends[2];
-    if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe: " + reason());
+    if (pipe(ends) != 0) throw std::runtime_error("cannot create a pipe: " + reason());
     Descriptor output(ends[0]);
     const Descriptor input(ends[1]);
     const pid_t child = fork();

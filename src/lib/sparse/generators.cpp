@@ -240,7 +240,7 @@ const std::vector<Kind>& kinds() {
         {"tridiagonal", "SIZE rows", 1, 2147483646, 0, 0},
         {"banded", "SIZE rows, WIDTH diagonals on either side", 1, 2147483646, 16, 100000},
         {"random", "SIZE rows, WIDTH columns drawn evenly for each", 1, 2147483646, 16, 100000},
-        {"rmat", "R-MAT graph, 2^SIZE rows, WIDTH edges drawn a row (power law)", 1, 30, 16, 100000}};
+        {"rmat", "R-MAT graph, 2^SIZE rows, WIDTH edges per row (power law)", 1, 30, 16, 100000}};
     return list;
 }
 

@@ -73,7 +73,7 @@ class Hdf5Reader : public Reader {
             const Closing file(h.check(h.open_file(path.c_str(), 0, 0), "open " + path), h.close_file);
             const Closing data(h.check(h.open_dataset(file.get(), "data", 0), "open dataset data of " + path),
                                h.close_dataset);
-            const Closing space(h.check(h.space_of(data.get()), "ask for a shape"), h.close_space);
+            const Closing space(h.check(h.space_of(data.get()), "query a shape"), h.close_space);
             Hdf5::Size shape[32] = {0};
             if (h.extent(space.get(), shape, nullptr) != 1 || shape[0] != bytes / 4) {
                 throw file_io::FileError(path + ": dataset data has another shape than " +
@@ -110,11 +110,11 @@ std::uint64_t write_hdf5(const Hdf5& h, const std::string& path, std::uint64_t b
     constexpr unsigned truncate = 2;
     constexpr int alloc_early = 1;
     const std::lock_guard<std::mutex> lock(one_at_a_time());
-    const Closing access(h.check(h.create_list(h.file_access_class), "make a property list"), h.close_list);
+    const Closing access(h.check(h.create_list(h.file_access_class), "create a property list"), h.close_list);
     h.check(h.set_alignment(access.get(), 4096, File::direct_alignment), "align datasets");
     const Closing file(h.check(h.create_file(path.c_str(), truncate, 0, access.get()), "create " + path),
                        h.close_file);
-    const Closing creation(h.check(h.create_list(h.dataset_create_class), "make a property list"),
+    const Closing creation(h.check(h.create_list(h.dataset_create_class), "create a property list"),
                            h.close_list);
     h.check(h.set_alloc_time(creation.get(), alloc_early), "ask for space");
     const Hdf5::Size shape[1] = {bytes / 4};

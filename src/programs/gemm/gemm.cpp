@@ -43,7 +43,7 @@ class Gemm : public tenken::Program {
     void options(tenken::Arguments& arguments) override {
         std::vector<std::string> names;
         for (const auto& family : families_) names.push_back(family->name());
-        arguments.choice("backend", backend_name_, names, "what multiplies; host emulates the formats");
+        arguments.choice("backend", backend_name_, names, "where to multiply; host emulates the formats");
         arguments.text("cases", cases_text_, "LIST",
                        "PRECISION[:N or :MxNxK or :MxNxKxBATCH] with commas between; all: every precision's "
                        "square problem");

@@ -202,7 +202,7 @@ std::vector<Case> parse_cases(const std::string& text, std::int64_t square) {
         const Case made = {precision, shape};
         for (const Case& before : cases)
             if (before.text() == made.text())
-                throw std::invalid_argument("each case once; twice there is " + word);
+                throw std::invalid_argument("each case once; listed twice: " + word);
         cases.push_back(made);
     }
     if (cases.empty()) throw std::invalid_argument(expected);

@@ -87,8 +87,7 @@ class Himeno : public tenken::Program {
     std::string name() const override { return "himeno"; }
     std::string purpose() const override {
         return "Himeno: Jacobi iterations of the pressure equation in single precision, in GFLOP/s of 34 "
-               "operations "
-               "a cell; --repetitions is the number of iterations.";
+               "operations per cell; --repetitions is the number of iterations.";
     }
     std::int64_t default_repetitions() const override { return 3000; }
 

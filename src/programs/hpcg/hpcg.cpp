@@ -112,7 +112,7 @@ class Hpcg : public tenken::Program {
     void prepare(const tenken::Arguments& arguments) override {
         ranks_.set_patience(patience_seconds_);
         if (wanted_ranks_ > 0 && wanted_ranks_ != ranks_.size()) {
-            throw std::runtime_error("asked for " + std::to_string(wanted_ranks_) + " ranks, there are " +
+            throw std::runtime_error("requested " + std::to_string(wanted_ranks_) + " ranks, started " +
                                      std::to_string(ranks_.size()));
         }
         const char* const names[3] = {"nx", "ny", "nz"};

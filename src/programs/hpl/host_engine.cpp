@@ -323,7 +323,7 @@ class HostEngine : public Engine {
     }
 
     std::vector<double> time_library(const Matrix&, int, std::string& why_not) override {
-        why_not = "the host's own way is the library";
+        why_not = "the host uses the library by default";
         return {};
     }
 

@@ -98,7 +98,7 @@ class Hpl : public tenken::Program {
         arguments.integer("taper", taper_, 0, 1000,
                           "halve the block width once fewer than this many block widths remain; 0: never");
         arguments.flag("compare-library", compare_library_, "also times the library's own factorisation");
-        arguments.flag("steps", show_steps_, "prints a line for every step: times, and what was hidden");
+        arguments.flag("steps", show_steps_, "print a line per step: times, and how much was hidden");
         arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
                        "minimum duration of the energy pass; 0: none");
         arguments.real("patience-seconds", patience_, "s", 1, 36000,
@@ -208,7 +208,7 @@ class Hpl : public tenken::Program {
         for (std::size_t i = 0; i < cases_.size(); ++i)
             for (std::size_t j = 0; j < i; ++j)
                 if (cases_[i].key() == cases_[j].key())
-                    throw arguments.error("dat", "each combination once; twice there is " + cases_[i].key());
+                    throw arguments.error("dat", "each combination once; listed twice: " + cases_[i].key());
     }
 
     /// Random problems, ugly ones among them: the same in every process.

@@ -106,7 +106,7 @@ void LowProducts::choose(const LowProduct& product, const void* l, const void* u
     const auto seconds = [&](std::size_t which, int times) {
         begin.record(parts.stream);
         for (int i = 0; i < times; ++i)
-            if (!run(which)) throw std::runtime_error("cuBLASLt refuses what it has just computed");
+            if (!run(which)) throw std::runtime_error("cuBLASLt rejects a product that it has just computed");
         end.record(parts.stream);
         parts.stream.synchronize();
         return end.seconds_since(begin) / times;

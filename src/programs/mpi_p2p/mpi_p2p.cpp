@@ -108,12 +108,12 @@ class MpiP2p : public tenken::Program {
         parse_lists(arguments);
         const std::string asked = std::to_string(ranks_);
         if (ranks_ > 0 && world_.size() != ranks_) {
-            throw std::runtime_error("asked for " + asked + " ranks, MPI_Comm_size is " +
+            throw std::runtime_error("requested " + asked + " ranks, MPI_Comm_size is " +
                                      std::to_string(world_.size()) +
                                      (world_.size() == 1 ? ": the launcher does not match the MPI" : ""));
         }
         if (nodes_ > 0 && world_.node_count() != nodes_) {
-            throw std::runtime_error("asked for " + std::to_string(nodes_) + " nodes, the ranks run on " +
+            throw std::runtime_error("requested " + std::to_string(nodes_) + " nodes, the ranks run on " +
                                      std::to_string(world_.node_count()));
         }
         if (world_.size() < 2) {
@@ -221,7 +221,7 @@ class MpiP2p : public tenken::Program {
         if (2 * buffer_bytes_ <= maximum) return;
         throw arguments.error("window-bytes", "what fits with this --max-bytes: requested " +
                                                   tenken::format_bytes(2 * buffer_bytes_) +
-                                                  " for two buffers a rank, free " +
+                                                  " for two buffers per rank, free " +
                                                   tenken::format_bytes(maximum) + " for each of " +
                                                   std::to_string(ranks) + " ranks");
     }
@@ -296,7 +296,7 @@ class MpiP2p : public tenken::Program {
             run_->document.path("device_collectives",
                                 without_collectives.empty() ? "yes" : "no: " + without_collectives);
             if (!why_not.empty()) {
-                why_not += "; " + tenken::mpi::World::library() + " says of CUDA: " + cuda_support();
+                why_not += "; " + tenken::mpi::World::library() + " reports about CUDA: " + cuda_support();
             }
         }
         world_.alive("measuring");

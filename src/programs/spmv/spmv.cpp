@@ -102,7 +102,7 @@ class Spmv : public tenken::Program {
     void options(tenken::Arguments& arguments) override {
         std::vector<std::string> backends;
         for (const auto& family : families_) backends.push_back(family->name());
-        arguments.choice("backend", backend_, backends, "what multiplies");
+        arguments.choice("backend", backend_, backends, "where to multiply");
         arguments.choice("precision", precision_, {"double", "single"}, "of values and vectors");
         std::string known;
         for (const sparse::Kind& kind : sparse::kinds()) {

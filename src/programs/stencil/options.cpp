@@ -24,10 +24,8 @@ const char* const exchange_names[] = {"none", "host", "p2p", "mpi", "nccl", "nvs
 
 std::string Stencil::purpose() const {
     return "A stencil of 27 or 7 points on a grid cut into slabs, over GPUs or ranks: Gcell/s (10^9 "
-           "cells x steps a "
-           "second) with every method of halo exchange, compared with one GPU alone; a repetition is a block "
-           "of --bt "
-           "steps.";
+           "cells x steps per second) with every method of halo exchange, compared with one GPU alone; a "
+           "repetition is a block of --bt steps.";
 }
 
 void Stencil::options(tenken::Arguments& arguments) {
@@ -81,7 +79,7 @@ void Stencil::prepare(const tenken::Arguments& arguments) {
     ranks_.set_patience(patience_seconds_);
     plan_.fault = injected_fault();
     if (asked_ranks_ > 0 && ranks_.size() != asked_ranks_) {
-        throw std::runtime_error("asked for " + std::to_string(asked_ranks_) + " ranks, there are " +
+        throw std::runtime_error("requested " + std::to_string(asked_ranks_) + " ranks, started " +
                                  std::to_string(ranks_.size()) +
                                  (ranks_.size() == 1 ? ": the launcher does not match the MPI" : ""));
     }
@@ -89,7 +87,7 @@ void Stencil::prepare(const tenken::Arguments& arguments) {
     const std::size_t count =
         std::max<std::size_t>(1, std::set<std::string>(nodes.begin(), nodes.end()).size());
     if (asked_nodes_ > 0 && count != static_cast<std::size_t>(asked_nodes_)) {
-        throw std::runtime_error("asked for " + std::to_string(asked_nodes_) + " nodes, the ranks run on " +
+        throw std::runtime_error("requested " + std::to_string(asked_nodes_) + " nodes, the ranks run on " +
                                  std::to_string(count));
     }
     if (points_ != 7 && points_ != 27) throw arguments.error("points", "7 or 27");
@@ -114,7 +112,7 @@ void Stencil::prepare(const tenken::Arguments& arguments) {
     }
     if (plan_.thinnest() < 3) {
         throw arguments.error("nz",
-                              "at least 3 planes a slab, " + std::to_string(3 * plan_.parts) + " in all");
+                              "at least 3 planes per slab, " + std::to_string(3 * plan_.parts) + " in all");
     }
     const int maximum = on_host() ? 1 : gpu_->max_temporal_block(problem_);
     if (temporal_block_ > maximum) {
@@ -147,7 +145,7 @@ void Stencil::parse_exchanges(const tenken::Arguments& arguments) {
     }
     if (exchanges_.empty() ||
         (exchanges_.size() > 1 && std::count(exchanges_.begin(), exchanges_.end(), "none"))) {
-        throw arguments.error("exchange", "none alone, or different ones of " + exchange_list());
+        throw arguments.error("exchange", "none by itself, or distinct values of " + exchange_list());
     }
 }
 

@@ -30,8 +30,7 @@ class StencilForms : public tenken::Program {
     std::string name() const override { return "stencil_forms"; }
     std::string purpose() const override {
         return "A stencil of 27 points in double precision by one programming model: Gcell/s (10^9 cells x "
-               "steps a "
-               "second) of formulations as short as their models allow.";
+               "steps per second) of formulations as short as their models allow.";
     }
     std::int64_t default_repetitions() const override { return 10; }
 

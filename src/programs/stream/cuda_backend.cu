@@ -293,8 +293,8 @@ class CudaFamily : public Family {
         gpus_.options(arguments);
         arguments.choice(
             "launch", launch_, {"known", "tried"},
-            "how kernels are launched: as is known to be best on such a GPU (found by trying where "
-            "that is not known), or the best of those tried at the start");
+            "launch configuration: the one known to be the fastest on this kind of GPU (found by trials "
+            "if none is known), or the fastest of those tried at the start");
     }
 
     std::vector<std::unique_ptr<Backend>> places(const tenken::Arguments& arguments) override {

@@ -68,7 +68,7 @@ class Stream : public tenken::Program {
     }
 
     void options(tenken::Arguments& arguments) override {
-        arguments.choice("backend", backend_name_, names(), "what runs the kernels");
+        arguments.choice("backend", backend_name_, names(), "where to run the kernels");
         arguments.bytes(
             "array-bytes", array_bytes_, 8, std::uint64_t{1} << 50,
             "bytes of each of the three arrays, rounded down to whole elements of 8; at least 4 x "

@@ -118,7 +118,7 @@ class Transpose : public tenken::Program {
     std::string purpose() const override {
         return "Transpose of a matrix of floats by kernels of a GPU, with its data in every kind of memory, "
                "all "
-               "phases timed apart in ms.";
+               "phases timed separately in ms.";
     }
     std::int64_t default_repetitions() const override { return 20; }
 
@@ -137,10 +137,10 @@ class Transpose : public tenken::Program {
             "memory", memory_text_, "LIST",
             "pageable and pinned: copied to and from the device; zero_copy: pinned and mapped; managed; sam: "
             "malloc memory that the GPU reaches");
-        arguments.choice(
-            "init", init_, {"write", "published"},
-            "what is timed before: the host writes the matrix; or as published, cudaMemset on the device "
-            "for pageable and pinned, which is not the same work");
+        arguments.choice("init", init_, {"write", "published"},
+                         "initialisation timed before: the host writes the matrix; or as published, "
+                         "cudaMemset on the device "
+                         "for pageable and pinned, which is not the same work");
         arguments.choice(
             "copy-out", copy_out_, {"auto", "yes", "no"},
             "copy the result from pinned to pageable memory before the host checks it; auto: on GPUs of "

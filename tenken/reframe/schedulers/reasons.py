@@ -1,8 +1,8 @@
-"""Why a job waits, in the words of each scheduler, and whether waiting helps.
+"""Reasons for which a job waits, as each scheduler words them, and whether waiting helps.
 
-The tables are what docs/schedulers.md shows. The first entry whose words are in the reason counts (case aside); a
-reason that is not there is waited for with the long patience and shown. `NODES` means that the words say both: then
-the states of the nodes that the job may run on decide, and it waits unless too few of them work.
+docs/schedulers.md shows these tables. The first entry whose words occur in the reason counts (ignoring case); for an
+unknown reason the long waiting time applies, and the reason is shown. `NODES` marks ambiguous words: then the states of
+the nodes on which the job may run decide, and it waits unless too few of them are available.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ NAME = "unavailable"
 
 @register_scheduler(NAME)
 class UnavailableScheduler(JobScheduler):
-    """Refuses every job with one line; the system file says why in `scheduler_status`."""
+    """Refuses every job with one line; the system file gives the reason in `scheduler_status`."""
 
     def make_job(self, *args, **kwargs):
         return Job(*args, **kwargs)

@@ -88,7 +88,7 @@ SPOILED = {
         edit(lambda d: d["metrics"].__setitem__(0, metric("daxpy", {"host": 0}, around(37.5)))), "true",
         "beyond 1.02 of the physical limit 25 GB/s",
     ),
-    "exit 1": (good(), "exit 1", "exited with 1 although its result says 'ok'"),
+    "exit 1": (good(), "exit 1", "exited with 1 although the status of its result is 'ok'"),
     "killed": (good(), "kill -9 $PPID", "did not run to its end: no end mark"),
     "no document": (None, "true", "wrote no result"),
     "crashed": (
@@ -115,7 +115,11 @@ FORGES_THE_END = (
 )
 #: Lies about the job, about what was asked, about where and when, and in JSON: one real job each.
 SPOILED |= {
-    "left with 7 behind its end mark": (good(), "true", "exited with 7 by its scheduler (state FAILURE); its end mark"),
+    "left with 7 behind its end mark": (
+        good(),
+        "true",
+        "exited with 7 according to the scheduler (state FAILURE); its end mark",
+    ),
     "prints the end mark and is killed": (good(), FORGES_THE_END, "did not run to its end: no end mark"),
     "more than was asked": (
         edit(lambda d: (d["metrics"].append({**d["metrics"][0], "id": "copy.host", "name": "copy"}),

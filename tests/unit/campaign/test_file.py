@@ -59,7 +59,7 @@ def test_a_good_file_is_read(home):
         ("retest: {runs: 2", "retest: {runs: 0", 10, "must be at least 1"),
         ("groups.csv", "none.csv", 11, "cannot be read: No such file"),
         ("groups: groups.csv", "groups: groups.csv\nunit: rak", 12, "did you mean 'rack'? allowed: rack"),
-        ("groups: groups.csv", "unit: rack", 11, "'groups' names no file"),
+        ("groups: groups.csv", "unit: rack", 11, "'groups' lists no file"),
         ("concurrency: 3", "concurrency: 1\nunit: rack", 7, "the 2 nodes of rack 'r0' start together"),
         ("budget_node_hours: 8", "budget_node_hours: 0.5\nunit: rack", 8, "rack 'r0' alone needs 1"),
         ("checks: {", "checks: {paths: [nowhere], ", 4, "no file or folder 'nowhere'"),

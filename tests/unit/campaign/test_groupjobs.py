@@ -125,7 +125,7 @@ def test_a_job_without_a_document_is_asked_again_and_accuses_nobody(tmp_path):
 
 def test_a_scheduler_that_never_takes_a_job_ends_the_search_and_one_that_does_later_does_not(tmp_path):
     made, _ = jobs(tmp_path, Queue(refuses=99))
-    with pytest.raises(CampaignError, match="takes no job"):
+    with pytest.raises(CampaignError, match="rejects jobs over"):
         hunt(made)
     assert hunt(jobs(tmp_path / "later", Queue(refuses=2))[0]).whole
 

@@ -113,7 +113,7 @@ def test_an_infinite_value_fails_even_without_a_bound():
 
 
 def test_a_document_that_contradicts_the_exit_status_fails():
-    assert "exited with 1 although its result says 'ok'" in judged(gpu_document(), status=1).message()
+    assert "exited with 1 although the status of its result is 'ok'" in judged(gpu_document(), status=1).message()
     assert judged(gpu_document(), status=1).verdict == verdict.FAIL
 
 

@@ -202,9 +202,9 @@ def test_on_a_node_the_description_is_held_against_the_card(load: Load) -> None:
     )  # fmt: skip
     assert differences(said, seen) == []
     for change, line in (
-        ({"gpu_names": ("NVIDIA Z8",)}, "GPUs: the file says NVIDIA Z9 SXM, this machine has 1 x NVIDIA Z8"),
-        ({"compute_capability": "10.0"}, "compute capability: the file says 9.0, this machine has 10.0"),
-        ({"gpu_memory_bytes": 2**36}, "memory of a GPU: the file says 141 GiB, this machine has 64 GiB"),
+        ({"gpu_names": ("NVIDIA Z8",)}, "GPUs: the file states NVIDIA Z9 SXM, this machine has 1 x NVIDIA Z8"),
+        ({"compute_capability": "10.0"}, "compute capability: the file states 9.0, this machine has 10.0"),
+        ({"gpu_memory_bytes": 2**36}, "memory of a GPU: the file states 141 GiB, this machine has 64 GiB"),
     ):
         assert differences(said, replace(seen, **change)) == [line]  # type: ignore[arg-type]
 

@@ -34,14 +34,14 @@ def test_what_is_not_known_differs_from_nothing():
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"architecture": "aarch64"}, "architecture: the file says x86_64, this machine has aarch64"),
-        ({"cores": 48}, "cores: the file says 96, this machine has 48"),
-        ({"gpu_count": 7}, "GPUs: the file says 8, this machine has 7"),
-        ({"cpu": "AMD EPYC 7742"}, "processor: the file says Xeon-8468, this machine has AMD EPYC 7742"),
-        ({"gpu_names": ("NVIDIA L4",)}, "GPUs: the file says H200-SXM-141GB, this machine has 1 x NVIDIA L4"),
-        ({"memory_bytes": 256 * 2**30}, "memory: the file says 512 GiB, this machine has 256 GiB"),
-        ({"memory_bytes": 1024 * 2**30}, "memory: the file says 512 GiB, this machine has 1024 GiB"),
-        ({"pair_links": replace(LINKS, count=17)}, "links between two GPUs: the file says 18, this machine has 17"),
+        ({"architecture": "aarch64"}, "architecture: the file states x86_64, this machine has aarch64"),
+        ({"cores": 48}, "cores: the file states 96, this machine has 48"),
+        ({"gpu_count": 7}, "GPUs: the file states 8, this machine has 7"),
+        ({"cpu": "AMD EPYC 7742"}, "processor: the file states Xeon-8468, this machine has AMD EPYC 7742"),
+        ({"gpu_names": ("NVIDIA L4",)}, "GPUs: the file states H200-SXM-141GB, this machine has 1 x NVIDIA L4"),
+        ({"memory_bytes": 256 * 2**30}, "memory: the file states 512 GiB, this machine has 256 GiB"),
+        ({"memory_bytes": 1024 * 2**30}, "memory: the file states 512 GiB, this machine has 1024 GiB"),
+        ({"pair_links": replace(LINKS, count=17)}, "links between two GPUs: the file states 18, this machine has 17"),
     ],
 )
 def test_what_differs_is_told_with_both_sides(change, line):
@@ -63,7 +63,7 @@ def test_the_command_says_how_many(capsys, monkeypatch):
     arguments = parser.parse_args(["systems", "check", "miyabi-c", "--here"])
     assert arguments.func(arguments) == 1
     printed = capsys.readouterr().out
-    assert "cores: the file says 112, this machine has 3" in printed and "differences from this machine" in printed
+    assert "cores: the file states 112, this machine has 3" in printed and "differences from this machine" in printed
     arguments = parser.parse_args(["systems", "check", "nosuch", "--here"])
     assert arguments.func(arguments) == 2
 

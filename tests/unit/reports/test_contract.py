@@ -84,7 +84,7 @@ def test_a_right_one_is_typed(tmp_path):
         ("    rule: value\n", "", "clause 2 (L1) decides by the interval of 1 run"),
         ("rule: value", "rule: mean", "clause 2 (L1), 'rule' cannot be 'mean'; allowed: interval, value"),
         ("clause: M1, uuid: GPU-1", "clause: M11", "unknown clause 'M11' in exclusion 1 (E1); did you mean 'M1'?"),
-        ("clause: M1, uuid: GPU-1, ", "", "exclusion 1 (E1) names nothing"),
+        ("clause: M1, uuid: GPU-1, ", "", "exclusion 1 (E1) specifies nothing"),
         ("severity: minor", "direction: higher", "wrong direction 'higher' in clause 2 (L1)"),
         ("share: 0.99", "share: 99", "it must be at most 1"),
         ("agreed: 2026-11-20", "agreed: soon", "a date like 2026-11-22"),

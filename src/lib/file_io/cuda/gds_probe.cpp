@@ -50,7 +50,7 @@ std::string try_it(const std::string& path, int gpu) {
     TENKEN_CUDA(cudaMemcpy(host.data(), back.data(), bytes, cudaMemcpyDeviceToHost));
     cufile->remove(handle);
     for (char one : host) {
-        if (one != 0x5A) return "what came back is not what was written";
+        if (one != 0x5A) return "the data read back differ from the data written";
     }
     return "";
 }
