@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -35,7 +35,11 @@ MAX_WHOLE = 4
 #: Rows of the table of verdicts before the passing subjects of a case share one
 MAX_VERDICT_ROWS = 400
 #: Rows of a table of metrics (five times as many folded); samples in figures of a metric that failed, and of another
-MAX_ROWS, MAX_SAMPLES, SOME_SAMPLES = 60, 400, 20
+MAX_ROWS, MAX_SAMPLES, SOME_SAMPLES = 60, 400, 10
+#: Passed checks of one verification that are listed, and rows of one table that are folded.
+MAX_PASSED, MAX_FOLDED = 12, 60
+#: Values of one record whose samples are shown.
+MAX_SAMPLED = 20
 #: Findings listed at the top
 MAX_ATTENTION = 40
 #: Passing subjects of one case that keep a row each: eight GPUs do, the 56 pairs between them do not.
@@ -71,14 +75,22 @@ class Detail:
     plots: list[Plot] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
     samples: list[tuple[str, str]] = field(default_factory=list)
+    #: values whose samples are not shown
+    unsampled: int = 0
     health: list[dict[str, Any]] = field(default_factory=list)
     health_reason: str = ""
     provenance: list[tuple[str, str]] = field(default_factory=list)
+    built: list[tuple[str, str]] = field(default_factory=list)
+    #: the records that show the same build and host, and the same devices, above or below
+    built_of: str = ""
+    devices_of: str = ""
     parameters: list[tuple[str, str]] = field(default_factory=list)
     placement: list[tuple[str, str]] = field(default_factory=list)
     route: list[tuple[str, str]] = field(default_factory=list)
     devices: list[list[tuple[str, str]]] = field(default_factory=list)
     verification: list[dict[str, Any]] = field(default_factory=list)
+    #: passed checks that are not listed
+    verified_too: int = 0
     raw: str = ""
 
 
@@ -111,6 +123,18 @@ class Section:
     summaries: list[Summary] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
     omitted: int = 0
+
+
+class Shown:
+    """What a page says once: the first record that has it, by content."""
+
+    def __init__(self) -> None:
+        self.first: dict[tuple[str, str], str] = {}
+
+    def elsewhere(self, kind: str, content: Any, anchor: str) -> str:
+        """The record that shows the same; empty: this one does."""
+        first = self.first.setdefault((kind, repr(content)), anchor)
+        return "" if first == anchor else first
 
 
 class Pictures:
@@ -188,7 +212,8 @@ def slim(page: str) -> str:
     """The same page with what its plots share said once, and without end tags that HTML lets one leave out."""
     from tenken.report import plots
 
-    return re.sub(r"</t[dhr]>\s*(?=<(?:td|th|tr|/tr|/thead|/tbody)\b)", "", plots.share_styles(page))
+    page = re.sub(r"</t[dhr]>\s*(?=<(?:td|th|tr|/tr|/thead|/tbody)\b)", "", plots.share_styles(page))
+    return re.sub(r"</dt>(?=<dd>)|</dd>(?=</div>)", "", page)
 
 
 def _rows(case: Case, catalogue: Mapping[str, Program]) -> list[Row]:
@@ -375,7 +400,7 @@ def _sections(
             )
         )
     # Where the page cannot hold everything the room goes to the worst, so they are rendered first.
-    room = MAX_DETAIL
+    room, shown = MAX_DETAIL, Shown()
     template = environment.get_template("record.html").module
     for section in sorted(sections, key=lambda s: VERDICTS.index(s.verdict)):
         many = len(section.cases) > MAX_WHOLE
@@ -395,6 +420,8 @@ def _sections(
             detail = _detail(
                 case, rows[id(case)], f"{section.anchor}-{len(section.html) + 1}", pictures if whole else None
             )
+            detail.built_of = shown.elsewhere("build", detail.built, detail.anchor)
+            detail.devices_of = shown.elsewhere("devices", detail.devices, detail.anchor)
             html = str(template.record(detail, len(section.cases) > 1, whole))  # type: ignore[attr-defined]
             room -= len(html)
             section.html.append(html)
@@ -448,8 +475,8 @@ def _detail(case: Case, rows: list[Row], anchor: str, pictures: Pictures | None)
     rest = [r for r in rows if id(r) not in kept]
     plain.sort(key=lambda r: r.verdict not in (FAIL, INVALID)) if len(plain) > MAX_ROWS else None
     detail.rows, rest = plain[:MAX_ROWS], plain[MAX_ROWS:] + rest
-    detail.folded, detail.left_out = rest[: 5 * MAX_ROWS], max(0, len(rest) - 5 * MAX_ROWS)
-    for row in rest[5 * MAX_ROWS :]:
+    detail.folded, detail.left_out = rest[:MAX_FOLDED], max(0, len(rest) - MAX_FOLDED)
+    for row in rest[MAX_FOLDED:]:
         row.anchor = ""
     detail.notes = _notes(rows)
     if pictures is not None:
@@ -481,46 +508,59 @@ def _notes(rows: list[Row]) -> list[tuple[str, str]]:
 
 
 def _describe(detail: Detail, case: Case, rows: list[Row]) -> None:
-    for row in rows[:40]:
-        if len(row.samples) > 1:
-            most = MAX_SAMPLES if row.verdict in (FAIL, INVALID) else SOME_SAMPLES
-            shown = " ".join(words.number(s, 4).replace("\u202f", "") for s in row.samples[:most])
-            more = len(row.samples) - most
-            text = shown + (f" … {more} more in the archive" if more > 0 else "")
-            detail.samples.append((f"{row.label}, {row.subject}, {row.unit}", text))
+    sampled = [row for row in rows if len(row.samples) > 1]
+    sampled.sort(key=lambda row: row.verdict not in (FAIL, INVALID))
+    for row in sampled[:MAX_SAMPLED]:
+        most = MAX_SAMPLES if row.verdict in (FAIL, INVALID) else SOME_SAMPLES
+        shown = " ".join(words.number(s, 4).replace("\u202f", "") for s in row.samples[:most])
+        more = len(row.samples) - most
+        text = shown + (f" … {more} more in the archive" if more > 0 else "")
+        detail.samples.append((f"{row.label}, {row.subject}, {row.unit}", text))
+    detail.unsampled = max(0, len(sampled) - MAX_SAMPLED)
     if case.result is not None:
         _describe_result(detail, case.result)
     elif case.record is not None:
         detail.raw = case.record.result_text[:4000]
-    detail.provenance = [(k, str(v)) for k, v in _facts(case) if v not in (None, "", "–")]
+    detail.provenance = _said(_facts(case))
+    detail.built = _said(_built(case))
 
 
 def _describe_result(detail: Detail, result: Result) -> None:
     detail.health_reason = "" if result.health.available else result.health.reason
     for device in result.health.devices:
-        table = []
+        table, steady = [], []
         for title, unit, keys in words.HEALTH_FIELDS:
             samples = (device.before, device.worst, device.after)
             cells = [words.health_cell(sample, keys, unit) for sample in samples]
-            if any(cells):
+            if all(cells) and len(set(cells)) == 1:
+                steady.append(f"{title} {cells[0]}")
+            elif any(cells):
                 table.append((title, *cells))
         detail.health.append(
             {
                 "title": f"GPU {device.index}",
                 "table": table,
+                "steady": "; ".join(steady),
                 "samples": device.samples,
                 "xids": ", ".join(map(str, device.xids)),
             }
         )
-    detail.verification = [vars(check) for check in result.verification.checks]
+    checks = sorted(result.verification.checks, key=lambda check: check.passed)
+    failed = sum(not check.passed for check in checks)
+    detail.verification = [vars(check) for check in checks[: failed + MAX_PASSED]]
+    detail.verified_too = max(0, len(checks) - failed - MAX_PASSED)
     detail.parameters = _pairs(result.parameters)
     detail.placement = _pairs(vars(result.placement))
     detail.route = _pairs(result.path)
     detail.devices = [_pairs(vars(d)) for d in result.devices]
 
 
+def _said(facts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:
+    return [(name, str(value)) for name, value in facts if value not in (None, "", "–")]
+
+
 def _facts(case: Case) -> list[tuple[str, Any]]:
-    """Where a case ran and what it was built of."""
+    """Where and how a case ran."""
     testcase, record, result = case.testcase or {}, case.record, case.result
     job = record.job if record is not None else None
     facts: list[tuple[str, Any]] = [
@@ -529,26 +569,9 @@ def _facts(case: Case) -> list[tuple[str, Any]]:
         ("Environment", case.environ),
     ]
     if result is not None:
-        build, host = result.build, result.host
         facts += [
-            ("Git revision", result.version),
             ("Program", result.program),
             ("Command", " ".join(result.command)),
-            ("Compiler", build.compiler),
-            ("Flags", build.flags),
-            ("Build type", build.type),
-            ("Back ends", ", ".join(build.backends)),
-            ("CUDA compiler", build.cuda_compiler),
-            ("CUDA architectures", build.cuda_architectures),
-            ("MPI", build.mpi),
-            ("Libraries", ", ".join(f"{k} {v}" for k, v in (build.libraries or {}).items())),
-            ("Host", host.name),
-            ("Processor", opening.processor(host)),
-            ("Memory", words.size(host.memory_bytes)),
-            ("Operating system", " / ".join(_some([host.os, host.kernel, host.architecture]))),
-            ("Virtual machine", host.virtual_machine),
-            ("Driver", ", ".join(_some(d.driver for d in result.devices))),
-            ("CUDA runtime", ", ".join(_some(d.cuda_runtime for d in result.devices))),
             ("Started, finished", " to ".join(_some([result.started, result.finished]))),
         ]
     return [
@@ -560,6 +583,32 @@ def _facts(case: Case) -> list[tuple[str, Any]]:
         ("Standard error", testcase.get("job_stderr") or testcase.get("build_stderr")),
         ("Stage folder", testcase.get("stagedir")),
         ("Archive file", "/".join(record.path.parts[-5:]) if record is not None else ""),
+    ]
+
+
+def _built(case: Case) -> list[tuple[str, Any]]:
+    """What a program was built of and the host that it ran on: mostly the same in all records of a page."""
+    if case.result is None:
+        return []
+    result = case.result
+    build, host = result.build, result.host
+    return [
+        ("Git revision", result.version),
+        ("Compiler", build.compiler),
+        ("Flags", build.flags),
+        ("Build type", build.type),
+        ("Back ends", ", ".join(build.backends)),
+        ("CUDA compiler", build.cuda_compiler),
+        ("CUDA architectures", build.cuda_architectures),
+        ("MPI", build.mpi),
+        ("Libraries", ", ".join(f"{k} {v}" for k, v in (build.libraries or {}).items())),
+        ("Host", host.name),
+        ("Processor", opening.processor(host)),
+        ("Memory", words.size(host.memory_bytes)),
+        ("Operating system", " / ".join(_some([host.os, host.kernel, host.architecture]))),
+        ("Virtual machine", host.virtual_machine),
+        ("Driver", ", ".join(_some(d.driver for d in result.devices))),
+        ("CUDA runtime", ", ".join(_some(d.cuda_runtime for d in result.devices))),
     ]
 
 

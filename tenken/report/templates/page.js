@@ -13,7 +13,11 @@ for (const table of document.querySelectorAll("table.sortable")) {
       const up = head.getAttribute("aria-sort") !== "ascending";
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const key = row => row.cells[column].dataset.v ?? row.cells[column].textContent;
+      const key = row => {
+        const {dataset, textContent} = row.cells[column];
+        const plain = textContent.replace(/[\s\u202f]|%$/g, "").replace("\u2212", "-");
+        return dataset.v ?? (isFinite(plain) ? plain : textContent);
+      };
       const compare = (a, b) => {
         const x = key(a), y = key(b);
         return x !== "" && y !== "" && isFinite(x) && isFinite(y) ? x - y : collator.compare(x, y);

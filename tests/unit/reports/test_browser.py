@@ -92,6 +92,11 @@ frame.onload = () => {
   seen.none = rows();
   const links = [...doc.querySelectorAll(".attention a")].map(a => doc.getElementById(a.hash.slice(1)));
   seen.links = links.map(to => to && to.tagName);
+  const long = table => table.tBodies[0].rows.length;
+  const longest = [...doc.querySelectorAll("table.metrics")].sort((a, b) => long(b) - long(a))[0];
+  const column = at => [...longest.tBodies[0].rows].map(row => row.cells[at].textContent);
+  const click = at => longest.tHead.rows[0].cells[at].querySelector("button").click();
+  seen.sorted = [2, 12].map(at => { click(at); return column(at); });
   seen.requests = frame.contentWindow.performance.getEntriesByType("resource").length;
   document.getElementById("seen").textContent = JSON.stringify(seen);
 };
@@ -117,6 +122,9 @@ def test_filter_links_and_a_phone(browser: str, tmp_path: Path) -> None:
     assert 1 <= seen["invalid"] < seen["all"] and seen["none"] == 0
     assert "TR" in seen["links"] and None not in seen["links"]
     assert seen["requests"] == 0
+    for column in seen["sorted"]:  # by what is written: thin spaces, a minus sign and percent are part of numbers
+        figures = [float(re.sub(r"[\s%]", "", text).replace("\u2212", "-")) for text in column if text not in ("", "–")]
+        assert len(set(figures)) > 2 and figures == sorted(figures)
 
 
 #: Pages in frames, each with axe inside; what it finds is left as JSON.

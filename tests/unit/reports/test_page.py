@@ -212,7 +212,33 @@ def test_a_large_session_stays_small_and_complete(tmp_path):
 def test_many_samples_stay_small(tmp_path):
     metrics = [builder.metric("kernel", {"gpu": g}, builder.noisy(4000, 20_000, seed=g)) for g in range(8)]
     markup = build(tmp_path, [builder.record("memcopy", builder.document("memcopy", metrics, 8))])
-    assert len(markup.encode()) < 600_000 and "19980 more in the archive" in markup
+    assert len(markup.encode()) < 600_000 and "19990 more in the archive" in markup
+
+
+def test_every_cut_of_a_record_is_stated_and_what_failed_is_never_cut(tmp_path):
+    metrics = [builder.metric("kernel", {"gpu": 0}, [4000.0 + n, 4001.0 + n, 4002.0 + n]) for n in range(90)]
+    metrics = [{**m, "id": f"{m['id']}.bytes={n + 1}", "at": {"bytes": n + 1}} for n, m in enumerate(metrics)]
+    document = builder.document("memcopy", metrics, 1)
+    passed = {"what": "x", "passed": True, "error": 0, "tolerance": 0}
+    checks = [{**passed, "what": f"part {n}"} for n in range(40)]
+    document["verification"]["checks"] = [*checks, {**passed, "what": "the wrong one", "passed": False, "error": 1}]
+    text = html.document_fromstring(build(tmp_path, [builder.record("memcopy", document, "FAIL")])).text_content()
+    assert "the wrong one" in text and "part 11" in text and "part 12" not in text and "28 more passed" in text
+    assert "the samples of 70 more values in the archive" in text and "29 more in the archive" in text
+
+
+def test_devices_and_build_are_shown_once_and_linked_from_the_others(tmp_path):
+    metrics = [builder.metric("kernel", {"gpu": 0}, [4000.0, 4001.0, 4002.0])]
+    other = builder.document("memcopy", metrics, 1)
+    other["devices"][0]["name"] = "Another GPU"
+    records = [builder.record(f"Copy{n}", builder.document("memcopy", metrics, 1)) for n in range(3)]
+    page = html.document_fromstring(build(tmp_path, [*records, builder.record("Other", other)]))
+    folds = page.xpath("//details[summary='Devices']")
+    linked = [fold.xpath(".//a/@href") for fold in folds]
+    shown = [fold.text_content() for fold, link in zip(folds, linked, strict=True) if not link]
+    assert len(folds) == 4 and len(shown) == 2 and sum("Another GPU" in text for text in shown) == 1
+    assert all(page.get_element_by_id(link[0][1:]) is not None for link in linked if link)
+    assert page.text_content().count("Compiler") == 1
 
 
 def test_thinning_loses_no_dip():

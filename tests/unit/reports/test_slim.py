@@ -40,10 +40,10 @@ def test_styles_are_said_once_and_only_those_of_plots():
     assert plots.share_styles("<style></style><p>") == "<style></style><p>"
 
 
-def test_the_largest_kept_session_stays_below_800_kb():
+def test_a_kept_session_of_sweeps_stays_below_600_kb():
     loaded = session.load(kept.archive(), "20261122T210006Z-h200links")
     text = page.render(loaded, load_catalogue())
-    assert len(text.encode()) <= 820_000
+    assert len(text.encode()) <= 600_000
     tree = html.document_fromstring(text)
     drawings = tree.xpath("//svg[@class='plot']")
     assert len(drawings) == 40 and not tree.xpath("//svg[@class='plot']//*[@style]")
