@@ -71,7 +71,7 @@ def plan(campaign: Campaign, limits: Limits) -> Plan:
 def delay(campaign: Campaign, place: int, together: int, jitter: float) -> float:
     """Seconds that the job at `place` waits before it loads its node: even where all of a wave start at one moment the
     ramp is kept, and no two begin in phase. `jitter`: 0 to 1."""
-    if campaign.in_phase:
+    if campaign.in_phase or together <= 1:
         return 0.0
     apart = campaign.seconds_between_starts
     # without a ramp the phases are spread over a minute, or a tenth of a short job

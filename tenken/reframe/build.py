@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -138,14 +139,21 @@ def configured(command: str, tree: str) -> str:
     return f"{command} || {{ tenken_failed=$?; rm -rf {tree}/CMakeCache.txt {tree}/CMakeFiles; exit $tenken_failed; }}"
 
 
+def built_key(key: str, programs: Sequence[str]) -> str:
+    """The name of a build in the folder that the nodes of a campaign share: builds of other programs (that of the
+    check which comes first, or of a campaign file that was extended) are kept apart."""
+    return f"{key}-{hashlib.sha256(' '.join(programs).encode()).hexdigest()[:8]}" if programs else key
+
+
 def built_once(folder: Path, steps: list[str]) -> list[str]:
-    """Shell lines of a build shared by the nodes of a campaign: the first node builds, all others use the result."""
+    """Shell lines of a build shared by the nodes of a campaign: the first node builds, all others use the result.
+    `steps` lock the folder they compile in, which sessions outside of the campaign use as well."""
     here = shlex.quote(str(folder))
     return [
         f"mkdir -p {here}",
         f"[ -e {here}/whole ] || exec 8> {here}/.lock",
         f"[ -e {here}/whole ] || flock 8",
-        f"[ -e {here}/whole ] || {{ exec 9> {here}/.tree-lock; flock 9; {' && '.join(steps)} && "
+        f"[ -e {here}/whole ] || {{ {' && '.join(steps)} && "
         f"rm -rf {here}/made && mkdir {here}/made && cp -R bin {REVISION_FILE} {here}/made/ && : > {here}/whole; }}",
         f"[ -e bin ] || ln -s {here}/made/bin bin",
         f"[ -e {REVISION_FILE} ] || cp {here}/made/{REVISION_FILE} .",
@@ -267,7 +275,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             *(wait_for(configured_file(where[0], one), WAIT_FOR_CONFIGURED) for one in waiting),
         ]
         if built:
-            steps = built_once(Path(built) / key, [s for s in steps if not s.startswith(("exec 9>", "flock 9"))])
+            steps = built_once(Path(built) / built_key(key, programs), steps)
         self.build_system.commands = [  # type: ignore[attr-defined]
             "tenken_build() (",
             *(f"  {step} || exit" for step in steps),

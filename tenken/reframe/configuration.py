@@ -17,7 +17,7 @@ from tenken.errors import TenkenError
 from tenken.machines import catch_all_system as everything
 from tenken.machines import hardware, loader
 from tenken.machines.errors import SystemFileError
-from tenken.machines.model import OF_MODE, Environment, Partition, Patience, System, duration_seconds
+from tenken.machines.model import NODE_COUNTS, OF_MODE, Environment, Partition, Patience, System, duration_seconds
 from tenken.paths import ROOT, archive_root, unusable
 from tenken.reframe import schedulers, terminal
 
@@ -123,8 +123,8 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "processor": _processor(partition),
     }
     if os.environ.get(ON_NODE):
-        # what the queue was asked for the job has already
-        options |= {"access": [], "max_jobs": 1}
+        # what the queue was asked for the job has already; its one node is no place for checks between nodes
+        options |= {"access": [], "max_jobs": 1, "features": sorted(partition.abilities - {*NODE_COUNTS.values()})}
     elif partition.max_jobs:
         options["max_jobs"] = partition.max_jobs
     elif (partition.node.count or 0) > 8 and not partition.remote and partition.scheduler != "local":

@@ -13,7 +13,7 @@ from tenken.campaign.queue import JobScript, Refused
 from tenken.commands import campaign_queues as queues
 from tenken.machines import loader
 from tenken.reframe import configuration
-from tenken.reframe.build import built_once
+from tenken.reframe.build import built_key, built_once
 
 JOB = JobScript("tk12345678", "tenken-campaign/c/12345678", "n7", 90.0, Path("/s/out"), ["echo hello"])
 
@@ -82,6 +82,8 @@ def test_inside_of_a_job_checks_run_with_the_local_scheduler_one_after_another(m
     monkeypatch.setenv(configuration.ON_NODE, "nid1")
     inside = configuration._partition(partition)
     assert (inside["scheduler"], inside["access"], inside["max_jobs"]) == ("local", [], 1)
+    # one node is no place for checks between nodes
+    assert set(usual["features"]) - set(inside["features"]) == {"nodes", "nodes4"}
 
 
 @pytest.mark.parametrize(("count", "jobs"), [(4, None), (100, 100), (5000, 500)])
@@ -90,6 +92,17 @@ def test_the_jobs_of_distribute_follow_the_number_of_nodes(count, jobs):
     many = replace(partition, node=replace(partition.node, count=count))
     assert configuration._partition(many).get("max_jobs") == jobs
     assert configuration._partition(replace(many, max_jobs=7))["max_jobs"] == 7
+
+
+def test_builds_of_other_programs_do_not_replace_each_other(tmp_path):
+    for program in ("stream", "daxpy"):
+        (tmp_path / program).mkdir()
+        steps = ["mkdir bin", f"echo {program} > bin/{program}", "echo x > tenken_revision.h"]
+        script = "\n".join(built_once(tmp_path / "built" / built_key("m-gpu-host", [program]), steps))
+        subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path / program, check=True)
+        assert [p.name for p in (tmp_path / program / "bin").iterdir()] == [program]
+    assert built_key("m-gpu-host", ["daxpy", "stream"]) == built_key("m-gpu-host", ["daxpy", "stream"])
+    assert built_key("m-gpu-host", []) == "m-gpu-host"
 
 
 def test_one_node_builds_and_all_others_take_what_it_built(tmp_path):

@@ -277,6 +277,7 @@ def test_starts_keep_the_ramp_and_no_two_are_in_phase():
     free = [plan.delay(campaign(), place, 5, 0.5) for place in range(5)]
     assert len(set(free)) == 5
     assert {plan.delay(campaign(in_phase=True), place, 5, 0.5) for place in range(5)} == {0.0}
+    assert plan.delay(campaign(), 7, 1, 0.5) == 0.0, "a node alone has no other one to be out of phase with"
 
 
 def test_a_plan_says_waves_node_hours_and_the_limit_that_counts():
