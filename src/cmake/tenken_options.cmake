@@ -36,12 +36,7 @@ else()
 endif()
 
 if(TENKEN_OPENACC)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "NVHPC")
-    set(TENKEN_OPENACC_FLAGS -acc CACHE STRING "flags that turn OpenACC on")
-  else()
-    # -foffload=... may be added here where the compiler has an offload back end; without, it runs on the host.
-    set(TENKEN_OPENACC_FLAGS -fopenacc CACHE STRING "flags that turn OpenACC on")
-  endif()
+  include(tenken_openacc)
 endif()
 
 if(TENKEN_CUDA)

@@ -35,8 +35,9 @@ function(tenken_program name)
     target_compile_definitions(${name} PRIVATE TENKEN_HAVE_MPI=1)
   endif()
   if(TENKEN_OPENACC AND arg_OPENACC_SOURCES)
-    set_source_files_properties(${arg_OPENACC_SOURCES} PROPERTIES COMPILE_OPTIONS "${TENKEN_OPENACC_FLAGS}")
-    target_link_libraries(${name} PRIVATE ${TENKEN_OPENACC_FLAGS})
+    set_source_files_properties(${arg_OPENACC_SOURCES} PROPERTIES
+      COMPILE_OPTIONS "${TENKEN_OPENACC_FLAGS};${TENKEN_OPENACC_COMPILE}")
+    target_link_libraries(${name} PRIVATE ${TENKEN_OPENACC_FLAGS} ${TENKEN_OPENACC_LINK})
   endif()
   # a component of its own: a run installs only the programs that it needs
   install(TARGETS ${name} RUNTIME DESTINATION bin COMPONENT ${name})

@@ -53,3 +53,30 @@ def test_a_new_program_is_a_new_folder_and_installs(build_dir: Path, tmp_path: P
     program = str(tmp_path / "installed" / "bin" / "newcomer")
     assert checked([program, "--version"]) == "daxpy v7-of-a-tarball\n"
     assert "daxpy: ok" in checked([program, "--repetitions", "2", "--warmup-seconds", "0"])
+
+
+#: What gcc's offload back end answers when an object file was compiled for both.
+MKOFFLOAD = """#!/bin/sh
+case " $* " in *" -c "*) ;; *-fopenmp*-fopenacc*)
+  echo "mkoffload: fatal error: either '-fopenacc' or '-fopenmp' must be set" >&2; exit 1 ;;
+esac
+exec g++ "$@"
+"""
+
+
+@pytest.mark.parametrize("offloads", [False, True])
+def test_openacc_sources_leave_openmp_out_where_the_compiler_offloads(tmp_path: Path, offloads: bool) -> None:
+    """With it the program could not be linked; without an offload back end OpenMP divides the loops among the cores."""
+    compiler = tmp_path / "offloading-g++"
+    compiler.write_text(MKOFFLOAD)
+    compiler.chmod(0o755)
+    project = tmp_path / "CMakeLists.txt"
+    project.write_text(
+        "cmake_minimum_required(VERSION 3.21)\nproject(mini CXX)\n"
+        f'include("{ROOT}/src/cmake/tenken_openacc.cmake")\n'
+        'message(STATUS "flags=${TENKEN_OPENACC_FLAGS}|${TENKEN_OPENACC_COMPILE}|${TENKEN_OPENACC_LINK}|")\n'
+    )
+    options = [f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DCMAKE_CXX_COMPILER={compiler if offloads else 'g++'}"]
+    said = checked([tool("cmake"), "-S", str(tmp_path), "-B", str(tmp_path / "build"), "-G", "Ninja", *options])
+    expected = "-fopenacc|-fno-openmp;-Wno-unknown-pragmas|-no-pie|" if offloads else "-fopenacc|||"
+    assert f"flags={expected}\n" in said

@@ -1,0 +1,26 @@
+# Flags of OpenACC, which back end a compiler has, and what that back end requires.
+if(CMAKE_CXX_COMPILER_ID MATCHES "^(NVHPC|PGI)$")
+  set(TENKEN_OPENACC_FLAGS -acc CACHE STRING "flags that turn OpenACC on")
+else()
+  # gcc uses an offload back end that is installed; without one, the loops run on the host.
+  set(TENKEN_OPENACC_FLAGS -fopenacc CACHE STRING "flags that turn OpenACC on")
+endif()
+# gcc's back end compiles either OpenACC or OpenMP, and its table of kernels is not position-independent. Without a
+# back end both remain on: OpenMP then divides the loops among the cores.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  include(CheckCXXSourceCompiles)
+  list(JOIN TENKEN_OPENACC_FLAGS " " CMAKE_REQUIRED_FLAGS)
+  string(PREPEND CMAKE_REQUIRED_FLAGS "-fopenmp ")
+  unset(TENKEN_OPENACC_WITH_OPENMP CACHE)  # the back end may have been installed since
+  check_cxx_source_compiles("
+    int main(int count, char**) {
+    #pragma acc parallel loop copy(count)
+      for (int i = 0; i < 8; ++i) count += i;
+      return count;
+    }" TENKEN_OPENACC_WITH_OPENMP)
+  unset(CMAKE_REQUIRED_FLAGS)
+  if(NOT TENKEN_OPENACC_WITH_OPENMP)
+    set(TENKEN_OPENACC_COMPILE -fno-openmp -Wno-unknown-pragmas)
+    set(TENKEN_OPENACC_LINK -no-pie)
+  endif()
+endif()
