@@ -27,6 +27,8 @@ from tenken.model.record import Record
 #: Spread between healthy devices by what bounds a figure: memory bandwidth of one lot lies within 0.3 %; what runs into
 #: a power cap differs by several percent, of which temperature and leakage explain most.
 MEMORY, POWER, OTHER = 0.003, 0.03, 0.005
+#: Share of nodes or devices that makes what one of them lacks, or has, the odd one.
+_MAJORITY = 0.6
 _COUNTED = (verdicts.PASS, verdicts.RECORDED, verdicts.FAIL)
 Device = tuple[str, str]
 
@@ -43,6 +45,11 @@ class Findings:
     mixed: list[configuration.Mixed] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     failed: dict[str, list[str]] = field(default_factory=dict)
+    #: Checks without a valid measurement on a node, by node, where the majority of nodes has one.
+    invalid: dict[str, list[str]] = field(default_factory=dict)
+    #: Checks that left nothing to judge on the majority of nodes, and these nodes: none of them is reported for it.
+    common: list[str] = field(default_factory=list)
+    unjudged: set[str] = field(default_factory=set)
     lost: dict[str, str] = field(default_factory=dict)
     #: Parts that a BMC reports to be at fault, by node, and BMCs that could not be read.
     hardware: dict[str, list[str]] = field(default_factory=dict)
@@ -73,6 +80,8 @@ class Findings:
             found.setdefault(text.split(" ")[0].rstrip(":"), []).append(text)
         for node, missed in self.failed.items():
             found.setdefault(node, []).extend(missed)
+        for node, checks in self.invalid.items():
+            found.setdefault(node, []).extend(checks)
         for node, faults in self.hardware.items():
             found.setdefault(node, []).extend(faults)
         for node, why in self.lost.items():
@@ -82,11 +91,15 @@ class Findings:
     def share(self, confidence: float = 0.95) -> float:
         """Lower confidence bound of the share of such nodes (or units) in order (Clopper and Pearson)."""
         of = len(self.units) or self.nodes
-        return lower_share(of - len(self.bad_units() if self.units else self.bad_nodes()), of, confidence)
+        return lower_share(of - len(self.bad_units() if self.units else self.not_in_order()), of, confidence)
+
+    def not_in_order(self) -> set[str]:
+        """Nodes that are not accepted: those with a finding of their own, and those that a check could not judge."""
+        return {*self.bad_nodes(), *self.unjudged}
 
     def bad_units(self) -> dict[str, list[str]]:
         """Units with a node that is not in order, and which nodes these are."""
-        bad = set(self.bad_nodes())
+        bad = self.not_in_order()
         found = {unit: [n for n in nodes if n in bad] for unit, nodes in self.units.items()}
         return {unit: nodes for unit, nodes in found.items() if nodes}
 
@@ -127,14 +140,22 @@ class Table:
         self.times: dict[tuple[str, str, tuple[str, int]], float] = {}
         self.before: dict[tuple[str, str, tuple[str, int]], dict[str, tuple[float, float]]] = {}
         self.check: dict[str, str] = {}
+        #: Nodes with a record, with a valid one of a check, and what the invalid ones say, by check and node.
+        self.nodes: set[str] = set()
+        self.valid: dict[str, set[str]] = {}
+        self.invalid: dict[str, dict[str, list[str]]] = {}
         self.higher: dict[str, bool] = {}
         self.spread: dict[str, float] = {}
         self.settings: dict[str, dict[Device, dict[str, object]]] = {"host": {}, "gpu": {}}
 
     def take(self, record: Record, unit: Unit) -> None:
         result, run = record.result, (unit.purpose, unit.number)
+        self.nodes.add(unit.node)
+        if record.verdict == verdicts.INVALID:
+            self.invalid.setdefault(record.check, {}).setdefault(unit.node, []).append(_why(record, unit.node))
         if result is None or record.verdict not in _COUNTED:
             return
+        self.valid.setdefault(record.check, set()).add(unit.node)
         program = self.catalogue.get(record.program)
         when = (record.check, unit.node, run)
         with contextlib.suppress(ValueError):
@@ -229,6 +250,7 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
         u.node for u, tried in state.by_unit.items() if u.purpose == "repair" and any(a.gathered for a in tried)
     }
     last = last_repairs(state)
+    empty: dict[str, dict[str, list[str]]] = {}
     for attempt in state.attempts.values():
         if attempt.gathered is None:
             continue
@@ -250,9 +272,16 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
             if not before or unit.purpose != "repair":
                 table.take(record, unit)
             if record.verdict == verdicts.FAIL and not before:
-                first = record.findings[0].message if record.findings else "failed"
-                found.failed.setdefault(unit.node, []).append(f"{record.check}: {first}")
+                if record.result is None:
+                    empty.setdefault(record.check, {}).setdefault(unit.node, []).append(_why(record, unit.node))
+                else:
+                    first = record.findings[0].message if record.findings else "failed"
+                    found.failed.setdefault(unit.node, []).append(f"{record.check}: {first}")
     found.tested = len({u.node for u in state.by_unit if state.done(u)})
+    for check, nodes in empty.items():
+        if not _of_most(check, nodes, "failed without a result", table, found):
+            for node, all_ in nodes.items():
+                found.failed.setdefault(node, []).extend(f"{check}: {why}" for why in all_)
     for node in campaign.nodes:
         wanted = [Unit(node, "round", n + 1) for n in range(campaign.rounds)]
         missing = [u for u in wanted if not state.done(u)]
@@ -260,6 +289,24 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
             why = [a.ended for u in missing for a in state.tried(u) if a.ended]
             found.lost[node] = why[-1] if why else "it was never started"
     return table, found
+
+
+def _why(record: Record, node: str) -> str:
+    """A record's first finding, without the name of the node in front."""
+    return (record.findings[0].message if record.findings else record.verdict).removeprefix(f"{node}: ")
+
+
+def _of_most(check: str, nodes: Mapping[str, Sequence[str]], what: str, table: Table, found: Findings) -> bool:
+    """Whether the majority of the tested nodes has it, so that it is the check, the build or the environment rather
+    than one of them; it is noted then."""
+    tested = len(table.nodes)
+    if tested <= 2 or len(nodes) < _MAJORITY * tested:
+        return False
+    (why, count), *_ = Counter(all_[0] for all_ in nodes.values()).most_common(1)
+    often = f"; on {count} of them" if len(nodes) > count > 1 else ""
+    found.common.append(f"{check}: {what} on {len(nodes)} of {tested} nodes{often}: {why}")
+    found.unjudged |= set(nodes)
+    return True
 
 
 def take_hardware(table: Table, found: Findings, hardware: Mapping[str, Hardware], campaign: Campaign) -> None:
@@ -300,8 +347,12 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
                 mended = [v for (purpose, _), v in runs.items() if purpose == "repair"]
                 if mended:
                     repaired.add(device[0])
-                rounds[at] = _median(mended or [v for (purpose, _), v in runs.items() if purpose == "round"])
-                second[at] = _median(mended or [v for (purpose, _), v in runs.items() if purpose == "retest"])
+                once = [v for (purpose, _), v in runs.items() if purpose == "round"]
+                more = [v for (purpose, _), v in sorted(runs.items()) if purpose == "retest"]
+                if not once:  # the first valid measurement is that of a second run
+                    once, more = more[:1], more[1:]
+                rounds[at] = _median(mended or once)
+                second[at] = _median(mended or more)
             times, explained_by = table.conditions(name, devices, campaign.rounds, campaign.groups.get("rack", {}))
             first.append(Figure(name, rounds, table.higher[name], table.spread[name], explained_by, times))
             again[name] = second
@@ -314,7 +365,7 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
         found.named += named
         found.not_again += not_again
         found.effects += screened.effects
-        found.missing += _absent(devices, figures, kind)
+        found.missing += _absent(devices, figures, kind, table)
     for settings in table.settings.values():
         known = sorted(settings)
         odd, mixed = configuration.conformity([" ".join(filter(None, d)) for d in known], [settings[d] for d in known])
@@ -323,8 +374,14 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
         found.odd += [one for one in odd if (one.name, one.item) not in told]
         items = {one.item for one in found.mixed}
         found.mixed += [one for one in mixed if one.item not in items]
+    for check, of_node in table.invalid.items():
+        never = {node: whys for node, whys in of_node.items() if node not in table.valid.get(check, set())}
+        if never and not _of_most(check, never, "no valid measurement", table, found):
+            for node, whys in never.items():
+                tried = f"{len(whys)} run{'s' if len(whys) > 1 else ''}"
+                found.invalid.setdefault(node, []).append(f"{check}: no valid measurement in {tried}: {whys[-1]}")
     found.missing += _untold(table)
-    still = set(found.bad_nodes())
+    still = found.not_in_order()
     found.closed = sorted(repaired - still)
 
 
@@ -332,7 +389,7 @@ def _untold(table: Table) -> Iterator[str]:
     """Nodes that did not tell how they are set up, where most did."""
     tested = {node for figures in table.values.values() for of in figures.values() for node, _ in of}
     told = {node for node, _ in table.settings.get("host read", {})} & tested
-    if len(told) >= 0.6 * len(tested) and len(tested) > 2:
+    if len(told) >= _MAJORITY * len(tested) and len(tested) > 2:
         for node in sorted(tested - told):
             yield f"{node}: did not report its configuration; {len(told)} of {len(tested)} nodes did"
 
@@ -347,7 +404,8 @@ def suspects(table: Table, campaign: Campaign) -> list[str]:
         if one.kind not in ("device", "node"):
             members = _members(table, one, campaign)
             nodes += members[: max(2, min(4, len(members)))]
-    return list(dict.fromkeys(nodes))
+    # conditions that void a measurement may be gone: it is made again
+    return list(dict.fromkeys([*nodes, *sorted(found.invalid)]))
 
 
 def _members(table: Table, suspect: Suspect, campaign: Campaign) -> list[str]:
@@ -373,17 +431,27 @@ def _median(values: Iterable[float]) -> float:
     return float(kept[len(kept) // 2] + kept[(len(kept) - 1) // 2]) / 2
 
 
-def _absent(devices: Sequence[Device], figures: Mapping[str, Mapping[Device, object]], kind: str) -> Iterator[str]:
-    """Devices that most nodes have and one has not, and figures that most devices have and one has not."""
+def _absent(
+    devices: Sequence[Device], figures: Mapping[str, Mapping[Device, object]], kind: str, table: Table
+) -> Iterator[str]:
+    """Devices that most nodes have and one has not, and checks of which most devices have values and one has not.
+
+    Of one check the figures may differ: a node's best setting is another one. That none of those which were requested
+    is missing is part of the verdict of a record."""
     places = Counter(place for _, place in devices)
     nodes = sorted({node for node, _ in devices})
     here = set(devices)
     for place, count in sorted(places.items()):
-        if count >= 0.6 * len(nodes) and len(nodes) > 2:
+        if count >= _MAJORITY * len(nodes) and len(nodes) > 2:
             for node in nodes:
                 if (node, place) not in here:
                     yield f"{node} {place}: no value; {count} of {len(nodes)} nodes have them".replace("  ", " ")
-    for name, of in sorted(figures.items()):
-        if len(of) >= 0.6 * len(devices) and len(devices) > 2:
-            for node, place in sorted(here - set(of)):
-                yield f"{' '.join(filter(None, (node, place)))}: no {name}; {len(of)} of {len(devices)} devices have it"
+    of_check: dict[str, set[Device]] = {}
+    for name, of in figures.items():
+        of_check.setdefault(table.check[name], set()).update(of)
+    for check, there in sorted(of_check.items()):
+        if len(there) >= _MAJORITY * len(devices) and len(devices) > 2:
+            for node, place in sorted(here - there):
+                if node not in table.invalid.get(check, {}) or node in table.valid.get(check, set()):
+                    device = " ".join(filter(None, (node, place)))
+                    yield f"{device}: no value of {check}; {len(there)} of {len(devices)} devices have one"

@@ -185,7 +185,7 @@ def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
     with Alive(partial(print, flush=True), "reading and comparing the records of all nodes") as alive:
         table, alone = findings.read(state, paths.archive_root(), campaign)
         findings.judge(table, alone, campaign)
-        bad = alone.bad_nodes()
+        bad = alone.not_in_order()
         good = [node for node in campaign.nodes if node not in bad]
         of_leaf = {node: campaign.groups[campaign.between.leaf][node] for node in good}
         leaves = sorted(set(of_leaf.values()))
@@ -252,7 +252,7 @@ def _report(campaign: Campaign, folder: Path) -> int:
     if state.open() or not state.phases:
         print("The campaign has not ended: no node is reported before the second run of suspects")
         return 3
-    return 1 if found.bad_nodes() or found.damaged else 0
+    return 1 if found.not_in_order() or found.damaged else 0
 
 
 def _retest(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> int:

@@ -29,7 +29,8 @@ def sections(
     yield (
         "In short",
         [
-            f"{found.tested} of {found.nodes} nodes tested, {len(bad)} not in order; records: {counts}",
+            f"{found.tested} of {found.nodes} nodes tested, {len(found.not_in_order())} not in order; "
+            f"records: {counts}",
             f"{found.node_hours:.2f} node hours; sessions: {', '.join(found.sessions) or 'none'}",
             f"with 95 % confidence at least {100 * found.share():.1f} % of such "
             f"{f'units ({campaign.unit})' if found.units else 'nodes'} are in order",
@@ -51,7 +52,12 @@ def sections(
         ]
         or ["none"],
     )
+    yield "Checks that could not judge the majority of nodes: check, build or environment", found.common
     yield "Criteria missed", [f"{node}: {why}" for node, all_ in sorted(found.failed.items()) for why in all_]
+    yield (
+        "No valid measurement",
+        [f"{node}: {text}" for node, all_ in sorted(found.invalid.items()) for text in all_],
+    )
     yield (
         "Hardware faults reported by BMCs",
         [f"{node}: {fault}" for node, faults in sorted(found.hardware.items()) for fault in faults],

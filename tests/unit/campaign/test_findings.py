@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 import numpy as np
 import pytest
 
+from tenken.archive import records as archive
 from tenken.campaign import findings, standin
 from tenken.campaign.file import Campaign
-from tenken.campaign.journal import Unit
+from tenken.campaign.journal import State, Unit
+from tenken.model.judgement import Finding, Judgement
 from tenken.model.result import typed
 
 NODES = tuple(f"n{i:03d}" for i in range(60))
@@ -87,3 +90,86 @@ def test_under_a_power_cap_the_air_of_the_rack_explains_and_a_device_s_own_heat_
     _, (drawn, air) = found.conditions("Check00 copy", [(n, "GPU 0") for n in NODES], 1, CAMPAIGN.groups["rack"])
     assert np.isfinite(drawn).all() and len(np.unique(air)) == 6
     assert accused(found) == ({"n033 GPU 0"} if own else set())
+
+
+def few(changes, nodes=NODES[:5], runs=()):
+    """Two checks of five nodes; `changes`: by node and purpose, a function of the first one's record. `runs`: more."""
+    world = standin.StandIn(nodes, gpus=1)
+    found = findings.Table({})
+    for unit in [*(Unit(node) for node in nodes), *runs]:
+        record = world._record("s", unit.node, 0)
+        change = changes.get((unit.node, unit.purpose))
+        found.take(change(record) if change else record, unit)
+        found.take(world._record("s", unit.node, 1), unit)
+    result = findings.Findings(nodes=len(nodes), tested=len(nodes))
+    findings.judge(found, result, replace(CAMPAIGN, nodes=nodes))
+    return found, result
+
+
+def invalid(record):
+    why = Finding("INVALID", f"{record.nodes[0]}: throttled")
+    return replace(record, judgement=Judgement("INVALID", (why,), ()))
+
+
+def renamed(record):
+    """As of a node whose best setting is another one."""
+    assert record.result is not None
+    return replace(record, result=typed(json.loads(record.result.text.replace('"dot', '"other_dot'))))
+
+
+def test_a_node_whose_measurement_was_void_is_measured_again_and_reported_for_it_only_then():
+    one = NODES[1]
+    table_, result = few({(one, "round"): invalid})
+    assert findings.suspects(table_, CAMPAIGN) == [one]
+    _, result = few({(one, "round"): invalid}, runs=[Unit(one, "retest", 1)])
+    assert not result.bad_nodes()
+    _, result = few({(one, "round"): invalid, (one, "retest"): invalid}, runs=[Unit(one, "retest", 1)])
+    assert result.bad_nodes() == {one: ["Check00: no valid measurement in 2 runs: throttled"]}
+
+
+def test_what_is_void_on_most_nodes_is_reported_of_the_check_and_accepts_none_of_them():
+    table_, result = few({(node, "round"): invalid for node in NODES[:3]})
+    assert findings.suspects(table_, CAMPAIGN) == [] and result.bad_nodes() == {}
+    assert result.common == ["Check00: no valid measurement on 3 of 5 nodes: throttled"]
+    assert result.not_in_order() == set(NODES[:3]) and result.share() == findings.lower_share(2, 5, 0.95)
+
+
+def test_another_best_setting_is_no_missing_value_and_no_value_of_a_check_is():
+    _, result = few({(NODES[2], "round"): renamed})
+    assert result.missing == []
+    _, result = few({(NODES[2], "round"): lambda record: replace(record, result=None)})
+    assert result.missing == ["n002 GPU 0: no value of Check00; 4 of 5 devices have one"]
+    assert list(result.bad_nodes()) == ["n002"]
+
+
+def test_a_figure_of_the_second_run_stands_for_that_of_a_void_first_one():
+    one, nodes = NODES[1], NODES[:12]
+    world = standin.StandIn(nodes, gpus=1, factor=lambda node, gpu, figure: 0.3 if node == one else 1.0)
+    found = findings.Table({})
+    for unit in [*(Unit(node) for node in nodes), Unit(one, "retest", 1), Unit(one, "retest", 2)]:
+        record = world._record("s", unit.node, 0)
+        found.take(invalid(record) if unit == Unit(one) else record, unit)
+    result = findings.Findings(nodes=12, tested=12)
+    findings.judge(found, result, replace(CAMPAIGN, nodes=nodes))
+    assert {s.name for s in result.named} == {f"{one} GPU 0"}
+
+
+@pytest.mark.parametrize("broken", [3, 1])
+def test_a_check_that_left_nothing_on_most_nodes_is_no_finding_of_each_of_them(tmp_path, broken):
+    nodes, state, world = NODES[:4], State(), standin.StandIn(NODES[:4], gpus=1)
+    why = Finding("FAIL", "not run, because a dependency failed: the build failed")
+    for at, node in enumerate(nodes):
+        record = world._record("s", node, 0)
+        if at < broken:
+            record = replace(record, result=None, judgement=Judgement("FAIL", (why,), ()))
+        name = archive.folder_of(record, PurePosixPath()) / f"000000-s-{at:08x}.json"
+        archive.write_file(tmp_path / name, record.text())
+        state.take({"event": "intent", "token": node, "unit": Unit(node).id, "attempt": 1, "time": 1.0})
+        state.take({"event": "gathered", "token": node, "session": "s", "records": [str(name)], "seconds": 1.0})
+    table_, result = findings.read(state, tmp_path, replace(CAMPAIGN, nodes=nodes))
+    findings.judge(table_, result, replace(CAMPAIGN, nodes=nodes))
+    assert not result.damaged
+    assert result.not_in_order() == set(nodes[:broken])
+    assert set(result.bad_nodes()) == (set() if broken == 3 else {nodes[0]})
+    head = "Check00: failed without a result on 3 of 4 nodes: not run, because a dependency failed: the build failed"
+    assert result.common == ([head] if broken == 3 else [])
