@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from tenken.judge import file_cross_checks as files
 from tenken.judge import limit_cross_checks as limits
 from tenken.judge import link_cross_checks as links
+from tenken.judge import model_cross_checks as models
 from tenken.judge import path_cross_checks as paths
 from tenken.judge import solver_cross_checks as solvers
 from tenken.judge.hpcg_cross_checks import rating_above_raw
@@ -132,7 +133,7 @@ def floors(result: Result, request: Request) -> dict[str, Criterion]:
         return files.layout_floors(result)
     if result.program == "storage_map":
         return {**files.read_floors(result), **({} if request.mode == "quick" else files.choice_floors(result))}
-    return {}
+    return models.floors(result)
 
 
 BY_PROGRAM: Mapping[str, CrossChecks] = {
@@ -151,7 +152,7 @@ BY_PROGRAM: Mapping[str, CrossChecks] = {
 
 
 def of(result: Result, request: Request, machine: Machine) -> list[Finding]:
-    """Findings of the cross-checks of the result's program, of its claims of path, and of its limits."""
+    """Findings of the cross-checks of the result's program, of its models, its claims of path, and its limits."""
     cross_checks = BY_PROGRAM.get(result.program)
     found = [] if cross_checks is None else cross_checks(result, request, machine)
-    return [*found, *paths.of(result, machine), *limits.of(result, machine)]
+    return [*found, *models.of(result), *paths.of(result, machine), *limits.of(result, machine)]

@@ -365,6 +365,17 @@ def test_what_has_no_criterion_is_listed_with_the_reason(judged, made):
     assert all(line.split("|")[4].strip() for line in lines[2:])
 
 
+def test_scatter_is_what_neither_point_nor_run_explains():
+    rows = [
+        (run, point, a + b) for run, a in (("a", 0.0), ("b", 0.5), ("c", 1.0)) for point, b in (("p", 0.0), ("q", 2.0))
+    ]
+    assert criteria._left(rows, scale=True) == pytest.approx(0.0, abs=1e-9)
+    assert criteria._left(rows, scale=False) == pytest.approx(0.5)
+    noisy = [(run, point, value + (0.3 if run == "b" and point == "q" else 0.0)) for run, point, value in rows]
+    assert criteria._left(noisy, scale=True) == pytest.approx(0.3 * (1 / 2 * 2 / 3 / 2) ** 0.5)
+    assert criteria._left(rows[:2], scale=True) is None
+
+
 def test_every_program_has_its_key_metrics():
     for program in load_catalogue().values():
         assert 1 <= len(program.key) <= 12, program.name

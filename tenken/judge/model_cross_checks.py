@@ -1,0 +1,104 @@
+"""Values held against a model of the same run: sweeps by latency and bandwidth, loops that overlap by their parts.
+
+All functions are pure. `tools/criteria.py` counts what they hold; docs/criteria.md says on how many kept values they
+were tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tenken.judge.criteria import miss
+from tenken.model.judgement import FLOOR, Criterion, Finding
+from tenken.model.result import MetricValue, Result
+
+#: Metrics whose time grows with a size by one latency and one bandwidth: copies by one path. What changes its protocol
+#: with the size (staging through the host, MPI, NCCL, small copies to a GPU) lies up to twice above the line: none.
+LINES = {
+    "p2p": ("peer_by_size", "peer_time", "read_by_size", "read_time", "write_by_size", "write_time"),
+    "transfer": ("dtoh_sweep",),
+}
+#: A point takes at most so much more than the line through the two sizes next to it: 5 % at most on H200.
+ABOVE_LINE = 1.25
+#: The loop without snapshots takes its steps times what one was set to, to this: 0.993 to 1.002 on H200.
+ABOVE_STEPS = 1.10
+#: A loop that overlaps a snapshot with computing is at least so fast as the one that waits: 1.13 to 1.52 on H200.
+OF_SERIAL = 0.90
+
+
+def held(result: Result) -> Iterator[tuple[MetricValue, Criterion]]:
+    """Values and what the model of their run requires of them."""
+    yield from _lines(result)
+    if result.program == "overlap":
+        yield from _loops(result)
+
+
+def of(result: Result) -> list[Finding]:
+    """Values that miss the model of their own run."""
+    found = []
+    for metric, required in held(result):
+        low, high = required.low, required.high
+        bound = low if low is not None and metric.value < low else high
+        if bound is None or (bound == high and metric.value <= bound):
+            continue
+        text = (
+            f"{result.node} {metric.place}: {metric.id} = {metric.value:.4g} {metric.unit}: {required.source}; at "
+            f"{'least' if bound == low else 'most'} {bound:.4g} {metric.unit} is required"
+        )
+        found.append(miss(result, metric, text, metric.value, bound, "cross-check"))
+    return found
+
+
+def floors(result: Result) -> dict[str, Criterion]:
+    """The criteria of `held` by the ids of the values."""
+    return {metric.id: required for metric, required in held(result)}
+
+
+def _lines(result: Result) -> Iterator[tuple[MetricValue, Criterion]]:
+    """Each inner point of a sweep, beside the line through the sizes next to it."""
+    sweeps: dict[tuple[object, ...], dict[int, MetricValue]] = {}
+    for metric in result.metrics:
+        size = metric.at.get("bytes")
+        if metric.name in LINES.get(result.program, ()) and isinstance(size, int) and size > 0 and metric.value > 0:
+            rest = tuple(sorted((key, str(value)) for key, value in metric.at.items() if key != "bytes"))
+            sweeps.setdefault((metric.name, metric.subject, rest), {})[size] = metric
+    for sweep in sweeps.values():
+        sizes = sorted(sweep)
+        for (before, size), after in zip(pairwise(sizes), sizes[2:], strict=False):
+            first, metric, last = sweep[before], sweep[size], sweep[after]
+            part = (size - before) / (after - before)
+            seconds = _time(first, before) * (1 - part) + _time(last, after) * part
+            line = size / seconds if metric.unit == "GB/s" else seconds
+            text = f"latency and bandwidth between {before} and {after} bytes of this run give {line:.4g} {metric.unit}"
+            if metric.direction == "higher":
+                yield metric, _criterion(metric, line, line / ABOVE_LINE, None, text)
+            else:
+                yield metric, _criterion(metric, line, None, line * ABOVE_LINE, text)
+
+
+def _time(metric: MetricValue, size: int) -> float:
+    return size / metric.value if metric.unit == "GB/s" else metric.value
+
+
+def _loops(result: Result) -> Iterator[tuple[MetricValue, Criterion]]:
+    """Loops of a GPU's steps: without snapshots as long as their steps, with overlap no longer than without."""
+    steps, step_ms = (result.parameters.get(name) for name in ("steps", "step_ms"))
+    loops = {(m.subject, m.at.get("mode")): m for m in result.metrics if m.name == "loop" and m.kind == "gpu"}
+    for (subject, mode), metric in loops.items():
+        serial = loops.get((subject, "serial"))
+        if mode == "none" and isinstance(steps, int) and isinstance(step_ms, (int, float)) and steps * step_ms > 0:
+            whole = steps * step_ms / 1e3
+            text = f"{steps} steps of {step_ms:g} ms"
+            yield metric, _criterion(metric, whole, None, whole * ABOVE_STEPS, text)
+        elif mode not in ("none", "serial") and serial is not None:
+            text = f"the loop that waits for its snapshots takes {serial.value:.4g} {serial.unit}"
+            yield metric, _criterion(metric, serial.value, None, serial.value / OF_SERIAL, text)
+    for metric in result.metrics:
+        if metric.name == "gain" and metric.kind == "gpu":
+            text = "1 is the loop that waits for its snapshots"
+            yield metric, _criterion(metric, 1.0, OF_SERIAL, None, text)
+
+
+def _criterion(metric: MetricValue, value: float, low: float | None, high: float | None, text: str) -> Criterion:
+    return Criterion(FLOOR, value, low, high, metric.unit, metric.statistic, text)

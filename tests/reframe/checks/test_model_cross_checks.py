@@ -1,0 +1,105 @@
+"""Values held by a model of their own run: a point 30 % slower is named, its neighbours and healthy runs are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tenken.commands.judge import machine_of
+from tenken.judge import anew, judging, model_cross_checks
+from tenken.machines import loader
+from tenken.machines.facts import facts
+from tenken.model.catalogue import program as catalogue
+from tenken.model.result import MetricValue, Result
+from tenken.model.verdicts import FAIL, PASS, RECORDED
+from tests.support import kept
+from tools.criteria import slower
+
+SESSIONS = [
+    *kept.all_records(), *kept.first_runs(), *kept.user_run(), *kept.two_cards(), *kept.quick_run(),
+    *kept.acceptance(), *kept.two_quick(),
+]  # fmt: skip
+
+
+def one_of(program: str, name: str, session: str = "") -> Result:
+    return next(
+        r.result for r in SESSIONS
+        if r.program == program and r.result is not None and session in r.session
+        and any(m.name == name and m.kind != "host" for m in r.result.metrics)
+    )  # fmt: skip
+
+
+def with_one(result: Result, changed: MetricValue) -> Result:
+    return replace(result, metrics=tuple(changed if m.id == changed.id else m for m in result.metrics))
+
+
+def test_no_value_of_a_healthy_run_misses_its_model() -> None:
+    runs = [r.result for r in SESSIONS if r.result is not None and r.verdict in (PASS, RECORDED)]
+    held = [one for result in runs for one in model_cross_checks.held(result)]
+    assert len(held) >= 190 and {m.name for m, _ in held} >= {"dtoh_sweep", "peer_by_size", "loop", "gain"}
+    assert not [f.message for result in runs for f in model_cross_checks.of(result)]
+
+
+@pytest.mark.parametrize(
+    ("program", "name"), [("transfer", "dtoh_sweep"), ("p2p", "peer_by_size"), ("p2p", "read_time")]
+)
+def test_a_slow_point_between_healthy_ones_is_named_alone(program: str, name: str) -> None:
+    result = one_of(program, name)
+    inner = [metric for metric, _ in model_cross_checks.held(result) if metric.name == name]
+    assert len(inner) >= 4
+    for metric in inner:
+        (finding,) = model_cross_checks.of(with_one(result, slower(metric)))
+        assert (finding.verdict, finding.metric) == (FAIL, metric.id)
+        assert "latency and bandwidth between" in finding.message and "is required" in finding.message
+
+
+def test_the_ends_of_a_sweep_and_sweeps_that_change_their_protocol_are_not_held() -> None:
+    result = one_of("transfer", "dtoh_sweep")
+    sweep = sorted((m for m in result.metrics if m.name == "dtoh_sweep"), key=lambda m: int(m.at["bytes"]))
+    held = {metric.id for metric, _ in model_cross_checks.held(result)}
+    assert not held & {sweep[0].id, sweep[-1].id} and held >= {m.id for m in sweep[1:-1]}
+    assert not [m for m, _ in model_cross_checks.held(result) if m.name == "htod_sweep"]
+    assert not list(model_cross_checks.held(one_of("mpi_p2p", "latency")))
+
+
+@pytest.mark.parametrize(("mode", "why"), [("none", "steps of 20 ms"), ("writer", "waits for its snapshots")])
+def test_a_loop_is_held_by_its_steps_and_by_the_loop_that_waits(mode: str, why: str) -> None:
+    result = one_of("overlap", "loop")
+    loop = next(m for m in result.metrics if m.name == "loop" and m.at["mode"] == mode)
+    factor = 1.12 if mode == "none" else 2.0
+    longer = replace(loop, value=loop.value * factor)
+    (finding,) = model_cross_checks.of(with_one(result, longer))
+    assert finding.metric == loop.id and why in finding.message
+    assert not model_cross_checks.of(with_one(result, replace(loop, value=loop.value * 1.05)))
+
+
+@pytest.mark.parametrize(("gain", "named"), [(0.89, True), (0.91, False)])
+def test_overlapping_that_is_slower_than_waiting_fails_on_a_gpu(gain: float, named: bool) -> None:
+    result = one_of("overlap", "gain")
+    metric = next(m for m in result.metrics if m.name == "gain" and m.kind == "gpu")
+    found = model_cross_checks.of(with_one(result, replace(metric, value=gain)))
+    assert [f.metric for f in found] == ([metric.id] if named else [])
+    host = next(r.result for r in SESSIONS if r.check == "OverlapHost" and r.result is not None)
+    slow = replace(next(m for m in host.metrics if m.name == "gain"), value=0.5)
+    assert not model_cross_checks.of(with_one(host, slow))  # the steps of a host are not calibrated
+
+
+def test_the_judgement_shows_the_model_as_criterion_and_fails_by_it() -> None:
+    record = next(r for r in SESSIONS if r.check == "OverlapCuda" and r.mode == "quick" and r.request is not None)
+    assert anew.of_record(record, machine_of(None, record)).verdict == PASS
+    system = loader.load("h200").expand({}, strict=False)
+    machine = facts(system, system.partitions["gpu"], system.environments["cuda"])
+    assert record.result is not None and record.request is not None
+    gain = next(m for m in record.result.metrics if m.name == "gain")
+    for share, expected in ((1.0, PASS), (0.6, FAIL)):
+        changed = replace(
+            gain, value=gain.value * share, best=gain.best * share, median=gain.median * share, p5=gain.p5 * share,
+            p95=gain.p95 * share, samples=tuple(one * share for one in gain.samples),
+        )  # fmt: skip
+        judged = judging.judge(
+            with_one(record.result, changed), catalogue("overlap"), record.request, machine, None
+        )  # fmt: skip
+        assert judged.judged[gain.id].verdict == expected
+        criterion = judged.judged[gain.id].criterion
+        assert criterion is not None and (criterion.kind, criterion.low) == ("floor", 0.9)
