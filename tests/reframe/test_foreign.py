@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
+import runpy
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +16,11 @@ from tenken.model import catalogue
 from tenken.model.verdicts import FAIL, RECORDED, WAIVED
 from tenken.paths import ROOT
 from tenken.reframe.foreign import Figure, ForeignOutputError
+from tests.programs.conftest import mpi  # noqa: F401 -- a fixture
 from tests.support import debian
 from tests.support.reframe import Outcome, reframe
+from toolchains import wheels
+from toolchains.wheels import Target
 
 
 def figure(**changes: str) -> Figure:
@@ -55,12 +63,23 @@ def test_a_foreign_program_has_a_name_of_its_own(name, said):
         catalogue.declare({"program": name}, "here")
 
 
+def mpi4py_in(folder: Path) -> str:
+    """PYTHONPATH with mpi4py from its wheel, which finds the MPI of LD_LIBRARY_PATH or of the system."""
+    target = Target(platform.machine(), f"3.{sys.version_info.minor}")
+    pins = wheels.select(wheels.read_lock(ROOT / "toolchains" / "mpi4py.lock"), ["mpi4py"], target)
+    for wheel in wheels.fetch(pins, target, folder / "wheels"):
+        wheels.unpack(wheel, folder / "site")
+    return os.pathsep.join([str(folder / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def session(tmp_path_factory: pytest.TempPathFactory, mpi: dict[str, str]) -> Outcome:  # noqa: F811
     debian.need(*debian.FOREIGN)
     folder = tmp_path_factory.mktemp("foreign")
     more = ("-c", "tests/reframe/foreign", "--system", "local", "-r")
-    return reframe(*more, folder=folder, checks="examples/foreign")
+    search = {name: mpi[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in mpi}
+    search["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), search["PATH"]])
+    return reframe(*more, folder=folder, checks="examples/foreign", PYTHONPATH=mpi4py_in(folder), **search)
 
 
 pytestmark = pytest.mark.xdist_group("foreign")
@@ -74,14 +93,45 @@ def record(session: Outcome, check: str):
 @pytest.mark.parametrize(("check", "metrics", "version"), [
     ("FioRead", {"bandwidth": "MB/s", "latency": "us"}, r"fio-\d.*"),
     ("StressMatrix", {"rate": "op/s"}, "stress-ng, version .*"),
+    ("Mpi4pyPingPong", {"latency": "us", "bandwidth": "GB/s"}, r"mpi4py 4\.\d.*"),
 ])  # fmt: skip
 def test_real_programs_give_their_figures(session, check, metrics, version):
     one = record(session, check)
     assert one.verdict == RECORDED, one.judgement.message()
     assert {m.name: m.unit for m in one.result.metrics} == metrics
-    assert all(m.count == 3 and m.value > 0 for m in one.result.metrics)
+    assert all(m.count == (1 if check == "Mpi4pyPingPong" else 3) and m.value > 0 for m in one.result.metrics)
     assert re.fullmatch(version, one.result.version)
     assert one.result.locks.held == ("host",) and one.result.load.seconds > 0
+
+
+#: The table of mpi4py.bench, of a message a microsecond and 1 GB/s.
+PING_PONG = "# MPI PingPong Test\n" + "".join(
+    f"{2**i:10d}{2**i / (1e-6 + 2**i / 1e9) / 1e6:18.2f} | {1e-6 + 2**i / 1e9:.7e} ± 1.0000e-08      200\n"
+    for i in range(23)
+)
+
+
+def ping_pong(output: str) -> dict[str, float]:
+    module = runpy.run_path(str(ROOT / "examples" / "foreign" / "mpi4py_bench.py"))
+    return module["Mpi4pyPingPong"].parse(None, output)
+
+
+def test_the_table_of_mpi4py_is_read():
+    assert ping_pong(PING_PONG) == pytest.approx({"latency": 1.008, "bandwidth": 0.99976}, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("line", "other", "said"),
+    [
+        ("\n      1024", "\n      1025", "the table has the sizes .*, 512, 1025, 2048, .*; required: 1 to 4194304"),
+        ("4194304", "2097152", "; required: 1 to 4194304"),
+        ("505.93", "605.93", "row of 1024 B: 605.93 MB/s does not follow from"),
+    ],
+)
+def test_a_wrong_table_of_mpi4py_is_refused(line, other, said):
+    assert line in PING_PONG
+    with pytest.raises(Exception, match=said):
+        ping_pong(PING_PONG.replace(line, other))
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "examples" / "foreign").glob("*.py")), ids=lambda file: file.stem)
