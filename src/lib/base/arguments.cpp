@@ -30,7 +30,7 @@ std::uint64_t read_scaled(const std::string& text, bool binary_suffixes) {
     if (!suffix.empty()) {
         const std::string letters = binary_suffixes ? "kMGT" : "kMG";
         const bool binary = binary_suffixes && suffix.size() == 2 && suffix[1] == 'i';
-        // "Ki" is the norm's spelling and "ki" the common slip; "K" alone stays ambiguous and is refused.
+        // "Ki" is the standard spelling and "ki" a common variant; "K" alone is ambiguous and rejected.
         const char letter = binary && suffix[0] == 'K' ? 'k' : suffix[0];
         const std::size_t power = letters.find(letter);
         if (power == std::string::npos || (suffix.size() != 1 && !binary)) throw ArgumentError(wanted);
@@ -196,7 +196,7 @@ void Arguments::former_option(const std::string& former, const std::string& name
     former_.push_back({former, name, values});
 }
 
-/// What a former option's value is as a value of the option of today.
+/// Translates the value of a former option to a value of the current option.
 std::string Arguments::today(const Former& former, const std::string& text) const {
     if (former.values.empty()) return text;
     std::string allowed;
@@ -221,8 +221,8 @@ void Arguments::read(Option& option, const std::string& text) {
 }
 
 void Arguments::parse(int argc, char** argv) {
-    // Each option has a number of its own, so that an abbreviation that fits two of them is refused; one that
-    // fits an option and its former name is not.
+    // Each option has a separate number, so that an abbreviation that matches two options is rejected; one
+    // that matches an option and its former name is not.
     constexpr int first_number = 1000;
     std::vector<::option> table;
     for (const Option& option : options_) {
@@ -237,7 +237,7 @@ void Arguments::parse(int argc, char** argv) {
                          first_number + static_cast<int>(place)});
     }
     table.push_back({nullptr, 0, nullptr, 0});
-    optind = 0;  // glibc: start afresh, so that tests can parse more than once
+    optind = 0;  // glibc: restart, so that tests can parse more than once
     opterr = 0;
     for (;;) {
         int index = -1;

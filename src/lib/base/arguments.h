@@ -1,4 +1,4 @@
-// Command lines: one table of options that gives parsing, --help, and the parameters of the document.
+// Command lines: one table of options from which parsing, --help and the document's parameters are derived.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tenken {
 
-/// A wrong argument. The text is one line that names the argument, its value and what is allowed.
+/// An invalid argument. The text is one line with the argument, its value and the allowed values.
 class ArgumentError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -34,23 +34,23 @@ class Arguments {
     /// @param default_text shown in --help where the default is computed later (target 0 = not given)
     void bytes(const std::string& name, std::uint64_t& target, std::uint64_t minimum, std::uint64_t maximum,
                const std::string& help, const std::string& default_text = "");
-    /// A real number in `unit` (for --help; also put it into the name).
+    /// A real number in `unit` (for --help; the name should also contain it).
     void real(const std::string& name, double& target, const std::string& unit, double minimum,
               double maximum, const std::string& help);
-    /// One word out of a list.
+    /// One word from a list.
     void choice(const std::string& name, std::string& target, const std::vector<std::string>& allowed,
                 const std::string& help);
-    /// Any text. `placeholder` stands for it in --help.
+    /// Any text. --help shows `placeholder` for it.
     void text(const std::string& name, std::string& target, const std::string& placeholder,
               const std::string& help);
-    /// Present or not.
+    /// A flag.
     void flag(const std::string& name, bool& target, const std::string& help);
-    /// Options added after this call stand under this heading in --help.
+    /// Options added after this call are listed under this heading in --help.
     void heading(const std::string& title);
-    /// The name that option `name` had in earlier releases: accepted on, not shown by --help. The value
-    /// stands in the parameters under the option's name of today.
+    /// The name that option `name` had in earlier releases: still accepted, not shown by --help. The
+    /// parameters contain the value under the current name.
     void former_name(const std::string& former, const std::string& name);
-    /// An option of earlier releases that is a value of option `name` today: --former KEY means --name VALUE
+    /// An option of earlier releases that is now a value of option `name`: --former KEY means --name VALUE
     /// for each pair of KEY and VALUE. A single pair with an empty KEY is a flag: --former means --name
     /// VALUE.
     void former_option(const std::string& former, const std::string& name,
@@ -60,14 +60,14 @@ class Arguments {
     /// @throws ArgumentError
     void parse(int argc, char** argv);
 
-    /// The error for a value found wrong only later, against the machine: names option and value.
+    /// The error for a value found to be invalid only later, for this machine: contains option and value.
     /// @param expectation e.g. "at least 128 MiB (4 x the last-level cache of 32 MiB)"
     ArgumentError error(const std::string& name, const std::string& expectation) const;
-    /// True when the option stood on the command line.
+    /// True if the option was given on the command line.
     bool given(const std::string& name) const;
     std::string help() const;
-    /// The values as they are now, by parameter key; options that choose no condition of the
-    /// measurement (json, request, help, version) are left out.
+    /// The current values, by parameter key; options that do not affect the measurement
+    /// (json, request, help, version) are omitted.
     Json parameters() const;
 
   private:
@@ -81,13 +81,13 @@ class Arguments {
         std::function<void(const std::string&)> read;  ///< throws ArgumentError with the expectation only
         std::function<Json()> value;
         std::string given_as;    ///< the value as typed
-        std::string given_name;  ///< the option as typed, where that was a former name
+        std::string given_name;  ///< the option as typed, if that was a former name
         bool given;
     };
     struct Former {
         std::string former;
         std::string name;
-        std::vector<std::pair<std::string, std::string>> values;  ///< empty: a former name alone
+        std::vector<std::pair<std::string, std::string>> values;  ///< empty: only a former name
         bool is_flag() const { return values.size() == 1 && values.front().first.empty(); }
     };
     void add(Option option);
@@ -103,7 +103,7 @@ class Arguments {
     std::vector<Former> former_;
 };
 
-/// "128 MiB", "3 GiB", "1000 B": exact when a power of 1024 divides it, else with two decimals.
+/// "128 MiB", "3 GiB", "1000 B": exact if a power of 1024 divides it, otherwise with two decimals.
 std::string format_bytes(std::uint64_t bytes);
 
 }  // namespace tenken

@@ -9,7 +9,7 @@ namespace tenken {
 
 double now_seconds() {
     using Clock = std::chrono::steady_clock;
-    // Counted from the first call, so that a double keeps the nanoseconds.
+    // Counted from the first call, so that a double can represent nanoseconds.
     static const Clock::time_point origin = Clock::now();
     return std::chrono::duration<double>(Clock::now() - origin).count();
 }

@@ -9,15 +9,15 @@ namespace tenken {
 /// Seconds of a steady clock since an arbitrary moment.
 double now_seconds();
 
-/// The smallest step of now_seconds() that was seen, in seconds (measured, typically 2e-8 to 1e-6).
+/// The smallest observed step of now_seconds(), in seconds (typically 2e-8 to 1e-6).
 double clock_resolution_seconds();
 
-/// The time now as the document writes it: 2026-11-21T09:06:00.123Z.
+/// The current time in the format of the document: 2026-11-21T09:06:00.123Z.
 std::string utc_now();
 
-/// Runs launch() until `seconds` of wall time have passed, and at least twice. Give it the very function
-/// that is timed afterwards: clocks, caches and pages must be warmed by what is measured.
-/// @return how often it ran
+/// Runs launch() until `seconds` of wall time have passed, and at least twice. It must be the same function
+/// that is timed afterwards, so that clocks, caches and pages are in the state of the measurement.
+/// @return number of runs
 template <typename Launch>
 long warm_up(double seconds, Launch&& launch) {
     const double start = now_seconds();
@@ -41,7 +41,7 @@ std::vector<double> time_each(long repetitions, Launch&& launch) {
     return seconds;
 }
 
-/// Rates from times: amount / seconds / 1e9 for each, which is GB/s for bytes and GFLOP/s for operations.
+/// Rates from times: amount / seconds / 1e9 each, that is GB/s for bytes and GFLOP/s for operations.
 std::vector<double> giga_per_second(double amount, const std::vector<double>& seconds);
 
 }  // namespace tenken

@@ -59,7 +59,7 @@ void CopyProgram::measure(Run& run) {
             for (const DeviceDescription& device : gpus_->descriptions()) require_method(method(), device);
             gpus_->each([&](CopyGpu& gpu) { measure_on(&gpu, run); });
         } catch (...) {
-            gpus_->report(document);  // the attributes that were the reason, or the GPU that failed
+            gpus_->report(document);  // the attributes that caused it, or the GPU that failed
             throw;
         }
         gpus_->report(document);

@@ -1,4 +1,4 @@
-// The frame of the programs that run copy trials: sizes, placements, trials, GPUs and what the document says.
+// The common part of programs that run copy trials: sizes, placements, trials, GPUs and document.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace tenken {
 
-/// A program of copy trials, on the host alone or on every GPU in turn. A derived class says what one trial
-/// is.
+/// A program of copy trials, on the host only or on every GPU in turn. A derived class defines one
+/// trial.
 class CopyProgram : public Program {
   public:
     CopyProgram() : gpus_(make_copy_gpus()) {}
@@ -28,20 +28,20 @@ class CopyProgram : public Program {
     /// All trials on the host (`gpu` null) or with one GPU; adds metrics and checks.
     virtual void measure_on(CopyGpu* gpu, Run& run) = 0;
 
-    /// A trial with what the options say; what is left to fill are sides, phases and `what`.
+    /// A trial with the values of the options; the caller fills in sides, phases and `what`.
     /// @param number of the trial, from 1
     CopyTrial trial(long number, Fault fault) const;
-    /// Notes where the pages were and adds the comparison.
+    /// Records where the pages were and adds the comparison.
     /// @param key names the trial within the document, e.g. "gpu0.pattern=5.trial=1"
     static void note(const std::string& key, const CopySeries& series, Document& document);
-    /// Rates in GB/s: each byte read and written once.
+    /// Rates in GB/s: each byte counted once as read and once as written.
     std::vector<double> rates(const std::vector<double>& seconds) const;
-    /// Coordinates of a metric, with the trial where there are several.
+    /// Coordinates of a metric, with the trial if there are several.
     std::vector<std::pair<std::string, Json>> at(std::vector<std::pair<std::string, Json>> others,
                                                  long number) const;
-    /// Seconds of a copy between arrays of cudaMalloc, after warming up: what the device can do.
+    /// Seconds of a copy between arrays of cudaMalloc, after a warm-up: the attainable time of the device.
     std::vector<double> device_copy(CopyGpu& gpu, const Run& run) const;
-    /// The GPU's memory bandwidth by its attributes; unknown for arrays that its L2 could hold.
+    /// The GPU's memory bandwidth by its attributes; unknown for arrays that fit into its L2.
     Limit device_limit(const CopyGpu& gpu) const;
 
     bool on_host() const { return backend_ == "host"; }

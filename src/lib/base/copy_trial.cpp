@@ -53,7 +53,7 @@ CopySeries run_copy_trial(const CopyTrial& trial, CopyGpu* gpu) {
     const auto by_host = trial.optimised ? copy_on_host : copy_on_host_unoptimised;
     for (const CopyPhase& phase : trial.phases) {
         if (phase.processor == Processor::gpu) {
-            gpu->begin_timed();  // while the CPU copies the GPU may rest, and its clocks with it
+            gpu->begin_timed();  // the GPU may be idle while the CPU copies, and lower its clocks
             series.seconds.push_back(gpu->copy(to.get(), from.get(), trial.elements, phase.repetitions));
             gpu->end_timed();
         } else {

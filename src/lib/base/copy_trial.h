@@ -1,5 +1,5 @@
-// One trial of copies between two arrays that were placed anew: who copies how often, and where the pages
-// were before and after. Shared by the programs that ask what an access from the wrong side costs.
+// One trial of copies between two newly placed arrays: which processor copies how often, and where the pages
+// were before and after. Used by the programs that measure the cost of remote accesses.
 #pragma once
 
 #include <string>
@@ -24,21 +24,21 @@ struct CopyTrial {
     MemorySpace destination = MemorySpace::host;
     std::vector<CopyPhase> phases;
     bool optimised = true;  ///< the CPU's copy: with streaming stores, or a plain loop compiled with -O0
-    int pattern = 1;        ///< of the values copied; 0 stands in the destination before
+    int pattern = 1;        ///< of the values copied; the destination contains 0 before
     Fault fault = Fault::none;
 };
 
 struct CopySeries {
     std::vector<std::vector<double>>
-        seconds;  ///< by phase; device time for the GPU's, host time for the CPU's
+        seconds;  ///< by phase; device time for GPU copies, host time for CPU copies
     Residence source_before, destination_before, source_after, destination_after;
     Check check;
 };
 
-/// Allocates, places, makes sure that the pages are where they were wanted, copies, looks at the pages again
+/// Allocates, places, checks that the pages are where they were requested, copies, queries the pages again
 /// and compares every element of the destination.
-/// @param gpu null: both sides are the host's and the CPU copies
-/// @throws std::runtime_error when pages are not where the trial wants them
+/// @param gpu null: both sides are host memory and the CPU copies
+/// @throws std::runtime_error if pages are not where the trial requires them
 CopySeries run_copy_trial(const CopyTrial& trial, CopyGpu* gpu);
 
 }  // namespace tenken

@@ -1,4 +1,4 @@
-// What a GPU says of itself and of its health. Filled by the CUDA part of the suite; the document carries it.
+// A GPU's description and health as it reports them. Filled in by the CUDA part; part of the document.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tenken {
 
-/// One entry of the document's `devices`. Absent: the device does not report.
+/// One entry of the document's `devices`. Absent: not reported by the device.
 struct DeviceDescription {
     int index = 0;  ///< CUDA index within this process
     Optional<std::string> uuid;
@@ -19,7 +19,7 @@ struct DeviceDescription {
     std::string compute_capability;  ///< "9.0"
     int multiprocessors = 1;
     std::uint64_t memory_bytes = 1;
-    std::uint64_t memory_free_bytes = 0;  ///< before the program allocated
+    std::uint64_t memory_free_bytes = 0;  ///< before the program's allocations
     std::uint64_t l2_bytes = 0;
     Optional<int> memory_bus_bits;
     Optional<double> memory_clock_mhz;
@@ -33,7 +33,7 @@ struct DeviceDescription {
     std::string cuda_runtime;
     Optional<std::string> vbios;
     Optional<std::string> serial;    ///< of the board
-    Optional<double> power_limit_w;  ///< in force: the lowest of all that apply
+    Optional<double> power_limit_w;  ///< the limit in force: the lowest of all that apply
     Optional<bool> persistence_mode;
     Optional<int> pcie_generation_max;
     Optional<int> pcie_width_max;
@@ -79,7 +79,7 @@ struct DeviceHealth {
     HealthSample after;
     HealthSample worst;  ///< during the timed part
     std::int64_t samples = 0;
-    Optional<std::vector<int>> xids;  ///< absent where they cannot be read
+    Optional<std::vector<int>> xids;  ///< absent if they cannot be read
 
     Json json() const;
 };
@@ -89,7 +89,7 @@ struct Health {
     bool available = false;
     std::string reason = "no GPU is used";  ///< why there is none
     std::vector<DeviceHealth> devices;
-    std::vector<Json> more_devices;  ///< as other processes have read them
+    std::vector<Json> more_devices;  ///< as read by other processes
 
     Json json() const;
 };

@@ -184,7 +184,7 @@ Json Document::json() const {
     for (const Json& device : more_devices) devices_json.push(device);
 
     Json checks = Json::array();
-    bool passed = !checks_.empty();  // nothing compared is nothing verified
+    bool passed = !checks_.empty();  // without a comparison nothing was verified
     for (const Check& check : checks_) {
         checks.push(check.json());
         passed = passed && check.passed();
@@ -260,7 +260,7 @@ void DocumentFile::write(const std::string& text) {
         throw file_error(option_, path_, "cannot flush");
     const int closing = descriptor_;
     descriptor_ = -1;
-    const bool closed = close(closing) == 0;  // some file systems tell of a full disk only here
+    const bool closed = close(closing) == 0;  // some file systems report a full disk only here
     if (!closed || std::rename(temporary_.c_str(), path_.c_str()) != 0) {
         const std::runtime_error error =
             file_error(option_, path_, closed ? "cannot rename" : "cannot close");

@@ -1,4 +1,4 @@
-// The result document: what one run of one program says of itself (tenken/model/result.schema.json).
+// The result document: the report of one run of one program (tenken/model/result.schema.json).
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace tenken {
 
-/// The physical limit that a metric is held against, or why none is known.
+/// The physical limit with which a metric is compared, or the reason why none is known.
 class Limit {
   public:
     /// @param unit the metric's; @param basis e.g. "attribute: memory clock x bus width"
@@ -31,7 +31,7 @@ class Limit {
     std::string text_;
 };
 
-/// Which statistic of the samples is the value of a metric.
+/// The statistic of the samples that is the value of a metric.
 enum class Statistic { median, best, p5, p95, mean, total };
 
 /// One measured quantity with all of its samples.
@@ -43,7 +43,7 @@ struct Metric {
     std::vector<double> samples;  ///< in the order measured, in `unit`
     Statistic statistic = Statistic::median;
     std::string clock = "host";  ///< "host", "device" or "host and device"
-    /// Coordinates within a sweep, unit in the key: {"bytes", 4096}.
+    /// Coordinates within a sweep, with the unit in the key: {"bytes", 4096}.
     std::vector<std::pair<std::string, Json>> at = {};
 
     /// name.subject[.key=value...], keys in alphabetical order.
@@ -61,43 +61,43 @@ struct Build {
 
 enum class Status { ok, failed, waived };
 
-/// Collects the parts and writes them. Whatever goes wrong is kept by fail(), so that a failed run
-/// still leaves a complete document.
+/// Collects the parts and writes them. fail() records every error, so that a failed run
+/// also leaves a complete document.
 class Document {
   public:
     Document(std::string program, int argc, char** argv);
 
-    /// What the request that this run answers calls itself; null where the run was not requested.
+    /// The token of the request that this run answers; null if the run was not requested.
     Optional<std::string> token;
     Json parameters = Json::object();
     Build build;
     Placement placement;
     std::vector<DeviceDescription> devices;
-    std::vector<Json> more_devices;  ///< as other processes have described them
+    std::vector<Json> more_devices;  ///< as described by other processes
     Health health;
-    Optional<Json> locks;  ///< those by which the machine was held against other measurements
-    Optional<Json> load;   ///< what else the host did meanwhile
+    Optional<Json> locks;  ///< the locks held against other measurements on this machine
+    Optional<Json> load;   ///< other activity of the host during the run
 
-    /// Adds a metric and the limit it is held against. A metric with a sample that is not finite is not
-    /// written and fails the run; so does one without samples or with an id used before.
+    /// Adds a metric and the limit with which it is compared. A metric with a sample that is not finite is
+    /// not written and fails the run; so does one without samples or with a duplicate id.
     void add(const Metric& metric, const Limit& limit);
-    /// Adds one comparison; the run fails when it did not pass.
+    /// Adds one comparison; the run fails if it did not pass.
     void add(const Check& check);
-    /// How the bytes really went: path("stores", "streaming").
+    /// The path actually taken by the data: path("stores", "streaming").
     void path(const std::string& key, Json value) { path_.set(key, std::move(value)); }
-    /// Makes the run failed; the first reason is the one that is reported.
+    /// Marks the run as failed; the first reason is reported.
     void fail(const std::string& reason);
     void waive(const std::string& reason);
-    /// For --inject-fault sample: the first sample of the next metric becomes not a number.
+    /// For --inject-fault sample: the first sample of the next metric becomes NaN.
     void damage_next_metric() { damage_next_ = true; }
 
     Status status() const { return status_; }
     const std::string& reason() const { return reason_; }
     bool checked() const { return !checks_.empty(); }
 
-    /// The whole document, `finished` being now.
+    /// The complete document, with the current time as `finished`.
     Json json() const;
-    /// What a person reads: one line a metric, and a line for each comparison that did not pass.
+    /// For display: one line per metric, and one line per comparison that did not pass.
     std::string table() const;
 
   private:
@@ -115,12 +115,12 @@ class Document {
     Json path_ = Json::object();
 };
 
-/// A document file that appears whole or not at all: written beside its place (FILE.tmp), flushed to the
+/// A document file that appears complete or not at all: written to FILE.tmp, flushed to
 /// disk, then renamed. SIGTERM, SIGINT and SIGHUP remove the unfinished file before they end the process.
 class DocumentFile {
   public:
-    /// Makes sure now that the file can be written, and removes a document of an earlier run, which would
-    /// otherwise be taken for this one's after a kill.
+    /// Checks in advance that the file can be written, and removes a document of an earlier run, which would
+    /// otherwise be mistaken for this run's after a kill.
     /// @param option that gave the path, for messages
     /// @throws std::runtime_error with option, path and reason
     explicit DocumentFile(const std::string& path, const std::string& option = "--json");
@@ -128,7 +128,7 @@ class DocumentFile {
     DocumentFile(const DocumentFile&) = delete;
     DocumentFile& operator=(const DocumentFile&) = delete;
 
-    /// @throws std::runtime_error with path and reason (a full disk, say); then there is no document
+    /// @throws std::runtime_error with path and reason (such as a full disk); then there is no document
     void write(const std::string& text);
 
   private:

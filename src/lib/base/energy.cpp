@@ -14,7 +14,7 @@ namespace tenken {
 
 namespace {
 
-/// Power and clock are read beside the counter, which is asked much more often.
+/// Power and clock are read in addition to the counter, which is polled much more often.
 constexpr int counter_readings_per_power = 8;
 
 /// Between two readings of the host's sensors: RAPL's counters step every millisecond, Grace's power is a
@@ -76,7 +76,7 @@ Optional<EnergyReading> energy_of_counter(const std::vector<EnergySample>& sampl
     EnergyReading reading;
     reading.seconds = samples[last].seconds - samples[first].seconds;
     reading.watts = (samples[last].value - samples[first].value) / reading.seconds;
-    // A step may have come any time since the reading before it.
+    // A step may have occurred at any time since the previous reading.
     const double unseen = (samples[first].seconds - samples[first - 1].seconds) +
                           (samples[last].seconds - samples[last - 1].seconds);
     reading.repeatability = unseen / reading.seconds;
@@ -101,7 +101,8 @@ Optional<EnergyReading> energy_of_power(const std::vector<EnergySample>& samples
 EnergyMeter::EnergyMeter(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id,
                          double interval_seconds)
     : nvml_(std::move(nvml)), interval_seconds_(interval_seconds) {
-    process_cpus();  // found here, not in the watching thread, where asking would start OpenMP threads
+    process_cpus();  // determined here, not in the monitoring thread, where the query would start OpenMP
+                     // threads
     std::string why_not;
     if (nvml_) device_ = nvml_->find(pci_bus_id, why_not);
 }
@@ -177,12 +178,12 @@ HostEnergy::HostEnergy() : HostEnergy(sensors_root()) {}
 
 HostEnergy::HostEnergy(const std::string& root) {
     const std::string powercap = root + "/sys/class/powercap";
-    // Packages are intel-rapl:N; what is below them (cores, memory) is named intel-rapl:N:M.
+    // Packages are intel-rapl:N; their subdomains (cores, memory) are intel-rapl:N:M.
     for (int package : numbered_entries(powercap, "intel-rapl:")) {
         const std::string folder = powercap + "/intel-rapl:" + std::to_string(package);
         Counter counter;
         counter.file = folder + "/energy_uj";
-        const Optional<std::uint64_t> value = read_number(counter.file);  // often readable by root alone
+        const Optional<std::uint64_t> value = read_number(counter.file);  // often readable only by root
         const Optional<std::uint64_t> range = read_number(folder + "/max_energy_range_uj");
         if (!value || !range) continue;
         counter.last = microunits * static_cast<double>(*value);
@@ -193,7 +194,7 @@ HostEnergy::HostEnergy(const std::string& root) {
     const std::string hwmon = root + "/sys/class/hwmon";
     for (int sensor : numbered_entries(hwmon, "hwmon")) {
         const std::string device = hwmon + "/hwmon" + std::to_string(sensor) + "/device/";
-        // The module's sensor counts the GPU as well, and the CPU's only a part of the socket.
+        // The module's sensor includes the GPU, and that of the CPU covers only a part of the socket.
         const std::string text = line_in(device + "power1_oem_info");
         const std::string file = device + "power1_average";
         if (!read_number(file)) continue;
@@ -232,7 +233,8 @@ void HostEnergyMeter::start() {
     power_.clear();
     module_power_.clear();
     module_ = {};
-    process_cpus();  // found here, not in the watching thread, where asking would start OpenMP threads
+    process_cpus();  // determined here, not in the monitoring thread, where the query would start OpenMP
+                     // threads
     running_ = true;
     begin_ = now_seconds();
     const int caller_cpu = sched_getcpu();

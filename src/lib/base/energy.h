@@ -1,4 +1,4 @@
-// What a GPU, or a host, consumes while something runs (docs/energy.md).
+// Energy consumed by a GPU or a host during a pass (docs/energy.md).
 #pragma once
 
 #include <condition_variable>
@@ -14,9 +14,9 @@
 
 namespace tenken {
 
-/// One reading of a sensor: a counter of joules, or watts of the moment.
+/// One reading of a sensor: a counter of joules, or instantaneous watts.
 struct EnergySample {
-    double seconds;  ///< of now_seconds(), when the value was there
+    double seconds;  ///< by now_seconds(), when the value was available
     double value;
 };
 
@@ -33,34 +33,34 @@ struct EnergyReading {
 
     /// Relative, with the gain of the sensor that nothing here can check.
     double uncertainty() const { return repeatability + sensor_gain; }
-    /// Writes it into the path of a document, each figure by a key that begins with `key`.
+    /// Writes it into the path of a document, each value under a key that begins with `key`.
     void describe(Document& document, const std::string& key) const;
 
-    /// NVML promises +-5 % of its power readings, and the counter is the same sensor.
+    /// NVML specifies +-5 % for its power readings, and the counter uses the same sensor.
     static constexpr double sensor_gain = 0.05;
 };
 
-/// Mean watts from a counter of joules that moves in steps: from its first step to its last, because between
-/// steps it says nothing. @param samples at least two steps apart
-/// @return nothing when there were fewer than two steps
+/// Mean watts from a counter of joules that advances in steps: from its first step to its last, because it
+/// carries no information between steps. @param samples at least two steps apart
+/// @return nothing if there were fewer than two steps
 Optional<EnergyReading> energy_of_counter(const std::vector<EnergySample>& samples);
 
 /// Mean watts by the trapezoidal rule. @return nothing for fewer than two readings
 Optional<EnergyReading> energy_of_power(const std::vector<EnergySample>& samples);
 
-/// What measures the energy of a pass, between start() and stop().
+/// Measures the energy of a pass, between start() and stop().
 class Meter {
   public:
     virtual ~Meter() = default;
     virtual void start() = 0;
-    /// @return nothing when no sensor can be read, or the pass was shorter than two of its steps
+    /// @return nothing if no sensor can be read, or the pass was shorter than two of its steps
     virtual Optional<EnergyReading> stop() = 0;
-    /// Whether its sensors are those of the whole node, which processes on it share.
+    /// Whether its sensors cover the whole node and are shared by the processes on it.
     virtual bool of_node() const { return false; }
 };
 
-/// Reads the energy counter of one GPU, or its power where it has none, in a thread of its own between
-/// start() and stop(). Give it at least two seconds. Without NVML stop() gives nothing.
+/// Reads the energy counter of one GPU, or its power if it has no counter, in a separate thread between
+/// start() and stop(), for at least two seconds. Without NVML stop() returns nothing.
 class EnergyMeter : public Meter {
   public:
     /// @param nvml may be null @param interval_seconds between the end of a reading and the next
@@ -92,15 +92,15 @@ class EnergyMeter : public Meter {
 };
 
 /// The host's sensors: RAPL's packages (powercap), or the module's or socket's power of Grace (hwmon).
-/// @param root put in front of every path, so that tests can give a tree of their own
+/// @param root prefix of every path, so that tests can supply their own tree
 class HostEnergy {
   public:
     explicit HostEnergy(const std::string& root);
-    /// Below the folder of TENKEN_HOST_SENSORS where that is set, for tests.
+    /// Below the folder given by TENKEN_HOST_SENSORS if set, for tests.
     HostEnergy();
-    /// "RAPL package-0 + package-1"; empty where nothing can be read.
+    /// "RAPL package-0 + package-1"; empty if nothing can be read.
     const std::string& source() const { return source_; }
-    /// Joules of RAPL's counters since an arbitrary moment, wrapped counters unrolled. Absent without RAPL.
+    /// Joules of RAPL's counters since an arbitrary moment, corrected for wrap-around. Absent without RAPL.
     Optional<double> joules();
     /// Watts of hwmon's sensors. Absent without.
     Optional<double> watts() const;
@@ -110,7 +110,7 @@ class HostEnergy {
   private:
     struct Counter {
         std::string file;
-        double range = 0;  ///< joules after which it begins again
+        double range = 0;  ///< joules at which the counter wraps around
         double last = 0;
         double total = 0;
     };
@@ -120,7 +120,7 @@ class HostEnergy {
     std::string source_;
 };
 
-/// The processors of a node, by the sensors of HostEnergy, read in a thread of its own.
+/// The processors of a node, by the sensors of HostEnergy, read in a separate thread.
 class HostEnergyMeter : public Meter {
   public:
     HostEnergyMeter() = default;
@@ -130,11 +130,11 @@ class HostEnergyMeter : public Meter {
     HostEnergyMeter& operator=(const HostEnergyMeter&) = delete;
 
     bool of_node() const override { return true; }
-    /// Whether there is a sensor at all.
+    /// Whether there is any sensor.
     bool there() const { return !sensors_.source().empty(); }
     void start() override;
     Optional<EnergyReading> stop() override;
-    /// Of the pass that stop() has ended: Grace's modules, where they have a sensor.
+    /// For the pass ended by stop(): Grace's modules, if they have a sensor.
     const Optional<EnergyReading>& module() const { return module_; }
 
   private:

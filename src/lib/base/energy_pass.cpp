@@ -51,7 +51,7 @@ void add_energy(Document& document, Ranks& ranks, const EnergyPass& pass, const 
     found.reading->describe(document, "energy." + where);
     if (found.beside) found.beside->describe(document, "energy." + where + ".host");
     if (found.whole_module) found.whole_module->describe(document, "energy." + where + ".module");
-    // A pass has what lies between two runs in it: power is the pass's, time the run's.
+    // A pass includes the gaps between runs: power is that of the pass, time that of a run.
     const struct {
         const char* name;
         std::string unit;

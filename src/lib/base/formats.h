@@ -1,9 +1,9 @@
 // Floating-point formats narrower than single precision: rounding, encoding and decoding by their definition
 // (IEEE 754 binary16; bfloat16; OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0),
-// the same on host and GPU. What the host emulates and what a GPU is given are so the same numbers.
+// the same on host and GPU, so that the host's emulation and a GPU use identical numbers.
 #pragma once
 
-#include <math.h>  // the names without std:: are what CUDA compiles for the GPU as well
+#include <math.h>  // the names without std:: also compile for the GPU
 
 #ifdef __CUDACC__
 #define TENKEN_BOTH __host__ __device__
@@ -15,12 +15,13 @@ namespace tenken {
 
 /// A binary format with subnormal numbers.
 struct Format {
-    int digits;        ///< of the significand, the leading one included
+    int digits;        ///< of the significand, including the leading one
     int min_exponent;  ///< of the smallest normal number, 2^min_exponent
     double largest;    ///< finite value
-    bool saturates;    ///< beyond the largest: the largest (as conversions for matrices do), else infinity
+    bool saturates;    ///< overflow gives the largest number (as conversions for matrices do), otherwise
+                       ///< infinity
 
-    /// Half the distance from 1 to the next number: the largest relative rounding error of a normal number.
+    /// Half the distance from 1 to the next number: the maximum relative rounding error of a normal number.
     TENKEN_BOTH double unit_roundoff() const { return ldexp(1.0, -digits); }
     TENKEN_BOTH double min_normal() const { return ldexp(1.0, min_exponent); }
 };
@@ -46,7 +47,7 @@ TENKEN_BOTH inline Format e2m1() {
 }
 }  // namespace formats
 
-/// The number of the format that is nearest to `value`, ties to even.
+/// The number of the format nearest to `value`, ties to even.
 TENKEN_BOTH inline double rounded(double value, const Format& format) {
     if (!(value == value) || value == 0) return value;
     int exponent = 0;
@@ -60,7 +61,7 @@ TENKEN_BOTH inline double rounded(double value, const Format& format) {
 }
 
 /// The bits of a number of the format, which has `exponent_bits`: sign, exponent, fraction from high to low.
-/// The value must be finite and of the format, as rounded() gives it.
+/// The value must be finite and representable, as returned by rounded().
 TENKEN_BOTH inline unsigned encoded(double value, const Format& format, int exponent_bits) {
     const int fraction_bits = format.digits - 1;
     const unsigned sign = value < 0 ? 1u << (exponent_bits + fraction_bits) : 0u;
@@ -76,7 +77,7 @@ TENKEN_BOTH inline unsigned encoded(double value, const Format& format, int expo
     return sign | (static_cast<unsigned>(field) << fraction_bits) | fraction;
 }
 
-/// The number that has these bits; codes of infinities and of what is not a number are read as numbers.
+/// The number with these bits; the codes of infinities and NaN are read as numbers.
 TENKEN_BOTH inline double decoded(unsigned bits, const Format& format, int exponent_bits) {
     const int fraction_bits = format.digits - 1;
     const unsigned fraction = bits & ((1u << fraction_bits) - 1);

@@ -1,4 +1,4 @@
-// Physical limits of a GPU, computed from what it says of itself.
+// Physical limits of a GPU, computed from the properties that it reports.
 #pragma once
 
 #include "lib/base/device.h"
@@ -6,8 +6,8 @@
 
 namespace tenken {
 
-/// What the memory of a GPU can move at most, in GB/s: 2 (double data rate) x memory clock x bus width / 8.
-/// Clock and width are device attributes; unknown where one of them is not told (virtual GPUs).
+/// Peak memory bandwidth of a GPU in GB/s: 2 (double data rate) x memory clock x bus width / 8.
+/// Clock and width are device attributes; unknown if one of them is not reported (virtual GPUs).
 Limit memory_limit(const DeviceDescription& description);
 
 }  // namespace tenken

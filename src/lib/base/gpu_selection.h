@@ -10,18 +10,18 @@
 namespace tenken {
 
 /// The indices in "all" or in a list such as "0,2".
-/// @param count GPUs that there are; indices are 0 .. count - 1
+/// @param count number of GPUs; indices are 0 .. count - 1
 /// @throws ArgumentError whose text is only the expectation, for Arguments::error()
 std::vector<int> parse_gpu_list(const std::string& text, int count);
 
-/// The entries of a CUDA_VISIBLE_DEVICES that is well formed: whole numbers, GPU-... or MIG-..., no two the
-/// same. CUDA itself silently stops at the first entry it does not understand.
-/// @throws std::runtime_error that names the variable, its value and the wrong entry; also when it is empty
+/// The entries of a well-formed CUDA_VISIBLE_DEVICES: whole numbers, GPU-... or MIG-..., without
+/// duplicates. CUDA itself silently stops at the first entry that it does not understand.
+/// @throws std::runtime_error with the variable, its value and the invalid entry; also if it is empty
 std::vector<std::string> visible_devices(const std::string& value);
 
-/// Compares what CUDA_VISIBLE_DEVICES asks for with the number of GPUs that CUDA then shows.
-/// @param value absent when the variable is not set
-/// @throws std::runtime_error naming the first entry that is no GPU of this machine
+/// Compares the GPUs requested by CUDA_VISIBLE_DEVICES with the number of GPUs that CUDA then shows.
+/// @param value absent if the variable is not set
+/// @throws std::runtime_error with the first entry that is not a GPU of this machine
 void check_visible_devices(const Optional<std::string>& value, int shown);
 
 }  // namespace tenken

@@ -12,7 +12,8 @@ namespace tenken {
 
 namespace {
 
-/// A link does not come and go within a second, and asking for all of them is most of a reading.
+/// The state of a link does not change within a second, and querying all links dominates the time of a
+/// reading.
 constexpr std::int64_t readings_per_look_at_links = 20;
 
 template <typename T>
@@ -45,7 +46,7 @@ void fold_worst(HealthSample& worst, const HealthSample& reading, bool first) {
     higher(worst.remapped_rows_uncorrectable, reading.remapped_rows_uncorrectable);
     higher(worst.remapping_pending, reading.remapping_pending);
     higher(worst.remapping_failed, reading.remapping_failed);
-    // An idle link trains down, so a low reading says nothing and the highest tells what the link can do.
+    // An idle link trains down: a low reading is meaningless, and the highest shows what the link can do.
     higher(worst.pcie_generation, reading.pcie_generation);
     higher(worst.pcie_width, reading.pcie_width);
     higher(worst.other_processes, reading.other_processes);
@@ -60,7 +61,8 @@ void fold_worst(HealthSample& worst, const HealthSample& reading, bool first) {
 HealthMonitor::HealthMonitor(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id, int index,
                              double interval_seconds)
     : nvml_(std::move(nvml)), interval_seconds_(interval_seconds) {
-    process_cpus();  // found here, not in the watching thread, where asking would start OpenMP threads
+    process_cpus();  // determined here, not in the monitoring thread, where the query would start OpenMP
+                     // threads
     health_.index = index;
     if (!nvml_) {
         why_not_ = std::string("no NVML");
@@ -102,7 +104,7 @@ void HealthMonitor::watch(int avoid_cpu) {
     cpus.erase(std::remove(cpus.begin(), cpus.end(), avoid_cpu), cpus.end());
     bind_this_thread(cpus);
     std::unique_lock<std::mutex> lock(mutex_);
-    do {  // once at least, however short the timed part
+    do {  // at least once, however short the timed part
         lock.unlock();
         const double begin = now_seconds();
         const bool with_links = health_.samples % readings_per_look_at_links == 0;

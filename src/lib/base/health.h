@@ -1,4 +1,4 @@
-// Watching a GPU while it is measured.
+// Monitoring of a GPU during a measurement.
 #pragma once
 
 #include <condition_variable>
@@ -12,16 +12,16 @@
 
 namespace tenken {
 
-/// Reads the health of one GPU before, during and after its timed part. During the timed part a thread of
-/// its own reads, slowly and bound to a CPU that is not the caller's, so that it does not disturb what is
-/// timed. Without NVML all calls do nothing.
+/// Reads the health of one GPU before, during and after its timed part. During the timed part a separate
+/// thread reads at long intervals, bound to a CPU other than the caller's, so that it does not disturb the
+/// measurement. Without NVML all calls do nothing.
 class HealthMonitor {
   public:
-    /// Reads `before`. The process must have its context on the GPU already, which is how it is told from
+    /// Reads `before`. The process must already have its context on the GPU, which distinguishes it from
     /// others.
     /// @param nvml may be null
     /// @param index of the GPU in the document
-    /// @param interval_seconds between two readings of the timed part
+    /// @param interval_seconds between two readings during the timed part
     HealthMonitor(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id, int index,
                   double interval_seconds = 0.05);
     ~HealthMonitor();
@@ -30,14 +30,14 @@ class HealthMonitor {
 
     /// The timed part begins; it may begin and end several times.
     void start();
-    /// The timed part ends: waits for the reading under way, if any.
+    /// The timed part ends: waits for a reading in progress.
     void stop();
-    /// Reads `after` and gives everything.
+    /// Reads `after` and returns everything.
     DeviceHealth finish();
 
-    /// Absent when the GPU can be read, else why it cannot.
+    /// Absent if the GPU can be read, otherwise the reason why not.
     const Optional<std::string>& why_not() const { return why_not_; }
-    /// The mean duration of one reading of the timed part, in seconds; 0 when there was none.
+    /// The mean duration of a reading during the timed part, in seconds; 0 if there was none.
     double reading_seconds() const;
 
   private:
@@ -59,8 +59,8 @@ class HealthMonitor {
     bool running_ = false;
 };
 
-/// Takes a reading into the worst of a timed part: lowest clocks, utilization and active NVLinks, highest
-/// everything else, the union of the reasons.
+/// Merges a reading into the worst of the timed part: minimum clocks, utilization and active NVLinks, maximum
+/// of everything else, the union of the reasons.
 /// @param first whether this is the first reading
 void fold_worst(HealthSample& worst, const HealthSample& reading, bool first);
 

@@ -55,7 +55,7 @@ std::string cpu_name(const std::string& cpuinfo, const std::string& architecture
     const Optional<std::string> part = field(cpuinfo, "CPU part");
     if (!part) return architecture;
     const std::string implementer = field(cpuinfo, "CPU implementer").value_or("unknown");
-    // ARM gives numbers only; these are the cores of machines the suite knows.
+    // ARM reports only numbers; these are the cores of machines known to the suite.
     static const std::map<std::string, std::string> known = {
         {"0x41/0xd4f", "Arm Neoverse V2"}, {"0x41/0xd40", "Arm Neoverse V1"},
         {"0x41/0xd0c", "Arm Neoverse N1"}, {"0x41/0xd07", "Arm Cortex-A57"},
@@ -65,7 +65,7 @@ std::string cpu_name(const std::string& cpuinfo, const std::string& architecture
     return found != known.end() ? found->second : "ARM implementer " + implementer + " part " + *part;
 }
 
-/// The last-level caches are those of the highest level that hold data; one shared by several CPUs counts
+/// The last-level caches are the data caches of the highest level; one shared by several CPUs counts
 /// once.
 Optional<std::uint64_t> last_level_cache(const std::vector<int>& cpus, const std::string& root) {
     std::map<std::uint64_t, std::map<std::string, std::uint64_t>> size_by_level_and_sharers;
@@ -96,7 +96,7 @@ Optional<int> count_sockets(const std::vector<int>& cpus, const std::string& roo
     std::set<std::string> packages;
     for (int cpu : cpus) {
         const auto package = read_text(cpu_folder(root, cpu) + "/topology/physical_package_id");
-        // -1: the firmware does not report (some ARM boards).
+        // -1: not reported by the firmware (some ARM boards).
         if (package && *package != "-1") packages.insert(*package);
     }
     if (packages.empty()) return {};
@@ -114,7 +114,7 @@ Optional<int> count_numa_nodes(const std::string& root) {
     return count;
 }
 
-/// The hypervisor's name by CPUID leaf 0x40000000, which the "hypervisor" flag promises.
+/// The hypervisor's name by CPUID leaf 0x40000000, which exists if the "hypervisor" flag is set.
 std::string hypervisor_name(const std::string& root) {
 #if defined(__x86_64__)
     if (root.empty()) {
@@ -139,7 +139,7 @@ std::string hypervisor_name(const std::string& root) {
 Optional<std::string> virtual_machine(const std::string& cpuinfo, const std::string& root) {
     const std::string flags = " " + field(cpuinfo, "flags").value_or("") + " ";
     if (flags.find(" hypervisor ") != std::string::npos) return hypervisor_name(root);
-    // ARM has no such flag; the machine's maker gives it away.
+    // ARM has no such flag; the system vendor indicates it.
     const std::string vendor = read_text(root + "/sys/class/dmi/id/sys_vendor").value_or("");
     for (const char* maker : {"QEMU", "Amazon EC2", "Google", "VMware", "Xen"}) {
         if (vendor.find(maker) == 0 && field(cpuinfo, "CPU part")) return std::string(maker);
@@ -163,7 +163,7 @@ std::uint64_t minus(std::uint64_t a, std::uint64_t b) {
     return a > b ? a - b : 0;
 }
 
-/// Page cache counts as used in a cgroup but is given back on demand.
+/// Page cache counts as used in a cgroup but is released on demand.
 std::uint64_t reclaimable(const std::string& folder, const std::string& key) {
     std::istringstream lines(read_text(folder + "/memory.stat").value_or(""));
     std::string name;
@@ -174,7 +174,7 @@ std::uint64_t reclaimable(const std::string& folder, const std::string& key) {
     return 0;
 }
 
-/// The least that is left in the group at `path` below `mount` and in all groups above it.
+/// The minimum left in the group at `path` below `mount` and in all groups above it.
 std::uint64_t left_in_groups(const std::string& mount, std::string path, bool version2) {
     std::uint64_t left = no_limit;
     for (;;) {

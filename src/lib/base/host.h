@@ -1,4 +1,4 @@
-// What the host says of itself, and how much memory it can still give.
+// Description of the host, and its available memory.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tenken {
 
-/// The `host` object of the document. What the system does not report is absent.
+/// The `host` object of the document. Properties that the system does not report are absent.
 struct HostDescription {
     std::string name;
     std::string os;            ///< /etc/os-release
@@ -20,23 +20,23 @@ struct HostDescription {
     Optional<int> sockets;
     Optional<int> cores;  ///< physical
     int logical_cpus = 1;
-    Optional<int> numa_nodes;        ///< those with CPUs (GPU memory may be a node of its own)
-    std::uint64_t memory_bytes = 1;  ///< MemTotal
-    Optional<std::uint64_t> last_level_cache_bytes;  ///< all last-level caches of the node together
+    Optional<int> numa_nodes;                        ///< those with CPUs (GPU memory may be a separate node)
+    std::uint64_t memory_bytes = 1;                  ///< MemTotal
+    Optional<std::uint64_t> last_level_cache_bytes;  ///< sum of all last-level caches of the node
     Optional<std::string> virtual_machine;
     Optional<std::string> firmware;
 
     Json json() const;
 };
 
-/// Reads /proc, /sys and uname. @param root put in front of every path, so that tests can give a tree of
-/// their own
+/// Reads /proc, /sys and uname. @param root prefix of every path, so that tests can supply tree
+/// tree
 HostDescription describe_host(const std::string& root = "");
 
-/// Physical cores among logical CPUs, by their SMT siblings; absent where /sys does not report.
+/// Physical cores among logical CPUs, by their SMT siblings; absent if /sys does not report them.
 Optional<int> count_cores(const std::vector<int>& cpus, const std::string& root = "");
 
-/// The memory in bytes that this process may still take: the least of MemAvailable, what the cgroups
+/// The memory in bytes that this process may still allocate: the minimum of MemAvailable, what the cgroups
 /// (v1 and v2) of the process leave, and RLIMIT_AS.
 std::uint64_t available_memory_bytes(const std::string& root = "");
 

@@ -15,12 +15,12 @@ constexpr std::size_t page_bytes = 4096;
 void* untouched_memory(std::size_t elements, std::size_t element_bytes) {
     if (elements > (std::numeric_limits<std::size_t>::max() - alignment) / element_bytes)
         throw std::bad_alloc();
-    // Whole huge pages: the tail of an array would otherwise lie in small ones, or in its neighbour's.
+    // Whole huge pages: the tail of an array would otherwise be in small pages, or in another array's.
     const std::size_t rounded = (elements * element_bytes + alignment - 1) / alignment * alignment;
     void* memory = nullptr;
     if (posix_memalign(&memory, alignment, rounded) != 0) throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
-    madvise(memory, rounded, MADV_HUGEPAGE);  // a wish: without it the run is only a little slower
+    madvise(memory, rounded, MADV_HUGEPAGE);  // optional: without it the run is only slightly slower
 #endif
     return memory;
 }

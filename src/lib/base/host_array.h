@@ -1,4 +1,4 @@
-// Host memory for benchmarks: aligned, in huge pages where the system gives them, and untouched.
+// Host memory for benchmarks: aligned, in huge pages if the system provides them, and untouched.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace tenken {
 
-/// Memory whose pages do not exist yet, aligned to 2 MiB; given back by std::free.
+/// Memory whose pages do not exist yet, aligned to 2 MiB; released by std::free.
 /// @throws std::bad_alloc
 void* untouched_memory(std::size_t elements, std::size_t element_bytes);
 
-/// An array of numbers whose pages do not exist yet: the thread that writes an element first decides on
-/// which NUMA node it lies (first touch). Aligned to 2 MiB.
+/// An array of numbers whose pages do not exist yet: the thread that first writes an element determines its
+/// NUMA node (first touch). Aligned to 2 MiB.
 template <typename T>
 class HostArrayOf {
     static_assert(std::is_arithmetic<T>::value, "numbers alone: nothing is constructed");
@@ -42,12 +42,12 @@ class HostArrayOf {
     std::size_t size_ = 0;
 };
 
-/// What most benchmarks compute with.
+/// The type used by most benchmarks.
 using HostArray = HostArrayOf<double>;
 
 /// One thread's contiguous share of [0, elements): whole 4 KiB pages, so that no page and no cache line is
-/// shared. Every loop over a host array uses it, so the thread that touched an element first is the one that
-/// uses it afterwards. Arrays of one loop have elements of one size, else their pages would be others'.
+/// shared. Every loop over a host array uses it, so that each element is used by the thread that first
+/// touched it. All arrays of a loop must have elements of the same size, otherwise their shares would differ.
 struct Share {
     std::size_t begin;
     std::size_t end;

@@ -5,8 +5,8 @@
 
 namespace tenken {
 
-/// As fast as the host can: each thread its share, with stores that go past the caches where the compiler
-/// can be told to. `to` must be aligned to 64 bytes, `from` to 64 as well.
+/// As fast as possible: each thread copies its share, with stores that bypass the caches if the compiler
+/// supports them. `to` and `from` must be aligned to 64 bytes.
 void copy_on_host(double* to, const double* from, std::size_t elements);
 
 /// The plain OpenMP loop compiled without optimisation (-O0), as some published figures were measured.

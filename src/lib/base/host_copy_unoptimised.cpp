@@ -1,4 +1,4 @@
-// Compiled with -O0 whatever the build type: see CMakeLists.txt.
+// Compiled with -O0 in every build type: see CMakeLists.txt.
 #include "lib/base/host_copy.h"
 
 namespace tenken {

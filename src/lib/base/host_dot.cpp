@@ -4,7 +4,7 @@ namespace tenken {
 
 namespace {
 
-/// The sum over one share, in `lanes` partial sums so that additions need not wait for each other.
+/// The sum over one share, in `lanes` independent partial sums.
 double dot_of(const double* a, const double* b, std::size_t begin, std::size_t end) {
     constexpr std::size_t lanes = 32;
     double sums[lanes] = {};

@@ -1,4 +1,4 @@
-// The scalar product of two arrays of the host, at the bandwidth of its memory.
+// The dot product of two arrays on the host, at memory bandwidth.
 #pragma once
 
 #include "lib/base/host_array.h"

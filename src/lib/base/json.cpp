@@ -9,7 +9,7 @@ namespace tenken {
 
 namespace {
 
-/// The length in bytes of the UTF-8 sequence that begins at text[i], 0 when it is not a valid one.
+/// The length in bytes of the UTF-8 sequence that begins at text[i], 0 if it is invalid.
 std::size_t utf8_length(const std::string& text, std::size_t i) {
     const auto byte = [&](std::size_t k) -> unsigned {
         return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0u;
@@ -36,7 +36,7 @@ std::string printed(double value, int digits) {
     return text;
 }
 
-/// A library may have set a locale with a decimal comma; JSON knows only the point.
+/// A library may have set a locale with a decimal comma; JSON requires a point.
 std::string with_point(std::string text) {
     const char* mark = std::localeconv()->decimal_point;
     const std::size_t at = text.find(mark);

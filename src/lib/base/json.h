@@ -1,4 +1,4 @@
-// A small JSON writer: correct escaping, shortest round-trip numbers, nothing that is not finite.
+// A small JSON writer: correct escaping, shortest round-trip numbers, finite numbers only.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tenken {
 
-/// Thrown where a number that JSON cannot hold (inf, nan) would be written.
+/// Thrown for a number that JSON cannot represent (inf, nan).
 class NotFinite : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -45,7 +45,7 @@ class Json {
 
     static Json object();
     static Json array();
-    /// Text that is JSON already: what another process has dumped.
+    /// Text that is already JSON: written by another process.
     static Json verbatim(std::string text);
 
     /// Sets a key of an object; a key set before is replaced in place.

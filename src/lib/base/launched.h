@@ -1,4 +1,4 @@
-// Whether a program was started alone or as ranks of MPI; builds with and without MPI.
+// Whether a program was started as a single process or as MPI ranks; builds with and without MPI.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace tenken {
 
-/// The ranks of MPI when a launcher of MPI has started this process, else this process alone.
-/// @param program its name, which begins messages
+/// The ranks of MPI if an MPI launcher has started this process, otherwise this process only.
+/// @param program its name, with which messages begin
 inline std::unique_ptr<Ranks> launched_ranks(const std::string& program) {
 #ifdef TENKEN_HAVE_MPI
     if (mpi::launched_rank() >= 0) return std::unique_ptr<Ranks>(new mpi::RanksOf<Ranks>(program));

@@ -9,9 +9,9 @@ namespace {
 
 constexpr const char* gbs = "GB/s";
 
-/// GB/s between a GPU and the host in one direction; nothing where PCIe is not how they are joined.
+/// GB/s between a GPU and the host in one direction; nothing if they are not connected by PCIe.
 Optional<double> host_gbs(const DeviceDescription& device) {
-    // Such a GPU sits on a chip-to-chip link; its PCIe figures describe something else.
+    // Such a GPU is connected by a chip-to-chip link; its PCIe values describe another link.
     if (device.pageable_uses_host_page_tables || device.integrated) return {};
     if (!device.pcie_generation_max || !device.pcie_width_max) return {};
     const double rate = pcie_gbs(*device.pcie_generation_max, *device.pcie_width_max);
@@ -113,7 +113,7 @@ Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& other
             return Limit::unknown("the driver does not report how they are connected");
         }
         if (link.kind == PairLink::Kind::nvlink) direct += link.count;
-        // All of them share the links to the switch, each of the others is bounded by its own.
+        // All of them share the links to the switch; each of the others is limited by its own.
         if (link.kind == PairLink::Kind::nvswitch) shared += link.count;
     }
     const Optional<double> rate = one.description.nvlink_gbs_per_link;
@@ -131,7 +131,7 @@ Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& other
 double pcie_gbs(int generation, int width) {
     constexpr double gigatransfers[] = {0, 2.5, 5, 8, 16, 32, 64};
     if (generation < 1 || generation > 6 || width < 1) return 0;
-    // Bits that are payload; from 6 on bytes of a flit of 256.
+    // Payload bits; from generation 6 on bytes of a flit of 256.
     const double code = generation <= 2 ? 8.0 / 10 : generation <= 5 ? 128.0 / 130 : 242.0 / 256;
     return gigatransfers[generation] * code * width / 8;
 }

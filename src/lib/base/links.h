@@ -1,4 +1,4 @@
-// What joins two GPUs of a node, by what the driver says of their links, and how fast that can be.
+// The connection between two GPUs of a node, as reported by the driver, and its peak rate.
 #pragma once
 
 #include <string>
@@ -10,46 +10,46 @@
 
 namespace tenken {
 
-/// A GPU as its links see it.
+/// A GPU with its links.
 struct LinkedGpu {
     DeviceDescription description;
-    std::vector<NvLink> links;  ///< empty where there are none, or where the driver does not report
+    std::vector<NvLink> links;  ///< empty if there are none, or if the driver does not report them
 
-    /// "3, 17": the links that are not active; empty when all are.
+    /// "3, 17": the inactive links; empty if all are active.
     std::string inactive() const;
 };
 
-/// What joins an ordered pair of GPUs.
+/// The connection of an ordered pair of GPUs.
 struct PairLink {
     enum class Kind { nvlink, nvswitch, pcie, unknown };
     Kind kind = Kind::unknown;
-    int count = 0;              ///< active NVLinks that lead from one to the other, or to the switch between
+    int count = 0;              ///< active NVLinks from one to the other, or to the switch between them
     Optional<double> link_gbs;  ///< of one NVLink in one direction, in GB/s
 
-    /// "18 x NVLink through a switch", "2 x NVLink", "PCIe", "not known": for people.
+    /// "18 x NVLink through a switch", "2 x NVLink", "PCIe", "not known": for display.
     std::string text() const;
-    /// The same without the number: pairs with one text are of one class.
+    /// The same without the number: pairs with the same text form a class.
     std::string kind_text() const;
 };
 
-/// What joins two GPUs. Links whose end the driver does not report (virtual machines hide it) count as
-/// leading to a switch, which is where all links of a GPU lead that has more than its neighbours need.
+/// The connection of two GPUs. Links whose remote end is not reported (virtual machines hide it) are assumed
+/// to lead to a switch, as do all links of a GPU that has more of them than its neighbours require.
 PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to);
 
-/// The most that can go from one GPU to another in GB/s: active NVLinks x their rate, or the narrower PCIe.
-/// @param ways 1, or 2 for both directions together
+/// Peak rate from one GPU to another in GB/s: active NVLinks x their rate, or the narrower PCIe.
+/// @param ways 1, or 2 for the sum of both directions
 Limit pair_limit(const LinkedGpu& from, const LinkedGpu& to, int directions = 1);
 
-/// The most that can go through the host's memory from one GPU to another in GB/s: the narrower PCIe.
+/// Peak rate through host memory from one GPU to another in GB/s: the narrower PCIe.
 Limit staged_limit(const DeviceDescription& from, const DeviceDescription& to);
 
-/// The most that one GPU can send to (or receive from) several others at once in GB/s.
+/// Peak rate from (or to) one GPU to (or from) several others at once in GB/s.
 Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& others);
 
 /// GB/s of a PCIe link in one direction by its line rate and line code (generations 1 to 6); 0 for another.
 double pcie_gbs(int generation, int width);
 
-/// Whether two PCI addresses name the same device, however they are written (0000:1B:00.0, 00000000:1b:00.0).
+/// Whether two PCI addresses denote the same device in any notation (0000:1B:00.0, 00000000:1b:00.0).
 bool same_pci_device(const std::string& one, const std::string& other);
 
 }  // namespace tenken

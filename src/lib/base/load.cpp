@@ -15,9 +15,9 @@ namespace tenken {
 
 namespace {
 
-/// So many processes of others are named.
+/// Maximum number of other processes that are named.
 constexpr std::size_t max_named = 3;
-/// Less CPU time than this is no load.
+/// Less CPU time than this does not count as load.
 constexpr double min_seconds = 0.01;
 
 double ticks_per_second() {
@@ -27,7 +27,7 @@ double ticks_per_second() {
 }  // namespace
 
 Optional<ProcessTimes> process_times(const std::string& stat, double ticks) {
-    // PID (NAME) STATE PPID ...: a name may hold blanks and parentheses
+    // PID (NAME) STATE PPID ...: a name may contain blanks and parentheses
     const std::size_t open = stat.find('(');
     const std::size_t close = stat.rfind(')');
     if (open == std::string::npos || close == std::string::npos || close < open) return {};
@@ -80,7 +80,7 @@ Json LoadWatch::json() const {
         return found == end.processes.end() ? 0 : found->second.parent;
     };
     const pid_t launcher = launched_ ? parent(self_) : 0;
-    // those who only wait for this process: shells and the launcher
+    // processes that only wait for this one: shells and the launcher
     std::set<pid_t> above;
     for (pid_t pid = parent(self_); pid > 0 && above.insert(pid).second;) pid = parent(pid);
     const auto of_this_job = [&](pid_t pid) {
@@ -95,7 +95,8 @@ Json LoadWatch::json() const {
     for (const auto& one : end.processes) {
         ProcessTimes used = one.second;
         const auto before = begin_.processes.find(one.first);
-        // not by its name: a kernel thread has the name of its work, a shell that of the program it becomes
+        // not by its name: a kernel thread has the name of its current work, a shell that of the program it
+        // executes
         if (before != begin_.processes.end() && before->second.start == used.start) {
             used.cpu_seconds = std::max(0.0, used.cpu_seconds - before->second.cpu_seconds);
             used.children_seconds = std::max(0.0, used.children_seconds - before->second.children_seconds);

@@ -1,4 +1,4 @@
-// What else the host did while a program measured.
+// Other activity of the host during a measurement.
 #pragma once
 
 #include <sys/types.h>
@@ -12,38 +12,39 @@
 
 namespace tenken {
 
-/// A process as /proc/PID/stat tells it.
+/// A process according to /proc/PID/stat.
 struct ProcessTimes {
     pid_t pid = 0;
     pid_t parent = 0;
     std::string name;
-    std::string start;            ///< when it began, in ticks since boot: with the PID it is one process
+    std::string start;            ///< start time in ticks since boot: with the PID it identifies the process
     double cpu_seconds = 0;       ///< used by it
-    double children_seconds = 0;  ///< used by those of its children that ended
+    double children_seconds = 0;  ///< used by its children that have ended
 };
 
-/// What one process of /proc/PID/stat says; absent when malformed.
+/// Parses /proc/PID/stat of one process; absent if malformed.
 Optional<ProcessTimes> process_times(const std::string& stat, double ticks_per_second);
 
-/// Watches the host from its making on: CPU time of everybody, of this measurement (this process, what it
-/// started, and under a launcher its other ranks on this node), and of the others who used most.
+/// Monitors the host from construction on: CPU time of all processes, of this measurement (this process, its
+/// children, and under a launcher the other ranks on this node), and of the other processes that used the
+/// most.
 class LoadWatch {
   public:
-    /// @param root put in front of every path, so that tests can give a tree of their own
+    /// @param root prefix of every path, so that tests can supply their own tree
     /// @param self the process that measures
-    /// @param launched whether those of the same parent are ranks of the same job
+    /// @param launched whether processes with the same parent are ranks of the same job
     LoadWatch(const std::string& root, pid_t self, bool launched);
-    /// As this process finds itself.
+    /// With the properties of this process.
     LoadWatch();
 
-    /// The document's `load`, from the making on until now.
+    /// The document's `load`, from construction until now.
     Json json() const;
 
   private:
     struct Reading {
         Optional<double> load_average;  ///< of one minute
-        double busy_seconds = 0;        ///< of all CPUs of the host; steal is none of it
-        double steal_seconds = 0;       ///< what the hypervisor gave to others
+        double busy_seconds = 0;        ///< of all CPUs of the host; does not include steal
+        double steal_seconds = 0;       ///< time given to others by the hypervisor
         std::map<pid_t, ProcessTimes> processes;
     };
     Reading read() const;

@@ -24,14 +24,14 @@ MachineLocks* current = nullptr;
 
 constexpr std::size_t max_bytes = 512;
 
-/// The first folder in which all users of this machine can make files; empty, and why not, where there is
+/// The first folder in which all users of this machine can create files; empty, with the reason, if there is
 /// none.
 std::string find_folder(std::string& why_none) {
     const char* const chosen = std::getenv("TENKEN_LOCKS");
     std::vector<std::string> folders = {"/dev/shm/tenken-locks", "/tmp/tenken-locks"};
     if (chosen != nullptr && *chosen != '\0') folders = {chosen};
     for (const std::string& folder : folders) {
-        // sticky: whoever may make a lock there may not remove another's
+        // sticky: users can create locks there, but not remove those of others
         if (mkdir(folder.c_str(), 0777) == 0 && chmod(folder.c_str(), 01777) != 0) continue;
         if (access(folder.c_str(), W_OK | X_OK) == 0) return folder;
         why_none += (why_none.empty() ? "" : "; ") + folder + ": " + std::strerror(errno);
@@ -39,15 +39,15 @@ std::string find_folder(std::string& why_none) {
     return "";
 }
 
-/// A lock file, made if there is none. It is opened without O_CREAT where it is there: in a sticky folder the
-/// kernel (fs.protected_regular) refuses that for files of other users.
+/// A lock file, created if missing. An existing one is opened without O_CREAT: in a sticky folder the
+/// kernel (fs.protected_regular) refuses that flag for files of other users.
 int open_lock(const std::string& path) {
     for (int attempt = 0; attempt < 10; ++attempt) {
         const int found = open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (found >= 0 || errno != ENOENT) return found;
         const int made = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
         if (made >= 0) {
-            (void)!fchmod(made, 0666);  // whatever the umask
+            (void)!fchmod(made, 0666);  // independent of the umask
             return made;
         }
         if (errno != EEXIST) return made;
@@ -62,7 +62,7 @@ double patience_of_environment() {
     return seconds < 0 || end == text || *end != '\0' ? 60 : static_cast<double>(seconds);
 }
 
-/// What the ranks of one launcher have in common: their parent on this node.
+/// The common property of the ranks of one launcher: their parent on this node.
 std::string token_of_launcher() {
     const bool launched = !launcher_rank().empty() || std::getenv("SLURM_PROCID") != nullptr;
     const pid_t pid = launched ? getppid() : getpid();
@@ -92,7 +92,7 @@ MachineLocks* MachineLocks::of_this_process() {
 }
 
 void MachineLocks::hold_host() {
-    // of the machine and not of its name, which a container may change
+    // by machine, not by host name, which a container may change
     hold("host-" + read_text("/proc/sys/kernel/random/boot_id").value_or("this"), "host");
 }
 
@@ -119,7 +119,7 @@ void MachineLocks::hold(const std::string& name, const std::string& what) {
         return;
     }
     descriptors_.push_back(descriptor);
-    // PID PROGRAM TOKEN: a token may hold blanks, the others not
+    // PID PROGRAM TOKEN: only the token may contain blanks
     const std::string mine = std::to_string(getpid()) + " " + program_ + " " + token_;
     const std::string same = " " + token_;
     const auto is_of_this_job = [&same](const std::string& text) {
@@ -130,8 +130,8 @@ void MachineLocks::hold(const std::string& name, const std::string& what) {
     bool told = false;
     for (;;) {
         if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-            // nobody else: say who it is, and let those of the same token in. The kernel may give the lock to
-            // another between the two, then it is waited for anew.
+            // exclusive: write the owner, and admit processes with the same token. The kernel may give the
+            // lock to another process between the two; then this one waits again.
             if (ftruncate(descriptor, 0) != 0 ||
                 pwrite(descriptor, mine.data(), mine.size(), 0) != static_cast<ssize_t>(mine.size())) {
                 why_none_ = path + ": " + std::strerror(errno);

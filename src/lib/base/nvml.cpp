@@ -9,7 +9,7 @@ namespace tenken {
 
 namespace {
 
-// From NVML's documented interface: the values and layouts that this file uses, and no more.
+// From NVML's documented interface: only the values and layouts used in this file.
 constexpr int success = 0;
 constexpr int insufficient_size = 7;
 constexpr int clock_sm = 1;
@@ -32,7 +32,7 @@ struct Memory {
 struct Utilization {
     unsigned gpu, memory;
 };
-struct Process {  // version 2 of the structure, as the _v2 and _v3 functions fill it
+struct Process {  // version 2 of the structure, which the _v2 and _v3 functions fill
     unsigned pid;
     unsigned long long used_memory;
     unsigned gpu_instance, compute_instance;
@@ -103,7 +103,7 @@ struct Nvml::Functions {
 
 namespace {
 
-/// The result of an NVML function with one output, nothing when it is not there or fails.
+/// The result of an NVML function with one output, nothing if it is missing or fails.
 template <typename Value, typename Function, typename... Arguments>
 Optional<Value> ask(Function function, Arguments... arguments) {
     Value value{};
@@ -126,8 +126,8 @@ std::vector<int>& processes_of_run() {
     return pids;
 }
 
-/// Processes with a context on the GPU, those of this run left out. In a container NVML may tell the numbers
-/// of another PID namespace: those of this run, which have contexts, are then among them, unrecognised.
+/// Processes with a context on the GPU, without those of this run. In a container NVML may report the PIDs
+/// of another namespace: the processes of this run are then included, because they cannot be recognised.
 int others_among(const std::vector<Process>& processes) {
     const std::vector<int>& own = processes_of_run();
     int others = 0;
@@ -192,7 +192,7 @@ std::shared_ptr<const Nvml> Nvml::open(std::string& why_not) {
     library.load(f.power, "nvmlDeviceGetPowerUsage");
     library.load(f.energy, "nvmlDeviceGetTotalEnergyConsumption");
     library.load(f.temperature, "nvmlDeviceGetTemperature");
-    // Renamed with CUDA 12; older drivers know the old name only.
+    // Renamed in CUDA 12; older drivers have only the old name.
     library.load(f.reasons,
                  {"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"});
     library.load(f.ecc_mode, "nvmlDeviceGetEccMode");
@@ -224,7 +224,7 @@ std::shared_ptr<const Nvml> Nvml::open(std::string& why_not) {
     if (result != success) {
         why_not = "nvmlInit_v2 failed: ";
         why_not += f.error_string == nullptr ? "error " + std::to_string(result) : f.error_string(result);
-        f.shutdown = nullptr;  // nothing to undo
+        f.shutdown = nullptr;  // no effect to undo
         return nullptr;
     }
     return nvml;
@@ -269,7 +269,7 @@ Optional<double> Nvml::field(Device device, unsigned id, unsigned scope) const {
     }
 }
 
-/// Counts the links, all or the active ones; absent where the GPU has no such interface.
+/// Counts the links, all or the active ones; absent if the GPU has no such interface.
 Optional<int> Nvml::nvlinks(Device device, bool only_active) const {
     const Optional<double> told = field(device, field_nvlink_count, 0);
     const auto maximum = static_cast<unsigned>(told.value_or(18));
@@ -433,7 +433,7 @@ Nvml::XidWatch::~XidWatch() {
 std::vector<int> Nvml::XidWatch::fetch() {
     std::vector<int> xids;
     Event event{};
-    // Bounded, should a driver report without end.
+    // Bounded, in case a driver reports endlessly.
     while (set_ != nullptr && xids.size() < 1000 && nvml_.call_->event_wait(set_, &event, 0) == success) {
         if ((event.type & event_xid) != 0) xids.push_back(static_cast<int>(event.data));
     }

@@ -1,11 +1,11 @@
-// A value that may be absent: what a machine does not report is absent, never a made-up number.
+// A value that may be absent: values that a machine does not report are absent, never invented.
 #pragma once
 
 #include <utility>
 
 namespace tenken {
 
-/// Either a T or nothing. (std::optional is C++17; this is the part of it that the suite needs.)
+/// Either a T or nothing. (std::optional is C++17; this is the part of it used by the suite.)
 template <typename T>
 class Optional {
   public:
@@ -13,7 +13,7 @@ class Optional {
     Optional(T value) : value_(std::move(value)), present_(true) {}  // NOLINT: conversion intended
 
     explicit operator bool() const { return present_; }
-    /// Undefined when absent: ask first.
+    /// Undefined if absent: check first.
     const T& operator*() const { return value_; }
     const T* operator->() const { return &value_; }
     T value_or(T other) const { return present_ ? value_ : other; }

@@ -11,7 +11,7 @@
 
 namespace tenken {
 
-/// A barrier that can be broken, so that a member that failed does not leave the others waiting.
+/// A barrier that can be broken, so that the others do not wait for a member that failed.
 class Barrier {
   public:
     explicit Barrier(int count) : count_(count) {}
@@ -28,7 +28,7 @@ class Barrier {
         if (round_ == round) throw std::runtime_error("stopped: another GPU failed");
     }
 
-    /// Keeps the first error; it is what the caller of parallel_for_devices() gets.
+    /// Stores the first error, which parallel_for_devices() rethrows.
     void fail(std::exception_ptr error) {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (!error_) error_ = error;

@@ -1,4 +1,4 @@
-// Doing the same on several places (GPUs): one after the other, or all at once.
+// The same work on several GPUs: in turn, or at the same time.
 #pragma once
 
 #include <functional>
@@ -12,19 +12,19 @@ class DeviceWorker {
   public:
     DeviceWorker(int index, Barrier* barrier) : index_(index), barrier_(barrier) {}
     int index() const { return index_; }
-    /// Waits until all members that work at once are here, so that they go on together. Returns at once where
-    /// they work one after the other.
-    /// @throws std::runtime_error when another member has failed and will never come
+    /// Waits for all concurrent members, so that they continue together. Returns immediately if
+    /// they run in turn.
+    /// @throws std::runtime_error if another member has failed and will not arrive
     void synchronize();
 
   private:
     int index_;
-    Barrier* barrier_;  ///< null when one after the other
+    Barrier* barrier_;  ///< null if they run in turn
 };
 
-/// Calls work(member) for members 0 .. count - 1, one after the other in this thread, or at once, each in a
-/// thread of its own that may run on every CPU of the process.
-/// @throws what the first member that failed threw, after all have ended
+/// Calls work(member) for members 0 .. count - 1, in turn in this thread, or concurrently, each in a
+/// separate thread that may run on every CPU of the process.
+/// @throws the exception of the first member that failed, after all have ended
 void parallel_for_devices(int count, bool at_once, const std::function<void(DeviceWorker&)>& work);
 
 }  // namespace tenken

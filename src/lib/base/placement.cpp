@@ -20,7 +20,7 @@ namespace tenken {
 namespace {
 
 std::vector<int> allowed_cpus() {
-    // The mask must be as large as the kernel's, which no call tells: try until it fits.
+    // The mask must be as large as the kernel's, which no call reports: try until it fits.
     for (int size = 1024; size <= 1 << 20; size *= 2) {
         cpu_set_t* const mask = CPU_ALLOC(size);
         if (mask == nullptr) break;
@@ -38,7 +38,8 @@ std::vector<int> allowed_cpus() {
 
 #ifdef _OPENMP
 std::string binding_name() {
-    // By number, as OpenMP defines them: 5.1 renamed "master", and using either name warns somewhere.
+    // By number, as defined by OpenMP: 5.1 renamed "master", and either name causes a warning with some
+    // compiler.
     static const char* const names[] = {"false", "true", "master", "close", "spread"};
     const int kind = static_cast<int>(omp_get_proc_bind());
     return kind >= 0 && kind < 5 ? names[kind] : "none";
@@ -67,7 +68,7 @@ Placement find_placement() {
     placement.thread_cpus = {sched_getcpu()};
     placement.places = "built without OpenMP";
 #endif
-    // The main thread's own mask shrinks once OpenMP binds it: the union over the places is what was allowed.
+    // The main thread's mask shrinks when OpenMP binds it: the union over the places is the allowed set.
 #ifdef _OPENMP
     std::set<int> all(placement.allowed_cpus.begin(), placement.allowed_cpus.end());
     for (int place = 0; place < omp_get_num_places(); ++place) {
@@ -110,7 +111,7 @@ std::vector<int> nodes_of_pages(const void* data, std::size_t bytes) {
         pages.push_back(reinterpret_cast<void*>((first + i * count / asked) * page));
     }
     std::vector<int> status(pages.size(), -1);
-    // With no target nodes, move_pages only tells where the pages are.
+    // Without target nodes move_pages only reports the location of the pages.
     if (syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, status.data(), 0) != 0) return {};
     for (int& node : status) node = std::max(node, -1);
     return status;

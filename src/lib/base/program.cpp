@@ -51,7 +51,7 @@ int bad_argument(const std::string& program, const std::string& what) {
     return exit_bad_arguments;
 }
 
-/// prepare(), every exception turned into a state that a team can agree on.
+/// prepare(), with every exception converted into a state on which a team can agree.
 Team::State prepare(Program& program, const Arguments& arguments) {
     try {
         program.prepare(arguments);
@@ -62,15 +62,15 @@ Team::State prepare(Program& program, const Arguments& arguments) {
     } catch (const Shared& other) {
         return {Team::State::shared, other.what()};
     } catch (const std::exception& error) {
-        // The machine is at fault, not the command line: no driver, say.
+        // The machine is the cause, not the command line: no driver, for example.
         return {Team::State::failed, error.what()};
     }
     return {};
 }
 
-/// measure(), every exception turned into the document's status.
-/// @return why the others of a team must not wait for this process; empty when it has come to the end
-/// @param must_fail whether an injected fault has to be noticed by this run
+/// measure(), with every exception converted into the document's status.
+/// @return why the others of a team must not wait for this process; empty if it has completed
+/// @param must_fail whether this run must detect an injected fault
 std::string measure(Program& program, Run& run, bool must_fail, bool speaks) {
     if (run.fault == Fault::sample) run.document.damage_next_metric();
     std::string broken;
@@ -91,7 +91,7 @@ std::string measure(Program& program, Run& run, bool must_fail, bool speaks) {
     return broken;
 }
 
-/// Declares --inject-fault with all kinds, and the options of earlier releases that made some of them.
+/// Declares --inject-fault with all kinds, and the options of earlier releases for some of them.
 void declare_faults(Arguments& arguments, std::string& fault, const std::vector<FaultKind>& kinds) {
     std::vector<std::string> names = {"none", "element", "sample"};
     std::string help =
@@ -114,7 +114,7 @@ void declare_faults(Arguments& arguments, std::string& fault, const std::vector<
     }
 }
 
-/// The token for the locks: that of the request, if it can be read; what is wrong with it is said later.
+/// The token for the locks: that of the request, if readable; errors in the request are reported later.
 std::string token_for_locks(const std::string& request_file) {
     try {
         return request_file.empty() ? "" : token_of_request(request_file);
@@ -123,7 +123,7 @@ std::string token_for_locks(const std::string& request_file) {
     }
 }
 
-/// Writes the document, if one is asked for. A failure becomes the status of the run.
+/// Writes the document, if requested. A failure becomes the status of the run.
 void write(std::unique_ptr<DocumentFile>& file, Document& document, const MachineLocks& locks,
            const LoadWatch& load) {
     if (!file) return;
@@ -195,7 +195,8 @@ int run_program(Program& program, int argc, char** argv, Team& team) {
         arguments.parse(argc, argv);
     } catch (const ArgumentError& wrong) {
         if (team.speaks()) return bad_argument(name, wrong.what());
-        // A launcher ends all as soon as one has ended so, and what the others were about to say is lost.
+        // A launcher ends all processes as soon as one has ended this way, and the output of the others is
+        // lost.
         std::this_thread::sleep_for(std::chrono::seconds(1));
         return exit_bad_arguments;
     }
@@ -214,7 +215,7 @@ int run_program(Program& program, int argc, char** argv, Team& team) {
 
     std::unique_ptr<DocumentFile> file;
     Team::State state;
-    // before anything touches a GPU: a context alone would disturb whoever measures there
+    // before any access to a GPU: a context by itself would disturb another measurement there
     MachineLocks locks(token_for_locks(request_file), name);
     std::string shared;
     try {

@@ -1,4 +1,4 @@
-// The frame of every program: arguments, document, verdict, exit code.
+// The common part of all programs: arguments, document, verdict, exit code.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tenken {
 
 enum ExitCode { exit_ok = 0, exit_failed = 1, exit_bad_arguments = 2, exit_waived = 3 };
 
-/// Why a machine cannot run a program: the closed list that the suite knows.
+/// Reasons why a machine cannot run a program: the closed list.
 enum class Waiver {
     no_peer_access,
     no_managed_memory,
@@ -29,35 +29,35 @@ enum class Waiver {
     not_supported_by_the_file_system
 };
 
-/// Thrown by a program that finds that this machine cannot do it.
+/// Thrown by a program that finds that this machine does not support it.
 class Waived : public std::runtime_error {
   public:
     /// @param detail the evidence, e.g. "cudaDevAttrPageableMemoryAccess is 0"
     Waived(Waiver reason, const std::string& detail);
 };
 
-/// Faults that --inject-fault makes on purpose, so that tests can see a verification fail. `own`: one of the
+/// Faults injected by --inject-fault, so that tests can make a verification fail. `own`: one of the
 /// program's own kinds, see Program::faults().
 enum class Fault { none, element, sample, own };
 
-/// A kind of fault that one program alone can make.
+/// A kind of fault specific to one program.
 struct FaultKind {
     std::string name;  ///< the word of --inject-fault: "matrix-nan"
-    std::string help;  ///< what is wrong then
-    /// The option of earlier releases that made it, and its value there (empty for a flag); "" where there is
+    std::string help;  ///< the effect of the fault
+    /// The option of earlier releases for it, and its value there (empty for a flag); "" if there is
     /// none.
     std::string former_option;
     std::string former_value;
-    bool must_fail = true;  ///< whether this very run has to notice it
+    bool must_fail = true;  ///< whether this run must detect it
 };
-/// The kinds of fault "rank-kill", "rank-stop" and, where asked for, "rank-exception": the last rank ends in
-/// the middle of the measurement. --die made them in earlier releases.
+/// The kinds of fault "rank-kill", "rank-stop" and, if requested, "rank-exception": the last rank ends in
+/// the middle of the measurement. Earlier releases used --die.
 std::vector<FaultKind> rank_faults(bool with_exception);
-/// Does to this process what such a kind says; returns for all other kinds.
+/// Applies such a fault to this process; returns for all other kinds.
 /// @throws std::runtime_error for "rank-exception"
 void end_this_rank(const std::string& kind);
 
-/// What every program has: the common options, already read, and the document it fills.
+/// Common to all programs: the common options, already parsed, and the document to fill in.
 struct Run {
     Run(const std::string& program, int argc, char** argv) : document(program, argc, argv) {}
 
@@ -67,7 +67,7 @@ struct Run {
     Fault fault = Fault::none;
 };
 
-/// One benchmark. run_program() calls the functions in the order in which they stand here.
+/// One benchmark. run_program() calls the functions in the order of their declaration.
 class Program {
   public:
     virtual ~Program() = default;
@@ -78,9 +78,9 @@ class Program {
     /// The default of --repetitions.
     virtual std::int64_t default_repetitions() const { return 100; }
     /// Declares the program's own options; --repetitions, --warmup-seconds, --json, --request,
-    /// --inject-fault, --help and --version are there already.
+    /// --inject-fault, --help and --version exist already.
     virtual void options(Arguments& arguments) = 0;
-    /// Faults that --inject-fault makes beside `element` and `sample`.
+    /// Faults for --inject-fault in addition to `element` and `sample`.
     virtual std::vector<FaultKind> faults() const { return {}; }
     /// Computes defaults and compares the arguments with the machine, before anything is allocated.
     /// @throws ArgumentError by arguments.error(), Waived, or any std::exception, which fails the run
@@ -100,11 +100,11 @@ class Program {
 
 /// Runs a program from command line to exit code (0 ok, 1 failed, 2 wrong argument, 3 waived): prints the
 /// table, ends with the line "NAME: STATUS[: REASON]", and writes the document for 0, 1 and 3.
-/// A run that compared nothing, or that did not notice an injected fault, is failed.
+/// A run that compared nothing, or did not detect an injected fault, has failed.
 int run_program(Program& program, int argc, char** argv);
 
-/// The same for a program that runs as several processes: one of them prints, writes the document and has the
-/// exit code; an exception in the measurement of any ends all of them.
+/// The same for a program of several processes: one of them prints, writes the document and has the
+/// exit code; an exception in the measurement of any of them ends all.
 int run_program(Program& program, int argc, char** argv, Team& team);
 
 }  // namespace tenken

@@ -18,7 +18,7 @@ double median_of(std::vector<double>::const_iterator begin, std::vector<double>:
 Ramp find_ramp(const std::vector<double>& rates, double share) {
     if (rates.empty()) throw std::invalid_argument("find_ramp: no rates");
     const auto size = static_cast<long>(rates.size());
-    constexpr long in_a_row = 5;  // a lone fast repetition within the slope is no plateau
+    constexpr long in_a_row = 5;  // a single fast repetition within the ramp is not a plateau
     Ramp ramp;
     ramp.plateau = median_of(rates.end() - std::max(1L, size / 4), rates.end());
     ramp.repetition = size;

@@ -1,11 +1,11 @@
-// Which rank of a job this process is.
+// The rank of this process in its job.
 #pragma once
 
 #include <string>
 
 namespace tenken {
 
-/// The rank by the variables that launchers set; empty where there is none.
+/// The rank by the variables that launchers set; empty if there is none.
 std::string launcher_rank();
 
 }  // namespace tenken

@@ -1,4 +1,4 @@
-// The processes that measure one thing together: this one alone, or the ranks of MPI (common/mpi/ranks.h).
+// The processes of one measurement: this one only, or the ranks of MPI (mpi/ranks.h).
 #pragma once
 
 #include <string>
@@ -8,26 +8,26 @@
 
 namespace tenken {
 
-/// One process alone.
+/// A single process.
 class Ranks : public Team {
   public:
     virtual int rank() const { return 0; }
     virtual int size() const { return 1; }
-    /// The place of this process among those of its node, and how many they are.
+    /// The index of this process among those of its node, and their number.
     virtual int local_rank() const { return 0; }
     virtual int local_size() const { return 1; }
     /// The nodes' names by rank; empty without MPI.
     virtual std::vector<std::string> nodes() const { return {}; }
-    /// What the MPI says of itself; empty without.
+    /// Name and version reported by the MPI; empty without MPI.
     virtual std::string library() const { return ""; }
     /// Rank 0's bytes, in every rank.
     virtual std::string broadcast(const std::string& bytes) { return bytes; }
     /// The texts of all ranks, in rank 0 only.
     virtual std::vector<std::string> gather(const std::string& mine) { return {mine}; }
-    /// The largest of all ranks', element by element, in every rank.
+    /// The maximum over all ranks, element by element, in every rank.
     virtual std::vector<double> largest(std::vector<double> mine) { return mine; }
     virtual void barrier() {}
-    /// Says that work goes on; silence ends a run whose other ranks have died.
+    /// Reports progress; without it a run whose other ranks have died is ended.
     virtual void alive(const std::string& doing) { (void)doing; }
     /// Seconds without alive() after which a process gives up.
     virtual void set_patience(double seconds) { (void)seconds; }

@@ -38,7 +38,7 @@ class Descriptor {
     int descriptor_;
 };
 
-/// The bytes of an ordinary file of bounded size; a pipe is refused before it can keep the run waiting.
+/// The bytes of a regular file of bounded size; a pipe is rejected before it can block the run.
 std::string bytes_of(const std::string& path) {
     const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat found;
@@ -60,7 +60,7 @@ std::string bytes_of(const std::string& path) {
     return text;
 }
 
-/// Goes through a JSON text once and keeps the strings of the outermost object.
+/// Parses a JSON text once and stores the strings of the outermost object.
 class Reader {
   public:
     explicit Reader(const std::string& text)
@@ -160,7 +160,7 @@ class Reader {
         return code;
     }
 
-    /// A string; what is not ASCII in an escape becomes a 0x7f, which no token may hold.
+    /// A string; a non-ASCII escape becomes 0x7f, which is not allowed in a token.
     std::string string() {
         word("\"");
         std::string text;

@@ -15,7 +15,7 @@ double percentile(const std::vector<double>& sorted, double percent) {
     if (i + 1 >= sorted.size()) return sorted.back();
     const double step = sorted[i + 1] - sorted[i];
     const double t = rank - below;
-    // From the nearer side, so that the result never leaves the interval and equals numpy's.
+    // From the nearer end, so that the result stays in the interval and equals that of numpy.
     return t < 0.5 ? sorted[i] + step * t : sorted[i + 1] - step * (1 - t);
 }
 

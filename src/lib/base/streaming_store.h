@@ -1,5 +1,5 @@
-// Stores that go past the caches. A normal store first reads the cache line it writes, which costs a third
-// of copy's bandwidth; not every compiler makes the other kind by itself, so they are asked for here.
+// Stores that bypass the caches. A normal store first reads the cache line that it writes, which costs a
+// third of copy's bandwidth; not every compiler generates streaming stores by itself.
 #pragma once
 
 #if defined(__SSE2__) && defined(__GNUC__) && !defined(__NVCOMPILER)
@@ -37,7 +37,7 @@ inline void finish_streaming() {
     _mm_sfence();
 }
 
-#else  // POWER and ARM recognise long runs of stores by themselves; nvc++ has -Mnontemporal
+#else  // POWER and ARM detect long runs of stores in hardware; nvc++ has -Mnontemporal
 
 typedef double Pack;
 inline void store_streaming(double* to, Pack value) {

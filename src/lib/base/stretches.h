@@ -1,4 +1,4 @@
-// Rivals that each have the GPU to themselves for a stretch of time, long enough for its power limiter to
+// Candidates that each have exclusive use of the GPU for a period long enough for its power limiter to
 // settle.
 #pragma once
 
@@ -8,31 +8,31 @@
 
 namespace tenken {
 
-/// Seconds of rivals, stretch by stretch. At a power cap the limiter lowers the clock by the mean power of
-/// the last 0.1 s and more. Rivals that take turns of milliseconds share one clock, and the one that draws
-/// less power seems as fast as the others; by itself it runs at a higher clock (FP64 on an H200: 56 instead
-/// of 51 TFLOP/s).
+/// Seconds of the candidates by period. At a power cap the limiter lowers the clock according to the mean
+/// power of at least the last 0.1 s. Candidates that alternate every few milliseconds share one clock, and
+/// one that draws less power seems no faster; by itself it runs at a higher clock (FP64 on an H200: 56
+/// instead of 51 TFLOP/s).
 class Stretches {
   public:
-    /// @throws std::invalid_argument when there is no rival
+    /// @throws std::invalid_argument if there is no candidate
     explicit Stretches(std::size_t rivals);
 
-    /// `seconds(i)` of every rival i, from the first to the last.
+    /// `seconds(i)` of every candidate i, from the first to the last.
     void run(const std::function<double(std::size_t)>& seconds);
-    /// Those `near` the fastest once more, from the last to the first, so that a GPU that warms up favours
+    /// One more period for those `near` the fastest, from the last to the first, so that a warming GPU favours
     /// none of them.
     void again(const std::function<double(std::size_t)>& seconds);
 
     /// The rate of `one` over that of `other`. @throws std::logic_error before run()
     double ratio(std::size_t one, std::size_t other) const;
-    /// The fastest; `preferred`, unless that is slower by more than `worth`.
+    /// The fastest; `preferred`, unless it is slower by more than `worth`.
     std::size_t best(std::size_t preferred) const;
     /// The rate of `own` over that of the fastest: at most 1.
     double of_best(std::size_t own) const;
 
-    /// What a rival must bring over the preferred one: stretches of one algorithm differ by this.
+    /// Minimum gain over the preferred candidate: periods of the same algorithm differ by this much.
     static constexpr double worth = 0.005;
-    /// Share of the fastest one's rate below which a rival has no further stretch.
+    /// Fraction of the fastest one's rate below which a candidate gets no further period.
     static constexpr double near = 0.97;
 
   private:
@@ -40,7 +40,7 @@ class Stretches {
     std::size_t fastest() const;
     std::vector<std::size_t> close() const;
 
-    std::vector<std::vector<double>> seconds_;  ///< by rival, a value for each of its stretches
+    std::vector<std::vector<double>> seconds_;  ///< by candidate, a value for each of its periods
 };
 
 }  // namespace tenken

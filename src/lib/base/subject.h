@@ -1,4 +1,4 @@
-// What a number belongs to: the host, a GPU, an ordered pair of GPUs, or ranks.
+// The subject of a value: the host, a GPU, an ordered pair of GPUs, or ranks.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@ std::vector<std::uint64_t> sweep(std::uint64_t first, std::uint64_t last, std::u
     std::uint64_t size = first;
     while (size < last) {
         sizes.push_back(size);
-        if (size > last / factor) break;  // the next one lies beyond, and might not be a number any more
+        if (size > last / factor) break;  // the next one exceeds the maximum, and might overflow
         size *= factor;
     }
     sizes.push_back(last);

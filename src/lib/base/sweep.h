@@ -1,4 +1,4 @@
-// Sizes of a sweep and words of a list: what options that ask for several things at once are read into.
+// Sizes of a sweep and words of a list: the values of options with several entries.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace tenken {
 
-/// Sizes from the first by the factor; the last one closes the sweep whatever the factor. The same as a sweep
-/// {from, to, by} of metrics.yaml asks for.
-/// @throws std::invalid_argument where the first is 0 or above the last, or the factor is below 2
+/// Sizes from the first by the factor; the last one always ends the sweep. The same as a sweep
+/// {from, to, by} in metrics.yaml.
+/// @throws std::invalid_argument if the first is 0 or above the last, or the factor is below 2
 std::vector<std::uint64_t> sweep(std::uint64_t first, std::uint64_t last, std::uint64_t factor);
 
-/// Words of a list that is divided by commas, as they stand: "a,,b" has an empty one.
+/// Words of a comma-separated list, unchanged: "a,,b" has an empty one.
 std::vector<std::string> words_of(const std::string& list);
 
 }  // namespace tenken

@@ -1,5 +1,5 @@
-// The processes that run one program together, as the frame of a program sees them: who speaks, what all
-// agree on, and how the failure of one ends the others. A program of one process needs none of it.
+// The processes that run one program together: which one prints, what all agree on, and how the failure of
+// one ends the others. Not used by programs of one process.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@ namespace tenken {
 
 class Team {
   public:
-    /// How getting ready went in one process; the worse one counts for all.
+    /// Outcome of the preparation in one process; the worst one counts for all.
     struct State {
         enum Grade { ready, waived, failed, shared, bad_argument };
         Grade grade = ready;
@@ -17,18 +17,19 @@ class Team {
     };
 
     virtual ~Team() = default;
-    /// Joins the others, after the command line was read.
+    /// Joins the others, after the command line was parsed.
     virtual void begin() {}
-    /// Whether this process prints and writes the document. Asked before begin() as well.
+    /// Whether this process prints and writes the document. Also called before begin().
     virtual bool speaks() const { return true; }
     /// The worst state among all processes, the same in each.
     virtual State agree(const State& mine) { return mine; }
-    /// This process cannot go on while others may be waiting for it: ends all of them, with a line on stderr.
+    /// This process cannot continue while others may be waiting for it: ends all of them, with a line on
+    /// stderr.
     virtual void abandon(const std::string& what) { (void)what; }
-    /// What to do before abandoning a run in which this process has been waiting for others in vain: writes
-    /// the document. Set by the frame in the process that speaks.
+    /// Called before a run is abandoned in which this process has waited for others in vain: writes
+    /// the document. Set in the process that prints.
     virtual void set_last_will(std::function<void(const std::string&)> will) { (void)will; }
-    /// Leaves the others in peace. The exit code of processes that do not speak is 0 then.
+    /// Ends orderly. The exit code of processes that do not print is then 0.
     virtual void end() {}
 };
 

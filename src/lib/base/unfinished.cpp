@@ -46,7 +46,7 @@ Unfinished::Unfinished(const std::string& path) : slot_(-1) {
     std::strcpy(slots[slot_].path, path.c_str());
     slots[slot_].used = 1;
     for (int number : {SIGTERM, SIGINT, SIGHUP}) {
-        // One that was ignored from outside (nohup) stays ignored.
+        // A signal ignored by the parent (nohup) stays ignored.
         if (std::signal(number, remove_unfinished) == SIG_IGN) std::signal(number, SIG_IGN);
     }
 }

@@ -1,25 +1,25 @@
-// What must not stay behind when a run is ended from outside: files and folders that SIGTERM, SIGINT and
-// SIGHUP remove before they end the process.
+// Temporary files and folders of an interrupted run: SIGTERM, SIGINT and SIGHUP remove them before they end
+// the process.
 #pragma once
 
 #include <string>
 
 namespace tenken {
 
-/// A path that a signal removes for as long as this object lives. It only watches: what becomes of the path
-/// otherwise is its owner's business. Folders are removed after all files, and only when they are empty then.
+/// A path that a signal removes during the lifetime of this object. Otherwise the owner is responsible for
+/// the path. Folders are removed after all files, and only if they are then empty.
 class Unfinished {
   public:
-    /// @throws std::runtime_error when the path is too long or there are too many
+    /// @throws std::runtime_error if the path is too long or there are too many
     explicit Unfinished(const std::string& path);
     ~Unfinished();
     Unfinished(Unfinished&& other) noexcept : slot_(other.slot_) { other.slot_ = -1; }
     Unfinished(const Unfinished&) = delete;
     Unfinished& operator=(const Unfinished&) = delete;
 
-    /// The longest path that fits, in bytes.
+    /// Maximum length of a path, in bytes.
     static constexpr unsigned max_bytes = 4095;
-    /// How many there can be at a time.
+    /// Maximum number at a time.
     static constexpr int maximum = 64;
 
   private:

@@ -1,4 +1,4 @@
-// Comparing what a program computed with what it must be.
+// Comparison of computed with expected values.
 #pragma once
 
 #include <cstddef>
@@ -15,17 +15,17 @@ struct Check {
     std::string what;  ///< e.g. "array a, every element, relative error"
     double error = 0;  ///< may be inf or nan, which never passes and is written as null
     double tolerance = 0;
-    std::string detail;  ///< of the first wrong element: where, what was there, what was expected
+    std::string detail;  ///< the first wrong element: index, value and expected value
 
     bool passed() const { return error <= tolerance; }  // false for nan
     Json json() const;
 };
 
-/// |value - expected| / |expected|, absolute where expected is 0; inf when value is not finite.
+/// |value - expected| / |expected|, absolute if expected is 0; inf if value is not finite.
 double relative_error(double value, double expected);
 
-/// Gathers the largest relative error over many elements, and the first one beyond the tolerance.
-/// Each thread fills one of its own; merge() keeps the lower index, so the result does not depend on threads.
+/// Collects the maximum relative error over many elements, and the first element beyond the tolerance.
+/// One per thread; merge() keeps the lower index, so the result does not depend on the threads.
 class ErrorScan {
   public:
     explicit ErrorScan(double tolerance) : tolerance_(tolerance) {}
@@ -36,11 +36,11 @@ class ErrorScan {
         if (!(error <= tolerance_) && index < first_) note(index, value, expected);
     }
     void merge(const ErrorScan& other);
-    /// Takes the largest error that a scan made elsewhere (on a GPU) has found.
+    /// Adds the maximum error of a scan made elsewhere (on a GPU).
     void take(double largest) {
         if (largest > largest_) largest_ = largest;
     }
-    /// @param what names the data; the detail says "element I is V, expected E"
+    /// @param what describes the data; the detail is "element I is V, expected E"
     Check check(const std::string& what) const;
 
   private:
@@ -68,11 +68,11 @@ void scan(ErrorScan& total, const double* value, std::size_t count, std::size_t 
     }
 }
 
-/// A double with one bit of its significand flipped: the smallest fault that memory can have and that a
-/// verification to about 1e-9 must still see (relative change 2^-13 to 2^-12).
+/// A double with one bit of its significand flipped: the smallest memory fault that a verification to about
+/// 1e-9 must detect (relative change 2^-13 to 2^-12).
 double with_flipped_bit(double value);
 
-/// The double that has these bits.
+/// The double with these bits.
 double double_of_bits(std::uint64_t bits);
 
 }  // namespace tenken

@@ -1,9 +1,10 @@
-// What was built, from what, and how. Generated while building, see src/cmake/version.cmake.
+// Revision and build information, generated at build time, see src/cmake.
 #pragma once
 
 namespace tenken {
 
-/// git describe --always --dirty of the sources, else the content of a file REVISION, else "unknown".
+/// git describe --always --dirty of the sources, otherwise the content of the file REVISION, otherwise
+/// "unknown".
 const char* version();
 /// e.g. "GNU 12.2.0"
 const char* compiler();

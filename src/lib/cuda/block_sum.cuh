@@ -6,7 +6,8 @@
 namespace tenken {
 namespace cuda {
 
-/// Valid in the block's first thread. Blocks are whole warps; all threads of the block must call it.
+/// Valid in the first thread of the block. Blocks consist of whole warps; all threads of the block must call
+/// it.
 __device__ inline double block_sum(double value) {
     __shared__ double of_warps[32];
     for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
@@ -16,7 +17,7 @@ __device__ inline double block_sum(double value) {
         value = threadIdx.x < blockDim.x / 32 ? of_warps[threadIdx.x] : 0;
         for (int offset = 16; offset > 0; offset /= 2) value += __shfl_down_sync(0xffffffffu, value, offset);
     }
-    __syncthreads();  // of_warps may be used again
+    __syncthreads();  // of_warps can be reused
     return value;
 }
 

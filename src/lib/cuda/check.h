@@ -1,4 +1,4 @@
-// Every call of the CUDA runtime is checked: a failure ends the run with one line that says what and where.
+// Every call of the CUDA runtime is checked: a failure ends the run with one line.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,8 +9,8 @@
 namespace tenken {
 namespace cuda {
 
-/// A call of the CUDA runtime failed. The text names the expression, the error, file and line, host, rank
-/// (where a launcher has set one) and GPU.
+/// A call of the CUDA runtime failed. The text contains the expression, the error, file and line, host, rank
+/// (if a launcher has set one) and GPU.
 class CudaError : public std::runtime_error {
   public:
     CudaError(cudaError_t code, const std::string& what) : std::runtime_error(what), code_(code) {}

@@ -1,4 +1,4 @@
-// The real GPUs behind common/copy_gpu.h.
+// The implementation of base/copy_gpu.h by GPUs.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -75,11 +75,11 @@ class CudaCopyGpu : public CopyGpu {
     void begin_timed() override { gpu_.health().start(); }
     void end_timed() override { gpu_.health().stop(); }
 
-    /// The launch that was chosen; empty before the first copy.
+    /// The chosen launch configuration; empty before the first copy.
     std::string launch() const { return chosen_ ? launch_.text() : ""; }
 
   private:
-    /// By a short measurement on arrays of their own: those of a trial must not be touched before it.
+    /// By a short measurement on separate arrays: those of a trial must not be touched before it.
     void choose_launch(std::size_t elements) {
         if (chosen_) return;
         const std::uint64_t minimum = 4 * gpu_.description().l2_bytes / sizeof(double);
@@ -107,8 +107,8 @@ class CudaCopyGpu : public CopyGpu {
         return residence;
     }
 
-    /// Whether the system finds managed pages while the host has them and does not while the GPU has them;
-    /// tried on a small array, because neither CUDA nor the kernel promises it.
+    /// Whether the system finds managed pages while they are on the host and does not while they are on the
+    /// GPU; tested on a small array, because neither CUDA nor the kernel guarantees it.
     bool managed_pages_tell() {
         if (tell_ == Tell::not_tried) {
             constexpr std::size_t some = std::size_t{1} << 20;

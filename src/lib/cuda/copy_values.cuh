@@ -6,7 +6,7 @@
 namespace tenken {
 namespace cuda {
 
-/// tenken::copy_value() of one pattern, spelled out for the device.
+/// tenken::copy_value() of one pattern, written for the device.
 struct CopyValues {
     int pattern;
     __host__ __device__ double operator()(std::size_t i) const {

@@ -27,7 +27,7 @@ int attribute(cudaDeviceAttr which, int device) {
     return value;
 }
 
-/// An attribute that is 0 (or refused) where it does not apply, vGPUs for instance.
+/// An attribute that is 0 (or refused) if it does not apply, for example to vGPUs.
 Optional<int> told(cudaDeviceAttr which, int device) {
     int value = 0;
     if (cudaDeviceGetAttribute(&value, which, device) != cudaSuccess) {
@@ -51,11 +51,11 @@ Optional<std::string> uuid_text(const cudaDeviceProp& properties) {
     return text;
 }
 
-/// The NUMA node the GPU hangs on, by its PCI address.
+/// The NUMA node of the GPU, by its PCI address.
 Optional<int> numa_node(std::string pci_bus_id) {
     std::transform(pci_bus_id.begin(), pci_bus_id.end(), pci_bus_id.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    // A machine with one node says -1, which reads as no number.
+    // A machine with one node reports -1, which is read as absent.
     const Optional<std::string> text = read_text("/sys/bus/pci/devices/" + pci_bus_id + "/numa_node");
     if (!text || text->empty() || !std::isdigit(static_cast<unsigned char>(text->front()))) return {};
     return std::atoi(text->c_str());
@@ -101,7 +101,7 @@ DeviceDescription describe(int index, const Nvml* nvml) {
     cudaDeviceProp properties;
     TENKEN_CUDA(cudaGetDeviceProperties(&properties, index));
     MachineLocks* const locks = MachineLocks::of_this_process();
-    // before there is a context on it
+    // before it has a context
     if (locks != nullptr) locks->hold_gpu(uuid_text(properties).value_or(""));
     TENKEN_CUDA(cudaSetDevice(index));
     DeviceDescription description;

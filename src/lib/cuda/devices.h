@@ -1,4 +1,4 @@
-// The GPUs of this process: finding, describing and choosing them, and their memory.
+// The GPUs of this process: detection, description, selection, and their memory.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 namespace tenken {
 namespace cuda {
 
-/// How many GPUs there are for this process.
-/// @throws std::runtime_error: no driver, a driver older than the runtime (both versions named), no GPU,
-/// CUDA_VISIBLE_DEVICES empty, malformed or naming a GPU that is not there
+/// Number of GPUs visible to this process.
+/// @throws std::runtime_error: no driver, a driver older than the runtime (with both versions), no GPU,
+/// CUDA_VISIBLE_DEVICES empty, malformed or with a GPU that does not exist
 int device_count();
 
-/// Everything the document says of a GPU. Makes a context on it, which takes some of its memory.
-/// @param nvml may be null: then what only NVML tells is absent
-/// @throws CudaError; std::runtime_error when this program holds no code for the GPU
+/// The description of a GPU in the document. Creates a context on it, which uses some of its memory.
+/// @param nvml may be null: then the values reported only by NVML are absent
+/// @throws CudaError; std::runtime_error if this program contains no code for the GPU
 DeviceDescription describe(int index, const Nvml* nvml);
 
-/// Bytes that can still be allocated on the current GPU (on an integrated one: of the memory it shares).
+/// Bytes that can still be allocated on the current GPU (on an integrated one: of the shared memory).
 std::uint64_t free_memory_bytes();
 
-/// Refuses to begin what cannot fit. @param what e.g. "three arrays"
-/// @throws std::runtime_error with the bytes asked and free
+/// Rejects in advance what does not fit. @param what e.g. "three arrays"
+/// @throws std::runtime_error with the requested and free bytes
 void require_free_memory(std::uint64_t bytes, const std::string& what);
 
-/// Sets what the document says of the CUDA compiler and the architectures of the code.
+/// Sets the CUDA compiler and the architectures of the code in the document.
 void describe_build(Build& build);
 
 }  // namespace cuda

@@ -9,7 +9,7 @@ namespace cuda {
 
 namespace {
 
-/// The last block to end adds up what the blocks have found, so that one launch does it all.
+/// The last block to finish adds up the sums of all blocks, so that one launch is sufficient.
 template <int pairs_per_thread, Caching caching>
 __global__ void __launch_bounds__(1024) dot_kernel(const double* a, const double* b, std::size_t elements,
                                                    double* partial, unsigned* blocks_done, double* sum) {
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(1024) dot_kernel(const double* a, const double
     for (std::size_t base = blockIdx.x * tile; base < pairs; base += gridDim.x * tile) {
         const std::size_t first = base + threadIdx.x;
         if (base + tile <= pairs) {
-            double2 x[pairs_per_thread];  // all loads are under way before the first is used
+            double2 x[pairs_per_thread];  // all loads are in flight before the first is used
             double2 y[pairs_per_thread];
 #pragma unroll
             for (int j = 0; j < pairs_per_thread; ++j) {
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(1024) dot_kernel(const double* a, const double
     if (threadIdx.x == 0) {
         partial[blockIdx.x] = mine;
         __threadfence();
-        last = atomicInc(blocks_done, gridDim.x - 1) == gridDim.x - 1;  // and back to 0 for the next launch
+        last = atomicInc(blocks_done, gridDim.x - 1) == gridDim.x - 1;  // reset to 0 for the next launch
     }
     __syncthreads();
     if (!last) return;

@@ -1,4 +1,4 @@
-// The scalar product of two arrays on a GPU, at the bandwidth of its memory.
+// The dot product of two arrays on a GPU, at the bandwidth of its memory.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 namespace tenken {
 namespace cuda {
 
-/// Holds the partial sums. Belongs to the GPU that is current when it is made. The sum is taken in an order
-/// that depends on the launch only, so it is the same in every run.
+/// Holds the partial sums. Belongs to the GPU that is current at construction. The order of summation depends
+/// only on the launch configuration, so the sum is the same in every run.
 class Dot {
   public:
     Dot();
@@ -20,7 +20,7 @@ class Dot {
                  const Stream& stream);
     /// Enqueues the transfer of the sum to the host.
     void enqueue_fetch(const Stream& stream);
-    /// The sum that was fetched last; the stream must have been synchronised.
+    /// The last fetched sum; the stream must have been synchronised.
     double value() const { return *fetched_.data(); }
 
     static constexpr int max_blocks = 16384;

@@ -15,7 +15,7 @@
 namespace tenken {
 namespace cuda {
 
-/// One selected GPU. Its health is watched between start() and stop() of health().
+/// One selected GPU. Its health is monitored between start() and stop() of health().
 class Gpu {
   public:
     Gpu(DeviceDescription description, std::shared_ptr<const Nvml> nvml);
@@ -32,7 +32,7 @@ class Gpu {
     EnergyMeter energy_;
 };
 
-/// Starts the watching of a GPU's health, and ends it with the block.
+/// Monitors a GPU's health until the end of the block.
 class TimedPart {
   public:
     explicit TimedPart(Gpu& gpu) : gpu_(gpu) { gpu_.health().start(); }
@@ -48,8 +48,8 @@ class Gpus {
   public:
     /// Declares --gpus and, unless the program works on all of them together, --at-once.
     void options(Arguments& arguments, bool with_at_once = true);
-    /// Finds and describes the selected GPUs and makes a context on each; leaves the first one current.
-    /// @throws ArgumentError for a wrong --gpus; Waived for --at-once with one GPU; std::runtime_error as
+    /// Finds and describes the selected GPUs and creates a context on each; the first one is then current.
+    /// @throws ArgumentError for an invalid --gpus; Waived for --at-once with one GPU; std::runtime_error as
     /// device_count() and describe()
     void prepare(const Arguments& arguments);
 
@@ -58,11 +58,11 @@ class Gpus {
     std::size_t size() const { return list_.size(); }
     bool at_once() const { return at_once_; }
 
-    /// Calls work(gpu, member) for every GPU, one by one or, with --at-once, in a thread each; the GPU is
-    /// current. member.together() makes those that run at once go on together.
+    /// Calls work(gpu, member) for every GPU, one by one or, with --at-once, in one thread each; the GPU is
+    /// current. member.together() synchronises those that run concurrently.
     void each(const std::function<void(Gpu&, DeviceWorker&)>& work);
 
-    /// Writes devices, health and the CUDA part of `build` into the document: after the measurement.
+    /// Writes devices, health and the CUDA part of `build` into the document, after the measurement.
     void report(Document& document);
 
   private:

@@ -9,7 +9,7 @@ unsigned Launch::grid(std::size_t elements) const {
     const std::size_t tile =
         2 * static_cast<std::size_t>(threads) * static_cast<std::size_t>(pairs_per_thread);
     const std::size_t all = std::max<std::size_t>(1, (elements + tile - 1) / tile);
-    constexpr std::size_t maximum = 0x7fffffff;  // what a grid may have in x; more are looped over
+    constexpr std::size_t maximum = 0x7fffffff;  // maximum size of a grid in x; beyond it blocks loop
     return static_cast<unsigned>(
         std::min(blocks > 0 ? static_cast<std::size_t>(blocks) : maximum, std::min(all, maximum)));
 }
@@ -29,7 +29,7 @@ Launch copy_launch() {
     return Launch(256, 1, Caching::normal);
 }
 
-// They differ enough from each other that one of them should suit any GPU from P100 on.
+// They differ enough that one of them should suit any GPU from P100 on.
 std::vector<Launch> sweep_launches(int multiprocessors) {
     return {{256, 1, Caching::normal},    {128, 1, Caching::streaming},
             {128, 1, Caching::normal},    {512, 1, Caching::normal},

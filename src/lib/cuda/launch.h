@@ -1,4 +1,4 @@
-// How a bandwidth kernel is launched, and how the best launch for a GPU is found.
+// Launch configurations of bandwidth kernels, and the search for the best one on a GPU.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace tenken {
 namespace cuda {
 
-/// normal: the caches keep what they like. streaming: data marked as used once (ld.cs, st.cs).
+/// normal: default caching. streaming: data marked as used once (ld.cs, st.cs).
 enum class Caching { normal, streaming };
 
 struct Launch {
@@ -20,35 +20,35 @@ struct Launch {
         : threads(threads), pairs_per_thread(pairs_per_thread), caching(caching), blocks(blocks) {}
 
     int threads = 512;         ///< of a block
-    int pairs_per_thread = 1;  ///< pairs of doubles that a thread handles before it goes on: 1, 2 or 4
+    int pairs_per_thread = 1;  ///< pairs of doubles that a thread processes per iteration: 1, 2 or 4
     Caching caching = Caching::normal;
     int blocks =
-        0;  ///< the grid, whose blocks then loop over the arrays; 0: as many as it takes, without loop
+        0;  ///< the grid, whose blocks then loop over the arrays; 0: as many as required, without a loop
 
-    /// Blocks for arrays of this many doubles.
+    /// Number of blocks for arrays of this many doubles.
     unsigned grid(std::size_t elements) const;
     /// e.g. "512 threads x 1 pair, streaming, one pass" or "... , 264 blocks looping"
     std::string text() const;
 };
 
-/// A launch for copies, whatever the memory, without trying any: the fastest on an H200 (docs/gpu-timing.md),
-/// and a good guess for others.
+/// A configuration for copies in any memory, without trials: the fastest on an H200 (docs/gpu-timing.md),
+/// and a reasonable choice for others.
 Launch copy_launch();
-/// Whether launches for GPUs of this compute capability are known from measurements.
+/// Whether configurations for GPUs of this compute capability are known from measurements.
 bool launches_are_known(const std::string& compute_capability);
 
-/// The launches worth trying on a GPU for kernels that write an array.
+/// The candidates on a GPU for kernels that write an array.
 /// @param multiprocessors of the GPU
 std::vector<Launch> sweep_launches(int multiprocessors);
 /// The same for kernels that only read and reduce; all of them loop.
 std::vector<Launch> reduction_launches(int multiprocessors);
 
-/// The first of these costs that is within a fraction `tie` of the lowest: between equally good ones the
-/// choice must not change from run to run.
+/// The first of these costs that is within a fraction `tie` of the minimum: between equally good ones the
+/// choice must be stable from run to run.
 std::size_t cheapest(const std::vector<double>& costs, double tie);
 
-/// Runs every candidate a few times by events and takes the one with the lowest median.
-/// @param run enqueues the kernel with a launch
+/// Times every candidate a few times by events and selects the one with the lowest median.
+/// @param run enqueues the kernel with a launch configuration
 Launch choose_launch(const std::vector<Launch>& candidates, const Stream& stream,
                      const std::function<void(const Launch&)>& run);
 

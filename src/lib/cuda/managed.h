@@ -1,4 +1,4 @@
-// Moving managed memory and telling the driver where it should lie; CUDA 13 has other signatures than before.
+// Prefetch and advice for managed memory; their signatures differ in CUDA 13.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,17 @@
 namespace tenken {
 namespace cuda {
 
-/// Enqueues the move of managed memory to the host or to GPU `device`.
+/// Enqueues the prefetch of managed memory to the host or to GPU `device`.
 void prefetch(const void* memory, std::size_t bytes, MemorySpace space, int device, const Stream& stream);
 
 /// Makes the host or GPU `device` the preferred location, and maps the memory for both.
 void advise(const void* memory, std::size_t bytes, MemorySpace space, int device);
 
-/// Lets GPU `device` reach the memory where it lies, without moving it there.
+/// Lets GPU `device` access the memory in place, without migrating it.
 void map_for(const void* memory, std::size_t bytes, int device);
 
-/// Where managed memory was last asked to move to, as the driver tells it (cudaMemRangeGetAttribute): "host",
-/// "gpu0", or "never requested". It says nothing of moves by page faults.
+/// The last requested prefetch location of managed memory, as reported by cudaMemRangeGetAttribute: "host",
+/// "gpu0", or "never requested". It does not reflect migration by page faults.
 std::string last_prefetch(const void* memory, std::size_t bytes);
 
 }  // namespace cuda

@@ -8,9 +8,9 @@
 namespace tenken {
 namespace cuda {
 
-/// What allocates and frees one kind of memory.
+/// Allocation and release of one kind of memory.
 struct DeviceMemory {
-    /// @throws std::runtime_error with the bytes asked and free
+    /// @throws std::runtime_error with the requested and free bytes
     static void* allocate(std::size_t bytes);
     static void free(void* memory) { cudaFree(memory); }
 };
@@ -25,7 +25,7 @@ struct ManagedMemory {
     static void free(void* memory) { cudaFree(memory); }
 };
 
-/// `size` elements of uninitialised memory, belonging to the GPU that is current.
+/// `size` elements of uninitialised memory, which belong to the current GPU.
 template <typename T, typename Memory>
 class Array {
   public:

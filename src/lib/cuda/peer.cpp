@@ -47,7 +47,7 @@ PeerAccess::~PeerAccess() {
 
 Together::Together(std::vector<Part> parts) : parts_(std::move(parts)) {
     for (const Part& part : parts_) {
-        const CurrentGpu current(part.gpu);  // streams and events belong to the GPU that is current
+        const CurrentGpu current(part.gpu);  // streams and events belong to the current GPU
         Branch branch;
         branch.stream.reset(new Stream);
         branch.done.reset(new Event);
@@ -90,7 +90,7 @@ HostStaging::HostStaging(int from, int to, std::size_t chunk_bytes, int buffers)
 }
 
 HostStaging::~HostStaging() {
-    // Nothing may still read the buffers when they are freed.
+    // No copy may still read the buffers when they are freed.
     cudaStreamSynchronize(out_->get());
     cudaStreamSynchronize(in_->get());
 }
@@ -101,7 +101,7 @@ void HostStaging::copy(void* to, const void* from, std::size_t bytes) {
     for (std::size_t i = 0; done < bytes; ++i) {
         Slot& slot = slots_[i % slots_.size()];
         const std::size_t count = std::min(chunk_bytes_, bytes - done);
-        // The buffer must have been emptied by its earlier chunk; an event never recorded holds nobody.
+        // The previous chunk must have left the buffer; an event that was never recorded does not block.
         TENKEN_CUDA(cudaStreamWaitEvent(out_->get(), slot.emptied->get(), 0));
         TENKEN_CUDA(cudaMemcpyAsync(slot.memory->data(), static_cast<const unsigned char*>(from) + done,
                                     count, cudaMemcpyDeviceToHost, out_->get()));

@@ -1,4 +1,4 @@
-// Copies between the GPUs of one process: peer access, several GPUs in one timed repetition, and the way
+// Copies between the GPUs of one process: peer access, several GPUs in one timed repetition, and staging
 // through host memory.
 #pragma once
 
@@ -15,13 +15,13 @@
 namespace tenken {
 namespace cuda {
 
-/// Whether the driver lets GPU `from` reach the memory of GPU `to`.
+/// Whether the driver permits GPU `from` to access the memory of GPU `to`.
 bool can_access_peer(int from, int to);
 
-/// Peer access between two GPUs, both ways, from construction to destruction. The current GPU stays.
+/// Peer access between two GPUs, in both directions, during the lifetime. The current GPU does not change.
 class PeerAccess {
   public:
-    /// @throws CudaError where the driver refuses
+    /// @throws CudaError if the driver refuses
     PeerAccess(int one, int other);
     ~PeerAccess();
     PeerAccess(const PeerAccess&) = delete;
@@ -32,7 +32,7 @@ class PeerAccess {
 
     int one_;
     int other_;
-    bool forth_ = false;  ///< whether it was enabled here, hence is ours to disable
+    bool forth_ = false;  ///< whether it was enabled here and must be disabled
     bool back_ = false;
 };
 
@@ -48,8 +48,8 @@ class CurrentGpu {
     int before_ = 0;
 };
 
-/// Work on several GPUs that begins when one stream reaches a point and that this stream then waits for: one
-/// repetition of copies that run at the same time.
+/// Work on several GPUs that starts when one stream reaches a point, and for which this stream then waits:
+/// one repetition of concurrent copies.
 class Together {
   public:
     /// One part of the work, enqueued on a stream of `gpu`, which is current.
@@ -57,9 +57,9 @@ class Together {
         int gpu;
         std::function<void(const Stream&)> enqueue;
     };
-    /// The GPU that is current is that of the stream that later leads.
+    /// The current GPU must be that of the later lead stream.
     explicit Together(std::vector<Part> parts);
-    /// Enqueues all parts behind what `lead` holds, and lets it wait for them.
+    /// Enqueues all parts after the work in `lead`, which waits for them.
     void launch(const Stream& lead);
 
   private:
@@ -72,14 +72,14 @@ class Together {
     Event begin_;
 };
 
-/// A copy from GPU to GPU through page-locked host memory, in chunks: while one chunk goes to its destination
-/// the next one leaves its source. For GPUs that cannot reach each other, and to know what that costs.
+/// A copy from GPU to GPU through page-locked host memory, in chunks: while one chunk is copied to its
+/// destination the next one leaves its source. For GPUs without peer access, and to measure its cost.
 class HostStaging {
   public:
-    /// @param chunk_bytes of one buffer; @param buffers how many chunks may be under way, at least 2
+    /// @param chunk_bytes of one buffer; @param buffers maximum number of chunks in flight, at least 2
     HostStaging(int from, int to, std::size_t chunk_bytes, int buffers);
     ~HostStaging();
-    /// Copies and waits until it is done.
+    /// Copies and waits for completion.
     void copy(void* to, const void* from, std::size_t bytes);
 
   private:

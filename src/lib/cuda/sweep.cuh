@@ -1,5 +1,5 @@
 // One pass over arrays of doubles at the bandwidth of the memory: out[i] = op(i), as a family of kernels from
-// which the fastest launch is taken.
+// which the fastest launch configuration is selected.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,8 +14,8 @@
 namespace tenken {
 namespace cuda {
 
-/// Loads and stores by the cache policy of a launch. A pair is two neighbours, 16 bytes, the widest access
-/// that every GPU has.
+/// Loads and stores by the cache policy of a launch. A pair is two adjacent elements, 16 bytes, the widest
+/// access supported by every GPU.
 template <Caching caching>
 __device__ inline double2 load_pair(const double* array, std::size_t pair) {
     const double2* const at = reinterpret_cast<const double2*>(array) + pair;
@@ -32,8 +32,8 @@ __device__ inline void store_pair(double* array, std::size_t pair, double2 value
     }
 }
 
-/// An Op has two members: pair<caching>(p), the values for elements 2p and 2p + 1, and element(i), that for
-/// element i, which serves the last one of an odd number.
+/// An Op has two members: pair<caching>(p), the values of elements 2p and 2p + 1, and element(i), that of
+/// element i, for the last one of an odd number.
 template <int pairs_per_thread, Caching caching, typename Op>
 __global__ void __launch_bounds__(1024) sweep_kernel(double* out, Op op, std::size_t elements) {
     const std::size_t pairs = elements / 2;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(1024) sweep_kernel(double* out, Op op, std::si
     for (std::size_t base = blockIdx.x * tile; base < pairs; base += gridDim.x * tile) {
         const std::size_t first = base + threadIdx.x;
         if (base + tile <= pairs) {
-            double2 values[pairs_per_thread];  // all loads are under way before the first store
+            double2 values[pairs_per_thread];  // all loads are in flight before the first store
 #pragma unroll
             for (int j = 0; j < pairs_per_thread; ++j) {
                 values[j] = op.template pair<caching>(first + static_cast<std::size_t>(j) * blockDim.x);

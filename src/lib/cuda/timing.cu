@@ -11,10 +11,10 @@ namespace cuda {
 
 namespace {
 
-/// Longer than any enqueueing takes, shorter than a person's patience (10 s at 2 GHz).
+/// Longer than any enqueueing takes, short enough for an interactive user (10 s at 2 GHz).
 constexpr long long patience_cycles = 20000000000LL;
 
-/// flags: the ticket that opens the gate, and the one of the last gate whose patience ended.
+/// flags: the ticket that opens the gate, and that of the last gate that timed out.
 __global__ void hold(volatile unsigned* flags, unsigned ticket) {
     const long long begin = clock64();
     while (flags[0] != ticket) {

@@ -1,4 +1,4 @@
-// Timing work on a GPU: by events on the device and by the host clock, both for the same repetition.
+// Timing of GPU work: by events on the device and by the host clock, both for the same repetition.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,11 +13,11 @@
 namespace tenken {
 namespace cuda {
 
-/// A stream of the GPU that is current, which does not wait for the legacy default stream.
+/// A stream of the current GPU, which does not synchronise with the legacy default stream.
 class Stream {
   public:
     enum class Priority { normal, high };
-    /// @param priority high: its kernels' blocks go before those of other streams
+    /// @param priority high: blocks of its kernels precede those of other streams
     explicit Stream(Priority priority = Priority::normal);
     /// Makes GPU `device` current first: for a member of a class that belongs to one GPU.
     explicit Stream(int device);
@@ -25,11 +25,11 @@ class Stream {
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
     cudaStream_t get() const { return stream_; }
-    /// What is about to be enqueued must belong to the GPU of this stream: a kernel runs on the GPU of its
-    /// stream, whichever GPU is current, so a stream of another one would measure that one.
-    /// @throws std::logic_error naming both GPUs
+    /// Checks that work to be enqueued belongs to the GPU of this stream: a kernel runs on the GPU of its
+    /// stream, whichever GPU is current, so a stream of another GPU would measure that one.
+    /// @throws std::logic_error with both GPUs
     void require_current() const;
-    /// Waits for everything enqueued so far. @throws CudaError, also for what failed in between
+    /// Waits for everything enqueued so far. @throws CudaError, also for earlier asynchronous failures
     void synchronize() const;
 
   private:
@@ -45,7 +45,7 @@ class Event {
     Event(const Event&) = delete;
     Event& operator=(const Event&) = delete;
     void record(const Stream& stream);
-    /// Device seconds from `earlier` to this one; both must be over.
+    /// Device seconds from `earlier` to this event; both must have completed.
     double seconds_since(const Event& earlier) const;
     cudaEvent_t get() const { return event_; }
 
@@ -54,9 +54,9 @@ class Event {
 };
 
 /// Holds a stream while work is enqueued: a kernel spins on a flag in mapped host memory until the gate is
-/// opened. Without it, what the host needs to enqueue the next call is part of any time below about 100 us.
-/// What is enqueued behind a closed gate must not make the host wait (pageable copies do), and its kernels
-/// must have run before, because loading a kernel may wait for the GPU. The gate opens by itself after some
+/// opened. Without it, the time that the host needs to enqueue the next call distorts times below about 100
+/// us. Work enqueued behind a closed gate must not block the host (pageable copies do), and its kernels must
+/// have run before, because loading a kernel may wait for the GPU. The gate opens automatically after some
 /// seconds, so that a mistake does not hang the GPU.
 class Gate {
   public:
@@ -66,7 +66,7 @@ class Gate {
     Gate& operator=(const Gate&) = delete;
     void close(const Stream& stream);
     void open();
-    /// How many gates of this process opened by themselves: what was timed behind them was timed without a
+    /// How many gates of this process timed out: the work behind them was timed without a
     /// gate.
     static long expired();
 
@@ -79,7 +79,7 @@ class Gate {
     unsigned last_expired_ = 0;
 };
 
-/// Opens a gate at the end of a block, whatever happens in it.
+/// Opens a gate at the end of a block, in any case.
 class GateOpener {
   public:
     explicit GateOpener(Gate& gate) : gate_(gate) {}
@@ -92,14 +92,15 @@ class GateOpener {
 };
 
 /// Seconds of each repetition, in the order measured: by events on the device (start to stop), and by the
-/// host clock (gate opened, or enqueued where there is no gate, until the host knows that it is over).
+/// host clock (from the opening of the gate, or from enqueueing without a gate, to completion seen by the
+/// host).
 struct Times {
     std::vector<double> device;
     std::vector<double> host;
 };
 
-/// Runs launch(stream) until `seconds` of wall time have passed, and at least twice: the very function that
-/// is timed afterwards. @return how often it ran
+/// Runs launch(stream) until `seconds` of wall time have passed, and at least twice: the same function that
+/// is timed afterwards. @return number of runs
 template <typename Launch>
 long warm_up(double seconds, const Stream& stream, Launch&& launch) {
     stream.require_current();
@@ -112,7 +113,7 @@ long warm_up(double seconds, const Stream& stream, Launch&& launch) {
 enum class Gating { gated, open };
 
 /// Times each of `repetitions` calls of launch(stream), which enqueues the work of one repetition.
-/// @param gating Gating::open for work that makes the host wait
+/// @param gating Gating::open for work that blocks the host
 template <typename Launch>
 Times time_each(long repetitions, const Stream& stream, Launch&& launch, Gating gating = Gating::gated) {
     stream.require_current();
@@ -144,8 +145,8 @@ Times time_each(long repetitions, const Stream& stream, Launch&& launch, Gating 
     return times;
 }
 
-/// Makes sure that this program holds code for the GPU that is current.
-/// @throws std::runtime_error naming the GPU, its compute capability and the architectures that were built
+/// Checks that this program contains code for the current GPU.
+/// @throws std::runtime_error with the GPU, its compute capability and the architectures of the build
 void require_code(const std::string& compute_capability, const std::string& name);
 
 }  // namespace cuda

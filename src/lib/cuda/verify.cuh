@@ -1,4 +1,4 @@
-// Writing and comparing whole arrays on the GPU, where they are.
+// Writes and compares whole arrays in place on the GPU.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,8 +28,8 @@ __global__ void fill_kernel(double* array, std::size_t elements, Values values) 
 }
 
 /// Enqueues array[i] = values(i); `values` has a __device__ double operator()(std::size_t) const.
-/// From the first element to the last in one pass: managed memory that is first touched by it lies as a
-/// prefetch lays it. After the looping blocks of a smaller grid copies are 2.5 % slower
+/// From the first element to the last in one pass: managed memory first touched this way is placed as by a
+/// prefetch. With the looping blocks of a smaller grid, later copies are 2.5 % slower
 /// (docs/access_patterns.md).
 template <typename Values>
 void fill(double* array, std::size_t elements, const Values& values, const Stream& stream) {
@@ -40,13 +40,13 @@ void fill(double* array, std::size_t elements, const Values& values, const Strea
     TENKEN_CUDA(cudaGetLastError());
 }
 
-/// What the GPU found. Errors are never negative, so their bits order as they do.
+/// The GPU's result. Errors are never negative, so their bits have the same order.
 struct Found {
     unsigned long long largest_error_bits;
     unsigned long long first_wrong;
 };
 
-/// As tenken::relative_error(), in the same operations.
+/// As tenken::relative_error(), by the same operations.
 __device__ inline double relative_error_on_device(double value, double expected) {
     const double difference = fabs(value - expected);
     if (!isfinite(difference)) return __longlong_as_double(0x7ff0000000000000LL);
@@ -72,10 +72,10 @@ __global__ void compare_kernel(const double* array, std::size_t elements, Expect
     if (threadIdx.x % 32 == 0 && largest > 0) {
         atomicMax(&found->largest_error_bits, static_cast<unsigned long long>(__double_as_longlong(largest)));
     }
-    if (first != ~0ULL) atomicMin(&found->first_wrong, first);  // none in a run without errors
+    if (first != ~0ULL) atomicMin(&found->first_wrong, first);  // never executed in a run without errors
 }
 
-/// Compares every element with expected(i) on the GPU, into a scan that takes the same tolerance.
+/// Compares every element with expected(i) on the GPU, into a scan with the same tolerance.
 /// `expected` has a __host__ __device__ double operator()(std::size_t) const. Waits for the result.
 template <typename Expected>
 ErrorScan compare(const double* array, std::size_t elements, const Expected& expected, double tolerance,
