@@ -1,4 +1,4 @@
-// Looking at what a file holds, independently of how it was written.
+// Inspection of a file's content, independently of how it was written.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace file_io {
 
 /// Compares words of a file from `offset` on with expected(i), piece by piece.
-/// @throws FileError when the file ends before
+/// @throws FileError if the file is too short
 template <typename Expected>
 Mismatch compare_file(const File& file, std::uint64_t offset, std::uint64_t words, const Expected& expected) {
     constexpr std::uint64_t piece = std::uint64_t{8} << 20;
@@ -31,8 +31,8 @@ Mismatch compare_file(const File& file, std::uint64_t offset, std::uint64_t word
     return all;
 }
 
-/// A line of the document's verification: how many words differ, and the first of them by name of the file,
-/// offset in it, and rank.
+/// A line of the document's verification: the number of words that differ, and the first of them with file,
+/// offset and rank.
 /// @param offset of the first wrong word's array in the file, @param word of the first wrong word from there
 /// on
 inline tenken::Check check_of(const Mismatch& mismatch, const std::string& what, const std::string& file,

@@ -71,7 +71,7 @@ void File::read(Access access, std::uint64_t offset, std::size_t bytes, void* me
         at += count;
         offset += static_cast<std::uint64_t>(count);
         bytes -= static_cast<std::size_t>(count);
-        // The end of a file that is cut short may lie within a page: the rest of it is asked for plainly.
+        // A truncated file may end within a page: the rest is read without O_DIRECT.
         if (direct && static_cast<std::size_t>(count) % direct_alignment != 0) access = Access::buffered;
     }
 }

@@ -43,7 +43,7 @@ std::vector<IoConfig> FileProgram::listed_ways(const tenken::Arguments& argument
             throw arguments.error(option,
                                   "ways of at most " + std::to_string(threads) + " threads (--threads)");
         }
-        // metrics come by these names
+        // metrics are reported under these names
         if (ways.back().name() != one || std::count(ways.begin(), ways.end(), ways.back()) > 1) {
             throw arguments.error(option, "different ones, each by its usual name: " + ways.back().name());
         }

@@ -1,4 +1,4 @@
-// What the programs share that time ways between files and the memory of the host or of GPUs.
+// Common part of the programs that time transfers between files and the memory of the host or of GPUs.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@ class FileProgram : public tenken::Program {
     /// Declares --backend and --path, which come first.
     void backend_options(tenken::Arguments& arguments, const std::string& backend_help,
                          const std::string& path_help);
-    /// Declares what chooses GPUs, where this build has them; comes last.
+    /// Declares the selection of GPUs, if this build supports them; comes last.
     void gpu_options(tenken::Arguments& arguments);
     bool on_host() const { return backend_ == "host"; }
 
-    /// The ways that an option lists: METHOD_BLOCK_THREADS each.
-    /// @throws ArgumentError where one is none, stands twice, has more than `threads`, or there is none
+    /// The configurations listed by an option: METHOD_BLOCK_THREADS each.
+    /// @throws ArgumentError if one is invalid, listed twice, has more than `threads`, or there is none
     static std::vector<IoConfig> listed_ways(const tenken::Arguments& arguments, const std::string& option,
                                              const std::string& list, std::int64_t threads);
-    /// Why a method cannot be used here; empty where it can.
+    /// Why a method cannot be used here; empty if it can.
     std::string why_no_way(MemorySpace& space, const std::string& method) const;
-    /// Ends the run where a way that was asked for is not there. @throws Waived
+    /// Ends the run if a requested configuration is not available. @throws Waived
     [[noreturn]] void waive(const std::string& method, const std::string& why) const;
 
     /// Begins a document: back ends, and the file system that is written to.
     void begin(tenken::Run& run);
     /// Calls work(space) for the host's memory, or for that of each GPU.
-    /// @param host_threads the most that a way has on the host; @param threads on a GPU
+    /// @param host_threads the maximum per configuration on the host; @param threads on a GPU
     void on_each_space(int host_threads, int threads, const std::function<void(MemorySpace&)>& work);
-    /// Ends a document: placement, and what the GPUs tell.
+    /// Completes a document: placement, and the data of the GPUs.
     void end();
 
     std::unique_ptr<GpuMemorySpaces> gpus_;

@@ -9,7 +9,7 @@ namespace file_io {
 
 namespace {
 
-// From HDF5's documented interface: the values that this file uses, and no more.
+// From HDF5's documented interface: only the values used in this file.
 constexpr unsigned truncate = 2;
 constexpr unsigned read_only = 0;
 constexpr int alloc_early = 1;
@@ -19,7 +19,7 @@ constexpr Hdf5::Id all = 0;
 constexpr Hdf5::Id by_default = 0;
 constexpr int innermost_first = 0;
 constexpr std::uint64_t undefined_address = ~std::uint64_t{0};
-/// Buffer of the drivers that copy what is not aligned.
+/// Buffer of the drivers that copy unaligned data.
 constexpr std::size_t copy_buffer = std::size_t{16} << 20;
 
 struct ErrorLine {
@@ -36,7 +36,7 @@ int first_description(unsigned number, const void* line, void* text) {
     return 0;
 }
 
-/// The value of a variable of the library.
+/// The value of a variable in the library.
 bool load_value(const tenken::DynamicLibrary& library, Hdf5::Id& value, const char* name) {
     const void* const variable = library.symbol(name);
     if (variable == nullptr) return false;
@@ -44,8 +44,8 @@ bool load_value(const tenken::DynamicLibrary& library, Hdf5::Id& value, const ch
     return true;
 }
 
-/// Closes an identifier at the end of a block: later than the error of the call that used it is asked for,
-/// because every call forgets the error before it.
+/// Closes an identifier at the end of a block: after the error of the call that used it was queried,
+/// because every call clears the previous error.
 class Closing {
   public:
     Closing(Hdf5::Id one, int (*close)(Hdf5::Id)) : one_(one), close_(close) {}
@@ -120,7 +120,7 @@ std::shared_ptr<const Hdf5> Hdf5::open(std::string& why_not) {
         why_not = name + " lacks a function of HDF5 1.10";
         return nullptr;
     }
-    print_errors(0, nullptr, nullptr);  // what fails is told by check()
+    print_errors(0, nullptr, nullptr);  // check() reports failures
     loaded.load(h.set_direct, "H5Pset_fapl_direct");
     loaded.load(h.write_multi, "H5Dwrite_multi");
     loaded.load(h.read_multi, "H5Dread_multi");
@@ -162,9 +162,9 @@ Hdf5::Id SnapshotFile::access(Driver driver, Pieces pieces) const {
     if (driver == Driver::direct) result = h.set_direct(list, 4096, 4096, copy_buffer);
     if (driver == Driver::gds) result = h.set_gds(list, 4096, 4096, copy_buffer);
     h.check(result, "choose its driver");
-    // What is no larger than its buffer it would keep until the file is closed.
+    // Data that fits into its buffer would be kept until the file is closed.
     if (pieces == Pieces::datasets) h.check(h.set_sieve_bytes(list, 0), "write datasets at once");
-    // Datasets begin on a page; what is smaller than one, HDF5's own data, stays together.
+    // Datasets begin on a page; smaller objects, HDF5's own metadata, stay together.
     h.check(h.set_alignment(list, 4096, File::direct_alignment), "align datasets");
     return list;
 }
@@ -277,7 +277,7 @@ Hdf5::Id SnapshotFile::columns(unsigned columns, unsigned from, unsigned count) 
 }
 
 void SnapshotFile::selected(bool to_file, const Quartet& arrays) {
-    /// Columns of an array in memory, and where they stand in a dataset.
+    /// Columns of an array in memory, and their position in a dataset.
     struct Part {
         int array;
         unsigned columns, from, count;

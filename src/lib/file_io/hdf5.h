@@ -1,5 +1,5 @@
-// HDF5, loaded while running: programs start where it is not, and any installation from 1.10 on will do. The
-// few declarations needed are here.
+// HDF5, loaded at run time: programs also start without it, and any version from 1.10 on is supported. The
+// declarations required are here.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 
 namespace file_io {
 
-/// The library's functions, and what else is found with it.
+/// The library's functions, and its optional parts.
 class Hdf5 {
   public:
     typedef std::int64_t Id;
     typedef unsigned long long Size;
 
-    /// Loads the library named by TENKEN_HDF5, else the first of the usual names that is found.
-    /// @return nothing when it cannot be had, with the reason in `why_not`
+    /// Loads the library named by TENKEN_HDF5, otherwise the first of the usual names that is found.
+    /// @return nothing if it cannot be loaded, with the reason in `why_not`
     static std::shared_ptr<const Hdf5> open(std::string& why_not);
 
     const std::string& version() const { return version_; }
     const std::string& file_name() const { return file_name_; }
     bool has_direct() const { return set_direct != nullptr; }
-    /// Whether H5Dread_multi() and H5Dwrite_multi() are there (1.14).
+    /// Whether H5Dread_multi() and H5Dwrite_multi() exist (1.14).
     bool has_multi() const { return write_multi != nullptr && read_multi != nullptr; }
     /// The GPUDirect Storage driver (vfd-gds), from the library named by TENKEN_HDF5_GDS or its usual name.
     bool has_gds() const { return set_gds != nullptr; }
@@ -75,28 +75,28 @@ class Hdf5 {
     int (*walk_errors_)(Id, int, int (*)(unsigned, const void*, void*), void*) = nullptr;
 };
 
-/// The virtual file drivers of HDF5 that snapshots are written and read by.
+/// The virtual file drivers of HDF5 for snapshots.
 enum class Driver {
     sec2,    ///< read() and write()
     direct,  ///< O_DIRECT
     gds      ///< GPUDirect Storage: takes GPU addresses
 };
 
-/// How bytes are given to HDF5 and taken from it.
+/// How data is passed to and from HDF5.
 enum class Pieces {
-    datasets,   ///< each as a whole, which HDF5 hands on at once
-    selections  ///< gathered by HDF5 in a buffer of its own, 64 KiB for each dataset
+    datasets,   ///< each dataset as a whole, which HDF5 passes on directly
+    selections  ///< gathered by HDF5 in its own buffer, 64 KiB per dataset
 };
 
-/// A snapshot in an HDF5 file: four contiguous datasets, space taken when they are created, each at a
-/// multiple of 4096 bytes, so that their bytes can also be reached without HDF5.
+/// A snapshot in an HDF5 file: four contiguous datasets, allocated when they are created, each at a
+/// multiple of 4096 bytes, so that their data can also be accessed without HDF5.
 class SnapshotFile {
   public:
     /// @throws FileError
     static std::unique_ptr<SnapshotFile> create(std::shared_ptr<const Hdf5> library, const std::string& path,
                                                 Layout layout, std::uint64_t particles, Driver driver,
                                                 Pieces pieces = Pieces::datasets);
-    /// @throws FileError, also when a dataset is missing or has another shape
+    /// @throws FileError, also if a dataset is missing or has another shape
     static std::unique_ptr<SnapshotFile> open(std::shared_ptr<const Hdf5> library, const std::string& path,
                                               Layout layout, std::uint64_t particles, Driver driver,
                                               Pieces pieces = Pieces::datasets);
@@ -104,21 +104,21 @@ class SnapshotFile {
     SnapshotFile(const SnapshotFile&) = delete;
     SnapshotFile& operator=(const SnapshotFile&) = delete;
 
-    /// Where the bytes of a dataset begin in the file.
+    /// Offset of a dataset in the file.
     std::uint64_t offset(int dataset) const { return offsets_[dataset]; }
     std::uint64_t bytes(int dataset) const;
 
-    /// All datasets at once, where HDF5 can, from memory in the layout of the file.
+    /// All datasets in one call, if HDF5 supports it, from memory in the layout of the file.
     void write(const Quartet& memory);
     void read(const Quartet& memory);
     /// One dataset.
     void write_one(int dataset, const char* memory);
     void read_one(int dataset, char* memory);
-    /// The hyperslab layout from and to arrays as the simulation holds them, by selections in memory; the
-    /// file system has what was written.
+    /// The hyperslab layout from and to the arrays of the simulation, by selections in memory; written data
+    /// has been passed to the file system on return.
     void write_selected(const Quartet& arrays);
     void read_selected(const Quartet& arrays);
-    /// Writes what HDF5 still holds of its own. @throws FileError
+    /// Flushes HDF5's own buffers. @throws FileError
     void close();
 
   private:

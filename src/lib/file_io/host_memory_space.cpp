@@ -1,4 +1,4 @@
-// Host memory as a side: blocks go straight between the file and where they belong.
+// Host memory as a side: blocks are transferred directly between the file and their destination.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace file_io {
 
 Access access_of(const std::string& method, std::uint64_t offset) {
     if (method == "mapped") return Access::mapped;
-    // A dataset that another program has put at an odd offset cannot go past the page cache.
+    // A dataset that another program has written at an odd offset cannot bypass the page cache.
     return method == "direct" && offset % File::direct_alignment == 0 ? Access::direct : Access::buffered;
 }
 
@@ -102,7 +102,7 @@ class HostMemorySpace : public MemorySpace {
     }
     bool is_host() const override { return true; }
 
-    // By the workers: OpenMP's threads would go on spinning beside them for a while.
+    // By the workers: OpenMP's threads would compete with them by spinning for a while.
     void pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles) override {
         const Pointers to(packed);
         const Pointers from(arrays);

@@ -44,7 +44,7 @@ class KvikioIoBackend : public IoBackend {
     void detach(File&) override { close(); }
 
     void write(File& file, const std::vector<Segment>& segments) override {
-        // What is ready is on its way while the rest is awaited.
+        // Data that is ready is transferred while waiting for the rest.
         std::vector<Segment> later;
         for (const Segment& segment : segments) {
             if (is_pending_(segment.memory)) {
@@ -109,7 +109,7 @@ std::shared_ptr<const Kvikio> Kvikio::open(std::string& why_not) {
         why_not = library.name() + " is of another version of this program";
         return nullptr;
     }
-    // It looks for the driver of the GPU even where host memory is all that is moved.
+    // It searches for the GPU driver even if only host memory is transferred.
     const std::string said = found->try_out();
     if (!said.empty()) {
         why_not = "KvikIO does not work: " + said;

@@ -1,4 +1,4 @@
-// KvikIO, where the build was given it: loaded while running, so that programs start where it is not.
+// KvikIO, if the build includes it: loaded at run time, so that programs also start without it.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace file_io {
 
 class Kvikio {
   public:
-    /// What one try has found, once for all of the process.
+    /// The result of one attempt to load it, valid for the whole process.
     struct Found {
-        std::shared_ptr<const Kvikio> library;  ///< nothing when it cannot be had
+        std::shared_ptr<const Kvikio> library;  ///< nothing if it cannot be loaded
         std::string why_not;
     };
-    /// Loads the library named by TENKEN_KVIKIO, else libtenken_kvikio.so of the folder `lib` beside that of
-    /// this program.
+    /// Loads the library named by TENKEN_KVIKIO, otherwise libtenken_kvikio.so in the folder `lib` next to
+    /// that of this program.
     static const Found& here();
 
     std::string version() const;
-    /// Its version, and by what its bytes go.
+    /// Its version, and its data path.
     std::string way() const;
-    /// Threads and task size are those of all of KvikIO. @return what went wrong; else empty
+    /// Threads and task size apply to all of KvikIO. @return the error; otherwise empty
     std::string prepare(int threads, std::uint64_t task_bytes) const;
     const FileIoKvikio& calls() const { return *calls_; }
 
@@ -43,10 +43,10 @@ class Kvikio {
     mutable std::uint64_t task_bytes_ = 0;
 };
 
-/// Moves by KvikIO's own threads, tasks of the candidate's block size.
-/// @param is_pending whether memory is still being filled by work that was enqueued; @param settle waits for
-/// that
-/// @throws std::logic_error where there is no KvikIO
+/// Transfers by KvikIO's own threads, in tasks of the candidate's block size.
+/// @param is_pending whether memory is still being filled by enqueued work; @param settle waits for
+/// it
+/// @throws std::logic_error without KvikIO
 std::unique_ptr<IoBackend> make_kvikio_backend(const IoConfig& config,
                                                std::function<bool(const char*)> is_pending,
                                                std::function<void()> settle);

@@ -1,4 +1,4 @@
-// The two sides of a transfer: memory (of the host, or of a GPU) and a file, and the ways between them.
+// The two sides of a transfer: memory (of the host or a GPU) and a file, and the methods between them.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace file_io {
 
-/// One way to move bytes: a method, the size of its blocks, and how many threads work on blocks.
+/// A transfer configuration: a method, its block size, and the number of threads.
 struct IoConfig {
     std::string method;  ///< "posix", "direct", "mapped", "cufile"
     std::uint64_t block_bytes = 1 << 20;
@@ -26,25 +26,26 @@ struct IoConfig {
 
     /// "posix_1mi_8": method, block, threads.
     std::string name() const;
-    /// Reads such a name. @throws std::invalid_argument naming what is allowed
+    /// Parses such a name. @throws std::invalid_argument with the allowed values
     static IoConfig of(const std::string& name);
-    /// What is left of it for so many bytes: no block larger than they are, no thread without a block.
+    /// The configuration reduced for this many bytes: no block larger than the data, no thread without a
+    /// block.
     IoConfig fitted(std::uint64_t bytes) const;
     bool operator==(const IoConfig& other) const {
         return method == other.method && block_bytes == other.block_bytes && threads == other.threads;
     }
 };
-/// "4ki", "1mi", "16mi", "1000"; metric ids have no capitals.
+/// "4ki", "1mi", "16mi", "1000"; metric ids are in lower case.
 std::string short_bytes(std::uint64_t bytes);
 
-/// A part of a file and the memory (of a side) that it goes to or comes from.
+/// A part of a file and the memory (of a side) that is its destination or source.
 struct Segment {
     std::uint64_t offset;
     std::uint64_t bytes;
     char* memory;
 };
 
-/// Cuts segments into blocks that threads take in turn.
+/// Cuts segments into blocks that threads fetch in turn.
 class Blocks {
   public:
     Blocks(const std::vector<Segment>& segments, std::uint64_t block_bytes);
@@ -54,13 +55,13 @@ class Blocks {
   private:
     const std::vector<Segment>& segments_;
     std::uint64_t block_bytes_;
-    std::vector<std::uint64_t> starts_;  ///< the first block of each segment, then how many there are
+    std::vector<std::uint64_t> starts_;  ///< the first block of each segment, then their number
 };
 
-/// The access by which a method reaches a file at this offset.
+/// The access of a method to a file at this offset.
 Access access_of(const std::string& method, std::uint64_t offset);
 
-/// Maps what segments need of a file, and unmaps it at the end of the block; does nothing where not wanted.
+/// Maps the required part of a file, and unmaps it at the end of the block; does nothing if not required.
 class MappedPart {
   public:
     MappedPart(File& file, const std::vector<Segment>& segments, bool to_write, bool wanted);
@@ -75,39 +76,39 @@ class MappedPart {
 /// A snapshot's arrays, and memory for its datasets in the hyperslab layout.
 struct Packing {
     Quartet arrays;
-    Quartet packed;  ///< the ids are where the arrays have them
+    Quartet packed;  ///< the ids remain in the arrays
     std::uint64_t particles;
 };
 
 class MemorySpace;
 
-/// Moves between files and the memory of one side by one candidate.
+/// Transfers between files and the memory of one side by one candidate.
 class IoBackend {
   public:
     virtual ~IoBackend() = default;
     /// Whether files must be opened for Access::direct.
     virtual bool needs_direct() const { return false; }
-    /// What must be done once for an open file, and undone before it is closed.
+    /// To be done once for an open file, and undone before it is closed.
     virtual void attach(File& file) { (void)file; }
     virtual void detach(File& file) { (void)file; }
-    /// Returns when the file system has taken everything. @throws FileError, CudaError
+    /// Returns when the file system has accepted everything. @throws FileError, CudaError
     virtual void write(File& file, const std::vector<Segment>& segments) = 0;
-    /// After MemorySpace::wait() the memory holds everything. @throws FileError, CudaError
+    /// After MemorySpace::wait() the memory contains everything. @throws FileError, CudaError
     virtual void read(File& file, const std::vector<Segment>& segments) = 0;
 
-    /// To be said before write_packed() or read_packed(), outside of what is timed, and before attach().
+    /// To be called before write_packed() or read_packed(), outside the timed part, and before attach().
     virtual void expect_packing() {}
     /// Packs the arrays and writes the four datasets, `segments` in the order of the layout. The ids, which
     /// need no packing, go first. @throws FileError, CudaError
     virtual void write_packed(MemorySpace& space, File& file, const Packing& packing,
                               const std::vector<Segment>& segments);
     /// Reads the four datasets and unpacks them; after MemorySpace::wait(), which must follow, the arrays
-    /// hold everything. @throws FileError, CudaError
+    /// contain everything. @throws FileError, CudaError
     virtual void read_packed(MemorySpace& space, File& file, const Packing& packing,
                              const std::vector<Segment>& segments);
 
-    /// Enqueues a write in a stream of its own, behind an event of CUDA; end_write() waits for it.
-    /// @return why it cannot be; empty when it was begun
+    /// Enqueues a write in a separate stream, after a CUDA event; end_write() waits for it.
+    /// @return the reason of a failure; empty if it was started
     virtual std::string begin_write(File& file, const Segment& segment, void* event) {
         (void)file, (void)segment, (void)event;
         return "only cuFile writes within a stream";
@@ -116,54 +117,54 @@ class IoBackend {
     virtual void end_write(File& file) { (void)file; }
 };
 
-/// The segments of a packed snapshot, ids first: they are on their way while the others are packed.
+/// The segments of a packed snapshot, ids first: they are transferred while the others are packed.
 std::vector<Segment> ids_first(std::vector<Segment> segments);
 
 /// Memory that frees itself.
 typedef std::shared_ptr<char> Memory;
 
-/// The memory that data live in: the host's, or a GPU's.
+/// The memory that contains the data: the host's, or a GPU's.
 class MemorySpace {
   public:
     virtual ~MemorySpace() = default;
     virtual tenken::Subject subject() const = 0;
     std::string name() const { return subject().text(); }
-    /// Methods that a candidate may have here.
+    /// Methods available to a candidate here.
     virtual std::vector<std::string> methods() const = 0;
     virtual std::unique_ptr<IoBackend> io_backend(const IoConfig& config) = 0;
 
-    /// Aligned to 4096 bytes at least. @throws std::bad_alloc, CudaError
+    /// Aligned to at least 4096 bytes. @throws std::bad_alloc, CudaError
     virtual Memory allocate(std::uint64_t bytes) = 0;
     virtual void fill(char* memory, std::uint64_t words, const Words& values) = 0;
     virtual Mismatch compare(const char* memory, std::uint64_t words, const Words& values) = 0;
     virtual void clear(char* memory, std::uint64_t bytes) = 0;
     /// Host memory for to_host() and from_host().
     virtual Memory staging(std::uint64_t bytes) = 0;
-    /// Copies, done after wait().
+    /// Copies, complete after wait().
     virtual void to_host(char* host, const char* memory, std::uint64_t bytes) = 0;
     virtual void from_host(char* memory, const char* host, std::uint64_t bytes) = 0;
-    /// Whether to_host() is a copy at all: a program may use host memory as it is.
+    /// Whether to_host() copies: a program may use host memory directly.
     virtual bool is_host() const = 0;
     /// Arrays into the datasets of the hyperslab layout; the next write() of a mover sees the result.
     virtual void pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles) = 0;
-    /// The other way, after the read() before it; done after wait().
+    /// The reverse, after the preceding read(); complete after wait().
     virtual void unpack(const Quartet& packed, const Quartet& arrays, std::uint64_t particles) = 0;
-    /// To be called by any thread but the first before it uses this side.
+    /// To be called by any thread other than the first before it uses this side.
     virtual void enter_thread() = 0;
-    /// The same memory for one more thread, which alone may use what it gets, beside all others: back ends of
-    /// one thread each, and streams of its own. To be called by that thread, after enter_thread(); it must
-    /// not outlive this side, nor may memory be allocated or given back while it moves any.
+    /// The same memory for one more thread, with exclusive use of the returned object: back ends of
+    /// one thread each, and separate streams. To be called by that thread, after enter_thread(); it must
+    /// not outlive this side, and no memory may be allocated or released while it transfers.
     virtual std::unique_ptr<MemorySpace> for_this_thread() = 0;
-    /// Until everything begun is over.
+    /// Waits for all work that was started.
     virtual void wait() = 0;
-    /// What runs between the two is watched for the GPU's health.
+    /// The GPU's health is monitored between the two calls.
     virtual void begin_timed() = 0;
     virtual void end_timed() = 0;
-    /// The limit of what crosses between this memory and the host; unknown on the host.
+    /// The limit of transfers between this memory and the host; unknown on the host.
     virtual tenken::Limit link_limit() const = 0;
     /// GB/s of plain copies from page-locked host memory, and back; 0 on the host.
     virtual double link_rate(bool to_memory) = 0;
-    /// GB/s of reading a cached file by these threads without going on to the memory of this side; 0 on the
+    /// GB/s of reading a cached file by these threads without the copy to the memory of this side; 0 on the
     /// host.
     virtual double cached_rate(File& file, std::uint64_t bytes, const IoConfig& config) = 0;
 };
@@ -174,15 +175,15 @@ class GpuMemorySpaces {
     virtual ~GpuMemorySpaces() = default;
     virtual void options(tenken::Arguments& arguments) = 0;
     virtual void prepare(const tenken::Arguments& arguments) = 0;
-    /// @throws ArgumentError when `bytes` on each GPU do not fit; `what` e.g. "two snapshots"
+    /// @throws ArgumentError if `bytes` on each GPU do not fit; `what` e.g. "two snapshots"
     virtual void require_fit(const tenken::Arguments& arguments, const std::string& option,
                              std::uint64_t bytes, const std::string& what) const = 0;
-    /// Calls work(side) for one GPU after the other.
-    /// @param threads the most that a candidate has; @param folder where it is tried whether GPUDirect
-    /// Storage works
+    /// Calls work(side) for each GPU in turn.
+    /// @param threads the maximum per candidate; @param folder where GPUDirect
+    /// Storage is tested
     virtual void each(int threads, const std::string& folder,
                       const std::function<void(MemorySpace&)>& work) = 0;
-    /// Devices, health, build, and by which path bytes go (cuFile's properties) into the document.
+    /// Devices, health, build, and the data path (cuFile's properties) into the document.
     virtual void report(tenken::Document& document) = 0;
 };
 std::unique_ptr<GpuMemorySpaces> make_gpu_memory_spaces();

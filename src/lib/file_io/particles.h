@@ -1,5 +1,5 @@
-// A snapshot of an N-body simulation: four arrays as the simulation holds them, and the two layouts in which
-// a file has them.
+// A snapshot of an N-body simulation: four arrays as in the simulation's memory, and their two layouts in
+// a file.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ constexpr unsigned array_words[arrays] = {4, 2, 1, 2};
 /// Bytes of a particle, in memory and in either layout.
 constexpr unsigned particle_bytes = 36;
 
-/// asis: the arrays as they are. hyperslab: N x 3 positions, N x 3 velocities, N masses, N numbers.
+/// asis: the arrays unchanged. hyperslab: N x 3 positions, N x 3 velocities, N masses, N numbers.
 enum class Layout { asis, hyperslab };
 constexpr int datasets = 4;
-/// The datasets of a layout, in the order in which they lie in the file.
+/// The datasets of a layout, in the order of the file.
 struct Dataset {
     const char* name;
     unsigned columns;  ///< of a particle
@@ -37,7 +37,7 @@ inline const char* name_of(Layout layout) {
     return layout == Layout::asis ? "asis" : "hyperslab";
 }
 
-/// Where a word of a dataset comes from, or goes to, in memory.
+/// The position in memory of a word of a dataset.
 struct WordAt {
     int array;
     std::uint64_t word;
@@ -63,7 +63,7 @@ FILE_IO_BOTH inline WordAt place_of(Layout layout, int a, std::uint64_t w) {
     return {1, w / 2 * 3 + w % 2};
 }
 
-/// What a snapshot holds; two of different generations share no array.
+/// The content of a snapshot; two of different generations have no array in common.
 struct Particles {
     std::uint32_t generation = 1;
 
@@ -75,7 +75,7 @@ struct Particles {
     }
 };
 
-/// Word by word what a dataset must hold.
+/// The expected content of a dataset, by word.
 struct DatasetWords {
     Particles particles;
     Layout layout;

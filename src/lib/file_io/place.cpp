@@ -20,7 +20,7 @@ namespace file_io {
 
 namespace {
 
-/// Blanks within a field of mountinfo are written as octal numbers.
+/// Blanks within a field of mountinfo are encoded in octal.
 std::string unescaped(const std::string& field) {
     std::string text;
     for (std::size_t i = 0; i < field.size(); ++i) {

@@ -1,4 +1,4 @@
-// Where files go: what the file system says of itself, and whether it can take what is to be written.
+// Location of files: properties of the file system, and whether it has enough free space.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace file_io {
 
-/// A line of /proc/self/mountinfo, as far as it matters here.
+/// The fields of a line of /proc/self/mountinfo that are used here.
 struct Mount {
     std::string point;
     std::string file_system;  ///< "ext4", "lustre", "tmpfs"
@@ -18,8 +18,8 @@ struct Mount {
     std::string options;      ///< of the mount and of the file system, "rw,noatime,..."
 };
 
-/// The mount that a path lies on: the one with the longest mount point that is above it, the last one of
-/// those that share it. `path` must be absolute and without links.
+/// The mount that contains a path: the one with the longest mount point above it, and the last one of
+/// several at the same point. `path` must be absolute and without links.
 /// @param mountinfo the text of /proc/self/mountinfo
 tenken::Optional<Mount> find_mount(const std::string& mountinfo, const std::string& path);
 
@@ -30,8 +30,8 @@ struct Place {
     std::uint64_t block_bytes = 0;
     std::uint64_t total_bytes = 0;
     std::uint64_t free_bytes = 0;                  ///< for this user
-    tenken::Optional<std::string> device_model;    ///< of a block device that tells it
-    tenken::Optional<std::string> direct_refused;  ///< why O_DIRECT does not work here; absent where it does
+    tenken::Optional<std::string> device_model;    ///< of a block device that reports it
+    tenken::Optional<std::string> direct_refused;  ///< why O_DIRECT does not work here; absent if it does
     std::uint64_t direct_alignment = 4096;         ///< of offsets, sizes and memory
 
     /// Whether files here are memory: tmpfs and ramfs have no device behind them.
@@ -40,13 +40,13 @@ struct Place {
     void describe(tenken::Document& document) const;
 };
 
-/// Looks at a folder and tries to write in it.
-/// @throws ArgumentError by arguments.error(option, ...) when it is not a directory, or cannot be written to
+/// Examines a folder and tries to write in it.
+/// @throws ArgumentError by arguments.error(option, ...) if it is not a directory, or cannot be written to
 Place find_place(const tenken::Arguments& arguments, const std::string& option, const std::string& folder);
 
-/// Refuses to begin what does not fit. A twentieth of what is free stays free.
+/// Rejects in advance what does not fit. A twentieth of the free space remains free.
 /// @param what e.g. "two snapshots of 67108864 particles"
-/// @throws ArgumentError with the bytes needed and free
+/// @throws ArgumentError with the required and free bytes
 void require_space(const tenken::Arguments& arguments, const std::string& option, const Place& place,
                    std::uint64_t bytes, const std::string& what);
 

@@ -7,7 +7,7 @@
 namespace file_io {
 
 ReadyThread::ReadyThread(std::function<void()> begin) : begin_(std::move(begin)) {
-    tenken::process_cpus();  // asked before a thread is bound
+    tenken::process_cpus();  // queried before a thread is bound
     thread_ = std::thread([this] { serve(); });
 }
 
@@ -63,7 +63,7 @@ void ReadyThread::wait() const {
 }
 
 void ReadyThread::serve() {
-    // A bound main thread (OMP_PROC_BIND) would pass its one CPU on to this one.
+    // This thread would inherit the single CPU of a bound main thread (OMP_PROC_BIND).
     tenken::bind_this_thread(tenken::process_cpus());
     while (true) {
         {

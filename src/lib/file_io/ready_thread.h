@@ -1,4 +1,4 @@
-// A thread that looks for work all the time: what it is given begins at once.
+// A thread that polls for work and starts it without delay.
 #pragma once
 
 #include <atomic>
@@ -11,9 +11,9 @@
 
 namespace file_io {
 
-/// Takes off the calling thread what is short, but not as short as waking a thread (some 10 us): launching a
-/// kernel costs 4 to 6 us. Between arm() and disarm() it occupies a CPU, though it yields to whatever else
-/// wants that one; otherwise it sleeps. One piece of work at a time.
+/// Relieves the calling thread of work shorter than waking a thread (some 10 us): a kernel
+/// launch costs 4 to 6 us. Between arm() and disarm() it occupies a CPU, but yields to other threads
+/// that need it; otherwise it sleeps. One piece of work at a time.
 class ReadyThread {
   public:
     /// @param begin called once in the thread before its first work
@@ -22,22 +22,22 @@ class ReadyThread {
     ReadyThread(const ReadyThread&) = delete;
     ReadyThread& operator=(const ReadyThread&) = delete;
 
-    /// From here on it looks for work.
+    /// Starts polling.
     void arm();
-    /// It sleeps again.
+    /// Returns to sleep.
     void disarm();
-    /// Begins `work` there; where it is not armed, does it at once, here. What `work` refers to must live
-    /// until wait() or settle(). By any one thread.
+    /// Starts `work` in that thread; if it is not armed, runs it here. Data that `work` refers to must exist
+    /// until wait() or settle(). Callable from any single thread.
     void start(std::function<void()> work);
-    /// Until the work that was started is over; at once where there is none. Any number of threads may.
-    /// @throws what the work threw
+    /// Waits for the started work; returns immediately if there is none. Callable from several threads.
+    /// @throws the exception of the work
     void wait() const;
-    /// The same, whatever the work threw.
+    /// The same, ignoring exceptions of the work.
     void settle() const noexcept;
 
   private:
     void serve();
-    /// @param there in the thread of its own
+    /// @param there in the separate thread
     void attempt(bool there) noexcept;
 
     std::function<void()> begin_;

@@ -19,16 +19,16 @@ double median_of(const std::vector<double>& values) {
     return tenken::order_statistics(values, tenken::Direction::lower).median;
 }
 
-/// Every other value, from the first or the second one on.
+/// Every second value, starting from the first or the second.
 std::vector<double> half(const std::vector<double>& values, std::size_t from) {
     std::vector<double> part;
     for (std::size_t i = from; i < values.size(); i += 2) part.push_back(values[i]);
     return part;
 }
 
-/// Pairs of a comparison before it is looked at: the fewest whose least and largest make an interval of 99 %.
+/// Pairs of a comparison before it is evaluated: the minimum number whose range is an interval of 99 %.
 constexpr long fewest_pairs = 8;
-/// Rivals of a way, likely ones first, that further rounds are made of.
+/// Rivals of a configuration for further rounds, likely ones first.
 constexpr std::size_t max_rivals = 4;
 
 bool is_look(long round) {
@@ -37,7 +37,7 @@ bool is_look(long round) {
     return look == round;
 }
 
-/// Brings those of one group together, in the order of the first of each.
+/// Places the members of a group next to each other, in the order of their first members.
 void gather(std::vector<std::size_t>& order, const std::vector<std::size_t>& groups) {
     std::vector<std::size_t> place(groups.size(), order.size());
     for (std::size_t i = order.size(); i-- > 0;) place[groups[order[i]]] = i;
@@ -49,15 +49,15 @@ bool contains(const std::vector<std::size_t>& configs, std::size_t config) {
     return std::find(configs.begin(), configs.end(), config) != configs.end();
 }
 
-/// The ways in the order of their medians.
+/// The configurations in the order of their medians.
 std::vector<std::size_t> by_median(const Times& times, std::vector<std::size_t> configs) {
     std::sort(configs.begin(), configs.end(),
               [&](std::size_t i, std::size_t j) { return median_of(times[i]) < median_of(times[j]); });
     return configs;
 }
 
-/// Of these ways, which have been through the same rounds, the one with the lowest median, and behind it
-/// those that may be faster by more than `tie`, likely ones first; none when there is no such rival.
+/// Among these configurations, measured in the same rounds, the one with the lowest median, followed by
+/// those that may be faster by more than `tie`, likely ones first; none if there is no such rival.
 std::vector<std::size_t> may_be_faster(const Times& times, const std::vector<std::size_t>& configs,
                                        double tie) {
     const std::vector<std::size_t> ordered = by_median(times, configs);
@@ -72,7 +72,7 @@ std::vector<std::size_t> may_be_faster(const Times& times, const std::vector<std
     return on;
 }
 
-/// The ways that did not drop out: those with the most rounds.
+/// The configurations that did not drop out: those with the maximum number of rounds.
 std::vector<std::size_t> survivors(const Times& times) {
     std::size_t maximum = 0;
     for (const std::vector<double>& one : times) maximum = std::max(maximum, one.size());
@@ -83,8 +83,8 @@ std::vector<std::size_t> survivors(const Times& times) {
     return configs;
 }
 
-/// One more round of each way that dropped out: three bad rounds behind each other can have one cause, which
-/// is gone later. @return those that are now as fast as wanted
+/// One more round of each configuration that dropped out: three consecutive bad rounds can have a single,
+/// temporary cause. @return those that are now fast enough
 std::vector<std::size_t> second_look(Times& times, const Once& one,
                                      const std::function<bool(double)>& wanted) {
     const std::vector<std::size_t> alive = survivors(times);
@@ -105,7 +105,7 @@ Interval median_interval(std::vector<double> samples, double beyond) {
     interval.median = median_of(samples);
     std::sort(samples.begin(), samples.end());
     const std::size_t n = samples.size();
-    // The k-th from each side, k as large as leaves so little of a fair coin's tosses beyond each.
+    // The k-th from each end, with the largest k for which the binomial tail beyond it is small enough.
     const double count = static_cast<double>(n);
     double part = 0;
     std::size_t k = 0;
@@ -123,7 +123,7 @@ Interval median_interval(std::vector<double> samples, double beyond) {
 }
 
 bool surely_below(const std::vector<double>& samples, double bound) {
-    // Fewer samples have no interval of this confidence.
+    // With fewer samples there is no interval of this confidence.
     return std::pow(0.5, static_cast<double>(samples.size())) <= surely &&
            median_interval(samples, surely).high < bound;
 }
@@ -157,7 +157,7 @@ Times run_rounds(std::size_t count, const Rounds& rounds, const Once& one) {
         for (std::size_t i : alive) lowest = std::min(lowest, median_of(seconds[i]));
         alive.erase(std::remove_if(alive.begin(), alive.end(),
                                    [&](std::size_t i) {
-                                       // By its luckiest round: what disturbs a way only makes it slower.
+                                       // By its fastest round: disturbances only make a configuration slower.
                                        return *std::min_element(seconds[i].begin(), seconds[i].end()) *
                                                   rounds.keep >
                                               lowest;
@@ -208,7 +208,7 @@ Finalists find_fastest(Times& times, double tie, const Deciding& limit, const On
         final[i].push_back(seconds);
         return seconds;
     });
-    // Of those that stayed to the end.
+    // Among those that remained to the end.
     Times stayed;
     for (std::size_t i : on) {
         finalists.configs.push_back(open[i]);
@@ -237,7 +237,7 @@ std::size_t choose_fastest(const Finalists& finalists, std::size_t preferred, do
 
 namespace {
 
-/// A chosen way and some rivals in rounds of their own.
+/// A chosen configuration and some rivals in separate rounds.
 class Duel {
   public:
     /// @param ways the chosen one first
@@ -245,7 +245,7 @@ class Duel {
         for (std::size_t i = 1; i < configs.size(); ++i) open_.push_back(i);
     }
 
-    /// @return the rounds that were made
+    /// @return the number of rounds
     long fight(const Deciding& limit, const Once& one) {
         Rounds rounds;
         rounds.warm_up = false;
@@ -264,11 +264,11 @@ class Duel {
         };
         times_ =
             run_rounds(ways_.size(), rounds, [&](std::size_t i, long round) { return one(ways_[i], round); });
-        if (missed_ == 0) look(times_);  // the limit may lie between two looks
+        if (missed_ == 0) look(times_);  // the limit may be between two evaluations
         return static_cast<long>(times_[0].size());
     }
 
-    /// What is known now, where it is worse than what was known before.
+    /// The current result, if it is worse than the previous one.
     void enter(Judgement& judgement) const {
         typedef Judgement::Outcome Outcome;
         std::vector<std::size_t> those = open_;
@@ -293,7 +293,7 @@ class Duel {
         if (!known) {
             judgement.outcome = Outcome::missed;
         } else if (!open_.empty()) {
-            // Rivals that are open say more than those that were held before.
+            // Undecided rivals are more informative than those compared before.
             if (judgement.outcome == Outcome::undecided && !worse) return;
             judgement.outcome = Outcome::undecided;
         } else if (judgement.outcome == Outcome::undecided || !worse) {
@@ -322,8 +322,8 @@ class Duel {
 
     std::vector<std::size_t> ways_;
     double bound_;
-    std::vector<std::size_t> open_;  ///< positions in ways_ of rivals that are undecided
-    std::size_t missed_ = 0;         ///< position of the one that won; 0: none
+    std::vector<std::size_t> open_;  ///< positions in ways_ of undecided rivals
+    std::size_t missed_ = 0;         ///< position of the rival that won; 0: none
     Times times_;
 };
 
@@ -332,7 +332,8 @@ class Duel {
 Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Deciding& limit,
                        const Once& one) {
     Judgement judgement;
-    // What dropped out is slower than one that did not, unless a second look says otherwise.
+    // Configurations that dropped out are slower than one that did not, unless a second measurement
+    // contradicts it.
     std::vector<std::size_t> rivals = survivors(times);
     const double of_chosen = median_of(times[chosen]);
     const std::vector<std::size_t> back =
@@ -343,7 +344,7 @@ Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Dec
             if (i != chosen) rivals.push_back(i);
         }
     }
-    std::vector<std::pair<double, std::size_t>> suspects;  // by the ratio that the rounds in hand give
+    std::vector<std::pair<double, std::size_t>> suspects;  // by the ratio in the available rounds
     for (std::size_t i : rivals) {
         const std::vector<double> ratios = pair_ratios(times[chosen], times[i]);
         const Interval interval = median_interval(ratios);
@@ -357,7 +358,7 @@ Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Dec
     for (std::size_t i : back) {
         if (i != chosen) suspects.emplace_back(times[i].back() / of_chosen, i);
     }
-    if (suspects.empty()) return judgement;  // all are surely no faster, or there is none
+    if (suspects.empty()) return judgement;  // all are no faster with confidence, or there is none
     std::sort(suspects.begin(), suspects.end());
     judgement.rivals = suspects.size();
     judgement.outcome = Judgement::Outcome::held;
@@ -370,7 +371,7 @@ Judgement judge_choice(Times& times, std::size_t chosen, double bound, const Dec
             configs.push_back(suspects[i].second);
         }
         if (from > 0 && (tenken::now_seconds() > end || rounds_left <= 0)) {
-            // No time is left for these: what is known of them are the rounds in hand.
+            // No time is left for these: only the available rounds are used.
             judgement.left += suspects.size() - from;
             judgement.outcome = Judgement::Outcome::undecided;
             if (suspects[from].first < bound && suspects[from].first < median_of(judgement.ratios)) {

@@ -35,7 +35,7 @@ RunFolder::~RunFolder() {
 void RunFolder::settle() const {
     const int folder = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder < 0) return;
-    fsync(folder);  // a file system that cannot has nothing to settle
+    fsync(folder);  // a file system without this call has nothing pending
     close(folder);
 }
 

@@ -1,5 +1,5 @@
-// Files of a run: in a folder of its own, removed at its end whatever ends it, and seen under their names
-// only when they are whole.
+// Files of a run: in a separate folder, removed at its end in every case, and visible under their final names
+// only when they are complete.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace file_io {
 
-/// A folder within `parent` that no other run has, removed with all that is in it when this object goes or a
+/// A folder within `parent` used by no other run, removed with its content when this object is destroyed or a
 /// signal ends the process. Its name begins with ".tenken-".
 class RunFolder {
   public:
@@ -22,8 +22,8 @@ class RunFolder {
     const std::string& path() const { return path_; }
     /// The path of a file in it.
     std::string file(const std::string& name) const { return path_ + "/" + name; }
-    /// Waits until the device knows what was created and removed here: a journal, and blocks that are given
-    /// back to the device (mount option discard), must not be paid for by the next fsync().
+    /// Waits until creations and removals here have reached the device: the cost of a journal, and of blocks
+    /// returned to the device (mount option discard), must not fall on the next fsync().
     void settle() const;
 
   private:
@@ -31,19 +31,19 @@ class RunFolder {
     std::unique_ptr<tenken::Unfinished> watched_;
 };
 
-/// A file that bears another name (NAME.part) until finish() gives it its own; removed when this object goes
+/// A file with a temporary name (NAME.part) until finish() renames it; removed when this object is destroyed
 /// or a signal ends the process.
 class ScratchFile {
   public:
-    /// The file under the temporary name is the caller's to create.
+    /// The caller creates the file under the temporary name.
     explicit ScratchFile(const std::string& path);
     ~ScratchFile();
     ScratchFile(const ScratchFile&) = delete;
     ScratchFile& operator=(const ScratchFile&) = delete;
 
-    /// Where it is: NAME.part, after finish() NAME.
+    /// Its current path: NAME.part, after finish() NAME.
     const std::string& path() const { return finished_ ? path_ : temporary_; }
-    /// Gives it its name. @throws std::runtime_error with path and reason
+    /// Renames it. @throws std::runtime_error with path and reason
     void finish();
 
   private:

@@ -1,5 +1,5 @@
-// The values that files hold: 32-bit words that differ from neighbour to neighbour and from array to array,
-// so that a block in the wrong place shows, and that host and GPU compute alike.
+// The content of files: 32-bit words that differ between adjacent positions and between arrays,
+// so that a misplaced block is detected, with identical values on host and GPU.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Words {
 
     FILE_IO_BOTH std::uint32_t operator()(std::uint64_t i) const {
         if (kind == ids) return (i & 1) == 0 ? static_cast<std::uint32_t>(i / 2) : seed;
-        // A multiplicative hash with two folds: neighbours share no bits that matter.
+        // A multiplicative hash with two folds: adjacent words have no significant bits in common.
         std::uint32_t x = static_cast<std::uint32_t>(i) * 0x9E3779B1u + static_cast<std::uint32_t>(i >> 32) +
                           seed * 0x85EBCA6Bu;
         x ^= x >> 15;
@@ -34,14 +34,14 @@ struct Words {
     }
 };
 
-/// The first of the words that are not as they should be.
+/// The first wrong word.
 struct Mismatch {
     std::uint64_t count = 0;
     std::uint64_t first = ~std::uint64_t{0};
     std::uint32_t found = 0;
     std::uint32_t expected = 0;
 
-    /// Keeps the lower first one.
+    /// Keeps the one with the lower position.
     void merge(const Mismatch& other) {
         count += other.count;
         if (other.first >= first) return;

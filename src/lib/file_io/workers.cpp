@@ -12,7 +12,7 @@ int usable_threads() {
 }
 
 Workers::Workers(int maximum, const std::function<void()>& begin) {
-    tenken::process_cpus();  // asked before a thread is bound
+    tenken::process_cpus();  // queried before a thread is bound
     for (int i = 1; i < maximum; ++i) seats_.emplace_back(new Seat);
     for (int i = 1; i < maximum; ++i) {
         seats_[static_cast<std::size_t>(i - 1)]->thread = std::thread([this, i, begin] { serve(i, begin); });
@@ -40,7 +40,7 @@ void Workers::attempt(int index, const std::function<void(int)>& work) {
 }
 
 void Workers::serve(int index, const std::function<void()>& begin) {
-    // A bound main thread (OMP_PROC_BIND) would pass its one CPU on to all of them.
+    // All of them would inherit the single CPU of a bound main thread (OMP_PROC_BIND).
     tenken::bind_this_thread(tenken::process_cpus());
     bool begun = false;
     Seat& seat = *seats_[static_cast<std::size_t>(index - 1)];

@@ -1,4 +1,4 @@
-// Threads that stay: starting one costs more than a small transfer takes.
+// Persistent threads: starting one takes longer than a small transfer.
 #pragma once
 
 #include <condition_variable>
@@ -11,14 +11,15 @@
 
 namespace file_io {
 
-/// How many threads a program may use: as many as OpenMP would (OMP_NUM_THREADS, else the CPUs of the
-/// process).
+/// Number of threads that a program may use: as many as OpenMP would (OMP_NUM_THREADS, otherwise the CPUs of
+/// the process).
 int usable_threads();
 
-/// A team of threads, each of which may run on every CPU of the process. Work of fewer wakes only those.
+/// A team of threads, each of which may run on every CPU of the process. Work for fewer threads wakes only
+/// those.
 class Workers {
   public:
-    /// @param maximum threads, the calling one included
+    /// @param maximum threads, including the calling one
     /// @param begin called once in each other thread before its first work
     Workers(int maximum, const std::function<void()>& begin);
     ~Workers();
@@ -26,9 +27,9 @@ class Workers {
     Workers& operator=(const Workers&) = delete;
 
     int maximum() const { return static_cast<int>(seats_.size()) + 1; }
-    /// Calls work(i) for i in [0, count), each in a thread of its own, the first in the calling one, and
+    /// Calls work(i) for i in [0, count), each in a separate thread, the first in the calling one, and
     /// waits.
-    /// @throws what the first that failed threw, after all have ended
+    /// @throws the exception of the first that failed, after all have ended
     void run(int count, const std::function<void(int)>& work);
 
   private:

@@ -12,7 +12,7 @@ namespace lu {
 
 namespace {
 
-/// By MPI: of the device's own buffers where MPI takes them, else through the host's memory, which works
+/// By MPI: from device buffers if the MPI accepts them, otherwise through host memory, which works
 /// everywhere.
 class MpiCommunicator : public Communicator {
   public:
@@ -82,7 +82,7 @@ class NcclCommunicator : public Communicator {
     }
 
     void broadcast(void* data, std::size_t bytes, int root, cudaStream_t stream) override {
-        // NCCL would wait on multiprocessors that the update needs: nobody begins before the panel is there.
+        // NCCL would wait on multiprocessors that the update needs: no rank starts before the panel is ready.
         if (root == ranks_.rank()) TENKEN_CUDA(cudaStreamSynchronize(stream));
         char ready = 1;
         ranks_.broadcast(&ready, sizeof ready, root);
@@ -97,7 +97,7 @@ class NcclCommunicator : public Communicator {
     std::string text() const override { return "NCCL " + library_->version(); }
 
   private:
-    /// Called by all ranks; those who are no members only pass the name on. @return null for them
+    /// Called by all ranks; those that are not members only forward the name. @return null for them
     nccl::Comm join(const std::vector<int>& members) {
         nccl::UniqueId id{};
         if (ranks_.rank() == members.front()) library_->check(library_->get_unique_id(&id), "get_unique_id");

@@ -1,4 +1,4 @@
-// How panels and rows get from GPU to GPU.
+// Transfer of panels and rows between GPUs.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +14,7 @@ namespace lu {
 class Communicator {
   public:
     virtual ~Communicator() = default;
-    /// Enqueues, or does while the stream is empty: `bytes` of `root` come to all ranks.
+    /// Enqueues, or performs while the stream is empty: broadcast of `bytes` from `root` to all ranks.
     virtual void broadcast(void* data, std::size_t bytes, int root, cudaStream_t stream) = 0;
     /// The sum over the ranks of a process column, in each of them.
     virtual void sum_in_column(double* data, std::size_t count, cudaStream_t stream) = 0;
@@ -24,9 +24,9 @@ class Communicator {
 
 enum class CommunicatorKind { automatic, nccl, mpi, host };
 
-/// @param p, q the grid of `ranks`, which is made already. Called by all ranks at once, each with its GPU
+/// @param p, q the grid of `ranks`, which already exists. Called by all ranks together, each with its GPU
 /// current.
-/// @throws std::runtime_error when the kind asked for cannot be had
+/// @throws std::runtime_error if the requested kind is not available
 std::unique_ptr<Communicator> make_communicator(CommunicatorKind kind, Ranks& ranks, int p, int q);
 
 }  // namespace lu

@@ -1,4 +1,4 @@
-// Who holds what of a matrix that is factorised by several processes, and the steps in which it is.
+// Distribution of a matrix over the processes that factorise it, and the steps of the factorisation.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct Cyclic {
 
     int owner(std::int64_t global) const { return static_cast<int>(global / block % count); }
     bool owns(std::int64_t global) const { return owner(global) == mine; }
-    /// How many of the global indices below `end` are of process `mine`: also the local index of the first
-    /// one of `mine` that is not below `end`.
+    /// Number of global indices below `end` owned by process `mine`: also the local index of its first
+    /// one that is not below `end`.
     std::int64_t below(std::int64_t end) const {
         const std::int64_t whole = end / block;
         const std::int64_t all = whole / count * block;
@@ -27,7 +27,7 @@ struct Cyclic {
     }
 };
 
-/// N rows and some columns in blocks of NB x NB, dealt out over a grid of P x Q processes as cards are.
+/// N rows and some columns in blocks of NB x NB, distributed cyclically over a grid of P x Q processes.
 struct Distribution {
     /// @param n rows @param all_columns N, or N + 1 with a right-hand side @param nb block @param p, q rows
     /// and columns of the grid @param row, column this process
@@ -49,14 +49,14 @@ struct Distribution {
     bool one_row() const { return rows.count == 1; }
 };
 
-/// Columns [begin, begin + width) are eliminated together; no step crosses the border of a block.
+/// Columns [begin, begin + width) are eliminated together; no step crosses a block boundary.
 struct Step {
     std::int64_t begin;
     std::int64_t width;
     std::int64_t end() const { return begin + width; }
 };
 
-/// Local columns [begin, end), of this process.
+/// Local columns [begin, end) of this process.
 struct Range {
     std::int64_t begin;
     std::int64_t end;
@@ -65,7 +65,7 @@ struct Range {
 };
 
 /// Steps as wide as a block while at least `taper` widths of the matrix remain, then half as wide and so on,
-/// not below `minimum`: towards the end there is too little to update in which a wide panel could hide.
+/// not below `minimum`: towards the end the updates are too short to hide a wide panel.
 std::vector<Step> plan_steps(std::int64_t n, std::int64_t nb, std::int64_t taper, std::int64_t minimum);
 
 }  // namespace lu

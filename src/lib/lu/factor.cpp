@@ -8,11 +8,11 @@ namespace lu {
 
 namespace {
 
-// Marks that lanes wait for.
+// Marks for which lanes wait.
 constexpr int panel_is_ready = 0;  // and 1, by slot
 constexpr int rest_is_done = 2;
 
-/// Numbers of the stamps of one step; -1 where there is none.
+/// Indices of the time stamps of one step; -1 if there is none.
 struct Stamps {
     int ahead_begin = -1;
     int ahead_end = -1;
@@ -76,7 +76,7 @@ class Factorisation {
         return ranks_.at(distribution_.rows.owner(step.begin), distribution_.columns.owner(step.begin));
     }
 
-    /// Panel lane: what was loaded into the slot is summed up, factorised and given to all.
+    /// Panel lane: the columns loaded into the slot are summed, factorised and broadcast.
     void make_panel(std::size_t s) {
         const Step& step = steps_[s];
         const int slot = static_cast<int>(s % 2);
@@ -109,7 +109,7 @@ class Factorisation {
         const bool last = s + 1 == steps_.size();
         Range rest = {distribution_.columns.below(step.end()), stepper_.end_of_columns()};
 
-        // The columns of the next panel come first, in the panel's lane.
+        // The columns of the next panel are first, in the panel's lane.
         stepper_.wait(Lane::panel, rest_is_done);
         stamps.ahead_begin = stepper_.stamp(Lane::panel);
         if (!last && owns_columns(steps_[s + 1])) {

@@ -13,7 +13,7 @@ namespace lu {
 
 namespace {
 
-/// The other ranks' processes are not strangers on the GPU.
+/// The processes of the other ranks do not count as other users of the GPU.
 void know_each_other(Ranks& ranks) {
     std::string text;
     for (const std::string& pid : ranks.gather(std::to_string(getpid()))) text += pid + "\n";

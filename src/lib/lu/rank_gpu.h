@@ -1,4 +1,4 @@
-// The one GPU that each rank of a solver takes.
+// The GPU of each rank of a solver.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,15 @@ class RankGpu {
   public:
     /// Declares --gpus.
     void options(tenken::Arguments& arguments);
-    /// Takes the GPU of this rank's place on its node, makes it current, and makes the ranks known to NVML as
-    /// one run. @throws ArgumentError for a wrong --gpus; Waived for more ranks than GPUs on a node
+    /// Selects the GPU with the index of this rank on its node, makes it current, and registers the ranks
+    /// with NVML as one run. @throws ArgumentError for an invalid --gpus; Waived for more ranks than GPUs on
+    /// a node
     void prepare(const tenken::Arguments& arguments, Ranks& ranks);
     tenken::cuda::Gpu& gpu() { return *gpu_; }
     const tenken::cuda::Gpu& gpu() const { return *gpu_; }
-    /// Watches health while work() runs.
+    /// Monitors health while work() runs.
     void watch(const std::function<void()>& work);
-    /// Every GPU of the node of the rank that speaks: a document's devices are those of one node.
+    /// Every GPU of the node of the rank that prints: a document's devices are those of one node.
     void report(tenken::Document& document, Ranks& ranks);
 
   private:

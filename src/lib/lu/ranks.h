@@ -1,4 +1,4 @@
-// The processes that share the matrix: this one alone, or the ranks of MPI in a grid.
+// The processes that share the matrix: this one only, or the ranks of MPI in a grid.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class Ranks : public tenken::Ranks {
   public:
     using tenken::Ranks::broadcast;
 
-    /// Deals the ranks out over P x Q: to row r % P and column r / P, or row by row.
+    /// Distributes the ranks over P x Q: to row r % P and column r / P, or row by row.
     virtual void make_grid(int p, int q, bool by_rows) {
         (void)p;
         (void)q;
@@ -21,7 +21,7 @@ class Ranks : public tenken::Ranks {
     }
     int row() const { return row_; }
     int column() const { return column_; }
-    /// The rank at a place of the grid.
+    /// The rank at a position in the grid.
     int at(int row, int column) const { return by_rows_ ? row * q_ + column : column * p_ + row; }
 
     virtual void broadcast(void* data, std::size_t bytes, int root) {
@@ -56,8 +56,8 @@ class Ranks : public tenken::Ranks {
     int column_ = 0;
 };
 
-/// Those of MPI when a launcher of MPI has started this process, else this process alone.
-/// @param program its name, which begins messages
+/// The ranks of MPI if an MPI launcher has started this process, otherwise this process only.
+/// @param program its name, with which messages begin
 std::unique_ptr<Ranks> launched_ranks(const std::string& program);
 
 }  // namespace lu

@@ -1,4 +1,4 @@
-// Built in the place of ranks_mpi.cpp where there is no MPI.
+// Built instead of ranks_mpi.cpp without MPI.
 #include "lib/lu/ranks.h"
 
 namespace lu {

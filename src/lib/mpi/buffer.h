@@ -1,4 +1,4 @@
-// Memory that messages come from and go to: on the host, on the GPU, or managed.
+// Message buffers: on the host, on the GPU, or managed.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace mpi_p2p {
 enum class Kind { host, device, managed };
 const char* text_of(Kind kind);
 
-/// What the doubles of a message hold: exact in double precision, different from neighbour to neighbour. Sums
-/// over ranks have a `scale` of their number.
+/// The doubles of a message: exact in double precision, different for adjacent elements. Sums
+/// over ranks have their number as `scale`.
 struct Values {
     double base;
     double scale;
@@ -23,14 +23,14 @@ inline double value_at(const Values& values, std::size_t i) {
     return values.base + values.scale * (static_cast<double>(i % period) / 1024.0);
 }
 
-/// Messages lie at multiples of 256 bytes.
+/// Messages are at multiples of 256 bytes.
 class Buffer {
   public:
     virtual ~Buffer() = default;
     virtual void* at(std::size_t offset_bytes) = 0;
     /// Writes a message of `bytes`, rounded up to whole doubles.
     virtual void fill(std::size_t offset_bytes, std::size_t bytes, const Values& values) = 0;
-    /// Writes what is no number over a message.
+    /// Overwrites a message with NaN.
     virtual void clear(std::size_t offset_bytes, std::size_t bytes) = 0;
     /// Compares a message, every byte.
     virtual tenken::ErrorScan compare(std::size_t offset_bytes, std::size_t bytes, const Values& values) = 0;
@@ -40,8 +40,8 @@ class Buffer {
 
 std::unique_ptr<Buffer> make_host_buffer(std::size_t bytes);
 
-/// The element that a message ends in when it does not end with a whole double: the bytes that came,
-/// completed with those that should have come behind them.
+/// The last element of a message that does not end with a whole double: the received bytes,
+/// completed with the expected ones.
 double completed(const void* came, std::size_t bytes, double wanted);
 
 }  // namespace mpi_p2p

@@ -27,8 +27,8 @@ constexpr const char* flag = "--probe-child";
 constexpr double patience_seconds = 30;
 enum Exit { good = 0, wrong_data = 10, no_gpu = 11 };
 
-/// What a launcher sets for its ranks: with these the child would take itself for one of them. Settings of
-/// the MPI (OMPI_MCA_pml, UCX_...) stay.
+/// Variables that a launcher sets for its ranks: with them the child would regard itself as one of them.
+/// Settings of the MPI (OMPI_MCA_pml, UCX_...) remain.
 bool set_by_launcher(const char* entry) {
     static const char* const prefixes[] = {"OMPI_COMM_WORLD",
                                            "OMPI_UNIVERSE",
@@ -96,7 +96,7 @@ int try_collectives(const std::string& kind, std::size_t bytes) {
     to->clear(0, bytes);
     MPI_Alltoall(from->at(0), count, MPI_DOUBLE, to->at(0), count, MPI_DOUBLE, MPI_COMM_WORLD);
     if (!to->compare(0, bytes, {1, 1}).check("").passed()) return wrong_data;
-    // With one rank no number was added: the reduction itself, which must run where the numbers are.
+    // With one rank nothing was added: the local reduction, which must run where the numbers are.
     from->fill(0, bytes, {2, 2});
     MPI_Reduce_local(from->at(0), to->at(0), count, MPI_DOUBLE, MPI_SUM);
     return to->compare(0, bytes, {3, 3}).check("").passed() ? good : wrong_data;
@@ -109,7 +109,7 @@ int child(const std::string& what, const std::string& kind) {
         if (result == good)
             result = what == "messages" ? try_messages(kind, bytes) : try_collectives(kind, bytes);
     }
-    // Whatever happens while MPI is taken down says nothing about messages.
+    // Errors while MPI is finalised are unrelated to messages.
     std::_Exit(result);
 }
 

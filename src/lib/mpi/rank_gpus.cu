@@ -16,7 +16,7 @@ namespace mpi_p2p {
 
 namespace {
 
-/// value_at(), spelled out for the device.
+/// value_at(), written for the device.
 struct Filled {
     Values values;
     __host__ __device__ double operator()(std::size_t i) const {
@@ -157,7 +157,7 @@ class CudaRankGpus : public RankGpus {
     }
 
   private:
-    /// The CUDA index of a GPU, -1 where this process does not see it.
+    /// The CUDA index of a GPU, -1 if it is not visible to this process.
     static int seen(const std::string& pci_bus_id) {
         int device = -1;
         if (cudaDeviceGetByPCIBusId(&device, pci_bus_id.c_str()) == cudaSuccess) return device;

@@ -12,14 +12,14 @@
 namespace tenken {
 namespace mpi {
 
-/// @tparam Base tenken::Ranks, or what a program derived from it
+/// @tparam Base tenken::Ranks, or a class derived from it
 template <typename Base>
 class RanksOf : public Base {
   public:
     using State = typename Base::State;
     using Base::broadcast;
 
-    /// @param program its name, which begins messages
+    /// @param program its name, with which messages begin
     explicit RanksOf(const std::string& program) : world_(program) {}
 
     void begin() override { world_.begin(); }

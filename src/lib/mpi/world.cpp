@@ -22,8 +22,8 @@ std::string node_name() {
     return name;
 }
 
-/// How long a failed rank leaves others that know more: the one that speaks, to fail too and write its
-/// document; the launcher, to say which rank a signal ended.
+/// How long a failed rank waits for those with better information: for the printing rank to fail as well and
+/// write its document; for the launcher to report which rank was ended by a signal.
 constexpr unsigned grace_seconds = 2;
 
 }  // namespace
@@ -34,8 +34,8 @@ void fail(int code, const char* expression, const char* file, int line) {
     MPI_Error_string(code, text, &length);
     int kind = MPI_ERR_UNKNOWN;
     MPI_Error_class(code, &kind);
-    // What transports return of a peer that is gone. They can know it before the launcher, who alone can say
-    // which rank it was, and who would only report the end of this one if it came first.
+    // Errors that transports return for a dead peer. They can detect it before the launcher, which alone
+    // knows which rank it was, and would report only the end of this rank if that came first.
     const bool peer_lost = kind == MPI_ERR_INTERN || kind == MPI_ERR_OTHER || kind == MPI_ERR_UNKNOWN;
     if (peer_lost) sleep(grace_seconds);
     const std::string path = file;
@@ -69,7 +69,7 @@ World::~World() {
 
 void World::begin() {
     heard_seconds_ = now_seconds();
-    process_cpus();  // found before the watcher starts
+    process_cpus();  // determined before the monitoring thread starts
     int provided = 0;
     const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     if (result != MPI_SUCCESS) throw MpiError("MPI_Init_thread failed with " + std::to_string(result));
@@ -106,7 +106,7 @@ Team::State World::agree(const State& mine) {
         int grade;
         int rank;
     } own = {static_cast<int>(mine.grade), rank_}, worst = {0, 0};
-    // Of equal values MAXLOC takes the lowest rank.
+    // For equal values MAXLOC returns the lowest rank.
     TENKEN_MPI(MPI_Allreduce(&own, &worst, 1, MPI_2INT, MPI_MAXLOC, MPI_COMM_WORLD));
     State state;
     state.grade = static_cast<State::Grade>(worst.grade);
@@ -124,7 +124,7 @@ void World::give_up(const std::string& what) {
                  what.c_str());
     std::fflush(stderr);
     if (begun_) MPI_Abort(MPI_COMM_WORLD, 1);
-    std::_Exit(1);  // where MPI could not end it
+    std::_Exit(1);  // if MPI could not end it
 }
 
 void World::abandon(const std::string& what) {
@@ -156,14 +156,14 @@ void World::watch() {
     std::unique_lock<std::mutex> lock(mutex_);
     while (watching_) {
         const double silent = now_seconds() - heard_seconds_;
-        // The rank that speaks comes first, so that its document says what happened.
+        // The printing rank is first, so that its document states the reason.
         if (silent > patience_seconds_ + (speaks() ? 0.0 : grace_seconds)) {
             char what[256];
             std::snprintf(what, sizeof what, "no progress for %.0f s in: %s; another rank has died or hangs",
                           silent, doing_.c_str());
             const std::function<void(const std::string&)> will = last_will_;
             lock.unlock();
-            // The main thread waits in MPI: nobody else touches the document.
+            // The main thread waits in MPI: no other thread accesses the document.
             if (will) will(what);
             std::fprintf(stderr, "%s: rank %d on %s: %s\n", program_.c_str(), rank_, node_name().c_str(),
                          what);

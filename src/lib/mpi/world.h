@@ -1,4 +1,4 @@
-// The ranks that run one program together: joining, agreeing, and ending together when one of them fails.
+// The ranks that run one program together: start, agreement, and a common end if one of them fails.
 #pragma once
 
 #include <mpi.h>
@@ -17,7 +17,7 @@
 namespace tenken {
 namespace mpi {
 
-/// A call of MPI failed. The text names the call, MPI's own words, file and line.
+/// A call of MPI failed. The text contains the call, MPI's own message, file and line.
 class MpiError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
@@ -26,11 +26,11 @@ class MpiError : public std::runtime_error {
 /// @throws MpiError always
 [[noreturn]] void fail(int code, const char* expression, const char* file, int line);
 
-/// MPI_COMM_WORLD. Exactly one may exist. Its watch ends the process when no progress for too long,
-/// because another rank has died without being noticed, or the network hangs.
+/// MPI_COMM_WORLD. Exactly one may exist. Its watchdog ends the process if there is no progress for too long,
+/// because another rank has died unnoticed, or the network hangs.
 class World : public Team {
   public:
-    /// @param program its name, which begins every message
+    /// @param program its name, with which every message begins
     explicit World(std::string program);
     ~World() override;
 
@@ -44,19 +44,19 @@ class World : public Team {
 
     int rank() const { return rank_; }
     int size() const { return size_; }
-    /// Rank among those of this node, and how many they are.
+    /// Rank among those of this node, and their number.
     int local_rank() const { return local_rank_; }
     int local_size() const { return local_size_; }
     /// The nodes' names by rank.
     const std::vector<std::string>& nodes() const { return nodes_; }
-    /// How many different nodes there are.
+    /// Number of different nodes.
     int node_count() const;
-    /// "Open MPI v5.0.11, ...": the first line of what the library says of itself.
+    /// "Open MPI v5.0.11, ...": the first line of the library's version.
     static std::string library();
 
-    /// Says that work goes on; @param doing is named when it was the last thing heard.
+    /// Reports progress; @param doing is included in the message if it was the last report.
     void alive(const std::string& doing);
-    /// Seconds without alive() after which the process gives up. Set it before begin().
+    /// Seconds without alive() after which the process gives up. To be set before begin().
     void set_patience(double seconds) { patience_seconds_ = seconds; }
 
     void barrier() const;
@@ -64,7 +64,7 @@ class World : public Team {
     std::vector<std::string> gather(const std::string& mine) const;
     /// Rank `root`'s text, in every rank.
     std::string broadcast(const std::string& text, int root = 0) const;
-    /// The largest of all ranks' values, element by element, in every rank.
+    /// The maximum over all ranks, element by element, in every rank.
     std::vector<double> largest(std::vector<double> mine) const;
     /// Rank 0's value, in every rank.
     double broadcast(double value) const;
@@ -91,7 +91,7 @@ class World : public Team {
     std::thread watcher_;
 };
 
-/// The rank by the variables that launchers set, before MPI has begun; -1 where there is none.
+/// The rank by the variables that launchers set, before MPI is initialised; -1 if there is none.
 int launched_rank();
 
 }  // namespace mpi

@@ -34,7 +34,7 @@ std::unique_ptr<Library> Library::open(std::string& why_not) {
 std::string Library::version() const {
     int code = 0;
     if (get_version(&code) != 0) return "unknown";
-    // 2803 was written for 2.8.3; since 2.9 it is 20903.
+    // The code of 2.8.3 is 2803; since 2.9 they have the form 20903.
     const int scale = code < 10000 ? 1000 : 10000;
     return std::to_string(code / scale) + "." + std::to_string(code % scale / 100) + "." +
            std::to_string(code % 100);

@@ -1,4 +1,4 @@
-// NCCL, loaded while running: programs start where it is not. The few declarations needed are here.
+// NCCL, loaded at run time: programs also start without it. The declarations required are here.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,15 +19,15 @@ constexpr int sum = 0;
 
 class Library {
   public:
-    /// Loads the library named by TENKEN_NCCL, else libnccl.so.2.
-    /// @return nothing when it cannot be had, with the reason in `why_not`
+    /// Loads the library named by TENKEN_NCCL, otherwise libnccl.so.2.
+    /// @return nothing if it cannot be loaded, with the reason in `why_not`
     static std::unique_ptr<Library> open(std::string& why_not);
     Library(const Library&) = delete;
     Library& operator=(const Library&) = delete;
 
     /// e.g. "2.28.3"
     std::string version() const;
-    /// @throws std::runtime_error with NCCL's own words unless result is success
+    /// @throws std::runtime_error with NCCL's own message unless result is success
     void check(int result, const char* expression) const;
 
     int (*get_version)(int*) = nullptr;

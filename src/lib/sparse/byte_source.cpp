@@ -54,7 +54,7 @@ class File : public ByteSource {
 
 constexpr int no_program = 127;
 
-/// What `gzip -dc` makes of a file.
+/// The output of `gzip -dc`.
 class Gzip : public ByteSource {
   public:
     Gzip(Descriptor output, pid_t child) : output_(std::move(output)), child_(child) {}
@@ -99,7 +99,7 @@ std::unique_ptr<ByteSource> open_gzip(const Descriptor& file) {
         const int nowhere = open("/dev/null", O_WRONLY);
         dup2(file.get(), STDIN_FILENO);
         dup2(input.get(), STDOUT_FILENO);
-        if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);  // what it says is said by the exit status too
+        if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);  // its exit status contains the same information
         close(output.get());
         close(input.get());
         execlp("gzip", "gzip", "-dc", static_cast<char*>(nullptr));

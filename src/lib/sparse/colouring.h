@@ -1,8 +1,8 @@
-// Orders found from the graph of a matrix: rows that wait for each other peeled off one level set after the
-// other, and a greedy colouring that comes out the same with any number of threads, on the host and on a GPU.
+// Orderings from the graph of a matrix: dependent rows in level sets, and a greedy colouring whose result is
+// independent of the number of threads and the same on the host and on a GPU.
 //
 // A Graph is a value with the members rows, degree(r) and neighbour(r, k); neighbours outside [0, rows) are
-// passed over. A Runner runs functors: Array<T>, each(count, functor), each_counted(number, count, functor),
+// ignored. A Runner runs functors: Array<T>, each(count, functor), each_counted(number, count, functor),
 // fetch(array, place), clear(array).
 #pragma once
 
@@ -16,13 +16,13 @@
 namespace sparse {
 
 typedef unsigned char Colour;
-/// A row that is not coloured yet.
+/// A row without a colour.
 constexpr Colour no_colour = 255;
-/// A row that is kept apart from the others: it gets the last colour.
+/// A row excluded from the others: it gets the last colour.
 constexpr Colour apart_colour = 254;
 constexpr int max_colours = 254;
 
-/// Neighbours that are looked up at once: on a GPU the chain of loads is what a row waits for.
+/// Neighbours that are loaded together: on a GPU a row is limited by the chain of loads.
 constexpr int neighbours_at_once = 9;
 
 /// Fills `others` with the neighbours from `begin` on that are rows themselves; the row itself stands for
@@ -39,7 +39,7 @@ SPARSE_EVERYWHERE inline void load_neighbours(const Graph& graph, int row, int b
     }
 }
 
-/// The least colour that no neighbour has.
+/// The lowest colour that no neighbour has.
 template <typename Graph>
 SPARSE_EVERYWHERE inline int first_fit(const Graph& graph, int row, const Colour* colours) {
     const int degree = graph.degree(row);
@@ -72,12 +72,12 @@ SPARSE_EVERYWHERE inline int first_fit(const Graph& graph, int row, const Colour
 
 namespace detail {
 
-/// Counts the rows that each row waits for: its neighbours with a lower number. Those that wait for none are
-/// the first level set.
+/// Counts the rows on which each row depends: its neighbours with a lower number. Those without dependences
+/// are the first level set.
 template <typename Graph>
 struct CountWaiting {
     Graph graph;
-    const Colour* colours;  ///< rows that have one from the start are left out; may be null
+    const Colour* colours;  ///< rows with an initial colour are excluded; may be null
     int* waiting;
     int* order;
     int* set_size;
@@ -96,7 +96,7 @@ struct CountWaiting {
     }
 };
 
-/// One level set: its rows take a colour and release those that waited for them.
+/// One level set: its rows get a colour and release the rows that depend on them.
 template <typename Graph>
 struct PeelFront {
     Graph graph;
@@ -121,7 +121,7 @@ struct PeelFront {
 #pragma unroll
 #endif
             for (int k = 0; k < neighbours_at_once; ++k) {
-                // Rows that are left out wait for nobody: what is counted down for them is never looked at.
+                // Excluded rows depend on none: their counters are never read.
                 before[k] = others[k] > row ? fetch_add(waiting + others[k], -1) : 0;
             }
 #ifdef __CUDA_ARCH__
@@ -144,11 +144,10 @@ struct LevelSets {
     std::vector<int> begins;  ///< of the level sets in `order`, and the end
 };
 
-/// Peels the graph; with `colours` each row takes the least colour that its neighbours in earlier level sets
-/// left over, which is what going through the rows one by one would give. Rows that have a colour from the
-/// start keep it.
+/// Peels the graph; with `colours` each row gets the lowest colour not used by its neighbours in earlier
+/// level sets, as in a sequential pass over the rows. Rows with an initial colour keep it.
 /// @param colours null, or a colour for each row; those to peel are no_colour
-/// @throws std::runtime_error when a row would need more than 254 colours, or the longest chain is beyond
+/// @throws std::runtime_error if a row would need more than 254 colours, or the longest chain exceeds
 /// 2^20 rows
 template <typename Runner, typename Graph>
 LevelSets<Runner> peel(Runner& runner, const Graph& graph, Colour* colours, int rows_to_peel) {
@@ -203,8 +202,8 @@ void colour_rows(std::true_type, Runner&, const Graph& graph, Colour* colours, i
 
 }  // namespace detail
 
-/// Colours greedily by the numbers of the rows. A Runner with one_by_one goes through them in turn; others
-/// peel, with the same outcome.
+/// Greedy colouring in the order of the row numbers. A Runner with one_by_one processes them in turn; others
+/// peel, with the same result.
 /// @param colours of each row; rows_to_colour of them are no_colour, the others keep theirs
 template <typename Runner, typename Graph>
 void colour_rows(Runner& runner, const Graph& graph, Colour* colours, int rows_to_colour) {

@@ -1,4 +1,4 @@
-// A sparse matrix in compressed rows (CSR), and how its rows are spread.
+// A sparse matrix in compressed sparse row format (CSR), and its distribution over threads.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace sparse {
 
-/// `size` elements that are not initialised: their pages belong to the threads that write them first.
+/// `size` uninitialised elements: their pages belong to the threads that first write them.
 template <typename T>
 class Buffer {
   public:
@@ -30,7 +30,7 @@ class Buffer {
 /// Indices are 32 bit, so there are fewer than 2^31 rows, columns and entries.
 constexpr std::uint64_t max_entries = 0x7fffffff;
 
-/// Row r holds the entries [offsets[r], offsets[r + 1]), its columns ascending and each there once.
+/// Row r has the entries [offsets[r], offsets[r + 1]), with ascending columns and without duplicates.
 struct Csr {
     int rows = 0;
     int columns = 0;
@@ -42,17 +42,17 @@ struct Csr {
     std::uint64_t bytes() const { return offsets.bytes() + column.bytes() + value.bytes(); }
 };
 
-/// Bytes of a Csr with so many rows and entries.
+/// Bytes of a Csr with this many rows and entries.
 std::uint64_t csr_bytes(std::uint64_t rows, std::uint64_t entries);
 
-/// @throws std::runtime_error naming the first thing that is not as Csr says
+/// @throws std::runtime_error with the first violation of the format
 void check(const Csr& matrix);
 
 /// Turns counts[r + 1], the entries of row r, into offsets; counts[0] must be 0.
-/// @throws std::runtime_error when there are 2^31 entries or more
+/// @throws std::runtime_error if there are 2^31 entries or more
 void accumulate(Buffer<int>& counts);
 
-/// How many entries the rows have.
+/// Number of entries per row.
 struct RowLengths {
     int minimum = 0;
     int maximum = 0;
@@ -66,7 +66,7 @@ struct RowLengths {
 };
 RowLengths row_lengths(const Csr& matrix);
 
-/// Rows at which `parts` parts begin (and the end) that hold about equally many rows and entries together.
+/// The first rows of `parts` parts (and the end) with about equal numbers of rows plus entries.
 std::vector<int> balanced_rows(const Csr& matrix, int parts);
 
 }  // namespace sparse

@@ -10,7 +10,7 @@ namespace sparse {
 
 namespace {
 
-/// The entries of one row while it is made.
+/// The entries of one row under construction.
 struct Row {
     std::vector<int> column;
     std::vector<double> value;
@@ -25,7 +25,7 @@ struct Row {
     }
 };
 
-/// Makes the rows twice: to count them and to write them, in parallel both times.
+/// Generates the rows twice: to count and to write the entries, both in parallel.
 /// @param make make(r, row) appends the entries of row r, columns ascending
 template <typename Make>
 Csr build(std::uint64_t rows, const Make& make) {
@@ -68,8 +68,8 @@ double any_value(std::uint64_t seed, std::int64_t row, std::int64_t column) {
            1;
 }
 
-/// Coefficients of a diffusion that varies from place to place: no two entries are alike, so a product with a
-/// wrong entry shows.
+/// Coefficients of a spatially varying diffusion: all entries differ, so a product with a
+/// wrong entry is detected.
 double diffusion(std::uint64_t seed, std::int64_t row, std::int64_t column, double diagonal) {
     const double variation = any_value(seed, row, column) / 8;
     return row == column ? diagonal * (1 + variation) : -1 - variation;
@@ -103,7 +103,7 @@ Csr poisson(const Spec& spec, std::uint64_t seed) {
     });
 }
 
-/// Three unknowns at each point of a grid, every one coupled with all of the 27 points around.
+/// Three unknowns at each point of a grid, each coupled with all of the 27 surrounding points.
 Csr block_fem(const Spec& spec, std::uint64_t seed) {
     return build(spec.rows(), [&](std::int64_t r, Row& row) {
         visit_neighbours(r / 3, spec.size, true, [&](std::int64_t point) {
@@ -123,7 +123,7 @@ Csr banded(const Spec& spec, std::uint64_t seed, std::int64_t half) {
     });
 }
 
-/// `width` columns drawn for each row; a column drawn twice is there once.
+/// `width` random columns for each row; duplicates are removed.
 Csr uniform(const Spec& spec, std::uint64_t seed) {
     return build(spec.rows(), [&](std::int64_t r, Row& row) {
         for (std::int64_t k = 0; k < spec.width; ++k) {
@@ -138,7 +138,7 @@ Csr uniform(const Spec& spec, std::uint64_t seed) {
 }
 
 /// R-MAT (Chakrabarti, Zhan and Faloutsos 2004) with the Graph500 probabilities 0.57, 0.19, 0.19, 0.05: every
-/// edge goes down one quadrant of the matrix after the other. Rows keep their numbers (no shuffle).
+/// edge descends through quadrants of the matrix. Rows keep their numbers (no shuffle).
 struct Edge {
     std::uint32_t row;
     std::uint32_t column;
@@ -181,7 +181,7 @@ Csr rmat(const Spec& spec, std::uint64_t seed) {
         place = next[edge.row]++;
         column[static_cast<std::size_t>(place)] = static_cast<int>(edge.column);
     }
-    // In whatever order the threads came: sorting makes it one again. Edges drawn twice are there once.
+    // Threads arrive in any order: sorting makes the result unique. Duplicate edges are removed.
     Csr matrix;
     matrix.rows = matrix.columns = static_cast<int>(rows);
     matrix.offsets = Buffer<int>(rows + 1);

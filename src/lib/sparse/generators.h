@@ -1,4 +1,4 @@
-// Matrices made from a few numbers and a seed: the same everywhere, whatever the number of threads.
+// Matrices generated from a few parameters and a seed: reproducible, independent of the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@ namespace sparse {
 struct Spec {
     std::string kind;
     std::int64_t size = 0;   ///< side of a grid, rows, or log2 of the rows, by kind
-    std::int64_t width = 0;  ///< entries a row or half bandwidth, for the kinds that have one
+    std::int64_t width = 0;  ///< entries per row or half bandwidth, for the kinds that have one
 
     /// For metrics and messages: "poisson27_192", "random_1000000_16".
     std::string name() const;
     std::uint64_t rows() const;
-    /// At most so many entries.
+    /// Maximum number of entries.
     std::uint64_t entries() const;
 };
 
-/// A kind of matrix, its parameters and what they may be.
+/// A kind of matrix, its parameters and their ranges.
 struct Kind {
     const char* name;
     const char* about;
@@ -33,14 +33,14 @@ struct Kind {
 };
 const std::vector<Kind>& kinds();
 
-/// Reads "poisson27:192" or "rmat:22:16".
-/// @throws std::invalid_argument with what is allowed
+/// Parses "poisson27:192" or "rmat:22:16".
+/// @throws std::invalid_argument with the allowed values
 Spec parse_spec(const std::string& text);
 
-/// The least matrix of this kind with at least so many bytes as CSR in double precision.
+/// The smallest matrix of this kind with at least this many bytes as CSR in double precision.
 Spec spec_of_bytes(const std::string& kind, std::uint64_t bytes);
 
-/// @throws std::bad_alloc; std::runtime_error when there are 2^31 entries or more
+/// @throws std::bad_alloc; std::runtime_error if there are 2^31 entries or more
 Csr generate(const Spec& spec, std::uint64_t seed);
 
 }  // namespace sparse

@@ -16,7 +16,7 @@ namespace sparse {
 
 namespace {
 
-/// The format allows 1024 characters a line; a comment may be longer.
+/// The format allows 1024 characters per line; a comment may be longer.
 constexpr std::size_t longest_line = 1024;
 
 bool is_blank(char c) {
@@ -29,8 +29,8 @@ class Lines {
     Lines(std::unique_ptr<ByteSource> source, std::string name)
         : source_(std::move(source)), name_(std::move(name)), buffer_(std::size_t{1} << 20) {}
 
-    /// Goes to the next line that is neither empty nor, from the second on, a comment. @return whether there
-    /// is one
+    /// Advances to the next line that is neither empty nor, from the second on, a comment. @return whether
+    /// there is one
     bool next() {
         while (raw_next()) {
             while (begin_ < end_ && is_blank(*begin_)) ++begin_;
@@ -62,7 +62,7 @@ class Lines {
                 const char* const stop =
                     found != nullptr ? static_cast<const char*>(found) : buffer_.data() + filled_;
                 begin_ = buffer_.data() + at_;
-                end_ = comment ? begin_ : stop;  // of a comment longer than the buffer nothing is left
+                end_ = comment ? begin_ : stop;  // a comment longer than the buffer is discarded
                 line_end_ = static_cast<std::size_t>(stop - buffer_.data()) + (found != nullptr ? 1 : 0);
                 return true;
             }
@@ -112,7 +112,7 @@ class Words {
 
     bool at_end() const { return at_ == lines_.end(); }
 
-    /// A word for messages, without what a terminal might take for a command.
+    /// A word for messages, without terminal control characters.
     std::string peek() const {
         std::string text;
         for (const char* c = at_; c != lines_.end() && !is_blank(*c) && text.size() < 40; ++c) {
@@ -171,7 +171,7 @@ class Words {
                     if (digits > 0) ++count;
                     if (point) --shift;
                 } else {
-                    count = 20;  // too many for the short way
+                    count = 20;  // too many digits for the fast path
                 }
             } else {
                 break;
@@ -301,14 +301,13 @@ struct Entry {
     double value;
 };
 
-/// Reads the header and gives it to begin(header, lines), then each entry to take(entry, lines).
+/// Reads the header and passes it to begin(header, lines), then each entry to take(entry, lines).
 template <typename Begin, typename Take>
 void parse(Lines& lines, const Begin& begin, const Take& take) {
     const MarketHeader header = read_header(lines);
     begin(header, lines);
     std::int64_t read = 0;
-    Entry next = {header.skew && !header.coordinate ? 1 : 0, 0,
-                  0};  // of an array, which runs down the columns
+    Entry next = {header.skew && !header.coordinate ? 1 : 0, 0, 0};  // of an array, in column-major order
     while (lines.next()) {
         if (read == header.entries) {
             lines.fail("more than the " + std::to_string(header.entries) + " entries announced");
@@ -346,7 +345,7 @@ void parse(Lines& lines, const Begin& begin, const Take& take) {
     }
 }
 
-/// Entries in blocks, so that what grows is never copied.
+/// Entries in blocks, so that growing never copies.
 class Entries {
   public:
     void add(const Entry& entry) {
@@ -362,7 +361,7 @@ class Entries {
             for (const Entry& entry : entries) visit(entry);
         }
     }
-    /// As each(), and gives every block back when it is done.
+    /// As each(), and releases every block when it is done.
     template <typename Visit>
     void consume(const Visit& visit) {
         for (std::vector<Entry>& entries : blocks_) {
@@ -377,7 +376,7 @@ class Entries {
 };
 constexpr std::size_t Entries::block;
 
-/// Sorts the columns of a row, values along. @return whether all of them differ
+/// Sorts the columns of a row with their values. @return whether all of them differ
 bool sort_row(int* column, double* value, int count, std::vector<std::pair<int, double>>& scratch) {
     bool ascending = true;
     for (int j = 1; j < count; ++j) ascending = ascending && column[j - 1] < column[j];
@@ -396,7 +395,7 @@ bool sort_row(int* column, double* value, int count, std::vector<std::pair<int, 
     return differ;
 }
 
-/// Reads again to tell at which line an entry of this row comes for the second time.
+/// Reads again to find the line of the second occurrence of an entry of this row.
 [[noreturn]] void fail_at_duplicate(std::unique_ptr<ByteSource> source, const std::string& name, int row) {
     Lines lines(std::move(source), name);
     std::set<int> seen;

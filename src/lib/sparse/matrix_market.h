@@ -14,14 +14,14 @@
 
 namespace sparse {
 
-/// A file that is not what it says. The text is "FILE:LINE: what is wrong", the line left out where there is
+/// A malformed file. The text is "FILE:LINE: error", without the line if there is
 /// none.
 class MarketError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
 };
 
-/// What the first lines of a file say.
+/// The contents of the header.
 struct MarketHeader {
     bool coordinate = true;
     bool pattern = false;
@@ -41,18 +41,18 @@ struct MarketMatrix {
     Csr matrix;  ///< both triangles; an entry of a pattern is 1
 };
 
-/// Reads a matrix. Memory while reading: 16 bytes a stored entry, besides the result; whatever is announced,
-/// no more is taken than the file fills.
-/// @param open gives the text; called a second time to find the line of an entry that is listed twice
-/// @param name begins every message
-/// @param max_bytes what may be allocated
+/// Reads a matrix. Memory while reading: 16 bytes per stored entry, in addition to the result; whatever the
+/// header announces, no more is allocated than the file contains.
+/// @param open returns the text; called a second time to find the line of a duplicate entry
+/// @param name every message begins with it
+/// @param max_bytes maximum allocation
 /// @throws MarketError
 MarketMatrix read_market(const std::function<std::unique_ptr<ByteSource>()>& open, const std::string& name,
                          std::uint64_t max_bytes);
 MarketMatrix read_market_file(const std::string& path, std::uint64_t max_bytes);
 
-/// The files *.mtx and *.mtx.gz in a folder and the folders in it, sorted by name.
-/// @throws MarketError when it cannot be read or has none
+/// The files *.mtx and *.mtx.gz in a folder and its subfolders, sorted by name.
+/// @throws MarketError if it cannot be read or has none
 std::vector<std::string> market_files(const std::string& folder);
 
 }  // namespace sparse

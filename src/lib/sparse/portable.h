@@ -1,4 +1,4 @@
-// Code that runs on the host and on a GPU alike: functors whose operator() is marked SPARSE_EVERYWHERE.
+// Code for both the host and a GPU: functors whose operator() is marked SPARSE_EVERYWHERE.
 #pragma once
 
 #ifdef __CUDACC__
@@ -9,7 +9,7 @@
 
 namespace sparse {
 
-/// Adds to a counter to which others add at the same time. @return what it was
+/// Atomic addition. @return the previous value
 SPARSE_EVERYWHERE inline int fetch_add(int* counter, int amount) {
 #ifdef __CUDA_ARCH__
     return atomicAdd(counter, amount);
@@ -18,7 +18,7 @@ SPARSE_EVERYWHERE inline int fetch_add(int* counter, int amount) {
 #endif
 }
 
-/// Raises a number that others raise at the same time to at least `value`.
+/// Atomic maximum with `value`.
 SPARSE_EVERYWHERE inline void raise_to(int* number, int value) {
 #ifdef __CUDA_ARCH__
     if (*static_cast<volatile int*>(number) < value) atomicMax(number, value);

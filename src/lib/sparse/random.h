@@ -1,4 +1,4 @@
-// Numbers that depend on nothing but a seed and a place, so that every thread can make its own.
+// Numbers that depend only on a seed and a position, so that threads generate them independently.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace sparse {
 
-/// 64 well mixed bits of a place (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
+/// 64 well mixed bits of a position (the finalizer of SplitMix64, Steele, Lea and Flood 2014).
 SPARSE_EVERYWHERE inline std::uint64_t mixed_bits(std::uint64_t place) {
     std::uint64_t z = place + 0x9e3779b97f4a7c15ULL;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;

@@ -1,4 +1,4 @@
-// Sliced ELL (SELL): slices of neighbouring rows, each padded to its own longest row.
+// Sliced ELL (SELL): slices of adjacent rows, each padded to its own longest row.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace sparse {
 
-/// Slice s holds the places [offsets[s], offsets[s + 1]), stored column by column: place i of its row l is at
+/// Slice s has the places [offsets[s], offsets[s + 1]), stored column by column: place i of its row l is at
 /// offsets[s] + i * height + l. A place without an entry has column -1 and value 0.
 template <typename T>
 struct Sell {
@@ -22,7 +22,7 @@ struct Sell {
     std::int64_t places() const { return offsets[offsets.size() - 1]; }
 };
 
-/// Where the slices begin, the end last: the padded size is known before anything is built.
+/// The first place of each slice, and the end: the padded size is known before anything is built.
 inline Buffer<std::int64_t> sell_offsets(const Csr& matrix, int height) {
     const int slices = static_cast<int>((static_cast<std::int64_t>(matrix.rows) + height - 1) / height);
     Buffer<std::int64_t> offsets(static_cast<std::size_t>(slices) + 1);

@@ -67,7 +67,7 @@ std::shared_ptr<const CuFile> CuFile::open(std::string& why_not) {
         why_not = library.name() + " is not cuFile:  a function is missing";
         return nullptr;
     }
-    // Renamed once: the version with two is that of all later libraries.
+    // Renamed once: all later libraries have the second name.
     library.load(f.driver_close, {"cuFileDriverClose_v2", "cuFileDriverClose"});
     library.load(f.version, "cuFileGetVersion");
     library.load(f.write_async, "cuFileWriteAsync");

@@ -1,4 +1,4 @@
-// cuFile, loaded while running: programs start where it is not.
+// cuFile, loaded at run time: programs also start without it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,8 +15,8 @@ namespace file_io {
 
 class CuFile {
   public:
-    /// Loads the library named by TENKEN_CUFILE, else libcufile.so.0, and opens its driver.
-    /// @return nothing when it cannot be had, with the reason in `why_not`
+    /// Loads the library named by TENKEN_CUFILE, otherwise libcufile.so.0, and opens its driver.
+    /// @return nothing if it cannot be loaded, with the reason in `why_not`
     static std::shared_ptr<const CuFile> open(std::string& why_not);
     ~CuFile();
     CuFile(const CuFile&) = delete;
@@ -24,13 +24,13 @@ class CuFile {
 
     /// "1.15.1" or "not reported".
     std::string version() const;
-    /// The driver's properties in words: nvidia-fs version, file systems supported, modes, sizes.
+    /// The driver's properties as text: nvidia-fs version, supported file systems, modes, sizes.
     std::string properties() const;
 
     /// The handle of an open file. @throws FileError
     void* add(int descriptor, const std::string& path) const;
     void remove(void* handle) const;
-    /// Registers GPU memory for transfers; false where that is refused.
+    /// Registers GPU memory for transfers; false if refused.
     bool add_buffer(const void* base, std::size_t bytes) const;
     void remove_buffer(const void* base) const;
     /// All bytes, between `base` + `at` on the GPU and `offset` in the file. @throws FileError
@@ -39,14 +39,14 @@ class CuFile {
     void read(void* handle, void* base, std::size_t bytes, std::uint64_t offset, std::uint64_t at,
               const File& file) const;
 
-    /// A write within a stream; what it points to must live until the stream has passed it.
+    /// A write within a stream; the memory that it refers to must exist until the stream has passed it.
     struct AsyncWrite {
         std::size_t bytes = 0;
         off_t offset = 0;
         off_t at = 0;
         ssize_t written = 0;
     };
-    /// Enqueues it. @return why it cannot be, empty when it could
+    /// Enqueues it. @return the reason of a failure, empty on success
     std::string write_async(void* handle, void* base, AsyncWrite& what, cudaStream_t stream) const;
 
   private:

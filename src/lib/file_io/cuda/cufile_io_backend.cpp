@@ -1,4 +1,4 @@
-// Blocks go by cuFile.
+// Transfer of blocks by cuFile.
 #include <atomic>
 
 #include "lib/file_io/cuda/gpu_memory_space.h"
@@ -7,13 +7,13 @@ namespace file_io {
 
 namespace {
 
-/// Nothing that a thread does outlives what it refers to, also when an error leaves the block.
+/// No work of a thread outlives the data that it refers to, also if an error leaves the block.
 struct Settled {
     const ReadyThread& thread;
     ~Settled() { thread.settle(); }
 };
 
-/// By cuFile, whichever way it goes.
+/// By cuFile, over any path.
 class CuFileIoBackend : public IoBackend {
   public:
     CuFileIoBackend(const IoConfig& config, GpuMemorySpace& space)
@@ -48,7 +48,7 @@ class CuFileIoBackend : public IoBackend {
         each(segments, [&](std::uint64_t, const Segment& block) { take(block, file); });
     }
 
-    // cuFile knows no stream that a copy of the ids and a kernel could share, and launching costs as much as
+    // cuFile has no stream that a copy of the ids and a kernel could share, and a launch costs up to
     // a tenth of a small copy: another thread launches.
     void write_packed(MemorySpace&, File& file, const Packing& packing,
                       const std::vector<Segment>& segments) override {
@@ -64,7 +64,7 @@ class CuFileIoBackend : public IoBackend {
         const std::uint64_t packed = Blocks(others, config_.block_bytes).count();
         std::atomic<std::uint64_t> left(packed);
         const Settled settled{space_.launcher()};
-        // They lie in front of the ids; whoever reads the last of them lets it be unpacked.
+        // They precede the ids; the thread that reads the last of them starts the unpacking.
         each(segments, [&](std::uint64_t i, const Segment& block) {
             take(block, file);
             if (i < packed && --left == 0) {
@@ -105,7 +105,7 @@ class CuFileIoBackend : public IoBackend {
                              static_cast<std::uint64_t>(block.memory - base), file);
     }
 
-    /// Calls move(i, block) for each block by the candidate's threads.
+    /// Calls move(i, block) for each block in the candidate's threads.
     template <typename Move>
     void each(const std::vector<Segment>& segments, const Move& move) {
         const Blocks blocks(segments, config_.block_bytes);

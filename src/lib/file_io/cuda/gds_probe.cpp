@@ -30,7 +30,7 @@ constexpr const char* flag = "--gds-probe-child";
 constexpr double patience_seconds = 30;
 constexpr std::size_t bytes = std::size_t{1} << 20;
 
-/// What the child does; the reason of a failure goes to its standard output.
+/// Executed by the child; the reason of a failure is written to its standard output.
 std::string try_it(const std::string& path, int gpu) {
     TENKEN_CUDA(cudaSetDevice(gpu));
     std::string why_not;
@@ -130,7 +130,7 @@ bool is_gds_probe(int argc, char** argv, int& code) {
     std::fputs(why_not.c_str(), stdout);
     std::fflush(stdout);
     code = why_not.empty() ? 0 : 1;
-    std::_Exit(code);  // a cuFile that has failed may break what ends a process in order
+    std::_Exit(code);  // a cuFile that has failed may break the normal end of a process
 }
 
 }  // namespace file_io

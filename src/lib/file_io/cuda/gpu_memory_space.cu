@@ -1,4 +1,4 @@
-// A GPU's memory as a side: filled, compared and packed by kernels, and how fast it is reached.
+// GPU memory as a side: filled, compared and packed by kernels; its copy rates.
 #include <atomic>
 #include <mutex>
 
@@ -43,7 +43,7 @@ __global__ void compare_kernel(const std::uint32_t* at, std::uint64_t words, Wor
     }
 }
 
-/// A block packs so many particles by way of shared memory, so that both sides are whole lines.
+/// Number of particles that a block packs through shared memory, so that both sides access whole lines.
 constexpr unsigned particles_of_block = 256;
 
 /// float4 and float2, float to N x 3, N x 3, N.
@@ -115,7 +115,7 @@ unsigned tiles_for(std::uint64_t particles) {
 std::vector<std::string> GpuMemorySpace::methods() const {
     std::vector<std::string> list = {"posix", "direct", "mapped"};
     if (cufile_) {
-        // The name says how the bytes go: what is called gds is nothing else.
+        // The name states the path: only a direct path is called gds.
         list.push_back(native_ ? "gds" : "cufile_compat");
         if (!native_) list.push_back("cufile_compat_buffered");
     }
@@ -234,7 +234,7 @@ const std::vector<int>& GpuMemorySpace::near_cpus() {
     for (int cpu : near_) {
         if (std::find(there.begin(), there.end(), cpu) != there.end()) both.push_back(cpu);
     }
-    // As many as there are threads, or they would wait for each other.
+    // One per thread, otherwise they would wait for each other.
     if (both.size() >= static_cast<std::size_t>(workers_.maximum())) near_ = both;
     return near_;
 }

@@ -1,4 +1,4 @@
-// A GPU's memory: what the back ends that move its blocks share.
+// GPU memory: common part of the back ends that transfer its blocks.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,11 +26,11 @@ namespace file_io {
 using tenken::cuda::Stream;
 
 constexpr int max_slots = 4;
-/// Streams that all threads share. The copies of one stream follow each other without a pause; with a stream
-/// for each thread the copy engine goes from one to the next after every block, which costs some 6 us each.
+/// Streams shared by all threads. The copies of one stream follow each other without a gap; with one stream
+/// per thread the copy engine switches between them after every block, which costs some 6 us each.
 constexpr int max_streams = 1;
 
-/// An event that only says that it is over: cheaper than one that keeps the time.
+/// An event for completion only: cheaper than one with a time stamp.
 class Mark {
   public:
     Mark() { TENKEN_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
@@ -38,7 +38,7 @@ class Mark {
     Mark(const Mark&) = delete;
     Mark& operator=(const Mark&) = delete;
     void record(const Stream& stream) { TENKEN_CUDA(cudaEventRecord(event_, stream.get())); }
-    /// Until it is over; at once where nothing was recorded.
+    /// Waits for completion; returns immediately if nothing was recorded.
     void wait() const { TENKEN_CUDA(cudaEventSynchronize(event_)); }
     cudaEvent_t get() const { return event_; }
 
@@ -46,11 +46,11 @@ class Mark {
     cudaEvent_t event_ = nullptr;
 };
 
-/// What one thread has for itself: a ring of page-locked buffers; and the stream that it shares.
+/// Private to one thread: a ring of page-locked buffers; and the stream that it shares.
 class Lane {
   public:
     explicit Lane(const Stream& shared) : stream(shared) {}
-    /// Makes slots of so many bytes: four, or two of large ones.
+    /// Creates slots of this many bytes: four, or two of large ones.
     void reserve(std::size_t slot_bytes) {
         const int slots = slots_for(slot_bytes);
         if (!ring_ || ring_->size() < slot_bytes * static_cast<std::size_t>(slots)) {
@@ -66,9 +66,9 @@ class Lane {
     }
 
     const Stream& stream;
-    Mark free[max_slots];  ///< the copy that used a slot is over
+    Mark free[max_slots];  ///< the copy that used a slot is complete
     Mark done;
-    bool active = false;  ///< has enqueued something since the last join
+    bool active = false;  ///< has enqueued work since the last join
 
   private:
     std::unique_ptr<Staging> ring_;
@@ -76,9 +76,9 @@ class Lane {
 
 class GpuMemorySpace : public MemorySpace {
   public:
-    /// Bytes by where they begin.
+    /// Sizes by start address.
     typedef std::map<char*, std::uint64_t> Allocations;
-    /// @param allocations of a side whose memory this one moves, too
+    /// @param allocations of a side whose memory this one also moves
     GpuMemorySpace(tenken::cuda::Gpu& gpu, int threads, std::shared_ptr<const CuFile> cufile, bool native,
                    std::shared_ptr<Allocations> allocations = std::make_shared<Allocations>())
         : gpu_(gpu),
@@ -117,9 +117,9 @@ class GpuMemorySpace : public MemorySpace {
         will_pack(packed, particles);
         launch_pack(arrays, packed, particles);
     }
-    /// The kernel alone. Any thread may.
+    /// Only the kernel. Callable from any thread.
     void launch_pack(const Quartet& arrays, const Quartet& packed, std::uint64_t particles);
-    /// What is_being_packed() goes by. By the main thread, before others ask.
+    /// Sets the state that is_being_packed() reports. By the main thread, before others query it.
     void will_pack(const Quartet& packed, std::uint64_t particles) {
         packed_ = packed;
         packed_particles_ = particles;
@@ -140,7 +140,7 @@ class GpuMemorySpace : public MemorySpace {
     tenken::Limit link_limit() const override { return tenken::host_link_limit(gpu_.description()); }
     double link_rate(bool to_memory) override;
     double cached_rate(File& file, std::uint64_t bytes, const IoConfig& config) override;
-    // What the back ends need.
+    // Used by the back ends.
     Workers& workers() { return workers_; }
     const CuFile& cufile() const { return *cufile_; }
     Lane& lane(int index) { return *lanes_[static_cast<std::size_t>(index)]; }
@@ -150,13 +150,13 @@ class GpuMemorySpace : public MemorySpace {
     static int threads_for(const IoConfig& config, std::uint64_t blocks) {
         return static_cast<int>(std::min<std::uint64_t>(blocks, static_cast<std::uint64_t>(config.threads)));
     }
-    /// Launches kernels for a back end whose threads have else to do.
+    /// Launches kernels for a back end whose threads are busy.
     ReadyThread& launcher() { return launcher_; }
-    /// Whether a CPU is left for that thread beside so many others.
+    /// Whether a CPU is left for that thread in addition to this many others.
     static bool has_cpu_beside(int threads) {
         return tenken::process_cpus().size() > static_cast<std::size_t>(threads);
     }
-    /// Whether what this memory will hold is being packed, or about to be.
+    /// Whether the content of this memory is being packed, or about to be.
     bool is_being_packed(const char* memory) const {
         for (int d = 0; d < id; ++d) {
             const std::uint64_t bytes = packed_particles_ * datasets_of(Layout::hyperslab)[d].words() * 4;
@@ -168,12 +168,12 @@ class GpuMemorySpace : public MemorySpace {
     void mark_pack() {
         if (packed_particles_ > 0) ready_.record(stream_);
     }
-    /// A lane's stream goes on behind what pack() has enqueued.
+    /// A lane's stream continues after the work enqueued by pack().
     void follow_pack(Lane& lane) { TENKEN_CUDA(cudaStreamWaitEvent(lane.stream.get(), ready_.get(), 0)); }
-    /// For what does not know streams: waits for the packing. Any thread may.
+    /// For transfers without streams: waits for the packing. Callable from any thread.
     void wait_for_pack() { stream_.synchronize(); }
     void pack_is_over() { packed_particles_ = 0; }
-    /// The allocation that an address lies in. @throws std::logic_error
+    /// The allocation that contains an address. @throws std::logic_error
     char* base_of(char* address) const {
         auto after = allocations_->upper_bound(address);
         if (after == allocations_->begin()) throw std::logic_error("base_of: not of this GPU");
@@ -187,9 +187,9 @@ class GpuMemorySpace : public MemorySpace {
             tenken::bind_this_thread(near_cpus());
         };
     }
-    /// The CPUs beside the GPU, of those that the process may use.
+    /// The CPUs near the GPU, among those that the process may use.
     const std::vector<int>& near_cpus();
-    /// The main stream goes on behind what the lanes have enqueued.
+    /// The main stream continues after the work enqueued by the lanes.
     void join();
 
     tenken::cuda::Gpu& gpu_;
@@ -200,8 +200,8 @@ class GpuMemorySpace : public MemorySpace {
     std::vector<int> near_;
     Stream stream_;
     Mark ready_;
-    Quartet packed_ = {};                 ///< what pack() writes
-    std::uint64_t packed_particles_ = 0;  ///< of that, until it is over
+    Quartet packed_ = {};                 ///< destination of pack()
+    std::uint64_t packed_particles_ = 0;  ///< particles being packed, until that is complete
     Workers workers_;
     ReadyThread launcher_;
     std::vector<std::unique_ptr<Stream>> streams_;

@@ -1,4 +1,4 @@
-// The memory of every GPU in turn, and what cuFile can do there.
+// The memory of every GPU in turn, and the capabilities of cuFile there.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -57,7 +57,7 @@ class CudaMemorySpaces : public GpuMemorySpaces {
     }
 
   private:
-    /// Tries in processes apart what works: a cuFile that fails here may take the process with it.
+    /// Tests the capabilities in separate processes, because a failing cuFile may end its process.
     std::shared_ptr<const CuFile> open_cufile(const std::string& folder, int gpu) {
         const RunFolder probing(folder, "gds");
         const GdsProbe straight =
@@ -69,7 +69,7 @@ class CudaMemorySpaces : public GpuMemorySpaces {
             const GdsProbe bounced = probe_gds(probing.file("probe"), gpu, settings);
             if (!bounced.works) {
                 why_no_cufile_ = bounced.why_not;
-                // It asks udev for the device of a file, in any mode, and containers often have no udev.
+                // It queries udev for the device of a file, in any mode, and containers often have no udev.
                 const std::string database = "/run/udev/data";
                 if (access(database.c_str(), R_OK) != 0) {
                     why_no_cufile_ += "; cuFile asks udev for the device, and there is no " + database;

@@ -1,5 +1,5 @@
-// Blocks go through page-locked memory of the host, read or written by threads while the copy engine moves
-// those before them.
+// Transfer of blocks through page-locked host memory, read or written by threads while the copy engine moves
+// the previous ones.
 #include <atomic>
 
 #include "lib/file_io/cuda/gpu_memory_space.h"
@@ -78,7 +78,7 @@ class PinnedIoBackend : public IoBackend {
     void write_packed(MemorySpace& space, File& file, const Packing& packing,
                       const std::vector<Segment>& segments) override {
         if (!has_slot_for_each(segments)) return IoBackend::write_packed(space, file, packing, segments);
-        // The kernel packs into the slots: nothing is left to copy but the ids, which it does not delay.
+        // The kernel packs into the slots: only the ids remain to be copied, and it does not delay them.
         Lane& lane = space_.lane(0);
         const Segment& ids = segments[id];
         TENKEN_CUDA(
@@ -105,7 +105,7 @@ class PinnedIoBackend : public IoBackend {
             space_.unpack(packing.packed, packing.arrays, packing.particles);
             return read(file, {ids});
         }
-        // The kernel unpacks from the slots: nothing is left to copy but the ids.
+        // The kernel unpacks from the slots: only the ids remain to be copied.
         Lane& lane = space_.lane(0);
         const auto take = [&](int d) {
             lane.free[d].wait();
@@ -123,7 +123,7 @@ class PinnedIoBackend : public IoBackend {
     }
 
   private:
-    /// Whether one thread has a slot for each dataset as a whole.
+    /// Whether one thread has a slot for each complete dataset.
     bool has_slot_for_each(const std::vector<Segment>& segments) const {
         if (config_.threads > 1 || config_.method == "mapped") return false;
         if (Lane::slots_for(config_.block_bytes) < datasets) return false;

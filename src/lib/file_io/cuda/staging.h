@@ -1,4 +1,4 @@
-// Host memory through which bytes go between a file and a GPU.
+// Host memory that stages data between a file and a GPU.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace file_io {
 
-/// Page-locked memory of huge pages, so that it is contiguous also physically: a block device takes a request
-/// as a list of contiguous pieces, and pages here and there make many. O_DIRECT reads of 1 MiB took 0.9 ms
-/// into memory of cudaMallocHost (256 pieces, on other days 3 and 0.45 ms) and 0.4 ms into this (one).
-/// Where a GPU cannot use registered memory by the host's pointer it is cudaMallocHost's.
+/// Page-locked memory of huge pages, so that it is physically contiguous: a block device receives a request
+/// as a list of contiguous segments, and scattered pages make many. O_DIRECT reads of 1 MiB took 0.9 ms
+/// into memory of cudaMallocHost (256 segments; on other days 3, and 0.45 ms) and 0.4 ms into this (one).
+/// If a GPU cannot use registered memory by the host's pointer, it is allocated by cudaMallocHost.
 class Staging {
   public:
     /// @param bytes rounded up to whole huge pages of 2 MiB, all of them touched by the calling thread
@@ -22,7 +22,7 @@ class Staging {
     char* data() { return data_; }
     std::size_t size() const { return size_; }
 
-    /// What it is on this machine, for documents.
+    /// Its kind on this machine, for documents.
     static std::string describe();
 
   private:

@@ -14,7 +14,7 @@ namespace {
 
 thread_local std::string said;
 
-/// Runs work; its exception as a text.
+/// Runs work; returns the text of its exception.
 template <typename Work>
 const char* attempt(const Work& work) {
     said.clear();
@@ -29,7 +29,7 @@ const char* attempt(const Work& work) {
 
 struct Open {
     kvikio::FileHandle file;
-    std::vector<std::pair<std::future<std::size_t>, std::size_t>> under_way;  ///< with the bytes asked for
+    std::vector<std::pair<std::future<std::size_t>, std::size_t>> under_way;  ///< with the requested bytes
 };
 
 const char* prepare(unsigned threads, std::size_t task_bytes) {
