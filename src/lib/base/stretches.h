@@ -19,8 +19,8 @@ class Stretches {
 
     /// `seconds(i)` of every candidate i, from the first to the last.
     void run(const std::function<double(std::size_t)>& seconds);
-    /// One more period for those `near` the fastest, from the last to the first, so that a warming GPU favours
-    /// none of them.
+    /// One more period for those `near` the fastest, from the last to the first, so that a warming GPU
+    /// favours none of them.
     void again(const std::function<double(std::size_t)>& seconds);
 
     /// The rate of `one` over that of `other`. @throws std::logic_error before run()

@@ -1,6 +1,6 @@
-// Copies from host or device memory to host or device memory by the CPU or the GPU: the eight patterns that
-// one address space for both processors makes possible, every repetition kept, with the ramp that migration
-// draws.
+// Copies from host or device memory to host or device memory by the CPU or the GPU: the eight patterns of
+// a common address space, with every repetition recorded, which shows the ramp caused by
+// migration.
 #include <algorithm>
 #include <sstream>
 #include <string>
@@ -137,7 +137,7 @@ class AccessPatterns : public tenken::CopyProgram {
         return tenken::find_ramp(metric.samples);
     }
 
-    /// One sample a trial: where the plateau began, the rates before and on it.
+    /// One sample per trial: the beginning of the plateau, the rates before and on it.
     void report_ramps(const Pattern& pattern, const Ramps& ramps, double device_rate,
                       const tenken::CopyGpu& gpu, tenken::Document& document) const {
         tenken::Metric repetition = start("ramp", &gpu);

@@ -1,4 +1,4 @@
-// Who trains on the batches: a step that looks at every word of every sample, and computes beside.
+// The consumer of the batches: a step that reads every word of every sample, and computes.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ class Consumer {
   public:
     virtual ~Consumer() = default;
     /// One step: the checksums of `count` samples, sample i of words[i] words at memory + i x stride; then as
-    /// many passes over arrays of its own as were set. Returns when it is over.
+    /// the set number of passes over its own arrays. Returns when it is complete.
     virtual void step(const char* memory, std::uint64_t stride, const std::vector<std::uint64_t>& words,
                       std::vector<std::uint64_t>& sums) = 0;
-    /// Seconds of a pass, warm.
+    /// Seconds of a pass, after a warm-up.
     virtual double pass_seconds() = 0;
     void set_passes(int passes) { passes_ = passes; }
 

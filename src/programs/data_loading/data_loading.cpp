@@ -1,4 +1,4 @@
-// Training data loaded by threads while a step computes, as a training loop does it.
+// Training data loaded by threads while a step computes, as in a training loop.
 #include "programs/data_loading/data_loading.h"
 
 #include <algorithm>
@@ -144,7 +144,7 @@ double DataLoading::load(MemorySpace& space, const Kind& kind, Consumer& consume
     const std::size_t samples = samples_of(kind);
     const std::size_t epochs = static_cast<std::size_t>(epochs_);
     prepare_cache(kind, trial.config);
-    // What an earlier repetition left must not pass for what this one read.
+    // Data of an earlier repetition must not be mistaken for data read by this one.
     std::vector<char*> ring;
     for (std::size_t i = 0; i <= trial.ahead; ++i) {
         if (round == 0) space.clear(ring_[i].get(), batch * stride_of(kind));

@@ -1,4 +1,4 @@
-// The program data_loading: its options, what it measures and what it reports, each in a file.
+// The program data_loading: options, measurement and report, each in a separate file.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace data_loading {
 using file_io::IoConfig;
 using file_io::MemorySpace;
 
-/// A way to read, and how many batches it reads ahead.
+/// A method of reading, and the number of batches read ahead.
 struct Trial {
     IoConfig config;
     std::size_t ahead = 0;
-    std::vector<double> waits;     ///< share of each timed repetition that the consumer waited, %
-    std::uint64_t wrong = 0;       ///< samples whose checksum was not the expected one, of all repetitions
-    std::uint64_t misread = 0;     ///< samples that an epoch did not read once
-    std::string first_wrong = {};  ///< where the first of these was
+    std::vector<double> waits;     ///< fraction of each timed repetition in which the consumer waited, %
+    std::uint64_t wrong = 0;       ///< samples with a wrong checksum, over all repetitions
+    std::uint64_t misread = 0;     ///< samples not read exactly once in an epoch
+    std::string first_wrong = {};  ///< position of the first of these
     std::string first_misread = {};
 };
 
@@ -41,7 +41,7 @@ class DataLoading : public file_io::FileProgram {
     void measure(tenken::Run& run) override;
 
   private:
-    // Options, and the ways that there are (options.cpp)
+    // Options, and the available methods (options.cpp)
     void read_lists(const tenken::Arguments& arguments);
     std::vector<IoConfig> ways(MemorySpace& space);
     std::size_t batch_of(const Kind& kind) const {
@@ -53,21 +53,22 @@ class DataLoading : public file_io::FileProgram {
     std::size_t largest_ring() const;
     std::uint64_t stride_of(const Kind& kind) const { return (kind.largest() + 4095) / 4096 * 4096; }
 
-    // What is timed (data_loading.cpp)
+    // Timed part (data_loading.cpp)
     void measure_on(MemorySpace& space);
     void measure_kind(MemorySpace& space, const Kind& kind, const std::vector<IoConfig>& list);
     void write_samples(const Kind& kind, const std::vector<IoConfig>& list);
     void prepare_cache(const Kind& kind, const IoConfig& config);
-    /// How many passes make a step as long as was asked for.
+    /// The number of passes for a step of the requested duration.
     void calibrate(MemorySpace& space, const Kind& kind, Consumer& consumer);
-    /// All epochs by one way. @return seconds
+    /// All epochs by one method. @return seconds
     double load(MemorySpace& space, const Kind& kind, Consumer& consumer, Trial& trial, long round);
     std::string path_of(std::size_t sample, const IoConfig& config) const;
-    /// Where a sample's file is wrong, or that it is not and what was read from it is.
+    /// The position of an error in a sample's file, or that the file is correct and the data read from it is
+    /// not.
     std::string look_at(const Kind& kind, std::size_t sample, const IoConfig& config,
                         const std::string& when) const;
 
-    // What is reported (report.cpp)
+    // Report (report.cpp)
     void report(MemorySpace& space, const Kind& kind, const std::vector<Trial>& trials,
                 const file_io::Times& times);
 
@@ -90,7 +91,7 @@ class DataLoading : public file_io::FileProgram {
     std::string why_no_hdf5_;
     const file_io::RunFolder* folder_ = nullptr;
     std::vector<std::uint64_t> expected_;  ///< checksums
-    std::vector<std::uint64_t> offsets_;   ///< where the words of a sample begin in its HDF5 file
+    std::vector<std::uint64_t> offsets_;   ///< offset of a sample's words in its HDF5 file
     std::vector<file_io::Memory> ring_;
     bool fault_made_ = false;
     double highest_cold_ = 0;

@@ -16,7 +16,7 @@ namespace {
 constexpr unsigned threads_of_block = 256;
 constexpr unsigned blocks_of_sample = 64;
 
-/// A row of blocks adds up one sample. Unsigned numbers add up to the same in whatever order.
+/// A row of blocks adds up one sample. Sums of unsigned numbers do not depend on the order.
 __global__ void __launch_bounds__(threads_of_block)
     checksum_kernel(const char* memory, std::uint64_t stride, const std::uint64_t* words,
                     unsigned long long* sums) {
@@ -67,7 +67,7 @@ class GpuConsumer : public Consumer {
 
     double pass_seconds() override {
         double seconds = 0;
-        for (int trial = 0; trial < 2; ++trial) {  // the first one warms up
+        for (int trial = 0; trial < 2; ++trial) {  // the first one is a warm-up
             const double begin = tenken::now_seconds();
             for (int pass = 0; pass < 20; ++pass) sweep(pass);
             stream_.synchronize();

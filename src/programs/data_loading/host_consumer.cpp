@@ -9,7 +9,7 @@ namespace data_loading {
 
 namespace {
 
-/// One thread: the others read.
+/// One thread, because the others read.
 class HostConsumer : public Consumer {
   public:
     HostConsumer() : a_(elements), b_(elements) {

@@ -7,7 +7,7 @@ namespace data_loading {
 Loader::Loader(int threads, const std::function<Read()>& make, std::vector<char*> ring, std::uint64_t stride,
                std::size_t batch)
     : ring_(std::move(ring)), stride_(stride), batch_(batch), missing_(ring_.size(), batch) {
-    tenken::process_cpus();  // asked before a thread is bound
+    tenken::process_cpus();  // queried before a thread is bound
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this, make] { serve(make); });
 }
 
@@ -53,7 +53,7 @@ void Loader::release() {
 }
 
 void Loader::serve(const std::function<Read()>& make) {
-    // A bound main thread (OMP_PROC_BIND) would pass its one CPU on to all of them.
+    // All of them would inherit the single CPU of a bound main thread (OMP_PROC_BIND).
     tenken::bind_this_thread(tenken::process_cpus());
     try {
         const Read read = make();

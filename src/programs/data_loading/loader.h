@@ -1,4 +1,4 @@
-// Threads that read samples ahead of the one who consumes them, batch by batch.
+// Threads that read samples ahead of the consumer, batch by batch.
 #pragma once
 
 #include <condition_variable>
@@ -15,21 +15,21 @@
 
 namespace data_loading {
 
-/// A batch that is whole: its samples, and where each lies.
+/// A complete batch: its samples, and their locations.
 struct Batch {
     const std::size_t* samples = nullptr;
     std::size_t count = 0;
     char* memory = nullptr;  ///< sample i of the batch begins at i x the stride
 };
 
-/// Reads the samples of an order into a ring of batches. As many batches as the ring has, less the one that
-/// is being consumed, are read ahead; with a ring of one nothing is read while a batch is consumed.
+/// Reads samples in a given order into a ring of batches. All batches of the ring except the one being
+/// consumed are read ahead; with a ring of one nothing is read while a batch is consumed.
 class Loader {
   public:
-    /// Reads one sample into memory of its own.
+    /// Reads one sample into its memory.
     typedef std::function<void(std::size_t sample, char* memory)> Read;
 
-    /// @param make called once in each thread, gives what it reads by
+    /// @param make called once in each thread, returns its reader
     /// @param ring memory of the batches, @param stride from sample to sample within it
     Loader(int threads, const std::function<Read()>& make, std::vector<char*> ring, std::uint64_t stride,
            std::size_t batch);
@@ -37,13 +37,13 @@ class Loader {
     Loader(const Loader&) = delete;
     Loader& operator=(const Loader&) = delete;
 
-    /// Until every thread can read. @throws what making a reader threw
+    /// Waits until every thread can read. @throws the exception of a reader's construction
     void wait_until_ready();
-    /// Begins to read. @param order of samples, whole batches; must live until all of them are released
+    /// Starts to read. @param order of samples, whole batches; must exist until all of them are released
     void begin(const std::vector<std::size_t>& order);
-    /// The next batch, when all of it is there. @throws what reading threw
+    /// The next complete batch. @throws the exception of a reader
     Batch next();
-    /// The batch that next() gave is consumed: its memory may be read into.
+    /// The batch returned by next() is consumed: its memory can be reused.
     void release();
 
   private:
@@ -59,10 +59,10 @@ class Loader {
     std::condition_variable to_read_;
     std::condition_variable is_there_;
     const std::vector<std::size_t>* order_ = nullptr;
-    std::size_t begun_ = 0;             ///< samples that a thread has taken
-    std::size_t given_ = 0;             ///< batches that next() gave
-    std::size_t released_ = 0;          ///< batches that are consumed
-    std::vector<std::size_t> missing_;  ///< samples of each place of the ring that are still to come
+    std::size_t begun_ = 0;             ///< samples assigned to a thread
+    std::size_t given_ = 0;             ///< batches returned by next()
+    std::size_t released_ = 0;          ///< consumed batches
+    std::vector<std::size_t> missing_;  ///< outstanding samples of each place in the ring
     std::size_t ready_ = 0;             ///< threads
     bool ending_ = false;
     std::exception_ptr error_;

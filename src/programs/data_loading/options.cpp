@@ -1,4 +1,4 @@
-// Options of the program data_loading, held against each other and against the machine before anything is
+// Options of the program data_loading, checked for consistency and against the machine before anything is
 // written.
 #include <algorithm>
 #include <cstdlib>
@@ -108,7 +108,7 @@ void DataLoading::prepare(const tenken::Arguments& arguments) {
         largest = std::max(largest, samples_of(kind) * stride_of(kind));
         memory = std::max(memory, largest_ring() * batch_of(kind) * stride_of(kind));
     }
-    // with HDF5 each sample is there a second time, in a file of its kind
+    // with HDF5 each sample exists a second time, in an HDF5 file
     file_io::require_space(arguments, "path", place_, (library_ ? 2 : 1) * largest,
                            "a data set of " + tenken::format_bytes(largest) + (library_ ? " twice" : ""));
     const std::uint64_t host_bytes = on_host() ? memory : std::uint64_t{1} << 28;

@@ -14,7 +14,7 @@ using file_io::Hdf5;
 using file_io::IoConfig;
 using file_io::MemorySpace;
 
-/// Past HDF5: a back end of its own, so that threads share nothing but the file system.
+/// Without HDF5: a separate back end per thread, so that threads share only the file system.
 class FileReader : public Reader {
   public:
     FileReader(MemorySpace& space, const IoConfig& config) : space_(space.for_this_thread()) {
@@ -52,8 +52,8 @@ class Closing {
     int (*close_)(Hdf5::Id);
 };
 
-/// One call at a time: an HDF5 that is built for threads holds a lock of its own around each, and the usual
-/// one is not built for threads.
+/// One call at a time: a thread-safe build of HDF5 serialises calls by its own lock, and the usual
+/// build is not thread-safe.
 std::mutex& one_at_a_time() {
     static std::mutex mutex;
     return mutex;
@@ -100,7 +100,7 @@ std::unique_ptr<Reader> make_reader(MemorySpace& space, const IoConfig& config, 
     if (by_hdf5(config.method)) {
         return std::unique_ptr<Reader>(new Hdf5Reader(space, largest, library));
     }
-    // A sample is read by one thread; KvikIO has its own, the same for all.
+    // A sample is read by one thread; KvikIO has its own threads, shared by all.
     IoConfig one = config.fitted(largest);
     one.threads = config.method == "kvikio" ? config.threads : 1;
     return std::unique_ptr<Reader>(new FileReader(space, one));

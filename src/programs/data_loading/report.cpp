@@ -1,4 +1,4 @@
-// What the program data_loading reports.
+// The report of the program data_loading.
 #include <algorithm>
 
 #include "lib/base/statistics.h"
@@ -57,7 +57,7 @@ void DataLoading::report(MemorySpace& space, const Kind& kind, const std::vector
         line("samples whose checksum differs", trial.wrong, trial.first_wrong);
         line("samples not read once an epoch", trial.misread, trial.first_misread);
     }
-    // What reading ahead brings: the same way, the same round.
+    // The gain of reading ahead: same method, same round.
     for (std::size_t serial = 0; serial < trials.size(); ++serial) {
         if (trials[serial].ahead != 0) continue;
         for (std::size_t i = 0; i < trials.size(); ++i) {

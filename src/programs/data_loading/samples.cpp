@@ -10,7 +10,7 @@ namespace data_loading {
 
 namespace {
 
-/// SplitMix64: the same numbers wherever this is compiled.
+/// SplitMix64: the same numbers on every platform.
 class Numbers {
   public:
     explicit Numbers(std::uint64_t seed) : state_(seed) {}
@@ -21,7 +21,7 @@ class Numbers {
         z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
         return z ^ (z >> 31);
     }
-    /// Below `end`; as good as uniform for the counts here.
+    /// Below `end`; practically uniform for the counts used here.
     std::uint64_t below(std::uint64_t end) { return next() % end; }
 
   private:
@@ -60,7 +60,7 @@ bool Kind::of(const std::string& word, Kind& kind) {
 
 std::uint64_t Kind::bytes_of(std::size_t sample) const {
     if (!varies) return bytes;
-    // Evenly spread about the mean, which they have together as nearly as the count allows.
+    // Evenly distributed around the mean, which is met as closely as the count allows.
     const std::uint64_t lengths = 2 * (speech_frames - speech_least_frames) + 1;
     const std::uint64_t frames = speech_least_frames + sample * 389 % lengths;
     return frames * speech_frame_bytes;

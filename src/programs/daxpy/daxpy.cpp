@@ -1,4 +1,4 @@
-// y = a x + y on the host: the smallest honest benchmark, kept as the example of docs/programs.md.
+// y = a x + y on the host: a minimal complete benchmark, the example of docs/programs.md.
 #include <algorithm>
 
 #include "lib/base/host.h"
@@ -18,7 +18,7 @@ class Daxpy : public tenken::Program {
     }
 
     void prepare(const tenken::Arguments& arguments) override {
-        if (elements_ == 0) {  // a figure out of the cache would not be the memory's
+        if (elements_ == 0) {  // a rate from the cache would not be that of the memory
             const auto cache = tenken::describe_host().last_level_cache_bytes;
             elements_ = std::max<std::int64_t>(1 << 24, cache ? static_cast<std::int64_t>(*cache / 2) : 0);
         }

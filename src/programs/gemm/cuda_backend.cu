@@ -1,5 +1,5 @@
-// Products on GPUs by cuBLASLt: every algorithm that it proposes is tried, the fastest of those that each had
-// the GPU to themselves for a while is chosen, and every element of C is compared on the GPU.
+// Products on GPUs by cuBLASLt: every proposed algorithm is tried, the fastest ones run with exclusive use of
+// the GPU for a period each to select one, and every element of C is compared on the GPU.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -31,19 +31,19 @@ namespace {
 
 using tenken::cuda::DeviceArray;
 
-/// How long trying all algorithms may take.
+/// Maximum time for trying all algorithms.
 constexpr double trial_seconds = 1.0;
-/// How many of the fastest are then run alone for a stretch each, and how long the power limiter takes to
-/// follow.
+/// How many of the fastest are then run alone for a period each, and the settling time of the power
+/// limiter.
 constexpr std::size_t finalists = 4;
 constexpr double settling_seconds = 0.25;
 constexpr double heat_seconds = 0.3;
 constexpr double batch_seconds = 0.02;
-/// Batches of a stretch of work: what one is timed by, at 0.02 s and more each.
+/// Batches of a period: the timed units, of at least 0.02 s each.
 constexpr std::size_t max_batches = 65536;
 /// Of the reference, at a time.
 constexpr std::size_t reference_bytes = std::size_t{1} << 30;
-/// What every byte of C holds before it is computed: a number that no product gives, in every format.
+/// The content of every byte of C before it is computed: a number that no product gives, in every format.
 constexpr int poison = 0x7f;
 
 class GpuPlace : public Place {
@@ -115,14 +115,14 @@ class GpuPlace : public Place {
     Choice choose(double stretch, bool twice) override {
         gpu_.use();
         const std::size_t proposed = candidates_.size();
-        // One run each to load it, one to time it; the time for all of them is limited.
+        // One run each for loading, one for timing; the total time is limited.
         std::vector<std::pair<double, std::size_t>> times;
         const double begin = tenken::now_seconds();
         std::size_t tried = 0;
         for (; tried < proposed; ++tried) {
             if (tried >= finalists && tenken::now_seconds() - begin > trial_seconds) break;
             chosen_ = tried;
-            if (launch() != CUBLAS_STATUS_SUCCESS) continue;  // proposed, and refused
+            if (launch() != CUBLAS_STATUS_SUCCESS) continue;  // proposed, but refused
             stream_->synchronize();
             times.emplace_back(seconds_of(1), tried);
         }
@@ -158,7 +158,7 @@ class GpuPlace : public Place {
         const long each = std::max(1L, std::lround(batch_seconds / call_seconds_));
         std::vector<Batch> batches;
         tenken::cuda::Event begin;
-        tenken::cuda::Event events[3];  // three in flight: the GPU has always something to do
+        tenken::cuda::Event events[3];  // three in flight: the GPU is never idle
         std::size_t done = 0;
         std::size_t enqueued = 0;
         begin.record(*stream_);
@@ -292,7 +292,7 @@ class GpuPlace : public Place {
         workspace_.reset(new DeviceArray<char>(workspace_bytes));
     }
 
-    /// What the card's tensor cores do not have is not worth asking; the library may refuse more.
+    /// Formats that the GPU's tensor cores lack are not queried; the library may refuse others.
     const char* too_old(const Precision& precision) const {
         const double capability = std::atof(gpu_.description().compute_capability.c_str());
         const bool fp8 = precision.a == Element::e4m3 || precision.a == Element::e5m2;
@@ -306,7 +306,7 @@ class GpuPlace : public Place {
         return nullptr;
     }
 
-    /// All scales of an operand are alike, so that no layout of them is wrong; their values are not 1.
+    /// All scales of an operand are equal, so that any layout of them is correct; their values are not 1.
     void make_scales() {
         const Precision& precision = *case_.precision;
         if (precision.scales == Scales::none) return;
@@ -365,8 +365,8 @@ class GpuPlace : public Place {
         return stop.seconds_since(start) / static_cast<double>(count);
     }
 
-    /// Seconds of one product of a contender that has the GPU to itself: median of the batches after the
-    /// limiter has settled, since its swings catch some of them.
+    /// Seconds of one product of a candidate with exclusive use of the GPU: median of the batches after the
+    /// limiter has settled, because its oscillations affect some of them.
     double alone(std::size_t contender) {
         chosen_ = contenders_[contender];
         std::vector<double> each;

@@ -1,5 +1,5 @@
-// GEMM in every precision: how many operations a second, at first and when power and heat have settled, and
-// for how many joules; every element of the product compared.
+// GEMM in every precision: rate in the first second and after power and temperature have settled, and
+// energy; every element of the product is compared.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -14,12 +14,12 @@ namespace gemm {
 
 namespace {
 
-/// After the trials, before the first second: cards go back to their highest clock within it.
+/// Pause after the trials, before the first second: GPUs return to their maximum clock within it.
 constexpr double rest_seconds = 0.3;
-/// Of an algorithm alone: the power limiter swings with a period of a second. Runs that are sustained for
-/// less are a quick look, in which the algorithm is chosen from one stretch each.
+/// For a single algorithm: the power limiter oscillates with a period of a second. Runs that are sustained
+/// for less are a quick look, in which the algorithm is chosen from one stretch each.
 constexpr double minimum_stretch = 0.8;
-/// Of random data before figures count as sustained; of zeros, on a card that is hot already.
+/// With random data, before values count as sustained; with zeros, on a GPU that is already hot.
 constexpr double first_second = 1.0;
 constexpr double first_of_zeros = 0.3;
 
@@ -113,12 +113,12 @@ class Gemm : public tenken::Program {
         place.end_timed();
         worker.synchronize();
         const tenken::Optional<tenken::EnergyReading> energy = energy_pass(place, one, where, run.document);
-        if (first_data == Data::zeros) {  // of zeros a product says nothing
+        if (first_data == Data::zeros) {  // a product of zeros verifies nothing
             place.fill(Data::random);
             place.run_for(0);
         }
         tenken::Check check = place.verify(run.fault);
-        const double of_best = place.of_best();  // after it, C is another algorithm's
+        const double of_best = place.of_best();  // afterwards C is from another algorithm
         worker.synchronize();
         std::vector<Batch> zeros;
         if (data_ == "both") {
@@ -152,7 +152,7 @@ class Gemm : public tenken::Program {
         document.add(check);
     }
 
-    /// A worker that leaves a case out still waits where the others do: all GPUs of a run may not be alike.
+    /// A worker that omits a case still joins the barriers: the GPUs of a run may differ.
     static void wait_with_others(tenken::DeviceWorker& worker) {
         for (int i = 0; i < 3; ++i) worker.synchronize();
     }
@@ -200,7 +200,7 @@ class Gemm : public tenken::Program {
         made.at.emplace_back("data", tenken::Json(data));
         made.at.emplace_back("phase", tenken::Json(phase));
         for (const Batch& batch : batches) {
-            // a batch belongs to the phase in which its middle lies
+            // a batch belongs to the phase that contains its middle
             const double middle = batch.begin + batch.seconds / 2;
             if (middle < from || middle >= to) continue;
             made.samples.push_back(one.shape.operations() * static_cast<double>(batch.count) / batch.seconds /
@@ -247,7 +247,7 @@ class Gemm : public tenken::Program {
     std::mutex mutex_;
     int measured_ = 0;
     std::string left_out_;
-    std::map<std::string, double> rates_;  ///< operations a second of the pass for energy
+    std::map<std::string, double> rates_;  ///< operations per second of the energy pass
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Products on the host, formats and sums emulated digit by digit: what is true of verification and counting
-// can be tried without a GPU. Its rates mean nothing.
+// Products on the host, with formats and sums emulated bit by bit, so that verification and counting
+// can be tested without a GPU. Its rates are meaningless.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace gemm {
 
 namespace {
 
-/// Cut off after so many digits, as tensor cores do.
+/// Truncates to this many bits, as tensor cores do.
 double cut(double value, int digits) {
     if (value == 0) return 0;
     int exponent = 0;
@@ -20,7 +20,7 @@ double cut(double value, int digits) {
     return std::trunc(value / unit) * unit;
 }
 
-/// Keeps a sum as a precision does.
+/// Accumulates a sum in a given precision.
 class Sum {
   public:
     explicit Sum(Sums kind) : kind_(kind) {}
@@ -118,7 +118,7 @@ class HostPlace : public Place {
             const double change = 2.01 * bound.of(exact.value, exact.norm_a, exact.norm_b);
             c_[victim] = stored(exact.value + (exact.value < 0 ? -change : change), case_.precision->c);
         }
-        // relative to the bound: a NaN anywhere stays
+        // relative to the bound: any NaN persists
         double worst = 0;
         std::size_t first = c_.size();
 #pragma omp parallel for schedule(static)
@@ -160,7 +160,7 @@ class HostPlace : public Place {
     double scale() const { return case_.precision->scales == Scales::none ? 1 : scale_a * scale_b; }
     void reset() { std::fill(c_.begin(), c_.end(), case_.precision->adds ? 0.0 : 1e30); }
 
-    /// A lies row by row, B column by column: both along k.
+    /// A is row-major, B column-major: both contiguous along k.
     const double* row(std::size_t element) const {
         const auto m = static_cast<std::size_t>(case_.shape.m);
         const auto per_batch = m * static_cast<std::size_t>(case_.shape.n);

@@ -1,4 +1,4 @@
-// Kernels of gemm: operands made, and every element of C compared with one of double precision.
+// Kernels of gemm: generation of operands, and comparison of every element of C with double precision.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ unsigned blocks_for(std::size_t count) {
     return static_cast<unsigned>(std::min<std::size_t>((count + threads - 1) / threads, 1u << 20));
 }
 
-/// Stores `value` as element `i`; of FP4 two elements share a byte, the first one in the lower half.
+/// Stores `value` as element `i`; two FP4 elements share a byte, the first one in the lower half.
 __device__ void store(Element element, void* to, std::size_t i, double value) {
     switch (element) {
         case Element::fp64:
@@ -70,7 +70,7 @@ __global__ void fill_kernel(Element element, std::uint64_t seed, std::size_t cou
     }
 }
 
-/// The operand as doubles, made anew rather than read.
+/// The operand as doubles, regenerated rather than read.
 __global__ void expand_kernel(Element element, std::uint64_t seed, std::size_t first, std::size_t count,
                               double factor, double* to) {
     const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
@@ -79,7 +79,7 @@ __global__ void expand_kernel(Element element, std::uint64_t seed, std::size_t f
         to[i] = factor * operand(element, seed, first + i);
 }
 
-/// Norms of vectors whose elements are `stride` apart and which begin `apart` after each other.
+/// Norms of vectors with elements `stride` apart, at distances `apart` from each other.
 __global__ void norm_kernel(const double* from, std::int64_t vectors, std::int64_t length,
                             std::int64_t stride, std::int64_t apart, double* to) {
     const std::int64_t v = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x;
@@ -92,14 +92,14 @@ __global__ void norm_kernel(const double* from, std::int64_t vectors, std::int64
     to[v] = sqrt(sum);
 }
 
-/// C = A^T B in doubles, k x m and k x n, column after column: what DGEMM itself is held against.
+/// C = A^T B in doubles, k x m and k x n, column-major: the reference for DGEMM.
 __global__ void reference_kernel(const double* a, const double* b, std::int64_t m, std::int64_t n,
                                  std::int64_t k, double* c) {
     __shared__ double a_tile[reference_tile][reference_tile + 1];
     __shared__ double b_tile[reference_tile][reference_tile + 1];
     const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * reference_tile + threadIdx.x;
     const std::int64_t j = static_cast<std::int64_t>(blockIdx.y) * reference_tile + threadIdx.y;
-    // Loading along k, which is contiguous in both.
+    // Loads along k, which is contiguous in both.
     const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * reference_tile + threadIdx.y;
     double sum = 0;
     for (std::int64_t l = 0; l < k; l += reference_tile) {
@@ -135,7 +135,7 @@ __device__ double load(Output output, const void* from, std::size_t i) {
     return nan("");
 }
 
-/// Largest error over its bound, and the first element beyond it, of `columns` columns.
+/// Maximum error relative to its bound, and the first element beyond it, of `columns` columns.
 __global__ void compare_kernel(Output output, const void* c, std::size_t first, std::size_t count,
                                std::int64_t m, const double* exact, double sign, const double* norms_a,
                                const double* norms_b, Bound bound, tenken::cuda::Found* found) {
@@ -148,7 +148,7 @@ __global__ void compare_kernel(Output output, const void* c, std::size_t first, 
         const double allowed = bound.of(expected, norms_a[i % static_cast<std::size_t>(m)],
                                         norms_b[i / static_cast<std::size_t>(m)]);
         double error = fabs(load(output, c, first + i) - expected) / allowed;
-        if (!(error <= 1e300)) error = 1e300;  // not a number
+        if (!(error <= 1e300)) error = 1e300;  // NaN
         if (error > largest) largest = error;
         if (error > 1 && first + i < wrong) wrong = first + i;
     }
@@ -161,7 +161,7 @@ __global__ void compare_kernel(Output output, const void* c, std::size_t first, 
     if (wrong != ~0ULL) atomicMin(&found->first_wrong, wrong);
 }
 
-/// Element `i` of C a little more than twice its bound from what it must be, away from zero.
+/// Changes element `i` of C by a little more than twice its bound, away from zero.
 __global__ void corrupt_kernel(Output output, void* c, std::size_t i, double expected, double norm_a,
                                double norm_b, Bound bound) {
     const double change = 2.01 * bound.of(expected, norm_a, norm_b);

@@ -6,8 +6,8 @@ namespace gemm {
 
 namespace {
 
-/// Operations a cycle of one multiprocessor, dense, by NVIDIA's white papers of each architecture ("GV100",
-/// "GA100", "H100", "Blackwell"); 0 where they are not told.
+/// Operations per cycle of one multiprocessor, dense, by NVIDIA's white papers of each architecture ("GV100",
+/// "GA100", "H100", "Blackwell"); 0 if not stated there.
 double operations_per_cycle(const Precision& precision, const std::string& capability) {
     struct Row {
         const char* capability;
@@ -55,7 +55,7 @@ tenken::Limit peak_of(const Case& one, const tenken::DeviceDescription& device) 
     if (!device.sm_clock_max_mhz) return tenken::Limit::unknown("the device does not report its clock");
     const double units = *device.sm_clock_max_mhz * 1e6 * device.multiprocessors * operations / 1e12;
     if (device.memory_clock_mhz && device.memory_bus_bits) {
-        // Operands once, C written once, and read once where it is added to.
+        // Operands read once, C written once, and read once if it is accumulated.
         const Shape& shape = one.shape;
         const double bytes =
             static_cast<double>(shape.batch) *

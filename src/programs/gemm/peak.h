@@ -1,4 +1,4 @@
-// What a GPU can do of one product at most, by its attributes and its architecture's white paper.
+// The peak rate of a product on a GPU, by its attributes and its architecture's white paper.
 #pragma once
 
 #include "lib/base/device.h"
@@ -7,7 +7,8 @@
 
 namespace gemm {
 
-/// TFLOP/s: units x clock x operations a cycle, or what crossing the memory once allows, whichever is less.
+/// TFLOP/s: units x clock x operations per cycle, or the limit of reading the memory once, whichever is
+/// lower.
 tenken::Limit peak_of(const Case& one, const tenken::DeviceDescription& device);
 
 }  // namespace gemm

@@ -1,4 +1,4 @@
-// cuBLASLt's words for the precisions of the ladder, and its descriptors of one product.
+// cuBLASLt's types for the precisions, and its descriptors of one product.
 #pragma once
 
 #include <cublasLt.h>
@@ -16,7 +16,7 @@
 namespace gemm {
 
 constexpr std::size_t workspace_bytes = std::size_t{64} << 20;
-/// Algorithms that the library is asked for.
+/// Number of algorithms requested from the library.
 constexpr int max_algorithms = 64;
 
 [[noreturn]] inline void library_failed(int code, const char* expression, const char* file, int line) {
@@ -33,7 +33,7 @@ constexpr int max_algorithms = 64;
         if (gemm_result != 0) library_failed(gemm_result, #call, __FILE__, __LINE__); \
     } while (false)
 
-/// The library's word for an element; absent where its headers have none.
+/// The library's type of an element; absent if its headers have none.
 inline tenken::Optional<cudaDataType_t> type_of(Element element) {
     switch (element) {
         case Element::fp64:
@@ -99,9 +99,9 @@ class Plan {
     Plan(const Plan&) = delete;
     Plan& operator=(const Plan&) = delete;
 
-    /// A is k x m and transposed, or m x k as in an LU where products are added; B is k x n; column by
-    /// column.
-    /// @return why not; empty when it is made
+    /// A is k x m and transposed, or m x k as in an LU, where products are accumulated; B is k x n;
+    /// column-major.
+    /// @return the reason of a failure; empty if it was created
     std::string make(const Case& one, const void* scales_a, const void* scales_b) {
         const Precision& precision = *one.precision;
         const Shape& shape = one.shape;
@@ -169,7 +169,7 @@ class Plan {
         return "";
     }
 
-    /// All that the library proposes and whose units are those asked for, the one it thinks the fastest
+    /// All algorithms proposed by the library that use the required units, the supposedly fastest
     /// first.
     std::vector<cublasLtMatmulAlgo_t> propose(cublasLtHandle_t library, Units units) const {
         std::vector<cublasLtMatmulHeuristicResult_t> results(max_algorithms);
@@ -202,13 +202,13 @@ class Plan {
     }
 
     static bool is_transposed(const Precision& precision) {
-        // FP8 and FP4 know no other layout; sums into C are laid out as the update of an LU has them.
+        // FP8 and FP4 support no other layout; accumulation into C has the layout of the update of an LU.
         return !(precision.adds && (precision.a == Element::fp16 || precision.a == Element::bf16));
     }
     bool transposed() const { return transposed_; }
 
   private:
-    /// @return why the headers or the library cannot say what this precision needs
+    /// @return why the headers or the library do not support this precision
     std::string set_fp8(const Precision& precision, const void* scales_a, const void* scales_b) {
         (void)scales_a;
         (void)scales_b;

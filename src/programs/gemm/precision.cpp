@@ -11,14 +11,14 @@ namespace gemm {
 
 namespace {
 
-/// Terms that one instruction of tensor cores takes together, at least: sums lose digits once for each.
+/// Minimum number of terms added by one tensor core instruction: sums lose digits once for each.
 constexpr double terms_together = 8;
-/// Digits that the tensor cores of compute capability 8.9 and 9.0 keep of sums of FP8 products, the leading
-/// one included, and the products after which cuBLAS carries them over to FP32 unless sums are fast.
+/// Bits that the tensor cores of compute capability 8.9 and 9.0 keep of sums of FP8 products, including the
+/// leading one, and the number of products after which cuBLAS promotes them to FP32 unless sums are fast.
 constexpr int fp8_sum_digits = 14;
 constexpr double fp8_terms_together = 32;
 constexpr double fp8_carry_over = 128;
-/// How many standard deviations a partial sum of random terms stays below.
+/// Upper bound of a partial sum of random terms, in standard deviations.
 constexpr double deviations = 8;
 
 }  // namespace
@@ -105,18 +105,18 @@ Bound bound_of(const Precision& precision, std::int64_t terms) {
             break;
         case Output::fp16:
             bound.relative = tenken::formats::fp16().unit_roundoff();
-            bound.absolute = std::ldexp(1.0, -25);  // half the distance of subnormal numbers
+            bound.absolute = std::ldexp(1.0, -25);  // half the distance between subnormal numbers
             break;
         case Output::bf16:
             bound.relative = tenken::formats::bf16().unit_roundoff();
             break;
         case Output::int32:
-            bound.absolute = 0.5;  // whole numbers: any error is found
+            bound.absolute = 0.5;  // whole numbers: any error is detected
             return bound;
     }
-    // |row| |column| / sqrt(k) is the standard deviation of one of k random terms times sqrt(k): of the whole
-    // sum. Partial sums stay below `deviations` of them, and each time digits are lost, at most one unit of
-    // them is (tensor cores cut off in place of rounding).
+    // |row| |column| / sqrt(k) is the standard deviation of one of k random terms times sqrt(k): that of the
+    // whole sum. Partial sums stay below `deviations` of these, and each loss of digits is at most one unit
+    // (tensor cores truncate instead of rounding).
     const double whole_sum = deviations / std::sqrt(k);
     const double short_unit = std::ldexp(1.0, 1 - fp8_sum_digits);
     const double blocks = std::ceil(k / fp8_carry_over);
@@ -129,7 +129,8 @@ Bound bound_of(const Precision& precision, std::int64_t terms) {
             break;
         case Sums::fp8_exact:
             // Within a block of 128 four times, of that block's sum, which is sqrt(128 / k) of the whole;
-            // blocks' errors are independent but for the cutting off, which takes a part of each block's sum.
+            // the errors of blocks are independent except for truncation, which removes a part of each
+            // block's sum.
             bound.spread = whole_sum *
                            (fp8_carry_over / fp8_terms_together * short_unit + blocks * std::ldexp(1.0, -23));
             break;

@@ -1,5 +1,5 @@
-// The precisions of the ladder: what operands are made of, how sums are kept, and how far a product may be
-// off.
+// The precisions: formats of operands, accumulation, and error bounds of a
+// product.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@
 
 namespace gemm {
 
-/// What one element of an operand is.
+/// Format of an element of an operand.
 enum class Element { fp64, fp32, tf32, fp16, bf16, int8, e4m3, e5m2, e2m1 };
-/// What one element of the product is.
+/// Format of an element of the product.
 enum class Output { fp64, fp32, fp16, bf16, int32 };
-/// What keeps the sums, and how they lose digits.
+/// Format of the accumulator, and how it loses digits.
 enum class Sums {
     fp64,
     fp32,
-    fp8_exact,  ///< FP8 products summed by tensor cores of 14 digits, every 128 of them carried over to FP32
-    fp8_fast,   ///< the same, never carried over
+    fp8_exact,  ///< FP8 products summed by tensor cores in 14 bits, promoted to FP32 every 128 products
+    fp8_fast,   ///< the same, never promoted
     int32
 };
-/// Which units compute.
+/// The arithmetic units.
 enum class Units { any, vector, tensor };
-/// Factors by which blocks of the operands are multiplied.
+/// Scale factors of blocks of the operands.
 enum class Scales {
     none,
     fp32_blocks,  ///< FP32, A by 1 x 128 and B by 128 x 128
@@ -41,8 +41,8 @@ struct Precision {
     Sums sums;
     Units units;
     Scales scales;
-    bool adds;            ///< C = C - A B in place of C = A B, as the update of an LU
-    std::int64_t square;  ///< order of its square problem where none is given
+    bool adds;            ///< C = C - A B instead of C = A B, as in the update of an LU
+    std::int64_t square;  ///< order of its square problem if none is given
 
     /// Bytes of one element of A and of B (half bytes for FP4) and of C.
     double operand_bytes() const;
@@ -50,17 +50,17 @@ struct Precision {
 };
 
 const std::vector<Precision>& precisions();
-/// @return null for a name that is none
+/// @return null for an unknown name
 const Precision* find_precision(const std::string& name);
 
-/// The factors that blocks of A and B are multiplied by, exact in every format of scales.
+/// The scale factors of blocks of A and B, exact in every format of scales.
 constexpr double scale_a = 2.0;
 constexpr double scale_b = 0.5;
 
 /// Element `index` of an operand made from `seed`: uniform in [-0.5, 0.5) and rounded to the format, whole
-/// numbers from -127 to 127 for INT8, and for FP4 all of its 16 codes alike.
-/// TF32 operands are FP32 numbers that TF32 holds exactly, so that the hardware's own conversion loses
-/// nothing.
+/// numbers from -127 to 127 for INT8, and for FP4 all of its 16 codes with equal probability.
+/// TF32 operands are FP32 numbers that TF32 represents exactly, so that the hardware's conversion is
+/// exact.
 TENKEN_BOTH inline double operand(Element element, std::uint64_t seed, std::uint64_t index) {
     std::uint64_t z = seed * 0xd1342543de82ef95ULL + (index + 1) * 0x9e3779b97f4a7c15ULL;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -90,7 +90,7 @@ TENKEN_BOTH inline double operand(Element element, std::uint64_t seed, std::uint
     return 0;
 }
 
-/// How far element (i, j) of a product of k terms may lie from the exact one (docs/gemm.md derives it):
+/// Error bound of element (i, j) of a product of k terms (derived in docs/gemm.md):
 /// relative x |exact| + spread x |row i of A| |column j of B|, both Euclidean norms, + absolute.
 struct Bound {
     double relative;
@@ -103,7 +103,7 @@ struct Bound {
 };
 Bound bound_of(const Precision& precision, std::int64_t k);
 
-/// A number as C holds it.
+/// A number as stored in C.
 double stored(double value, Output output);
 
 /// One product: A is m x k, B is k x n, `batch` of them.
@@ -127,9 +127,9 @@ struct Case {
     std::string text() const { return std::string(precision->name) + ":" + shape.text(); }
 };
 
-/// Reads "fp16,bf16:8192,fp8_e4m3:65536x65536x2048,fp16:512x512x512x256"; a precision alone has its square
-/// problem, or `square` where that is above 0. "all" are all precisions.
-/// @throws std::invalid_argument with what is expected
+/// Parses "fp16,bf16:8192,fp8_e4m3:65536x65536x2048,fp16:512x512x512x256"; a precision by itself has its
+/// square problem, or `square` if that is above 0. "all" stands for all precisions.
+/// @throws std::invalid_argument with the expected form
 std::vector<Case> parse_cases(const std::string& text, std::int64_t square);
 
 }  // namespace gemm

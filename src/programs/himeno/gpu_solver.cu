@@ -19,7 +19,7 @@ namespace himeno {
 
 namespace {
 
-// The fastest of those tried on an H200 (docs/himeno.md has the figures).
+// The fastest of those tried on an H200 (values in docs/himeno.md).
 constexpr int march = 4;
 constexpr int block_x = 64;
 constexpr int block_y = 4;
@@ -53,7 +53,7 @@ Floats pageable(std::size_t elements) {
     return Floats(array, reinterpret_cast<float*>(array.get()));
 }
 
-/// The array of that number (the last two are the pressures) as the formulas name it.
+/// The array with this index (the last two are the pressures) by its name in the formulas.
 int name_of(std::size_t number) {
     return number < static_cast<std::size_t>(p) ? static_cast<int>(number) : static_cast<int>(p);
 }
@@ -150,7 +150,7 @@ class GpuSolver : public Solver {
     }
 
     tenken::Limit limit() const override {
-        // Below 4 x the L2 in all arrays together, some of the traffic never reaches the memory.
+        // If all arrays together are below 4 x the L2, some of the traffic does not reach the memory.
         if (arrays * grid_.bytes_of_one() < 4 * gpu_.description().l2_bytes) {
             return tenken::Limit::unknown("arrays below 4 x the L2 have no memory limit");
         }
@@ -219,7 +219,7 @@ class CudaSolvers : public GpuSolvers {
     }
 
   private:
-    /// Reading is what an iteration does nearly all of: 13 of 14 arrays.
+    /// An iteration mostly reads: 13 of 14 arrays.
     tenken::Metric dot_of(tenken::cuda::Gpu& gpu, double warmup_seconds) {
         const tenken::cuda::Stream stream;
         const std::size_t n =

@@ -1,4 +1,4 @@
-// The grid of the Himeno benchmark: its sizes, its data by formula, and what an iteration does to one cell.
+// The grid of the Himeno benchmark: its sizes, its data by formula, and the update of one cell.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct Grid {
     std::size_t bytes_of_one() const { return cells() * sizeof(float); }
 };
 
-/// As the benchmark counts them, a cell and iteration.
+/// As counted by the benchmark, per cell and iteration.
 constexpr double flops_of_cell = 34;
 /// Twelve coefficients and the pressure read, the pressure written: with the two pressures swapped.
 constexpr double bytes_of_cell = 14 * sizeof(float);
@@ -39,11 +39,11 @@ enum Name { a0, a1, a2, a3, b0, b1, b2, c0, c1, c2, wrk1, bnd, p, coefficients =
 constexpr int arrays = 14;  ///< the twelve, and the pressure twice
 
 /// official: the constants of the benchmark, where b and wrk1 are 0. varied: different from cell to cell, so
-/// that a wrong index shows in the result, and contracting, so that the pressure stays small in any number of
-/// iterations.
+/// that a wrong index is visible in the result, and contracting, so that the pressure stays small in any
+/// number of iterations.
 enum class Data { official, varied };
 
-/// What stands in an array at a cell at the start; exact in float.
+/// The initial value of an array at a cell; exact in float.
 HIMENO_BOTH inline float value_at(int name, Data data, const Grid& grid, std::size_t cell) {
     const std::uint32_t mixed =
         (static_cast<std::uint32_t>(cell) * 2654435761U + static_cast<std::uint32_t>(name) * 2246822519U) >>
@@ -72,7 +72,7 @@ HIMENO_BOTH inline float value_at(int name, Data data, const Grid& grid, std::si
 
 /// One Jacobi step at one cell. `coefficient(name)` gives that cell's, `at(di, dj, dk)` the pressure around
 /// it.
-/// @return the correction: its square goes into gosa, omega times it into the pressure
+/// @return the correction: its square is added to gosa, omega times it to the pressure
 template <typename Real, typename Coefficient, typename Around>
 HIMENO_BOTH inline Real correction(const Coefficient& coefficient, const Around& at) {
     const Real sum = coefficient(a0) * at(1, 0, 0) + coefficient(a1) * at(0, 1, 0) +

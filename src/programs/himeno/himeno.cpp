@@ -34,7 +34,7 @@ Grid grid_of(const std::string& size) {
 /// Iterations of the verification.
 constexpr long checked = 2;
 
-/// The pressure after `checked` iterations in double precision, and the gosa of each, straight from the
+/// The pressure after `checked` iterations in double precision, and the gosa of each, directly from the
 /// formulas.
 struct Reference {
     tenken::Buffer pressure;
@@ -122,7 +122,7 @@ class Himeno : public tenken::Program {
         grid_ = grid_of(size_);
         kinds_ = on_host() ? std::vector<std::string>{"host"} : parse_memory(arguments);
         const std::uint64_t host_arrays = on_host() ? arrays : 0;
-        // Two pressures in double and one in single precision are what the verification takes.
+        // The verification needs two pressures in double and one in single precision.
         require_fit(arguments, host_arrays * grid_.bytes_of_one() + 5 * grid_.bytes_of_one(),
                     tenken::available_memory_bytes() / 10 * 9, "the host");
         if (on_host()) return;
@@ -206,7 +206,7 @@ class Himeno : public tenken::Program {
         }
     }
 
-    /// How far behind arrays of one kind of memory are, by the rates of the whole run.
+    /// The loss with arrays in one kind of memory, by the rates of the whole run.
     static void report_differences(const std::map<std::string, double>& totals, int gpu,
                                    tenken::Document& document) {
         for (const char* other : {"explicit", "managed"}) {
@@ -279,7 +279,8 @@ class Himeno : public tenken::Program {
         const Timing again = solver.iterate(checked, checked);
         solver.fetch(pressure);
         if (!reference_.pressure) reference_ = solve_in_double(grid_, Data::varied);
-        // Two steps of some twenty single-precision operations each, all terms of one sign but the small b.
+        // Two steps of some twenty single-precision operations each, all terms of one sign except the small
+        // b.
         tenken::ErrorScan values(2e-5);
         const double* const expected = reference_.pressure.get();
         scan_floats(values, pressure, expected);

@@ -1,4 +1,4 @@
-// Himeno on the host: the cells of a plane go to threads by rows, each row is one vector loop.
+// Himeno on the host: the rows of a plane are distributed over threads, each row is one vector vectorise.
 #include <array>
 #include <utility>
 
@@ -10,8 +10,8 @@ namespace himeno {
 
 namespace {
 
-/// One row. The pointers are the function's own, so that the compiler knows them apart and makes a vector
-/// loop.
+/// One row. The pointers are local to the function, so that the compiler can exclude aliasing and
+/// vectorise.
 float step_row(const std::array<const float*, coefficients>& pointers, const float* __restrict__ from,
                float* __restrict__ to, long first, long line, long plane) {
     const float* __restrict__ const c_a0 = pointers[a0] + first;
@@ -59,7 +59,7 @@ class HostSolver : public Solver {
     }
 
     void refill(Data data) override {
-        // In the rows that the threads work on later: first touch.
+        // In the rows that the threads process later: first touch.
 #pragma omp parallel for collapse(2) schedule(static)
         for (int i = 0; i < grid_.ni; ++i) {
             for (int j = 0; j < grid_.nj; ++j) {

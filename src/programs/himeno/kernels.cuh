@@ -1,5 +1,5 @@
-// The Jacobi step of Himeno on a GPU. Nearly all of its traffic is twelve coefficients that are read once, so
-// what matters is many wide loads under way and a sum of squares (gosa) that costs next to nothing.
+// The Jacobi step of Himeno on a GPU. Nearly all of its traffic is twelve coefficients that are read once:
+// it needs many wide loads in flight and a sum of squares (gosa) at negligible cost.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@ struct Coefficients {
     const float* of[coefficients];
 };
 
-/// Four neighbours along k, and the ones left and right of them.
+/// Four adjacent cells along k, and their left and right neighbours.
 struct Row {
     float4 v;
     float left;
@@ -37,8 +37,8 @@ struct Row {
     }
 };
 
-/// The neighbours of a row of four from the lanes beside; the first and the last lane read theirs. All lanes
-/// of the warp must call it.
+/// The neighbours of a row of four from the adjacent lanes; the first and the last lane load theirs. All
+/// lanes of the warp must call it.
 __device__ inline Row with_neighbours(float4 v, const float* p, std::size_t cell, std::size_t cells) {
     const unsigned lane = threadIdx.x % 32;
     Row row;
@@ -71,8 +71,8 @@ __device__ inline float part(const float4& v, int e) {
 }
 
 /// One iteration. A thread owns four cells along k and marches through `march` planes; the pressure of the
-/// three planes around stays in registers. `partial` gets a sum of squares of each block, in the order of the
-/// grid. The arrays' nk must be a multiple of 4, blockDim.x of 32; `from` and `to` agree on the boundary.
+/// three current planes stays in registers. `partial` gets a sum of squares of each block, in the order of
+/// the grid. The arrays' nk must be a multiple of 4, blockDim.x of 32; `from` and `to` agree on the boundary.
 template <int march, int block_x, int block_y>
 __global__ void __launch_bounds__(block_x* block_y)
     jacobi(Grid grid, Coefficients c, const float* __restrict__ from, float* __restrict__ to,
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(block_x* block_y)
     const int first = 1 + static_cast<int>(blockIdx.z) * march;
     const int end = min(first + march, grid.ni - 1);
     const bool inside = k < grid.nk && j < grid.nj - 1;
-    // Threads beyond the grid go through the motions at a cell that exists: shuffles need whole warps.
+    // Threads beyond the grid compute on an existing cell: shuffles need whole warps.
     const std::size_t column =
         static_cast<std::size_t>(inside ? j : 1) * nk + static_cast<std::size_t>(k < grid.nk ? k : 0);
     std::size_t cell = static_cast<std::size_t>(first) * plane + column;

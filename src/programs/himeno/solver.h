@@ -1,4 +1,4 @@
-// What solves Himeno: the host with OpenMP, or a GPU with its arrays in one kind of memory.
+// A solver of Himeno: the host with OpenMP, or a GPU with its arrays in one kind of memory.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace himeno {
 
-/// Iterations that were timed.
+/// The timed iterations.
 struct Timing {
     std::vector<double> seconds;  ///< of `stride` iterations each
     long stride = 1;
@@ -19,24 +19,24 @@ struct Timing {
     std::vector<double> gosa;  ///< of every iteration
 };
 
-/// One set of arrays, and what iterates on it.
+/// One set of arrays, and the iterations on it.
 class Solver {
   public:
     virtual ~Solver() = default;
     virtual tenken::Subject subject() const = 0;
     virtual const char* clock() const = 0;
-    /// Writes all arrays as the timed part wants them, where its data would come from. @return seconds that
-    /// moving them to where they are used took; 0 where nothing is moved
+    /// Writes all arrays for the timed part, at their origin. @return seconds for
+    /// moving them to where they are used; 0 if nothing is moved
     virtual double fill(Data data) = 0;
-    /// Writes all arrays for the verification, by whatever way is fast.
+    /// Writes all arrays for the verification, by the fastest method.
     virtual void refill(Data data) = 0;
-    /// @param samples at most so many are kept, of strides of iterations
+    /// @param samples maximum number of samples, of strides of iterations
     virtual Timing iterate(long iterations, long samples) = 0;
-    /// Copies the pressure as it is now to the host. @return seconds that it took
+    /// Copies the current pressure to the host. @return seconds
     virtual double fetch(float* pressure) = 0;
     /// For --inject-fault element: flips a bit of one coefficient.
     virtual void spoil_coefficient() = 0;
-    /// What bounds an iteration, in GFLOP/s.
+    /// The limit of an iteration, in GFLOP/s.
     virtual tenken::Limit limit() const = 0;
     virtual void begin_timed() {}
     virtual void end_timed() {}
@@ -51,9 +51,9 @@ class GpuSolvers {
     virtual void options(tenken::Arguments& arguments) = 0;
     virtual void prepare(const tenken::Arguments& arguments) = 0;
     virtual std::vector<tenken::DeviceDescription> descriptions() const = 0;
-    /// Measures the dot bandwidth of every GPU: it is what limits them, and warms them up.
+    /// Measures the dot bandwidth of every GPU: it is their limit, and warms them up.
     virtual std::vector<tenken::Metric> measure_dot(double warmup_seconds) = 0;
-    /// The solver on one GPU (by its place in descriptions()) with arrays in "explicit", "managed" or "sam"
+    /// The solver on one GPU (by its index in descriptions()) with arrays in "explicit", "managed" or "sam"
     /// memory.
     /// @param from_host whether explicit arrays are written by the host and copied
     virtual std::unique_ptr<Solver> make(std::size_t which, const std::string& memory, bool from_host,

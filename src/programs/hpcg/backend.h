@@ -19,29 +19,29 @@ class Backend {
     virtual ~Backend() = default;
     virtual std::string name() const = 0;
     virtual void options(tenken::Arguments& arguments) { (void)arguments; }
-    /// Takes its device. @throws as tenken::cuda::device_count() and describe(); ArgumentError
+    /// Selects its device. @throws as tenken::cuda::device_count() and describe(); ArgumentError
     virtual void prepare(const tenken::Arguments& arguments, Ranks& ranks) = 0;
-    /// Memory that this rank may take, and where: "the host", "gpu0".
+    /// Memory that this rank may use, and its location: "the host", "gpu0".
     virtual std::uint64_t free_bytes() const = 0;
     virtual std::string memory() const = 0;
-    /// All of it, of which HPCG wants a quarter used in an official run.
+    /// All of it; HPCG requires a quarter of it to be used in an official run.
     virtual std::uint64_t all_bytes() const = 0;
     virtual std::uint64_t cache_bytes() const = 0;
-    /// GB/s of the scalar product of two large arrays, of this rank while the others do the same.
+    /// GB/s of the dot product of two large arrays, of this rank while the others do the same.
     virtual std::vector<double> dot_rates(long repetitions, double warmup_seconds) = 0;
-    /// A limit for what dot_rates() gives.
+    /// A limit for the values of dot_rates().
     virtual tenken::Limit dot_limit() const = 0;
 
-    /// Makes the problem.
+    /// Creates the problem.
     virtual void generate(const std::vector<Part>& parts) = 0;
     /// The solver in the given order.
     virtual std::unique_ptr<Engine> given_order() = 0;
     virtual std::unique_ptr<Engine> optimised(bool spoil_colour) = 0;
-    /// Puts rows and columns of the problem into another order; solvers made before must be gone.
+    /// Reorders rows and columns of the problem; earlier solvers must have been destroyed.
     virtual void shuffle(std::uint64_t seed) = 0;
     virtual void forget() = 0;
 
-    /// Null where there is no sensor.
+    /// Null if there is no sensor.
     virtual tenken::Meter* energy() { return nullptr; }
     virtual void begin_timed() {}
     virtual void end_timed() {}

@@ -98,7 +98,7 @@ Traffic model_traffic(const std::vector<Totals>& totals, double sets, double ite
         } else {
             traffic.read +=
                 iterations * (2 * sweep + totals[level].entries * entry + totals[level].rows * number);
-            // The model of HPCG counts a written number for each entry of residual and post-smoothing.
+            // HPCG's model counts one written number for each entry in residual and post-smoothing.
             traffic.written += iterations * (totals[level].rows + 2 * totals[level].entries) * number;
         }
     }

@@ -1,4 +1,4 @@
-// HPCG 3.1's phases and tests of validity, over any engine.
+// HPCG 3.1's phases and validity tests, for any engine.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct Solution {
     double scaled() const { return norm / first_norm; }
 };
 
-/// Conjugate gradients from x = 0 until the norm of the residual has come down by `tolerance`; with tolerance
-/// 0 all iterations are done and the host never waits for a number in between.
+/// Conjugate gradients from x = 0 until the norm of the residual is reduced by `tolerance`; with tolerance
+/// 0 all iterations are executed and the host never waits for a number in between.
 /// @param each_time called in every iteration
 Solution conjugate_gradients(Engine& engine, int max_iterations, double tolerance, bool with_multigrid,
                              const std::function<void()>& each_time = nullptr);
@@ -53,7 +53,7 @@ struct NormsTest {
 };
 NormsTest test_norms(const std::vector<double>& scaled);
 
-/// The operations that HPCG counts, whatever is really done.
+/// The operations counted by HPCG, independent of those executed.
 struct Operations {
     double dot = 0;
     double vectors = 0;
@@ -63,14 +63,14 @@ struct Operations {
 };
 Operations count_operations(const std::vector<Totals>& totals, double sets, double iterations_of_set);
 
-/// Bytes that HPCG's model says are read and written.
+/// Bytes read and written according to HPCG's model.
 struct Traffic {
     double read = 0;
     double written = 0;
 };
 Traffic model_traffic(const std::vector<Totals>& totals, double sets, double iterations_of_set);
 
-/// All that is known after a run.
+/// The complete outcome of a run.
 struct Outcome {
     int ranks = 1;
     int threads = 1;
@@ -98,7 +98,7 @@ struct Outcome {
     double sets() const { return static_cast<double>(set_seconds.size()); }
     Operations operations() const { return count_operations(totals, sets(), iterations); }
     double with_convergence() const { return operations().total() * reference_iterations / iterations; }
-    /// Operations over the time of the sets and a tenth of setting up for each.
+    /// Operations over the time of the sets and a tenth of the setup time for each.
     double rating() const {
         return with_convergence() / (total_seconds + sets() * (optimise_seconds + setup_seconds) / 10) / 1e9;
     }

@@ -1,4 +1,4 @@
-// Work beside the main stream of a GPU.
+// Work concurrent with the main stream of a GPU.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,19 +8,19 @@
 
 namespace hpcg {
 
-/// A stream of its own beside the main one. Its blocks go first: behind those of a pass over the matrix a
-/// message would begin when the pass ends.
+/// A separate stream next to the main one, with priority: queued behind the blocks of a pass over the matrix,
+/// a message would start only when the pass ends.
 class CommStream {
   public:
     explicit CommStream(const tenken::cuda::Stream& main)
         : main_(main), stream_(tenken::cuda::Stream::Priority::high) {}
     const tenken::cuda::Stream& stream() const { return stream_; }
-    /// What is enqueued here from now on waits for what the main stream has now.
+    /// Work enqueued here from now on waits for the present work of the main stream.
     void fork() {
         forked_.record(main_);
         TENKEN_CUDA(cudaStreamWaitEvent(stream_.get(), forked_.get(), 0));
     }
-    /// What is enqueued on the main stream from now on waits for what is here.
+    /// Work enqueued on the main stream from now on waits for the present work here.
     void join() {
         joined_.record(stream_);
         TENKEN_CUDA(cudaStreamWaitEvent(main_.get(), joined_.get(), 0));

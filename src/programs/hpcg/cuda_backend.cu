@@ -52,7 +52,7 @@ class CudaBackend : public Backend {
     }
 
     void prepare(const tenken::Arguments& arguments, Ranks& ranks) override {
-        // Kernels are loaded now, not when the optimisation that is timed first needs them.
+        // Kernels are loaded now, not when the timed optimisation phase first needs them.
         setenv("CUDA_MODULE_LOADING", "EAGER", 0);
         std::vector<int> indices;
         try {
@@ -201,7 +201,7 @@ class CudaBackend : public Backend {
     std::shared_ptr<const tenken::Nvml> nvml_;
     std::unique_ptr<tenken::cuda::Gpu> gpu_;
     std::string why_;
-    // In the order in which they are made: each uses those before it.
+    // In the order of construction: each uses the previous ones.
     std::unique_ptr<tenken::cuda::Stream> stream_;
     std::unique_ptr<Exchange> exchange_;
     std::unique_ptr<CudaRunner> runner_;

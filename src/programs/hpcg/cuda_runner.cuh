@@ -22,18 +22,18 @@
 
 namespace hpcg {
 
-/// How the passes over the matrix are launched.
+/// Launch configuration of the passes over the matrix.
 struct Tuning {
     int threads = 128;  ///< of a block
-    int unroll = 3;     ///< entries of a row whose loads are under way at once: 3, 4 or 6
+    int unroll = 3;     ///< entries of a row with loads in flight: 3, 4 or 6
     Caching caching = Caching::retaining;
-    bool graph = true;  ///< whether the multigrid cycle is one CUDA graph
-    bool overlap =
-        true;  ///< whether a pass begins, with what the one before does not write, before that has ended
+    bool graph = true;    ///< whether the multigrid cycle is one CUDA graph
+    bool overlap = true;  ///< whether a pass may start, with data that the previous one does not write,
+                          ///< before that has ended
 };
 
-/// From compute capability 9.0 on a kernel may be launched before the one before it has ended, and waits
-/// where it needs what that writes.
+/// From compute capability 9.0 on a kernel may be launched before the previous one has ended, and waits
+/// before it uses the data written by that one.
 #if CUDART_VERSION >= 12030
 #define HPCG_HAS_OVERLAP 1
 #else
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(64) each_counted_kernel(const int* count, Func
     }
 }
 
-/// Elements of a functor's vectors in pairs, so that a thread loads 16 bytes at once.
+/// Elements of a functor's vectors in pairs, so that a thread loads 16 bytes at a time.
 template <typename Functor>
 __global__ void __launch_bounds__(256) each_pair_kernel(int pairs, Functor functor) {
     const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(256) sum_pair_kernel(int pairs, Functor functo
     if (threadIdx.x == 0) partial[blockIdx.x] = mine;
 }
 
-/// Each block leaves its part of the sum.
+/// Each block stores its part of the sum.
 template <typename Functor>
 __global__ void __launch_bounds__(256) sum_kernel(int count, Functor functor, double* partial) {
     double mine = 0;
@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(256) sum_kernel(int count, Functor functor, do
     if (threadIdx.x == 0) partial[blockIdx.x] = mine;
 }
 
-/// Adds up what blocks have left, in an order that depends on their number alone: a first pass of several
-/// blocks whose last one to end adds theirs.
+/// Adds up the sums of the blocks, in an order that depends only on their number: a first pass of several
+/// blocks, of which the last one to finish adds up their sums.
 constexpr int blocks_of_gathering = 64;
 static __global__ void __launch_bounds__(256)
     gather_sum_kernel(const double* partial, int count, double* of_blocks, unsigned* done, double* to) {
@@ -108,7 +108,7 @@ static __global__ void __launch_bounds__(256)
     if (threadIdx.x == 0) {
         of_blocks[blockIdx.x] = mine;
         __threadfence();
-        last = atomicInc(done, gridDim.x - 1) == gridDim.x - 1;  // and back to 0 for the next time
+        last = atomicInc(done, gridDim.x - 1) == gridDim.x - 1;  // reset to 0 for the next time
     }
     __syncthreads();
     if (!last) return;
@@ -125,13 +125,12 @@ __global__ void __launch_bounds__(256) max_kernel(int count, Functor functor, do
     for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
          i += step) {
         const double value = functor(static_cast<int>(i));
-        if (!(value <= maximum))
-            maximum = value == value ? value : 1e308 * 10;  // not a number counts as infinite
+        if (!(value <= maximum)) maximum = value == value ? value : 1e308 * 10;  // NaN counts as infinite
     }
     partial[blockIdx.x * blockDim.x + threadIdx.x] = maximum;
 }
 
-/// Entries of a row that are under way.
+/// Entries of a row in flight.
 template <int unroll, Caching caching>
 struct Entries {
     int column[unroll];
@@ -157,7 +156,7 @@ struct Entries {
     }
 };
 
-/// A warp a slice, a thread a row. The first entries are loaded before the kernel before this one has ended:
+/// One warp per slice, one thread per row. The first entries are loaded before the previous kernel has ended:
 /// the matrix does not change.
 template <typename Op, int unroll, Caching caching>
 __global__ void __launch_bounds__(256)
@@ -291,7 +290,7 @@ class CudaRunner {
         gather(static_cast<int>(blocks), to);
     }
 
-    /// The same as each() and sum() for functors that do two neighbours at once; `count` is even.
+    /// The same as each() and sum() for functors that process two adjacent elements; `count` is even.
     template <typename Functor>
     void each_pair(int count, const Functor& functor) {
         each_pair_kernel<<<blocks_for(count / 2, 256), 256, 0, stream_.get()>>>(count / 2, functor);
@@ -330,7 +329,7 @@ class CudaRunner {
     }
     void end_sum(double* to) { gather(partials_, to); }
 
-    /// A CUDA graph, made when its work runs for the second time.
+    /// A CUDA graph, created when its work runs for the second time.
     class Captured {
       public:
         Captured() = default;
@@ -349,7 +348,7 @@ class CudaRunner {
     template <typename Work>
     void captured(Captured& captured, const Work& work) {
         if (!tuning_.graph || !exchange_.capturable()) return work();
-        if (!captured.ran_) {  // libraries connect, and kernels are loaded, outside of graphs
+        if (!captured.ran_) {  // libraries connect, and kernels are loaded, outside graphs
             captured.ran_ = true;
             return work();
         }
@@ -377,7 +376,7 @@ class CudaRunner {
     void exchange(const Halo& halo, const double* send, double* receive) {
         exchange_.exchange(halo, send, receive);
     }
-    /// The same beside what is enqueued between the two.
+    /// The same concurrently with work enqueued between the two.
     void begin_exchange(const Halo& halo, const double* send, double* receive) {
         exchange_.begin(halo, send, receive);
     }

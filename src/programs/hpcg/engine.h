@@ -1,4 +1,4 @@
-// What solves the problem on one rank, in the order in which it is given or in one of its own.
+// The solver of one rank, in the given order or in its own.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace hpcg {
 
-/// What a solver is doing; none between solutions.
+/// The current phase of a solver; none between solutions.
 enum class Phase { none, dot, vectors, product, cycle };
 constexpr int phases = 5;
 
-/// Seconds of the phases that HPCG reports, summed up over the calls since they were cleared.
+/// Seconds of the phases reported by HPCG, summed over the calls since they were cleared.
 struct PhaseSeconds {
     double dot = 0;      ///< sums over rows and over ranks
     double vectors = 0;  ///< p, x and r
@@ -23,12 +23,12 @@ struct PhaseSeconds {
     double cycle = 0;    ///< multigrid, with r z where that is fused
 };
 
-/// Bytes that one iteration moves at least when vectors do not stay in caches, by phase.
+/// Minimum number of bytes moved by one iteration if vectors do not stay in caches, by phase.
 struct PhaseBytes {
     double vectors = 0;
     double product = 0;
     double cycle = 0;
-    double matrix = 0;  ///< the finest level's alone, part of `product`
+    double matrix = 0;  ///< of the finest level only, part of `product`
     double total() const { return vectors + product + cycle; }
 };
 
@@ -38,7 +38,7 @@ class Engine {
   public:
     virtual ~Engine() = default;
 
-    // The steps of conjugate gradients. All of them may return before the work is done.
+    // The steps of conjugate gradients. All of them may return before the work is complete.
     /// x = 0, p = x, r = b - A p.
     virtual void begin() = 0;
     /// z = M r, or r; and r z of iteration `k`, counted from 1.
@@ -59,11 +59,11 @@ class Engine {
     virtual void product_of(Vector from, Vector to) = 0;
     virtual void cycle_of(Vector from, Vector to) = 0;
     virtual double dot(Vector a, Vector b) = 0;
-    /// Multiplies the diagonal and b as HPCG's spectral test says, or puts them back.
+    /// Multiplies the diagonal and b for HPCG's spectral test, or restores them.
     virtual void exaggerate_diagonal(bool on) = 0;
-    /// |b - A x|, computed anew.
+    /// |b - A x|, recomputed.
     virtual double residual_of_x() = 0;
-    /// The largest difference of x from 1, which solves the system.
+    /// The maximum difference of x from 1, the solution of the system.
     virtual double worst_error() = 0;
     /// For --inject-fault: flips a bit of one value of the matrix (only one of a symmetric pair).
     virtual void spoil_value() = 0;
@@ -75,9 +75,9 @@ class Engine {
     virtual void clear_times() = 0;
     /// Waits, and gives them.
     virtual PhaseSeconds times() = 0;
-    /// What one iteration moves at least.
+    /// Minimum number of bytes moved by one iteration.
     virtual PhaseBytes bytes() const = 0;
-    /// What else is to be told, as key and value.
+    /// Further information for the document, as key and value.
     virtual std::vector<std::pair<std::string, std::string>> facts() const = 0;
 };
 

@@ -25,7 +25,7 @@ class Alone : public Exchange {
     bool capturable() const override { return true; }
 };
 
-/// Through page-locked memory of the host and whatever MPI there is.
+/// Through page-locked host memory and any MPI.
 class ThroughHost : public Exchange {
   public:
     ThroughHost(Ranks& ranks, const tenken::cuda::Stream& stream)
@@ -60,7 +60,7 @@ class ThroughHost : public Exchange {
     virtual void move(const Halo& halo, const double* send, double* receive,
                       const tenken::cuda::Stream& stream) {
         const auto points = static_cast<std::size_t>(halo.points);
-        stream.synchronize();  // the copy of the exchange before may still be reading
+        stream.synchronize();  // the copy of the previous exchange may still be reading
         if (!sent_ || sent_->size() < points) {
             sent_.reset(new tenken::cuda::PinnedArray<double>(points));
             received_.reset(new tenken::cuda::PinnedArray<double>(points));
@@ -70,7 +70,7 @@ class ThroughHost : public Exchange {
         stream.synchronize();
         ranks_.exchange(halo, sent_->data(), received_->data());
         TENKEN_CUDA(cudaMemcpyAsync(receive, received_->data(), bytes, cudaMemcpyHostToDevice, stream.get()));
-        stream.synchronize();  // one exchange may be on another stream than the next
+        stream.synchronize();  // consecutive exchanges may use different streams
     }
 
     Ranks& ranks_;
@@ -86,8 +86,8 @@ class ThroughHost : public Exchange {
     double* receive_ = nullptr;
 };
 
-/// Messages from and to device memory. Sums go through the host: an MPI that moves device memory need not add
-/// in it.
+/// Messages from and to device memory. Sums go through the host: an MPI that transfers device memory does not
+/// necessarily reduce in it.
 class DeviceMpi : public ThroughHost {
   public:
     using ThroughHost::ThroughHost;
@@ -157,7 +157,7 @@ std::unique_ptr<Exchange> make_exchange(const std::string& way, Ranks& ranks,
         why = "one rank";
         return std::unique_ptr<Exchange>(new Alone);
     }
-    // Every rank has a GPU of its own, or none of these ways is tried.
+    // These methods are tried only if every rank has its own GPU.
     const bool all_own = ranks.largest({own_gpu ? 0.0 : 1.0}).front() == 0;
     const std::string shared = "two ranks share a GPU";
     const bool any = way == "auto";

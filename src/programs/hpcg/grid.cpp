@@ -8,7 +8,7 @@ std::array<int, 3> offsets_of(int direction) {
     return {direction % 3 - 1, direction / 3 % 3 - 1, direction / 9 - 1};
 }
 
-/// Points of the layer that faces a direction, x fastest.
+/// Points of the boundary layer in a direction, x fastest.
 template <typename Visit>
 void visit_layer(const Box& box, const std::array<int, 3>& to, const Visit& visit) {
     int begin[3];

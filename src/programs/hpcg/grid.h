@@ -1,4 +1,4 @@
-// The problem's grid: how ranks share it, and what they exchange at their sides.
+// The problem's grid: its distribution over ranks, and the exchange at their boundaries.
 #pragma once
 
 #include <array>
@@ -13,16 +13,16 @@ namespace hpcg {
 constexpr int levels = 4;       ///< of the multigrid, the finest included
 constexpr int directions = 27;  ///< (dx + 1) + 3 (dy + 1) + 9 (dz + 1); 13 is the rank itself
 
-/// How many ranks lie along x, y and z: of all ways to cut, the one whose grid has the least surface between
+/// Number of ranks along x, y and z: of all decompositions, the one with the minimum surface between
 /// ranks.
 std::array<int, 3> shape_of_ranks(int ranks, const std::array<int, 3>& local);
 
 /// One rank's part of the grid of one level, as kernels use it.
 struct Box {
     int n[3];                    ///< local points along x, y, z
-    std::int64_t first[3];       ///< global place of the first one
+    std::int64_t first[3];       ///< global position of the first one
     std::int64_t all[3];         ///< global points
-    int halo_begin[directions];  ///< where the points of that neighbour begin among the halo; -1 without
+    int halo_begin[directions];  ///< position of that neighbour's points in the halo; -1 without
                                  ///< neighbour
 
     SPARSE_EVERYWHERE int rows() const { return n[0] * n[1] * n[2]; }
@@ -32,10 +32,10 @@ struct Box {
     }
 };
 
-/// What one rank sends to and receives from another, which are equally many points.
+/// The points sent to and received from another rank, in equal numbers.
 struct Neighbour {
     int rank;
-    int begin;  ///< in the halo, and in the list of what is sent
+    int begin;  ///< in the halo, and in the send list
     int count;
 };
 

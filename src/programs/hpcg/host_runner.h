@@ -18,8 +18,8 @@
 
 namespace hpcg {
 
-/// Zeroed memory. The pages of large arrays belong to the threads that wrote them first; small ones do
-/// without pages of their own, which take long to come by.
+/// Zeroed memory. The pages of large arrays belong to the threads that first wrote them; small ones have
+/// no separate pages, whose allocation is slow.
 template <typename T>
 class HostMemory {
   public:
@@ -55,12 +55,12 @@ class HostRunner {
     template <typename T>
     using Array = HostMemory<T>;
     using Matrix = RunningSlices;
-    /// Rows of a slice: four registers of the widest vector units. With one the memory was not kept busy.
+    /// Rows of a slice: four registers of the widest vector units. One does not saturate the memory.
     static constexpr int height = 32;
     static constexpr bool one_by_one = true;
     static constexpr bool rows_side_by_side = false;
 
-    /// @param finds_runs whether columns that follow each other are told by the first of them
+    /// @param finds_runs whether consecutive columns are represented by the first of them
     explicit HostRunner(Ranks& ranks, bool finds_runs = true) : ranks_(ranks), finds_runs_(finds_runs) {}
 
     bool finds_runs() const { return finds_runs_; }
@@ -209,11 +209,11 @@ class HostRunner {
     }
 
   private:
-    /// Elements below which one thread is faster than waking the others.
+    /// Number of elements below which one thread is faster than waking the others.
     static constexpr int few = 2048;
     static constexpr int block = 4096;
-    /// Values are asked for when those so many places before are needed: what the processor looks ahead by
-    /// itself ends at the next page.
+    /// Prefetch distance of the values, in places: the hardware prefetcher stops at the next
+    /// page.
     static constexpr int values_ahead = 512;
     static constexpr int packs = height / lanes;
 

@@ -36,18 +36,18 @@ std::unique_ptr<Ranks> launched_ranks() {
 
 namespace {
 
-/// The least ratio of two sides that HPCG allows, of the local grid and of the grid of ranks.
+/// The minimum ratio of two sides allowed by HPCG, for the local grid and for the grid of ranks.
 constexpr double min_ratio = 0.125;
 constexpr int reference_calls = 3;
-/// A GPU with fewer rows is held up by launches on the coarser levels.
+/// A GPU with fewer rows is limited by launches on the coarser levels.
 constexpr double min_rows_of_limit = 192.0 * 192 * 192;
-/// What an iteration takes more on a shuffled copy, at most.
+/// Maximum increase of the iterations on a shuffled copy.
 constexpr double max_more_iterations = 0.05;
 
 /// Memory of one row of the finest level, with its share of the coarser ones: the matrix as given and as laid
 /// out (27 entries of 12 bytes each), vectors of both solvers, orders.
 constexpr double bytes_of_row = 900;
-/// The same for a shuffled copy, whose slices hold more places without an entry.
+/// The same for a shuffled copy, whose slices have more places without an entry.
 constexpr double bytes_of_row_shuffled = 1020;
 
 template <typename T>
@@ -201,7 +201,7 @@ class Hpcg : public tenken::Program {
 
     double longest(double seconds) { return ranks_.largest({seconds}).front(); }
 
-    /// Conjugate gradients with multigrid that tell the others' watch that they go on.
+    /// Conjugate gradients with multigrid, with reports of progress to the watchdog.
     Solution solve(Engine& engine, int max_iterations, double tolerance, const std::string& doing) {
         return conjugate_gradients(engine, max_iterations, tolerance, true, [&] { ranks_.alive(doing); });
     }
@@ -299,7 +299,7 @@ class Hpcg : public tenken::Program {
         return last;
     }
 
-    /// Sets of iterations, as they are timed, for the time that the sensor needs.
+    /// Sets of iterations, as in the timed part, for the time that the sensor requires.
     void measure_energy(Engine& engine) {
         if (energy_seconds_ == 0 || !tenken::measured_by_all(backend_->energy(), ranks_)) return;
         tenken::EnergyPass pass;
@@ -338,7 +338,7 @@ class Hpcg : public tenken::Program {
             outcome_.converged ? outcome_.needed_iterations : std::numeric_limits<double>::infinity(),
             10 * reference_iterations);
         if (run_->fault == tenken::Fault::element) engine.spoil_x();
-        // r = b - A x anew, not as the iterations carried it on.
+        // r = b - A x recomputed, not the recursive residual of the iterations.
         const double residual = engine.residual_of_x();
         add("residual b - A x against the one of the iterations, over |b|",
             std::fabs(residual - last.norm) / last.first_norm, 1e-9);
@@ -368,7 +368,7 @@ class Hpcg : public tenken::Program {
                 " in the given numbering");
     }
 
-    /// Rates over sets, from what all of them together did.
+    /// Rates over sets, from the totals of all of them.
     void add_total(const std::string& name, double value, const tenken::Limit& limit,
                    const std::string& unit = "GFLOP/s",
                    tenken::Direction direction = tenken::Direction::higher) {

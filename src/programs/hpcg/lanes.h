@@ -1,9 +1,9 @@
-// A vector register of doubles, where the compiler has a name for it that is the same on all machines.
+// A vector register of doubles, if the compiler has a portable type for it.
 #pragma once
 
 namespace hpcg {
 
-// nvc++ and others get one double and vectorise what they can by themselves.
+// nvc++ and others get one double and vectorise automatically.
 #if defined(__GNUC__) && !defined(__NVCOMPILER)
 
 #if defined(__AVX512F__)
@@ -28,7 +28,7 @@ typedef double LanesAnywhere;
 
 constexpr int lanes = HPCG_LANES;
 
-// Numbers of the registers are never passed by value: how that is done depends on the machine.
+// Vectors are never passed by value: the calling convention depends on the machine.
 
 inline void load_lanes(Lanes& to, const double* from) {
     to = *reinterpret_cast<const LanesAnywhere*>(from);
@@ -36,7 +36,7 @@ inline void load_lanes(Lanes& to, const double* from) {
 inline void store_lanes(double* to, const Lanes& from) {
     *reinterpret_cast<LanesAnywhere*>(to) = from;
 }
-/// Asks for what is read once, some time from now.
+/// Prefetches data that is read once.
 inline void prefetch_for_later(const double* from) {
 #if HPCG_LANES > 1
     __builtin_prefetch(from, 0, 2);

@@ -1,5 +1,5 @@
-// The matrix as the optimised solver wants it: rows and columns in the order of their colours, sliced ELL,
-// the lower and the upper part apart.
+// The matrix for the optimised solver: rows and columns in the order of their colours, sliced ELL,
+// the lower and the upper part separate.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@
 
 namespace hpcg {
 
-/// More colours than these come of a numbering that follows no pattern.
+/// More colours than this result from an irregular numbering.
 constexpr int regular_colours = 10;
 
-/// Slices of one colour that a product takes before it goes on to the next colour.
+/// Slices of one colour that a product processes before the next colour.
 constexpr int slices_of_share = 64;
 
 /// Rows that one functor counts or places.
@@ -58,14 +58,14 @@ struct PlaceRows {
     }
 };
 
-/// Where an entry belongs.
+/// The part to which an entry belongs.
 enum class Side { diagonal, lower, coarse, upper };
 
-/// What is needed to tell.
+/// The data required to determine it.
 struct Sorting {
     Rows rows;
     const sparse::Colour* colours;
-    const unsigned char* is_coarse;  ///< rows that are there on the coarser level too; null on the coarsest
+    const unsigned char* is_coarse;  ///< rows that also exist on the coarser level; null on the coarsest
 
     /// Columns of other ranks count as lower: their values are known before the first colour.
     SPARSE_EVERYWHERE Side side(int row, int column) const {
@@ -106,7 +106,7 @@ struct CountEntries {
     }
 };
 
-/// One part of the matrix as kernels read it: place k of lane l of slice s is at offsets[s] + k * height + l.
+/// One part of the matrix as read by kernels: place k of lane l of slice s is at offsets[s] + k * height + l.
 struct Slices {
     /// A sum over `width` places of a slice: of value times from[column].
     struct Gather {
@@ -186,7 +186,7 @@ struct FillSlices {
                     value);
             }
         }
-        // A place without an entry names the row itself with the value 0.
+        // A place without an entry has the column of the row itself and the value 0.
         while (in_lower < lower_width) put(lower_columns, lower_values, lower, in_lower++, position, 0);
         while (in_coarse < coarse_width[slice]) {
             put(upper_columns, upper_values, upper, in_coarse++, position, 0);
@@ -210,12 +210,12 @@ struct MarkRows {
     SPARSE_EVERYWHERE void operator()(int place) const { marks[rows[place]] = 1; }
 };
 
-/// How many coarse points each row is joined to, coarse points left out.
+/// Number of coarse points connected to each row, without coarse points themselves.
 struct CountJoined {
     Rows rows;
     const unsigned char* apart;
     unsigned char* joined;
-    int* facts;  ///< [1]: the most
+    int* facts;  ///< [1]: the maximum
     SPARSE_EVERYWHERE void operator()(int row) const {
         int count = 0;
         const int length = rows.degree(row);
@@ -228,8 +228,8 @@ struct CountJoined {
     }
 };
 
-/// Whether two coarse points are neighbours, or two of the rows that are joined to the most of them: then
-/// those cannot share one colour.
+/// Whether two coarse points are neighbours, or two of the rows connected to the maximum number of them: then
+/// these cannot share one colour.
 struct FindJoined {
     Rows rows;
     const unsigned char* apart;
@@ -251,7 +251,8 @@ struct FindJoined {
     }
 };
 
-/// Coarse points apart, the rows joined to `maximum` of them in the first colour, the others without one.
+/// Coarse points separate, the rows connected to `maximum` of them in the first colour, the others without
+/// one.
 struct BeginColours {
     const unsigned char* apart;   ///< may be null
     const unsigned char* joined;  ///< may be null
@@ -264,7 +265,7 @@ struct BeginColours {
     }
 };
 
-/// Gives the rows that were kept apart the colour behind the others'.
+/// Gives the excluded rows the colour after the others'.
 struct EndColours {
     sparse::Colour* colours;
     int others;
@@ -288,7 +289,7 @@ struct MaxColour {
     }
 };
 
-/// Counts, for a sample of rows, the entries that join two colours.
+/// Counts, for a sample of rows, the entries between two colours.
 struct CountCouplings {
     Rows rows;
     const sparse::Colour* colours;
@@ -333,7 +334,7 @@ struct FillInts {
     SPARSE_EVERYWHERE void operator()(int place) const { to[place] = value; }
 };
 
-/// For --inject-fault: one row in the middle takes the colour of a neighbour.
+/// For --inject-fault: one row in the middle gets the colour of a neighbour.
 struct SpoilColour {
     Rows rows;
     sparse::Colour* colours;
@@ -373,14 +374,14 @@ struct Layout {
     Array<int> coarse_width;
     Array<int> lower_columns;
     Array<int> upper_columns;
-    /// By slot where columns run, else empty; see runs.h.
+    /// By slot if columns are consecutive, otherwise empty; see runs.h.
     Array<int> lower_firsts;
     Array<int> upper_firsts;
     Array<double> lower_values;
     Array<double> upper_values;
     Array<double> diagonal;
     int inner_slices = 0;  ///< without columns of other ranks
-    /// These, then the others, each so that slices of neighbouring rows are near each other.
+    /// These, then the others, each with slices of neighbouring rows close together.
     Array<int> interleaved;
 
     int colours() const { return static_cast<int>(first_slices.size()) - 1; }
@@ -395,8 +396,8 @@ struct Layout {
     }
 };
 
-/// Slices in the order in which a product reads them: an equal share of each colour after the other, so that
-/// the vector's elements around one place are read while they are in the cache.
+/// Slices in the order in which a product reads them: an equal share of each colour in turn, so that
+/// nearby elements of the vector are read while they are in the cache.
 inline std::vector<int> interleave(const std::vector<int>& first_slices, int shares) {
     std::vector<int> order;
     order.reserve(static_cast<std::size_t>(first_slices.back()));
@@ -411,9 +412,9 @@ inline std::vector<int> interleave(const std::vector<int>& first_slices, int sha
     return order;
 }
 
-/// An order of the colours in which Gauss-Seidel converges well: the last colour stays the last; the one that
-/// is coupled to it by the most entries comes first; in between, colours that many entries join follow each
-/// other in pairs, and each pair begins with the one of its two that is coupled least to the pair before.
+/// An order of the colours in which Gauss-Seidel converges well: the last colour stays the last; the one with
+/// the largest number of entries coupling it to that one is first; in between, strongly coupled colours are
+/// adjacent in pairs, and each pair begins with the one that is coupled more weakly to the previous pair.
 /// @param counts entries by two colours, `colours` x `colours`
 /// @return the new place of each colour
 inline std::vector<int> order_colours(const std::vector<int>& counts, int colours) {
@@ -421,7 +422,7 @@ inline std::vector<int> order_colours(const std::vector<int>& counts, int colour
         return counts[static_cast<std::size_t>(a) * static_cast<std::size_t>(colours) +
                       static_cast<std::size_t>(b)];
     };
-    // Counts are those of a sample: only a clear difference is one, so that all levels are ordered alike.
+    // Counts are from a sample: only a clear difference counts, so that all levels have the same order.
     const auto more = [](int a, int b) { return 4.0 * a > 5.0 * b; };
     std::vector<int> place(static_cast<std::size_t>(colours), -1);
     const int last = colours - 1;
@@ -514,7 +515,8 @@ void fill_matrix(Runner& runner, Layout<Runner>& out, const Sorting& sorting, co
     list_columns(runner, out, sorting, diagonal);
 }
 
-/// @param coarse_rows rows that the coarser level has too, `coarse_count` of them; null on the coarsest level
+/// @param coarse_rows rows that also exist on the coarser level, `coarse_count` of them; null on the coarsest
+/// level
 /// @param spoil one row gets a wrong colour, for tests
 /// @throws std::runtime_error as peel()
 template <typename Runner>
@@ -542,8 +544,8 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
     std::vector<int> found(4);
     auto joined = runner.template make<unsigned char>(count);
     if (coarse_rows != nullptr) {
-        // Coarse points come last: their residual after the backward sweep is what the coarser level works
-        // on, and it is zero in the first colour.
+        // Coarse points are last: the coarser level uses their residual after the backward sweep,
+        // which is zero in the first colour.
         runner.each(coarse_count, MarkRows{coarse_rows, apart.data()});
         auto facts = runner.template make<int>(4);
         runner.each(rows.rows, CountJoined{rows, apart.data(), joined.data(), facts.data()});
@@ -556,14 +558,14 @@ Layout<Runner> lay_out(Runner& runner, const Rows& rows, int halo, const double*
     const int rows_to_colour = rows.rows - (keep_apart ? coarse_count : 0);
     int number = colour(BeginColours{kept, nullptr, 0, colours.data()}, rows_to_colour);
     if (number > regular_colours && keep_apart && found[1] > 0 && found[2] == 0) {
-        // The numbering follows no pattern. What stands opposite the coarse points gets the first colour, as
-        // it would in one that does: far fewer iterations are needed then.
+        // Irregular numbering: the rows opposite the coarse points get the first colour, as
+        // in a regular one, which reduces the number of iterations substantially.
         number =
             colour(BeginColours{kept, joined.data(), found[1], colours.data()}, rows_to_colour - found[3]);
     }
     if (number > sparse::max_colours - 2) throw std::runtime_error("the matrix needs more than 252 colours");
     if (keep_apart) runner.each(rows.rows, EndColours{colours.data(), number++});
-    // More of them come from an irregular graph, where no order is better than another.
+    // More of them result from an irregular graph, for which no order is better than another.
     if (number <= regular_colours) {
         constexpr int samples = 8192;
         auto counts = runner.template make<int>(static_cast<std::size_t>(number * number));

@@ -9,8 +9,8 @@ namespace hpcg {
 
 using spmv::Caching;
 
-/// As spmv::Loads for the matrix. Vectors are loaded so that no load is moved before the point where a kernel
-/// that has begun early waits for the one before it: what is read there may still be written.
+/// As spmv::Loads for the matrix. Loads of vectors are not moved before the point where a kernel
+/// that has started early waits for the previous one, which may still be writing them.
 template <Caching caching>
 struct Loads {
     spmv::Loads<caching> loads;

@@ -1,10 +1,10 @@
-// Each rank maps a mailbox of every other (CUDA IPC). A kernel stores what it sends in the others' mailboxes,
-// raises a flag behind it there, and waits for the flags of the others in its own: a message costs one kernel
-// on either side, and a few microseconds less than a library's.
+// Each rank maps a mailbox of every other (CUDA IPC). A kernel stores its data in the others' mailboxes,
+// then sets a flag there, and waits for the flags of the others in its own mailbox: a message costs one
+// kernel on either side, and takes a few microseconds less than that of a library.
 //
-// Messages have numbers, which kernels count on the GPU, so that they can be part of a CUDA graph. A mailbox
-// has two places for each sender, for even and odd numbers: who sends message n + 2 has received message
-// n + 1, which the other has sent after reading message n.
+// Messages have numbers, counted by kernels on the GPU, so that they can be part of a CUDA graph. A mailbox
+// has two places per sender, for even and odd numbers: the sender of message n + 2 has received message
+// n + 1, which the other rank has sent after reading message n.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -27,22 +27,23 @@ constexpr int max_ranks = 16;
 constexpr int max_legs = directions - 1;
 constexpr int threads = 256;
 constexpr int max_blocks =
-    64;  ///< of a leg: few, for all of them must be on the GPU at once to make progress
+    64;  ///< of a leg: few, because all of them must be resident on the GPU to make progress
 
-/// Where things lie in the memory that a rank has for the others; alike in all ranks.
+/// Layout of the memory that a rank shares with the others; the same in all ranks.
 struct Mailbox {
     int ranks;
     int max_points;
 
     static constexpr std::size_t front = 256;
 
-    /// Numbers of the last halo and of the last sum, and how many blocks are done with the present one.
+    /// Numbers of the last halo and of the last sum, and the number of blocks that have finished the current
+    /// one.
     __device__ static Number* number_of_halo(char* base) { return reinterpret_cast<Number*>(base); }
     __device__ static Number* number_of_sum(char* base) { return number_of_halo(base) + 1; }
     __device__ static unsigned* blocks_done(char* base) {
         return reinterpret_cast<unsigned*>(number_of_halo(base) + 2);
     }
-    /// The number of the last sum that a rank has sent, and those of the blocks of its last halo.
+    /// The number of the last sum sent by a rank, and those of the blocks of its last halo.
     __device__ Number* sum_flag(char* base, int from) const {
         return reinterpret_cast<Number*>(base + front) + from;
     }
@@ -72,7 +73,7 @@ struct Mailbox {
     }
 };
 
-/// The mailboxes of all ranks, as this one reaches them.
+/// The mailboxes of all ranks, mapped by this one.
 struct Mailboxes {
     Mailbox box;
     int me;
@@ -81,7 +82,7 @@ struct Mailboxes {
     __device__ char* mine() const { return of[me]; }
 };
 
-/// What goes to and comes from one other rank.
+/// The data for and from one other rank.
 struct Leg {
     int rank;
     int begin;
@@ -91,13 +92,13 @@ struct Legs {
     Leg leg[max_legs];
 };
 
-/// Both ends of a leg count alike.
+/// Both ends of a leg count in the same way.
 __host__ __device__ inline int blocks_of(int count) {
     const int blocks = (count + 4 * threads - 1) / (4 * threads);
     return blocks < 1 ? 1 : blocks > max_blocks ? max_blocks : blocks;
 }
 
-/// What was stored before, by any thread of the block that has synchronised since, is there for who sees the
+/// Earlier stores, by any thread of the block that has synchronised since, are visible to a reader of the
 /// flag.
 __device__ inline void raise(Number* flag, Number number) {
     __threadfence_system();
@@ -109,7 +110,7 @@ __device__ inline void wait_for(const Number* flag, Number number) {
     __threadfence_system();
 }
 
-/// A row of blocks a leg; a block of one rank and the block of the same place in the other handle the same
+/// One row of blocks per leg; corresponding blocks of the two ranks handle the same
 /// part.
 __global__ void __launch_bounds__(threads)
     exchange_kernel(Mailboxes boxes, Legs legs, const double* send, double* receive) {
@@ -137,13 +138,13 @@ __global__ void __launch_bounds__(threads)
         __syncthreads();
         const double* const here = box.mail(mine, number, leg.rank);
         for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += threads) {
-            receive[leg.begin + i] = __ldcg(here + i);  // not from an L1 that may hold an older message
+            receive[leg.begin + i] = __ldcg(here + i);  // not from an L1 that may contain an older message
         }
     }
     __syncthreads();
     if (threadIdx.x != 0) return;
     const unsigned all = gridDim.x * gridDim.y;
-    // The last block counts the message, when all have read the number of the one before.
+    // The last block counts the message, when all have read the previous number.
     if (atomicInc(Mailbox::blocks_done(mine), all - 1) == all - 1)
         *static_cast<volatile Number*>(last) = number;
 }
@@ -193,7 +194,7 @@ class PeerExchange : public Exchange {
         } else if (ranks_.local_size() != ranks_.size()) {
             why_not = "the ranks are on several nodes";
         } else {
-            // An allocation that shares its pages with no other, for all of it is mapped.
+            // An allocation that shares no pages with others, because all of it is mapped.
             constexpr std::size_t page = std::size_t{2} << 20;
             memory_.reset(new tenken::cuda::DeviceArray<char>((boxes_.box.bytes() + page - 1) / page * page));
             TENKEN_CUDA(cudaMemsetAsync(memory_->data(), 0, memory_->bytes(), stream_.get()));

@@ -1,4 +1,4 @@
-// The problem of one rank in a Runner's memory, in the order in which it is given.
+// The problem of one rank in a Runner's memory, in the given order.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace hpcg {
 
-/// One level: its matrix, what is exchanged, and how it hangs on the next coarser one.
+/// One level: its matrix, its exchange, and its connection to the next coarser one.
 template <typename Runner>
 struct ProblemLevel {
     template <typename T>
@@ -70,7 +70,7 @@ Problem<Runner> generate(Runner& runner, const std::vector<Part>& parts) {
     return problem;
 }
 
-/// The same equations with rows and columns of every level in an order drawn from a seed.
+/// The same equations with rows and columns of every level in a random order from a seed.
 template <typename Runner>
 Problem<Runner> shuffled(Runner& runner, const Problem<Runner>& from, std::uint64_t seed) {
     Problem<Runner> problem;
@@ -128,8 +128,8 @@ struct RightHandSide {
     }
 };
 
-/// HPCG's spectral test: the diagonal and b times 10^6, in the first nine rows of the whole problem times 2
-/// to 10 more.
+/// HPCG's spectral test: the diagonal and b times 10^6, in the first nine rows of the whole problem
+/// additionally times 2 to 10.
 struct Exaggerate {
     const int* row_of;
     const std::int64_t* ids;
@@ -144,7 +144,7 @@ struct Exaggerate {
     }
 };
 
-/// The diagonal as it is given.
+/// The original diagonal.
 struct GivenDiagonal {
     const int* row_of;
     const double* given;
@@ -155,7 +155,7 @@ struct GivenDiagonal {
     }
 };
 
-/// How far x is from 1 in a row; 0 where there is none.
+/// The distance of x from 1 in a row; 0 if there is no row.
 struct ErrorOfRow {
     const int* row_of;
     const double* x;
@@ -166,7 +166,7 @@ struct ErrorOfRow {
     }
 };
 
-/// Changes the first entry from `from` on that is not a filled-in place.
+/// Changes the first entry from `from` on that is not padding.
 struct SpoilEntry {
     double* values;
     std::int64_t from;

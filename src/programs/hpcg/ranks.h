@@ -8,15 +8,15 @@
 
 namespace hpcg {
 
-/// One process alone; MPI's ranks derive from it.
+/// A single process; MPI's ranks derive from it.
 class Ranks : public tenken::Ranks {
   public:
-    /// Sums numbers over all ranks, in place; MPI must be able to reach them.
+    /// Sums numbers over all ranks, in place, in memory accessible to MPI.
     virtual void sum(double* numbers, int count) {
         (void)numbers;
         (void)count;
     }
-    /// Sends each neighbour its part of `send`, receives its part of `receive`; MPI must be able to reach
+    /// Sends each neighbour its part of `send`, receives its part of `receive`; MPI must be able to access
     /// both.
     virtual void exchange(const Halo& halo, const double* send, double* receive) {
         (void)halo;
@@ -25,7 +25,7 @@ class Ranks : public tenken::Ranks {
     }
 };
 
-/// Those of MPI when a launcher of MPI has started this process, else this process alone.
+/// The ranks of MPI if an MPI launcher has started this process, otherwise this process only.
 std::unique_ptr<Ranks> launched_ranks();
 
 }  // namespace hpcg

@@ -1,4 +1,4 @@
-// The report in the form of HPCG's own files, so that tools made for those read it.
+// The report in the format of HPCG's own files, for tools that read those.
 #include <cstdio>
 
 #include "programs/hpcg/benchmark.h"
@@ -26,7 +26,7 @@ class Lines {
         std::snprintf(text, sizeof text, "%.6g", value);
         put(key, std::string(text));
     }
-    /// Counts are written out: no digit may be lost.
+    /// Counts are written in full: no digit may be lost.
     void count(const std::string& key, double value) {
         char text[40];
         std::snprintf(text, sizeof text, "%.0f", value);

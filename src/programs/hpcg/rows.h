@@ -1,4 +1,4 @@
-// The matrix in the order in which it is given: rows of at most 27 entries, and the functors that make it.
+// The matrix in the given order: rows of at most 27 entries, and the functors that generate it.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace hpcg {
 
 constexpr int max_entries_of_row = 27;
 
-/// Rows of the matrix; also the graph that orders are found from. Nothing here knows of a grid: any matrix
-/// with a symmetric pattern may stand here. Columns from `rows` on are those of other ranks.
+/// Rows of the matrix; also the graph for orderings. Independent of any grid: any matrix
+/// with a symmetric pattern is possible. Columns from `rows` on are those of other ranks.
 struct Rows {
     int rows;
     std::int64_t row_stride;   ///< between the same entries of neighbouring rows
@@ -79,7 +79,7 @@ struct Generate {
     }
 };
 
-/// For every row of the coarser level the row of this level that stands at the same place.
+/// For every row of the coarser level the row of this level at the same point.
 struct GenerateCoarse {
     Box fine;
     Box coarse;
@@ -93,8 +93,8 @@ struct GenerateCoarse {
     }
 };
 
-/// A permutation of [0, count) by a seed: four rounds of a Feistel network over the next power of 4, walked
-/// on until the number is below `count`. Every thread can take its own step; no table is needed.
+/// A permutation of [0, count) by a seed: four rounds of a Feistel network over the next power of 4, repeated
+/// until the number is below `count` (cycle walking). Threads evaluate it independently; no table is needed.
 struct Shuffle {
     int count;
     int half_bits;

@@ -1,7 +1,7 @@
-// Slices whose columns run: in many slots of a slice the column of each row is the one of the row before plus
-// one, whatever the matrix comes from. Then the first of them says all, and its elements of the vector are
-// loaded at once. Runs are looked for in the columns of every slice; nothing else is known of the matrix.
-// Slots that do not run list their columns.
+// Slices with consecutive columns (runs): in many slots of a slice the column of each row is that of the
+// previous row plus one, for matrices of any origin. Then the first column is sufficient, and the elements of
+// the vector are loaded together. Runs are searched in the columns of every slice; nothing else is assumed of
+// the matrix. Other slots list their columns.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace hpcg {
 
-/// One part of the matrix as the host reads it. Place k of lane l of slice s has its value at
+/// One part of the matrix as read by the host. Place k of lane l of slice s has its value at
 /// offsets[s] + k * height + l, which is slot (offsets[s] / height + k).
 struct RunningSlices {
     struct Gather {
@@ -25,8 +25,8 @@ struct RunningSlices {
     };
 
     const std::int64_t* offsets;
-    /// Null where all places have a column of their own, as in Slices.
-    /// Else by slot: the column of the first lane, where lane l has this column + l; or -1 - n, where lane l
+    /// Null if every place has its own column, as in Slices.
+    /// Otherwise by slot: the column of the first lane, if lane l has this column + l; or -1 - n, if lane l
     /// has columns[n * height + l].
     const int* firsts;
     const int* columns;
@@ -52,10 +52,10 @@ struct RunningSlices {
     }
 };
 
-/// The slots of one part of a slice. Entries whose column less their lane is the same can share a slot whose
-/// columns run, where rows without such an entry have the value 0. What is shared by few is cheaper in slots
-/// that list their columns, each row's next entry in the next slot: of all numbers of runs, the one with the
-/// fewest bytes is taken.
+/// The slots of one part of a slice. Entries with the same difference of column and lane can share a slot
+/// with consecutive columns, in which rows without such an entry have the value 0. Entries shared by few rows
+/// are cheaper in slots that list their columns, each row's next entry in the next slot: the number of runs
+/// with the minimum number of bytes is selected.
 template <int height>
 class SlotPlan {
   public:
@@ -67,11 +67,11 @@ class SlotPlan {
         entry = {column, static_cast<std::int16_t>(lane), -1, value};
         const int first = column - lane;
         if (first < 0 || first > last_) return;
-        // Rows mostly name their columns in the same order.
+        // Rows mostly list their columns in the same order.
         const int group = next_ < groups_ && firsts_[next_] == first ? next_ : group_of(first);
         next_ = group + 1 < groups_ ? group + 1 : 0;
         const std::uint32_t bit = std::uint32_t{1} << lane;
-        if ((members_[group] & bit) != 0) return;  // named twice by one row
+        if ((members_[group] & bit) != 0) return;  // duplicate within one row
         members_[group] |= bit;
         entry.group = static_cast<std::int16_t>(group);
     }
@@ -117,7 +117,7 @@ class SlotPlan {
 
     /// Writes firsts and values of all slots, and the columns of those listed.
     /// @param first_listed the number of the first listed slot
-    /// @param position of lane 0: a place without an entry names its own row, with the value 0
+    /// @param position of lane 0: a place without an entry has its own row as column, and the value 0
     void write(int* firsts, double* values, int* columns, int first_listed, int position) const {
         std::fill(values, values + width() * height, 0.0);
         for (int group = 0; group < groups_; ++group) {
@@ -142,7 +142,7 @@ class SlotPlan {
 
   private:
     static constexpr int maximum = height * max_entries_of_row;
-    /// Places of a table in which groups are looked up: a power of 2 above `maximum`.
+    /// Places of a hash table of groups: a power of 2 above `maximum`.
     static constexpr int max_found = 1024;
     static_assert(height <= 32 && maximum < max_found, "slices that are too tall");
     struct Entry {
@@ -280,7 +280,7 @@ struct FillSlots {
     }
 };
 
-/// Fills the slices with runs, or with a column for every place where the runner wants that.
+/// Fills the slices with runs, or with a column for every place if the runner requires it.
 template <typename Runner>
 void fill_matrix(Runner& runner, Layout<Runner>& out, const Sorting& sorting, const double* diagonal,
                  const RunningSlices*) {
@@ -318,7 +318,7 @@ void fill_matrix(Runner& runner, Layout<Runner>& out, const Sorting& sorting, co
     const auto size = [](std::int64_t places) { return static_cast<std::size_t>(places); };
     out.lower_values = runner.template make<double>(size(out.lower_places), false);
     out.upper_values = runner.template make<double>(size(out.upper_places), false);
-    // One more, so that a part without any slot is not taken for one that lists all columns.
+    // One more, so that a part without slots is not mistaken for one that lists all columns.
     out.lower_firsts = runner.template make<int>(size(out.lower_places / height + 1), false);
     out.upper_firsts = runner.template make<int>(size(out.upper_places / height + 1), false);
     out.lower_columns = runner.template make<int>(size(lower_columns), false);
@@ -341,7 +341,7 @@ void fill_matrix(Runner& runner, Layout<Runner>& out, const Sorting& sorting, co
     }
 }
 
-/// Makes the residual of coarse points the right-hand side of the coarser level, by the slices that hold
+/// Makes the residual of coarse points the right-hand side of the coarser level, by the slices that contain
 /// them.
 template <typename Runner>
 class Restriction<Runner, RunningSlices> {

@@ -1,5 +1,5 @@
-// Conjugate gradients with multigrid on one Runner: what the solver in the given order and the optimised one
-// share.
+// Conjugate gradients with multigrid on one Runner: common part of the solver in the given order and the
+// optimised one.
 #pragma once
 
 #include <cmath>
@@ -13,10 +13,10 @@
 
 namespace hpcg {
 
-/// Where sums of CG stand among the scalars of a Runner.
+/// Positions of CG's sums among the scalars of a Runner.
 enum Scalar { rz_even, rz_odd, p_ap, r_r, any_sum, scalars };
 
-/// What both orders have in common: the vectors of CG, and everything but the product and the multigrid
+/// Common to both orders: the vectors of CG, and everything except the product and the multigrid
 /// cycle.
 template <typename Runner>
 class Solver : public Engine {
@@ -133,7 +133,7 @@ class Solver : public Engine {
             default:
                 break;
         }
-        // Only the tests of validity need more; they must not take memory from a run that leaves them out.
+        // Only the validity tests need more; a run without them must not allocate it.
         Array<double>& spare = spares_[static_cast<int>(which) - static_cast<int>(Vector::first)];
         if (spare.size() == 0) spare = make(elements_);
         return spare.data();
@@ -141,7 +141,7 @@ class Solver : public Engine {
 
     void copy(const double* from, double* to) { runner_.each(elements_, CopyOf{from, to}); }
 
-    /// Gathers what other ranks need, by the positions that are sent.
+    /// Gathers the data for other ranks, by the send positions.
     /// @param factor, correction as Pack
     void pack(const Halo& halo, const Array<int>& positions, Array<double>& buffer, const double* x,
               const double* correction, double factor) {
@@ -170,13 +170,13 @@ class Solver : public Engine {
     bool spoil_halo_ = false;
 };
 
-// The solver in the given order, as the reference of HPCG does it: rows in turn, each sweep over the whole
-// matrix. Rows that do not wait for each other are done at once, which changes nothing.
+// The solver in the given order, as in the reference of HPCG: rows in turn, each sweep over the whole
+// matrix. Independent rows are processed concurrently, with the same result.
 
-/// Entries of a row that are loaded at once.
+/// Entries of a row that are loaded together.
 constexpr int entries_at_once = 9;
 
-/// The sum of a row's entries times x, the diagonal left out.
+/// The sum of a row's entries times x, without the diagonal.
 SPARSE_EVERYWHERE inline double sum_beside_diagonal(const Rows& rows, int row, const double* x) {
     const int length = rows.lengths[row];
     double sum = 0;
@@ -204,7 +204,7 @@ struct GivenProduct {
     Rows rows;
     const double* x;
     double* out;
-    const double* diagonal;  ///< may differ from what stands in `rows`
+    const double* diagonal;  ///< may differ from that in `rows`
     SPARSE_EVERYWHERE double operator()(int row) const {
         const double sum = diagonal[row] * x[row] + sum_beside_diagonal(rows, row, x);
         out[row] = sum;
@@ -376,7 +376,7 @@ class Optimised : public Solver<Runner> {
     using Matrix = typename Runner::Matrix;
 
   public:
-    /// Lays the problem out anew.
+    /// Builds the new layout of the problem.
     /// @param spoil_colour for --inject-fault
     static std::unique_ptr<Optimised> make_from(Runner& runner, const Problem<Runner>& problem,
                                                 bool spoil_colour) {
@@ -410,7 +410,7 @@ class Optimised : public Solver<Runner> {
         const Layout<Runner>& layout = fine.layout;
         const Multiply<Matrix> multiply = {layout.lower(), layout.upper(), layout.diagonal.data(),
                                            this->p_.data(), this->product_.data()};
-        // Rows that need nothing of other ranks are done while their values come.
+        // Rows that do not depend on other ranks are processed while their values arrive.
         if (halo.points > 0) {
             this->pack(halo, fine.send, fine.buffer, this->p_.data(), nullptr, 1);
             runner_.begin_exchange(halo, fine.buffer.data(), this->p_.data() + this->elements_);

@@ -1,13 +1,13 @@
-// The passes over the matrix, each said once for the host and for GPUs: which parts of a row are summed up
-// against which vector, and what is made of the sums.
+// The passes over the matrix, written once for the host and for GPUs: which parts of a row are multiplied
+// with which vector, and the use of the sums.
 //
 // With A = L + D + U in the order of the colours, a symmetric Gauss-Seidel step from zero is
 //     y = (r - L y) / D by ascending colours, then x = y - (U x) / D by descending ones,
-// because D y = r - L y holds already. q = (U x) / D = y - x is kept: the residual r - A x of a row is then
-// (L q) less what other ranks' values give, and the second step, from x + e, needs of U x only what e adds to
-// it:
+// because D y = r - L y already holds. q = (U x) / D = y - x is stored: the residual r - A x of a row is then
+// (L q) minus the contribution of other ranks, and the second step, from x + e, needs only the contribution
+// of e to U x:
 //     t = (r - L y') / D,  y' = t - q - (U e) / D,  then x' = t - (U x') / D.
-// e is not zero in coarse points only, so U e reads the entries of U whose column is a coarse point.
+// e is nonzero only in coarse points, so U e reads the entries of U whose column is a coarse point.
 #pragma once
 
 #include "programs/hpcg/layout.h"
@@ -41,7 +41,7 @@ struct PreForward {
     }
 };
 
-/// The last colour, where U is empty: the backward sweep is done with it too.
+/// The last colour, where U is empty: it also completes the backward sweep.
 template <typename Matrix>
 struct PreForwardLast {
     enum { gathers = 1 };
@@ -60,7 +60,7 @@ struct PreForwardLast {
     }
 };
 
-/// Leaves x, and q in the place of y.
+/// Stores x, and q in place of y.
 template <typename Matrix>
 struct PreBackward {
     enum { gathers = 1 };
@@ -79,7 +79,7 @@ struct PreBackward {
     }
 };
 
-/// On the coarsest level, where nothing comes after: x alone, and its part of r x.
+/// On the coarsest level, where nothing follows: only x, and its part of r x.
 template <typename Matrix>
 struct PreBackwardAlone {
     enum { gathers = 1 };
@@ -96,7 +96,7 @@ struct PreBackwardAlone {
     }
 };
 
-/// Leaves y' in the place of q, and t.
+/// Stores y' in place of q, and t.
 template <typename Matrix>
 struct PostForward {
     enum { gathers = 2 };
@@ -198,7 +198,7 @@ struct Restrict {
     }
 };
 
-/// Makes the residual of coarse points the right-hand side of the coarser level, a coarse point at a time.
+/// Makes the residual of coarse points the right-hand side of the coarser level, one coarse point at a time.
 template <typename Runner, typename Matrix = typename Runner::Matrix>
 class Restriction {
   public:
@@ -222,13 +222,13 @@ class Restriction {
     int coarse_rows_ = 0;
 };
 
-/// The same by slices: those that hold coarse points.
+/// The same by slices that contain coarse points.
 template <typename Matrix>
 struct RestrictSlices {
     enum { gathers = 1 };
     Matrix lower;
     const double* q;
-    const int* coarse_of_position;  ///< -1 where there is no coarse point
+    const int* coarse_of_position;  ///< -1 if there is no coarse point
     double* coarse_r;
     SPARSE_EVERYWHERE GatherOf<Matrix> gather(int, int slice, int height) const {
         return whole_slice(lower, q, slice, height);
@@ -249,7 +249,7 @@ struct Prolong {
     }
 };
 
-/// What is sent to other ranks: x, or x + e, or -x.
+/// Data for other ranks: x, or x + e, or -x.
 struct Pack {
     const int* positions;
     const double* x;
@@ -268,10 +268,10 @@ struct FillDoubles {
     SPARSE_EVERYWHERE void operator()(int place) const { to[place] = value; }
 };
 
-// Vectors of CG. `scalars` are numbers where the vectors are; a sum of one step is read by the next one
-// there.
+// Vectors of CG. `scalars` are in the memory of the vectors; a sum of one step is read there by the next
+// one.
 
-/// Two neighbours of a vector.
+/// Two adjacent elements of a vector.
 struct alignas(16) Pair {
     double a;
     double b;
@@ -283,7 +283,7 @@ SPARSE_EVERYWHERE inline void put_pair(double* vector, int i, const Pair& pair) 
     reinterpret_cast<Pair*>(vector)[i] = pair;
 }
 
-/// p = z + beta p with beta = now / before; p = z where before is null.
+/// p = z + beta p with beta = now / before; p = z if before is null.
 struct Direction {
     const double* z;
     double* p;
