@@ -24,6 +24,12 @@ TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 #: Launches of DGEMM on two cards, before and after algorithms were compared one at a time.
 LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
 
+#: One card as root: the system file's own run in mode quick, ten launches of DGEMM, HPL-MxP; `make run` as an ordinary
+#: user and as root.
+ONE_CARD = ROOT / "tests" / "data" / "h200-one-card.tar.xz"
+#: `make run` of a bare machine with two cards, as an ordinary user and as root.
+TWO_CLEAN = ROOT / "tests" / "data" / "h200-two-clean.tar.xz"
+
 
 def archive() -> Path:
     """The kept archive as a folder that is only to be read."""
@@ -68,3 +74,13 @@ def launches() -> list[records.Record]:
 def quick_run() -> list[records.Record]:
     """The records of `--system h200 --mode quick`, and of every precision in mode acceptance."""
     return list(records.records(packed.folder_of(QUICK_RUN)))
+
+
+def one_card() -> list[records.Record]:
+    """The records of all sessions of one card on 23 November 2026."""
+    return list(records.records(packed.folder_of(ONE_CARD)))
+
+
+def two_clean() -> list[records.Record]:
+    """The records of two newcomers' sessions on two cards."""
+    return list(records.records(packed.folder_of(TWO_CLEAN)))
