@@ -62,6 +62,7 @@ def render(
             text + (f" ({_in_runs(ids, order)})" if len(rules) > 1 else "") for text, ids in rules.items()
         ),
         environs={r.environ for r in found.requirements if r.environ}, scope=_scope(found),
+        closest=_closest(found), conditions=_conditions(found),
         sources=_sources(found, order),
         written=written, digest=digest, contract_digest=contract_digest, evidence=evidence,
         titles={c.id: _title(c.text, catalogue, c.program, c.metric) for c in contract.clauses},
@@ -90,6 +91,24 @@ def _scope(found: Acceptance) -> str:
         return "no GPU measured"
     names = [name for name in found.conditions.get("GPU", ()) if name != NOT_RECORDED]
     return f"{nodes} node{'s' * (nodes != 1)}, {gpus} GPU{'s' * (gpus != 1)}" + f" ({', '.join(names)})" * bool(names)
+
+
+def _closest(found: Acceptance) -> Requirement | None:
+    """The requirement with the smallest margin; None: none was measured."""
+    measured = [one for one in found.requirements if one.margin is not None]
+    return min(measured, key=lambda one: one.margin or 0.0, default=None)
+
+
+def _conditions(found: Acceptance) -> str:
+    """What decides how fast a GPU may be, in few words: driver, CUDA, power limit, highest clock."""
+    named = (("Driver", "driver {}"), ("CUDA runtime", "CUDA {}"), ("Power limit, W", "power limit {} W"),
+             ("Maximum SM clock, MHz", "SM clock up to {} MHz"))  # fmt: skip
+    known = [
+        text.format(" or ".join(word for word in found.conditions[title] if word != NOT_RECORDED))
+        for title, text in named
+        if set(found.conditions.get(title, ())) - {NOT_RECORDED}
+    ]
+    return ", ".join(known)
 
 
 def _sources(found: Acceptance, order: Mapping[str, int]) -> list[tuple[str, str]]:

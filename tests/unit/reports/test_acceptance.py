@@ -516,7 +516,7 @@ def test_a_report_doctored_to_another_statement_is_found(written, tmp_path, caps
     members[bundle.ANSWER] = members[bundle.ANSWER].replace(said["statement"].encode(), b"ACCEPTED")
     bundle.write(tmp_path / "deal.tar", [bundle.Member(n, c) for n, c in members.items()])
     assert run("--verify", tmp_path / "deal.tar") == 1
-    assert "acceptance.json/statement says 'ACCEPTED'" in capsys.readouterr().out
+    assert "acceptance.json/statement is 'ACCEPTED'" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import axe_core_python
 import pytest
 
+from tenken.archive import packed
+from tenken.archive import records as kept_records
 from tenken.commands import accept as command
 from tenken.model.catalogue import load_catalogue
+from tenken.paths import ROOT
 from tenken.report import contracts, page, session, signed
 from tests.support import debian, kept
 from tests.unit.reports import builder
@@ -27,6 +32,25 @@ def browser() -> str:
     return found
 
 
+#: What older programs did not report of a GPU, and values that nothing else on a page has.
+ADDED = {"power_limit_w": 687.5, "persistence_mode": True}
+
+
+def _as_programs_write_today(archive: Path, to: Path) -> Path:
+    """A copy of an archive whose GPUs have a serial number, a power limit and a persistence mode."""
+    shutil.copytree(archive, to)
+    for file in to.rglob("*.json"):
+        raw = json.loads(file.read_text())
+        for device in (raw.get("document") or {}).get("devices", []) if isinstance(raw, dict) else []:
+            device |= {**ADDED, "serial": _serial(device["uuid"])}
+            file.write_text(json.dumps(raw))
+    return to
+
+
+def _serial(uuid: str) -> str:
+    return f"16538230{int(uuid[-4:], 16):05d}"
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory, browser: str) -> Path:
     """The report of kept H200 sessions against a contract drafted for them, with a PDF."""
@@ -40,7 +64,7 @@ def report(tmp_path_factory: pytest.TempPathFactory, browser: str) -> Path:
     )
     (folder / "deal.yaml").write_text(text)
     contract = contracts.load(str(folder / "deal.yaml"), load_catalogue(), ["h200"])
-    root = kept.archive()
+    root = _as_programs_write_today(kept.archive(), folder / "perflogs")
     sessions = tuple(sorted(p.name for p in (root / ".sessions").iterdir()))
     _, _, why = command.write(contract, root, sessions, folder / "out", "2026-11-22 12:00 UTC", True)
     assert why is None, why
@@ -65,6 +89,56 @@ def test_two_to_six_pages_each_with_its_title_block(report: Path) -> None:
         assert words in whole, words
     medians = [f"{r['parts'][0]['median']:.0f}" for r in said["requirements"] if r["parts"]]
     assert medians and all(m in whole for m in medians if len(m) == 4)
+
+
+def absent(pdf: Path, fields: dict[str, str]) -> list[str]:
+    """Fields whose value is not in the text of a PDF, which breaks lines anywhere and drops a hyphen there."""
+    text = subprocess.run(["pdftotext", pdf, "-"], capture_output=True, text=True, check=True).stdout
+
+    def bare(one: str) -> str:
+        return re.sub(r"[\s-]+", "", one)
+
+    return [name for name, value in fields.items() if bare(value) not in bare(text)]
+
+
+def required(archive: Path, page: str, contract: Path, parts: int) -> dict[str, str]:
+    """What a report must state of GPUs, software, data and parties, straight from the records and the files."""
+    found = {"contract digest": hashlib.sha256(contract.read_bytes()).hexdigest()}
+    found["archive digest"] = re.search(r"Archive SHA-256 <code>([0-9a-f]{64})", page)[1]  # type: ignore[index]
+    stated = set(re.findall(r"GPU-[0-9a-f-]{36}", page))
+    uuids = set()
+    for record in kept_records.records(archive):
+        for device in record.result.devices if record.result is not None else ():
+            if device.uuid in stated:
+                uuids.add(device.uuid)
+                of = f"{device.uuid}"
+                found |= {f"UUID of {of}": device.uuid, f"slot of {of}": device.pci_bus_id or ""}
+                found |= {f"serial number of {of}": device.serial or "not recorded"}
+            clocks = (device.sm_clock_max_mhz, device.memory_clock_max_mhz, device.power_limit_w)
+            found |= {f"clock or limit {one:g}": f"{one:g}" for one in clocks if one is not None}
+            software = (device.name, device.driver, device.cuda_runtime, device.vbios)
+            found |= {f"software {one}": one for one in software if one}
+            found |= {"compiler": record.result.build.compiler, "kernel": record.result.host.kernel or ""}
+    assert len(uuids) == parts and len(found) >= 12
+    return found
+
+
+def test_every_required_field_is_text_of_the_pdf(report: Path) -> None:
+    """UUID, serial number, slot, power limit, clocks, driver, firmware, compiler and digests."""
+    page = (report / "report.html").read_text()
+    fields = required(
+        report.parent / "perflogs", page, report.parent / "deal.yaml", page.count('<td class="wrap"><code>GPU-')
+    )
+    assert any(value.startswith("16538230") for value in fields.values()) and "687.5" in fields.values()
+    assert absent(report / "report.pdf", fields) == []
+    assert absent(report / "report.pdf", {"invented": "GPU-12345678-0000"}) == ["invented"]
+
+
+def test_the_kept_pdf_states_what_its_archive_has(browser: str) -> None:
+    folder = ROOT / "tests" / "data" / "h200-acceptance"
+    page = (folder / "report.html").read_text()
+    fields = required(packed.folder_of(kept.ACCEPTANCE), page, folder / "contract.yaml", 1)
+    assert absent(folder / "report.pdf", fields) == []
 
 
 #: Runs beside a page in a frame 390 px wide and leaves what it saw as JSON.

@@ -19,6 +19,7 @@ from tenken.model.catalogue import load_catalogue
 from tenken.paths import ROOT
 from tenken.report import bundle, contracts, signed
 from tenken.report import formatting as words
+from tenken.report.acceptance import accept
 from tests.support import kept
 
 FOLDER = ROOT / "tests" / "data" / "h200-acceptance"
@@ -81,6 +82,25 @@ def test_each_figure_of_the_report_is_found_in_the_archive(contract, measured, p
         assert cells[9] == f"{100 * margin:+.1f} %".replace("-", "−")
         assert cells[10].startswith("MET") and margin > 0
     assert page.xpath("//div[@role='status']/b")[0].text_content() == "ACCEPTED"
+
+
+def test_the_first_lines_name_the_smallest_margin_and_the_conditions(page):
+    def said(title):
+        return page.xpath(f"//dt[.='{title}']/following-sibling::dd")[0].text_content()
+
+    rows = page.xpath("//table[@class='requirements']/tbody/tr")
+    margins = {row[0].text_content(): float(row[9].text_content()[1:-2]) for row in rows}
+    closest = min(margins, key=margins.get)
+    assert said("Smallest margin").startswith(f"+{margins[closest]} %: {closest}, ")
+    assert said("Smallest margin").endswith("node1 GPU 0")
+    assert said("Conditions (section 4)") == "driver 580.159.04, CUDA 13.0, SM clock up to 1980 MHz"
+
+
+def test_a_report_without_measurements_names_neither(contract, runs):
+    _, sessions, _ = runs
+    found = accept(contract, [], load_catalogue(), sessions)
+    text = signed.render(found, load_catalogue(), "0" * 64, "0" * 64, [], "today")
+    assert "INCONCLUSIVE" in text and "Smallest margin" not in text and "Conditions (section" not in text
 
 
 def test_the_report_is_what_the_archive_gives_today(contract, runs, page):
