@@ -6,7 +6,6 @@ finished folder is used again.
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import platform
 import sys
@@ -44,16 +43,8 @@ def make(cuda: str, folder: Path) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m toolchains.kvikio", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("cuda", help=f"major version of CUDA: {', '.join(CUDA_MAJORS)}")
-    parser.add_argument("folder", type=Path)
-    given = parser.parse_args(arguments)
-    try:
-        print(f"-DTENKEN_KVIKIO_ROOT={make(given.cuda, given.folder.resolve())}")
-    except (ToolchainError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    summary = (__doc__ or "").splitlines()[0]
+    return wheels.command("toolchains.kvikio", summary, CUDA_MAJORS, "-DTENKEN_KVIKIO_ROOT=", make, arguments)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ versions and both architectures; markers are judged for the *target*, not for th
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,3 +181,22 @@ def unpack(wheel: Path, directory: Path) -> None:
             mode = entry.external_attr >> 16
             if not entry.is_dir() and mode & stat.S_IXUSR:
                 os.chmod(path, 0o755)
+
+
+def command(
+    module: str, summary: str, majors: Sequence[str], prefix: str, make: Callable[[str, Path], object],
+    arguments: Sequence[str] | None = None,
+) -> int:  # fmt: skip
+    """The command line of a module that unpacks wheels for a major version of CUDA into a folder: prints `prefix` and
+    what `make` returns, or the error; returns the exit status.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description=summary)
+    parser.add_argument("cuda", help=f"major version of CUDA: {', '.join(majors)}")
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args(arguments)
+    try:
+        print(f"{prefix}{make(given.cuda, given.folder.resolve())}")
+    except (ToolchainError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -369,6 +369,15 @@ def _partition(
     features = partition.get("features", ())
     if "cuda" in features and gpu is None:
         wrong((*path, "features"), f"feature 'cuda' of {shown} needs 'gpus' in its node")
+    named = [name for name in partition["environments"] if name in data["environments"]]
+    built = {name: data["environments"][name]["features"] for name in named}
+    for feature in features:
+        if built and not any(feature in of for of in built.values()):
+            listed = "; ".join(f"'{name}' has {', '.join(of) or 'none'}" for name, of in built.items())
+            wrong(
+                (*path, "features"),
+                f"feature '{feature}' of {shown} requires an environment with this feature: {listed}",
+            )
     capabilities = partition.get("capabilities", ())
     if capabilities and gpu is None:
         wrong((*path, "capabilities"), f"capabilities of {shown} need 'gpus' in its node")
@@ -411,7 +420,10 @@ def _which_gpu(
     if peaks and "source" not in gpu:
         wrong(path, f"missing key 'source' in {shown}, 'gpus': the document that states {_listed(peaks)}")
     if gpu.get("pair_links") and not gpu.get("gpu_links"):
-        wrong((*path, "pair_links"), f"'pair_links' of {shown} needs 'gpu_links', all links of one GPU to others")
+        wrong(
+            (*path, "pair_links"),
+            f"'pair_links' of {shown} requires 'gpu_links' beside it: {{kind, count, gbs}} of all links of one GPU",
+        )
 
 
 def _listed(keys: Collection[str]) -> str:

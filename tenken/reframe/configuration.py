@@ -173,7 +173,8 @@ def runs(arguments: Sequence[str]) -> bool:
 
 def _refuse_unset_variables(systems: Iterable[System]) -> None:
     """One line before anything starts, if the chosen system needs variables that are not set."""
-    if not runs(sys.argv[1:]):
+    # the scripts of a dry run contain their values too
+    if not runs(sys.argv[1:]) and "--dry-run" not in sys.argv:
         return
     name, host = chosen_system(sys.argv[1:], os.environ), socket.gethostname()
     for system in systems:

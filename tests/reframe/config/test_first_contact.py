@@ -44,6 +44,7 @@ def reframe(site: Path, *arguments: str, **env: str) -> subprocess.CompletedProc
     ("arguments", "env", "line"),
     [
         (["-r", "--system", "miyabi"], {}, "tenken: system 'miyabi': TENKEN_GROUP (project group"),
+        (["--dry-run", "--system", "miyabi"], {}, "tenken: system 'miyabi': TENKEN_GROUP (project group"),
         (["-r", "--system=miyabi:gpu"], {}, "tenken: system 'miyabi': TENKEN_GROUP (project group"),
         (["-vr"], {"RFM_SYSTEM": "miyabi"}, "tenken: system 'miyabi': TENKEN_GROUP (project group"),
         (["-l", "--system", "local"], {"TENKEN_PATIENCE": "soon"}, "tenken: TENKEN_PATIENCE: 'soon'; allowed: "),

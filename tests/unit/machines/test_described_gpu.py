@@ -109,7 +109,7 @@ BAD = {
     "pair_links alone": (
         text(more="count: 4, pair_links: 18"),
         "gpus: {",
-        ["'pair_links' of partition 'gpu' needs 'gpu_links'"],
+        ["'pair_links' of partition 'gpu' requires 'gpu_links'"],
     ),
     "more links than it has": (
         text(peaks=PEAKS, more="count: 4, pair_links: 19"),

@@ -71,6 +71,12 @@ BAD = {
         "features: [cuda, mpi]\n    capa",
         ["'cuda'", "needs 'gpus'"],
     ),
+    "a feature that no compiler builds": (
+        "features: [cuda, mpi], cc: gcc",
+        "features: [cuda], cc: gcc",
+        "features: [cuda, mpi]\n    capa",
+        ["feature 'mpi' of partition 'gpu' requires an environment with this feature: 'cuda' has", "'host' has openmp"],
+    ),
     "undeclared variable": ("TENKEN_QUEUE}", "TENKEN_QUEU}", "access", ["not declared", "'TENKEN_QUEUE'?"]),
     "required with default": ("default: short", "default: short, required: true", "TENKEN_QUEUE:", ["required but"]),
     "variable's name": ("TENKEN_RESERVATION: {", "RESERVATION: {", "  RESERVATION", ["'RESERVATION'", "TENKEN_GROUP"]),
