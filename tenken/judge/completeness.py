@@ -469,7 +469,7 @@ NOTES = (
 )  # fmt: skip
 #: What adapters write of programs that are not ours.
 FOREIGN: Mapping[str, Claim] = {"implementation": Claim(("?*",), required=True)}
-FOREIGN_NOTES = ("total_seconds", "official_time")
+FOREIGN_NOTES = ("total_seconds", "official_time", "image")
 
 
 def paths(result: Result, program: Program) -> Iterator[str]:

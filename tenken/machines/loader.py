@@ -263,7 +263,9 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         local_storage=raw.get("local_storage"),
         build=raw.get("build", "login"),
         containers=tuple(
-            Container(item["platform"], tuple(item.get("modules", ())), item.get("image"))
+            Container(
+                item["platform"], tuple(item.get("modules", ())), item.get("image"), tuple(item.get("options", ()))
+            )
             for item in raw.get("containers", ())
         ),
     )

@@ -255,6 +255,8 @@ class Container:
     modules: tuple[str, ...] = ()
     image: str | None = None
     """The suite's own image (docs/containers.md): its programs are taken out of it and run in it."""
+    options: tuple[str, ...] = ()
+    """Options of each start of a container."""
 
 
 @dataclass(frozen=True)
@@ -573,7 +575,8 @@ class System:
                 prerun=fill_all(p.prerun),
                 env_vars=fill_map(p.env_vars),
                 containers=tuple(
-                    replace(c, image=(*fill_all((c.image,) if c.image else ()), None)[0]) for c in p.containers
+                    replace(c, image=(*fill_all((c.image,) if c.image else ()), None)[0], options=fill_all(c.options))
+                    for c in p.containers
                 ),
             )
             for name, p in self.partitions.items()

@@ -25,8 +25,8 @@ LAUNCHERS = (
     "lrun-gpu", "upcrun", "upcxx-run", "clush", "pdsh", "ssh",
 )  # fmt: skip
 
-#: Container platforms in which a program is the user's, on this host, with the job's environment.
-HOLD_IMAGES = ("Apptainer", "Singularity")
+#: Container platforms that the suite's programs run in: on this host, with the job's environment.
+HOLD_IMAGES = ("Apptainer", "Singularity", "Docker")
 
 _TYPES = {
     "string": "text",
@@ -349,8 +349,19 @@ def _partition(
         if "image" in container and container["platform"] not in HOLD_IMAGES:
             wrong(
                 (*path, "containers", index),
-                f"'image' of {shown} requires {' and '.join(HOLD_IMAGES)}: in {container['platform']} a program has "
-                f"a different user, host name and environment",
+                f"'image' of {shown} requires {', '.join(HOLD_IMAGES[:-1])} or {HOLD_IMAGES[-1]}: in "
+                f"{container['platform']} a program has a different user, host name and environment",
+            )
+        is_path = container.get("image", "").startswith("/")
+        if (
+            "image" in container
+            and not container["image"].startswith("$")
+            and is_path != (container["platform"] != "Docker")
+        ):
+            form = "a name such as 'localhost/tenken'" if is_path else "the whole path of a file or folder"
+            wrong(
+                (*path, "containers", index),
+                f"'image' of {shown} with 'platform: {container['platform']}' must be {form}",
             )
 
     node = partition["node"]
@@ -422,7 +433,7 @@ def _which_gpu(
     if gpu.get("pair_links") and not gpu.get("gpu_links"):
         wrong(
             (*path, "pair_links"),
-            f"'pair_links' of {shown} requires 'gpu_links' beside it: {{kind, count, gbs}} of all links of one GPU",
+            f"'pair_links' of {shown} requires 'gpu_links': {{kind, count, gbs}} of all links of one GPU",
         )
 
 

@@ -276,7 +276,8 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         held = [] if self.ours else locks.hold(gpus)
         self.prerun_cmds = [*begin, *allowed, *before, *held, *joblines.command_begin()]
         over = first_is_over(self.current_partition.fullname, self.current_environ.name)
-        told = [f": > {shlex.quote(str(over))}"] if self.comes_first and self.machine.measured_where_built else []
+        waited_for = self.comes_first and self.machine.measured_where_built and not self.machine.partition.image
+        told = [f": > {shlex.quote(str(over))}"] if waited_for else []
         self.postrun_cmds = [*joblines.command_end(), *told, *after, *joblines.end()]
 
     # -- after the run --

@@ -167,6 +167,7 @@ class ForeignCheck(JudgedCheck):
         platform.image, platform.command = self.image, f"sh -c {shlex.quote(self.command)}"
         if self.on_gpus and hasattr(platform, "with_cuda"):
             platform.with_cuda = True
+        platform.options = list(offered[0].options)
         self.modules = [*self.modules, *offered[0].modules]
         return platform
 
@@ -189,7 +190,11 @@ class ForeignCheck(JudgedCheck):
             first = _first_word(command)
             self.platform.command = f"sh -c {shlex.quote(version)}"
             version = self.platform.launch_command(self.stagedir) if self.version_command else "true"
-            self.prerun_cmds = [*self.prerun_cmds, *self.platform.emit_prepare_commands(self.stagedir)]
+            prepare = self.platform.emit_prepare_commands(self.stagedir)
+            if self.platform.name == "Docker":  # an image of this node may be in no registry
+                there = f"docker image inspect {shlex.quote(self.image)} > /dev/null 2>&1"
+                prepare = [f"{there} || {pull}" for pull in prepare]
+            self.prerun_cmds = [*self.prerun_cmds, *prepare]
         launch = f"{self.job.launcher.run_command(self.job)} " if self.uses_mpi else ""
         how = f"{first} {shlex.quote(version)} {self.repetitions} {launch}{command}"
         self.executable, self.executable_opts = f"tenken_foreign {how}", []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from reframe.core.containers import ContainerPlatform
@@ -18,6 +20,13 @@ from tenken.machines.model import Environment, Partition, System, fill
 from tenken.model.machine import Machine as Facts
 from tenken.paths import ROOT
 from tenken.reframe import joblines
+
+#: What Apptainer does by itself: the name, processes and shared memory of this host (health and locks depend on them),
+#: and the environment of the job, except for what belongs to the image.
+_AS_ON_THE_HOST = (
+    "--network=host --uts=host --pid=host --ipc=host",
+    r"$(compgen -e | sed '/^\(PATH\|HOME\|PWD\|SHLVL\|_\|LD_.*\)$/d; s/^/-e /')",
+)
 
 
 @dataclass(frozen=True)
@@ -121,10 +130,21 @@ class Machine:
         platform = ContainerPlatform.create(container.platform)
         platform.image, platform.command = shlex.quote(str(container.image)), command
         # the same paths inside and outside; results are written there
-        places = [str(ROOT), folder, *beside, *([self.partition.local_storage] if self.partition.local_storage else [])]
+        # libraries that a job script finds by Python (BLAS, HDF5) are in the virtual environment
+        venv = [sys.prefix] if sys.prefix != sys.base_prefix and not Path(sys.prefix).is_relative_to(ROOT) else []
+        places = [
+            str(ROOT),
+            *venv,
+            folder,
+            *beside,
+            *([self.partition.local_storage] if self.partition.local_storage else []),
+        ]
         platform.mount_points = [(place, place) for place in dict.fromkeys(places)]
         platform.mount_stagedir, platform.workdir = None, shlex.quote(folder)
-        platform.with_cuda = gpus
+        platform.with_cuda, platform.options = gpus, list(container.options)
+        if container.platform == "Docker":
+            platform.mount_points = [*platform.mount_points, ("/tmp", "/tmp")]
+            platform.options = [*_AS_ON_THE_HOST, *container.options]
         return str(platform.launch_command(folder))
 
     @property

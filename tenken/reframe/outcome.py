@@ -132,6 +132,9 @@ class Outcome:
         what = killed
         if what is None and result is None:
             what = f"{request.program} exited with {status}: {error}{self.last_words(status)}"
+            if request.foreign and status == 0 and text and not text.lstrip().startswith("{"):
+                # what its adapter could not read in the output
+                what = f"{request.program}: {' '.join(text.split())}"
         if what is not None or result is None:
             judgement = judging.failed(f"{where}: {what}", where)
             if killed is not None and (how := ending.lost(self.facts)):

@@ -1,6 +1,6 @@
 """Debian packages that some tests need, brought where root may install them.
 
-    python -m tests.support.debian slurm|hpcc|foreign|browser
+    python -m tests.support.debian slurm|hpcc|foreign|browser|engine
 
 installs one of the sets below.
 """
@@ -23,6 +23,8 @@ SLURM = (
 HPCC = ("hpcc",)
 #: Programs of others that examples/foreign measures.
 FOREIGN = ("fio", "stress-ng")
+#: A container engine that starts without a daemon.
+ENGINE = ("podman", "runc", "conmon")
 BROWSER = ("chromium", "fonts-dejavu-core", "poppler-utils")
 
 
@@ -35,7 +37,7 @@ def need(*packages: str) -> None:
 
 
 if __name__ == "__main__":
-    sets = {"slurm": SLURM, "hpcc": HPCC, "foreign": FOREIGN, "browser": BROWSER}
+    sets = {"slurm": SLURM, "hpcc": HPCC, "foreign": FOREIGN, "browser": BROWSER, "engine": ENGINE}
     if len(sys.argv) != 2 or sys.argv[1] not in sets:
         sys.exit(f"usage: python -m tests.support.debian {'|'.join(sets)}")
     sys.exit(subprocess.run(["sh", "scripts/debian.sh", *sets[sys.argv[1]]], cwd=ROOT, check=False).returncode)

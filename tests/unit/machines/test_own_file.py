@@ -69,10 +69,20 @@ def test_an_image_of_the_suite_is_a_path_and_of_a_platform_that_keeps_the_user(l
     )
     container = load(text.replace("PLATFORM", "Apptainer")).partition("work").image
     assert container is not None and container.image == "/a/b.sif"
-    with pytest.raises(loader.SystemFileError, match="'image' of partition 'work' requires Apptainer and Singularity"):
-        load(text.replace("PLATFORM", "Docker"))
-    with pytest.raises(loader.SystemFileError, match="the whole path of the suite's image"):
-        load(text.replace("PLATFORM", "Apptainer").replace("/a/b.sif", "b.sif"))
+    with pytest.raises(
+        loader.SystemFileError, match="'image' of partition 'work' requires Apptainer, Singularity or D"
+    ):
+        load(text.replace("PLATFORM", "Sarus"))
+    for platform, given, said in (
+        ("Apptainer", "b.sif", "with 'platform: Apptainer' must be the whole path of a file or folder"),
+        ("Docker", "/a/b.sif", "with 'platform: Docker' must be a name such as 'localhost/tenken'"),
+    ):
+        with pytest.raises(loader.SystemFileError, match=said):
+            load(text.replace("PLATFORM", platform).replace("/a/b.sif", given))
+    docker = text.replace("PLATFORM, image: /a/b.sif", "Docker, image: tenken, options: ['--user=${TENKEN_USER}']")
+    docker = docker.replace("environments:\n", "variables: {TENKEN_USER: {meaning: who}}\nenvironments:\n", 1)
+    (named,) = load(docker).expand({"TENKEN_USER": "7"}).partition("work").containers
+    assert (named.image, named.options) == ("tenken", ("--user=7",))
     assert load(CPUS).partition("work").image is None
     user = text.replace("PLATFORM", "Apptainer").replace("/a/b.sif", '"${TENKEN_IMAGE}"')
     user = user.replace("environments:\n", "variables: {TENKEN_IMAGE: {meaning: image}}\nenvironments:\n", 1)
