@@ -1,5 +1,5 @@
-// BLAS and LAPACK of the host, loaded while running: the program starts where there is none, and a site's own
-// library is taken by naming it.
+// BLAS and LAPACK of the host, loaded at run time: the program also starts without them, and a site can name
+// its own library.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@ namespace hpl {
 /// Fortran's calling convention, 32-bit integers.
 class Blas {
   public:
-    /// Loads the library named by TENKEN_BLAS, else the first that is found of OpenBLAS, FlexiBLAS, MKL and
-    /// what the system has as LAPACK. Names with the prefix of SciPy's wheels are known too.
-    /// @return nothing when none can be had, with the reason in `why_not`
+    /// Loads the library named by TENKEN_BLAS, otherwise the first one found of OpenBLAS, FlexiBLAS, MKL and
+    /// the system's LAPACK. Function names with the prefix of SciPy's wheels are supported.
+    /// @return nothing if none can be loaded, with the reason in `why_not`
     static std::unique_ptr<Blas> open(std::string& why_not);
     Blas(const Blas&) = delete;
     Blas& operator=(const Blas&) = delete;

@@ -12,8 +12,8 @@ using lu::make_communicator;
 
 namespace {
 
-/// Operations of FP64 a cycle and multiprocessor, tensor cores included, by compute capability (CUDA C++
-/// Programming Guide, arithmetic throughput; NVIDIA's architecture white papers); 0 where not known here.
+/// FP64 operations per cycle and multiprocessor, including tensor cores, by compute capability (CUDA C++
+/// Programming Guide, arithmetic throughput; NVIDIA's architecture white papers); 0 if unknown.
 int operations_per_cycle(const std::string& capability) {
     if (capability == "6.0") return 64;
     if (capability == "7.0") return 64;
@@ -67,7 +67,7 @@ class CudaBackend : public Backend {
         choices.triangle = triangle_;
         Communicator* communicator = nullptr;
         if (ranks.size() > 1) {
-            // Ranks are joined once for each grid.
+            // Communicators are created once per grid.
             std::unique_ptr<Communicator>& link =
                 links_[{{layout.rows.count, layout.columns.count, ranks.at(0, layout.columns.count - 1)}}];
             const CommunicatorKind kind = communicator_ == "nccl"   ? CommunicatorKind::nccl

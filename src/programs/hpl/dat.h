@@ -8,14 +8,14 @@
 
 namespace hpl {
 
-/// A wrong HPL.dat. The text names line and field, what was there and what is allowed.
+/// An invalid HPL.dat. The text contains line, field, value and allowed values.
 class DatError : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
 };
 
-/// What an HPL.dat asks for. Lines 14 to 31 choose among variants of the reference implementation (recursion,
-/// broadcast, swapping); there is one way of each here, and they are passed over.
+/// The contents of an HPL.dat. Lines 14 to 31 select variants of the reference implementation (recursion,
+/// broadcast, swapping); this implementation has one of each and ignores them.
 struct Dat {
     enum class Output { standard, error, file };
     Output output = Output::standard;

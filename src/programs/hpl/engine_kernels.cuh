@@ -1,5 +1,5 @@
-// Kernels of the factorisation around its panels: the matrix made, rows moved, triangles inverted, the
-// solution checked.
+// Kernels of the factorisation other than panels: generation of the matrix, row exchanges, inversion of
+// triangles, verification of the solution.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,9 +15,9 @@ constexpr int row_threads = 256;
 constexpr int per_thread = 4;  ///< columns of a row that one thread moves
 constexpr int tile = 32;
 constexpr int smallest_triangle = 32;
-constexpr std::int64_t norm_columns = 8192;  ///< columns of A that one block of threads makes anew
+constexpr std::int64_t norm_columns = 8192;  ///< columns of A that one block of threads regenerates
 
-/// The distribution as kernels need it.
+/// The distribution for kernels.
 struct Place {
     Cyclic rows;
     Cyclic columns;
@@ -44,7 +44,7 @@ __global__ void generate_kernel(double* a, Place place, std::int64_t local_rows,
     }
 }
 
-/// Rows of a matrix that lies row by row become rows of one that lies column by column.
+/// Copies rows of a row-major matrix to rows of a column-major one.
 __global__ void load_kernel(const double* a, Place place, std::int64_t first_row, std::int64_t local_rows,
                             std::int64_t begin, double* panel, std::int64_t stride, int width) {
     __shared__ double square[tile][tile + 1];
@@ -74,8 +74,8 @@ __global__ void own_rows_kernel(const double* panel, std::int64_t stride, std::i
     own[blockIdx.y * own_stride + i] = panel[blockIdx.y * stride + position];
 }
 
-/// Row blockIdx.y of `to` is the row that comes to this top place; with several process rows, `to` goes on
-/// with the rows that leave the top, and rows of others are zero.
+/// Row blockIdx.y of `to` is the row that moves to this top position; with several process rows, `to`
+/// continues with the rows that leave the top, and rows of others are zero.
 __global__ void gather_kernel(const double* a, Place place, std::int64_t begin, Permutation permutation,
                               std::int64_t columns, double* to, std::int64_t to_stride) {
     const std::int64_t i = blockIdx.y;
@@ -95,7 +95,7 @@ __global__ void gather_kernel(const double* a, Place place, std::int64_t begin, 
     }
 }
 
-/// The rows that leave the top go to their new places: from A itself, or from what was gathered.
+/// Writes the rows that leave the top to their new positions: from A itself, or from the gathered rows.
 __global__ void lower_kernel(double* a, Place place, std::int64_t begin, Permutation permutation,
                              std::int64_t columns, const double* gathered, std::int64_t gathered_stride) {
     const std::int64_t i = blockIdx.y;
@@ -131,7 +131,7 @@ __global__ void invert_kernel(const double* l, std::int64_t stride, double* x, s
     for (int j = 0; j < smallest_triangle; ++j) x[(base + j) * x_stride + base + c] = to[c][j];
 }
 
-/// The panel's rows of U go into A, where they lie row by row.
+/// Copies the panel's rows of U into A, which is row-major.
 __global__ void store_triangle_kernel(const double* panel, std::int64_t panel_stride, int width, double* a,
                                       std::int64_t stride) {
     __shared__ double square[tile][tile + 1];
@@ -152,7 +152,7 @@ __global__ void flip_kernel(double* value) {
     *value = __longlong_as_double(__double_as_longlong(*value) ^ (1LL << 39));
 }
 
-/// b - Ax of a range of rows and the sums of |a|, by blocks of columns: A is made, not read.
+/// b - Ax of a range of rows and the sums of |a|, by blocks of columns: A is generated, not read.
 __global__ void norm_kernel(Matrix matrix, const double* x, std::int64_t begin, std::int64_t rows,
                             double* products, double* sums) {
     __shared__ double part[row_threads];
@@ -178,7 +178,7 @@ __global__ void norm_kernel(Matrix matrix, const double* x, std::int64_t begin, 
     }
 }
 
-/// rhs = b - what the unknowns already found contribute; b is column `b` of these rows, or not of this
+/// rhs = b - the contribution of the known unknowns; b is column `b` of these rows, or not in this
 /// process.
 __global__ void right_hand_side(const double* a, std::int64_t stride, std::int64_t row, std::int64_t b,
                                 int count, const double* found, double* rhs) {

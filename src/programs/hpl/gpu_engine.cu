@@ -50,7 +50,7 @@ namespace {
 using tenken::cuda::DeviceArray;
 
 constexpr std::int64_t solve_block = 512;
-/// What a step needs of a slot, and the permutation behind it: one piece, so that it is sent at once.
+/// The part of a slot that a step needs, followed by the permutation: contiguous, for one message.
 std::int64_t slot_doubles(const Layout& layout) {
     return aligned(layout.n) * layout.nb + (Permutation::ints(layout.nb) + 1) / 2;
 }
@@ -59,7 +59,7 @@ std::int64_t gathered_rows(const Layout& layout) {
     return layout.one_row() ? layout.nb : 2 * layout.nb;
 }
 
-/// Variables of the environment that would make cuBLAS compute doubles from integers.
+/// Environment variables that would make cuBLAS emulate doubles by integers.
 void forbid_emulation() {
     unsetenv("CUBLAS_EMULATE_DOUBLE_PRECISION");
 }
@@ -317,7 +317,7 @@ class GpuEngine : public Engine {
                     TENKEN_CUDA(cudaMemcpyAsync(x, part.data(), bytes, cudaMemcpyHostToDevice, stream));
                 }
                 if (has_columns) {
-                    // A lies row by row: cuBLAS sees its transpose, a lower triangle.
+                    // A is row-major: cuBLAS sees its transpose, a lower triangle.
                     HPL_CUBLAS(cublasDtrsv(blas, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT,
                                            count, a_.data() + row * layout_.stride + column,
                                            static_cast<int>(layout_.stride), x, 1));
@@ -385,7 +385,7 @@ class GpuEngine : public Engine {
         flops = 2.0 * static_cast<double>(rows) * static_cast<double>(columns.size()) *
                 static_cast<double>(step.width);
         if (flops <= 0) return {};
-        // Any numbers do that are not zero, in what would be L and U.
+        // Any nonzero numbers are sufficient in the place of L and U.
         TENKEN_CUDA(cudaMemcpyAsync(slot_of(0).data(), a_.data(), std::min(a_.bytes(), slot_of(0).bytes()),
                                     cudaMemcpyDeviceToDevice, update_.stream.get()));
         const auto product = [&] { multiply(Lane::update, 0, step, columns); };
@@ -488,14 +488,14 @@ class GpuEngine : public Engine {
                 step.width};
     }
 
-    /// Where the rows of U of these columns are: in A itself, where this process has all rows.
+    /// Location of the rows of U of these columns: in A itself if this process has all rows.
     Rows upper(Lane lane, const Step& step, Range columns) {
         if (layout_.one_row())
             return {a_.data() + step.begin * layout_.stride + columns.begin, layout_.stride};
         return {of(lane).result.data(), aligned(columns.size())};
     }
 
-    /// The blocks of the triangle that are inverted: as asked, or less so that they divide it; 0 where none
+    /// The inverted blocks of the triangle: as requested, or smaller so that they divide it; 0 if none
     /// does.
     std::int64_t triangle_of(const Step& step) const {
         if (choices_.triangle < smallest_triangle || step.width % smallest_triangle != 0) return 0;
@@ -568,7 +568,7 @@ std::uint64_t gpu_bytes(const Layout& layout) {
 std::vector<double> gpu_library_solution(const Matrix& matrix) {
     const int n = static_cast<int>(matrix.n);
     const std::size_t rows = static_cast<std::size_t>(n);
-    std::vector<double> all(rows * (rows + 1));  // column after column
+    std::vector<double> all(rows * (rows + 1));  // column-major
     for (std::int64_t j = 0; j <= n; ++j)
         for (std::int64_t i = 0; i < n; ++i)
             all[static_cast<std::size_t>(j) * rows + static_cast<std::size_t>(i)] = matrix(i, j);

@@ -1,4 +1,4 @@
-// What a lane of the factorisation has on its GPU: a stream, cuBLAS on it, and memory of its own.
+// Resources of a lane of the factorisation on its GPU: a stream, cuBLAS on it, and memory.
 #pragma once
 
 #include "lib/cuda/memory.h"
@@ -9,7 +9,7 @@ namespace hpl {
 
 constexpr std::size_t workspace_bytes = std::size_t{64} << 20;
 
-/// cuBLAS on one stream, with memory of its own.
+/// cuBLAS on one stream, with a separate workspace.
 class Blas {
   public:
     explicit Blas(cudaStream_t stream) : workspace_(workspace_bytes) {
@@ -30,7 +30,7 @@ class Blas {
     cublasHandle_t handle_ = nullptr;
 };
 
-/// What one lane has of its own.
+/// The private data of one lane.
 struct LaneParts {
     LaneParts(bool high, std::int64_t columns, std::int64_t rows, std::int64_t result_rows)
         : stream(high ? tenken::cuda::Stream::Priority::high : tenken::cuda::Stream::Priority::normal),
@@ -39,8 +39,8 @@ struct LaneParts {
           result(static_cast<std::size_t>(columns * result_rows + 1)) {}
     tenken::cuda::Stream stream;
     Blas blas;
-    tenken::cuda::DeviceArray<double> gathered;  ///< rows that come to the top (and that leave it)
-    tenken::cuda::DeviceArray<double> result;    ///< rows of U, where they are not in A itself
+    tenken::cuda::DeviceArray<double> gathered;  ///< rows that move to the top (and that leave it)
+    tenken::cuda::DeviceArray<double> result;    ///< rows of U, if they are not in A itself
 };
 
 }  // namespace hpl

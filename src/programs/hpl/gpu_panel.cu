@@ -6,15 +6,15 @@ namespace hpl {
 
 namespace {
 
-constexpr int max_base = 32;  ///< columns that one launch of the own kernel eliminates
+constexpr int max_base = 32;  ///< columns eliminated by one launch of the built-in kernel
 constexpr int min_base =
     16;  ///< with fewer, launches and passes over the panel cost more than multiprocessors
 constexpr int panel_threads = 512;
 constexpr unsigned everyone = 0xffffffffu;
 constexpr long long patience_cycles = 20000000000LL;
 
-// Blocks tell each other values in words of 8 bytes that carry the number of the step beside 4 bytes of data:
-// a word arrives whole, so whoever reads the number has the data too, and no fence is needed.
+// Blocks exchange values in words of 8 bytes with the number of the step and 4 bytes of data:
+// a word is written atomically, so a reader of the number also has the data, and no fence is needed.
 
 __device__ inline void post(unsigned long long* word, unsigned value, unsigned step) {
     *reinterpret_cast<volatile unsigned long long*>(word) =
@@ -45,7 +45,7 @@ __device__ inline double await_double(const unsigned long long* words, unsigned 
     return __longlong_as_double(static_cast<long long>(high << 32 | low));
 }
 
-/// What is compared to find a pivot: NaN is larger than all, so that it shows.
+/// The key of the pivot search: NaN is larger than everything, so that it is detected.
 __device__ inline double pivot_key(double value) {
     const double size = fabs(value);
     return isnan(size) ? __longlong_as_double(0x7ff0000000000000LL) : size;
@@ -72,17 +72,17 @@ __device__ inline Best best_of_warp(Best best) {
     return best;
 }
 
-/// Words of mail that a block needs for one step: candidate (key in two, row), its row.
+/// Mailbox words of a block for one step: candidate (key in two, row), its row.
 constexpr int mail_of_block = 4 + 2 * max_base;
 __host__ __device__ inline int mail_words(int blocks) {
-    return blocks * mail_of_block + 2 * max_base;  // and the row that is displaced
+    return blocks * mail_of_block + 2 * max_base;  // and the displaced row
 }
 
-/// Eliminates `width` columns of a panel of `rows` rows. Every block has `share` consecutive rows, which it
-/// alone reads and writes; all blocks must be on the GPU at the same time. In each step a block finds its
-/// largest element of the column, posts it with the whole row, updates what is left of the step before while
-/// the mail is under way, takes the best candidate of all, and eliminates the next column only, which the
-/// next pivot is chosen from.
+/// Eliminates `width` columns of a panel of `rows` rows. Every block has exclusive access to `share`
+/// consecutive rows; all blocks must be resident on the GPU at the same time. In each step a block finds its
+/// largest element of the column, posts it with the whole row, completes the update of the previous step
+/// while the message is in flight, selects the best of all candidates, and eliminates only the next column,
+/// from which the next pivot is chosen.
 template <bool in_shared>
 __global__ void __launch_bounds__(panel_threads, 1)
     eliminate(double* panel, std::int64_t stride, int rows, int width, int share, unsigned long long* mail,
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(panel_threads, 1)
             post_double(top_box + 2 * lane, value, step);
         }
         if (j > 0) {
-            __syncthreads();  // what was posted was read before it changes
+            __syncthreads();  // the posted row was read before it changes
             for (int r = max(0, j - first) + thread; r < mine; r += panel_threads) {
                 const double factor = s[(j - 1) * apart + r];
                 for (int c = j + 1; c < width; ++c) s[c * apart + r] -= factor * pivot_row[c];
@@ -212,8 +212,8 @@ __global__ void __launch_bounds__(panel_threads, 1)
     }
 }
 
-/// What up to 32 exchanges of rows, one after the other, do together, found by one warp: position base + lane
-/// gets what was at `top`; position `low` (-1: none) gets what was at `low_source`.
+/// The combined effect of up to 32 successive row exchanges, determined by one warp: position base + lane
+/// gets the row at `top`; position `low` (-1: none) gets the row at `low_source`.
 struct Exchanges {
     int top;
     int low;
@@ -247,8 +247,8 @@ __device__ inline Exchanges exchanges_of(const int* pivots, int base, int count)
     return own;
 }
 
-/// Exchanges rows base .. base + count - 1 with those that pivots[] names (from `base`), in all columns of
-/// the panel but [base, base + count). One warp a column.
+/// Exchanges rows base .. base + count - 1 with those in pivots[] (relative to `base`), in all columns of
+/// the panel except [base, base + count). One warp per column.
 __global__ void exchange_rows(double* panel, std::int64_t stride, const int* pivots, int base, int count,
                               int columns) {
     const Exchanges own = exchanges_of(pivots, 0, count);
@@ -265,7 +265,7 @@ __global__ void exchange_rows(double* panel, std::int64_t stride, const int* piv
     }
 }
 
-/// The permutation that `width` exchanges make together; one warp. rows[] is the identity before and after.
+/// The permutation that results from `width` exchanges; one warp. rows[] is the identity before and after.
 __global__ void compose(const int* pivots, int width, int group, int* rows, Permutation to) {
     const int lane = static_cast<int>(threadIdx.x);
     if (lane == 0) *to.count() = 0;
@@ -303,8 +303,8 @@ __global__ void identity(int* rows, int count) {
     }
 }
 
-/// cuSOLVER's pivots count from 1 and from the panel's first row; ours from 0 and from the first of their
-/// group.
+/// cuSOLVER's pivots count from 1 and from the panel's first row; those used here from 0 and from the first
+/// of their group.
 __global__ void adopt_pivots(int* pivots, int width, int group, const int* info, long long* singular,
                              long long first_column) {
     for (int i = static_cast<int>(threadIdx.x); i < width; i += static_cast<int>(blockDim.x))
@@ -323,7 +323,7 @@ int multiprocessors() {
     return count;
 }
 
-/// What a block of the kernel may have in shared memory besides its fixed part.
+/// Maximum shared memory of a block of the kernel in addition to its fixed part.
 int max_shared_bytes() {
     int device = 0;
     int maximum = 0;
@@ -390,8 +390,8 @@ void PanelFactoriser::base(double* panel, std::int64_t rows, std::int64_t begin,
                            std::int64_t stride, std::int64_t first_column) {
     const std::int64_t left = rows - begin;
     double* const at = panel + begin * stride + begin;
-    // Fewer rows than this keep a block's threads idle, and every block more makes the exchange of mail
-    // slower.
+    // With fewer rows than this some threads of a block are idle, and every additional block slows down the
+    // exchange of messages.
     constexpr std::int64_t min_share = 256;
     const std::int64_t wanted = std::min<std::int64_t>(blocks_of(rows), (left + min_share - 1) / min_share);
     const int share = static_cast<int>((left + wanted - 1) / wanted);

@@ -1,4 +1,4 @@
-// Factorising a tall, narrow panel on one GPU.
+// Factorisation of a tall, narrow panel on one GPU.
 #pragma once
 
 #include <cublas_v2.h>
@@ -14,17 +14,17 @@
 
 namespace hpl {
 
-/// How panels are factorised.
+/// Methods of panel factorisation.
 enum class PanelKind {
     automatic,  ///< resident on few multiprocessors while an update hides the panel, then cuSOLVER
-    resident,   ///< own kernel, rows kept in shared memory
-    streamed,   ///< own kernel, rows in the L2 or in memory
+    resident,   ///< built-in kernel, rows in shared memory
+    streamed,   ///< built-in kernel, rows in the L2 or in memory
     library     ///< cuSOLVER
 };
 
-/// The permutation of rows that a panel brings, on the GPU, as ints: how many of the lower rows change, three
-/// unused, then for each of `width` top rows which row comes there, then for each lower row that changes
-/// which it is, then which (top) row comes there. Rows count from the first one of the panel.
+/// The permutation of rows by a panel, on the GPU, as ints: number of lower rows that change, three
+/// unused, then for each of `width` top rows the row that moves there, then for each lower row that changes
+/// its index, then the (top) row that moves there. Rows count from the first one of the panel.
 struct Permutation {
     static constexpr int header = 4;
     static std::int64_t ints(std::int64_t width) { return header + 3 * width; }
@@ -39,20 +39,20 @@ struct Permutation {
 class PanelFactoriser {
   public:
     /// @param max_rows, max_width of any panel
-    /// @param blocks of the own kernel, more only where the rows of 16 columns need them; 0 for all
+    /// @param blocks of the built-in kernel, more only if the rows of 16 columns require them; 0 for all
     /// multiprocessors
-    /// @param few_rows panels of less rows than this are no longer hidden (PanelKind::automatic)
+    /// @param few_rows panels of fewer rows are no longer hidden (PanelKind::automatic)
     PanelFactoriser(PanelKind kind, std::int64_t max_rows, std::int64_t max_width, int blocks,
                     std::int64_t few_rows, cudaStream_t stream, cublasHandle_t blas);
     ~PanelFactoriser();
 
-    /// Enqueues P = L U of `rows` x `width` doubles, column after column, `stride` apart; L without its
+    /// Enqueues P = L U of `rows` x `width` doubles, column-major with `stride`; L without its
     /// diagonal.
     /// @param first_column of the panel in the matrix, for `singular`
     void factorise(double* panel, std::int64_t rows, std::int64_t width, std::int64_t stride,
                    std::int64_t first_column, const Permutation& permutation);
 
-    /// The first column without a pivot, -1 where there is none; waits for the stream.
+    /// The first column without a pivot, -1 if there is none; waits for the stream.
     std::int64_t singular() const;
     void forget_singular();
     /// "own, rows in shared memory, 32 columns at a time"
@@ -64,7 +64,7 @@ class PanelFactoriser {
     void base(double* panel, std::int64_t rows, std::int64_t begin, std::int64_t width, std::int64_t stride,
               std::int64_t first_column);
     int base_width(std::int64_t rows) const;
-    /// Blocks for panels of so many rows.
+    /// Blocks for panels of this many rows.
     std::int64_t blocks_of(std::int64_t rows) const;
 
     bool by_library(std::int64_t rows) const {
@@ -81,7 +81,7 @@ class PanelFactoriser {
     int shared_bytes_;
     unsigned epoch_ = 0;
     tenken::cuda::DeviceArray<int> pivots_;
-    tenken::cuda::DeviceArray<int> rows_;  ///< identity; where rows have gone, while a permutation is made
+    tenken::cuda::DeviceArray<int> rows_;  ///< identity; new positions of rows while a permutation is built
     tenken::cuda::DeviceArray<long long> singular_;
     tenken::cuda::DeviceArray<int> info_;
     tenken::cuda::DeviceArray<unsigned long long> mail_;

@@ -16,13 +16,13 @@ using tenken::HostArray;
 
 /// The rows that a panel exchanges, from its first row on.
 struct Order {
-    std::vector<int> top;         ///< what comes to each top row
+    std::vector<int> top;         ///< the row that moves to each top row
     std::vector<int> low;         ///< lower rows that change
-    std::vector<int> low_source;  ///< what comes there
+    std::vector<int> low_source;  ///< the rows that move there
 };
 
-/// What the exchanges of rows i and pivots[i], one after the other, do together. @param rows the identity, as
-/// it is left again
+/// The combined effect of the successive exchanges of rows i and pivots[i]. @param rows the identity,
+/// restored on return
 Order order_of(const std::vector<int>& pivots, std::vector<int>& rows) {
     const int width = static_cast<int>(pivots.size());
     const auto at = [&](int row) -> int& { return rows[static_cast<std::size_t>(row)]; };
@@ -175,7 +175,7 @@ class HostEngine : public Engine {
         const int stride = static_cast<int>(shape.stride);
         const int ldw = static_cast<int>(aligned(columns.size()));
         const double one = 1;
-        // Rows lie one after the other: BLAS sees the transpose.
+        // Row-major: BLAS sees the transpose.
         blas_.dtrsm("R", "L", "T", "U", &count, &width, &one, slot_of(slot), &stride, gathered_.data(), &ldw);
         if (!layout_.rows.owns(step.begin)) return;
         const std::int64_t first = layout_.rows.below(step.begin);
@@ -366,7 +366,7 @@ class HostEngine : public Engine {
 std::uint64_t host_bytes(const Layout& layout, bool direct) {
     const std::uint64_t n = static_cast<std::uint64_t>(layout.n);
     const std::uint64_t nb = static_cast<std::uint64_t>(layout.nb);
-    const std::uint64_t beside = 2 * nb * (n + alignment);  // operands of the products that are timed
+    const std::uint64_t beside = 2 * nb * (n + alignment);  // operands of the timed products
     if (direct) return sizeof(double) * (n * (n + 1) + beside);
     const std::uint64_t columns = static_cast<std::uint64_t>(layout.padded_columns);
     return layout.bytes() + sizeof(double) * (beside + 2 * nb * columns + 4 * nb * (n + alignment));

@@ -10,7 +10,7 @@ namespace hpl {
 
 std::uint64_t host_bytes(const Layout& layout, bool direct);
 
-/// @param direct hands the whole to LAPACK (dgetrf, dgetrs); only with one process
+/// @param direct solves the whole system by LAPACK (dgetrf, dgetrs); only with one process
 std::unique_ptr<Engine> make_host_engine(const Layout& layout, const Blas& blas, Ranks& ranks, bool direct);
 
 }  // namespace hpl

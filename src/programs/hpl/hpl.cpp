@@ -25,10 +25,10 @@ using lu::StepTimes;
 
 namespace {
 
-/// Above it HPL calls a residual wrong.
+/// Threshold above which HPL rejects a residual.
 constexpr double max_residual = 16;
-/// How far a solution of --sweep may lie from the library's, relative to its largest element: far above what
-/// the condition of a random matrix of that size makes of rounding, far below any mistake.
+/// Maximum distance of a solution of --sweep from the library's, relative to its largest element: far above
+/// the rounding errors amplified by the condition of a random matrix of that size, far below any mistake.
 constexpr double max_difference = 1e-6;
 constexpr double epsilon = 1.0 / 9007199254740992.0;  // 2^-53
 /// Columns that --nb auto eliminates with each candidate: a multiple of all.
@@ -36,9 +36,9 @@ constexpr std::int64_t probe_columns = 4096;
 constexpr std::int64_t max_n = 4000000;
 constexpr std::int64_t max_nb = 4096;
 constexpr int products = 10;
-constexpr int library_repetitions = 1;  // as long as ours and longer, on a GPU that is warm from them
+constexpr int library_repetitions = 1;  // at least as long as the built-in one, on the warm GPU
 
-/// What is to be solved.
+/// The problem to be solved.
 struct Case {
     std::int64_t n;
     std::int64_t nb;
@@ -51,12 +51,12 @@ struct Case {
     }
 };
 
-/// Operations that count, whatever the algorithm does: (2/3) N^3 + (3/2) N^2.
+/// Counted operations, independent of the algorithm: (2/3) N^3 + (3/2) N^2.
 double operations(double n) {
     return 2.0 / 3.0 * n * n * n + 1.5 * n * n;
 }
 
-/// The norms of a run, over all ranks, and what follows from them.
+/// The norms of a run, over all ranks, and the derived values.
 struct Residual {
     Engine::Norms norms;
     double scaled;
@@ -211,7 +211,7 @@ class Hpl : public tenken::Program {
                     throw arguments.error("dat", "each combination once; listed twice: " + cases_[i].key());
     }
 
-    /// Random problems, ugly ones among them: the same in every process.
+    /// Random problems, including awkward ones: the same in every process.
     void draw_cases() {
         std::mt19937_64 draw(static_cast<std::uint64_t>(seed_));
         const auto up_to = [&](std::int64_t maximum) {
@@ -228,7 +228,7 @@ class Hpl : public tenken::Program {
             std::int64_t nb = kind <= 3 ? 32 * up_to(16) : up_to(300);
             std::int64_t n = kind == 1 ? up_to(8) : up_to(sweep_max_n_);
             if (kind == 2)
-                n = std::max<std::int64_t>(1, nb * up_to(4) - 2 + up_to(3));  // beside a border of blocks
+                n = std::max<std::int64_t>(1, nb * up_to(4) - 2 + up_to(3));  // next to a block boundary
             n = std::min(n, sweep_max_n_);
             const int p = divisors[draw() % divisors.size()];
             const Case one = {n, nb, p, ranks_.size() / p, draw() % 2 == 0};
@@ -254,7 +254,7 @@ class Hpl : public tenken::Program {
         return ranks_.largest({here ? 0.0 : 1.0}).front() == 0;
     }
 
-    /// Chooses N, or makes sure that it fits, before anything is allocated.
+    /// Chooses N, or checks that it fits, before anything is allocated.
     void fit(const tenken::Arguments& arguments, Case& one) const {
         make_grid(one);
         if (one.n == 0) {
@@ -289,7 +289,7 @@ class Hpl : public tenken::Program {
         return plan_steps(n, nb, taper_, backend_->min_width());
     }
 
-    /// Eliminates the first columns with each candidate, and keeps the fastest.
+    /// Eliminates the first columns with each candidate, and selects the fastest.
     void choose_block(tenken::Document& document, Case& one) {
         double best = 0;
         for (std::int64_t nb : backend_->blocks_to_try()) {
@@ -299,7 +299,7 @@ class Hpl : public tenken::Program {
             const std::int64_t columns = std::min(probe_columns, tried.n);
             const std::vector<Step> steps = steps_of(tried.n, nb);
             double rate = 0;
-            for (int i = 0; i < 2; ++i) {  // the first time warms up
+            for (int i = 0; i < 2; ++i) {  // the first time is a warm-up
                 engine->generate(matrix_of(tried));
                 const Factored done = factorise(*engine, ranks_, steps, look_ahead_ == "on", false, columns);
                 const double left = static_cast<double>(tried.n - columns);
@@ -362,7 +362,7 @@ class Hpl : public tenken::Program {
                                                : measure_products(document, *engine, one, heat);
 
         if (sweep_ == 0 &&
-            !engine->direct()) {  // the kernels of large panels, too, before the first repetition
+            !engine->direct()) {  // also the kernels of large panels, before the first repetition
             engine->generate({static_cast<std::uint64_t>(seed_), one.n, Broken::none});
             factorise(*engine, ranks_, steps, look_ahead_ == "on", false, std::min(one.n, 2 * one.nb));
         }
@@ -410,7 +410,7 @@ class Hpl : public tenken::Program {
         engine->describe(document);
     }
 
-    /// Kernels are loaded when they are first used, which takes milliseconds each: a small problem uses most
+    /// Kernels are loaded at first use, which takes milliseconds each: a small problem uses most
     /// of them.
     void load_kernels(const Case& one) {
         Case small = one;
@@ -485,7 +485,7 @@ class Hpl : public tenken::Program {
         document.add(made);
     }
 
-    /// The largest difference from what the library finds alone, from the same matrix.
+    /// The maximum difference from the solution of the library in one process, for the same matrix.
     void compare_solution(tenken::Document& document, Engine& engine, const Case& one) {
         const std::vector<double> x = engine.solution();
         double largest = 0;
@@ -533,7 +533,7 @@ class Hpl : public tenken::Program {
         std::fflush(output_);
     }
 
-    /// As HPL prints it, for the tools that read it.
+    /// In HPL's output format, for tools that parse it.
     void print_result(const Case& one, double seconds, const Residual& found) {
         if (!printed_) {
             print(

@@ -4,7 +4,7 @@ namespace hpl {
 
 namespace {
 
-/// Rows that lie a large power of two apart would share the same memory channels and cache sets.
+/// Rows at a distance of a large power of two would share memory channels and cache sets.
 std::int64_t uneven(std::int64_t columns) {
     const std::int64_t padded = aligned(columns);
     return padded % (2 * alignment) == 0 ? padded + alignment : padded;

@@ -1,4 +1,4 @@
-// Who holds what: the matrix [A | b] of N rows and N + 1 columns, row after row.
+// Distribution of the matrix [A | b] of N rows and N + 1 columns, row-major.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ using lu::Cyclic;
 using lu::plan_steps;
 using lu::Step;
 
-/// The part of [A | b] that one process holds, row after row: element (i, j) of the part is at i * stride +
+/// The part of [A | b] in one process, row-major: element (i, j) of the part is at i * stride +
 /// j.
 struct Layout : lu::Distribution {
     /// @param n order; @param nb block; @param p, q rows and columns of the grid; @param row, column this
     /// process
     Layout(std::int64_t n, std::int64_t nb, int p, int q, int row, int column);
 
-    std::int64_t padded_columns;  ///< up to a multiple of `alignment`; what is beyond is zero
+    std::int64_t padded_columns;  ///< up to a multiple of `alignment`; the padding is zero
     std::int64_t stride;  ///< a multiple of `alignment`, and of no higher power of two than twice that
 
     std::uint64_t bytes() const {
@@ -27,13 +27,13 @@ struct Layout : lu::Distribution {
     }
 };
 
-/// Doubles in 128 bytes: what rows of matrices are aligned to.
+/// Doubles in 128 bytes: alignment of matrix rows.
 constexpr std::int64_t alignment = 16;
 inline std::int64_t aligned(std::int64_t count) {
     return (count + alignment - 1) / alignment * alignment;
 }
 
-/// What a step needs of the panel buffer: rows [begin, n) of its columns, column after column.
+/// The part of the panel buffer that a step needs: rows [begin, n) of its columns, column-major.
 struct PanelShape {
     PanelShape(const Layout& layout, const Step& step)
         : rows(layout.n - step.begin), width(step.width), stride(aligned(rows)) {}

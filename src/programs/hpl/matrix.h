@@ -1,4 +1,4 @@
-// The matrix and the right-hand side: any element on its own, from nothing but the seed and its place.
+// The matrix and the right-hand side: any element independently, from the seed and its position.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ HPL_BOTH inline double element(std::uint64_t seed, std::int64_t i, std::int64_t 
     return static_cast<double>(z >> 11) * (1.0 / 9007199254740992.0) - 0.5;
 }
 
-/// What tests break on purpose.
+/// Faults injected by tests.
 enum class Broken { none, not_a_number, zero_column };
 
-/// The matrix of a run: element() with what a test has broken.
+/// The matrix of a run: element() with the injected fault.
 struct Matrix {
     std::uint64_t seed;
     std::int64_t n;

@@ -1,4 +1,4 @@
-// What makes engines: the host, or a GPU a process.
+// Factory of engines: the host, or one GPU per process.
 #pragma once
 
 #include <functional>
@@ -21,14 +21,14 @@ class Backend {
     virtual void prepare(const tenken::Arguments& arguments, lu::Ranks& ranks, Low low) = 0;
     virtual tenken::Subject subject() const = 0;
     virtual std::int64_t tile() const = 0;
-    /// N and NB where none are given.
+    /// Default N and NB.
     virtual std::int64_t usual_n() const = 0;
     virtual std::int64_t usual_nb() const = 0;
     virtual std::uint64_t free_bytes() const = 0;
     virtual std::uint64_t needed_bytes(std::int64_t n, std::int64_t nb, int processes) const = 0;
     virtual std::unique_ptr<Engine> make(std::int64_t n, std::int64_t nb, lu::Ranks& ranks) = 0;
     virtual void watch(const std::function<void()>& work) { work(); }
-    /// Null where there is no sensor.
+    /// Null if there is no sensor.
     virtual tenken::Meter* energy() { return nullptr; }
     virtual void report(tenken::Document& document, lu::Ranks& ranks) = 0;
 };

@@ -11,7 +11,7 @@ namespace mxp {
 
 namespace {
 
-/// Part of the free memory that the usual problem fills, and the largest that is usual: minutes grow as N^3.
+/// Part of the free memory filled by the default problem, and its maximum order: the time grows as N^3.
 constexpr double usual_fill = 0.88;
 constexpr std::int64_t largest_usual = 163840;
 

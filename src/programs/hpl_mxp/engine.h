@@ -1,4 +1,4 @@
-// What computes on one process's columns of the matrix: the host, every format emulated, or a GPU.
+// Computation on one process's columns of the matrix: the host, with all formats emulated, or a GPU.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@
 
 namespace mxp {
 
-/// What the products of the update are made of. Sums are FP32 always.
+/// The operands of the update's products. Sums are always FP32.
 enum class Low { fp16, bf16, fp8 };
 
 inline tenken::Format format_of(Low low) {
@@ -31,16 +31,16 @@ inline double scale_l(double diagonal) {
     return scale_u * std::ldexp(1.0, static_cast<int>(std::lround(std::log2(diagonal))));
 }
 
-/// What tests break on purpose, in the middle of the factorisation.
+/// Faults injected by tests in the middle of the factorisation.
 enum class Broken {
     none,
     skip_updates,  ///< no trailing update at all
-    skip_update,   ///< one is left out
+    skip_update,   ///< one is omitted
     zero_l,        ///< one panel of L is zero below its diagonal block
     lost_tile      ///< one square tile of one update is not written
 };
 
-/// What became of the operands of the update.
+/// Statistics of the operands of the update.
 struct Conversions {
     double all = 0;
     double small = 0;       ///< zero or below the format's normal range
@@ -55,12 +55,12 @@ struct FactorError {
     double bound = 0;  ///< there
 };
 
-/// Columns are dealt out over 1 x Q processes; every process has all rows of its columns, in FP32 and column
-/// after column. N is padded with the identity to a multiple of tile(). What the steps have to say of pivots
-/// and of several process rows is empty here.
+/// Columns are distributed over 1 x Q processes; every process has all rows of its columns, in FP32 and
+/// column-major. N is padded with the identity to a multiple of tile(). The steps for pivots
+/// and for several process rows are empty here.
 class Engine : public lu::Stepper {
   public:
-    /// The width that all steps are a multiple of, and of the groups of verification.
+    /// Divisor of the widths of all steps and of the groups of the verification.
     virtual std::int64_t tile() const = 0;
     /// Writes this process's part of A in FP32, with the identity in the padding.
     virtual void generate(const Matrix& matrix) = 0;
@@ -75,7 +75,7 @@ class Engine : public lu::Stepper {
 
     /// d = U^-1 L^-1 r by the factors, in FP32; r and d have `n` elements in every process.
     virtual std::vector<double> correction(lu::Ranks& ranks, const std::vector<double>& r) = 0;
-    /// b - A x in double precision, rows [begin, end), A made anew. @param sums of |a| of each row, if not
+    /// b - A x in double precision, rows [begin, end), A regenerated. @param sums of |a| of each row, if not
     /// null
     virtual std::vector<double> residual(const Matrix& matrix, const std::vector<double>& x,
                                          std::int64_t begin, std::int64_t end, std::vector<double>* sums) = 0;
@@ -83,7 +83,7 @@ class Engine : public lu::Stepper {
     virtual Conversions conversions() = 0;
     /// The same in every process.
     virtual FactorError factor_error(const Matrix& matrix, lu::Ranks& ranks) = 0;
-    /// The bound of one row and group as the last factor_error() has found it, in every process.
+    /// The bound of one row and group from the last factor_error(), in every process.
     virtual double bound_at(std::int64_t row, std::int64_t group) = 0;
     /// Adds to an element of the factors, in the process that has it.
     virtual void spoil(std::int64_t row, std::int64_t column, double change) = 0;
@@ -95,18 +95,18 @@ class Engine : public lu::Stepper {
     virtual void describe(tenken::Document& document) const = 0;
 };
 
-/// How far sums of A - LU over a group of columns may be off (docs/hpl_mxp.md derives it).
+/// Error bound of sums of A - LU over a group of columns (derived in docs/hpl_mxp.md).
 struct FactorBound {
     double low;      ///< unit roundoff of the update's operands
     double panel;    ///< that of the panel's and the triangular solve's
-    double updates;  ///< how often an element is added to, at most
+    double updates;  ///< maximum number of additions to an element
     double diagonal;
     double width;  ///< of a group
 
-    /// @param squares_low, squares_panel sums of (l u)^2 of what goes through the one and the other
+    /// @param squares_low, squares_panel sums of (l u)^2 of the products in the two formats
     MXP_BOTH double of(double squares_low, double squares_panel, bool on_diagonal) const {
         constexpr double deviations = 8;
-        const double single = 1.0 / 8388608;  // 2^-23: FP32, cut off
+        const double single = 1.0 / 8388608;  // 2^-23: FP32, truncated
         return deviations * (low * sqrt(squares_low) + panel * sqrt(squares_panel)) +
                single * (updates + 8) * (sqrt(width) + (on_diagonal ? diagonal : 0.0));
     }

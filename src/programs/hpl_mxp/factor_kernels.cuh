@@ -1,4 +1,4 @@
-// The matrix made, and panels and rows rounded to the low formats.
+// Generation of the matrix, and rounding of panels and rows to the low formats.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -59,7 +59,7 @@ __device__ void add_counts(Counts* counts, int small, int overflowed) {
     if (overflowed > 0) atomicAdd(&counts->overflowed, static_cast<unsigned long long>(overflowed));
 }
 
-/// What a product has given goes into A in FP32, and scaled and rounded beside it: `rows` (a multiple of 4)
+/// Stores the result of a product in A in FP32, and additionally scaled and rounded: `rows` (a multiple of 4)
 /// of `columns`. Rows and columns from the valid ones on are padding and not counted.
 template <typename Format16>
 __global__ void store_kernel(const float* from, std::int64_t from_ld, float* a, std::int64_t a_ld,
@@ -92,19 +92,19 @@ __global__ void store_kernel(const float* from, std::int64_t from_ld, float* a, 
     add_counts(counts, small, overflowed);
 }
 
-/// E4M3 of what was rounded to 16 bits before, rounding to nearest even and saturating.
+/// E4M3 of values already rounded to 16 bits, with rounding to nearest even and saturation.
 __device__ unsigned char e4m3_of(float value) {
     const float size = fminf(fabsf(value), 448.0f);
     const unsigned sign = value < 0 ? 0x80u : 0u;
     if (size < 0.015625f)  // subnormal: multiples of 2^-9
         return static_cast<unsigned char>(sign | static_cast<unsigned>(__float2int_rn(size * 512.0f)));
     unsigned bits = __float_as_uint(size);
-    bits += 0x7ffffu + ((bits >> 20) & 1u);  // to 3 bits behind the point, ties to even
+    bits += 0x7ffffu + ((bits >> 20) & 1u);  // to 3 fraction bits, ties to even
     const unsigned exponent = (bits >> 23) - 120u;
     return static_cast<unsigned char>(sign | (exponent << 3) | ((bits >> 20) & 7u));
 }
 
-/// From FP16. U: column after column stays so. L: rows become contiguous, which FP8 products ask for.
+/// From FP16. U remains column-major. L becomes row-major, as required by FP8 products.
 __global__ void to_fp8_kernel(const unsigned short* from, std::int64_t from_ld, std::int64_t rows,
                               std::int64_t columns, unsigned char* to, std::int64_t to_ld, bool transpose,
                               Counts* counts) {

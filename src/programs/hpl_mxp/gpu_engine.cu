@@ -11,9 +11,9 @@ namespace mxp {
 
 namespace {
 
-/// Rows and columns of the tile that Broken::lost_tile loses.
+/// Rows and columns of the tile omitted by Broken::lost_tile.
 constexpr std::int64_t lost = 128;
-/// Columns of the products that are tried, and how often their rows are halved.
+/// Columns of the trial products, and how often their rows are halved.
 constexpr std::int64_t trial_columns = 16384;
 constexpr int trial_sizes = 3;
 
@@ -60,7 +60,7 @@ void GpuEngine::factor_panel(int slot, const lu::Step& step) {
 }
 
 void GpuEngine::broadcast_panel(int slot, const lu::Step& step, int root) {
-    // Inverses lie behind the panel of this step, so that it is one piece.
+    // Inverses follow the panel of this step, so that it is contiguous.
     const std::int64_t bytes = 2 * height(step) * step.width + 4 * step.width * gpu_tile;
     communicator_->broadcast(slots_[slot].data(), size(bytes), root, panel_.stream.get());
 }
@@ -92,7 +92,7 @@ void GpuEngine::multiply(lu::Lane lane, int slot, const lu::Step& step, lu::Rang
     if (below <= 0 || columns.empty() || broken_ == Broken::skip_updates) return;
     if (broken_ == Broken::skip_update && step.begin == broken_at_) return;
     LaneParts& parts = of(lane);
-    // Persistent kernels of an update would leave the panel's chain of small kernels no multiprocessor.
+    // Persistent kernels of an update would leave no multiprocessor for the panel's chain of small kernels.
     if (lane == lu::Lane::update)
         leave_multiprocessors(
             beside_ ? panel_share(choices_.panel_multiprocessors, below, ranks_.size(), multiprocessors_)
@@ -155,7 +155,7 @@ std::vector<double> GpuEngine::time_products(const Matrix& matrix, double heat_s
     choose_products(step, columns);
     std::vector<double> seconds;
     forget_stamps();
-    // One after the other without a gap, as in the factorisation; each is timed by events.
+    // Back to back, as in the factorisation; each is timed by events.
     std::vector<int> stamps = {stamp(lu::Lane::update)};
     for (int i = 0; i < repetitions; ++i) {
         product();
@@ -213,7 +213,7 @@ void GpuEngine::subtract(LaneParts& parts, std::int64_t m, std::int64_t n, std::
                          const unsigned short* l, std::int64_t l_ld, const unsigned short* u,
                          std::int64_t u_ld, float* c) {
     const LowProduct product = product_of(sixteen_bits(), m, n, k, l_ld, u_ld, kept());
-    // Panels are made of products of other shapes, which were not tried.
+    // Panels consist of products of other shapes, which were not tried.
     if (&parts == &update_ && products_by_trial_.multiply_as_tried(product, l, u, c, parts)) return;
     const float one = 1;
     const cudaDataType_t type = choices_.low == Low::bf16 ? CUDA_R_16BF : CUDA_R_16F;

@@ -1,4 +1,4 @@
-// The engine on a GPU: its factorisation, refinement and verification stand in a file each.
+// The engine on a GPU: factorisation, refinement and verification are in separate files.
 #pragma once
 
 #include <cublasLt.h>
@@ -19,13 +19,13 @@
 namespace mxp {
 
 constexpr int threads = 256;
-/// Columns of A that one block of threads makes anew for a residual, and rows that one thread does.
+/// Columns of A that one block of threads regenerates for a residual, and rows per thread.
 constexpr std::int64_t residual_columns = 8192;
 constexpr int residual_rows = 4;
-/// Groups of columns that verification does at a time.
+/// Groups of columns verified at a time.
 constexpr std::int64_t groups_at_once = 64;
 
-/// Numbers that were rounded to below the normal range of the low format, or beyond it.
+/// Numbers rounded to below the normal range of the low format, or beyond it.
 struct Counts {
     unsigned long long small;
     unsigned long long overflowed;
@@ -79,8 +79,8 @@ class GpuEngine : public Engine {
     std::int64_t tile() const override { return gpu_tile; }
     void generate(const Matrix& matrix) override;
     void breaks(Broken broken, const lu::Step& step) override;
-    /// In A itself; what others need of it goes into the slot: L below the triangles in 16 bits, and the
-    /// inverses of the triangles of L.
+    /// In A itself; the data for other processes is stored in the slot: L below the triangles in 16 bits, and
+    /// the inverses of the triangles of L.
     void factor_panel(int slot, const lu::Step& step) override;
     void broadcast_panel(int slot, const lu::Step& step, int root) override;
     void ready_panel(int slot, const lu::Step& step) override;
@@ -145,12 +145,12 @@ class GpuEngine : public Engine {
 
     // The factorisation (gpu_engine.cu)
     void leave_multiprocessors(int count);
-    /// Multiprocessors that a product of the update's lane keeps to; 0: all.
+    /// Multiprocessors used by a product of the update's lane; 0: all.
     int kept() const { return left_ == 0 ? 0 : multiprocessors_ - left_; }
     Low sixteen_bits() const { return choices_.low == Low::bf16 ? Low::bf16 : Low::fp16; }
     LowProduct product_of(Low low, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t l_ld,
                           std::int64_t u_ld, int multiprocessors) const;
-    /// Tries algorithms for the update and for the rows of U, with what the first step has left.
+    /// Tries algorithms for the update and for the rows of U, on the data of the first step.
     void choose_products(const lu::Step& step, lu::Range columns);
     /// C -= L U / scales, both of 16 bits.
     void subtract(LaneParts& parts, std::int64_t m, std::int64_t n, std::int64_t k, const unsigned short* l,
@@ -160,26 +160,26 @@ class GpuEngine : public Engine {
     /// temporary = inverse A or A inverse, m x n, where the inverse is of order 512.
     void apply_inverse(LaneParts& parts, bool from_left, std::int64_t m, std::int64_t n, const float* inverse,
                        const float* a);
-    /// What apply_inverse() has left goes into A and, scaled and rounded, to `low`.
+    /// Stores the result of apply_inverse() in A and, scaled and rounded, in `low`.
     void store(LaneParts& parts, std::int64_t m, std::int64_t n, float* a, unsigned short* low,
                std::int64_t low_ld, double scale, std::int64_t valid_rows, std::int64_t valid_columns);
-    /// Rows of the tiles [begin, end) of a panel become rows of U: with the panel's L in 16 bits, and the
-    /// inverted triangles. `low` holds them from tile `begin` on.
+    /// Converts rows of the tiles [begin, end) of a panel to rows of U: with the panel's L in 16 bits, and
+    /// the inverted triangles. `low` holds them from tile `begin` on.
     void solve_tiles(LaneParts& parts, int slot, const lu::Step& step, std::int64_t begin, std::int64_t end,
                      lu::Range columns, unsigned short* low);
-    /// Tiles [begin, end) of a panel whose first column is local column `first`: the left half, what it does
-    /// to the right half, the right half.
+    /// Tiles [begin, end) of a panel whose first column is local column `first`: the left half, its update
+    /// of the right half, the right half.
     void factor_tiles(int slot, const lu::Step& step, std::int64_t first, std::int64_t begin,
                       std::int64_t end);
     void factor_tile(int slot, const lu::Step& step, std::int64_t first, std::int64_t t);
 
     // Refinement (gpu_refinement.cu)
-    /// v holds a part of every unknown's right-hand side in each process; their sum is the whole. What is
-    /// solved goes to y of the owner of the columns.
+    /// v contains a part of every unknown's right-hand side in each process; their sum is the whole. The
+    /// solution is stored in y of the owner of the columns.
     void solve_block(lu::Ranks& ranks, const lu::Step& block, bool lower);
     void sum_over_ranks(lu::Ranks& ranks, DeviceArray<float>& values, std::int64_t groups);
 
-    // The factors verified (gpu_verification.cu)
+    // Verification of the factors (gpu_verification.cu)
     /// z += L w, squares += L^2 q, of 512 columns of L without their diagonal.
     void add_lower(std::int64_t column, std::int64_t first_group, std::int64_t groups,
                    const DeviceArray<float>& w, const DeviceArray<float>& q, DeviceArray<float>& z,
@@ -221,8 +221,8 @@ class GpuEngine : public Engine {
     std::unique_ptr<DeviceArray<float>> bounds_;
     double converted_ = 0;
     int multiprocessors_ = 1;
-    int left_ = 0;         ///< multiprocessors that updates leave to the panel
-    bool beside_ = false;  ///< whether a panel is factorised beside the updates
+    int left_ = 0;         ///< multiprocessors left to the panel by updates
+    bool beside_ = false;  ///< whether a panel is factorised concurrently with the updates
     Broken broken_ = Broken::none;
     std::int64_t broken_at_ = -1;
     cudaEvent_t marks_[marks] = {};

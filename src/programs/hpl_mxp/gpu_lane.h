@@ -1,4 +1,4 @@
-// What a lane of the factorisation has on its GPU, how large its parts are, and errors of the libraries.
+// Resources of a lane of the factorisation on its GPU, their sizes, and errors of the libraries.
 #pragma once
 
 #include <cublas_v2.h>
@@ -44,8 +44,8 @@ inline std::int64_t padded(std::int64_t n) {
     return (n + gpu_tile - 1) / gpu_tile * gpu_tile;
 }
 
-/// Columns that lie a large power of two apart would share memory channels; 128 bytes keep tensor cores
-/// content.
+/// Columns at a distance of a large power of two would share memory channels; tensor cores require
+/// 128 bytes.
 inline std::int64_t leading(std::int64_t rows) {
     return rows + 32;
 }
@@ -54,7 +54,7 @@ inline unsigned blocks_for(std::int64_t count, std::int64_t each) {
     return static_cast<unsigned>((count + each - 1) / each);
 }
 
-/// cuBLAS on one stream, with memory of its own; what a lane has of its own.
+/// cuBLAS on one stream, with a separate workspace; the private data of a lane.
 struct LaneParts {
     LaneParts(Stream::Priority priority, std::int64_t temporary_floats, std::int64_t low_numbers)
         : stream(priority),
@@ -79,7 +79,7 @@ struct LaneParts {
     DeviceArray<unsigned short> low;  ///< rows of U, scaled and rounded
 };
 
-/// What engines of one problem need, in numbers: also how they allocate.
+/// Sizes of the engines of one problem, also used for allocation.
 struct Sizes {
     Sizes(std::int64_t n, std::int64_t nb, std::int64_t local_columns)
         : rows(padded(n)),

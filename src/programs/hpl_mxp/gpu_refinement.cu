@@ -1,4 +1,4 @@
-// Refinement on a GPU: residuals with A made anew, corrections by the factors.
+// Refinement on a GPU: residuals with A regenerated, corrections by the factors.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +13,7 @@ std::vector<double> GpuEngine::correction(lu::Ranks& ranks, const std::vector<do
     double largest = 0;
     for (double value : r) largest = std::max(largest, std::fabs(value));
     if (!(largest > 0)) return std::vector<double>(r.size(), 0.0);
-    // Residuals become as small as 1e-16 of b: FP32 holds them where they are made about 1.
+    // Residuals become as small as 1e-16 of b: FP32 represents them after scaling to about 1.
     std::vector<float> start(size(rows_), 0.0f);
     if (ranks.rank() == 0)
         for (std::size_t i = 0; i < r.size(); ++i) start[i] = static_cast<float>(r[i] / largest);

@@ -1,4 +1,4 @@
-// The factors of a GPU verified: sums of A by groups of columns held against L U.
+// Verification of the factors on a GPU: sums of A by groups of columns compared with L U.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +12,7 @@ namespace mxp {
 FactorError GpuEngine::factor_error(const Matrix& matrix, lu::Ranks& ranks) {
     const std::int64_t groups = rows_ / gpu_tile;
     const FactorBound bound = {format_of(choices_.low).unit_roundoff(),
-                               choices_.tf32_panels ? 1.0 / 1024 : 1.0 / 8388608,  // both cut off
+                               choices_.tf32_panels ? 1.0 / 1024 : 1.0 / 8388608,  // both truncated
                                static_cast<double>(groups), matrix.diagonal, static_cast<double>(gpu_tile)};
     if (!bounds_) bounds_.reset(new DeviceArray<float>(size(rows_ * groups)));
     const std::size_t count = size(rows_ * groups_at_once);

@@ -1,5 +1,5 @@
 // The factorisation on the host: operands of the update are rounded to their format, sums are FP32, panels
-// and triangular solves FP32. What is true of accuracy, refinement and verification is tried here without a
+// and triangular solves FP32. Tests of accuracy, refinement and verification use it without a
 // GPU.
 #include <algorithm>
 #include <stdexcept>
@@ -14,7 +14,7 @@ namespace mxp {
 namespace {
 
 constexpr std::int64_t host_tile = 32;
-/// Rows and columns of the tile that Broken::lost_tile loses.
+/// Rows and columns of the tile omitted by Broken::lost_tile.
 constexpr std::int64_t lost = 32;
 
 std::size_t size(std::int64_t count) {
@@ -61,7 +61,8 @@ class HostEngine : public Engine {
         broken_at_ = step.begin;
     }
 
-    /// A slot holds the columns of the panel, the triangle in FP32 and what is below it rounded and scaled.
+    /// A slot contains the columns of the panel, the triangle in FP32 and the part below it rounded and
+    /// scaled.
     void factor_panel(int slot, const lu::Step& step) override {
         const std::int64_t first = distribution_.columns.below(step.begin);
         for (std::int64_t k = 0; k < step.width; ++k) {
@@ -281,8 +282,8 @@ class HostEngine : public Engine {
         return static_cast<float>(result);
     }
 
-    /// v holds a part of every unknown's right-hand side in each process; their sum is the whole. What is
-    /// solved is left with the owner of the columns, and zero elsewhere.
+    /// v contains a part of every unknown's right-hand side in each process; their sum is the whole. The
+    /// solution is stored by the owner of the columns, and zero elsewhere.
     void solve_block(lu::Ranks& ranks, const lu::Step& block, std::vector<double>& v, bool lower) {
         double* const part = v.data() + block.begin;
         if (ranks.size() > 1) ranks.sum_in_row(part, size(block.width));

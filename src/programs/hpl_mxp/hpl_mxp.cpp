@@ -1,5 +1,5 @@
 // HPL-MxP: a dense system to the accuracy of double precision by a factorisation in lower precision, counted
-// and checked by the benchmark's rules (docs/hpl_mxp.md), and its factors verified besides.
+// and checked by the benchmark's rules (docs/hpl_mxp.md), with verification of its factors.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -17,20 +17,20 @@ namespace mxp {
 
 namespace {
 
-/// Above it the rules call a run invalid.
+/// Threshold above which the rules reject a run.
 constexpr double maximum_residual = 16;
-/// What an FP64 factorisation leaves is of the order of 0.01: refinement goes on until there.
+/// The residual of an FP64 factorisation is of the order of 0.01: refinement continues to this level.
 constexpr double target_residual = 0.01;
-/// The part of the update's operands that may be zero or subnormal: they would be multiplied for less power.
+/// Maximum part of the update's operands that is zero or subnormal: their products draw less power.
 constexpr double maximum_small_share = 0.01;
 constexpr int products = 10;
 
-/// Operations that count, whatever the algorithm does: (2/3) N^3 + (3/2) N^2.
+/// Counted operations, independent of the algorithm: (2/3) N^3 + (3/2) N^2.
 double operations(double n) {
     return 2.0 / 3.0 * n * n * n + 1.5 * n * n;
 }
 
-/// Corrections that a correct factorisation of a well-conditioned matrix never needs more of: each leaves at
+/// Maximum number of corrections for a correct factorisation of a well-conditioned matrix: each leaves at
 /// most 1e-3 (FP16), 1e-2 (BF16), 0.2 (FP8) of the error, and 2^-53 is 1e-16.
 int usual_refinements(Low low) {
     return low == Low::fp16 ? 5 : low == Low::bf16 ? 8 : 24;
@@ -215,11 +215,11 @@ class HplMxp : public tenken::Program {
 
     static void add_finite(tenken::Document& document, const tenken::Metric& made, const std::string& why) {
         for (double sample : made.samples)
-            if (!std::isfinite(sample)) return;  // the verification has said so
+            if (!std::isfinite(sample)) return;  // reported by the verification
         document.add(made, tenken::Limit::unknown(why));
     }
 
-    /// The ceiling: products of the update's shape with K = NB, on operands as the factorisation makes them.
+    /// The ceiling: products of the update's shape with K = NB, on operands like those of the factorisation.
     tenken::Limit measure_products(tenken::Document& document, Engine& engine, double heat) {
         ranks_.alive("warming up");
         double flops = 0;
@@ -269,7 +269,8 @@ class HplMxp : public tenken::Program {
         return done;
     }
 
-    /// Moves an element of U by a little more than twice the bound of its row and group, and verifies again.
+    /// Changes an element of U by a little more than twice the bound of its row and group, and verifies
+    /// again.
     FactorError spoil_element(Engine& engine) {
         const std::int64_t width = engine.tile();
         const std::int64_t column = n_ / 2;

@@ -10,13 +10,13 @@ namespace mxp {
 
 namespace {
 
-/// Algorithms that the library is asked for, and the fastest that are compared.
+/// Algorithms requested from the library, and how many of the fastest are compared.
 constexpr int maximum_algorithms = 16;
 constexpr std::size_t finalists = 3;
-/// A single product may be too short for events: so long at least.
+/// A single product may be too short for events: minimum duration.
 constexpr double turn_seconds = 0.002;
-/// Rows from which a solution lasts for many seconds, most of them at the power cap: there each algorithm has
-/// the GPU to itself, first until the power limiter has followed, then for a period of its swings.
+/// Rows from which a solution takes many seconds, mostly at the power cap: there each algorithm has exclusive
+/// use of the GPU, first until the power limiter has settled, then for a period of its oscillation.
 constexpr std::int64_t rows_at_the_cap = 65536;
 constexpr double settling_seconds = 0.25;
 constexpr double stretch_seconds = 0.75;
@@ -113,14 +113,14 @@ void LowProducts::choose(const LowProduct& product, const void* l, const void* u
     };
     std::vector<std::pair<double, std::size_t>> times;
     for (std::size_t i = 0; i < proposed.size(); ++i) {
-        if (!run(i)) continue;  // proposed, and refused
+        if (!run(i)) continue;  // proposed, but refused
         parts.stream.synchronize();
         times.emplace_back(seconds(i, 1), i);
     }
     if (times.empty()) return;
     const std::size_t first = times.front().second;
     std::sort(times.begin(), times.end());
-    // the library's first proposal stays one of them
+    // the library's first proposal remains one of them
     times.erase(
         std::remove_if(times.begin() + static_cast<std::ptrdiff_t>(std::min(finalists, times.size())),
                        times.end(),

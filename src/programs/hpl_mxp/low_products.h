@@ -1,4 +1,4 @@
-// Products of low precision by cuBLASLt: of all algorithms that the library proposes the fastest of a trial.
+// Products of low precision by cuBLASLt: the fastest in a trial of all algorithms proposed by the library.
 #pragma once
 
 #include <cublasLt.h>
@@ -13,7 +13,7 @@
 
 namespace mxp {
 
-/// C = C + factor L U, sums and C in FP32. Columns are contiguous, but of E4M3 the rows of L.
+/// C = C + factor L U, sums and C in FP32. Column-major, except for L in E4M3 (row-major).
 struct LowProduct {
     ProductKind kind;
     std::int64_t columns;
@@ -28,17 +28,17 @@ class LowProducts {
     LowProducts(const LowProducts&) = delete;
     LowProducts& operator=(const LowProducts&) = delete;
 
-    /// Times what the library proposes for this product and keeps the fastest for products alike.
-    /// C is added to many times.
+    /// Times the library's proposals for this product and keeps the fastest for similar products.
+    /// C is accumulated many times.
     void choose(const LowProduct& product, const void* l, const void* u, float* c, LaneParts& parts);
-    /// By the algorithm of the product tried that is the closest. @return false where there is none, or the
+    /// By the algorithm of the closest product that was tried. @return false if there is none, or the
     /// library refuses it here
     bool multiply_as_tried(const LowProduct& product, const void* l, const void* u, float* c,
                            LaneParts& parts);
-    /// By the library's first proposal. @return false where it has none
+    /// By the library's first proposal. @return false if it has none
     bool multiply_as_proposed(const LowProduct& product, const void* l, const void* u, float* c,
                               LaneParts& parts);
-    /// The algorithms that were chosen, and what they brought over the first proposal.
+    /// The chosen algorithms, and their gain over the first proposal.
     const std::string& text() const { return text_; }
 
   private:

@@ -1,4 +1,4 @@
-// The matrix and the right-hand side: any element on its own, from nothing but the seed and its place.
+// The matrix and the right-hand side: any element independently, from the seed and its position.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace mxp {
 
-/// How large the diagonal is, so that LU needs no pivots.
+/// The size of the diagonal, so that LU needs no pivots.
 enum class Diagonal {
     mild,     ///< sqrt(N): the random part has the norm sqrt(N / 3), all leading blocks are well conditioned
-    dominant  ///< N / 2, not less than the sum of the others of its row: for tests only, by the rules
+    dominant  ///< N / 2, at least the sum of the other elements of its row: for tests only, by the rules
 };
 
-/// What begins column j; one of these for each column, and elements() are cheap.
+/// The start of column j; once per column, so that elements() are cheap.
 MXP_BOTH inline std::uint64_t column_state(std::uint64_t seed, std::int64_t j) {
     // SplitMix64 (Steele, Lea and Flood 2014)
     std::uint64_t z = (seed << 32) + (static_cast<std::uint64_t>(j) + 1) * 0x9e3779b97f4a7c15ULL;
@@ -54,7 +54,7 @@ struct Matrix {
     MXP_BOTH double rhs(std::int64_t i) const { return uniform_of(column_state(seed, n), i); }
 };
 
-/// +1 or -1, by which columns are added up for verification.
+/// +1 or -1, the weights of columns in the sums of the verification.
 MXP_BOTH inline double sign_of(std::uint64_t seed, std::int64_t j) {
     return (column_state(seed ^ 0x5eedULL, j) >> 63) != 0 ? -1.0 : 1.0;
 }

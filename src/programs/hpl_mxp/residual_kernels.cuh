@@ -1,4 +1,4 @@
-// Residuals, A made anew.
+// Residuals, with A regenerated.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@ namespace mxp {
 
 namespace {
 
-/// Sums over columns of uniform x and, where asked for, of |uniform|, by blocks of columns: A is made, not
+/// Sums over columns of uniform x and, if requested, of |uniform|, by blocks of columns: A is generated, not
 /// read.
 template <bool with_sums>
 __global__ void residual_kernel(const std::uint64_t* states, const double* x, std::int64_t n,

@@ -1,4 +1,4 @@
-// The factors held against A.
+// Comparison of the factors with A.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@ namespace mxp {
 
 namespace {
 
-/// Of the group's columns, rows up to the diagonal: the sum with signs, the sum of squares, and that without
+/// For the group's columns, rows up to the diagonal: the sum with signs, the sum of squares, and that without
 /// the diagonal.
 __global__ void upper_kernel(const float* a, std::int64_t ld, std::int64_t local_first,
                              std::int64_t group_first, std::uint64_t seed, float* w, float* q,
@@ -49,7 +49,7 @@ struct Worst {
     unsigned long long packed;  ///< the bits of the ratio as a float above, row + group x rows below
 };
 
-/// Holds sums of A by groups against L U.
+/// Compares sums of A by groups with L U.
 __global__ void factor_error_kernel(Matrix matrix, std::int64_t rows, std::int64_t first_group,
                                     const float* w, const float* q_beside, const float* z,
                                     const float* squares, const float* squares_panel, FactorBound bound,
@@ -70,7 +70,7 @@ __global__ void factor_error_kernel(Matrix matrix, std::int64_t rows, std::int64
     const double allowed = bound.of(low, panel + static_cast<double>(q_beside[place]), on_diagonal);
     const double error = fabs(sum - static_cast<double>(z[place]) - static_cast<double>(w[place]));
     float ratio = static_cast<float>(error / allowed);
-    if (!(ratio <= 1e30f)) ratio = 1e30f;  // not a number
+    if (!(ratio <= 1e30f)) ratio = 1e30f;  // NaN
     bounds[group * rows + i] = static_cast<float>(allowed);
     const unsigned long long packed = (static_cast<unsigned long long>(__float_as_uint(ratio)) << 32) |
                                       static_cast<unsigned long long>(group * rows + i);
