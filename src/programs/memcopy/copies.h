@@ -1,4 +1,4 @@
-// What memcopy measures: kinds of copies, each as one series of repetitions per trial.
+// The measurements of memcopy: kinds of copies, each with one series of repetitions per trial.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace memcopy {
 
-/// How one trial is run. A trial allocates its own arrays.
+/// Parameters of a trial, which allocates its own arrays.
 struct Plan {
     std::size_t elements = 0;  ///< of each of the two arrays
     long trials = 1;
@@ -26,15 +26,15 @@ struct Plan {
     std::uint64_t bytes() const { return elements * sizeof(double); }
 };
 
-/// All trials of one kind of copy on one place.
+/// All trials of one kind of copy on one host or GPU.
 struct Series {
     std::string name;  ///< as in metrics.yaml
     tenken::Subject subject = tenken::Subject::host();
     std::string clock = "host";
     tenken::Limit limit = tenken::Limit::unknown("the memory clock and channels of a host cannot be queried");
     std::vector<std::vector<double>> seconds;  ///< by trial
-    std::vector<double> host_seconds;          ///< of all trials by the host clock, where `clock` is another
-    std::vector<tenken::Check> checks;         ///< one a trial
+    std::vector<double> host_seconds;          ///< of all trials by the host clock, if `clock` is another
+    std::vector<tenken::Check> checks;         ///< one per trial
 };
 
 using tenken::Buffer;
@@ -46,7 +46,7 @@ class GpuCopies {
     virtual void options(tenken::Arguments& arguments) = 0;
     /// Finds the GPUs. @throws as tenken::cuda::Gpus::prepare()
     virtual void prepare(const tenken::Arguments& arguments) = 0;
-    /// @throws ArgumentError when two arrays of the size do not fit into a GPU or into four times its L2
+    /// @throws ArgumentError if two arrays of the size do not fit into a GPU, or are below four times its L2
     virtual void require_fit(const tenken::Arguments& arguments, const Plan& plan) = 0;
     /// Measures `kernel` or `memcpy` on every GPU.
     virtual std::vector<Series> measure(const std::string& name, const Plan& plan) = 0;

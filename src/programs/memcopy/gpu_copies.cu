@@ -1,4 +1,4 @@
-// The copies of memcopy that need a GPU: by a kernel, by cudaMemcpy; and pinned memory for those of the host.
+// The copies of memcopy that need a GPU: by a kernel and by cudaMemcpy; and pinned memory for host copies.
 #include <cuda_runtime.h>
 
 #include <mutex>

@@ -1,5 +1,5 @@
-// A[i] = B[i] in double precision, every repetition kept: on GPUs by a kernel and by cudaMemcpy, on the host
-// in pinned and in pageable memory, optimised and not.
+// A[i] = B[i] in double precision, with every repetition recorded: on GPUs by a kernel and by cudaMemcpy, on
+// the host in pinned and in pageable memory, optimised and unoptimised.
 #include <algorithm>
 #include <set>
 #include <sstream>

@@ -1,5 +1,5 @@
-// From host to device memory by the GPU, then by the CPU, then by the GPU again: whether pages move, and
-// whether they move back.
+// From host to device memory by the GPU, then by the CPU, then by the GPU again: shows whether pages migrate,
+// and whether they migrate back.
 #include <string>
 
 #include "lib/base/copy_program.h"
@@ -24,7 +24,8 @@ class Migration : public tenken::CopyProgram {
   protected:
     void measure_on(tenken::CopyGpu* gpu, tenken::Run& run) override {
         std::vector<std::vector<tenken::Ramp>> ramps(3);
-        if (gpu != nullptr) device_copy(*gpu, run);  // warms up and chooses the launch; no metric of its own
+        if (gpu != nullptr)
+            device_copy(*gpu, run);  // warms up and selects the launch configuration; not a metric
         for (long number = 1; number <= trials(); ++number) {
             const std::vector<tenken::Ramp> of_trial = run_trial(number, gpu, run);
             for (std::size_t phase = 0; phase < 3; ++phase) ramps[phase].push_back(of_trial[phase]);

@@ -27,7 +27,7 @@ std::string join(const std::vector<int>& numbers) {
     return text;
 }
 
-/// The CPUs that the calling thread may use now.
+/// The CPUs currently available to the calling thread.
 std::vector<int> allowed_cpus() {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -118,7 +118,7 @@ void bind_to_numa_node(int node) {
     for (int cpu : cpus_of_numa_node(node)) {
         if (contains(allowed, cpu)) near.push_back(cpu);
     }
-    tenken::bind_this_thread(near);  // none: stays as it is, and far() tells
+    tenken::bind_this_thread(near);  // none: unchanged, reported by far()
 }
 
 }  // namespace mpi_p2p

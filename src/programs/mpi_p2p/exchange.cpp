@@ -11,7 +11,7 @@ namespace {
 
 constexpr int tag = 7;
 constexpr int answer_tag = 8;
-/// A repetition lasts at least so long, in as many operations as that takes: far above the clock's steps.
+/// Minimum duration of a repetition, with as many operations as required: far above the clock's resolution.
 constexpr double min_seconds = 50e-6;
 constexpr long max_operations = 1000;
 
@@ -61,7 +61,7 @@ void Exchange::fill(const Work& work, int pattern) {
 Outcome Exchange::run(const Work& work) {
     world_.alive(work.name + ", " + std::to_string(work.bytes) + " B");
     fill(work, 0);
-    // Rank 0 alone decides how long to warm up and how many operations a repetition has.
+    // Rank 0 determines the duration of the warm-up and the number of operations per repetition.
     double total = 0;
     double each = 0;
     for (long times = 1; total < plan_.warmup_seconds || each == 0; times = std::min(2 * times, 64L)) {
@@ -128,7 +128,7 @@ Outcome Exchange::latency(std::size_t bytes, int partner) {
     return outcome;
 }
 
-/// @param to whom this rank sends a window, -1: nobody; @param from whom it receives one from
+/// @param to destination of this rank's window, -1: none; @param from source of the window that it receives
 Outcome Exchange::windows(const std::string& name, std::size_t bytes, int to, int from, bool acknowledged,
                           bool slowest) {
     Work work;
@@ -194,7 +194,7 @@ Outcome Exchange::allreduce(std::size_t bytes) {
     Values sum = {0, static_cast<double>(world_.size())};
     for (int rank = 0; rank < world_.size(); ++rank) sum.base += values(rank, 0).base;
     work.send = {{0, bytes, values(world_.rank(), 0)}};
-    work.receive = {{0, bytes, sum}};  // the pattern is added once by each rank, which is its scale
+    work.receive = {{0, bytes, sum}};  // every rank adds the pattern once: their number is its scale
     void* const from = send_.at(0);
     void* const to = receive_.at(0);
     work.once = [=] { TENKEN_MPI(MPI_Allreduce(from, to, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD)); };
@@ -206,7 +206,7 @@ Outcome Exchange::alltoall(std::size_t bytes) {
     work.name = "alltoall";
     work.bytes = bytes;
     work.slowest = true;
-    // Blocks lie behind each other without gaps, so they are whole doubles.
+    // Blocks are contiguous without gaps, so they are whole doubles.
     for (int rank = 0; rank < world_.size(); ++rank) {
         const std::size_t offset = bytes * static_cast<std::size_t>(rank);
         work.send.push_back({offset, bytes, values(world_.rank(), rank)});

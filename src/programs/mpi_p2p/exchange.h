@@ -1,5 +1,5 @@
-// The exchanges between ranks that are timed: ping-pong, windows of messages one way and both ways, and the
-// collectives. Each counts as the OSU Micro-Benchmarks count (docs/mpi_p2p.md).
+// The timed exchanges between ranks: ping-pong, windows of messages in one and both directions, and the
+// collectives, counted as by the OSU Micro-Benchmarks (docs/mpi_p2p.md).
 #pragma once
 
 #include <functional>
@@ -13,25 +13,25 @@
 
 namespace mpi_p2p {
 
-/// How much is in flight and how often it is done.
+/// Amount of data in flight and number of repetitions.
 struct Plan {
     long repetitions = 100;
     double warmup_seconds = 0.1;
     int window = 64;
     std::size_t window_bytes = std::size_t{1} << 30;
 
-    /// Messages of that size in a window: as many as asked for, unless they exceed window_bytes together.
+    /// Messages of that size in a window: the requested number, unless together they exceed window_bytes.
     int messages(std::size_t bytes) const;
-    /// Bytes of a buffer that holds a window of messages of each size up to `maximum`.
+    /// Bytes of a buffer for a window of messages of each size up to `maximum`.
     std::size_t buffer_bytes(std::size_t maximum) const;
 };
 
 /// Bytes from one message of a window to the next.
 std::size_t stride(std::size_t bytes);
 
-/// What one exchange of one size came to, in rank 0.
+/// The result of one exchange of one size, in rank 0.
 struct Outcome {
-    std::vector<double> seconds;  ///< of one operation, one entry a repetition
+    std::vector<double> seconds;  ///< of one operation, one entry per repetition
     tenken::Check check;          ///< over all ranks
 };
 
@@ -42,26 +42,26 @@ class Exchange {
     Exchange(tenken::mpi::World& world, const Plan& plan, Buffer& send, Buffer& receive, RankGpus* gpu)
         : world_(world), plan_(plan), send_(send), receive_(receive), gpu_(gpu) {}
 
-    /// Rank 0 and `partner` return a message to each other: the time of one way.
+    /// Ping-pong between rank 0 and `partner`: the time of one direction.
     Outcome latency(std::size_t bytes, int partner);
-    /// A window of messages from rank 0 to `partner`, then one small answer: the time of a window.
+    /// A window of messages from rank 0 to `partner`, then one small reply: the time of a window.
     Outcome bandwidth(std::size_t bytes, int partner);
-    /// A window in each direction at once: the time of both.
+    /// A window in each direction at the same time: the time of both.
     Outcome bidirectional(std::size_t bytes, int partner);
     /// A window from each rank of the lower half to its partner in the upper half: the time of the slowest.
     Outcome message_rate(std::size_t bytes);
-    /// The time of the slowest rank, of one operation behind another.
+    /// The time of the slowest rank, for successive operations.
     Outcome allreduce(std::size_t bytes);
     /// `bytes` from each rank to each.
     Outcome alltoall(std::size_t bytes);
     /// From rank 0.
     Outcome broadcast(std::size_t bytes);
 
-    /// For --inject-fault element: what the next exchange receives is damaged in one rank.
+    /// For --inject-fault element: the data received by the next exchange is corrupted in one rank.
     void spoil_next() { spoil_ = true; }
 
   private:
-    /// A message that this rank must have received: where, how long, and what is in it.
+    /// A message that this rank must have received: location, length and content.
     struct Expected {
         std::size_t offset;
         std::size_t bytes;
@@ -70,8 +70,8 @@ class Exchange {
     struct Work {
         std::string name;
         std::size_t bytes;
-        bool part = true;            ///< whether this rank does anything
-        bool slowest = false;        ///< whether the slowest rank counts, else rank 0
+        bool part = true;            ///< whether this rank takes part
+        bool slowest = false;        ///< whether the slowest rank counts, otherwise rank 0
         std::vector<Expected> send;  ///< filled before
         std::vector<Expected> receive;
         std::function<void()> once;

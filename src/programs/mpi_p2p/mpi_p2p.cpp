@@ -1,5 +1,5 @@
-// Messages between MPI ranks, from and to host, device and managed memory: latency, bandwidth one way and
-// both ways, message rate, and three collectives, over all sizes; and which way the bytes of GPUs took.
+// Messages between MPI ranks, from and to host, device and managed memory: latency, bandwidth in one and both
+// directions, message rate, and three collectives, over all sizes; and the path of GPU data.
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,8 +27,8 @@ std::unique_ptr<RankGpus> make_rank_gpus() {
 
 namespace {
 
-/// Below this part of a peer copy in the same job the bytes went through the host, whatever the MPI is
-/// called.
+/// Below this fraction of a peer copy in the same job the data went through the host, whatever the MPI
+/// reports.
 constexpr double direct_fraction = 0.60;
 
 const char* const test_names[] = {"latency",   "bandwidth", "bidirectional", "message_rate",
@@ -133,7 +133,7 @@ class MpiP2p : public tenken::Program {
             const std::uint64_t blocks = max_collective_bytes_ * static_cast<std::uint64_t>(world_.size());
             buffer_bytes_ = std::max<std::size_t>(buffer_bytes_, blocks);
         }
-        know_each_other();  // all ranks speak: what only one of them may find wrong comes after it
+        know_each_other();  // collective: errors that only one rank may find are reported afterwards
         require_memory(arguments);
         if (any_gpu()) prepare_gpu(arguments);
     }
@@ -151,7 +151,7 @@ class MpiP2p : public tenken::Program {
         if (any_gpu()) {
             why_not = find_support();
             if (why_not.empty()) {
-                // a copy of a few MiB scatters too much to be measured where nothing is compared with it
+                // a copy of a few MiB has too much scatter to be measured without a use
                 if (std::any_of(pairs_.begin(), pairs_.end(),
                                 [](const BufferPair& pair) { return pair.direct(); }))
                     compare_with_peer_copy();
@@ -226,7 +226,7 @@ class MpiP2p : public tenken::Program {
                                                   std::to_string(ranks) + " ranks");
     }
 
-    /// The other ranks' processes are not strangers on the GPU.
+    /// The processes of the other ranks do not count as other users of the GPU.
     void know_each_other() {
         std::vector<int> pids;
         std::istringstream all(world_.broadcast([&] {
@@ -275,7 +275,7 @@ class MpiP2p : public tenken::Program {
         }
     }
 
-    /// Whether the MPI takes device pointers, the same in all ranks. @return why not, empty when it does
+    /// Whether the MPI accepts device pointers, the same in all ranks. @return why not, empty if it does
     std::string find_support() {
         std::string why_not;
         std::string without_collectives;
@@ -304,7 +304,7 @@ class MpiP2p : public tenken::Program {
         return world_.broadcast(why_not);
     }
 
-    /// What the two GPUs do without MPI, in rank 0, while the others wait.
+    /// The rate between the two GPUs without MPI, in rank 0, while the others wait.
     void compare_with_peer_copy() {
         world_.alive("peer copy");
         if (world_.rank() == 0 && same_node_ && !partner_address_.empty()) {
@@ -406,7 +406,7 @@ class MpiP2p : public tenken::Program {
         checks_.back().what = pair.text() + " buffers, " + outcome.check.what;
     }
 
-    /// Says how the bytes of the GPUs went, by what they reached.
+    /// Reports the path of GPU data, by the rate that it reached.
     void name_path() {
         if (world_.rank() != 0) return;
         if (!same_node_) {

@@ -1,4 +1,4 @@
-// Collectives of NCCL between GPUs, of one process or of one MPI rank each: bus bandwidth and time by size.
+// NCCL collectives between GPUs, of one process or of one MPI rank each: bus bandwidth and time by size.
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Named {
 constexpr Named operations[] = {{"all_reduce", Operation::all_reduce},
                                 {"all_gather", Operation::all_gather},
                                 {"sendrecv", Operation::sendrecv}};
-/// A repetition lasts at least so long.
+/// Minimum duration of a repetition.
 constexpr double min_seconds = 100e-6;
 
 class NcclProgram : public tenken::Program {
@@ -144,7 +144,7 @@ class NcclProgram : public tenken::Program {
         tenken::set_processes_of_run(pids);
     }
 
-    /// What the links of one GPU can send: known where all GPUs are of this process.
+    /// Peak rate of the links of one GPU: known if all GPUs belong to this process.
     tenken::Limit link_limit() {
         if (ranks_.size() > 1)
             return tenken::Limit::unknown("the connection between the GPUs of all ranks is not known");
@@ -170,7 +170,7 @@ class NcclProgram : public tenken::Program {
         ranks_.alive(doing);
         ring_->prepare(one.operation, bytes, 0);
         ranks_.barrier();
-        // All processes must do the same number of times, so the slowest says when it was enough.
+        // All processes must execute the same number, so the slowest one determines the end.
         double total = 0;
         double each = 0;
         for (long times = 1; each == 0 || total < warmup_seconds; times = std::min(2 * times, 64L)) {
@@ -225,7 +225,7 @@ class NcclProgram : public tenken::Program {
     std::int64_t factor_ = 4;
     std::vector<std::string> wanted_;
     std::unique_ptr<Library> library_;
-    std::vector<std::size_t> members_;  ///< places in the list of GPUs
+    std::vector<std::size_t> members_;  ///< indices in the list of GPUs
     int total_ = 0;
     std::unique_ptr<Ring> ring_;
 };

@@ -12,7 +12,7 @@ namespace {
 
 using tenken::cuda::CurrentGpu;
 
-/// Exact, different from neighbour to neighbour and from rank to rank; a sum over ranks scales it.
+/// Exact, different for adjacent elements and between ranks; a sum over ranks scales it.
 struct Values {
     double base;
     double scale;

@@ -15,20 +15,20 @@ namespace nccl {
 
 enum class Operation { all_reduce, all_gather, sendrecv };
 
-/// Bus bandwidth is size / time x this, so that it can be compared with one link whatever the number of ranks
+/// Bus bandwidth is size / time x this, so that it can be compared with one link for any number of ranks
 /// (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for all_reduce, (n-1)/n for all_gather, 1 for sendrecv.
 double bus_factor(Operation operation, int ranks);
 
 class Ring {
   public:
-    /// Joins: every process does so at the same time. @param first NCCL rank of this process's first GPU
+    /// Joins, collectively. @param first NCCL rank of this process's first GPU
     Ring(const Library& library, tenken::cuda::Gpus& gpus, const std::vector<std::size_t>& members,
          const UniqueId& id, int first, int ranks, std::size_t bytes);
     ~Ring();
 
-    /// Writes what the operation sends, and what is no number into what it receives.
+    /// Writes the send buffers of the operation, and NaN into the receive buffers.
     void prepare(Operation operation, std::size_t bytes, int pattern);
-    /// Enqueues the operation `times` times on all GPUs and waits for it.
+    /// Enqueues the operation `times` times on all GPUs and waits for completion.
     void run(Operation operation, std::size_t bytes, long times);
     /// Compares every double that this process's GPUs received, exactly.
     tenken::ErrorScan compare(Operation operation, std::size_t bytes, int pattern);

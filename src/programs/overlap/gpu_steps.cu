@@ -71,7 +71,7 @@ class GpuSteps : public Steps {
     void wait() override { stream_.synchronize(); }
 
   private:
-    /// Seconds of a step, warm.
+    /// Seconds of a step, after a warm-up.
     double timed() {
         double seconds = 0;
         for (int i = 0; i < 3; ++i) {

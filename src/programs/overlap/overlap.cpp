@@ -1,4 +1,4 @@
-// Computing while a snapshot is written: what it costs, by who copies what to where before the next step
+// Computation while a snapshot is written: its cost, by the copies made before the next step
 // begins.
 #include <algorithm>
 #include <sstream>
@@ -25,16 +25,17 @@ using file_io::IoConfig;
 using file_io::MemorySpace;
 using overlap::Steps;
 
-/// none: nothing is written. serial: computing waits for the file. writer: the state is copied to the host,
-/// then a thread writes while computing goes on. spare: the same, with a CPU left to it. buffer: the state is
-/// copied within the GPU, and a thread takes it from there to the file. buffer_cufile: the same by cuFile.
+/// none: nothing is written. serial: computation waits for the file. writer: the state is copied to the host,
+/// then a thread writes while computation continues. spare: the same, with a free CPU for it. buffer: the
+/// state is copied within the GPU, and a thread writes it from there to the file. buffer_cufile: the same by
+/// cuFile.
 const std::vector<std::string>& modes() {
     static const std::vector<std::string> list = {"none",   "serial",        "writer",       "spare",
                                                   "buffer", "buffer_cufile", "buffer_stream"};
     return list;
 }
 
-/// A thread that does one thing at a time.
+/// A thread that executes one task at a time.
 class Writer {
   public:
     ~Writer() {
@@ -49,7 +50,7 @@ class Writer {
             }
         });
     }
-    /// Waits for what was begun. @throws what it threw
+    /// Waits for the started task. @throws its exception
     void finish() {
         if (thread_.joinable()) thread_.join();
         if (!error_) return;
@@ -73,7 +74,7 @@ class StreamWrite {
     ~StreamWrite() { io_backend_.detach(file_); }
     StreamWrite(const StreamWrite&) = delete;
     StreamWrite& operator=(const StreamWrite&) = delete;
-    /// @return why it cannot be; empty when it was begun
+    /// @return the reason of a failure; empty if it was started
     std::string begin(char* memory, std::uint64_t bytes, void* event) {
         return io_backend_.begin_write(file_, {0, bytes, memory}, event);
     }
@@ -209,7 +210,7 @@ class Overlap : public tenken::Program {
         run_->document.path("passes_of_a_step." + space.name(), passes);
         if (std::find(list.begin(), list.end(), "spare") != list.end()) {
             fewer_ = overlap::make_host_steps(state_.get(), bytes_, cpus() - 1);
-            fewer_->set_passes(passes);  // the work that all CPUs have, by fewer of them
+            fewer_->set_passes(passes);  // the work of all CPUs, by fewer of them
         }
         if (std::find(list.begin(), list.end(), "writer") != list.end() ||
             std::find(list.begin(), list.end(), "spare") != list.end()) {
@@ -301,7 +302,7 @@ class Overlap : public tenken::Program {
                 write(from_space, state_.get());
                 continue;
             }
-            writer.finish();  // what it writes from is taken
+            writer.finish();  // its source is in use
             if (mode == "writer" || mode == "spare") {
                 steps.wait();
                 if (space.is_host()) {
@@ -336,7 +337,7 @@ class Overlap : public tenken::Program {
         return tenken::now_seconds() - begin;
     }
 
-    /// The last snapshot must hold the state of its step, although later steps have changed it.
+    /// The last snapshot must contain the state of its step, although later steps have changed it.
     void verify(MemorySpace& space, const std::string& mode) {
         const std::uint32_t last = static_cast<std::uint32_t>(steps_ / every_ * every_);
         const file_io::Words expected = {last, file_io::Words::floats};

@@ -1,4 +1,4 @@
-// A computation in time steps whose state is to be written now and then.
+// A computation in time steps whose state is written periodically.
 #pragma once
 
 #include <cstdint>
@@ -9,28 +9,28 @@
 
 namespace overlap {
 
-/// Steps that keep the memory busy for a set time and end with a new state: Words with the step's number as
+/// Steps that occupy the memory for a given time and end with a new state: Words with the step number as
 /// seed.
 class Steps {
   public:
     virtual ~Steps() = default;
-    /// How many passes over its arrays a step makes, so that it takes this time alone. Runs some.
+    /// Sets the number of passes over the arrays, so that a step by itself takes this time. Runs some.
     virtual int calibrate(double seconds) = 0;
     virtual void set_passes(int passes) = 0;
-    /// Begins a step behind those before it.
+    /// Starts a step after the previous ones.
     virtual void step(std::uint32_t number) = 0;
-    /// Copies the state behind the steps begun so far, to memory of the same side.
+    /// Copies the state after the steps started so far, to memory of the same side.
     virtual void copy_state(char* to) = 0;
-    /// What waits, in any thread, for all that was begun up to now.
+    /// A function that waits, in any thread, for everything started so far.
     virtual std::function<void()> marker() = 0;
-    /// The same as an event of CUDA, valid until the next call; null on the host.
+    /// The same as a CUDA event, valid until the next call; null on the host.
     virtual void* event() = 0;
-    /// Until all is over.
+    /// Waits for completion.
     virtual void wait() = 0;
 };
 
-/// @param state where the state lies, @param bytes of it and of each of two arrays besides
-/// @param threads that compute
+/// @param state location of the state, @param bytes of it and of each of two other arrays
+/// @param threads computing threads
 std::unique_ptr<Steps> make_host_steps(char* state, std::uint64_t bytes, int threads);
 /// On the current GPU. Null in a build without CUDA.
 std::unique_ptr<Steps> make_gpu_steps(char* state, std::uint64_t bytes);

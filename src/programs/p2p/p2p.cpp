@@ -1,5 +1,5 @@
-// Every link between the GPUs of a node: by copy engine and by kernels, one way, both ways and many at once,
-// straight and through the host's memory, from a few bytes to a GiB.
+// Every link between the GPUs of a node: by copy engine and by kernels, unidirectional, bidirectional and
+// many at the same time, direct and through host memory, from a few bytes to a GiB.
 #include <algorithm>
 #include <functional>
 #include <sstream>
@@ -137,7 +137,7 @@ class P2p : public tenken::Program {
             for (const auto& to : gpus_.list()) {
                 if (from->index() == to->index()) continue;
                 pairs_.push_back({from->index(), to->index()});
-                // Both must see each other: the pair works in both directions.
+                // Both must have access: the pair works in both directions.
                 if (tenken::cuda::can_access_peer(from->index(), to->index()) &&
                     tenken::cuda::can_access_peer(to->index(), from->index())) {
                     linked_.push_back(pairs_.back());
@@ -183,7 +183,7 @@ class P2p : public tenken::Program {
         return access;
     }
 
-    /// Peer access is off: the driver stages what cudaMemcpyPeer is asked for.
+    /// Peer access is off: the driver stages cudaMemcpyPeer.
     void through_the_host(const Pair& pair) {
         const auto by_driver = [&](std::size_t bytes) {
             Transfer transfer = engine_copy(*arena_, "driver_staged", pair.from, pair.to, bytes);
@@ -264,7 +264,8 @@ class P2p : public tenken::Program {
     Measured done(const Transfer& transfer) {
         Measured measured =
             p2p::measure(*arena_, transfer, static_cast<long>(run_->repetitions), warmup_seconds_, fault_);
-        warmup_seconds_ = std::min(warmup_seconds_, 0.03);  // the clocks are up: only what is new must warm
+        warmup_seconds_ =
+            std::min(warmup_seconds_, 0.03);  // clocks are high: only new memory needs a warm-up
         fault_ = tenken::Fault::none;
         checks_.insert(checks_.end(), measured.checks.begin(), measured.checks.end());
         return measured;

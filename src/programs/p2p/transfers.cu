@@ -15,8 +15,8 @@ namespace {
 using tenken::cuda::CurrentGpu;
 using tenken::cuda::Stream;
 
-/// What a source holds: different from neighbour to neighbour, from pattern to pattern and from GPU to GPU,
-/// and exact, so that a copy from the wrong place or of an earlier time is seen.
+/// The content of a source: exact, and different for adjacent elements, for patterns and for GPUs,
+/// so that a copy from a wrong location or of an earlier pattern is detected.
 struct Values {
     double base;
     __host__ __device__ double operator()(std::size_t i) const {
@@ -47,7 +47,7 @@ Transfer of_pair(Arena& arena, const std::string& name, int from, int to, std::s
     return transfer;
 }
 
-/// Several copies by the engines of their sources, at the same time.
+/// Several concurrent copies by the engines of their sources.
 Transfer at_once(Arena& arena, const std::string& name, const std::vector<Leg>& legs) {
     Transfer transfer;
     transfer.name = name;
@@ -132,7 +132,7 @@ tenken::Check Arena::check(const Leg& leg, int pattern, const std::string& what)
     if (whole > 0) scan.merge(tenken::cuda::compare(found, whole, expected, 0, *to.stream));
     const std::size_t rest = leg.bytes % sizeof(double);
     if (rest > 0) {
-        // The bytes that came, completed with those that should have come behind them.
+        // The received bytes, completed with the expected ones.
         const double wanted = expected(whole);
         double came = wanted;
         TENKEN_CUDA(cudaMemcpy(&came, found + whole, rest, cudaMemcpyDeviceToHost));
@@ -204,7 +204,7 @@ Transfer plain_copy(Arena& arena, int from, int to, std::size_t bytes) {
     transfer.waits = true;
     transfer.launch = [=](const Stream&) {
         TENKEN_CUDA(cudaMemcpyPeer(target, to, source, from, bytes));
-        TENKEN_CUDA(cudaDeviceSynchronize());  // it may return before it is done
+        TENKEN_CUDA(cudaDeviceSynchronize());  // it may return before completion
     };
     return transfer;
 }

@@ -1,4 +1,4 @@
-// The ways of moving bytes between the GPUs of a node, and the memory they move them in.
+// The methods of transfer between the GPUs of a node, and their memory.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@
 
 namespace p2p {
 
-/// What one copy of a transfer must have brought: the first `bytes` of the source's memory, at a place in the
-/// destination's. GPUs by CUDA index.
+/// The expected result of one copy of a transfer: the first `bytes` of the source's memory, at an offset in
+/// that of the destination. GPUs by CUDA index.
 struct Leg {
     int from;
     int to;
@@ -26,19 +26,19 @@ struct Leg {
     std::size_t at_element;  ///< in doubles, in the destination
 };
 
-/// One way of moving bytes, as one metric.
+/// One method of transfer, as one metric.
 struct Transfer {
     std::string name;  ///< as in metrics.yaml
     tenken::Subject subject = tenken::Subject::host();
     tenken::Limit limit = tenken::Limit::unknown("not known");
     std::vector<Leg> legs;
     int lead = 0;           ///< the GPU whose stream is timed
-    bool waits = false;     ///< whether launch() returns only when all is done: then the host clock times it
-    long in_a_row = 1;      ///< how often launch() does it
+    bool waits = false;     ///< whether launch() returns only after completion: then the host clock times it
+    long in_a_row = 1;      ///< number of transfers per launch()
     std::string note = {};  ///< for the document's path: how a kernel is launched
     std::function<void(const tenken::cuda::Stream&)> launch;
 
-    /// Bytes that all legs move together, once.
+    /// Total bytes of all legs, once.
     double bytes() const;
 };
 
@@ -53,9 +53,9 @@ class Arena {
     tenken::cuda::Gpu& gpu(int index) { return *place(index).gpu; }
     const tenken::LinkedGpu& linked(int index) { return place(index).linked; }
 
-    /// Writes the values of `pattern` into what the legs read, and what is no number into what they write.
+    /// Writes the values of `pattern` into the sources of the legs, and NaN into their destinations.
     void prepare(const std::vector<Leg>& legs, int pattern);
-    /// Compares what a leg has brought with prepare()'s values, exactly.
+    /// Compares the result of a leg with prepare()'s values, exactly.
     tenken::Check check(const Leg& leg, int pattern, const std::string& what);
     /// For --inject-fault element.
     void flip_bit(const Leg& leg);
@@ -73,10 +73,10 @@ class Arena {
     std::vector<Place> places_;
 };
 
-/// How long, and how the result was wrong, if it was.
+/// Duration, and the error of the result, if any.
 struct Measured {
-    std::vector<double> seconds;       ///< one entry a repetition, of one doing
-    std::vector<double> host_seconds;  ///< the same by the host clock, where `seconds` are the device's
+    std::vector<double> seconds;       ///< one entry per repetition, of one transfer
+    std::vector<double> host_seconds;  ///< the same by the host clock, if `seconds` are the device's
     std::vector<tenken::Check> checks;
 };
 
@@ -84,22 +84,22 @@ struct Measured {
 Measured measure(Arena& arena, const Transfer& transfer, long repetitions, double warmup_seconds,
                  tenken::Fault fault);
 
-/// By the copy engine, in stream order: cudaMemcpyPeerAsync. With peer access it goes straight, without it
+/// By the copy engine, in stream order: cudaMemcpyPeerAsync. With peer access it is direct, without it
 /// the driver stages it through the host.
 Transfer engine_copy(Arena& arena, const std::string& name, int from, int to, std::size_t bytes);
-/// By plain cudaMemcpyPeer, from call to completion by the host clock: what the rest is compared with.
+/// By plain cudaMemcpyPeer, from call to completion by the host clock: the reference for the others.
 Transfer plain_copy(Arena& arena, int from, int to, std::size_t bytes);
-/// By a kernel on the destination that reads from the source. Peer access must be on, also below.
+/// By a kernel on the destination that reads from the source. Requires peer access, as do those below.
 Transfer read(Arena& arena, int from, int to, std::size_t bytes, const tenken::cuda::Launch& launch);
 /// By a kernel on the source that writes to the destination.
 Transfer write(Arena& arena, int from, int to, std::size_t bytes, const tenken::cuda::Launch& launch);
-/// The launch that suits read() or write() best, by a short measurement.
+/// The best launch configuration of read() or write(), by a short measurement.
 tenken::cuda::Launch choose_launch(Arena& arena, int on, int from, int to, std::size_t bytes);
-/// Both directions at once by the copy engines.
+/// Both directions at the same time by the copy engines.
 Transfer both_ways(Arena& arena, int one, int other, std::size_t bytes);
-/// From all others to one GPU at once, `bytes` together.
+/// From all others to one GPU at the same time, `bytes` in total.
 Transfer all_to_one(Arena& arena, const std::vector<int>& others, int one, std::size_t bytes);
-/// From one GPU to all others at once, `bytes` together.
+/// From one GPU to all others at the same time, `bytes` in total.
 Transfer one_to_all(Arena& arena, int one, const std::vector<int>& others, std::size_t bytes);
 /// Through host memory by this program, in chunks.
 Transfer host_staged(Arena& arena, int from, int to, std::size_t bytes, std::size_t chunk_bytes, int buffers);

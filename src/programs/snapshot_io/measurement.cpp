@@ -1,4 +1,4 @@
-// What the program snapshot_io times: snapshots by size, layout, method and direction, in rounds.
+// The timed part of snapshot_io: snapshots by size, layout, method and direction, in rounds.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,11 +19,11 @@ Driver driver_of(const std::string& method) {
     return method == "hdf5_direct" ? Driver::direct : method == "hdf5_gds" ? Driver::gds : Driver::sec2;
 }
 
-/// What the hyperslab layout must reach of the layout as it is; tenken/judge/file_cross_checks.py holds it
-/// against the same.
+/// Minimum rate of the hyperslab layout relative to the layout as is; tenken/judge/file_cross_checks.py uses
+/// the same.
 constexpr double layout_bound = 0.9;
-/// From so many bytes on a written snapshot is settled before the next way's turn, a thread is woken, and a
-/// block is cut.
+/// From this many bytes on a written snapshot is flushed before the next configuration, a thread is woken,
+/// and a block is cut.
 constexpr std::uint64_t worthwhile = std::uint64_t{1} << 20;
 
 }  // namespace
@@ -55,7 +55,7 @@ void SnapshotIo::measure_on(MemorySpace& space) {
         }
         run_->document.path("left_out." + method, why);
         if (asked_methods_ == "all") continue;
-        // Asked for by name: a run without it would not be what was asked.
+        // Requested by name: a run without it would not be the requested one.
         throw tenken::Waived(method == "gds"         ? tenken::Waiver::no_gpudirect_storage
                              : place_.direct_refused ? tenken::Waiver::not_supported_by_the_file_system
                                                      : tenken::Waiver::library_missing,
@@ -90,7 +90,7 @@ void SnapshotIo::at_size(MemorySpace& space, std::uint64_t n, const std::vector<
         sources.emplace_back(new file_io::ScratchFile(source(layout)));
         if (reads_) make_source(space, layout, *sources.back());
         for (const std::string& method : usable) {
-            // The layout as it is needs no selection.
+            // The layout as is needs no selection.
             if (method == "hdf5_select" && layout == Layout::asis) continue;
             if (writes_) configs.push_back({layout, method, true});
             if (reads_) configs.push_back({layout, method, false});
@@ -119,16 +119,16 @@ void SnapshotIo::at_size(MemorySpace& space, std::uint64_t n, const std::vector<
     rounds.maximum = run_->repetitions;
     rounds.minimum = std::min<long>(5, rounds.maximum);
     rounds.seconds = seconds_;
-    rounds.keep = 0;  // all of them are wanted, however slow
+    rounds.keep = 0;  // all of them are required, however slow
     rounds.seed = static_cast<std::uint32_t>(n);
-    rounds.groups = groups;  // the layouts of a method beside each other
+    rounds.groups = groups;  // the layouts of a method next to each other
     cached_min_ = 1;
     cold_max_ = 0;
     space.begin_timed();
     const file_io::Once once = [&](std::size_t i, long round) {
         const Parts one =
             configs[i].write ? write(space, configs[i], round == 0) : read(space, configs[i], round == 0);
-        // What a write leaves to the device is not to be paid for by the next way.
+        // The cost of pending device writes must not fall on the next configuration.
         if (configs[i].write && n * file_io::particle_bytes >= worthwhile) folder.settle();
         if (round > 0) parts[i].push_back(one);
         return one.data + one.sync;
@@ -239,7 +239,7 @@ Parts SnapshotIo::write(MemorySpace& space, const SnapshotConfig& config, bool v
             if (packing) space.pack(arrays_, packed_, particles_);
             select ? file->write_selected(arrays_) : file->write(memory);
         } else {
-            // The kernel packs into page-locked memory: of the datasets only the ids are left to copy.
+            // The kernel packs into page-locked memory: of the datasets only the ids remain to be copied.
             for (int d = packing ? file_io::id : 0; d < file_io::datasets; ++d) {
                 const std::uint64_t bytes =
                     select ? particles_ * file_io::array_words[d] * 4 : file->bytes(d);
@@ -273,7 +273,7 @@ Parts SnapshotIo::write(MemorySpace& space, const SnapshotConfig& config, bool v
         plain.reset();
         parts.close = lap();
     }
-    scratch.finish();  // only a whole snapshot bears the name
+    scratch.finish();  // only a complete snapshot has this name
     if (verify) verify_file(space, config, scratch.path(), list);
     return parts;
 }

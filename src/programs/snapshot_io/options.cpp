@@ -1,4 +1,4 @@
-// Options of the program snapshot_io, held against each other and against the machine before anything is
+// Options of the program snapshot_io, checked for consistency and against the machine before anything is
 // allocated.
 #include <algorithm>
 
@@ -12,7 +12,7 @@ namespace snapshot_io {
 
 namespace {
 
-/// The methods, in the order measured; a word of --methods. What is not in a MemorySpace's list goes by
+/// The methods, in the order measured; words of --methods. Those not in a MemorySpace's list use
 /// HDF5's drivers.
 const std::vector<std::string>& methods() {
     static const std::vector<std::string> list = {
@@ -91,7 +91,7 @@ void SnapshotIo::prepare(const tenken::Arguments& arguments) {
     file_io::require_space(
         arguments, "path", place_, files * (bytes + (std::uint64_t{1} << 20)),
         std::to_string(files) + " snapshots of " + std::to_string(maximum_) + " particles");
-    // The arrays, their packed form, and one dataset on its way through the host.
+    // The arrays, their packed form, and one dataset in transit through the host.
     const std::uint64_t need = bytes + static_cast<std::uint64_t>(maximum_) * 28;
     const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
     const std::uint64_t host_bytes = on_host() ? need + (std::uint64_t{16} << 20) : bytes;

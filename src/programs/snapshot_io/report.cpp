@@ -1,4 +1,4 @@
-// What the program snapshot_io reports: rates and times by size, ratios of layouts and methods.
+// The report of snapshot_io: rates and times by size, ratios of layouts and methods.
 #include <algorithm>
 #include <sstream>
 
@@ -26,7 +26,7 @@ void SnapshotIo::report(MemorySpace& space, const std::vector<SnapshotConfig>& c
         document.add(rate, space.link_limit());
         document.add(around, tenken::Limit::unknown("no limit is known for opening and closing a file"));
     }
-    // Round by round: what disturbed a round disturbed both.
+    // Round by round: a disturbance affects both.
     const auto compare = [&](std::size_t i, std::size_t j, const std::string& name,
                              const std::string& without) {
         tenken::Metric ratio = metric(space, (configs[i].write ? "write_" : "read_") + name, configs[i]);

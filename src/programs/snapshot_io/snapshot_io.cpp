@@ -1,4 +1,4 @@
-// Snapshots of an N-body simulation, written to and read from HDF5 files out of the memory of a GPU or the
+// Snapshots of an N-body simulation, transferred between HDF5 files and the memory of a GPU or the
 // host.
 #include "programs/snapshot_io/snapshot_io.h"
 

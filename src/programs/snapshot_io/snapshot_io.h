@@ -1,4 +1,4 @@
-// The program snapshot_io: its options, what it measures, how it verifies and what it reports, each in a
+// The program snapshot_io: options, measurement, verification and report, each in a separate
 // file.
 #pragma once
 
@@ -27,12 +27,12 @@ using file_io::Quartet;
 using file_io::Segment;
 using file_io::SnapshotFile;
 
-/// Whether a method goes by one of HDF5's drivers; the others go past HDF5.
+/// Whether a method uses one of HDF5's drivers; the others bypass HDF5.
 inline bool by_hdf5(const std::string& method) {
     return method.compare(0, 5, "hdf5_") == 0;
 }
 
-/// One way of writing and reading a snapshot: what run_rounds() compares.
+/// A configuration for writing and reading a snapshot, as compared by run_rounds().
 struct SnapshotConfig {
     Layout layout;
     std::string method;
@@ -63,41 +63,41 @@ class SnapshotIo : public file_io::FileProgram {
   private:
     std::string source(Layout layout) const { return folder_->file(std::string(name_of(layout)) + ".h5"); }
 
-    // Options, held against each other and the machine (options.cpp)
+    // Options, checked for consistency and against the machine (options.cpp)
     static std::vector<std::string> chosen(const tenken::Arguments& arguments, const std::string& option,
                                            const std::string& asked, const std::vector<std::string>& allowed);
-    /// Why a method cannot be used here; empty when it can.
+    /// Why a method cannot be used here; empty if it can.
     std::string why_not(MemorySpace& space, const std::string& method) const;
 
-    // What is timed (measurement.cpp)
+    // Timed part (measurement.cpp)
     void measure_on(MemorySpace& space);
     void at_size(MemorySpace& space, std::uint64_t n, const std::vector<std::string>& usable);
     void keep(const std::vector<std::unique_ptr<file_io::ScratchFile>>& sources) const;
-    /// A thread that is woken for less than is worthwhile costs more than it brings.
+    /// Waking a thread for less than a minimum of work costs more than it gains.
     int threads_for(std::uint64_t particles) const;
-    /// Blocks so small that every thread has one, but of a MiB at least.
+    /// Blocks small enough that every thread has one, but at least a MiB.
     std::uint64_t block_for(std::uint64_t particles, int threads) const;
-    /// Where the datasets of an open file lie and where they come from, or go to, in memory.
+    /// Offsets of the datasets in an open file, and their sources or destinations in memory.
     std::vector<Segment> segments(const SnapshotFile& file, const Quartet& memory) const;
     /// Host memory for each dataset, or array, of this size.
     Quartet staging(MemorySpace& space);
-    /// The file that is read: written through HDF5, on the device when it is read for the first time.
+    /// The file to be read: written through HDF5, and flushed to the device before it is first read.
     void make_source(MemorySpace& space, Layout layout, file_io::ScratchFile& scratch);
     Parts write(MemorySpace& space, const SnapshotConfig& config, bool verify);
     Parts read(MemorySpace& space, const SnapshotConfig& config, bool verify);
 
-    // What is compared (verification.cpp)
-    /// What was written, read plainly and compared word by word.
+    // Verification (verification.cpp)
+    /// Written data, read back without the tested method and compared word by word.
     void verify_file(MemorySpace& space, const SnapshotConfig& config, const std::string& path,
                      const std::vector<Segment>& list);
-    /// What was read, compared where it is; a wrong word is named by its place in the file.
+    /// Data that was read, compared in place; a wrong word is reported by its offset in the file.
     void verify_arrays(MemorySpace& space, const SnapshotConfig& config, const std::vector<Segment>& list);
     std::string what(MemorySpace& space, const SnapshotConfig& config, const std::string& array) const;
 
-    // What is reported (report.cpp)
+    // Report (report.cpp)
     void report(MemorySpace& space, const std::vector<SnapshotConfig>& configs,
                 const std::vector<std::vector<Parts>>& parts);
-    /// The methods that noise left open, for the reader of the document.
+    /// The methods left undecided by noise, for the document.
     void tell_open(MemorySpace& space, const std::vector<SnapshotConfig>& configs,
                    const file_io::Times& times, const std::vector<file_io::Pair>& open);
     tenken::Metric metric(MemorySpace& space, const std::string& name, const SnapshotConfig& config) const;

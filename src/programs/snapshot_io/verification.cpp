@@ -1,5 +1,5 @@
-// How the program snapshot_io verifies: what was written is read plainly, what was read is compared where it
-// is.
+// The verification of snapshot_io: written data is read back by another method, data that was read is
+// compared in place.
 #include "lib/file_io/check_file.h"
 #include "programs/snapshot_io/snapshot_io.h"
 

@@ -1,4 +1,4 @@
-// What a back end of spmv gives: a place with a matrix on it, and several ways to multiply by it.
+// The back ends of spmv: the host or a GPU with a matrix, and several variants of the product.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,17 @@ struct Problem {
         return static_cast<double>(real_bytes()) *
                (static_cast<double>(matrix->rows) + static_cast<double>(matrix->columns));
     }
-    /// The least a product by CSR can move: every value, column, offset, x and y once.
+    /// Minimum traffic of a product by CSR: every value, column, offset, x and y once.
     double csr_traffic() const {
         return static_cast<double>(matrix->entries()) * static_cast<double>(real_bytes() + sizeof(int)) +
                sizeof(int) * (static_cast<double>(matrix->rows) + 1) + vector_bytes();
     }
-    /// The same by sliced ELL with so many places, padding included.
+    /// The same by sliced ELL with this many places, including padding.
     double sell_traffic(std::int64_t places, std::int64_t slices) const {
         return static_cast<double>(places) * static_cast<double>(real_bytes() + sizeof(int)) +
                sizeof(std::int64_t) * (static_cast<double>(slices) + 1) + vector_bytes();
     }
-    /// The same of tasks (sorted.h): their places, 16 bytes each, and 4 bytes a row of a slice.
+    /// The same for tasks (sorted.h): their places, 16 bytes each, and 4 bytes per row of a slice.
     double sorted_traffic(std::uint64_t places, std::uint64_t tasks, std::uint64_t listed_rows) const {
         return static_cast<double>(places) * static_cast<double>(real_bytes() + sizeof(int)) +
                16.0 * static_cast<double>(tasks) + sizeof(int) * static_cast<double>(listed_rows) +
@@ -42,7 +42,7 @@ struct Problem {
     }
 };
 
-/// Sliced ELL is tried up to this many places an entry.
+/// Sliced ELL is tried up to this many places per entry.
 constexpr double max_padding = 2.0;
 
 struct Plan {
@@ -50,14 +50,14 @@ struct Plan {
     double warmup_seconds = 0.1;  ///< of each variant
 };
 
-/// What a variant did on a problem.
+/// The result of a variant on a problem.
 struct Outcome {
-    std::string left_out;         ///< why it was not measured; empty when it was
+    std::string left_out;         ///< why it was not measured; empty if it was
     std::vector<double> seconds;  ///< of each repetition
-    double prepare_seconds = 0;   ///< from CSR to what is multiplied: conversion, analysis, transfer of it
-    double traffic_bytes = 0;     ///< the least that a product in this format moves
-    double padding = 1;           ///< places stored an entry
-    std::string launch;           ///< how it ran, where there was a choice
+    double prepare_seconds = 0;   ///< preparation from CSR: conversion, analysis, transfer
+    double traffic_bytes = 0;     ///< minimum traffic of a product in this format
+    double padding = 1;           ///< stored places per entry
+    std::string launch;           ///< the chosen configuration, if there was a choice
     std::vector<double> y;
 
     static Outcome none(const std::string& why) {
@@ -73,15 +73,15 @@ class Place {
     virtual ~Place() = default;
     virtual tenken::Subject subject() const = 0;
     virtual std::string clock() const { return "host"; }
-    /// All last-level caches (the L2 of a GPU); 0 where it is not told.
+    /// All last-level caches (the L2 of a GPU); 0 if not reported.
     virtual std::uint64_t cache_bytes() const = 0;
     virtual std::uint64_t free_bytes() const = 0;
     virtual tenken::Limit dot_limit() const = 0;
-    /// GB/s of each dot product of two long arrays: what the memory gives to something that reads.
+    /// GB/s of each dot product of two long arrays: the attainable read bandwidth of the memory.
     virtual std::vector<double> dot_rates(long repetitions, double warmup_seconds) = 0;
-    /// Brings a problem here, in place of the one before.
+    /// Transfers a problem here, replacing the previous one.
     virtual void load(const Problem& problem) = 0;
-    /// Measures one of the family's variants. Every element of y was not a number before the timed part.
+    /// Measures one of the family's variants. Every element of y is NaN before the timed part.
     virtual Outcome measure(const std::string& variant, const Plan& plan) = 0;
 };
 
@@ -96,7 +96,7 @@ class Family {
     virtual void describe(tenken::Document& document) { (void)document; }
 };
 
-/// Those that were built, the default first.
+/// The built ones, the default first.
 std::vector<std::unique_ptr<Family>> families();
 
 std::unique_ptr<Family> make_host_family();

@@ -1,5 +1,5 @@
-// Copies of parts of the matrix into shared memory by warps that go on working: by the copy engine, one
-// instruction an array (cp.async.bulk), from compute capability 9.0 on, else as staging.cuh does it.
+// Asynchronous copies of parts of the matrix into shared memory by warps: by bulk copies, one
+// instruction per array (cp.async.bulk), from compute capability 9.0 on, otherwise as in staging.cuh.
 #pragma once
 
 #include "programs/spmv/staging.cuh"
@@ -8,7 +8,7 @@ namespace spmv {
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
-/// The copies of one warp to `stages` places of its own. All its lanes make every call together.
+/// The copies of one warp to its own `stages` places. All its lanes make every call together.
 template <int stages, Caching caching>
 class Copies {
   public:
@@ -25,8 +25,8 @@ class Copies {
         __syncwarp();
     }
 
-    /// Begins to copy `count` values and columns, a multiple of staging_group, to place s. All lanes must
-    /// have read what was there.
+    /// Starts to copy `count` values and columns, a multiple of staging_group, to place s. All lanes must
+    /// have read its previous content.
     template <typename T>
     __device__ void begin(int s, T* values, const T* from_values, int* columns, const int* from_columns,
                           int count, const Loads<caching>& loads) {
@@ -42,10 +42,10 @@ class Copies {
         copy(columns, from_columns, column_bytes, barrier, loads);
     }
 
-    /// Closes what was begun since the last time, be it nothing. Once a tile.
+    /// Closes the copies started since the last call, possibly none. Once per tile.
     __device__ void commit() {}
 
-    /// Waits for the copy to place s, behind which up to `but` others were closed. Once for each copy.
+    /// Waits for the copy to place s, after which up to `but` others were closed. Once for each copy.
     template <int but>
     __device__ void wait(int s) {
         unsigned done = 0;
@@ -81,7 +81,7 @@ class Copies {
     }
 
     unsigned barriers_;
-    unsigned phases_ = 0;  ///< bit s: the phase that the barrier of place s is in
+    unsigned phases_ = 0;  ///< bit s: the current phase of the barrier of place s
 };
 
 #else

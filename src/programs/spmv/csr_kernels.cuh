@@ -1,4 +1,4 @@
-// y = A x for a matrix in compressed rows (CSR), as it was given: a thread a row, some lanes a row, rows by
+// y = A x for a matrix in CSR without conversion: one thread per row, several lanes per row, rows by
 // their length, tiles of whole rows staged through shared memory, and equal shares of rows and entries (merge
 // path).
 #pragma once
@@ -21,7 +21,7 @@ __device__ inline T sum_of_lanes(T value, int lanes) {
     return value;
 }
 
-/// `lanes` neighbouring lanes of a warp share a row; lanes = 1 is a thread a row.
+/// `lanes` adjacent lanes of a warp share a row; lanes = 1: one thread per row.
 template <typename T, int lanes>
 __global__ void __launch_bounds__(256) csr_lanes_kernel(CsrView<T> a, const T* x, T* y) {
     const Loads<Caching::streaming> loads;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(256) csr_lanes_kernel(CsrView<T> a, const T* x
     if (row < a.rows && threadIdx.x % lanes == 0) y[row] = sum;
 }
 
-/// Rows by class of length; a warp takes a piece of a long row, a long row, or several short ones.
+/// Rows by class of length; a warp processes a piece of a long row, a long row, or several short ones.
 template <typename T, Caching caching>
 __global__ void __launch_bounds__(128)
     csr_bins_kernel(RowClasses bins, const int* row_list, const Tile* pieces, CsrView<T> a, const T* x, T* y,
@@ -101,9 +101,9 @@ __global__ void __launch_bounds__(128)
 /// Rows of a tile are even when none is longer than this many times what its threads would share equally.
 constexpr int even_factor = 4;
 
-/// A block a tile, which holds at most as many rows as the block has threads. Its entries are copied into
-/// shared memory in one go; then either a group of lanes walks each row (even rows), or all threads multiply
-/// all entries by x first and rows are summed after that (uneven rows), so that a long row does not hold up
+/// One block per tile, which has at most as many rows as the block has threads. Its entries are copied into
+/// shared memory together; then either a group of lanes processes each row (even rows), or all threads first
+/// multiply all entries by x and rows are summed afterwards (uneven rows), so that a long row does not delay
 /// its block.
 template <typename T, int threads, Caching caching>
 __global__ void __launch_bounds__(threads)
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(threads)
         values[j] *= loads.again(x + columns[j]);
     }
     __syncthreads();
-    // A thread a row; rows beyond a few entries by the whole warp, one after the other.
+    // One thread per row; rows beyond a few entries by the whole warp, in turn.
     begin = end = 0;
     if (t < rows) {
         begin = a.offsets[tile.first_row + t] - first;
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(threads)
     if (t < rows) y[tile.first_row + t] = sum;
 }
 
-/// Adds up the pieces of split rows, a warp a row.
+/// Adds up the pieces of split rows, one warp per row.
 template <typename T>
 __global__ void __launch_bounds__(128)
     csr_pieces_kernel(const SplitRow* split, int count, const T* partial, T* y) {
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(128)
 /// Merge path: the ends of the rows and the entries are one merged list, of which every thread takes `items`.
 constexpr int merge_threads = 128;
 
-/// How many row ends lie before position `diagonal` of the merged list of ends[0, rows) and entries.
+/// Number of row ends before position `diagonal` of the merged list of ends[0, rows) and entries.
 __host__ __device__ inline int merge_split(const int* ends, int rows, std::int64_t entries,
                                            std::int64_t diagonal) {
     std::int64_t low = diagonal > entries ? diagonal - entries : 0;
@@ -232,7 +232,7 @@ __global__ void merge_starts_kernel(const int* offsets, int rows, int entries, i
     start_rows[b] = merge_split(offsets + 1, rows, entries, diagonal);
 }
 
-/// The part of a row that a block leaves to the next.
+/// The part of a row that a block leaves to the next one.
 template <typename T>
 struct Carry {
     int row;
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(merge_threads)
     int entry = diagonal - row;
     T sum = 0;
     T first_sum = 0;
-    int first_done = -1;  // the first row that ends here: what came before it is in other threads
+    int first_done = -1;  // the first row that ends here: its previous entries are in other threads
 #pragma unroll
     for (int i = 0; i < items; ++i) {
         if (diagonal + i < length) {
@@ -293,8 +293,8 @@ __global__ void __launch_bounds__(merge_threads)
             }
         }
     }
-    // Segmented inclusive scan over the threads: what reaches the end of thread t of the row that is open
-    // there.
+    // Segmented inclusive scan over the threads: the partial sum at the end of thread t of the row that is
+    // open there.
     bool closed = first_done >= 0;
     T open = sum;
     for (int offset = 1; offset < 32; offset *= 2) {
@@ -328,8 +328,8 @@ __global__ void __launch_bounds__(merge_threads)
     }
 }
 
-/// Adds what blocks left over to the rows that later blocks finished: the first of the blocks that share a
-/// row does it.
+/// Adds the partial sums of blocks to rows completed by later blocks, by the first of the blocks that share a
+/// row.
 template <typename T>
 __global__ void __launch_bounds__(128)
     merge_carries_kernel(const Carry<T>* carries, int blocks, int rows, T* y) {

@@ -3,7 +3,7 @@
 
 namespace spmv {
 
-/// Row r holds the entries [offsets[r], offsets[r + 1]). Columns and values can be read a few places behind
+/// Row r has the entries [offsets[r], offsets[r + 1]). Columns and values can be read a few places beyond
 /// the last.
 template <typename T>
 struct CsrView {

@@ -1,4 +1,4 @@
-// SpMV on GPUs: the place that matrices lie in, and the dot product that they are held against.
+// SpMV on GPUs: the storage of matrices, and the dot product with which they are compared.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// y = A x for a matrix in compressed rows (CSR), as it was given, by warps that never stop reading.
+// y = A x for a matrix in CSR without conversion, by warps that read continuously.
 #pragma once
 
 #include "programs/spmv/copies.cuh"
@@ -6,21 +6,21 @@
 
 namespace spmv {
 
-/// A tile on its way to shared memory, and the row of it that this lane has a part in.
+/// A tile in transit to shared memory, and the row of it that this lane shares.
 struct Underway {
     Tile tile;  ///< first_row < 0: there is none
     int first;  ///< entry at which the copy begins
-    int begin;  ///< entries of this lane's row; nothing is done with them before the tile's turn, so that
-    int end;    ///< nobody waits for them earlier
+    int begin;  ///< entries of this lane's row; they are not used before the tile's turn, so that
+    int end;    ///< there is no earlier wait for them
 };
 
-/// Lanes of a warp that share each of so many rows (1 to 32), as a power of two: as many as there are.
+/// Lanes of a warp that share each of this many rows (1 to 32), as a power of two: as many as available.
 __device__ inline int lanes_a_row(int rows) {
     return __clz(rows - 1) - 27;
 }
 
-/// Calls step(Number<0>()), step(Number<1>()) and so on as long as they return true. A loop that the compiler
-/// did not unroll would put all that is indexed by the number into local memory.
+/// Calls step(Number<0>()), step(Number<1>()) and so on while they return true. A loop that the compiler
+/// did not unroll would place all arrays indexed by the number in local memory.
 template <int number>
 struct Number {
     static constexpr int value = number;
@@ -40,10 +40,10 @@ struct Each<to, to> {
     }
 };
 
-/// A warp a tile of at most 32 rows, one tile after the other. At any time the warp sums one tile, gathers x
-/// for the next one, and has those after it copied to shared memory. No warp waits for another. The blocks
-/// deal the tiles out in runs of `run`, which the warps of a block share, so that neighbouring rows find x in
-/// the same L1.
+/// Each warp processes tiles of at most 32 rows in turn. At any time the warp sums one tile, gathers x
+/// for the next one, while the following ones are copied to shared memory. No warp waits for another. The
+/// blocks get the tiles in runs of `run`, which the warps of a block share, so that neighbouring rows find x
+/// in the same L1.
 /// @tparam max_warps of a block: fewer may have more registers each
 /// @tparam stages tiles of a warp in shared memory, `capacity` entries each: at least 2
 /// @tparam ahead entries of a lane whose x is gathered before the tile's turn
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(32 * max_warps, 1)
         const Underway& one = underway[s];
 #pragma unroll
         for (int u = 0; u < ahead; ++u)
-            gathered[s][u] = 0;  // or the compiler would keep what they held before
+            gathered[s][u] = 0;  // otherwise the compiler would keep their previous values
         if (one.tile.first_row < 0) return;
         copies.template wait<decltype(but)::value>(s);
         const int power = power_of(one.tile);

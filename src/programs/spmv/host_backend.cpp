@@ -1,4 +1,4 @@
-// SpMV on the host with OpenMP: compressed rows, and slices of rows side by side for the vector units.
+// SpMV on the host with OpenMP: CSR, and sliced ELL for the vector units.
 #include <cmath>
 #include <limits>
 
@@ -25,7 +25,7 @@ std::vector<T> converted(const std::vector<double>& from) {
     return std::vector<T>(from.begin(), from.end());
 }
 
-/// A thread takes rows [rows[part], rows[part + 1]).
+/// A thread processes rows [rows[part], rows[part + 1]).
 template <typename T>
 void multiply_csr(const sparse::Csr& a, const T* values, const std::vector<int>& rows, const T* x, T* y) {
     const int parts = static_cast<int>(rows.size()) - 1;
@@ -146,7 +146,7 @@ class HostPlace : public Place {
     }
 
     std::vector<double> dot_rates(long repetitions, double warmup_seconds) override {
-        // Both arrays together are four caches, as the matrices that are held against this.
+        // Both arrays together are four caches, as are the matrices compared with this.
         const std::uint64_t bytes = std::max<std::uint64_t>(2 * cache_bytes(), std::uint64_t{64} << 20);
         tenken::HostArray a(bytes / sizeof(double));
         tenken::HostArray b(a.size());

@@ -1,12 +1,12 @@
-// Loads that tell the caches what is read once (the matrix) and what is read again and again (x).
+// Loads with cache hints: the matrix is read once, x repeatedly.
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace spmv {
 
-/// streaming: ld.cs for the matrix, nothing for x. retaining: the matrix also passes by the L1 and leaves the
-/// L2 first, x leaves it last (from compute capability 8.0 on; streaming below).
+/// streaming: ld.cs for the matrix, no hint for x. retaining: the matrix also bypasses the L1 and is evicted
+/// from the L2 first, x last (from compute capability 8.0 on; streaming below).
 enum class Caching { streaming, retaining };
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -50,7 +50,7 @@ SPMV_HINTED_PAIRS(int2, "s32", "r")
 #undef SPMV_HINTED_PAIRS
 #endif
 
-/// Loads by one way of caching. Make one at the start of a kernel.
+/// Loads with one cache policy. Construct one at the start of a kernel.
 template <Caching caching>
 struct Loads {
     unsigned long long first_out = 0;

@@ -1,6 +1,6 @@
-// The variants of SpMV over a matrix on a GPU: own kernels over CSR and sliced ELL, cuSPARSE beside them. Of
-// each kernel a few launches are tried on the matrix itself and the fastest is measured. A source file for
-// each precision includes this: together they would be the one that the whole build waits for.
+// The variants of SpMV for a matrix on a GPU: built-in kernels for CSR and sliced ELL, and cuSPARSE. For
+// each kernel a few launch configurations are tried on the matrix itself and the fastest is measured. Each
+// precision has a separate source file that includes this: a single one would delay the whole build.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -31,7 +31,7 @@ namespace {
 using tenken::cuda::DeviceArray;
 using tenken::cuda::Stream;
 
-/// One way to launch a kernel. It owns, through what its function holds, all that it needs.
+/// One launch configuration of a kernel. Its function owns all data that it needs.
 struct Candidate {
     std::string text;
     std::function<void(const Stream&)> enqueue;
@@ -41,7 +41,7 @@ unsigned blocks_for(std::int64_t threads, int threads_a_block) {
     return static_cast<unsigned>((threads + threads_a_block - 1) / threads_a_block);
 }
 
-/// A copy on the GPU, readable a group of entries behind its end.
+/// A copy on the GPU, readable up to a group of entries beyond its end.
 template <typename T>
 std::shared_ptr<DeviceArray<T>> uploaded(const T* from, std::size_t count) {
     const auto array = std::make_shared<DeviceArray<T>>(count + staging_group);
@@ -61,11 +61,11 @@ std::shared_ptr<DeviceArray<T>> uploaded_reals(const double* from, std::size_t c
     return uploaded(reals);
 }
 
-/// Sliced ELL needs no sorting up to this many places an entry.
+/// Sliced ELL needs no sorting up to this many places per entry.
 constexpr double even_padding = 1.1;
-/// Rows of up to this many entries are sorted into slices (docs/spmv.md has figures).
+/// Rows of up to this many entries are sorted into slices (values in docs/spmv.md).
 constexpr int longest_in_slice = 512;
-/// x is kept in shared memory where this share of the entries is in the columns that there is room for.
+/// x is kept in shared memory if at least this fraction of the entries is in the columns that fit.
 constexpr double worth_keeping = 0.1;
 
 const char* text_of(Caching caching) {
@@ -177,7 +177,7 @@ class TypedMultiplier : public Multiplier {
                 }};
     }
 
-    /// What sums the pieces of split rows; it does nothing where there are none.
+    /// Sums the pieces of split rows; does nothing if there are none.
     std::function<void(const Stream&)> adder(const std::vector<SplitRow>& split,
                                              const std::shared_ptr<DeviceArray<T>>& partial) {
         if (split.empty()) return [](const Stream&) {};
@@ -239,7 +239,7 @@ class TypedMultiplier : public Multiplier {
         merge_starts_kernel<items><<<blocks_for(std::int64_t{blocks} + 1, 256), 256, 0, stream_.get()>>>(
             a.offsets, a.rows, entries, blocks, starts->data());
         TENKEN_CUDA(cudaGetLastError());
-        constexpr int shared_percent = 29;  // of what could be shared memory: the best on an H200
+        constexpr int shared_percent = 29;  // of the maximum shared memory: the best on an H200
         const int carveout = for_x ? shared_percent : static_cast<int>(cudaSharedmemCarveoutDefault);
         const std::string text = std::to_string(items) + " items a thread, " +
                                  (for_x ? "most of the L1 for x, " : "") + text_of(caching);
@@ -255,7 +255,7 @@ class TypedMultiplier : public Multiplier {
                 }};
     }
 
-    // Small tiles leave the L1 to x, large ones have more under way (docs/spmv.md has figures).
+    // Small tiles leave the L1 to x, large ones have more loads in flight (values in docs/spmv.md).
     std::vector<Candidate> tile_candidates() {
         std::vector<Candidate> list;
         tile_candidates_of<128>(512, list);
@@ -275,7 +275,7 @@ class TypedMultiplier : public Multiplier {
         const auto tiles = uploaded(tiling.tiles);
         const auto partial = std::make_shared<DeviceArray<T>>(static_cast<std::size_t>(tiling.pieces) + 1);
         const auto add = adder(tiling.split, partial);
-        // Copies begin and end at whole groups, so a tile may take up to two groups more than its entries.
+        // Copies begin and end at whole groups, so a tile may have up to two groups more than its entries.
         const int capacity = (tiling.largest + 2 * staging_group) / staging_group * staging_group;
         const unsigned blocks = static_cast<unsigned>(tiling.tiles.size());
         const std::string text =
@@ -303,7 +303,7 @@ class TypedMultiplier : public Multiplier {
         };
     }
 
-    /// Bytes that a multiprocessor can give to shared memory, and that it keeps for each block of it.
+    /// Maximum shared memory of a multiprocessor, and the part reserved for each block, in bytes.
     struct SharedMemory {
         std::size_t of_block;
         std::size_t of_multiprocessor;
@@ -320,7 +320,7 @@ class TypedMultiplier : public Multiplier {
         return {static_cast<std::size_t>(of_block), static_cast<std::size_t>(of_multiprocessor), 1024};
     }
 
-    /// Lets blocks of a kernel have so much shared memory, and leaves what `blocks` of them do not need to
+    /// Permits this much shared memory to blocks of a kernel, and leaves the rest of `blocks` of them to
     /// the L1.
     template <typename Kernel>
     static void divide_l1(Kernel kernel, std::size_t shared, std::size_t blocks, const SharedMemory& memory) {
@@ -335,7 +335,7 @@ class TypedMultiplier : public Multiplier {
                                          static_cast<int>(percent)));
     }
 
-    // What a lane gathers ahead suits rows of some 27 entries: with 1, 2 and 4 lanes a row.
+    // The gather distance of a lane suits rows of some 27 entries: with 1, 2 and 4 lanes per row.
     std::vector<Candidate> flow_candidates(const tenken::DeviceDescription& device, Outcome& outcome) {
         std::vector<Candidate> list;
         for (const int rounds : {1, 2}) {
@@ -354,9 +354,9 @@ class TypedMultiplier : public Multiplier {
         flow_candidate<max_warps, ahead, Caching::retaining>(max_entries, blocks, rounds, device, list);
     }
 
-    /// Adds a launch with as many warps as the shared memory has room for, if that is enough of them.
-    /// @param blocks a multiprocessor
-    /// @param rounds tiles that each warp takes of a run of neighbouring ones
+    /// Adds a configuration with as many warps as fit into shared memory, if that is sufficient.
+    /// @param blocks per multiprocessor
+    /// @param rounds tiles per warp in a run of neighbouring ones
     template <int max_warps, int ahead, Caching caching>
     void flow_candidate(int max_entries, int blocks, int rounds, const tenken::DeviceDescription& device,
                         std::vector<Candidate>& list) {
@@ -490,7 +490,7 @@ class TypedMultiplier : public Multiplier {
                         }});
     }
 
-    /// Slices of 32 rows with a row a thread, and of 64 with two.
+    /// Slices of 32 rows with one row per thread, and of 64 with two.
     std::vector<Candidate> sell_candidates(Outcome& outcome) {
         std::vector<Candidate> list;
         sparse::Buffer<std::int64_t> offsets = sparse::sell_offsets(matrix(), 32);
@@ -545,7 +545,7 @@ class TypedMultiplier : public Multiplier {
         const std::string text = std::to_string(32 * rows_a_thread) + " rows a slice, " +
                                  std::to_string(unroll) + " loads ahead, " + std::to_string(threads) +
                                  " threads, " + text_of(caching);
-        // `sell` is held so that the matrix stays as long as the launch.
+        // `sell` is captured so that the matrix exists as long as the configuration.
         return {text, [sell, a, x, y, threads](const Stream& stream) {
                     const std::int64_t all =
                         (static_cast<std::int64_t>(a.rows) + rows_a_thread - 1) / rows_a_thread;
@@ -563,7 +563,7 @@ class TypedMultiplier : public Multiplier {
     std::shared_ptr<DeviceArray<T>> values_;
     std::shared_ptr<DeviceArray<T>> x_;
     DeviceArray<T> y_;
-    std::map<int, FlowTiles> flow_tiles_;  ///< by entries a tile
+    std::map<int, FlowTiles> flow_tiles_;  ///< by entries per tile
 };
 
 }  // namespace

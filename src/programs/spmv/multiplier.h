@@ -15,7 +15,7 @@ class Multiplier {
     virtual Outcome measure(const std::string& variant, const Plan& plan, tenken::cuda::Gpu& gpu) = 0;
 };
 
-/// @param stream what all of it is enqueued in; it must outlive the multiplier, as must the problem
+/// @param stream for all work; it must outlive the multiplier, as must the problem
 std::unique_ptr<Multiplier> make_double_multiplier(const Problem& problem,
                                                    const tenken::cuda::Stream& stream);
 std::unique_ptr<Multiplier> make_single_multiplier(const Problem& problem,

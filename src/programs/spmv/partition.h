@@ -1,4 +1,4 @@
-// How the rows of a matrix are dealt out to the blocks and warps of the CSR kernels.
+// Distribution of the rows of a matrix over the blocks and warps of the CSR kernels.
 #pragma once
 
 #include <vector>

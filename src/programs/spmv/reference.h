@@ -1,4 +1,4 @@
-// What a product must be: every row summed in twice the precision, with the error that its own length allows.
+// The expected product: every row summed in twice the precision, with an error bound by its length.
 #pragma once
 
 #include <string>
@@ -10,14 +10,14 @@
 namespace spmv {
 
 /// y = A x of a problem, to about 2^-100, rounded to double; and by row the largest error that a sum of its
-/// products may have in the problem's precision, in whatever order it is taken.
+/// products may have in the problem's precision, in any order.
 class Reference {
   public:
     explicit Reference(const Problem& problem);
 
     /// Every element of y against its own bound; the error is |y - expected| / bound, the tolerance 1.
     tenken::Check check(const std::vector<double>& y, const std::string& what) const;
-    /// The row whose result is largest.
+    /// The row with the largest result.
     std::size_t largest_row() const;
 
   private:

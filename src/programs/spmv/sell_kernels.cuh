@@ -1,5 +1,5 @@
-// y = A x for a matrix in sliced ELL: slices of neighbouring rows, each padded to its longest row and stored
-// column by column, so that the lanes of a warp read neighbouring entries.
+// y = A x for a matrix in sliced ELL: slices of adjacent rows, each padded to its longest row and stored
+// column by column, so that the lanes of a warp read adjacent entries.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,7 @@
 
 namespace spmv {
 
-/// A matrix in device memory. Slice s holds the places [offsets[s], offsets[s + 1]); a place without an entry
+/// A matrix in device memory. Slice s has the places [offsets[s], offsets[s + 1]); a place without an entry
 /// has column -1.
 template <typename T>
 struct SellView {
@@ -43,8 +43,8 @@ struct Pack<int, 2> {
     static __device__ int get(int2 pack, int i) { return i == 0 ? pack.x : pack.y; }
 };
 
-/// A warp a slice of 32 x `rows_a_thread` rows; a thread has that many neighbouring rows and loads their
-/// entries at once. @tparam unroll places of a row whose loads are under way at once
+/// One warp per slice of 32 x `rows_a_thread` rows; a thread has that many adjacent rows and loads their
+/// entries together. @tparam unroll places of a row with loads in flight
 template <typename T, int rows_a_thread, int unroll, Caching caching>
 __global__ void __launch_bounds__(256) sell_kernel(SellView<T> a, const T* x, T* y) {
     constexpr int height = 32 * rows_a_thread;

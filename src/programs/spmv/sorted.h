@@ -1,6 +1,6 @@
 // A matrix as tasks of about equal length for the warps of a GPU: rows sorted by their length over the whole
-// matrix and sliced (SELL with sorting, SELL-C-sigma), long rows cut into pieces, and the columns that most
-// entries are in numbered anew, so that a kernel can keep their part of x in shared memory.
+// matrix and sliced (SELL with sorting, SELL-C-sigma), long rows cut into pieces, and the columns with the
+// most entries renumbered, so that a kernel can keep their part of x in shared memory.
 #pragma once
 
 #include <vector>
@@ -10,13 +10,13 @@
 
 namespace spmv {
 
-/// What a warp does in one go: a slice of up to 32 rows, lane l with place 32 i + l as entry i of its row; a
+/// A unit of work of a warp: a slice of up to 32 rows, lane l with place 32 i + l as entry i of its row; a
 /// piece of a long row, which all lanes share; or rows without entries.
 struct Task {
     unsigned first;  ///< place
     int places;
-    int rows;   ///< of a slice: how many. Of a piece: the row, or -1 - the place of its partial sum
-    int slice;  ///< where the rows of a slice begin in the list of rows; -1: a piece
+    int rows;   ///< of a slice: their number. Of a piece: the row, or -1 - the place of its partial sum
+    int slice;  ///< position of the rows of a slice in the list of rows; -1: a piece
 };
 
 constexpr int task_lanes = 32;
@@ -27,7 +27,7 @@ constexpr int longest_piece = 1024;
 /// Rows without entries in a task.
 constexpr int empty_rows_a_task = 512;
 
-/// How the rows are dealt out.
+/// The distribution of the rows.
 struct Tasks {
     std::vector<Task> list;        ///< the longest first
     std::vector<int> rows;         ///< of the slices, by length
@@ -40,9 +40,9 @@ struct Tasks {
 /// @param longest_in_slice rows with more entries become pieces
 Tasks make_tasks(const sparse::Csr& matrix, int longest_in_slice);
 
-/// The columns with the most entries.
+/// The columns with the largest numbers of entries.
 struct BusyColumns {
-    std::vector<int> columns;  ///< ascending, at most as many as asked
+    std::vector<int> columns;  ///< ascending, at most the requested number
     double share = 0;          ///< of all entries
 };
 BusyColumns busiest_columns(const sparse::Csr& matrix, int maximum);

@@ -18,22 +18,22 @@ struct TasksView {
     int busy_count;
 };
 
-/// Entries of a task, `unroll` to a lane.
+/// Entries of a task, `unroll` per lane.
 template <typename T, int unroll>
 struct Chunk {
     T value[unroll];
     int column[unroll];
 };
 
-/// Warps take one task after the other, the next one of their block. While the gathers of a chunk are under
-/// way, the entries of the next are too, be it of this task or the next.
+/// Warps process the tasks of their block in turn. While the gathers of a chunk are in
+/// flight, so are the entries of the next chunk, of this task or the next.
 /// @tparam keeps whether x of the busy columns is kept in shared memory: busy_count + 1 elements
 template <typename T, int threads, int blocks_an_sm, int unroll, bool keeps, Caching caching>
 __global__ void __launch_bounds__(threads, blocks_an_sm)
     sorted_kernel(TasksView<T> a, const T* x, T* y, T* partial) {
     extern __shared__ __align__(16) unsigned char shared[];
     T* const kept = reinterpret_cast<T*>(shared);
-    __shared__ int turn;  // the next of this block's tasks that nobody has taken
+    __shared__ int turn;  // the next unassigned task of this block
     const Loads<caching> loads;
     const int lane = static_cast<int>(threadIdx.x % 32);
     const int none = -1 - a.busy_count;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(threads, blocks_an_sm)
         }
         return chunk;
     };
-    // The row of this lane in a slice, -1 where it has none.
+    // The row of this lane in a slice, -1 if it has none.
     const auto row_of = [&](const Task& of) {
         return of.slice >= 0 && lane < of.rows ? __ldg(a.rows + of.slice + lane) : -1;
     };

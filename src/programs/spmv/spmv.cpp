@@ -1,5 +1,5 @@
-// y = A x with sparse matrices, generated or read from files, by every way that a back end knows, against
-// what the memory gives to a dot product in the same run.
+// y = A x with sparse matrices, generated or read from files, by every variant of a back end, compared with
+// the bandwidth of a dot product in the same run.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -55,7 +55,7 @@ struct Source {
     std::string file;
 };
 
-/// One variant on one matrix at one place.
+/// One variant on one matrix on one host or GPU.
 struct Result {
     std::size_t place = 0;
     std::size_t matrix = 0;
@@ -70,7 +70,7 @@ struct Result {
     }
 };
 
-/// What of a matrix is reported after it is gone.
+/// The data of a matrix that is reported after it is released.
 struct About {
     std::string name;
     std::int64_t entries = 0;
@@ -232,7 +232,7 @@ class Spmv : public tenken::Program {
         sources_.push_back(source);
     }
 
-    /// The file's name without folder and endings, in the letters that a metric's id may have.
+    /// The file's name without folder and extensions, in the characters allowed in a metric's id.
     static std::string name_of_file(const std::string& path) {
         std::string name = path.substr(path.rfind('/') + 1);
         for (const char* const ending : {".gz", ".mtx"}) {
@@ -256,7 +256,7 @@ class Spmv : public tenken::Program {
         return name;
     }
 
-    /// Before anything is built. A variant holds the matrix a second and a third time while it is converted.
+    /// Before anything is built. During conversion a variant holds two further copies of the matrix.
     void require_fit(const tenken::Arguments& arguments, const std::string& option, const std::string& matrix,
                      std::uint64_t rows, std::uint64_t entries) const {
         const std::uint64_t once = sparse::csr_bytes(rows, entries);
@@ -346,7 +346,7 @@ class Spmv : public tenken::Program {
         }
     }
 
-    /// The entry in the middle gets another value or column, or the last row with entries loses them.
+    /// The entry in the middle gets another value or column, or the last nonempty row loses its entries.
     void break_matrix(sparse::Csr& matrix) const {
         const auto middle = static_cast<std::size_t>(matrix.entries() / 2);
         if (injected_fault() == "matrix-value") {
@@ -362,8 +362,8 @@ class Spmv : public tenken::Program {
         }
     }
 
-    /// The limit of a result, in GFLOP/s: what its format moves at least, at the best rate a dot product read
-    /// with.
+    /// The limit of a result, in GFLOP/s: the minimum traffic of its format, at the best read rate of a dot
+    /// product.
     tenken::Limit limit_of(const Result& result) const {
         const std::uint64_t cache = places_[result.place]->cache_bytes();
         if (cache == 0) return tenken::Limit::unknown("the size of the last-level cache is not known");

@@ -7,12 +7,12 @@
 
 namespace spmv {
 
-/// Entries are copied in groups of this many, so that both arrays move 16 bytes at a time. The arrays must be
+/// Entries are copied in groups of this many, so that copies of both arrays have 16 bytes. The arrays must be
 /// aligned to a group and readable up to the end of the last one.
 constexpr int staging_group = 4;
 
-/// 16 bytes, without a stop in registers where the GPU can (compute capability 8.0): it can have many under
-/// way.
+/// 16 bytes, bypassing registers if the GPU supports it (compute capability 8.0), which permits many in
+/// flight.
 template <Caching caching>
 __device__ inline void copy_16_bytes(void* to, const void* from, const Loads<caching>& loads) {
 #if SPMV_HAS_POLICIES
@@ -32,7 +32,7 @@ __device__ inline void copy_16_bytes(void* to, const void* from, const Loads<cac
 #endif
 }
 
-/// Begins to copy `count` values and columns, a multiple of staging_group; this is thread t of `threads`.
+/// Starts to copy `count` values and columns, a multiple of staging_group; this is thread t of `threads`.
 template <Caching caching, typename T>
 __device__ inline void stage(T* values, const T* from_values, int* columns, const int* from_columns,
                              int count, int t, int threads, const Loads<caching>& loads) {
@@ -43,14 +43,14 @@ __device__ inline void stage(T* values, const T* from_values, int* columns, cons
     for (int j = t * 4; j < count; j += threads * 4) copy_16_bytes(columns + j, from_columns + j, loads);
 }
 
-/// Closes a group of copies: what this thread began since the last one.
+/// Closes a group of copies: those started by this thread since the last one.
 __device__ inline void stage_commit() {
 #if SPMV_HAS_POLICIES
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
 
-/// Waits until all groups but the last `but` that the threads of this warp closed are there for all of them.
+/// Waits until all but the last `but` groups closed by the threads of this warp are visible to all of them.
 template <int but>
 __device__ inline void stage_wait() {
 #if SPMV_HAS_POLICIES
@@ -59,7 +59,7 @@ __device__ inline void stage_wait() {
     __syncwarp();
 }
 
-/// Waits until what stage() began is there for all threads of the block.
+/// Waits until the copies started by stage() are visible to all threads of the block.
 __device__ inline void stage_end() {
 #if SPMV_HAS_POLICIES
     asm volatile("cp.async.wait_all;" ::: "memory");

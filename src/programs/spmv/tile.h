@@ -1,4 +1,4 @@
-// The parts of a matrix that blocks and warps of the CSR kernels take.
+// The parts of a matrix for blocks and warps of the CSR kernels.
 #pragma once
 
 namespace spmv {
@@ -6,20 +6,20 @@ namespace spmv {
 /// Whole rows, or a piece of one row that is too long for one block or warp.
 struct Tile {
     int first_row;
-    int last_row;  ///< one behind the last; of a piece -1 - the place of its partial sum
+    int last_row;  ///< one past the last; of a piece -1 - the place of its partial sum
     int first_entry;
     int last_entry;  ///< one behind the last
 };
 
-/// A row whose sum lies in pieces [first_piece, last_piece).
+/// A row whose sum is in pieces [first_piece, last_piece).
 struct SplitRow {
     int row;
     int first_piece;
     int last_piece;
 };
 
-/// Classes of rows by their length, so that all lanes of a warp have about the same to do: class c holds rows
-/// of up to entries_a_lane x 2^c entries, which 2^c lanes share; the last one holds all longer ones, a warp
+/// Classes of rows by their length, for equal work of all lanes of a warp: class c has rows
+/// of up to entries_a_lane x 2^c entries, which 2^c lanes share; the last one has all longer rows, one warp
 /// each, up to longest_whole_row, beyond which they are split into pieces.
 constexpr int classes = 6;
 constexpr int entries_a_lane = 4;

@@ -52,7 +52,7 @@ constexpr cudaDataType real_type() {
     return sizeof(T) == sizeof(double) ? CUDA_R_64F : CUDA_R_32F;
 }
 
-/// Whatever the format, cuSPARSE multiplies it the same way.
+/// cuSPARSE multiplies all formats by the same call.
 template <typename T>
 class Product : public VendorProduct {
   public:
@@ -68,7 +68,7 @@ class Product : public VendorProduct {
     Product(const Product&) = delete;
     Product& operator=(const Product&) = delete;
 
-    /// To be called when matrix_ is there.
+    /// To be called after matrix_ is set.
     void make_ready(T* x, T* y, const tenken::cuda::Stream& stream) {
         const sparse::Csr& a = *problem_.matrix;
         SPMV_CUSPARSE(cusparseSetStream(handle_, stream.get()));
@@ -121,7 +121,7 @@ class CsrProduct : public Product<T> {
     }
 };
 
-/// Coordinates: the row of every entry beside its column.
+/// Coordinates: the row and the column of every entry.
 template <typename T>
 class CooProduct : public Product<T> {
   public:
@@ -204,7 +204,7 @@ bool worth_it(const Bsr<T>& bsr, const sparse::Csr& a) {
     return static_cast<double>(bsr.columns.size()) * block_side * block_side <= 1.25 * a.entries();
 }
 
-/// Leaves the values out where the blocks are not nearly full.
+/// Omits the values if the blocks are not nearly full.
 template <typename T>
 Bsr<T> to_bsr(const sparse::Csr& a) {
     const int block_rows = a.rows / block_side;

@@ -1,4 +1,4 @@
-// SpMV by cuSPARSE, behind an interface that is there without it too.
+// SpMV by cuSPARSE, behind an interface that also exists without it.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace spmv {
 
-/// A product that a library was made ready for.
+/// A product prepared by a library.
 class VendorProduct {
   public:
     virtual ~VendorProduct() = default;
@@ -22,10 +22,10 @@ class VendorProduct {
 
 /// "cusparse_csr_alg1" and so on; none in a build without cuSPARSE.
 std::vector<std::string> vendor_variants();
-/// "12.6.3", or why there is none.
+/// "12.6.3", or why it is not available.
 std::string vendor_version();
 
-/// @param why set to the reason when the variant does not fit the matrix; then null is returned
+/// @param why set to the reason if the variant does not fit the matrix; then null is returned
 template <typename T>
 std::unique_ptr<VendorProduct> make_vendor_product(const std::string& variant, const sparse::Csr& matrix,
                                                    const CsrView<T>& view, T* x, T* y,
