@@ -1,4 +1,4 @@
-// How the work of the kernels is cut into threads and blocks: the cuts worth trying, the best known first.
+// Decomposition of the kernels' work into threads and blocks: the candidates, the best known first.
 #pragma once
 
 #include <string>
@@ -12,11 +12,11 @@ namespace stencil {
 /// One cut of one kernel.
 template <typename T>
 struct Cut {
-    int rows;  ///< of a thread
+    int rows;  ///< per thread
     int warps_x;
     int warps_y;
-    int unrolled;  ///< planes of the loop's body
-    int width;     ///< cells that a block writes
+    int unrolled;  ///< planes per iteration of the loop
+    int width;     ///< cells written by a block
     int height;
     std::size_t shared;
     void (*launch)(const Cut& cut, dim3 blocks, cudaStream_t stream, const T* from, T* to, const View& view,
@@ -69,7 +69,7 @@ Cut<T> two_steps() {
             }};
 }
 
-/// The cuts of a pass of that many steps.
+/// The decompositions of a pass of that many steps.
 template <typename T, int points>
 const std::vector<Cut<T>>& cuts(int steps) {
     static const std::vector<Cut<T>> one = {

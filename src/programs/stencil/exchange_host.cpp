@@ -1,5 +1,5 @@
-// Through the host's memory: the sender copies its planes into a page-locked buffer, the receiver copies them
-// out; where another process receives them they travel as a message between two such buffers.
+// Through host memory: the sender copies its planes into a page-locked buffer, the receiver copies them
+// out; between processes they are sent as a message between two such buffers.
 #include "lib/base/clock.h"
 #include "lib/cuda/memory.h"
 #include "lib/cuda/peer.h"
@@ -36,7 +36,7 @@ class StagedExchange : public Exchange {
         for (const Link& link : links) copy_out(link, array);
         for (const Link& link : links) {
             if (!link.same_process) continue;
-            // The neighbour's own buffer of the side that looks here.
+            // The neighbour's buffer for the side that faces this part.
             const Side& theirs = opposite(link);
             copy_in(link, array, theirs.out->data(), theirs.filled.get());
             const CurrentGpu current(gpu_part(*parts_, link.part).device());
@@ -50,7 +50,7 @@ class StagedExchange : public Exchange {
         for (const Link& link : links) {
             GpuPart& part = gpu_part(*parts_, link.part);
             if (link.same_process) {
-                // A buffer is filled again only when its neighbour has emptied it.
+                // A buffer is refilled only after its neighbour has emptied it.
                 const CurrentGpu current(part.device());
                 TENKEN_CUDA(cudaStreamWaitEvent(part.stream(Queue::boundary).get(),
                                                 opposite(link).emptied->get(), 0));
@@ -82,13 +82,13 @@ class StagedExchange : public Exchange {
   private:
     struct Side {
         std::unique_ptr<Buffer> out;
-        std::unique_ptr<Buffer> in;      ///< only where another process sends
+        std::unique_ptr<Buffer> in;      ///< only if another process sends
         std::unique_ptr<Event> filled;   ///< out
         std::unique_ptr<Event> emptied;  ///< the neighbour's out
     };
 
     Side& side_of(const Link& link) { return sides_[2 * link.part + static_cast<std::size_t>(link.side)]; }
-    /// The side of a neighbour of this process that looks here.
+    /// The side of a neighbour in this process that faces this part.
     Side& opposite(const Link& link) {
         const int place = link.neighbour - parts_->front()->number();
         return sides_[static_cast<std::size_t>(2 * place + 1 - link.side)];

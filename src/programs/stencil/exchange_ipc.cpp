@@ -1,6 +1,6 @@
-// From GPU to GPU of two processes of a node: each maps its neighbour's arrays (CUDA IPC) and takes its halo
-// out of them. A message says that the neighbour's planes are ready, another that they were taken. Between
-// nodes halos go through the hosts' memory.
+// Between GPUs of two processes on a node: each maps its neighbour's arrays (CUDA IPC) and copies its halo
+// from them. One message announces that the neighbour's planes are ready, another that they were copied.
+// Between nodes halos go through host memory.
 #include <cstring>
 
 #include "lib/cuda/peer.h"

@@ -1,5 +1,5 @@
-// The arrays themselves are sent and received: planes of a slab lie behind each other, nothing is packed. On
-// GPUs it needs an MPI that takes device pointers.
+// The arrays themselves are sent and received: planes of a slab are contiguous, nothing is packed. On
+// GPUs it needs an MPI that accepts device pointers.
 #include "programs/stencil/exchange.h"
 
 namespace stencil {

@@ -1,4 +1,4 @@
-// Point-to-point messages of NCCL: its kernels move the planes, over whatever joins the GPUs.
+// Point-to-point messages of NCCL: its kernels transfer the planes over any connection of the GPUs.
 #include <cstring>
 
 #include "lib/cuda/peer.h"

@@ -1,6 +1,6 @@
-// A partitioned global address space: arrays lie at the same place of every GPU's symmetric heap, and a part
-// puts its planes straight into its neighbour's halo. Signals say that a halo may be written and that it was;
-// all of it is done by the boundary queues, the host waits for nothing.
+// A partitioned global address space: arrays have the same offset in every GPU's symmetric heap, and a part
+// puts its planes directly into its neighbour's halo. Signals announce that a halo may be written and that it
+// was; everything is done by the boundary queues, without waits on the host.
 #include <cstdlib>
 
 #include "lib/cuda/peer.h"
@@ -11,7 +11,7 @@ namespace stencil {
 
 namespace {
 
-/// NVSHMEM starts once in a process, and ends with it.
+/// NVSHMEM is initialised once per process, and ends with it.
 class Session {
   public:
     static Session& get() {
@@ -25,7 +25,7 @@ class Session {
 
     void begin(tenken::Ranks& ranks, std::size_t heap_bytes) {
         if (begun_) return;
-        // What a user has set stays.
+        // Settings of the user take precedence.
         setenv("NVSHMEM_SYMMETRIC_SIZE", std::to_string(heap_bytes + (std::size_t{256} << 20)).c_str(), 0);
         bool one_node = true;
         for (const std::string& node : ranks.nodes()) one_node = one_node && node == ranks.nodes().front();
@@ -118,7 +118,7 @@ class NvshmemExchange : public Exchange {
     std::uint64_t* ready(int side) { return signals_.get() + side; }
     std::uint64_t* arrived(int side) { return signals_.get() + 2 + side; }
 
-    /// The neighbour's halo, by its place in this GPU's own part of the heap: the planes that it takes from
+    /// The neighbour's halo, by its address in this GPU's part of the heap: the planes that it receives from
     /// here.
     void* halo_of(const Link& link, int array) {
         const long plane = link.destination - link.neighbour_first + part_->layout().halo;

@@ -1,4 +1,4 @@
-// From GPU to GPU of one process by copy engine, over NVLink or PCIe without touching the host's memory.
+// Between GPUs of one process by copy engine, over NVLink or PCIe without host memory.
 #include "lib/cuda/peer.h"
 #include "programs/stencil/gpu_exchange.h"
 

@@ -45,7 +45,7 @@ void Pull::start(const Links& links, int array) {
 }
 
 void Pull::finish(const Links& links, int) {
-    // Nobody overwrites planes that its neighbour still takes.
+    // No part overwrites planes that its neighbour is still copying.
     for (const Link& link : links) {
         GpuPart& sender = neighbour(link);
         const CurrentGpu current(sender.device());

@@ -67,7 +67,7 @@ class CudaBackend : public GpuBackend {
         tenken::cuda::Gpu& one = gpu(which);
         one.use();
         const tenken::cuda::Stream stream;
-        // Far beyond the L2, and no more than the slabs take.
+        // Far beyond the L2, and at most as large as the slabs.
         const std::size_t elements =
             std::max<std::size_t>(std::size_t{1} << 27, 20 * one.description().l2_bytes / 16);
         tenken::cuda::require_free_memory(2 * elements * sizeof(double), "two arrays of the copy");
@@ -136,7 +136,7 @@ class CudaBackend : public GpuBackend {
   private:
     tenken::cuda::Gpu& gpu(std::size_t which) { return *gpus_.list()[members_[which]]; }
 
-    /// Those whose slabs touch: GPUs of one node, in the order of their ranks.
+    /// Those with adjacent slabs: GPUs of one node, in the order of their ranks.
     void require_peers() const {
         const auto& all = gpus_.list();
         for (std::size_t i = 1; i < all.size(); ++i) {
@@ -151,10 +151,10 @@ class CudaBackend : public GpuBackend {
     }
 
     tenken::cuda::Gpus gpus_;
-    std::vector<std::size_t> members_;  ///< places in the list of GPUs
+    std::vector<std::size_t> members_;  ///< indices in the list of GPUs
     std::unique_ptr<nccl::Library> nccl_;
     std::uint64_t part_bytes_ = 0;
-    std::map<std::size_t, Tuning> tunings_;  ///< by place in the list of GPUs
+    std::map<std::size_t, Tuning> tunings_;  ///< by index in the list of GPUs
 };
 
 }  // namespace

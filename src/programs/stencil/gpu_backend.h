@@ -1,4 +1,4 @@
-// The part of the stencil that needs CUDA: slabs on GPUs and the ways between them.
+// The part of the stencil that needs CUDA: slabs on GPUs and the exchanges between them.
 #pragma once
 
 #include <memory>
@@ -16,32 +16,33 @@ class GpuBackend {
   public:
     virtual ~GpuBackend() = default;
     virtual void options(tenken::Arguments& arguments) = 0;
-    /// Takes the GPUs of this process: all selected ones, or, of several processes, one each, counted round.
+    /// Selects the GPUs of this process: all selected ones, or, with several processes, one each, in
+    /// rotation.
     /// @throws as tenken::cuda::device_count() and describe(); ArgumentError
     virtual void prepare(const tenken::Arguments& arguments, const tenken::Ranks& ranks) = 0;
-    /// The GPUs of this process, a part for each.
+    /// The GPUs of this process, with one part each.
     virtual std::vector<tenken::DeviceDescription> descriptions() const = 0;
-    /// @param part_bytes what the arrays of a part take together
-    /// @throws Waived where this machine lacks what an exchange needs, by its name
+    /// @param part_bytes total size of the arrays of a part
+    /// @throws Waived if this machine lacks a requirement of an exchange, by its name
     virtual void require(const std::string& exchange, const tenken::Ranks& ranks,
                          std::uint64_t part_bytes) = 0;
-    /// GB/s of copies on GPU `which` by its place in descriptions(): what bounds a stencil.
+    /// GB/s of copies on GPU `which` by its index in descriptions(): the limit of a stencil.
     virtual tenken::Metric measure_copy(std::size_t which, double warmup_seconds) = 0;
-    /// The most steps that a pass can do at once for this problem.
+    /// Maximum number of steps per pass for this problem.
     virtual int max_temporal_block(const Problem& problem) const = 0;
     /// @param capacity elements to allocate for an array
     virtual std::unique_ptr<Part> make_part(std::size_t which, const Layout& layout, const Problem& problem,
                                             int number, std::size_t capacity, const Memory& memory) = 0;
-    /// A way of exchanging by its name, of those that require() let pass.
+    /// An exchange by its name, among those accepted by require().
     /// @param parts of all processes
     virtual std::unique_ptr<Exchange> make_exchange(const std::string& name, tenken::Ranks& ranks,
                                                     Transport& transport, int parts) = 0;
-    /// What GPU `which` consumes.
+    /// The energy of GPU `which`.
     virtual tenken::EnergyMeter& energy(std::size_t which) = 0;
-    /// What runs between the two is watched for the GPUs' health.
+    /// The GPUs' health is monitored between the two calls.
     virtual void begin_timed() = 0;
     virtual void end_timed() = 0;
-    /// Whether a library is in use that does not survive the end of the process in order: NVSHMEM 3.8 dies of
+    /// Whether a library is in use that crashes at a normal end of the process: NVSHMEM 3.8 has
     /// a segmentation fault in its own clean-up.
     virtual bool leave_at_once() const = 0;
     /// Writes devices, health and the CUDA part of the build into the document.

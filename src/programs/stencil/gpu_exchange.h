@@ -1,4 +1,4 @@
-// What the exchanges between GPUs have in common, and their makers. Each is one file.
+// Common part of the exchanges between GPUs, and their factories. Each is one file.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@ inline std::size_t bytes_of(const Part& part, const Range& range) {
     return part.plane_bytes() * static_cast<std::size_t>(range.planes());
 }
 
-/// Within one process each part takes its halo out of its neighbour's array, in its own boundary queue, when
-/// the neighbour's has come so far. Events alone keep order; the host waits for nothing.
+/// Within one process each part copies its halo from its neighbour's array, in its own boundary queue, after
+/// the neighbour's queue has reached that point. Ordering is by events only; the host never waits.
 class Pull : public Exchange {
   public:
     void connect(Parts& parts, const Links& links) override;
@@ -31,7 +31,7 @@ class Pull : public Exchange {
     void finish(const Links& links, int array) override;
 
   protected:
-    /// Puts the copy into the receiver's boundary queue; the receiver's GPU is current.
+    /// Enqueues the copy in the receiver's boundary queue; the receiver's GPU is current.
     virtual void move(GpuPart& receiver, void* to, GpuPart& sender, const void* from, std::size_t bytes) = 0;
 
   private:
@@ -44,15 +44,15 @@ class Pull : public Exchange {
 };
 
 std::unique_ptr<Exchange> make_staged_exchange(Transport& transport);
-/// @param between what moves halos between nodes
+/// @param between the exchange between nodes
 std::unique_ptr<Exchange> make_peer_exchange();
 std::unique_ptr<Exchange> make_ipc_exchange(tenken::Ranks& ranks, Transport& transport);
 std::unique_ptr<Exchange> make_managed_exchange();
 std::unique_ptr<Exchange> make_nccl_exchange(const nccl::Library& library, tenken::Ranks& ranks, int parts);
-/// @param heap_bytes what all arrays of a part take together
+/// @param heap_bytes total size of all arrays of a part
 std::unique_ptr<Exchange> make_nvshmem_exchange(tenken::Ranks& ranks, std::size_t heap_bytes);
 bool nvshmem_has_begun();
-/// Why NVSHMEM cannot be used here; empty when it can.
+/// Why NVSHMEM cannot be used here; empty if it can.
 std::string why_no_nvshmem();
 
 }  // namespace stencil

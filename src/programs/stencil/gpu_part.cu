@@ -19,10 +19,10 @@ using tenken::cuda::CurrentGpu;
 using tenken::cuda::Event;
 using tenken::cuda::Stream;
 
-/// Kernels may read up to so many bytes before and behind the planes, which they do not use.
+/// Kernels may read up to this many bytes before and after the planes, without using them.
 constexpr std::size_t back_bytes = 4096;
 
-/// Planes of a block, where there are enough for all of the GPU: few enough that blocks come out even.
+/// Planes per block, if there are enough for the whole GPU: few enough for a balanced distribution.
 constexpr int usual_chunk = 128;
 constexpr int min_chunk = 8;
 
@@ -49,7 +49,7 @@ struct Wrong {
     unsigned long long first;
 };
 
-/// A cell after `steps` steps straight from the formula. Planes z <= low or z >= high are fixed.
+/// A cell after `steps` steps directly from the formula. Planes z <= low or z >= high are fixed.
 template <typename T, int points, int steps>
 struct Formula {
     static __device__ T at(const T* from, const View& g, const Coefficients<T>& c, int x, int y, int z,
@@ -71,7 +71,8 @@ struct Formula<T, points, 0> {
     }
 };
 
-/// One in `every` cells of some planes, beginning elsewhere in each row, against what a pass made of them.
+/// Compares one in `every` cells of some planes, with a different offset in each row, with the result of a
+/// pass.
 template <typename T, int points, int steps>
 __global__ void compare_kernel(const T* __restrict__ from, const T* __restrict__ to, View g,
                                Coefficients<T> c, int begin, int low, int high, int every, Wrong* wrong) {
@@ -82,7 +83,7 @@ __global__ void compare_kernel(const T* __restrict__ from, const T* __restrict__
     if (x >= g.nx - 1) return;
     const T expected = Formula<T, points, steps>::at(from, g, c, x, y, z, low, high);
     const T found = Formula<T, points, 0>::at(to, g, c, x, y, z, low, high);
-    if (found == expected) return;  // never true of what is no number
+    if (found == expected) return;  // never true for NaN
     atomicAdd(&wrong->count, 1ULL);
     atomicMin(&wrong->first, static_cast<unsigned long long>(static_cast<std::size_t>(z) * g.plane +
                                                              static_cast<std::size_t>(y) *
@@ -193,7 +194,7 @@ class GpuSlab : public GpuPart {
         return {static_cast<int>(layout().local(range.begin)), static_cast<int>(layout().local(range.end))};
     }
 
-    /// Planes of its memory that never change, or that lie at its ends.
+    /// Planes of its memory that never change, or at its ends.
     int lowest() const {
         const Slab slab = layout().slab;
         return slab.first == 0 ? static_cast<int>(layout().local(0)) : 0;
@@ -230,7 +231,7 @@ class GpuSlab : public GpuPart {
             T value = 0;
             const auto first = static_cast<std::size_t>(found.first);
             TENKEN_CUDA(cudaMemcpy(&value, cells_of(1 - from) + first, sizeof value, cudaMemcpyDefault));
-            // The kernel says that it is wrong; by how much does not matter.
+            // The kernel reports only that it is wrong; the size of the error does not matter.
             errors.compare(first, static_cast<double>(value), std::numeric_limits<double>::infinity());
         }
         return errors;
@@ -246,7 +247,8 @@ class GpuSlab : public GpuPart {
         return problem_.points == 27 ? cuts<T, 27>(steps) : cuts<T, 7>(steps);
     }
 
-    /// Runs every cut a few times on these very arrays and keeps the fastest, the first of equally good ones.
+    /// Runs every candidate a few times on the actual arrays and selects the fastest, the first of equally
+    /// good ones.
     void tune() {
         const int steps = problem_.temporal_block;
         const std::vector<Cut<T>>& all = cuts_of(steps);
@@ -281,7 +283,7 @@ class GpuSlab : public GpuPart {
         const auto up = [](int amount, int each) {
             return static_cast<unsigned>((amount + each - 1) / each);
         };
-        // Tiles of two steps begin at a fixed cell and end half a pack inside of it.
+        // Tiles of two steps begin at a fixed cell and end half a pack inside it.
         const int cells = cut.shared == 0 ? view_.pitch : view_.nx - 1 - Pack<T>::cells / 2;
         const unsigned x = up(cells, cut.width);
         const unsigned y = up(view_.ny - 2, cut.height);

@@ -1,4 +1,4 @@
-// A slab on a GPU, with what only exchanges between GPUs need to know of it.
+// A slab on a GPU, with the data used by exchanges between GPUs.
 #pragma once
 
 #include <map>
@@ -18,21 +18,21 @@ class GpuPart : public Part {
     virtual tenken::cuda::Gpu& gpu() = 0;
     int device() { return gpu().index(); }
     virtual tenken::cuda::Stream& stream(Queue queue) = 0;
-    /// What was allocated for an array, of the same size in all parts; its planes begin front_bytes behind
-    /// that.
+    /// The allocation of an array, of the same size in all parts; its planes begin front_bytes after its
+    /// start.
     virtual void* allocation(int array) = 0;
     static constexpr std::size_t front_bytes = 4096;
 };
 
-/// Which of the cuts of its kernels is the fastest on one GPU for the problem of this run: found once, on a
-/// slab of full size, by those steps a pass.
+/// The fastest decomposition of its kernels on one GPU for the problem of this run: determined once, on a
+/// slab of full size, by steps per pass.
 class Tuning {
   public:
     bool known(int steps) const { return chosen_.count(steps) > 0; }
     /// The first one until it is known.
     std::size_t chosen(int steps) const { return known(steps) ? chosen_.at(steps).first : 0; }
     void choose(int steps, std::size_t cut, const std::string& text) { chosen_[steps] = {cut, text}; }
-    /// By steps a pass: place in the list, and in words with what all of them took.
+    /// By steps per pass: index in the list, and as text with the times of all of them.
     const std::map<int, std::pair<std::size_t, std::string>>& all() const { return chosen_; }
 
   private:
@@ -43,7 +43,7 @@ class Tuning {
 std::unique_ptr<GpuPart> make_gpu_part(tenken::cuda::Gpu& gpu, const Layout& layout, const Problem& problem,
                                        int number, std::size_t capacity, const Memory& memory,
                                        Tuning& tuning);
-/// The most steps that one pass can do.
+/// Maximum number of steps per pass.
 int max_temporal_block(const Problem& problem);
 
 }  // namespace stencil

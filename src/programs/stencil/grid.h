@@ -1,4 +1,4 @@
-// The grid of the stencil, how it is cut into slabs, its data by formula, and what a step does to one cell.
+// The grid of the stencil, its decomposition into slabs, its data by formula, and the update of one cell.
 #pragma once
 
 #include <cmath>
@@ -37,14 +37,14 @@ struct Slab {
     }
 };
 
-/// Slab `part` of `parts`: where planes do not divide, the first slabs have one more.
+/// Slab `part` of `parts`: if planes do not divide evenly, the first slabs have one more.
 inline Slab slab_of(long nz, int part, int parts) {
     const long each = nz / parts;
     const long more = nz % parts;
     return {part * each + (part < more ? part : more), each + (part < more ? 1 : 0)};
 }
 
-/// How the planes of one part lie in memory: `halo` planes of the neighbours below, its own, `halo` above.
+/// Memory layout of the planes of one part: `halo` planes of the neighbour below, its own, `halo` above.
 /// Rows are padded, so that each begins at a multiple of 128 bytes.
 struct Layout {
     Grid grid;
@@ -57,7 +57,7 @@ struct Layout {
     }
     long planes() const { return slab.planes + 2 * halo; }
     std::size_t elements() const { return plane() * static_cast<std::size_t>(planes()); }
-    /// Where plane z of the grid lies.
+    /// Offset of plane z of the grid.
     STENCIL_BOTH long local(long z) const { return z - slab.first + halo; }
 };
 
@@ -66,13 +66,13 @@ inline Layout layout_of(const Grid& grid, const Slab& slab, int halo, std::size_
     return {grid, slab, halo, (grid.nx + per_line - 1) / per_line * per_line};
 }
 
-/// Coefficients in the order of the sum: z, y, x ascending. Seven of them where only the faces count.
+/// Coefficients in the order of the sum: z, y, x ascending. Seven of them if only the faces count.
 template <typename T>
 struct Coefficients {
     T of[27];
 };
 
-/// All different, so that a wrong neighbour shows; their sum is 1, so that values stay what they are in size.
+/// All different, so that a wrong neighbour is detected; their sum is 1, so that values keep their magnitude.
 template <typename T>
 Coefficients<T> coefficients(int points) {
     Coefficients<T> c = {};
@@ -88,12 +88,12 @@ constexpr int flops_of_cell(int points) {
 }
 
 /// Relative error that `steps` may add to a cell: all terms are positive, and each step adds at most the
-/// roundings of its own operations, two for each of its points.
+/// rounding errors of its own operations, two for each of its points.
 constexpr double rounding_bound(std::int64_t steps, int points, double epsilon) {
     return static_cast<double>(steps * 2 * points) * epsilon;
 }
 
-/// What stands in a cell at the start: in [0, 1), different from neighbour to neighbour, exact in float.
+/// The initial value of a cell: in [0, 1), different for adjacent cells, exact in float.
 STENCIL_BOTH inline double value_at(long x, long y, long z) {
     std::uint32_t mixed = static_cast<std::uint32_t>(x) * 2654435761U +
                           static_cast<std::uint32_t>(y) * 2246822519U +
@@ -104,7 +104,7 @@ STENCIL_BOTH inline double value_at(long x, long y, long z) {
     return static_cast<double>(mixed % 4096U) / 4096.0;
 }
 
-/// Whether the host's code rounds a x b + c once, as GPUs do. Without, they agree but for the last digits.
+/// Whether the host's code rounds a x b + c once, as GPUs do. Otherwise they differ in the last digits.
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__PPC64__)
 #define STENCIL_HOST_FUSES 1
 #else
@@ -122,8 +122,8 @@ STENCIL_BOTH inline T multiply_add(T a, T b, T c) {
 #endif
 }
 
-/// Adds what the plane dz of the neighbourhood gives to a sum. All code of the stencil adds in this order, so
-/// that all results agree bit for bit.
+/// Adds the contribution of the plane dz of the neighbourhood to a sum. All code of the stencil uses this
+/// order, so that all results agree bit for bit.
 /// @param at at(dy, dx): the values of that plane; @param sum of the planes below (none for dz = -1)
 template <int points, int dz, typename T, typename At>
 STENCIL_BOTH inline T add_plane(const Coefficients<T>& c, const At& at, T sum) {

@@ -1,4 +1,4 @@
-// A slab on the host: rows of all planes go to OpenMP threads, a row is one vector loop.
+// A slab on the host: rows of all planes are distributed over OpenMP threads, a row is one vectorises.
 #include "programs/stencil/host_part.h"
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace stencil {
 
 namespace {
 
-/// One row. Its nine neighbours are told apart from the row that is written, so that the compiler makes a
-/// vector loop.
+/// One row. Aliasing between its nine neighbours and the written row is excluded, so that the compiler
+/// vectorises.
 template <int points, typename T>
 void step_row(const Coefficients<T>& c, const T* __restrict__ from, T* __restrict__ to, int nx, long row,
               long plane) {
@@ -40,7 +40,7 @@ class HostPart : public Part {
         const Slab slab = layout().slab;
         const int ny = layout().grid.ny;
         const int nx = layout().grid.nx;
-        // By the threads that work on the rows later: first touch.
+        // By the threads that later process the rows: first touch.
 #pragma omp parallel for collapse(2) schedule(static)
         for (long z = slab.first - layout().halo; z < slab.end() + layout().halo; ++z) {
             for (int y = 0; y < ny; ++y) {

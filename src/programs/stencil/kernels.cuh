@@ -1,6 +1,5 @@
-// The steps on a GPU. All neighbours of a cell come from the caches or from registers, so that the memory
-// sees each cell once read and once written; what limits is how many loads are under way, and how often the
-// caches are asked.
+// The steps on a GPU. All neighbours of a cell come from caches or registers, so that memory traffic is one
+// read and one write per cell; the limits are the number of loads in flight and the number of cache accesses.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +8,7 @@
 
 namespace stencil {
 
-/// A slab as kernels see it: planes are counted from the first of its memory.
+/// A slab for kernels: planes are counted from the first of its memory.
 struct View {
     int nx;
     int ny;
@@ -17,7 +16,7 @@ struct View {
     std::size_t plane;
 };
 
-/// Planes [begin, end) of the slab's memory, done by blocks of `chunk` planes.
+/// Planes [begin, end) of the slab's memory, processed by blocks of `chunk` planes.
 struct Planes {
     int begin;
     int end;
@@ -26,7 +25,7 @@ struct Planes {
     }
 };
 
-/// What is done in one launch: two ranges of planes.
+/// The work of one launch: two ranges of planes.
 struct Work {
     Planes one;
     Planes other;
@@ -81,15 +80,16 @@ __device__ inline void store(T* row, int x, int first, int end, const T* cells) 
     }
 }
 
-/// Blocks that must fit on a multiprocessor: with 7 points and two rows 24 warps do, if the compiler is told.
+/// Minimum blocks per multiprocessor: with 7 points and two rows 24 warps fit, with this hint to the
+/// compiler.
 template <int points, int rows>
 constexpr int min_blocks(int warps) {
     return points == 7 && rows == 2 ? 24 / warps : 1;
 }
 
-/// One step. A thread owns 16 bytes of cells in each of `rows` rows and goes upward through the planes of its
-/// block. Of every plane it adds to the sums of the three planes around, so that it needs only one plane at a
-/// time, and the next one is already on its way. Neighbours in x come from the lanes beside.
+/// One step. A thread owns 16 bytes of cells in each of `rows` rows and moves upward through the planes of
+/// its block. It adds every plane to the sums of the three adjacent planes, so that it needs only one plane
+/// at a time, while the next one is being loaded. Neighbours in x come from adjacent lanes.
 template <typename T, int points, int rows, int warps_x, int warps_y, int unrolled>
 __global__ void __launch_bounds__(32 * warps_x * warps_y, min_blocks<points, rows>(warps_x* warps_y))
     step_kernel(const T* __restrict__ from, T* __restrict__ to, View g, Coefficients<T> c, Work work) {
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y, min_blocks<points, row
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int column = (static_cast<int>(blockIdx.x) * 32 * warps_x + static_cast<int>(threadIdx.x)) * n;
     const bool inside = column < g.pitch;
-    // Threads beyond the grid go through the motions at cells that exist: shuffles need whole warps.
+    // Threads beyond the grid compute on existing cells: shuffles need whole warps.
     const int x = min(column, g.pitch - n);
     const int y = min(1 + (static_cast<int>(blockIdx.y) * warps_y + static_cast<int>(threadIdx.y)) * rows,
                       g.ny - 1 - rows);
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y, min_blocks<points, row
         p += g.plane;
     };
     load();
-    T below[rows][n];  // the sum of the plane below the one that is read: it lacks only that one
+    T below[rows][n];  // the sum of the plane below the current one: only the latter is missing
     T here[rows][n];
 #pragma unroll
     for (int r = 0; r < rows; ++r) {
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y, min_blocks<points, row
     }
 }
 
-/// 16 bytes from global into shared memory, past the registers where the GPU can (8.0 and later).
+/// 16 bytes from global into shared memory, bypassing registers if the GPU supports it (8.0 and later).
 __device__ inline void copy_in(void* shared, const void* global) {
 #if __CUDA_ARCH__ >= 800
     const auto address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -184,7 +184,7 @@ __device__ inline void end_group() {
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-/// Waits until at most `later` groups are still under way.
+/// Waits until at most `later` groups are still in flight.
 template <int later>
 __device__ inline void wait_for_groups() {
 #if __CUDA_ARCH__ >= 800
@@ -192,7 +192,7 @@ __device__ inline void wait_for_groups() {
 #endif
 }
 
-/// The tile of a block that does two steps: its cells, and a rim of one row above and below and of one pack
+/// The tile of a block for two steps: its cells, and a border of one row above and below and of one pack
 /// on either side.
 template <typename T, int rows, int warps_x, int warps_y>
 struct Tile {
@@ -202,18 +202,18 @@ struct Tile {
     static constexpr int stride = width + 2 * n;
     static constexpr int elements = (height + 2) * stride;
     static constexpr int threads = 32 * warps_x * warps_y;
-    /// From one tile to the next: what is right after two steps lies half a pack and one row inside.
+    /// Distance between tiles: the valid cells after two steps are half a pack and one row inside.
     static constexpr int step_x = width - n;
     static constexpr int step_y = height - 2;
 };
 
-/// Planes under way into shared memory; two more hold planes after one step.
+/// Planes in flight into shared memory; two more contain planes after one step.
 constexpr int stages = 3;
 
-/// Two steps in one reading of the grid. Planes come into a ring in shared memory; each thread does the first
-/// step of its cells as step_kernel does, and leaves the result in shared memory, of which the second step is
-/// done one plane later. Cells at the rim of a tile are done by several blocks, and planes z <= low or z >=
-/// high are fixed.
+/// Two steps per read of the grid. Planes are loaded into a ring in shared memory; each thread computes the
+/// first step of its cells as in step_kernel, and stores the result in shared memory, from which the second
+/// step is computed one plane later. Cells at the border of a tile are computed by several blocks, and planes
+/// z <= low or z >= high are fixed.
 template <typename T, int points, int rows, int warps_x, int warps_y>
 __global__ void __launch_bounds__(32 * warps_x * warps_y)
     two_steps_kernel(const T* __restrict__ from, T* __restrict__ to, View g, Coefficients<T> c, Work work,
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y)
     const int y0 = static_cast<int>(blockIdx.y) * K::step_y;
     const int row = static_cast<int>(threadIdx.y) * rows;  // of the tile
     const Planes planes = work.of_block(static_cast<int>(blockIdx.z));
-    const int first = planes.begin - 2;  // the first plane that is read
+    const int first = planes.begin - 2;  // the first plane to be read
     const int count = planes.end - planes.begin + 4;
     int offset[pieces];
 #pragma unroll
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y)
     }
     const auto fetch = [&](int p) {
         if (p < count) {
-            // What lies outside the fixed planes is not needed: any plane will do.
+            // Data outside the fixed planes is not needed: any plane is sufficient.
             const int z = min(max(first + p, low), high);
             const T* const base =
                 from + static_cast<std::ptrdiff_t>(z) * static_cast<std::ptrdiff_t>(g.plane);
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(32 * warps_x * warps_y)
     const auto fixed_cell = [&](int r, int e) {
         return rim && (x + e <= 0 || x + e >= g.nx - 1 || y0 + row + r <= 0 || y0 + row + r >= g.ny - 1);
     };
-    // The tile at the low end of the grid has no rim there: its outermost cells are fixed.
+    // The tile at the low end of the grid has no border there: its outermost cells are fixed.
     const int first_x = x0 == 0 ? 1 : x0 + n / 2;
     const int end_x = min(x0 + K::width - n / 2, g.nx - 1);
 #pragma unroll 2

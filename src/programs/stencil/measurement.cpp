@@ -1,4 +1,4 @@
-// What the program stencil times: one slab alone, and every way of exchanging halos.
+// The timed part of stencil: one slab alone, and every method of halo exchange.
 #include <algorithm>
 #include <sstream>
 
@@ -11,7 +11,7 @@ namespace stencil {
 
 namespace {
 
-/// Mean over all processes of what each of them measured.
+/// Mean over the values of all processes.
 std::vector<double> mean(tenken::Ranks& ranks, const std::vector<double>& mine) {
     std::ostringstream text;
     text.precision(17);
@@ -108,7 +108,7 @@ void Stencil::measure_alone() {
         ranks_.barrier();
     }
     if (temporal_block_ > 0) problem_.temporal_block = static_cast<int>(temporal_block_);
-    // All do as many steps a pass as the one whose word counts.
+    // All use the number of steps per pass of the deciding process.
     problem_.temporal_block = std::stoi(ranks_.broadcast(std::to_string(problem_.temporal_block)));
     best_alone_ = ranks_.largest({best_rate}).front();
     limit_gcells_ = ranks_.largest({limit_gcells_}).front();
@@ -153,7 +153,7 @@ double Stencil::measure_one(int local, int temporal_block, double copy_gbs) {
                                          std::to_string(2 * problem.element_bytes) + " B per cell and pass");
     }
     run_->document.add(metric, limit);
-    // of the host's sensors there is one set a node
+    // there is one set of host sensors per node
     if (energy_seconds_ > 0 && (!on_host() || (ranks_.local_rank() == 0 && host_meter_.there())))
         measure_energy(local, plan, solver, metric);
     const double rate = tenken::order_statistics(metric.samples, metric.direction).median;

@@ -11,7 +11,7 @@ static_assert(sizeof(Nvshmem::InitAttributes) == 144, "as the library has it");
 std::unique_ptr<Nvshmem> Nvshmem::open(std::string& why_not) {
     using tenken::DynamicLibrary;
     std::string error;
-    // NVSHMEM loads parts of itself that look for its symbols.
+    // NVSHMEM loads further parts of itself, which need its symbols.
     const DynamicLibrary library =
         DynamicLibrary::open_first(DynamicLibrary::names("TENKEN_NVSHMEM", {"libnvshmem_host.so.3"}), error,
                                    DynamicLibrary::Symbols::global);

@@ -1,4 +1,4 @@
-// NVSHMEM's host library, loaded while running: programs start where it is not. The few declarations needed
+// NVSHMEM's host library, loaded at run time: programs also start without it. The declarations required
 // are here.
 #pragma once
 
@@ -17,7 +17,7 @@ class Nvshmem {
         int version;
         char bytes[124];
     };
-    /// Version 1 of the structure that all releases from 3.0 on take.
+    /// Version 1 of the structure, accepted by all releases from 3.0 on.
     struct InitArguments {
         int version;
         struct {
@@ -37,8 +37,8 @@ class Nvshmem {
     static constexpr int signal_set = 9;
     static constexpr int greater_or_equal = 5;
 
-    /// Loads the library named by TENKEN_NVSHMEM, else libnvshmem_host.so.3.
-    /// @return nothing when it cannot be had, with the reason in `why_not`
+    /// Loads the library named by TENKEN_NVSHMEM, otherwise libnvshmem_host.so.3.
+    /// @return nothing if it cannot be loaded, with the reason in `why_not`
     static std::unique_ptr<Nvshmem> open(std::string& why_not);
 
     int (*get_unique_id)(UniqueId*) = nullptr;

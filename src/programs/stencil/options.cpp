@@ -1,4 +1,4 @@
-// Options of the program stencil, held against each other and against the machine before anything is
+// Options of the program stencil, checked for consistency and against the machine before anything is
 // allocated.
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// One slab of the grid where it is computed: on the host or on a GPU. Time steps and exchanges are put into
-// its two queues and may run later; on the host everything is done at once.
+// One slab of the grid, on the host or on a GPU. Time steps and exchanges are enqueued in
+// its two queues and may run later; on the host everything is executed immediately.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,11 @@
 
 namespace stencil {
 
-/// What is computed.
+/// The problem.
 struct Problem {
     int points = 27;
     std::size_t element_bytes = sizeof(double);
-    int temporal_block = 1;  ///< steps that a kernel does in one pass
+    int temporal_block = 1;  ///< steps per pass of a kernel
 };
 
 /// Planes of the grid, [begin, end).
@@ -26,10 +26,10 @@ struct Range {
     long planes() const { return end > begin ? end - begin : 0; }
 };
 
-/// The boundary's queue goes before the interior's where both have work.
+/// The boundary queue has priority over that of the interior.
 enum class Queue { boundary, interior };
 
-/// Where the arrays lie; empty: where the part likes best.
+/// Location of the arrays; empty: the part's own choice.
 typedef std::function<std::shared_ptr<void>(std::size_t bytes)> Memory;
 
 class Part {
@@ -38,7 +38,7 @@ class Part {
     virtual ~Part() = default;
 
     const Layout& layout() const { return layout_; }
-    /// Its place among all parts of all processes.
+    /// Its index among all parts of all processes.
     int number() const { return number_; }
     virtual tenken::Subject subject() const = 0;
 
@@ -46,29 +46,30 @@ class Part {
     virtual void* plane(int array, long z) = 0;
     virtual std::size_t plane_bytes() const = 0;
 
-    /// Writes its own planes and all fixed cells of both arrays by the formula, and what is no number into
+    /// Writes its own planes and all fixed cells of both arrays by the formula, and NaN into
     /// the rest of the halos. Waits.
     virtual void fill() = 0;
     /// One pass of `steps` steps from array `from` to the other one, over two ranges of planes, either of
     /// which may be empty. At most Problem::together steps.
     virtual void step(Queue queue, int from, const Range& one, const Range& other, int steps) = 0;
-    /// What is put into `later` from now on waits for what `earlier` holds now.
+    /// Later work in `later` waits for the present work in `earlier`.
     virtual void order(Queue later, Queue earlier) = 0;
     /// Waits until a queue is empty.
     virtual void wait(Queue queue) = 0;
 
-    /// Forgets all marks and puts the first one behind all that the queues hold; mark() puts the next ones.
+    /// Deletes all marks and sets the first one after the present work of the queues; mark() sets the next
+    /// ones.
     virtual void begin_marks(long maximum) = 0;
     virtual void mark() = 0;
     /// Seconds from mark to mark. Waits.
     virtual std::vector<double> between_marks() = 0;
 
-    /// Whether its own cells in the other array are, bit for bit, `steps` steps behind those in array `from`:
-    /// every cell for one step, one in 61 for more, which take as many more operations. Waits.
+    /// Whether its own cells in the other array are, bit for bit, `steps` steps after those in array `from`:
+    /// every cell for one step, one in 61 for more, whose check takes more operations. Waits.
     virtual tenken::ErrorScan compare_pass(int from, int steps) = 0;
     /// Copies planes to host memory in the part's precision, rows without padding. Waits.
     virtual void read(int array, const Range& planes, void* cells) = 0;
-    /// For tests: writes a plane, as read() gives it. Waits.
+    /// For tests: writes a plane in the format of read(). Waits.
     virtual void write(int array, long z, const void* cells) = 0;
 
   private:

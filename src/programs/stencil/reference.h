@@ -1,4 +1,4 @@
-// The right answer: the whole grid in one piece, one step at a time, straight from the formula.
+// The reference: the whole grid in one part, one step at a time, directly from the formula.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace stencil {
 
-/// All cells after `steps` steps, x fastest, rows without padding. In the precision T, rounded as the host
-/// rounds.
+/// All cells after `steps` steps, x fastest, rows without padding. In precision T, with the rounding of the
+/// host.
 template <typename T>
 std::vector<T> reference(const Grid& grid, int points, long steps);
 

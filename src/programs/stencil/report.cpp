@@ -1,4 +1,4 @@
-// What the program stencil reports beside its measurements.
+// The report of stencil in addition to its measurements.
 #include "lib/base/placement.h"
 #include "programs/stencil/stencil.h"
 

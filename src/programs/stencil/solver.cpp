@@ -22,7 +22,7 @@ Solver::Solver(const Plan& plan, const std::vector<int>& owners, Parts& parts, E
 void Solver::join(const std::vector<int>& owners) {
     const std::vector<std::string> nodes = ranks_.nodes();
     const long bt = plan_.bt;
-    // A halo one plane short lacks the outermost one.
+    // A halo that is one plane short lacks the outermost one.
     const long missing = plan_.fault == "halo-short" ? 1 : 0;
     for (std::size_t place = 0; place < parts_.size(); ++place) {
         const int number = parts_[place]->number();
@@ -46,7 +46,7 @@ void Solver::join(const std::vector<int>& owners) {
             link.neighbour_first = other.first;
             link.destination = link.send.begin;
             if (plan_.fault == "halo-swapped") {
-                // What should have gone to the neighbour on the other side.
+                // The planes for the neighbour on the other side.
                 link.send =
                     side == 0 ? Range{slab.end() - bt, slab.end()} : Range{slab.first, slab.first + bt};
                 link.fetched =
@@ -84,8 +84,8 @@ void Solver::end() {
     ranks_.barrier();
 }
 
-/// All passes of a block, for the planes at the ends or for those between them. Ends with `current_` where it
-/// began.
+/// All passes of a block, for the planes at the ends or for those between them. Restores `current_`
+/// at the end.
 void Solver::compute(int steps, bool boundary) {
     const bool overlaps = plan_.overlaps();
     const long nz = plan_.grid.nz;
@@ -115,7 +115,7 @@ void Solver::compute(int steps, bool boundary) {
 void Solver::exchange(const Links& links) {
     if (exchange_ == nullptr) return;
     ++exchanges_;
-    // The second exchange leaves one plane as it was.
+    // The second exchange does not update one plane.
     const bool stale = plan_.fault == "halo-stale" && exchanges_ == 2;
     const std::vector<std::vector<unsigned char>> before =
         stale ? stale_planes() : std::vector<std::vector<unsigned char>>();

@@ -1,5 +1,6 @@
-// The schedule, the same for every way of exchanging: bt steps, then halos of bt planes. A block of steps is
-// done first for the planes at the ends, whose halos then travel while the inner planes are computed.
+// The schedule, the same for every exchange: bt steps, then halos of bt planes. A block of steps is
+// first computed for the planes at the ends, whose halos are then transferred while the inner planes are
+// computed.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace stencil {
 
-/// How all parts are cut and joined.
+/// Decomposition and connection of all parts.
 struct Plan {
     Grid grid = {};
     int parts = 1;               ///< of all processes
@@ -20,14 +21,14 @@ struct Plan {
 
     Slab slab(int part) const { return slab_of(grid.nz, part, parts); }
     long thinnest() const { return grid.nz / parts; }
-    /// Whether slabs are thick enough for planes between those that travel.
+    /// Whether slabs are thick enough for planes between the transferred ones.
     bool overlaps() const { return parts > 1 && thinnest() >= 4L * bt; }
     /// Steps of each pass of a block, the longer ones last: a pass must not overwrite what an earlier one of
     /// the inner planes still reads.
     std::vector<int> passes(int steps) const;
 };
 
-/// What a block took when nothing overlapped, in seconds.
+/// Times of a block without overlap, in seconds.
 struct Phases {
     double compute = 0;
     double pack = 0;
@@ -38,15 +39,15 @@ struct Phases {
 
 class Solver {
   public:
-    /// @param owners the process of each part; @param exchange null where there is only one part
+    /// @param owners the process of each part; @param exchange null if there is only one part
     Solver(const Plan& plan, const std::vector<int>& owners, Parts& parts, Exchange* exchange,
            tenken::Ranks& ranks);
 
     /// Writes the grid and fetches the first halos.
     void begin();
-    /// At most bt steps, and the halos for the next ones on their way.
+    /// At most bt steps, and starts the transfer of the halos for the next ones.
     void block(int steps);
-    /// As many blocks as it takes.
+    /// As many blocks as required.
     void advance(long steps);
     /// The same block with a wait after each phase.
     Phases block_apart(int steps);
@@ -54,7 +55,7 @@ class Solver {
     void wait();
     /// Ends the exchange, in all processes, before the parts are freed.
     void end();
-    /// The array that holds the newest planes.
+    /// The array with the newest planes.
     int current() const { return current_; }
 
   private:

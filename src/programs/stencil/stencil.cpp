@@ -1,5 +1,5 @@
 // A stencil of 27 or 7 points over many GPUs or ranks: the grid is cut into slabs, halos of bt planes are
-// exchanged every bt steps, and every way of exchanging them is measured against one GPU alone.
+// exchanged every bt steps, and every method of exchange is compared with one GPU alone.
 #include "programs/stencil/stencil.h"
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// The program stencil: its options, what it measures, how it verifies and what it reports, each in a file.
+// The program stencil: options, measurement, verification and report, each in a separate file.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Stencil : public tenken::Program {
     std::vector<tenken::FaultKind> faults() const override;
     void prepare(const tenken::Arguments& arguments) override;
     void measure(tenken::Run& run) override;
-    /// Whether the process ends without cleaning up; everything is written then.
+    /// Whether the process ends without clean-up; everything has then been written.
     bool leave_at_once() const { return gpu_ && gpu_->leave_at_once(); }
 
   private:
@@ -37,24 +37,24 @@ class Stencil : public tenken::Program {
     }
     tenken::Subject all() const { return tenken::Subject::ranks(plan_.parts); }
 
-    // Options, held against each other and the machine (options.cpp)
+    // Options, checked for consistency and against the machine (options.cpp)
     static std::string exchange_list();
     void parse_exchanges(const tenken::Arguments& arguments);
-    /// What this machine or this way of starting the program cannot do, before anything is allocated.
+    /// Rejects what this machine or this way of starting the program does not support, before any allocation.
     void require_exchange(const std::string& name);
     void require_memory(const tenken::Arguments& arguments) const;
-    /// The other ranks' processes are not strangers on the GPU.
+    /// The processes of the other ranks do not count as other users of the GPU.
     void know_each_other();
 
-    // What is timed (measurement.cpp)
+    // Timed part (measurement.cpp)
     /// Of one array of the thickest slab.
     std::uint64_t part_bytes() const;
-    /// @param capacity elements of an array: as many as the thickest slab has, so that all parts have the
+    /// @param capacity elements of an array: those of the thickest slab, so that all parts have the
     /// same
     std::unique_ptr<Part> make_part(int local, const Layout& layout, const Problem& problem, int number,
                                     std::size_t capacity, const Memory& memory = {});
     Parts make_parts(const Plan& plan, const Problem& problem, const Memory& memory);
-    /// One slab after the other without neighbours, each in its turn while nobody else computes.
+    /// Each slab in turn without neighbours, while no other one computes.
     void measure_alone();
     /// @return the median rate in Gcell/s
     double measure_one(int local, int temporal_block, double copy_gbs);
@@ -62,22 +62,22 @@ class Stencil : public tenken::Program {
     void measure_energy(int local, const Plan& plan, Solver& solver, const tenken::Metric& made);
     void measure_exchange(const std::string& name);
     void warm_up(const std::string& name, const Plan& plan, Solver& solver, bool measured = false);
-    /// What is fastest on one GPU alone need not be so when all compute: a block takes as long as the slowest
-    /// of them, and kernels near the power cap differ from one moment to the next. So each number of steps a
-    /// pass is tried as it will be measured.
+    /// The fastest choice on one GPU alone need not be the fastest when all compute: a block takes as long as
+    /// the slowest of them, and kernels near the power cap vary over time. Therefore each number of steps per
+    /// pass is tried under the conditions of the measurement.
     void choose_temporal_block(const std::string& name);
     std::unique_ptr<Exchange> make_exchange(const std::string& name);
     void time_blocks(const std::string& name, const Plan& plan, Parts& parts, Solver& solver);
     void time_total(const std::string& name, const Plan&, Solver& solver);
     void time_phases(const std::string& name, const Plan& plan, Solver& solver);
 
-    // What is compared (verification.cpp)
-    /// Only here where nothing is exchanged: this process alone knows of it.
+    // Verification (verification.cpp)
+    /// Only here if nothing is exchanged: only this process has the result.
     void compare_alone(const Plan& plan, const Parts& parts, Solver& solver);
     /// Large grids have cells that no small one has: the last pass of each kind is compared there.
     void compare_passes(const std::string& name, const Plan& plan, const Parts& parts, Solver& solver);
-    /// A grid cut in the same way, but small, against the formula: three blocks, the last of them a single
-    /// step.
+    /// A small grid with the same decomposition, compared with the formula: three blocks, the last of them a
+    /// single step.
     void verify(const std::string& name);
     template <typename T>
     void verify_as(const std::string& name, const Plan& plan);
@@ -86,10 +86,10 @@ class Stencil : public tenken::Program {
     /// The worst of all processes counts.
     void add_check(tenken::Check check);
 
-    // What is reported (report.cpp)
+    // Report (report.cpp)
     tenken::Metric metric_of(const std::string& name, const std::string& unit,
                              const tenken::Subject& subject) const;
-    /// By how much the exchange from GPU to GPU is ahead of that through the host.
+    /// The gain of the exchange between GPUs over that through the host.
     void report_gain();
     void report();
 
@@ -119,7 +119,7 @@ class Stencil : public tenken::Program {
     std::vector<std::string> exchanges_;
     Problem problem_;
     Plan plan_;
-    std::vector<int> passes_;  ///< steps a pass that there are kernels for, as asked
+    std::vector<int> passes_;  ///< requested steps per pass for which there are kernels
     int local_parts_ = 1;
     std::vector<int> owners_;
     tenken::Run* run_ = nullptr;

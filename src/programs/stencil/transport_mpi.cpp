@@ -7,7 +7,7 @@ namespace stencil {
 
 namespace {
 
-/// A message has at most so many bytes: MPI counts them in an int.
+/// Maximum size of a message: MPI counts in an int.
 constexpr std::size_t max_bytes = std::size_t{1} << 30;
 
 class MpiTransport : public Transport {

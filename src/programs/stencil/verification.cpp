@@ -1,4 +1,4 @@
-// How the program stencil verifies: a small grid against the formula, the last pass of the large one.
+// The verification of stencil: a small grid compared with the formula, and the last pass of the large one.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -36,7 +36,7 @@ void Stencil::verify(const std::string& name) {
     if (!exchanging()) plan.bt = std::max(plan.bt, plan.temporal_block);
     const int parts = exchanging() ? plan_.parts : 1;
     plan.parts = parts;
-    // As thick as it takes to overlap where the measured slabs do, and with as many planes over.
+    // Thick enough to overlap if the measured slabs do, with the same remainder of planes.
     const long thick = plan_.overlaps() ? 4L * plan.bt + 1 : std::min(plan_.thinnest(), 4L * plan.bt - 1);
     const long each = std::max({thick, static_cast<long>(plan.bt), 3L});
     plan.grid = {75, 53, each * parts + plan_.grid.nz % plan_.parts};

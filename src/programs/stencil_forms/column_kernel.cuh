@@ -1,6 +1,6 @@
 // The kernel of the formulations in CUDA: a thread marches up a column of cells. Each plane that it reads
-// ends the sum of the cell below, goes on with that of its own and begins that of the cell above: nine values
-// read for 27.
+// completes the sum of the cell below, continues that of the current cell and starts that of the cell above:
+// nine values read for 27.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-// One formulation of the stencil of 27 points in double precision: the whole of it, as short as its model
-// allows. The program stencil has what makes it fast over many GPUs and nodes; here the models are compared.
+// One complete formulation of the 27-point stencil in double precision, as short as its model
+// allows. The program stencil is optimised for many GPUs and nodes; here the models are compared.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,9 @@ inline std::size_t cells_of(const Grid& grid) {
 class Form {
   public:
     virtual ~Form() = default;
-    /// Takes the cells of the whole grid, x fastest; the outermost ones stay as they are.
+    /// Receives the cells of the whole grid, x fastest; the outermost ones do not change.
     virtual void load(const double* cells) = 0;
-    /// Returns when so many steps are over.
+    /// Returns after this many steps.
     virtual void advance(long steps) = 0;
     virtual void store(double* cells) = 0;
 };
@@ -31,12 +31,12 @@ std::unique_ptr<Form> make_sequential(const Grid& grid);
 std::unique_ptr<Form> make_openmp(const Grid& grid);
 /// @param processes that share the grid
 std::unique_ptr<Form> make_shared(const Grid& grid, int processes);
-/// On the device of the OpenACC runtime, or on the host where there is none.
+/// On the device of the OpenACC runtime, or on the host if there is none.
 std::unique_ptr<Form> make_openacc(const Grid& grid);
 bool openacc_is_on_host();
 /// On the current GPU.
 std::unique_ptr<Form> make_device(const Grid& grid);
-/// On these GPUs; each has planes of the grid, which all of them see.
+/// On these GPUs; each has planes of the grid, which all of them can access.
 std::unique_ptr<Form> make_managed(const Grid& grid, const int* gpus, int count);
 
 }  // namespace stencil_forms

@@ -14,10 +14,10 @@ class GpuForms {
   public:
     virtual ~GpuForms() = default;
     virtual void options(tenken::Arguments& arguments) = 0;
-    /// @param bytes of both arrays @throws ArgumentError where they do not fit; Waived
+    /// @param bytes of both arrays @throws ArgumentError if they do not fit; Waived
     virtual void prepare(const tenken::Arguments& arguments, const std::string& form,
                          std::uint64_t bytes) = 0;
-    /// GPUs that work on one grid: one of `device`, all that are selected of `managed`.
+    /// GPUs that work on one grid: one for `device`, all selected ones for `managed`.
     virtual int parts(const std::string& form) const = 0;
     virtual std::unique_ptr<Form> make(const std::string& form, const Grid& grid) = 0;
     virtual void begin_timed() = 0;

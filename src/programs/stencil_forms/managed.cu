@@ -1,5 +1,5 @@
-// A partitioned global address space over GPUs: one grid in managed memory, which every GPU sees. Each
-// computes planes of its own, which lie in its memory, and reads its neighbours' by their addresses. Nothing
+// A partitioned global address space over GPUs: one grid in managed memory, accessible to every GPU. Each
+// computes its own planes, which are in its memory, and reads its neighbours' by their addresses. Nothing
 // is sent; a barrier ends each step.
 #include <algorithm>
 #include <utility>
@@ -64,7 +64,7 @@ class Managed : public Form {
         return static_cast<std::size_t>((end(i) - begin(i)) * plane()) * sizeof(double);
     }
 
-    /// The planes of a GPU lie there, and its neighbours reach them without moving them.
+    /// The planes of a GPU stay there, and its neighbours access them without migration.
     void place(double* array, int i) {
         tenken::cuda::advise(array + begin(i) * plane(), bytes(i), tenken::MemorySpace::device, gpu(i));
         for (int other : {i - 1, i + 1}) {

@@ -1,4 +1,4 @@
-// The loops with OpenACC's directives: they run on the device that the runtime has, or on the host where it
+// The loops with OpenACC directives: they run on the device of the runtime, or on the host if it
 // has none.
 #include <openacc.h>
 

@@ -1,4 +1,4 @@
-// The loops shared out among OpenMP's threads, a row a vector loop.
+// The loops distributed over OpenMP threads, with one vector loop per row.
 #include <utility>
 
 #include "lib/base/host_array.h"
@@ -14,7 +14,7 @@ class OpenMp : public Form {
 
     void load(const double* cells) override {
         const long row = grid_.nx;
-        // By the threads that work on the rows later: first touch.
+        // By the threads that later process the rows: first touch.
 #pragma omp parallel for collapse(2) schedule(static)
         for (long z = 0; z < grid_.nz; ++z) {
             for (long y = 0; y < grid_.ny; ++y) {

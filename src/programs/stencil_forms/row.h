@@ -1,5 +1,5 @@
-// One row of cells on the host: a function of its own, whose pointers the compiler may take for different
-// memory.
+// One row of cells on the host: a separate function, so that the compiler can exclude aliasing of its
+// pointers.
 #pragma once
 
 #include "programs/stencil_forms/form.h"

@@ -1,4 +1,4 @@
-// Plain loops: what the others are compared with.
+// Plain loops: the reference for the others.
 #include <utility>
 #include <vector>
 

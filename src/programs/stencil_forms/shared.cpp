@@ -1,5 +1,5 @@
-// A partitioned global address space on the host: processes that see one grid, each of which computes planes
-// of its own and reads its neighbours' by their addresses. Nothing is sent; a barrier ends each step.
+// A partitioned global address space on the host: processes that share one grid, each of which computes its
+// own planes and reads its neighbours' by their addresses. Nothing is sent; a barrier ends each step.
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ namespace stencil_forms {
 
 namespace {
 
-/// What all processes see, in front of the grid.
+/// The shared data of all processes, before the grid.
 struct Common {
     std::atomic<int> arrived;
     std::atomic<int> round;

@@ -1,4 +1,4 @@
-// The stencil of 27 points in one formulation after another: the same cells, the same verification.
+// The 27-point stencil in several formulations, with the same cells and the same verification.
 #include <algorithm>
 
 #include "lib/base/clock.h"
@@ -60,7 +60,7 @@ class StencilForms : public tenken::Program {
         const std::uint64_t bytes = 2 * cells_of(grid_) * sizeof(double);
         const bool on_host = !on_gpu(form_);
         if (parts_ > 0 && form_ != "shared") throw arguments.error("parts", "0 with --form " + form_);
-        // the grid before and after the step that is verified, beside what the formulation itself has
+        // the grid before and after the verified step, in addition to the memory of the formulation
         const std::uint64_t asked = bytes + (on_host || form_ == "managed" ? bytes : 0);
         const std::uint64_t available = tenken::available_memory_bytes() / 10 * 9;
         if (asked > available) {
@@ -136,7 +136,7 @@ class StencilForms : public tenken::Program {
         return cells;
     }
 
-    /// A small grid, of as many parts, against one step at a time.
+    /// A small grid, of the same number of parts, compared with single steps.
     void verify_small(tenken::Run& run) {
         const long steps = 9;
         const Grid small = {75, 53, std::max<long>(41, 3 * parts_ + 2)};
@@ -157,7 +157,7 @@ class StencilForms : public tenken::Program {
                                       " steps of a small grid against one step at a time, bit for bit"));
     }
 
-    /// One step more of the large grid, every cell.
+    /// One additional step of the large grid, every cell.
     void verify_last(Form& form, std::vector<double>& before, tenken::Run& run) const {
         form.store(before.data());
         form.advance(1);

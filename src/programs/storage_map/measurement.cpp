@@ -1,4 +1,4 @@
-// What the program storage_map times: every way at every size, in rounds, and the link beside them.
+// The timed part of storage_map: every configuration at every size, in rounds, and the link.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@ bool is_write(const std::string& situation) {
     return situation.compare(0, 5, "write") == 0;
 }
 
-/// What a choice by a map must reach of the rate of every other way; tenken/judge/file_cross_checks.py holds
-/// it against the same.
+/// Minimum rate of a choice by a map relative to every other configuration; tenken/judge/file_cross_checks.py
+/// uses the same.
 constexpr double wanted = 0.95;
-/// From this size on what a write leaves to the device is settled before the next way's turn; with fsync,
-/// which would pay for it, always.
+/// From this size on pending device writes are flushed before the next configuration; with fsync,
+/// which would include their cost, always.
 constexpr std::uint64_t settled_from = std::uint64_t{1} << 20;
 
 }  // namespace
@@ -53,13 +53,13 @@ void StorageMapProgram::measure_on(MemorySpace& space) {
     }
     memory_ = space.allocate(maximum_);
     known_.clear();
-    // Sizes outermost: what large writes leave to the device would otherwise meet the smallest ones.
+    // Sizes outermost: pending writes of large sizes would otherwise disturb the smallest ones.
     for (std::uint64_t bytes : sizes_) {
         for (const std::string& situation : chosen_situations_) {
             at_size(space, situation, bytes, candidates);
         }
     }
-    // A run that makes a map is followed by the one that is judged.
+    // A run that writes a map is followed by the judged one.
     if (!space.is_host() && map_file_.empty()) against_link(space);
     memory_.reset();
 }
@@ -135,7 +135,8 @@ void StorageMapProgram::at_size(MemorySpace& space, const std::string& situation
         if (trial.file) trial.io_backend->detach(*trial.file);
     }
     note_cache(situation, bytes);
-    // Times of the choice that is no candidate here do not enter the map, nor the best way.
+    // Times of a choice that is not a candidate here are excluded from the map and from the best
+    // configuration.
     const file_io::Times of_tried(seconds.begin(), seconds.begin() + static_cast<long>(tried.size()));
     evaluate(space, situation, bytes, tried, candidates, of_tried, finalists);
     if (!use_map_.empty()) tell(space, situation, bytes, configs, chosen, seconds, judgement);
@@ -228,7 +229,7 @@ void StorageMapProgram::against_link(MemorySpace& space) {
     rounds.maximum = 50;
     rounds.seconds = std::max(seconds_, 1.0);
     rounds.keep = 0;
-    // Even numbers read to the GPU, odd ones to the buffers alone.
+    // Even numbers read to the GPU, odd ones only to the buffers.
     const std::vector<Seconds> seconds =
         file_io::run_rounds(2 * configs.size(), rounds, [&](std::size_t i, long round) {
             Trial& trial = trials[i / 2];

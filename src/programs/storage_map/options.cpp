@@ -1,5 +1,5 @@
-// Options of the program storage_map, held against each other and against the machine before anything is
-// allocated, and the ways that are tried.
+// Options of the program storage_map, checked for consistency and against the machine before anything is
+// allocated, and the configurations to be tried.
 #include <algorithm>
 #include <stdexcept>
 
@@ -12,7 +12,7 @@ namespace storage_map {
 
 namespace {
 
-/// What is measured, in this order; a word of --situations.
+/// The situations, in the order measured; words of --situations.
 const std::vector<std::string>& situations() {
     static const std::vector<std::string> list = {"write", "write_synced", "read_cached", "read_cold"};
     return list;

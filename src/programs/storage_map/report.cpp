@@ -1,4 +1,4 @@
-// What the program storage_map reports: each way, the best of them, the map, and what became of a choice by
+// The report of storage_map: each configuration, the best of them, the map, and the outcome of a choice by
 // it.
 #include <algorithm>
 #include <sstream>
@@ -14,8 +14,8 @@ bool is_cufile(const std::string& method) {
     return method == "gds" || method.compare(0, 6, "cufile") == 0;
 }
 
-/// What took this many times as long as the best at two sizes, whole blocks and all threads, is not tried
-/// again.
+/// A configuration that took this many times as long as the best at two sizes, with whole blocks and all
+/// threads, is not tried again.
 constexpr double hopeless = 2.5;
 
 }  // namespace
@@ -69,14 +69,14 @@ void StorageMapProgram::evaluate(MemorySpace& space, const std::string& situatio
         int& behind = known.behind[one.name()];
         behind = medians[static_cast<std::size_t>(at - tried.begin())] > hopeless * lowest ? behind + 1 : 0;
     }
-    // What was chosen at the size before is kept while it is as good: as its candidate is at this size.
+    // The choice at the previous size is kept while it is equally good, in its form at this size.
     std::size_t preferred = tried.size();
     for (const IoConfig& one : candidates) {
         if (one.name() != known.preferred) continue;
         const auto at = std::find(tried.begin(), tried.end(), one.fitted(bytes));
         preferred = static_cast<std::size_t>(at - tried.begin());
     }
-    // Run B has no finalists: its best way is the one with the lowest median.
+    // Run B has no finalists: its best configuration is the one with the lowest median.
     const std::size_t best =
         finalists.configs.empty()
             ? static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin())
@@ -99,7 +99,7 @@ void StorageMapProgram::evaluate(MemorySpace& space, const std::string& situatio
         wrong_map_.add(
             {situation, bytes, tried[slowest], static_cast<double>(bytes) / medians[slowest] / 1e9});
     }
-    // The first way of cuFile is the one of an application that always takes it; the fastest one may
+    // The first configuration of cuFile is that of an application that always uses it; the fastest one may
     // differ.
     std::size_t cufile = tried.size();
     double fastest_cufile = 0;

@@ -1,5 +1,5 @@
-// Which way between memory and a file is the fastest, by direction and size: the table that an application,
-// or the choice by a map that is judged here, can go by.
+// The fastest method between memory and a file, by direction and size: a table for an application,
+// or for the choice by a map that is judged here.
 #include "programs/storage_map/storage_map.h"
 
 #include "lib/file_io/gds_probe.h"

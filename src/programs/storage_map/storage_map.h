@@ -1,4 +1,4 @@
-// The program storage_map: its options, what it measures and what it reports, each in a file.
+// The program storage_map: options, measurement and report, each in a separate file.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,22 @@ using file_io::IoConfig;
 using file_io::MemorySpace;
 using file_io::Segment;
 
-/// How much faster another way must be at the next size before the map changes to it.
+/// Minimum gain of another configuration at the next size for the map to change to it.
 constexpr double tie = 0.02;
 
 typedef std::vector<double> Seconds;
 
-/// One candidate while it is tried at one size.
+/// The state of one candidate at one size.
 struct Trial {
     IoConfig config;
     std::unique_ptr<file_io::IoBackend> io_backend;
     std::unique_ptr<File> file;
 };
 
-/// What the sizes before have told of a situation.
+/// Knowledge of a situation from the previous sizes.
 struct Known {
-    std::map<std::string, int> behind;  ///< by name of a candidate: at how many sizes in a row
-    std::string preferred;              ///< the candidate that was chosen at the size before
+    std::map<std::string, int> behind;  ///< by name of a candidate: number of consecutive sizes
+    std::string preferred;              ///< the candidate chosen at the previous size
 };
 
 class StorageMapProgram : public file_io::FileProgram {
@@ -51,28 +51,28 @@ class StorageMapProgram : public file_io::FileProgram {
   private:
     bool writes_wrong_map() const { return injected_fault() == "slowest-map"; }
 
-    // Options, and the ways that there are (options.cpp)
+    // Options, and the available configurations (options.cpp)
     std::vector<IoConfig> candidates_for(MemorySpace& space);
 
-    // What is timed (measurement.cpp)
+    // Timed part (measurement.cpp)
     void measure_on(MemorySpace& space);
-    /// The candidates that differ at this size and are not known to be hopeless.
+    /// The candidates that differ at this size and are not known to be far behind.
     static std::vector<IoConfig> different(const std::vector<IoConfig>& candidates, std::uint64_t bytes,
                                            const std::map<std::string, int>& counts);
     void at_size(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
                  const std::vector<IoConfig>& candidates);
     void make_file(MemorySpace& space, const std::string& path, std::uint64_t bytes);
-    /// A new file each time, as a program that writes results has it: pages and places on the device are new.
+    /// A new file each time, as for a program that writes results: new pages, new blocks on the device.
     double write_once(MemorySpace& space, const std::string& situation, Trial& trial,
                       const file_io::ScratchFile& scratch, std::uint64_t bytes, bool verify);
     double read_once(MemorySpace& space, const std::string& situation, Trial& trial, std::uint64_t bytes,
                      bool verify);
-    /// Whether page-locked buffers and several threads bring a cached file to the GPU as fast as the slower
-    /// of the link and those threads by themselves.
+    /// Whether page-locked buffers and several threads transfer a cached file to the GPU as fast as the
+    /// slower of the link and those threads by themselves.
     void against_link(MemorySpace& space);
 
-    // What was verified and found, and the map (report.cpp)
-    /// One line of the verification for each size and situation: its ways together.
+    // Verification, results, and the map (report.cpp)
+    /// One line of the verification for each size and situation: its configurations together.
     void add_check(MemorySpace& space, const std::string& situation, const IoConfig& config,
                    std::uint64_t bytes, const std::string& path, const file_io::Mismatch& mismatch);
     void note_cache(const std::string& situation, std::uint64_t bytes);
@@ -82,7 +82,7 @@ class StorageMapProgram : public file_io::FileProgram {
                   const file_io::Times& seconds, const file_io::Finalists& finalists);
     void add_ratio(MemorySpace& space, const std::string& name, const std::string& situation,
                    std::uint64_t bytes, double value);
-    /// What the choice by the map gave, and what became of it beside the others.
+    /// The result of the choice by the map, compared with the others.
     void tell(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
               const std::vector<IoConfig>& configs, std::size_t chosen, const file_io::Times& seconds,
               const file_io::Judgement& judgement);
@@ -109,7 +109,8 @@ class StorageMapProgram : public file_io::FileProgram {
     file_io::Memory memory_;
     const file_io::Words values_ = {7, file_io::Words::floats};
     std::map<std::string, Known> known_;  ///< by situation
-    double always_cufile_ = 0;  ///< median seconds of the first way of cuFile at this size; 0: there is none
+    double always_cufile_ =
+        0;  ///< median seconds of the first configuration of cuFile at this size; 0: there is none
     bool fault_made_ = false;
     double lowest_cached_ = 1;
     double highest_cold_ = 0;

@@ -8,7 +8,7 @@ namespace stream {
 
 namespace {
 
-/// A back end with one place, which is always there.
+/// A back end with a single host or device, which is always available.
 class OnePlace : public Family {
   public:
     OnePlace(std::string name, std::unique_ptr<Backend> (*make)()) : name_(std::move(name)), make_(make) {}

@@ -1,5 +1,6 @@
-// STREAM on GPUs. Every kernel is timed by events behind a gate, and by the host clock; how it is launched is
-// known from measurements on such a GPU, or found at the start by trying on the very arrays.
+// STREAM on GPUs. Every kernel is timed by events behind a gate, and by the host clock; its launch
+// configuration is known from measurements on such a GPU, or found at the start by trials on the actual
+// arrays.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -61,7 +62,7 @@ struct TriadOp {
     __device__ double element(std::size_t i) const { return b[i] + scalar * c[i]; }
 };
 
-/// factor x start(i), start() spelled out for the device.
+/// factor x start(i), start() written for the device.
 struct Start {
     double factor;
     __host__ __device__ double operator()(std::size_t i) const {
@@ -71,7 +72,7 @@ struct Start {
 
 class CudaBackend : public Backend {
   public:
-    /// @param try_launches even where the best are known
+    /// @param try_launches even if the best ones are known
     CudaBackend(tenken::cuda::Gpu& gpu, bool try_launches) : gpu_(gpu), try_launches_(try_launches) {}
 
     Capacity capacity() const override {
@@ -82,7 +83,7 @@ class CudaBackend : public Backend {
         capacity.min_default_bytes = std::uint64_t{1} << 30;
         capacity.free_bytes = device.memory_free_bytes;
         if (device.integrated) {
-            // The memory is the host's, whose page cache counts as used until it is needed.
+            // Shared with the host, whose page cache counts as used until it is needed.
             capacity.free_bytes = std::max(capacity.free_bytes, tenken::available_memory_bytes());
             capacity.min_default_bytes = std::min(capacity.min_default_bytes, capacity.free_bytes / 8);
         }
@@ -102,7 +103,7 @@ class CudaBackend : public Backend {
         stop_.reset(new tenken::cuda::Event);
         for (int i = 0; i < 3; ++i) arrays_.emplace_back(elements);
         elements_ = elements;
-        write_start_values();  // measured on real numbers, since zeros may be faster
+        write_start_values();  // measured with the actual data, because zeros may be faster
         load_kernels();
         write_start_values();
         if (try_launches_ || !take_known_launches()) {
@@ -180,8 +181,8 @@ class CudaBackend : public Backend {
         tenken::cuda::fill(at(Array::c), elements, Start{0}, *stream_);
     }
 
-    /// Runs every kernel that may be launched once, without a gate: CUDA loads a kernel when it is launched
-    /// for the first time, and where that waits for the GPU it would wait for a closed gate.
+    /// Runs every candidate kernel once, without a gate: CUDA loads a kernel at its first
+    /// launch, and if that waits for the GPU it would wait for a closed gate.
     void load_kernels() {
         for (std::size_t k = 0; k < kernel_count; ++k) {
             for (const Launch& candidate : candidates(static_cast<Kernel>(k))) {
@@ -198,7 +199,7 @@ class CudaBackend : public Backend {
                                      : tenken::cuda::sweep_launches(multiprocessors);
     }
 
-    /// What was the fastest on such a GPU within a cycle, where that was measured.
+    /// The fastest configuration on such a GPU within a cycle, if it was measured.
     bool take_known_launches() {
         if (!tenken::cuda::launches_are_known(gpu_.description().compute_capability)) return false;
         const int multiprocessors = gpu_.description().multiprocessors;
@@ -210,8 +211,9 @@ class CudaBackend : public Backend {
         return true;
     }
 
-    /// Tries launches within whole cycles, one kernel after the other, and keeps those that make the cycle
-    /// short. A kernel by itself would mislead: what one leaves in the L2 the next has to write back.
+    /// Tries configurations within whole cycles, one kernel at a time, and selects those that minimise the
+    /// cycle. Timing a kernel by itself would mislead: its data left in the L2 must be written back by the
+    /// next.
     void choose_launches() {
         for (std::size_t k = 0; k < kernel_count; ++k)
             launches_[k] = candidates(static_cast<Kernel>(k)).front();
@@ -228,7 +230,7 @@ class CudaBackend : public Backend {
         elements_ = arrays_.front().size();
     }
 
-    /// On a slow GPU launches are tried on the beginning of the arrays, so that it takes seconds, not
+    /// On a slow GPU configurations are tried on the beginning of the arrays, so that it takes seconds, not
     /// minutes.
     void shorten_cycle() {
         constexpr double enough = 0.025;
@@ -274,7 +276,7 @@ class CudaBackend : public Backend {
 
     tenken::cuda::Gpu& gpu_;
     bool try_launches_;
-    std::size_t elements_ = 0;  ///< that the kernels run over: all, except while launches are tried
+    std::size_t elements_ = 0;  ///< processed by the kernels: all, except during trials
     std::unique_ptr<tenken::cuda::Stream> stream_;
     std::unique_ptr<tenken::cuda::Gate> gate_;
     std::unique_ptr<tenken::cuda::Dot> dot_;

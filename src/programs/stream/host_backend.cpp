@@ -12,7 +12,7 @@ namespace stream {
 
 namespace {
 
-// The kernels by element: what stands at i, for a T that is one double or a pack of neighbours.
+// The kernels by element: the value at i, for a T that is one double or a pack of adjacent ones.
 template <typename T>
 inline T load(const double* from) {
     return *reinterpret_cast<const T*>(from);
@@ -54,7 +54,7 @@ struct Triad {
     }
 };
 
-/// out[i] = values.at(i) over all elements, each thread its share.
+/// out[i] = values.at(i) for all elements, each thread in its share.
 template <typename Values>
 void sweep(tenken::HostArray& array, const Values& values) {
     double* const out = array.data();

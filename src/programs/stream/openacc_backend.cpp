@@ -1,4 +1,4 @@
-// STREAM in OpenACC: on the device that the OpenACC runtime has chosen, or on the host where it has none.
+// STREAM in OpenACC: on the device chosen by the OpenACC runtime, or on the host if it has none.
 #include <openacc.h>
 
 #include <cstddef>
@@ -18,8 +18,9 @@ bool on_host() {
     return type == acc_device_host || acc_get_num_devices(type) == 0;
 }
 
-/// Calls part(begin, end) with all elements for a device. On the host, where gcc runs a region in the one
-/// thread that meets it, with its share in every OpenMP thread: else all but one core would stand idle.
+/// Calls part(begin, end) with all elements for a device. On the host, where gcc runs a region in the single
+/// thread that encounters it, with its share in every OpenMP thread: otherwise all but one core would be
+/// idle.
 template <typename Part>
 void in_parts(std::size_t elements, const Part& part) {
     if (on_host()) {
@@ -37,10 +38,10 @@ class OpenAccBackend : public HostTimedBackend {
 
     Capacity capacity() const override {
         Capacity capacity;
-        // OpenACC tells no cache size of a device; 1 GiB is far above any.
+        // OpenACC does not report the cache size of a device; 1 GiB is far above any.
         if (on_host()) capacity.cache_bytes = tenken::describe_host().last_level_cache_bytes;
         capacity.min_default_bytes = on_host() ? std::uint64_t{64} << 20 : std::uint64_t{1} << 30;
-        capacity.free_bytes = tenken::available_memory_bytes();  // the host holds a copy of each array
+        capacity.free_bytes = tenken::available_memory_bytes();  // the host has a copy of each array
         return capacity;
     }
 
@@ -62,8 +63,7 @@ class OpenAccBackend : public HostTimedBackend {
         in_parts(elements, [=](std::size_t begin, std::size_t end) {
 #pragma acc parallel loop present(a[0 : elements], b[0 : elements], c[0 : elements])
             for (std::size_t i = begin; i < end; ++i) {
-                a[i] =
-                    1.0 + static_cast<double>(i % period) / 1024.0;  // start(i), spelled out for the device
+                a[i] = 1.0 + static_cast<double>(i % period) / 1024.0;  // start(i), written for the device
                 b[i] = 0;
                 c[i] = 0;
             }

@@ -14,15 +14,15 @@ namespace {
 
 struct KernelFacts {
     const char* name;
-    double arrays;  ///< moved per repetition as STREAM counts: each operand once, no write allocate
+    double arrays;  ///< bytes per repetition as counted by STREAM: each operand once, no write allocate
 };
 constexpr KernelFacts facts[kernel_count] = {{"copy", 2}, {"scale", 2}, {"add", 3}, {"triad", 3}, {"dot", 2}};
 
-/// With s = scalar a cycle turns a into (2 s + s^2) a. This s makes that 1 - 2^-10: every cycle leaves a
-/// trace far above the tolerance, so none can be skipped unseen, and 700000 of them still do not underflow.
+/// With s = scalar a cycle changes a to (2 s + s^2) a. This s makes the factor 1 - 2^-10: every cycle has an
+/// effect far above the tolerance, so a skipped one is detected, and 700000 of them do not underflow.
 const double scalar = std::sqrt(2.0 - 1.0 / 1024.0) - 1.0;
 
-/// What the arrays hold after some cycles, as factors of the start values: the same recurrence on one
+/// The expected arrays after some cycles, as factors of the start values: the same recurrence on one
 /// element.
 struct Expected {
     double a = 1;
@@ -48,7 +48,7 @@ double sum_of_squares(std::size_t elements) {
     return whole * static_cast<double>(elements / period) + rest;
 }
 
-/// What was measured on one place.
+/// The results of one host or GPU.
 struct Outcome {
     long warm = 0;
     std::vector<Cycle> cycles;
@@ -89,7 +89,7 @@ class Stream : public tenken::Program {
             for (const std::unique_ptr<Backend>& place : places_) {
                 const Capacity capacity = place->capacity();
                 const std::uint64_t cache = capacity.cache_bytes.value_or(0);
-                // Where the cache is not known, an array that is above all but the largest.
+                // If the cache is unknown, an array larger than all but the largest caches.
                 const std::uint64_t one =
                     cache > 0 ? capacity.default_caches * cache : std::uint64_t{512} << 20;
                 array_bytes_ = std::max({array_bytes_, one, capacity.min_default_bytes});
@@ -105,7 +105,8 @@ class Stream : public tenken::Program {
         tenken::parallel_for_devices(
             static_cast<int>(places_.size()), family_->at_once(), [&](tenken::DeviceWorker& worker) {
                 const auto i = static_cast<std::size_t>(worker.index());
-                const bool last = i + 1 == places_.size();  // a fault there is seen only if all are looked at
+                const bool last =
+                    i + 1 == places_.size();  // a fault there is detected only if all are compared
                 measure_place(*places_[i], worker, run, last ? run.fault : tenken::Fault::none, outcomes[i]);
             });
 
@@ -148,7 +149,7 @@ class Stream : public tenken::Program {
         }
     }
 
-    /// " on gpu1": nothing for the host, which needs no telling.
+    /// " on gpu1"; empty for the host.
     static std::string on(const Backend& place) {
         const std::string text = place.subject().text();
         return text == "host" ? "" : " on " + text;
@@ -188,7 +189,7 @@ class Stream : public tenken::Program {
         outcome.energy = tenken::measure_energy(*place.energy(), nobody, energy_seconds_, pass);
     }
 
-    /// All five kernels, bytes counted as STREAM counts.
+    /// All five kernels, bytes as counted by STREAM.
     tenken::EnergyPass cycle_pass() const {
         tenken::EnergyPass pass;
         for (const KernelFacts& kernel : facts)
@@ -233,7 +234,7 @@ class Stream : public tenken::Program {
         document.add(metric, place.limit(Kernel::copy));
     }
 
-    /// Per cycle and side at most three roundings of epsilon / 2 (fewer where multiply and add are fused).
+    /// Per cycle and side at most three roundings of epsilon / 2 (fewer if multiply and add are fused).
     static double tolerance(const Outcome& outcome) {
         const double cycles = static_cast<double>(outcome.warm) + static_cast<double>(outcome.cycles.size());
         return 4 * std::numeric_limits<double>::epsilon() * (cycles + 1);
@@ -254,7 +255,7 @@ class Stream : public tenken::Program {
         }
         const double limit = tolerance(outcome);
         Expected expected = expected_after(outcome.warm);
-        // n additions one after the other lose at most n epsilon / 2 of a sum of positive terms.
+        // n successive additions lose at most n epsilon / 2 of a sum of positive terms.
         const double dot_tolerance =
             2 * limit + std::numeric_limits<double>::epsilon() * static_cast<double>(elements_);
         const double squares = sum_of_squares(elements_);

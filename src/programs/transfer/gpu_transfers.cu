@@ -1,5 +1,5 @@
-// The transfers that need a GPU. Every repetition is timed by events behind a gate, except where the host
-// takes part: pageable memory, and managed memory that the host has to touch again.
+// The transfers that need a GPU. Every repetition is timed by events behind a gate, except if the host
+// takes part: pageable memory, and managed memory that the host must touch again.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ class OneGpu {
         stream_.synchronize();
     }
 
-    /// --inject-fault element goes into the first destination that is compared.
+    /// --inject-fault element changes the first compared destination.
     void spoil(double* array, std::size_t n) {
         if (plan_.fault == tenken::Fault::element && !spoilt_) tenken::cuda::flip_bit(array, n / 2);
         spoilt_ = true;
@@ -96,7 +96,7 @@ class OneGpu {
         TENKEN_CUDA(cudaMemcpyAsync(to, from, n * sizeof(double), cudaMemcpyDefault, stream.get()));
     }
 
-    /// Both directions of cudaMemcpy between the two arrays, a series each.
+    /// Both directions of cudaMemcpy between the two arrays, with one series each.
     /// @param warm seconds of warm-up
     All between(double* host, double* device, std::size_t n, const std::string& suffix, long repetitions,
                 double warm, Gating gating = Gating::gated) {
@@ -108,7 +108,7 @@ class OneGpu {
             fill_device(device, n, direction.to_device ? 0 : 1);
             const auto copy = [&](const Stream& stream) { enqueue(to, from, n, stream); };
             tenken::cuda::warm_up(warm, stream_, copy);
-            // What the warm-up moved must not pass for what the timed part moves.
+            // Data of the warm-up must not be mistaken for that of the timed part.
             if (direction.to_device) {
                 tenken::fill_on_host(host, n, 2);
             } else {
@@ -118,7 +118,7 @@ class OneGpu {
             {
                 const tenken::cuda::TimedPart timed(gpu_);
                 const tenken::cuda::Times times = tenken::cuda::time_each(repetitions, stream_, copy, gating);
-                // With pageable memory the host does part of the work: its clock is the one that counts.
+                // With pageable memory the host does part of the work: its clock counts.
                 const bool by_host = gating == Gating::open;
                 series.metric.clock = by_host ? "host" : "device";
                 series.metric.samples = tenken::giga_per_second(static_cast<double>(n * sizeof(double)),
@@ -145,7 +145,7 @@ class OneGpu {
         return all;
     }
 
-    /// Host to device and device to host at the same time, on a stream each; the bytes of both count.
+    /// Host to device and device to host at the same time, on one stream each; the bytes of both count.
     Series both() {
         const std::size_t n = plan_.elements;
         PinnedArray<double> up(n);
@@ -241,7 +241,7 @@ class OneGpu {
         return all;
     }
 
-    /// Host memory that the CPU writes past its caches and reads slowly: only for host to device.
+    /// Write-combined host memory, uncached and slow to read by the CPU: only for host to device.
     All write_combined() {
         const std::size_t n = plan_.slow_elements();
         double* host = nullptr;
@@ -272,8 +272,8 @@ class OneGpu {
                        Gating::open);
     }
 
-    /// Managed memory that the other side wrote: a kernel's (or the CPU's) first touch moves it page by page,
-    /// a prefetch moves it whole.
+    /// Managed memory written by the other side: migrated page by page by the first touch of a kernel (or the
+    /// CPU), or as a whole by a prefetch.
     All managed() {
         const tenken::DeviceDescription& device = gpu_.description();
         if (!device.managed_memory) {
@@ -302,7 +302,7 @@ class OneGpu {
                 const auto move = [&](const Stream& stream) {
                     tenken::cuda::prefetch(array.data(), array.bytes(), to, gpu_.index(), stream);
                 };
-                // By the host's clock: a move to the host is the driver's work there.
+                // By the host's clock: a migration to the host is done by the driver there.
                 const double seconds = tenken::cuda::time_each(1, stream_, move, Gating::open).host.front();
                 series.metric.samples.push_back(static_cast<double>(array.bytes()) / seconds / 1e9);
             }
@@ -318,7 +318,7 @@ class OneGpu {
         return all;
     }
 
-    /// Host to device: a kernel copies out of managed pages that the CPU has just written.
+    /// Host to device: a kernel copies from managed pages that the CPU has just written.
     Series touched(double* array, std::size_t n) {
         DeviceArray<double> to(n);
         fill_device(to.data(), n, 0);
@@ -356,7 +356,7 @@ class OneGpu {
                 tenken::read_text("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist");
             tenken::bind_this_thread(tenken::parse_cpu_list(cpus.value_or("")));
             const std::size_t n = plan_.slow_elements();
-            PinnedArray<double> host(n);  // pinned where the thread that asks for it runs
+            PinnedArray<double> host(n);  // pinned on the node of the allocating thread
             tenken::bind_this_thread(before);
             if (tenken::numa_nodes_of(host.data(), host.bytes()) != std::set<int>{node}) {
                 document_.path("left_out.numa" + std::to_string(node),
@@ -372,7 +372,7 @@ class OneGpu {
         return all;
     }
 
-    /// The time of copies so small that nothing but their start counts.
+    /// The time of copies so small that only their latency counts.
     All latency() {
         All all;
         for (std::size_t n : {std::size_t{1}, std::size_t{512}}) {

@@ -1,4 +1,4 @@
-// Transfers between host and device memory: host to device, device to host, both at once, within the device;
+// Transfers between host and device memory: host to device, device to host, bidirectional, within the device;
 // by copy engines and by kernels; from pinned, pageable, write-combined and managed memory; by size.
 #include <algorithm>
 #include <cstring>
@@ -20,8 +20,8 @@ std::unique_ptr<GpuTransfers> make_gpu_transfers() {
 
 namespace {
 
-/// In the order measured; a word of --kinds. Each gives the metrics that begin with it or, for a direction,
-/// stand in metrics.yaml under it.
+/// In the order measured; words of --kinds. Each has the metrics that begin with it or, for a direction,
+/// are listed under it in metrics.yaml.
 const std::vector<std::string>& kinds() {
     static const std::vector<std::string> list = {"pinned",   "both",    "dtod", "sm",      "write_combined",
                                                   "pageable", "managed", "numa", "latency", "sweep"};
@@ -124,7 +124,7 @@ class Transfer : public tenken::Program {
         return text;
     }
 
-    /// memcpy() by one thread: what a driver does to stage pageable memory.
+    /// memcpy() by one thread: as a driver stages pageable memory.
     std::vector<Series> host_sweep() const {
         std::vector<Series> all;
         for (std::size_t n = 1024 / sizeof(double); n <= plan_.maximum; n *= 4) {
@@ -132,7 +132,7 @@ class Transfer : public tenken::Program {
             const tenken::Buffer to = tenken::allocate_pageable(n);
             tenken::fill_on_host(from.get(), n, 1);
             tenken::fill_on_host(to.get(), n, 0);
-            // Many small copies in one sample: a clock cannot see one.
+            // Many small copies per sample: a single one is below the clock's resolution.
             const long inner = static_cast<long>(std::max<std::size_t>(1, (std::size_t{1} << 17) / n));
             const auto copy = [&] {
                 for (long i = 0; i < inner; ++i) {

@@ -1,4 +1,4 @@
-// What transfer measures: kinds of transfers between host and device memory, each a series of repetitions.
+// The measurements of transfer: kinds of transfers between host and device memory, one series each.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace transfer {
 
-/// How much is done.
+/// Sizes and repetitions.
 struct Plan {
     std::size_t elements = 0;  ///< of 8 bytes, of each array of a series
     std::size_t maximum = 0;   ///< of the largest array of the sweep; 0: no sweep
@@ -22,7 +22,7 @@ struct Plan {
     double warmup_seconds = 1;
     tenken::Fault fault = tenken::Fault::none;
 
-    /// Elements and repetitions of what is slow: kernels over the link, pageable and managed memory.
+    /// Elements and repetitions of slow transfers: kernels over the link, pageable and managed memory.
     std::size_t slow_elements() const { return elements < 4 ? elements : elements / 4; }
     double bytes() const { return static_cast<double>(elements * sizeof(double)); }
     long few() const { return repetitions < 5 ? repetitions : repetitions / 5; }
@@ -41,10 +41,10 @@ class GpuTransfers {
     virtual ~GpuTransfers() = default;
     virtual void options(tenken::Arguments& arguments) = 0;
     virtual void prepare(const tenken::Arguments& arguments) = 0;
-    /// @throws ArgumentError when the arrays of the plan do not fit on a side
+    /// @throws ArgumentError if the arrays of the plan do not fit on a side
     virtual void require_fit(const tenken::Arguments& arguments, const Plan& plan) = 0;
-    /// The transfers called `name` on every GPU; empty where the GPU cannot do them, with the reason in the
-    /// document's path.
+    /// The transfers called `name` on every GPU; empty if the GPU does not support them, with the reason in
+    /// the document's path.
     virtual std::vector<Series> measure(const std::string& name, const Plan& plan,
                                         tenken::Document& document) = 0;
     virtual void describe(tenken::Document& document) = 0;

@@ -31,7 +31,7 @@ Floats pageable(std::size_t elements) {
     return Floats(array, reinterpret_cast<float*>(array.get()));
 }
 
-/// Pinned host memory that the GPU reads and writes where it is.
+/// Pinned host memory that the GPU reads and writes in place.
 Floats mapped(std::size_t elements) {
     float* memory = nullptr;
     TENKEN_CUDA(
@@ -43,7 +43,7 @@ unsigned parts(int whole, int part) {
     return static_cast<unsigned>((whole + part - 1) / part);
 }
 
-// The fastest of those tried on an H200 (docs/transpose.md has the figures).
+// The fastest of those tried on an H200 (values in docs/transpose.md).
 constexpr int wide_tile = 64;
 constexpr int wide_threads = 256;
 constexpr int wide_floats = 4;
@@ -113,7 +113,7 @@ tenken::ErrorScan compare_there(const float* transposed, const Shape& shape, int
     return scan;
 }
 
-/// One task on the GPU that is current.
+/// One task on the current GPU.
 class OneTask {
   public:
     explicit OneTask(const Task& task) : task_(task), elements_(task.shape.elements()) {
@@ -141,7 +141,7 @@ class OneTask {
     }
 
   private:
-    /// Where the GPU finds host memory that it reaches itself.
+    /// The device address of host memory that the GPU accesses directly.
     Floats on_device(const Floats& host) const {
         if (task_.memory != "zero_copy") return host;
         float* there = nullptr;
@@ -168,7 +168,7 @@ class OneTask {
         } else {
             phases.init.push_back(timed([&] { write_matrix(host_in_.get(), task_.shape, number); }));
         }
-        // No value of an earlier repetition may pass for this one's; the values themselves differ too.
+        // A value of an earlier repetition must not be mistaken for a current one; the values also differ.
         if (copied_) {
             TENKEN_CUDA(cudaMemsetAsync(out_.get(), 0xff, bytes, stream_.get()));
             stream_.synchronize();

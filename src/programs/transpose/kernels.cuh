@@ -7,7 +7,7 @@
 
 namespace transpose {
 
-/// A thread an element: rows are read in order, columns written with a stride.
+/// One thread per element: rows are read in order, columns written with a stride.
 __global__ void naive_kernel(float* to, const float* from, int rows, int columns) {
     const int c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     const int r = static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y);
@@ -16,9 +16,9 @@ __global__ void naive_kernel(float* to, const float* from, int rows, int columns
         from[static_cast<std::size_t>(r) * static_cast<std::size_t>(columns) + static_cast<std::size_t>(c)];
 }
 
-/// A square tile goes through shared memory, so that both sides of it are rows. Blocks of tile x lines
-/// threads.
-/// @tparam padding 0: the column of a tile lies in one bank; 1: in all of them
+/// A square tile is staged through shared memory, so that both global accesses are by rows. Blocks of tile x
+/// lines threads.
+/// @tparam padding 0: the column of a tile is in one bank; 1: in all of them
 template <int tile, int lines, int padding>
 __global__ void __launch_bounds__(tile* lines)
     tile_kernel(float* to, const float* from, int rows, int columns) {

@@ -1,5 +1,5 @@
 // The transpose of a matrix by kernels of a GPU with its data in every kind of memory, all phases timed
-// apart; on the host for comparison.
+// separately; on the host for comparison.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -59,7 +59,7 @@ Words split(const std::string& text) {
     return words;
 }
 
-/// Words of a list option, all of them allowed and no two the same.
+/// Words of a list option, all of them allowed and distinct.
 Words choose(const tenken::Arguments& arguments, const std::string& option, const std::string& text,
              const Words& allowed) {
     const Words words = split(text);
@@ -85,7 +85,7 @@ void transpose_naive(float* to, const float* from, const Shape& shape) {
     }
 }
 
-/// By squares that fit into the first cache.
+/// By square tiles that fit into the L1.
 void transpose_tile(float* to, const float* from, const Shape& shape) {
     constexpr int side = 32;
     const std::size_t rows = static_cast<std::size_t>(shape.rows);
@@ -328,7 +328,7 @@ class Transpose : public tenken::Program {
         return medians;
     }
 
-    /// The ratios that were published, by medians.
+    /// The published ratios, by medians.
     void report_ratios(const Table& table, int gpu, tenken::Document& document) const {
         const auto add = [&](const std::string& name, tenken::Direction direction, double value,
                              const std::vector<std::pair<std::string, tenken::Json>>& at) {
@@ -381,7 +381,7 @@ class Transpose : public tenken::Program {
         }
     }
 
-    /// The shape of half the side, or this one where there is none.
+    /// The shape of half the side, or this one if there is none.
     std::size_t half_of(std::size_t s) const {
         for (std::size_t other = 0; other < shapes_.size(); ++other) {
             if (2 * shapes_[other].rows == shapes_[s].rows &&

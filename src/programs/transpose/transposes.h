@@ -1,4 +1,4 @@
-// What transpose measures: matrices, kernels, kinds of memory, and the phases of one run of them.
+// The measurements of transpose: matrices, kernels, kinds of memory, and the phases of a run.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct Shape {
         return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
     }
     std::uint64_t bytes() const { return elements() * sizeof(float); }
-    /// The coordinate of metrics: the side of a square, else "ROWSxCOLUMNS".
+    /// The coordinate of metrics: the side of a square, otherwise "ROWSxCOLUMNS".
     tenken::Json coordinate() const {
         return rows == columns ? tenken::Json(rows)
                                : tenken::Json(std::to_string(rows) + "x" + std::to_string(columns));
     }
 };
 
-/// What stands in element `at` of the matrix that is transposed; exact in float. `run` tells runs apart.
+/// Element `at` of the matrix to be transposed; exact in float. `run` distinguishes runs.
 #ifdef __CUDACC__
 __host__ __device__
 #endif
@@ -42,7 +42,7 @@ void write_matrix(float* matrix, const Shape& shape, int run);
 /// Compares a transposed matrix, element by element, by the host's threads.
 tenken::ErrorScan compare_transposed(const float* transposed, const Shape& shape, int run);
 
-/// Seconds of the phases of each repetition; a phase that a kind of memory does not have is empty.
+/// Seconds of the phases of each repetition; empty for a phase that a kind of memory does not have.
 struct Phases {
     std::vector<double> init, htod, kernel, dtoh, copy_out, check;
     tenken::Check compared;
@@ -53,7 +53,8 @@ struct Task {
     std::string kernel;  ///< naive, tile or padded
     std::string memory;  ///< pageable, pinned, zero_copy, managed or sam
     long repetitions;
-    bool published_init;  ///< what is timed as init: as published, not the same work for all kinds of memory
+    bool published_init;  ///< the timed initialisation: as published, not the same work for all kinds of
+                          ///< memory
     bool copy_out;        ///< copy the result to pageable memory before the host checks it
     tenken::Fault fault;
 };
