@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
@@ -352,6 +354,7 @@ class StencilOpenACC(FormBase):
 
     descr = "stencil by OpenACC"
     valid_prog_environs = ["+one_openacc"]
+    on_gpus = True
 
     @run_after("setup")
     def set_problem(self):
@@ -359,6 +362,9 @@ class StencilOpenACC(FormBase):
             self.ask_on_host("openacc")
         else:
             self.ask_on_gpu("openacc")
+
+    def request(self):
+        return replace(super().request(), gpus=None)  # OpenACC lists no GPU
 
 
 @rfm.simple_test

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import reframe as rfm
 from reframe.core.builtins import fixture, parameter, run_after
 
@@ -83,3 +85,13 @@ class StreamOpenACC(StreamBase):
     valid_prog_environs = ["+one_openacc"]
     arguments = {"backend": "openacc"}
     asked = {"backend": "openacc"}
+    on_gpus = True
+
+    @run_after("setup")
+    def expect_the_device(self):
+        """A GPU, except of gcc: whether it offloads is known where it compiles, and the result states it."""
+        if "g++" not in self.current_environ.cxx:
+            self.subjects = ["gpu"]
+
+    def request(self):
+        return replace(super().request(), gpus=None)  # OpenACC lists no GPU

@@ -335,10 +335,12 @@ def _same_text(said: str, value: object) -> bool:
 
 def _missing(result: Result, program: Program, request: Request) -> list[str]:
     """Declared metrics that did not come, for each GPU where they come per GPU; points that were asked for."""
-    declared_ones = (
-        name for name, m in program.metrics.items() if not m.optional and set(m.per) & set(request.subjects)
-    )
+    # OpenACC lists no GPU, and whether gcc offloads is known where the program was built
+    by_openacc = result.path.get("openacc_device") == "device"
+    kinds = tuple("gpu" if by_openacc and kind == "host" else kind for kind in request.subjects)
+    declared_ones = (name for name, m in program.metrics.items() if not m.optional and set(m.per) & set(kinds))
     named = request.metrics if request.metrics is not None else declared_ones
+    its_gpus = sorted({m.subject.first for m in result.metrics if m.kind == "gpu"}) or [0]
     wanted = dict.fromkeys([*named, *completeness.must_come(result, program)])
     have: dict[str, set[tuple[str, int | None]]] = {}
     for metric in result.metrics:
@@ -347,11 +349,11 @@ def _missing(result: Result, program: Program, request: Request) -> list[str]:
     wrong = []
     for name in wanted:
         declared = program.metrics[name]
-        for kind in request.subjects:
+        for kind in kinds:
             if kind not in declared.per:
                 continue
             if kind == "gpu":
-                indices = [d.index for d in result.devices]
+                indices = its_gpus if by_openacc else [d.index for d in result.devices]
                 wrong += [
                     f"metric {name} of GPU {i} is missing" for i in indices if ("gpu", i) not in have.get(name, set())
                 ]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from tenken.model import result
+from tenken.model.catalogue import program
 from tests.programs.conftest import Outcome
+from tests.support.judging import Expectation, judge
 
 pytestmark = pytest.mark.build
 
@@ -73,3 +78,28 @@ def test_openacc_runs_and_verifies(run: Run, fault: str) -> None:
     assert document["path"]["backend"] == "openacc"
     assert document["build"]["backends"] == ["host", "openacc"]
     assert document["path"]["openacc_device"] in ("host", "device")
+
+
+def missing_of(document: dict[str, Any], device: str, asked: str) -> list[str]:
+    """What a judgement misses in the OpenACC `document` if it ran on `device` and `asked` was requested."""
+    raw = copy.deepcopy(document)
+    raw["path"]["openacc_device"] = device
+    if device == "device":
+        for metric in raw["metrics"]:
+            metric |= {"id": f"{metric['name']}.gpu0", "subject": {"gpu": 0}}
+        raw["limits"] = {name.replace(".host", ".gpu0"): limit for name, limit in raw["limits"].items()}
+    expect = Expectation(subjects=(asked,), parameters={"backend": "openacc"})
+    judged = judge(result.validate(raw, "result.json"), program("stream"), expect, lambda metric: None, 0)
+    return [finding.message for finding in judged.findings if "is missing" in finding.message]
+
+
+def test_openacc_is_judged_by_the_device_on_which_it_ran(run: Run) -> None:
+    """gcc may offload or not, other compilers have to; OpenACC lists no GPU."""
+    document = run("stream", "--backend", "openacc", *QUICK).document
+    assert document is not None
+    assert not missing_of(document, "host", "host")
+    assert not missing_of(document, "device", "host") and not missing_of(document, "device", "gpu")
+    assert len(missing_of(document, "host", "gpu")) == len(KERNELS)
+    without = {**document, "metrics": document["metrics"][1:]}
+    without["limits"] = {name: limit for name, limit in document["limits"].items() if not name.startswith("copy")}
+    assert len(missing_of(without, "device", "gpu")) == 1
