@@ -86,7 +86,7 @@ def group_testing(seeds: int, first: int, nodes: int) -> Iterator[str]:
     """Unknown bad nodes and leaves among 1,024."""
     count = max(nodes // LEAF, 8) * LEAF
     for noise, leaf in product(NOISES, (False, True)):
-        right = of = wrong = healthy_of = healthy_wrong = 0
+        right = of = wrong = healthy_of = healthy_wrong = healthy_over = 0
         for bad in range(1 if leaf else 0, 6):
             jobs, rounds = [], []
             for seed in range(first, first + seeds):
@@ -102,6 +102,7 @@ def group_testing(seeds: int, first: int, nodes: int) -> Iterator[str]:
                     right, of, wrong = right + (exact and within), of + 1, wrong + accused
                 else:
                     healthy_of, healthy_wrong = healthy_of + 1, healthy_wrong + accused
+                    healthy_over += not within
             yield (
                 f"  {count} nodes, noise {noise}, {bad} bad{', one a leaf' if leaf else ''}: jobs {np.mean(jobs):.1f} "
                 f"(99 %: {np.quantile(jobs, 0.99):.0f}, "

@@ -32,6 +32,10 @@ _BAD_BLOCK, _DOUBTFUL, _FILLER, _CLEAR, _OPEN = 0.9, 0.1, 0.02, 0.003, 0.03
 _AS_LIKELY = 0.45
 #: Jobs kept back for each search in a block before others are spent on what is unlikely.
 _TESTS_OF_A_HUNT = 6
+#: So few jobs are left when a search asks first whether it has anything to find.
+_LAST_JOBS = 4
+#: Good answers that a block needs where jobs are left: one alone may be luck, when other faults explain the slow ones.
+_GOOD_ANSWERS = 2
 #: Groups of more nodes are halved before the possibilities among them are weighed.
 _WEIGHED = 96
 #: Tests of one slow group, at most.
@@ -78,7 +82,7 @@ class _Running:
     @property
     def bad(self) -> int:
         """How many it finds at least, all but certainly."""
-        return max(1, self.suspects.at_least() if self.suspects else 1)
+        return self.suspects.at_least() if self.suspects else 1
 
 
 class _Search:
@@ -105,6 +109,8 @@ class _Search:
         self.size = max(len(group) for group in self.plan[0])
         self.most = max(len(nodes) // self.size, 1)
         self.hunts: list[_Running] = []
+        #: Whether all is decided, so that jobs that are left may prove it.
+        self.proving = False
         #: What is known of a block in which a search runs or has run.
         self.whole: dict[int, Question] = {}
 
@@ -112,6 +118,11 @@ class _Search:
         found, blocks = self.found, self.blocks
         while found.rounds < self.max_rounds:
             groups, questions = self._round()
+            if not groups and not self.proving:
+                # nothing is open any more: jobs that are left prove what was found
+                self.proving = True
+                self._settle()
+                groups, questions = self._round()
             if not groups:
                 break
             answers = self.ask(groups)
@@ -184,10 +195,13 @@ class _Search:
         blocks = self.blocks
         done = self._done()
         free = [i for i in range(len(blocks.blocks)) if i not in hunted | done]
-        if not free or blocks.any_of(sum(1 << i for i in free)) < _CLEAR or blocks.together() > 0.9:
+        if not free or blocks.together() > 0.9:
             return []
         free.sort(key=lambda i: -blocks.chance[i])
-        doubtful = [i for i in free if blocks.chance[i] > _CLEAR / 8]
+        clear = blocks.any_of(sum(1 << i for i in free)) < _CLEAR
+        doubtful = [] if clear else [i for i in free if blocks.chance[i] > _CLEAR / 8]
+        if self.proving:
+            doubtful += [i for i in free if i not in doubtful and blocks.good_answers(i) < _GOOD_ANSWERS]
         rest = [i for i in reversed(free)]
         pools: list[list[int]] = []
         taken: set[int] = set()
@@ -236,8 +250,18 @@ class _Search:
     def _begin(self, block: int) -> None:
         """Begins to search in a block."""
         self.whole[block] = Question(self.blocks.blocks[block], known=self._known(block))
-        hunt = _hunt(self.whole[block], self.leaf_of, self.leaves, self.found, self.level, self.max_rounds)
+        hunt = _hunt(
+            self.whole[block], self.leaf_of, self.leaves, self.found, self.level, self.max_rounds, self._may_prove,
+            self._short,
+        )  # fmt: skip
         self._advance(_Running(hunt, block))
+
+    def _may_prove(self) -> bool:
+        return self.proving and allowed_jobs(self._bad_by_now()) > self.found.jobs
+
+    def _short(self) -> bool:
+        """Whether the jobs end if one of the suspicions turns out to be none."""
+        return allowed_jobs(max(self._bad_by_now() - 1, 0)) - self.found.jobs <= _LAST_JOBS
 
     def _known(self, block: int) -> float:
         chance = float(np.clip(self.blocks.chance[block], 1e-6, 0.9999))
@@ -305,8 +329,9 @@ def _halves(nodes: tuple[int, ...], leaf_of: Leaf) -> list[tuple[int, ...]]:
 
 
 def _hunt(
-    whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], found: Found, level: Level, max_rounds: int
-) -> _Hunt:
+    whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], found: Found, level: Level, max_rounds: int,
+    may_prove: Callable[[], bool], short: Callable[[], bool],
+) -> _Hunt:  # fmt: skip
     """Finds the bad ones of nodes among which there seems to be one; ends with hunts in their parts."""
     if len(whole.nodes) > _WEIGHED and len({leaf_of(n) for n in whole.nodes}) > 1:
         halves = [Question(half) for half in _halves(whole.nodes, leaf_of)]
@@ -323,9 +348,14 @@ def _hunt(
         for question in halves:
             if not question.bad:
                 found.good.update(question.nodes)
-        return [_hunt(q, leaf_of, leaves, found, level, max_rounds) for q in halves if q.bad]
+        return [_hunt(q, leaf_of, leaves, found, level, max_rounds, may_prove, short) for q in halves if q.bad]
     suspects = Suspects(whole, leaf_of, leaves, level)
-    while not suspects.decided:
+    while not suspects.decided or not (suspects.nobody or suspects.proved):
+        if suspects.decided and not may_prove():
+            yield [], suspects
+            if may_prove():
+                suspects.reopen()
+            continue
         last = found.rounds >= max_rounds or len(suspects.tests) >= _MOST_TESTS
         if last and suspects.weight.max() < NEARLY:
             found.unexplained.append(whole.nodes)
@@ -333,7 +363,13 @@ def _hunt(
             return []
         if last:
             break
-        questions = [Question(nodes, once=True) for nodes in suspects.next_tests(max_rounds - found.rounds)]
+        if suspects.decided:
+            tests = suspects.proof()
+        elif short() and suspects.doubtful:
+            tests = [suspects.nodes]  # whether there is one at all: if so, there are jobs to find it
+        else:
+            tests = suspects.next_tests(max_rounds - found.rounds)
+        questions = [Question(nodes, once=True) for nodes in tests]
         yield questions, suspects
         suspects.take(questions)
     _name(suspects, leaves, found)

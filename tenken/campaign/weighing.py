@@ -20,7 +20,7 @@ WAY, NAMED = 3.0, 7.0
 #: How many blocks of leaves may be bad at once, and weight below which a set of them is out.
 MOST_BAD_BLOCKS, _OUT_OF_THE_QUESTION = 5, 1e-10
 #: Chance that there are so many bad ones, at which jobs are spent for as many.
-_ENOUGH = 0.6
+_ENOUGH = 0.9
 #: Up to so many nodes are weighed in pairs too.
 _PAIRED = 128
 #: Chances of a bad node, of a bad leaf, and of what shows only where all are together, before any answer.
@@ -28,6 +28,8 @@ NODE, LEAF, TOGETHER = 1 / 300, 1 / 100, 1e-4
 #: Weight at which a possibility is taken for true, also when no more can be asked, nobody for bad, and a node for
 #: certainly one of the bad.
 _DECIDED, NEARLY, _NOBODY, _CERTAIN = 0.999, 0.98, 0.995, 0.995
+#: Weight at which no more is asked where jobs are left.
+_PROVED = 0.9999
 #: What one answer says at most for a good and for a bad group: jobs that other work slowed down lie far below the rest,
 #: in a way that no few answers teach.
 _ONE_GOOD, _ONE_BAD = 6.0, 4.5
@@ -178,6 +180,11 @@ class Blocks:
         self.weight = weight / weight.sum()
         self.chance = self.weight.astype(np.float32) @ self.holds
 
+    def good_answers(self, block: int) -> int:
+        """Answers that are clearly those of a good group with this block in it."""
+        of = [value for mask, value, answer in self.said if answer and mask >> block & 1]
+        return sum(self.level.evidence(value) <= -WAY for value in of)
+
     def any_of(self, mask: int) -> float:
         """Chance that one of these is bad."""
         return float(self.weight[self.bad & np.uint64(mask) > 0].sum())
@@ -217,6 +224,7 @@ class Suspects:
         self.sure = np.zeros(len(whole.nodes), dtype=bool)
         self.sure_leaves = np.zeros(len(self.leaves), dtype=bool)
         self.tests = [whole]
+        self.certain = _CERTAIN
         self._possibilities()
 
     def _possibilities(self) -> None:
@@ -269,12 +277,20 @@ class Suspects:
         self.hits = np.column_stack([self.hits, *(self._hit(q.nodes) for q in questions)])
         self._weigh()
         while not self.decided:
-            nodes = (self.weight @ self.alone >= _CERTAIN) & ~self.sure
-            leaves = (self.weight @ self.of_leaves >= _CERTAIN) & ~self.sure_leaves
+            nodes = (self.weight @ self.alone >= self.certain) & ~self.sure
+            leaves = (self.weight @ self.of_leaves >= self.certain) & ~self.sure_leaves
             if not nodes.any() and not leaves.any():
                 return
             self.sure |= nodes
             self.sure_leaves |= leaves
+            self._possibilities()
+
+    def reopen(self) -> None:
+        """Weighs anew whether those are bad that were all but certain, before more is asked to prove it. Of three and
+        more there is no room for all possibilities."""
+        self.certain = _PROVED
+        if self.sure.sum() + self.sure_leaves.sum() <= 2:
+            self.sure[:], self.sure_leaves[:] = False, False
             self._possibilities()
 
     @property
@@ -282,9 +298,19 @@ class Suspects:
         return bool(self.weight.max() >= (_NOBODY if self.nobody else _DECIDED))
 
     @property
+    def proved(self) -> bool:
+        """Whether more than one answer would have to be wrong."""
+        return bool(self.weight.max() >= _PROVED)
+
+    @property
     def nobody(self) -> bool:
         """Whether it is the likeliest that nobody is bad."""
         return int(self.weight.argmax()) == 0 and not self.sure.any() and not self.sure_leaves.any()
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is not certain that there is a bad one at all."""
+        return bool(self.weight[0] > 1 - NEARLY) and not self.sure.any() and not self.sure_leaves.any()
 
     @property
     def only_together(self) -> bool:
@@ -328,6 +354,14 @@ class Suspects:
             told = sum(_bits(x) for x in (both, q - both, p - both, 1 - p - q + both))
             chosen.append(candidates[apart[int(np.argmax(told))]])
         return [tuple(n for n, inside in zip(self.nodes, one, strict=True) if inside) for one in chosen]
+
+    def proof(self) -> list[tuple[int, ...]]:
+        """Tests of what is decided: each bad node by itself, and all others of the group."""
+        nodes, leaves = self.best()
+        if leaves or self.only_together:
+            return self.next_tests()
+        others = tuple(n for n in self.nodes if n not in nodes)
+        return [*((n,) for n in nodes), *([others] if others else [])]
 
     def _candidates(self, chance: np.ndarray) -> np.ndarray:
         """(candidates, nodes): the most doubtful nodes, all, and of all, of each leaf and of what is not yet known

@@ -132,6 +132,25 @@ def test_a_bad_node_whose_group_was_fast_by_chance_is_found(first):
     assert all(sorted(n for g in one for n in g) == list(range(1024)) for one in asked[:2])
 
 
+@pytest.mark.parametrize(
+    ("noise", "bad", "seed"), [("outliers", 2, 70005), ("outliers", 2, 70090), ("outliers", 5, 70020)]
+)
+def test_what_one_wild_answer_decided_is_proved_with_jobs_that_are_left(noise, bad, seed):
+    """One answer in twenty is ten times as noisy: a neighbour was named, a bad node missed, two taken for a leaf."""
+    fabric = Fabric.with_faults(seed, bad, noise=noise)
+    found = groups.search(range(1024), fabric.leaf_of, fabric.ask, seed)
+    assert set(found.nodes) == fabric.bad and not found.leaves and found.whole
+    assert found.jobs <= groups.allowed_jobs(bad) and found.rounds <= groups.MAX_ROUNDS
+
+
+@pytest.mark.parametrize(("bad", "seed"), [(0, 90012), (4, 90032)])
+def test_a_suspicion_earns_no_jobs_before_it_is_all_but_certain(bad, seed):
+    """Skewed noise, in which a healthy group looked bad: 27 jobs were spent where 24 are allowed, 82 where 72 are."""
+    fabric = Fabric.with_faults(seed, bad, noise="lognormal")
+    found = groups.search(range(1024), fabric.leaf_of, fabric.ask, seed)
+    assert found.jobs <= groups.allowed_jobs(bad) and not set(found.nodes) - fabric.bad and not found.leaves
+
+
 def test_two_bad_nodes_of_one_leaf_are_both_named():
     fabric = Fabric(1024, frozenset({169, 184}), noise="lognormal")
     found = groups.search(range(1024), fabric.leaf_of, fabric.ask)
