@@ -4,12 +4,13 @@
     python -m tools.references --leave-out SYSTEM ARCHIVE|DOCUMENT...
 
 A point that at least two sessions measured becomes a reference, its tolerance the end of a prediction interval: of one
-more session, one value in 10,000 lies beyond. Two sessions alone tell next to nothing of their scatter, so the
-variance of the logarithms is that of all sizes of the metric in the same kind of memory, moderated by a prior: four
-sessions' worth of 2 %. The degrees of freedom are at most the sessions less one, for sizes of one session move
-together. What the interval asks for is rounded up to 10, 15, 20 or 25 %; beyond, a loss of 30 % would pass and the
-point is refused. Ratios have 25 % always. A session that failed by references alone counts like any other: left out,
-it would keep every tolerance as narrow as it was.
+more session, one value in 10,000 lies beyond. Two sessions alone tell next to nothing of their scatter, so the variance
+of the logarithms is that of all sizes of the metric in the same kind of memory, moderated by a prior: four machines'
+worth of 2 %. A machine counts once, by the median of its sessions, which lie closer together than two machines (on one
+the launch of a kernel took 1.8 us more in every session). The degrees of freedom are at most the machines less one, for
+sizes of one machine move together. What the interval asks for is rounded up to 10, 15, 20 or 25 %; beyond, a loss of 30
+% would pass and the point is refused. Ratios have 25 % always. A session that failed by references alone counts like
+any other: left out, it would keep every tolerance as narrow as it was.
 
 A record that two archives hold counts once. A session of `local` counts where its GPUs are the system's; a document
 (.json) that a program wrote by hand is a session of its own. Figures of the host, of what its CPU does with a GPU's
@@ -240,20 +241,20 @@ def scatters(values: dict[Key, list[Seen]]) -> dict[tuple[str, ...], tuple[int, 
     """Degrees of freedom and variance of the logarithms of each family, moderated by the prior."""
     squares: dict[tuple[str, ...], float] = defaultdict(float)
     dof: Counter[tuple[str, ...]] = Counter()
-    sessions: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    machines: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for key, seen in values.items():
-        by_session: dict[str, list[float]] = defaultdict(list)
+        by_machine: dict[str, list[float]] = defaultdict(list)
         for one in seen:
-            by_session[one.session].append(math.log(one.value))
-        middles = [median(figures) for figures in by_session.values()]
+            by_machine[one.machine or one.session].append(math.log(one.value))
+        middles = [median(figures) for figures in by_machine.values()]
         of = family(key)
         squares[of] += sum((one - fmean(middles)) ** 2 for one in middles)
         dof[of] += len(middles) - 1
         if len(middles) > 1:
-            sessions[of] |= set(by_session)
+            machines[of] |= set(by_machine)
     found = {}
     for of, count in dof.items():
-        known = max(min(count, len(sessions[of]) - 1), 0)
+        known = max(min(count, len(machines[of]) - 1), 0)
         variance = squares[of] / count if count else 0.0
         found[of] = PRIOR_DOF + known, (PRIOR_DOF * PRIOR_SCATTER**2 + known * variance) / (PRIOR_DOF + known)
     return found
@@ -284,13 +285,14 @@ def points(values: dict[Key, list[Seen]], refused: Counter[str]) -> dict[tuple[A
         shown = f"{key[0]}.{key[1]} of {key[2]}"
         figures = [one.value for one in seen]
         middle, sessions = median(figures), len({one.session for one in seen})
+        machines = len({one.machine or one.session for one in seen})
         if sessions < LEAST_SESSIONS:
             refused[f"{shown}: measured in fewer than {LEAST_SESSIONS} sessions"] += len(seen)
             continue
         last = max(seen, key=lambda one: one.time)
-        tolerance = tolerance_of(last.unit, last.direction, sessions, *known[family(key)])
+        tolerance = tolerance_of(last.unit, last.direction, machines, *known[family(key)])
         if tolerance is None:
-            few = sessions - 1 <= PRIOR_DOF / 2
+            few = machines - 1 <= PRIOR_DOF / 2
             why = "too few sessions to know the scatter" if few else "healthy sessions scatter too much"
             refused[f"{shown}: {why}"] += len(seen)
             continue

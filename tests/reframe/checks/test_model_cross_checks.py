@@ -18,7 +18,7 @@ from tools.criteria import slower
 
 SESSIONS = [
     *kept.all_records(), *kept.first_runs(), *kept.user_run(), *kept.two_cards(), *kept.quick_run(),
-    *kept.acceptance(), *kept.two_quick(),
+    *kept.acceptance(), *kept.two_quick(), *kept.one_card(), *kept.two_clean(),
 ]  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def with_one(result: Result, changed: MetricValue) -> Result:
 def test_no_value_of_a_healthy_run_misses_its_model() -> None:
     runs = [r.result for r in SESSIONS if r.result is not None and r.verdict in (PASS, RECORDED)]
     held = [one for result in runs for one in model_cross_checks.held(result)]
-    assert len(held) >= 190 and {m.name for m, _ in held} >= {"dtoh_sweep", "peer_by_size", "loop", "gain"}
+    assert len(held) >= 250 and {m.name for m, _ in held} >= {"dtoh_sweep", "peer_by_size", "loop", "gain"}
     assert not [f.message for result in runs for f in model_cross_checks.of(result)]
 
 

