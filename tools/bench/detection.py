@@ -31,12 +31,22 @@ from tools.bench.rows import (
     last_night,
     planted,
 )
-from tools.bench.simulate import CHANGE_NIGHT, FAMILIES, NIGHTS, RESTLESS, SERIES, SHAPES, TUNED, histories
+from tools.bench.simulate import (
+    AWKWARD,
+    CHANGE_NIGHT,
+    FAMILIES,
+    NIGHTS,
+    RESTLESS,
+    SERIES,
+    SHAPES,
+    TUNED,
+    histories,
+)
 
 UP = np.ones(SERIES, bool)
 OF_LEVELS = [row for row in ROWS if row.change.scatter == 1]
 _ASKED = {family.name: FALSE_AT_MOST for family in TUNED + SHAPES}
-_ASKED |= {family.name: RESTLESS_AT_MOST for family in RESTLESS}
+_ASKED |= {family.name: RESTLESS_AT_MOST for family in RESTLESS + AWKWARD}
 # nothing is asked of the family that is held out: it shows what is beyond
 
 
@@ -74,14 +84,30 @@ class Column:
     found: dict[tuple[str, int], Share]
 
 
-def first_finding(values: np.ndarray, settings: Settings, noisy: bool = False) -> np.ndarray:
-    """Night of each series' first finding of a level, or of noise, from the change on, or a very late one."""
-    findings = detect(values, np.ones(len(values), bool), settings, alone_among=SERIES)
+def first_finding(row: Row, seeds: tuple[int, ...], settings: Settings) -> np.ndarray:
+    """Values of each series from the change to its first finding of a level, or of noise; very many without one."""
+    values = _planted(row, seeds)
+    errors = _errors(row.family, *values.shape)
+    findings = detect(values, np.ones(len(values), bool), settings, alone_among=SERIES, errors=errors)
+    since = _since(values)
     first = np.full(len(values), np.iinfo(int).max)
     for event in findings.events:
-        if event.worse and event.found_night >= CHANGE_NIGHT and (event.kind == "noisy") == noisy:
-            first[event.series] = min(first[event.series], event.found_night)
+        if event.worse and event.found_night >= CHANGE_NIGHT and (event.kind == "noisy") == row.noisy:
+            first[event.series] = min(first[event.series], since[event.series, event.found_night])
     return first
+
+
+def _since(values: np.ndarray) -> np.ndarray:
+    """Values of each series from the change to each night."""
+    there = ~np.isnan(values)
+    there[:, :CHANGE_NIGHT] = False
+    return np.cumsum(there, axis=1)
+
+
+def _errors(family: str, series: int, nights: int) -> np.ndarray | None:
+    """What the nights of a family say of their own error, where they do."""
+    errors = FAMILIES[family].errors
+    return errors(series, nights) if errors is not None else None
 
 
 def ours(seeds: tuple[int, ...], settings: Settings) -> Column:
@@ -90,14 +116,14 @@ def ours(seeds: tuple[int, ...], settings: Settings) -> Column:
     for name, family in FAMILIES.items():
         count = 0
         for seed in seeds:
-            findings = detect(histories(family, seed), UP, settings)
+            findings = detect(histories(family, seed), UP, settings, errors=_errors(name, SERIES, NIGHTS))
             count += sum(event.worse for event in findings.events)
         false[name] = Rate(count, len(seeds) * SERIES * (NIGHTS - least) / SERIES_NIGHTS_A_MONTH)
     found = {}
     for row in ROWS:
-        first = first_finding(_planted(row, seeds), settings, row.noisy)
+        first = first_finding(row, seeds, settings)
         for nights in row.targets:
-            found[row.name, nights] = Share(int(np.count_nonzero(first < CHANGE_NIGHT + nights)), len(first))
+            found[row.name, nights] = Share(int(np.count_nonzero(first <= nights)), len(first))
     return Column("ours", false, found)
 
 
@@ -111,15 +137,17 @@ def _costs(name: str, seeds: tuple[int, ...], row: Row | None = None) -> np.ndar
         values = np.concatenate([histories(FAMILIES[name], seed) for seed in seeds])
     else:
         values = _planted(row, seeds)
-    return -np.log(values / 1000.0)
+    with np.errstate(divide="ignore"):  # a value of 0
+        return -np.log(values / 1000.0)
 
 
 def _months(series: int) -> float:
     return series * (NIGHTS - rivals.FIRST_NIGHT) / SERIES_NIGHTS_A_MONTH
 
 
-def _share(alarms: np.ndarray, nights: int) -> Share:
-    hits = np.count_nonzero(alarms[:, CHANGE_NIGHT : CHANGE_NIGHT + nights].any(axis=1))
+def _share(alarms: np.ndarray, costs: np.ndarray, nights: int) -> Share:
+    since = _since(costs)
+    hits = np.count_nonzero((alarms & (since > 0) & (since <= nights)).any(axis=1))
     return Share(int(hits), len(alarms))
 
 
@@ -130,9 +158,10 @@ def rule(title: str, seeds: tuple[int, ...], alarm: rivals.Rule) -> Column:
         costs = _costs(name, seeds)
         false[name] = Rate(rivals.openings(alarm(costs)), _months(len(costs)))
     for row in OF_LEVELS:
-        alarms = alarm(_costs(row.family, seeds, row))
+        costs = _costs(row.family, seeds, row)
+        alarms = alarm(costs)
         for nights in row.targets:
-            found[row.name, nights] = _share(alarms, nights)
+            found[row.name, nights] = _share(alarms, costs, nights)
     return Column(title, false, found)
 
 
@@ -150,9 +179,10 @@ def told(title: str, seeds: tuple[int, ...], evidence_for: Callable[[Row], rival
         months = _months(len(silent[key]))
         limit = rivals.threshold_for(silent[key], FALSE_AT_MOST * months)
         false.setdefault(row.family, Rate(rivals.openings(silent[key] > limit), months))
-        alarms = evidence.of(_costs(row.family, seeds, row)) > limit
+        costs = _costs(row.family, seeds, row)
+        alarms = evidence.of(costs) > limit
         for nights in row.targets:
-            found[row.name, nights] = _share(alarms, nights)
+            found[row.name, nights] = _share(alarms, costs, nights)
     return Column(title, false, found)
 
 
@@ -232,7 +262,7 @@ def main(arguments: list[str] | None = None) -> int:
         columns = [ours(seeds, Settings())]
         if given.rivals:
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "All-NaN slice|Mean of empty slice|Degrees of freedom")
+                warnings.filterwarnings("ignore", "All-NaN slice|Mean of empty slice|Degrees of freedom|invalid value")
                 columns += rival_columns(seeds)
         columns += otava.get(which, [])
         print(f"\n{which} seeds, {len(seeds)} fleets of {SERIES} series\n\n{table(columns)}\n", flush=True)

@@ -37,6 +37,8 @@ class Family:
     name: str
     title: str
     noise: Noise
+    #: relative standard error of each value from within its own night, (series, nights), where the nights state one
+    errors: Callable[[int, int], np.ndarray] | None = None
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,78 @@ RESTLESS = (
     Family("loud", "0.5 %, four times as much in spells of 10 nights", _loud),
     Family("disturbed", "0.7 %, 1 to 3 nights 2.5 % lower now and then", _disturbed),
 )
-FAMILIES = {family.name: family for family in TUNED + HELD_OUT + SHAPES + RESTLESS}
+
+
+def _quantised(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
+    return np.round(rng.normal(0, 0.008, (series, nights)), 2)
+
+
+def _weekly(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
+    weekday = (np.arange(nights)[None, :] + rng.integers(0, 7, (series, 1))) % 7
+    return rng.normal(0, 0.007, (series, nights)) - 0.02 * (weekday >= 5)
+
+
+def _two_hosts(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
+    host = (np.arange(nights)[None, :] + rng.integers(0, 2, (series, 1))) % 2
+    return rng.normal(0, 0.005, (series, nights)) - 0.02 * host
+
+
+def _gaps(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
+    out = rng.normal(0, 0.01, (series, nights))
+    out[_spells(rng, series, nights, 1 / 10, 1 / 4)] = np.nan
+    return out
+
+
+def _jumps(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
+    steps = rng.normal(0, 0.0005, (series, nights))
+    steps += (rng.random((series, nights)) < 0.01) * rng.normal(0, 0.005, (series, nights))
+    return rng.normal(0, 0.006, (series, nights)) + np.cumsum(steps, axis=1)
+
+
+def _limited(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
+    return np.minimum(rng.normal(0, 0.012, (series, nights)), 0.002)
+
+
+def _half_zero(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
+    out = rng.normal(0, 0.01, (series, nights))
+    out[rng.random((series, nights)) < 0.5] = -np.inf
+    return out
+
+
+def _both_ways(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
+    skewed = 0.01 * (rng.gamma(2.0, 1.0, (series, nights)) - 2) / np.sqrt(2.0)
+    return np.where(np.arange(series)[:, None] % 2 == 0, skewed, -skewed)
+
+
+_BETWEEN, _WITHIN = 0.005, 0.04  # deviation from night to night and of a sample within one
+
+
+def _samples(nights: int) -> np.ndarray:
+    return np.where(np.arange(nights) < nights // 2, 100, 5)
+
+
+def _few_samples(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
+    within = _WITHIN / np.sqrt(_samples(nights))
+    return rng.normal(0, 1, (series, nights)) * np.sqrt(_BETWEEN**2 + within**2)
+
+
+def _sample_errors(series: int, nights: int) -> np.ndarray:
+    return np.broadcast_to(_WITHIN / np.sqrt(_samples(nights)), (series, nights))
+
+
+#: Values that are no plain noise: their resolution, their calendar, their limits. None was used for tuning.
+AWKWARD = (
+    Family("quantised", "0.8 %, recorded in steps of 1 %", _quantised),
+    Family("weekly", "0.7 %, 2 % lower on two days of seven", _weekly),
+    Family("two hosts", "0.5 %, every other night on a host 2 % slower", _two_hosts),
+    Family("gaps", "1 %, missing in spells of 4 nights, 29 % of nights", _gaps),
+    Family("jumps", "0.6 %, a random walk of 0.05 % a night with jumps of 0.5 % once in 100", _jumps),
+    Family("limited", "1.2 %, cut off 0.2 % above the level", _limited),
+    Family("half zero", "1 %, 0 on half of the nights", _half_zero),
+    Family("both ways", "gamma of shape 2, CV 1 %, worse and better side", _both_ways),
+    Family("few samples", "0.5 %, 4 % within a night, its samples fall from 100 to 5", _few_samples, _sample_errors),
+)
+FAMILIES = {family.name: family for family in TUNED + HELD_OUT + SHAPES + RESTLESS + AWKWARD}
 
 
 def histories(

@@ -22,10 +22,12 @@ from tenken.history.detect.windows import (
     WINDOWS,
     distances,
     lasted,
+    spread_of_mean,
 )
 
 _LEAST_MEMORY = 0.1  # autocorrelation that may be chance; at twice it, it counts in full
 _MOST_MEMORY = 0.9
+_QUANTILE_80 = 1.2816  # of the magnitude of a normal variable
 _CLIPPED = 0.973  # deviation of a normal variable that is drawn in to 2.5 (of which the square is its variance)
 _SPREAD_FROM = 20  # values on which a window's own spread rests at first, so that it moves slowly
 _SPREAD_CLIP = 3.0
@@ -38,11 +40,15 @@ _SUDDEN = 0.6  # part of a slow change that one step must be, to be told as that
 _SAME = (0.5, 1.5)  # times the size of a regression within which one that follows it is the same
 _FORECAST = 3  # values whose mean a level is to foretell
 _SLOW_LAG = SLOW_KEPT - 10  # ... and of the slow windows by this many strides: a drift takes long
+_FORGIVES = 0.1  # times as slowly nights of fewer samples become the usual ones
 _LAG = 6  # values by which noise is known later than level
 _IN_LEARNING = 6.0  # distance at which a level that is being learned moves on
 _QUIET = 4  # values by which loudness is known later, so that a change does not pass for it
 _QUICK = 1 / 8  # weight of the newest value in it
 _LOUDER = 1.5  # by so much louder than usual: distances are told in the deviation of late
+#: Deviations at which values that may tell scatter are drawn in, and the evidence that it takes.
+_SCATTER_CLIP, _SCATTER_NATS = 3.0, 5.0
+_PLAIN = 4.0  # standard deviations of the mean of its values that a change must be that has lasted
 _SPIKE = 4.0  # a value so far from the level is a spike
 
 
@@ -259,7 +265,10 @@ class Detector:
         cost = self._costs(first.T, rows).T
         level = np.median(cost, axis=1)
         floor = self._floor(rows)
-        rough = np.maximum(1.4826 * np.median(np.abs(cost - level[:, None]), axis=1), floor)[:, None]
+        near = 1.4826 * np.median(np.abs(cost - level[:, None]), axis=1)
+        # where modes are far apart most values lie in one of them, but neighbours often do not
+        apart = np.quantile(np.abs(np.diff(cost, axis=1)), 0.8, axis=1) / (_QUANTILE_80 * 2**0.5)
+        rough = np.maximum(np.maximum(near, apart), floor)[:, None]
         drawn = np.clip(cost - level[:, None], -3 * rough, 3 * rough)
         level = level + drawn.mean(axis=1)
         drawn = np.clip(cost - level[:, None], -3 * rough, 3 * rough)
@@ -300,13 +309,17 @@ class Detector:
         absolute = self.settings.absolute_floor / np.abs(self._reference[rows])
         return np.maximum(self.settings.relative_floor, absolute)
 
-    def _remember(self, rows: np.ndarray) -> None:
+    def _remember(self, rows: np.ndarray | slice) -> None:
         """The memory of series, taken as 0 unless it stands out, corrected for its bias (Kendall 1954)."""
         number = np.minimum(np.maximum(self._number[rows], 20), 2 / self.settings.noise_weight)
         memory = self._product[rows] / np.maximum(self._deviation[rows] ** 2, np.finfo(float).tiny)
         memory = memory + (1 + 3 * memory) / number
         stands_out = np.clip((memory - _LEAST_MEMORY) / _LEAST_MEMORY, 0, 1)
         self._memory[rows] = np.clip(memory * stands_out, 0, _MOST_MEMORY)
+
+    def _all_or(self, rows: np.ndarray) -> np.ndarray | slice:
+        """The same rows, as a slice where they are all: views, no copies."""
+        return slice(None) if len(rows) == self.series else rows
 
     # -- judging
 
@@ -315,6 +328,7 @@ class Detector:
         cost = self._costs(np.where(known, values, 1.0), slice(None))
         cost = self._weighed(cost, known, errors)
         rows = np.flatnonzero(known)
+        at = self._all_or(rows)
         for kept, new in (
             (self._kept, cost),
             (self._long, cost),
@@ -322,12 +336,12 @@ class Detector:
             (self._levels, self._level),
             (self._nights, np.full(len(cost), self.night)),
         ):
-            kept[rows, :-1] = kept[rows, 1:]
-            kept[rows, -1] = new[rows]
-        self._track_levels[:, rows, :-1] = self._track_levels[:, rows, 1:]
-        self._track_levels[:, rows, -1] = self._tracks[:, rows]
-        self._since[rows] += 1
-        self._told[:, rows] += 1
+            kept[at, :-1] = kept[at, 1:]
+            kept[at, -1] = new[at]
+        self._track_levels[:, at, :-1] = self._track_levels[:, at, 1:]
+        self._track_levels[:, at, -1] = self._tracks[:, at]
+        self._since[at] += 1
+        self._told[:, at] += 1
         self._spiked = known & (cost - self._level > _SPIKE * self._deviation)
 
         away = distances(
@@ -370,8 +384,10 @@ class Detector:
         worse = ratio[0] >= ratio[1]
         loudest = np.maximum(ratio[0], ratio[1])
         plain = self._plain(judged)
-        for row in np.flatnonzero(judged & ((loudest > 1) | plain)):
+        for row in np.flatnonzero(judged & ((loudest > 1) | plain)).tolist():
             side = 0 if worse[row] else 1
+            if not plain[row] and loudest[row] <= self._scattered(row, int(best[side][row])):
+                continue
             found.append(
                 self._open_event(
                     int(row),
@@ -393,7 +409,14 @@ class Detector:
     def _plain(self, judged: np.ndarray) -> np.ndarray:
         """Series with a change that is plain to see and has lasted."""
         worse, better = lasted(self._kept, self._told)
-        return judged & (np.maximum(worse, -better) >= self.settings.plain)
+        change = np.maximum(worse, -better)
+        plain = judged & (change >= self.settings.plain)
+        # noise that remembers itself lies on one side for long: where it has grown, the order of values tells little
+        rows = np.flatnonzero(plain & (self._noisy >= 0) & (self._past_memory[:, 0] > 0))
+        memory = self._past_memory[rows, 0]
+        own = spread_of_mean(memory)[:, LASTED - 1] * self._past_deviation[rows, 0]
+        plain[rows] = change[rows] >= _PLAIN * own
+        return plain
 
     def _weighed(self, cost: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
         """Costs of nights that rest on fewer samples than usual, drawn in to the level by what that adds of noise."""
@@ -403,7 +426,9 @@ class Detector:
         new = np.where(self._error > 0, self._error, error)
         extra = np.maximum(error**2 - new**2, 0)
         factor = np.sqrt(self._deviation**2 / (self._deviation**2 + extra))
-        self._error = np.where(known, new + (error - new) * self.settings.noise_weight, self._error)
+        # what is usual follows better nights: the deviation, which follows what is left, rests on it
+        weight = self.settings.noise_weight * np.where(error > new, _FORGIVES, 1.0)
+        self._error = np.where(known, new + (error - new) * weight, self._error)
         return np.where(known, self._level + (cost - self._level) * factor, cost)
 
     def _limits(self, side: int, among: int, shift: np.ndarray) -> np.ndarray:
@@ -438,35 +463,36 @@ class Detector:
     def _follow(self, rows: np.ndarray, cost: np.ndarray) -> None:
         """Let a value teach level, noise and memory; far ones are drawn in."""
         settings = self.settings
-        self._anchor[rows] += 1
-        weight = np.maximum(1 / np.maximum(self._number[rows], 1), settings.noise_weight)
-        settled = self._since[rows] > 3
-        own = self._kept[rows]
+        at = self._all_or(rows)
+        self._anchor[at] += 1
+        weight = np.maximum(1 / np.maximum(self._number[at], 1), settings.noise_weight)
+        settled = self._since[at] > 3
+        own = self._kept[at]
         for way, fastest in enumerate(settings.level_weights):
-            level, deviation = self._tracks[way, rows], self._track_deviation[way, rows]
+            level, deviation = self._tracks[way, at], self._track_deviation[way, at]
             reach = settings.clip * deviation
             drawn = np.clip(own[:, -1] - level, -reach, reach)
-            before = np.clip(own[:, -2] - self._track_levels[way, rows, -2], -reach, reach)
+            before = np.clip(own[:, -2] - self._track_levels[way, at, -2], -reach, reach)
             square = np.where(settled, drawn**2 / _CLIPPED**2, deviation**2)
             variance = deviation**2 + weight * (square - deviation**2)
-            self._track_deviation[way, rows] = np.maximum(np.sqrt(variance), self._floor(rows))
-            product = np.where(settled, drawn * before, self._track_product[way, rows])
-            self._track_product[way, rows] += weight * (product - self._track_product[way, rows])
-            error = own[:, -_FORECAST:].mean(axis=1) - self._track_levels[way, rows, -_FORECAST - 1]
-            error = np.where(self._since[rows] > _FORECAST, np.clip(error, -reach, reach) ** 2, np.nan)
-            old = self._track_error[way, rows]
-            self._track_error[way, rows] = np.where(np.isnan(error), old, old + weight * (error - old))
-            self._tracks[way, rows] = level + drawn * np.maximum(1 / self._anchor[rows], fastest)
-        self._track_levels[:, rows, -1] = self._tracks[:, rows]
-        reach = 4 * np.sqrt(self._usual[rows])
+            self._track_deviation[way, at] = np.maximum(np.sqrt(variance), self._floor(at))
+            product = np.where(settled, drawn * before, self._track_product[way, at])
+            self._track_product[way, at] += weight * (product - self._track_product[way, at])
+            error = own[:, -_FORECAST:].mean(axis=1) - self._track_levels[way, at, -_FORECAST - 1]
+            error = np.where(self._since[at] > _FORECAST, np.clip(error, -reach, reach) ** 2, np.nan)
+            old = self._track_error[way, at]
+            self._track_error[way, at] = np.where(np.isnan(error), old, old + weight * (error - old))
+            self._tracks[way, at] = level + drawn * np.maximum(1 / self._anchor[at], fastest)
+        self._track_levels[:, at, -1] = self._tracks[:, at]
+        reach = 4 * np.sqrt(self._usual[at])
         half = np.clip(own[:, -1] - own[:, -2], -reach, reach) ** 2 / 2
-        self._quick[rows] += _QUICK * (half - self._quick[rows])
-        self._usual[rows] = np.maximum(self._usual[rows] + weight * (half - self._usual[rows]), self._floor(rows) ** 2)
-        louder = np.sqrt(self._quick[rows] / self._usual[rows])
-        self._loud[rows, :-1] = self._loud[rows, 1:]
-        self._loud[rows, -1] = np.where(louder > _LOUDER, louder, 1.0)
+        self._quick[at] += _QUICK * (half - self._quick[at])
+        self._usual[at] = np.maximum(self._usual[at] + weight * (half - self._usual[at]), self._floor(at) ** 2)
+        louder = np.sqrt(self._quick[at] / self._usual[at])
+        self._loud[at, :-1] = self._loud[at, 1:]
+        self._loud[at, -1] = np.where(louder > _LOUDER, louder, 1.0)
         self._choose(rows)
-        self._remember(rows)
+        self._remember(at)
         due = rows[self._number[rows] % STRIDE == 0]
         for row in [row for row in due.tolist() if row in self._standing]:
             self._mended(row)
@@ -477,10 +503,13 @@ class Detector:
         self._slow_spread[:-1, :, due] = self._slow_spread[1:, :, due]
         self._slow_spread[-1, :, due] = self._spread[:, due][:, :, SLOW_ONES].transpose(1, 0, 2)
         for past, now in ((self._past_deviation, self._deviation), (self._past_memory, self._memory)):
-            past[rows, :-1] = past[rows, 1:]
-            past[rows, -1] = now[rows]
-        self._past_spread[:-1, :, rows] = self._past_spread[1:, :, rows]
-        self._past_spread[-1, :, rows] = self._spread[:, rows].transpose(1, 0, 2)
+            past[at, :-1] = past[at, 1:]
+            past[at, -1] = now[at]
+        self._past_spread[:-1, :, at] = self._past_spread[1:, :, at]
+        if isinstance(at, slice):
+            self._past_spread[-1] = self._spread
+        else:
+            self._past_spread[-1, :, at] = self._spread[:, at].transpose(1, 0, 2)
 
     def _choose(self, rows: np.ndarray) -> None:
         """Take the way of following the level that foretells best."""
@@ -511,7 +540,7 @@ class Detector:
             began = int(self._long_nights[row, LONG - new])
             length = min(new, KEPT - 2) if sudden else _RECENT
         else:
-            length = self._beginning(row, lately or length)
+            length = self._beginning(row, lately or length, LASTED if plain else 2)
             former, began = self._levels[row, KEPT - length - 1], int(self._nights[row, KEPT - length])
         worse = side == 0
         distance = max(loudness, 1.0) * limit
@@ -557,7 +586,7 @@ class Detector:
         if worse:
             self._open[row] = len(self._events) - 1
             self._standing.setdefault(row, []).append(len(self._events) - 1)
-        elif was >= 0 and abs(np.log1p(event.size)) >= self.settings.taken_back * abs(np.log1p(self._events[was].size)):
+        elif was >= 0 and self._way(event) >= self.settings.taken_back * self._way(self._events[was]):
             self._recover(row, event.change_night)
             self._was_excursion(row, was, earlier)
         return event
@@ -662,20 +691,45 @@ class Detector:
         sudden = steps[at] <= best and total != 0 and size / total >= _SUDDEN
         return new, float(np.median(own[: count - new])) if sudden else former, bool(sudden)
 
-    def _beginning(self, row: int, length: int) -> int:
+    def _beginning(self, row: int, length: int, at_least: int = 2) -> int:
         """Number of newest values that fit a new level best: where the likelihood of a step is greatest."""
         own = self._kept[row] - self._levels[row, KEPT - length - 1]
         longest = int(min(self._since[row], KEPT - 2, self._anchor[row] - 2))
-        best, most = length, -np.inf
+        best, most = max(length, at_least), -np.inf
         reach = self.settings.clip * self._deviation[row]
         target = np.median(own[KEPT - length :])
-        for count in range(2, max(longest, 2) + 1):
+        for count in range(at_least, max(longest, at_least) + 1):
             window = own[KEPT - count :]
             gain = np.clip(window**2, 0, (np.abs(target) + reach) ** 2) - (window - target) ** 2
             total = float(gain.sum())
             if total > most:
                 best, most = count, total
         return best
+
+    def _scattered(self, row: int, window: int) -> float:
+        """How many times as far as usual the newest values scatter about the change that a window saw; 1 unless sure.
+
+        About the level before the change and about the new one after it: what is left tells a change of scatter from
+        a change of level. The likelihood of such a scatter, since any of the newest values, must be great.
+        """
+        kind, length, _, _ = WINDOWS[window]
+        length = self._beginning(row, _RECENT if kind == "slow" else length)
+        count = int(min(self._since[row], KEPT - 1))
+        if count - length < 2:
+            return 1.0
+        off = self._kept[row, KEPT - count :] - self._levels[row, KEPT - count - 1 : KEPT - 1]
+        new = self._kept[row, KEPT - length :]
+        off[count - length :] = new - (np.median(new) if length > 2 else new.mean())
+        memory = self._past_memory[row, 0]
+        off[1:] -= memory * off[:-1]
+        off[1:] /= np.sqrt(1 - memory**2)
+        square = np.minimum((off[::-1] / self._past_deviation[row, 0]) ** 2, _SCATTER_CLIP**2)
+        total = np.cumsum(square)[length:]
+        free = np.arange(length, count)  # values less the one that the new level took
+        ratio = np.maximum(total / free, 1.0)
+        nats = 0.5 * free * (ratio - 1 - np.log(ratio))
+        at = int(nats.argmax())
+        return float(np.sqrt(ratio[at])) if nats[at] >= _SCATTER_NATS else 1.0
 
     def _kind(self, row: int, length: int) -> str:
         """A drift if a slope from before the beginning fits the newest values better than a step."""
@@ -807,10 +861,13 @@ class Detector:
         self._place(row, KEPT)
         self._former[row] = np.nan
 
+    def _way(self, event: Event) -> float:
+        """How far an event moved the level, in cost."""
+        return float(abs(event.size if self._linear[event.series] else np.log1p(event.size)))
+
     def _same(self, row: int, index: int, shift: float, length: int) -> bool:
         """Whether a change is a regression that had lasted and was back for no more than LASTED values."""
-        size = self._events[index].size
-        before = abs(size if self._linear[row] else np.log1p(size))
+        before = self._way(self._events[index])
         return bool(self._since[row] - length <= LASTED and _SAME[0] * before <= shift <= _SAME[1] * before)
 
     def _was_excursion(self, row: int, index: int, peaks: tuple | None) -> None:

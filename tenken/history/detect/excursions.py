@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tenken.history.detect.settings import Settings
-from tenken.history.detect.windows import SLOW, WINDOWS
+from tenken.history.detect.windows import REACH, SLOW, USUAL_REACH, WINDOWS
 
 _BIN = 0.1
 _FAR_BIN = 0.001
@@ -26,7 +26,7 @@ _USUAL, _USUAL_WEIGHT = (
 )  # distance by which the frequency of peaks falls to 1/e, unless as many say otherwise
 _FAR_USUAL = 0.002
 #: Of what is allowed, to the windows that can speak first: the second night hangs on two values alone.
-_SHARES = {("min", 2): 1.5, ("mean", 3): 2.5}
+_SHARES = {("min", 2): 1.5, ("mean", 2): 1.5, ("mean", 3): 2.5}
 _SKEW_CLIP = 4.0  # values beyond it tell no skewness: two of them at once are counted for themselves
 _SKEWED = 1.0
 #: Windows of two and three values may speak a little nearer: there are few habits so short.
@@ -37,6 +37,11 @@ def _share(window: int) -> float:
     return _SHARES.get(WINDOWS[window][:2], 1.0)
 
 
+def _filled(count: np.ndarray) -> np.ndarray:
+    """The bins up to the last that holds any: the rest is long and empty."""
+    return count[: len(count) - int((count[::-1] > 0).argmax())]
+
+
 def beyond(
     count: np.ndarray, width: float, usual: float, least: float, allowed: float, exposed: float, largest: int
 ) -> float:
@@ -45,6 +50,7 @@ def beyond(
     `count` are the peaks by height in bins of `width`, seen on so many `exposed` series-nights.  Those beyond the one
     that `largest` of them exceed are taken to fall off exponentially; `usual` is their decay while few are known.
     """
+    count = _filled(count)
     above = np.cumsum(count[::-1])[::-1]
     if exposed <= 0 or above[0] < 1:
         return least
@@ -97,8 +103,8 @@ class Excursions:
         distance = self._beyond(self._count, _BIN, _USUAL, settings.threshold * SHORTER, among)
         change = self._beyond(self._far_count, _FAR_BIN, _FAR_USUAL, np.full(len(WINDOWS), settings.smallest), among)
         if self._watched[0] > 0:
-            distance = np.maximum(distance, self._at_once(self._single[0], _BIN, 1.0, True, among))
-            change = np.maximum(change, self._at_once(self._far_single[0], _FAR_BIN, 0.0, False, among))
+            distance = np.maximum(distance, self._at_once(self._single[0], _BIN, True, among))
+            change = np.maximum(change, self._at_once(self._far_single[0], _FAR_BIN, False, among))
         return distance, change
 
     def _wanted(self, among: int) -> float:
@@ -106,12 +112,12 @@ class Excursions:
         settings = self._settings
         return settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(WINDOWS) * 2
 
-    def _at_once(self, single: np.ndarray, width: float, reach: float, scaled: bool, among: int) -> np.ndarray:
+    def _at_once(self, single: np.ndarray, width: float, scaled: bool, among: int) -> np.ndarray:
         """How far windows come by chance where values are independent: by as many far values at once as it takes.
 
-        All of a `min` window, and two of a `mean` window, of which the larger is drawn in to `reach` beyond the other.
+        All of a `min` window, and two of a `mean` window, of which the larger is drawn in to a reach beyond the other.
         """
-        share = np.cumsum(single[::-1])[::-1] / self._watched[0]  # of values beyond the beginning of each bin
+        share = np.cumsum(_filled(single)[::-1])[::-1] / self._watched[0]  # of values beyond the beginning of each bin
         out = np.zeros(len(WINDOWS))
         usual, skewness = self._settings.threshold, max(self._cubes[0] / self._watched[0], 0.0)
         for index, (kind, length, mean, unit) in enumerate(WINDOWS):
@@ -122,9 +128,10 @@ class Excursions:
             else:
                 each = (2 * self._wanted(among) / (length * (length - 1))) ** 0.5
             far = np.count_nonzero(share > each) * width
+            reach = REACH.get(length, USUAL_REACH) if scaled else 0.0
             far = far if kind == "min" else (2 * far + reach) / length
             out[index] = (far - mean) / unit if scaled else far
-            if scaled and kind == "mean":
+            if scaled and kind == "mean" and length > 2:
                 out[index] = max(out[index], usual + _SKEWED * (usual**2 - 1) / 6 * skewness / length**0.5)
         return out
 
@@ -155,14 +162,15 @@ class Excursions:
             counts *= settings.forgetting
         self._exposed = self._exposed * settings.forgetting + np.count_nonzero(there)
         rows = there[:, None]
-        self._largest[there] *= _HABIT_FADES
-        self._second[there] *= _HABIT_FADES
+        fades = np.where(there, _HABIT_FADES, 1.0)[:, None]
+        self._largest *= fades
+        self._second *= fades
         self._age[there] += self._peak[there] > 0
         over = rows & (distance < _OVER) & (self._peak > 0)
         self._settle(over)
         higher = rows & tellable & (distance > self._peak) & (distance >= _COUNTED)
-        self._peak = np.where(higher, distance, self._peak)
-        self._far = np.where(higher, np.maximum(change, self._far), self._far)
+        np.copyto(self._peak, distance, where=higher)
+        np.maximum(change, self._far, out=self._far, where=higher)
 
     def _settle(self, over: np.ndarray) -> None:
         """Excursions that have ended: those that came back soon count, those that lasted were changes."""
@@ -174,9 +182,8 @@ class Excursions:
         self._largest = np.maximum(self._largest, peak)
         row, window = np.nonzero(came_back)
         self._add(window, self._peak[row, window], self._far[row, window])
-        self._peak = np.where(over, 0, self._peak)
-        self._far = np.where(over, 0, self._far)
-        self._age = np.where(over, 0, self._age)
+        for one in (self._peak, self._far, self._age):
+            np.copyto(one, 0, where=over)
 
     def _add(self, window: np.ndarray, peak: np.ndarray, far: np.ndarray) -> None:
         for count, value, width in ((self._count, peak, _BIN), (self._far_count, far, _FAR_BIN)):

@@ -1,6 +1,6 @@
 """A detector on disk: one line of JSON, then its arrays as they lie in memory. What is read is data, never run.
 
-    {"format": "tenken-state/3", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
+    {"format": "tenken-state/4", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
     <the arrays, the events, the peaks: bytes>
 
 Names, types and shapes of the arrays are those of a fresh detector of as many series: a file cannot ask for others,
@@ -26,7 +26,7 @@ from tenken.history.detect.unrest import Unrest
 from tenken.history.detect.windows import WINDOWS
 from tenken.model import files
 
-FORMAT = "tenken-state/3"
+FORMAT = "tenken-state/4"
 #: Bytes of the first line, at most.
 _HEAD = 4096
 _NUMBERS: dict[str, type] = {

@@ -1,7 +1,7 @@
 """How far the newest values of a series lie from its level: a few windows, of the newest 2 to 14 values.
 
 A window is reduced to one number in which a single value, however bad, cannot speak for all: the best of its values
-(`min`), or their mean with the worst one drawn in to one standard deviation beyond the second worst (`mean`).  Each is
+(`min`), or their mean with the worst one drawn in to REACH deviations beyond the second worst (`mean`).  Each is
 told as a distance, in standard deviations that it has when nothing changed.
 """
 
@@ -16,11 +16,11 @@ import numpy as np
 #: for drifts that take the level with them.
 WINDOWS: tuple[tuple[str, int, float, float], ...] = (
     ("min", 2, -0.5635, 0.8249),
+    ("mean", 2, -0.1056, 0.7447),
     ("min", 3, -0.8457, 0.7486),
     ("mean", 3, -0.0701, 0.5937),
     ("mean", 4, -0.0362, 0.5074),
     ("mean", 5, -0.0231, 0.4507),
-    ("mean", 6, -0.0162, 0.4105),
     ("mean", 8, -0.0089, 0.3547),
     ("mean", 10, -0.0058, 0.3170),
     ("mean", 14, -0.0038, 0.2675),
@@ -31,10 +31,15 @@ WINDOWS: tuple[tuple[str, int, float, float], ...] = (
 SLOW = {10: 30, 14: 60}
 STRIDE = 5
 SLOW_KEPT = 16
+#: Newest values whose median must have gone half of the way that a slow window says.
+CONFIRMED = 5
 #: Values that are kept to tell when a slow change began: the longest slow window and the time before it.
 LONG = 80
 LONGEST = 14
 _CHOSEN = 4.0
+#: Standard deviations beyond the second worst to which the worst value of a `mean` window is drawn in, by its length.
+REACH = {2: 1.5}
+USUAL_REACH = 1.0
 #: Indices of the slow windows.
 SLOW_ONES = tuple(index for index, window in enumerate(WINDOWS) if window[0] == "slow")
 #: Values that are kept of each series: the longest window and the value before it.
@@ -60,7 +65,7 @@ def spread_of_mean(memory: np.ndarray) -> np.ndarray:
     For values of deviation 1 that remember the one before by `memory` (series,): the mean of k of them is a sum of
     innovations with weights (1 - memory^l) / (1 - memory) / k, l = 1..k.
     """
-    powers = memory[:, None] ** np.arange(1, LONGEST + 1)
+    powers = np.cumprod(np.broadcast_to(memory[:, None], (len(memory), LONGEST)), axis=1)
     weights = (1 - powers) / (1 - memory[:, None])
     total = np.cumsum(weights**2, axis=1) * (1 - memory[:, None] ** 2)
     return np.sqrt(total) / np.arange(1, LONGEST + 1)
@@ -94,9 +99,11 @@ def distances(
     high = [np.full(series, -np.inf), np.full(series, -np.inf)]  # the two largest so far
     low = [np.full(series, np.inf), np.full(series, np.inf)]
     doubt = (1 + memory) / (1 - memory)  # a mean of values that remember each other is known worse
+    columns, known = np.ascontiguousarray(values.T), np.ascontiguousarray(levels.T)
+    halfway = np.median(values[:, kept - CONFIRMED :], axis=1)
     ends = {}
     for length in range(1, LONGEST + 1):
-        one = values[:, kept - length]
+        one = columns[kept - length]
         total = total + one
         high[1] = np.maximum(high[1], np.minimum(high[0], one))
         high[0] = np.maximum(high[0], one)
@@ -104,8 +111,8 @@ def distances(
         low[0] = np.minimum(low[0], one)
         ends[length] = (total, high[0], high[1], low[0], low[1])
     for index, (kind, length, mean, unit) in enumerate(WINDOWS):
-        level = levels[:, kept - length - 1]
-        before = np.clip(values[:, kept - length - 1] - level, -2.5 * deviation, 2.5 * deviation)
+        level = known[kept - length - 1]
+        before = np.clip(columns[kept - length - 1] - level, -2.5 * deviation, 2.5 * deviation)
         echo = before * memory * (1 - memory**length) / (1 - memory) / length
         sum_, first, second, least, next_least = ends[length]
         if kind == "slow":
@@ -115,8 +122,9 @@ def distances(
         elif kind == "min":
             up, down = least, first
         else:
-            up = (sum_ - first + np.minimum(first, second + deviation)) / length
-            down = (sum_ - least + np.maximum(least, next_least - deviation)) / length
+            reach = REACH.get(length, USUAL_REACH) * deviation
+            up = (sum_ - first + np.minimum(first, second + reach)) / length
+            down = (sum_ - least + np.maximum(least, next_least - reach)) / length
         anchor = np.clip(held - length, 1, anchors)
         own = unit * np.sqrt(doubt) if kind == "slow" else unit * spread[:, length - 1] * np.sqrt(length)
         # a level that was placed by the few values that gave it away is known worse than by as many others
@@ -126,7 +134,9 @@ def distances(
         up, down = up - level - echo, down - level - echo
         worse[:, index] = np.where(fits, (up - mean * deviation) / scale, -np.inf)
         better[:, index] = np.where(fits, (-down - mean * deviation) / scale, -np.inf)
-        middle = up if kind == "slow" else sum_ / length - level - echo
+        middle = sum_ / length - level - echo
+        if kind == "slow":  # most of the newest values must bear it out: a spike or two are no slow change
+            middle = np.where(2 * np.abs(halfway - level) * np.sign((halfway - level) * up) >= np.abs(up), up, 0.0)
         shift_worse[:, index] = np.minimum(middle, up - mean * deviation)
         shift_better[:, index] = np.maximum(middle, down + mean * deviation)
     return Distances(worse, better, shift_worse, shift_better)
@@ -144,12 +154,12 @@ def lasted(values: np.ndarray, usable: np.ndarray) -> tuple[np.ndarray, np.ndarr
     old = values[:, -LASTED - BEFORE_AT_MOST : -LASTED]
     out = []
     for sign, told in zip((1.0, -1.0), usable, strict=True):
-        number = np.minimum(told - LASTED, BEFORE_AT_MOST)
-        ours = np.arange(BEFORE_AT_MOST)[None, :] >= (BEFORE_AT_MOST - number)[:, None]
-        beyond = (sign * new).min(axis=1) > np.where(ours, sign * old, -np.inf).max(axis=1)
-        rows = np.flatnonzero(beyond & (number >= BEFORE))
         shift = np.zeros(len(values))
+        # few get so far: the value before them is one that all of them must be beyond
+        rows = np.flatnonzero(((sign * new).min(axis=1) > sign * old[:, -1]) & (told >= LASTED + BEFORE))
         for row in rows.tolist():
-            shift[row] = np.median(new[row]) - np.median(old[row, ours[row]])
+            before = old[row, BEFORE_AT_MOST - min(int(told[row]) - LASTED, BEFORE_AT_MOST) :]
+            if (sign * new[row]).min() > (sign * before).max():
+                shift[row] = np.median(new[row]) - np.median(before)
         out.append(shift)
     return out[0], out[1]

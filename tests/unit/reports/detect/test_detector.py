@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tenken.history.detect import Detector, Settings, State, detect, power, state
+from tenken.history.detect import Detector, Settings, State, detect, power, state, windows
 from tools.bench.rows import ROWS, planted
 from tools.bench.simulate import FAMILIES, TUNED, TUNING_SEEDS, Change, histories
 
@@ -249,6 +249,7 @@ def test_nights_of_few_samples_weigh_less():
     told = [e for e in detect(values, np.ones(200, bool), errors=errors).events if e.worse and e.found_night >= 100]
     plain = [e for e in detect(values, np.ones(200, bool)).events if e.worse and e.found_night >= 100]
     assert len(told) <= 3 and len(told) <= len(plain)
+    assert sum(e.kind == "noisy" for e in told) <= 1 and sum(e.kind == "noisy" for e in plain) >= 60
 
 
 def test_a_change_that_lasts_is_told_though_the_fleet_strays_as_far():
@@ -394,3 +395,76 @@ def test_a_staircase_is_dated_to_its_largest_step():
     values[0, 160:] *= 0.992
     events = [e for e in detect(values, np.ones(60, bool)).events if e.series == 0 and e.worse]
     assert events and any(abs(e.change_night - 140) <= 2 for e in events)
+
+
+def _ending_in(*last):
+    values = _quiet(nights=100 + len(last), seed=31)
+    values[0, 100:] = 1000 * np.exp(-np.array(last))
+    return values
+
+
+def test_scatter_is_not_taken_for_a_loss_and_a_loss_is():
+    """Three bad values in a row: among values that scatter as far both ways they are no change of level."""
+    quiet, bad = (0.004, -0.006, 0.003, 0.008, -0.004, 0.002, -0.009, 0.005), (0.036, 0.034, 0.038)
+    loud = (0.05, -0.045, 0.02, -0.05, 0.045, -0.03, 0.05, -0.04)
+    assert not detect(_ending_in(*loud, *bad), UP).events
+    (event,) = detect(_ending_in(*quiet, *bad), UP).events
+    assert event.kind == "step" and event.change_night == 108
+    (event,) = _regressions(detect(_ending_in(*loud, *(0.3, 0.28, 0.31)), UP))
+    assert event.change_night == 108, "a loss far beyond the scatter is told"
+
+
+@pytest.mark.parametrize("newest, told", [((0.03, 0.03, 0.03, 0.03, 0.03), True), ((0.0, 0.0, 0.3, 0.0, 0.3), False)])
+def test_a_slow_change_is_borne_out_by_most_of_the_newest_values(newest, told):
+    """Two spikes moved the quick level far enough to be a drift of weeks."""
+    values = np.zeros((1, windows.KEPT))
+    values[0, -5:] = newest
+    one, many = np.array([1.0]), np.array([100])
+    away = windows.distances(
+        values, np.zeros((1, windows.KEPT)), 79 * one, many, many, 0.005 * one, 0 * one,
+        np.zeros((1, windows.SLOW_KEPT)), 0.03 * one,
+    )  # fmt: skip
+    for index in windows.SLOW_ONES:
+        assert (away.shift_worse[0, index] >= 0.022) is np.bool_(told)
+
+
+def test_a_change_that_lasts_is_dated_to_its_first_value_whatever_its_last():
+    values = _strayed(60, 140, 95, 8)
+    values[0] = 1000 * np.exp(np.random.default_rng(32).normal(0, 0.004, 140))
+    values[0, 40:100:20] *= 0.6
+    values[0, 41:100:20] *= 0.6
+    values[0, 110:] *= 0.94
+    values[0, 116] *= 0.5
+    events = [e for e in detect(values, np.ones(60, bool)).events if e.series == 0 and e.worse and e.found_night > 100]
+    assert [e.change_night for e in events] == [110]
+
+
+@pytest.mark.parametrize("share", [0.4, 0.5])
+def test_modes_that_lie_far_apart_are_ordinary(share):
+    """A metric that is often 0: many of the first values lie in one mode, and the rest are no outliers."""
+    rng = np.random.default_rng(33)
+    values = 1000 * np.exp(rng.normal(0, 0.01, (50, 160)))
+    values[rng.random((50, 160)) < share] = 0.0
+    values[0, 120:] -= 3000
+    events = _regressions(detect(values, np.ones(50, bool)))
+    assert len([e for e in events if e.series]) <= 6
+    assert [e for e in events if e.series == 0 and 121 <= e.found_night <= 123 and e.recovered_night is None]
+
+
+def test_the_end_of_a_loss_of_more_than_all_is_told_as_such():
+    """Of values that may be below 0 a loss can be larger than the value was."""
+    values = np.random.default_rng(34).normal(0, 1, (1, 180))
+    values[:, 100:130] -= 12
+    values[:, 130:] += 8
+    (loss,) = _regressions(detect(values, UP))
+    assert loss.size < -1 and loss.recovered_night is not None and 130 <= loss.recovered_night <= 133
+
+
+def test_noise_that_grew_and_remembers_itself_is_no_loss():
+    values = histories(FAMILIES["ar7"], 100_301, Change(scatter=3.0), 60, 150)
+    values[40:, 140:] *= 0.7
+    events = detect(values, np.ones(60, bool), alone_among=200).events
+    noisy = {e.series: e.found_night for e in events if e.kind == "noisy"}
+    losses = [e for e in events if e.worse and e.kind != "noisy" and e.found_night > noisy.get(e.series, 999)]
+    assert len(noisy) >= 50 and len({e.series for e in losses if e.series < 40}) <= 3
+    assert len({e.series for e in losses if e.series >= 40 and e.found_night >= 140}) >= 15
