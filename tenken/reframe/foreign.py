@@ -6,11 +6,12 @@ folder is sufficient: `reframe -c checks -c ~/our-checks -r --system NAME`.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,25 @@ class Figure:
     sign: str = "positive"
     min_count: int = 1
     max_spread: float | None = None
+
+    def mistakes(self, name: str) -> Iterator[str]:
+        """What is wrong with its declaration, before anything runs."""
+        where = f"metric {name}"
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+            yield f"{where}: the name must be lower case letters, digits and _, starting with a letter"
+        if self.pattern:
+            yield from _wrong_pattern(f"{where}: pattern", self.pattern)
+            try:
+                groups = re.compile(self.pattern).groups
+            except re.error:
+                groups = 1
+            if not groups:
+                yield f"{where}: pattern {self.pattern!r} has no group; put the number in parentheses"
+        if self.printed and units.known(self.unit):
+            try:
+                units.factor(self.printed, self.unit)
+            except ValueError as error:
+                yield f"{where}: printed: {error}"
 
     def samples(self, name: str, output: str) -> list[float]:
         """All samples in `output`, in `unit`. Raises ForeignOutputError if there is none, or one is not a number."""
@@ -117,11 +137,36 @@ class ForeignCheck(JudgedCheck):
     def declare_figures(self):
         if self.subjects not in (["host"], ["ranks"]):
             raise ReframeError(f"{self.name}: subjects is {self.subjects}; allowed: ['host'] or ['ranks']")
+        for mistake in self.mistakes():
+            raise ReframeError(f"{self.name}: {mistake}")
         try:
             catalogue.declare(self.declared(), f"check {self.name}")
         except CatalogueError as error:
             raise ReframeError(str(error)) from None
         self.metrics = list(self.figures)
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the class, before anything runs."""
+        if not self.command.strip():
+            yield "command is empty; allowed: a shell command"
+        if not self.figures:
+            yield "figures is empty; allowed: at least one Figure by name"
+        for name, figure in self.figures.items():
+            yield from figure.mistakes(name)
+        for key in ("required_lines", "forbidden_lines"):
+            for pattern in getattr(self, key):
+                yield from _wrong_pattern(key, pattern)
+        yield from _wrong_pattern("version_pattern", self.version_pattern)
+        # a misspelt required_lines would verify nothing
+        for name in self.own_names():
+            meant = [] if hasattr(ForeignCheck, name) else difflib.get_close_matches(name, _ATTRIBUTES, 1, 0.85)
+            if meant:
+                yield f"unknown attribute '{name}'; did you mean '{meant[0]}'?"
+
+    def own_names(self) -> list[str]:
+        """The attributes that a site's classes state."""
+        classes = type(self).__mro__
+        return [name for one in classes[: classes.index(ForeignCheck)] for name in vars(one)]
 
     def declared(self) -> dict[str, Any]:
         """The equivalent of the program's metrics.yaml."""
@@ -284,6 +329,21 @@ class ForeignCheck(JudgedCheck):
             return (said[1].strip() if said else "") or "unknown"
         said = re.search(self.version_pattern, self.output())
         return said[1] if said else "unknown"
+
+
+#: What a check declares of its program.
+_ATTRIBUTES = (
+    "program", "command", "figures", "required_lines", "forbidden_lines", "version_command", "version_pattern", "image",
+    "repetitions", "figures_version", "subjects", "on_gpus", "uses_mpi", "modules", "env_vars", "time_limit", "tags",
+    "num_tasks", "num_tasks_per_node",
+)  # fmt: skip
+
+
+def _wrong_pattern(what: str, pattern: str) -> Iterator[str]:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        yield f"{what} {pattern!r} is not a regular expression: {error}"
 
 
 _NO_LIMIT = "none: the program is not of this suite"

@@ -8,6 +8,8 @@ import re
 import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,7 @@ from tenken.errors import CatalogueError
 from tenken.model import catalogue
 from tenken.model.verdicts import FAIL, RECORDED, WAIVED
 from tenken.paths import ROOT
-from tenken.reframe.foreign import Figure, ForeignOutputError
+from tenken.reframe.foreign import Figure, ForeignCheck, ForeignOutputError
 from tests.programs.conftest import mpi  # noqa: F401 -- a fixture
 from tests.support import debian
 from tests.support.reframe import Outcome, reframe
@@ -23,7 +25,7 @@ from toolchains import wheels
 from toolchains.wheels import Target
 
 
-def figure(**changes: str) -> Figure:
+def figure(**changes: Any) -> Figure:
     return Figure(**{"what": "w", "unit": "us", "direction": "lower", "pattern": r"took (?P<value>\S+)", **changes})
 
 
@@ -52,6 +54,42 @@ def test_a_figure_is_read_in_its_unit(changes, line, expected):
 def test_what_is_no_figure_is_told(changes, line, said):
     with pytest.raises(ForeignOutputError, match=said):
         figure(**changes).samples("time", line)
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no command": ({"command": " "}, "command is empty"),
+    "no figures": ({"figures": {}}, "figures is empty"),
+    "name of a figure": ({"figures": {"Rate": figure()}}, "metric Rate: the name must be lower case letters"),
+    "pattern": ({"figures": {"rate": figure(pattern="(x")}}, "metric rate: pattern '(x' is not a regular expression: "),
+    "no group": ({"figures": {"rate": figure(pattern="x")}}, "metric rate: pattern 'x' has no group"),
+    "unit as printed": (
+        {"figures": {"rate": figure(printed="msec")}},
+        "metric rate: printed: unit 'msec' is not known",
+    ),
+    "kind of unit": ({"figures": {"rate": figure(printed="MB")}}, "metric rate: printed: unit 'MB' measures B, 'us' "),
+    "required line": ({"required_lines": ["(x"]}, "required_lines '(x' is not a regular expression"),
+    "forbidden line": ({"forbidden_lines": ["(x"]}, "forbidden_lines '(x' is not a regular expression"),
+    "version": ({"version_pattern": "(x"}, "version_pattern '(x' is not a regular expression"),
+    "misspelt": ({"requird_lines": ["x"]}, "unknown attribute 'requird_lines'; did you mean 'required_lines'?"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_of_a_declaration_is_one_line_before_anything_runs(case):
+    changes, said = MISTAKES[case]
+    honest: dict[str, Any] = {
+        "command": "true", "figures": {"rate": figure()}, "required_lines": ["x"], "forbidden_lines": [],
+        "version_pattern": "x", "helper": 1,
+    }  # fmt: skip
+
+    def made(**more: Any) -> list[str]:
+        stated = {**honest, **more}
+        of: Any = SimpleNamespace(**stated, own_names=lambda: list(stated))
+        return list(ForeignCheck.mistakes(of))
+
+    assert made() == []
+    (line,) = made(**changes)
+    assert line.startswith(said), line
 
 
 @pytest.mark.parametrize(
