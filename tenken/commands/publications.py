@@ -261,6 +261,9 @@ A dry run proves only that a check is selectable. *Reference* names the metric w
 `systems/<machine>.yaml` is this row; rows without one are measured and shown, with the reason. The software of the
 publications may differ from what is installed today: compilers, MPI and drivers that are no longer available are
 named in the system files.
+
+Listed is what was measured, and what describes the machines that it was measured on. Of parts that nobody measured
+(Reedbush-U, the file systems and the power supply of Reedbush, the largest memories of a GH200) the figures are not.
 """
 
 
