@@ -262,8 +262,8 @@ A dry run proves only that a check is selectable. *Reference* names the metric w
 publications may differ from what is installed today: compilers, MPI and drivers that are no longer available are
 named in the system files.
 
-Listed is what was measured, and what describes the machines that it was measured on. Of parts that nobody measured
-(Reedbush-U, the file systems and the power supply of Reedbush, the largest memories of a GH200) the figures are not.
+The list contains results, and the facts of the machines on which they were measured. It omits the facts of other parts:
+Reedbush-U, the file systems and the power supply of Reedbush, other memory sizes of a GH200.
 """
 
 
