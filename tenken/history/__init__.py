@@ -1,6 +1,6 @@
 """History, statistics, gate and pages over the archive.
 
-For notebooks: `from tenken.history import history; history("perflogs")` is a pandas frame with a row per metric value.
+For notebooks: `from tenken.history import history; history("perflogs")` is a pandas frame, one row per metric value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def history(
 
 
 def samples(row: Any, archive: str | Path | None = None) -> list[float]:
-    """The samples behind one row of `history`, in the order measured, from the archive."""
+    """The samples of one row of `history`, in the order measured, from the archive."""
     from tenken.history import frames
 
     return frames.samples(row, archive)

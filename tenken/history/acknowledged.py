@@ -1,4 +1,4 @@
-"""Known level shifts: a committed file of who accepts which one, and why. They stay silent until they move again."""
+"""Accepted level shifts: a committed file with author and reason. They are not reported until the level moves again."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from tenken.model import files
 from tenken.paths import REPORTS
 
 FILE = REPORTS / "acknowledged.yaml"
-#: A shift that lies this near an acknowledged night is that shift.
+#: A shift within this many nights of an acknowledged one is that shift.
 _NEAR = timedelta(days=3)
-#: An outlier or a level that came to lie this far beyond what was accepted has moved again.
+#: An outlier or a level that exceeds the accepted one by this factor has moved again.
 _AGAIN = 0.02
 
 
 class AcknowledgedError(TenkenError):
-    """The file of acknowledged shifts is wrong: file, line, what, allowed values."""
+    """The file of acknowledged shifts is invalid: file, line, error, allowed values."""
 
 
 def _is_named(entry: Entry | Rebase | Retired, history: History, row: int) -> bool:
-    """Whether a series has the node, GPU, check and metric that an entry names; what it leaves out is not asked for."""
+    """Whether a series has the node, GPU, check and metric of an entry; omitted keys match all."""
     series = history.series[row]
     named = ((getattr(entry, key), getattr(series, key)) for key in ("node", "gpu", "check", "metric"))
     return all(asked is None or asked == has for asked, has in named)
@@ -38,7 +38,7 @@ def _is_named(entry: Entry | Rebase | Retired, history: History, row: int) -> bo
 
 @dataclass(frozen=True)
 class Entry:
-    """One accepted shift; what is None is not asked for."""
+    """One accepted shift; None matches all."""
 
     system: str
     reason: str
@@ -53,7 +53,7 @@ class Entry:
     metric: str | None = None
 
     def covers(self, history: History, finding: Finding) -> bool:
-        """Whether a finding is this shift, and did not move on since."""
+        """Whether a finding is this shift and has not moved since."""
         if self.until is not None and history.nights[-1] > self.until:
             return False
         if self.system != history.system or (self.kind and self.kind != finding.kind):
@@ -67,7 +67,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Retired:
-    """What need not run any more: a node, GPU, check or metric that a person took out of the inventory."""
+    """A node, GPU, check or metric removed from the inventory, which is no longer expected to run."""
 
     system: str
     reason: str
@@ -106,7 +106,7 @@ class Rebase:
 
 @dataclass(frozen=True)
 class Decisions:
-    """What people decided about a machine's history."""
+    """Decisions of the staff about a machine's history."""
 
     accepted: tuple[Entry, ...] = ()
     retired: tuple[Retired, ...] = ()
@@ -114,7 +114,7 @@ class Decisions:
 
 
 def read_all(path: Path = FILE) -> Decisions:
-    """Accepted shifts, planned changes and what was retired; none where there is no file. Raises AcknowledgedError."""
+    """Accepted shifts, planned changes and retired series; empty without a file. Raises AcknowledgedError."""
     from ruamel.yaml import YAML
 
     try:
@@ -127,7 +127,7 @@ def read_all(path: Path = FILE) -> Decisions:
         raise AcknowledgedError(f"{path}: {error}") from None
     except SystemFileError as error:
         raise AcknowledgedError(str(error)) from None
-    except Exception as error:  # YAMLError, and the reader's own of texts that nobody meant
+    except Exception as error:  # YAMLError, and the reader's own errors for malformed texts
         raise AcknowledgedError(f"{path}: {' '.join(str(error).split())}") from error
     lists: Any = raw if isinstance(raw, dict) else {}
     makers = {"acknowledged": _entry, "retired": _retired, "rebased": _rebase}
@@ -138,7 +138,7 @@ def read_all(path: Path = FILE) -> Decisions:
         entries: Any = lists.get(name) or []
         if not isinstance(entries, list):
             raise AcknowledgedError(f"{path}: `{name}` must be a list")
-        place: Any = entries  # ruamel's list, which knows the lines of its items
+        place: Any = entries  # ruamel's list, which stores the lines of its items
         out[name] = tuple(make(one, f"{path}:{place.lc.item(i)[0] + 1}") for i, one in enumerate(entries))
     return Decisions(out["acknowledged"], out["retired"], out["rebased"])
 
@@ -151,10 +151,10 @@ def _rebase(raw: Any, where: str) -> Rebase:
 
 
 def add_rebase(path: Path, entry: Rebase) -> None:
-    """Append a planned change to the file, by rename; the comments in it stay. Raises AcknowledgedError, OSError."""
+    """Append a planned change to the file, by rename; comments are kept. Raises AcknowledgedError, OSError."""
     from ruamel.yaml import YAML
 
-    read_all(path)  # a file that is wrong is told, not mended
+    read_all(path)  # an invalid file is reported, not repaired
     yaml = YAML(typ="rt", pure=True)
     yaml.indent(mapping=2, sequence=4, offset=2)
     raw: Any = (yaml.load(path.read_text(encoding="utf-8")) if path.exists() else None) or {}
@@ -208,7 +208,7 @@ def _entry(raw: Any, where: str) -> Entry:
 
 
 def apply(decisions: Decisions, history: History, findings: Sequence[Finding]) -> None:
-    """Mark the findings that somebody has accepted."""
+    """Mark the accepted findings."""
     entries: tuple[Entry | Rebase, ...] = (*decisions.accepted, *decisions.rebased)
     for finding in findings:
         entry = next((e for e in entries if e.covers(history, finding)), None)
@@ -219,7 +219,7 @@ def apply(decisions: Decisions, history: History, findings: Sequence[Finding]) -
 
 
 def snippet(history: History, finding: Finding) -> str:
-    """What to put into the file to accept a finding."""
+    """The entry that accepts a finding."""
     first = history.series[finding.rows[0]]
     lines = [f"system: {history.system}", f"kind: {finding.kind}"]
     if finding.kind == "outlier":

@@ -1,6 +1,6 @@
-"""From events of single series to findings: one cause, one alert, and what changed beside it.
+"""From events of single series to findings: one alert per cause, with concurrent changes of the environment.
 
-Pure functions over arrays; docs/gate.md says in words what each does.
+Pure functions on arrays; docs/gate.md describes them.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from tenken.history.nights import History, Series
 from tenken.history.record_parser import FINGERPRINT
 from tenken.history.siblings import Together
 
-#: A fingerprint that changed within so many nights of a shift coincides with it: a shift is dated to a night or two.
+#: A fingerprint that changed within this many nights of a shift coincides with it: a shift is dated to a night or two.
 NEAR = 2
-#: ... and explains it if so much of what moved saw the change, and so much of what saw it moved.
+#: ... and explains it if at least these fractions of the moved series had the change, and of those with it moved.
 COVERED, MOVED = 0.8, 0.5
-#: So many regressions of one series within so many nights, come and gone, are flapping.
+#: This many regressions of one series within this many nights, each recovered, are flapping.
 FLAPS, FLAP_NIGHTS = 2, 30
-#: An event of one sibling is that of all of them if it began within so many nights, or so many later (it takes longer
-#: to be seen on one), and is no larger than this factor.
+#: An event of one sibling is that of all of them if it began within this many nights, or this many later (detection on
+#: one takes longer), and is at most this factor larger.
 SAME, LATER, TWICE = 3, 12, 2.0
-#: Nights by which the beginning of noise is known.
+#: Uncertainty in nights of the beginning of noise.
 UNSURE = 5
-#: A sibling is an outlier if it was on so many of the last nights that it ran.
+#: A sibling is an outlier if it was one on this many of the last nights on which it ran.
 OUTLIER_NIGHTS, OUTLIER_OF = 2, 3
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A field of the environment that changed on the night of a shift: from what, to what, on which nodes."""
+    """A field of the environment that changed on the night of a shift: old value, new value, nodes."""
 
     field: str
     before: str
@@ -52,8 +52,8 @@ class Cause:
 class Finding:
     """One cause with its members. Sizes are relative changes of the value: -0.05 is 5 % less.
 
-    `kind` is step, drift, flapping, noisy or outlier (of noisy, sizes are those of the scatter); `what` names the
-    thing at fault; nights are columns of the history.
+    `kind` is step, drift, flapping, noisy or outlier (for noisy, sizes are those of the scatter); `what` is the faulty
+    component; nights are columns of the history.
     """
 
     kind: str
@@ -77,15 +77,15 @@ class Finding:
 
     @property
     def alarming(self) -> bool:
-        """Whether it counts for the verdict: for the worse, still there and not acknowledged."""
+        """Whether it counts for the verdict: a change for the worse that is open and not acknowledged."""
         return self.worse and self.recovered is None and not self.acknowledged
 
 
 def findings(history: History, found: Findings, settings: Settings, together: Sequence[Together] = ()) -> list[Finding]:
-    """All findings, open ones first, then improvements and what recovered; outliers of the last night included.
+    """All findings, open ones first, then improvements and recovered ones; includes outliers of the last night.
 
-    Every event is a member of one finding: what the detector opened has moved a level, and is told.  Changes of
-    siblings, `together`, take in the events of their members, so that one cause is told once.
+    Every event is a member of one finding: each event opened by the detector is reported.  Changes of
+    siblings, `together`, include the events of their members, so that one cause is reported once.
     """
     events = [e for e in found.events if not _flapping(e, found.events, len(history.nights))]
     flaps = [e for e in found.events if _flapping(e, found.events, len(history.nights))]
@@ -106,7 +106,7 @@ def findings(history: History, found: Findings, settings: Settings, together: Se
 
 
 def _aligned(events: Sequence[Event]) -> list[Event]:
-    """Events of noise that follow each other closely begin with the first of them: the night is an estimate."""
+    """Noise events in close succession begin with the first of them: the night is an estimate."""
     out: list[Event] = []
     previous, first = 0, 0
     for one in sorted(events, key=lambda e: e.change_night):
@@ -117,7 +117,7 @@ def _aligned(events: Sequence[Event]) -> list[Event]:
 
 
 def _same_thing(history: History, finding: Finding, outlier: Finding) -> bool:
-    """Whether an outlier is what a finding told already: the same series, or others of its program on its node."""
+    """Whether an outlier is already covered by a finding: the same series, or others of its program on its node."""
     if set(outlier.rows) & set(finding.rows):
         return True
     here = {(history.series[r].node, history.series[r].gpu, history.series[r].program) for r in finding.rows}
@@ -128,15 +128,15 @@ def _same_thing(history: History, finding: Finding, outlier: Finding) -> bool:
 def _together(
     history: History, together: Sequence[Together], events: Sequence[Event]
 ) -> tuple[list[Finding], set[int]]:
-    """Findings of siblings, and the events (by id) that are theirs."""
+    """Findings of siblings, and the events (by id) that they include."""
     out: list[Finding] = []
     taken: set[int] = set()
     told: set[tuple[int, bool, int]] = set()
-    # a half that lost all of it explains more than the whole that lost half of it
+    # one half with the full loss explains more than all with half of it
     for one in sorted(together, key=lambda t: (-abs(t.event.size) * len(t.rows) ** 0.5, t.event.change_night)):
         near = range(one.event.change_night - LATER, one.event.change_night + LATER + 1)
         if any((row, one.event.worse, night) in told for row in one.rows for night in near):
-            continue  # some of those that are told already
+            continue  # some of those already reported
         told |= {(row, one.event.worse, one.event.change_night) for row in one.rows}
         rows = set(one.rows)
         taken |= {
@@ -155,7 +155,7 @@ def _together(
 
 
 def labels(history: History) -> dict[str, list[str | None]]:
-    """What each series belongs to, from the widest to the narrowest."""
+    """The labels of each series, from the widest to the narrowest."""
     series = history.series
     return {
         "partition": [s.partition for s in series],
@@ -168,7 +168,7 @@ def labels(history: History) -> dict[str, list[str | None]]:
 
 
 def describe(history: History, label: str, rows: Sequence[int]) -> str:
-    """The thing at fault in words, for the label of a group with these members."""
+    """The faulty component as text, for the label of a group with these members."""
     first = history.series[rows[0]]
     if label == "fleet":
         return f"all of {history.system}"
@@ -208,7 +208,7 @@ def _shift(history: History, group: Group) -> Finding:
         p_value=float(min(e.p_value for e in group.events)),
         rows=rows,
         of=group.of,
-        # a cause is over when most of what it moved is back
+        # a cause is over when the majority of the moved series has recovered
         recovered=max(r for r in recovered if r is not None)
         if sum(r is not None for r in recovered) * 2 > len(recovered)
         else None,
@@ -218,7 +218,7 @@ def _shift(history: History, group: Group) -> Finding:
 
 
 def _merged(found: list[Finding]) -> list[Finding]:
-    """Moves of one thing in one direction, none of which recovered, are one finding: a drift is found in steps."""
+    """Successive unrecovered moves of one component in one direction are one finding: a drift is detected in steps."""
     out: list[Finding] = []
     for one in sorted(found, key=lambda f: f.night):
         same = [f for f in out if f.rows == one.rows and f.worse == one.worse and f.recovered is None]
@@ -236,7 +236,7 @@ def _merged(found: list[Finding]) -> list[Finding]:
 
 
 def _flapping(event: Event, events: Sequence[Event], nights: int) -> bool:
-    """Whether an event is one of several of its series that came and went lately."""
+    """Whether an event is one of several recent, recovered ones of its series."""
     if not event.worse or event.kind == "noisy" or event.change_night < nights - FLAP_NIGHTS:
         return False
     same = [
@@ -249,7 +249,7 @@ def _flapping(event: Event, events: Sequence[Event], nights: int) -> bool:
 
 
 def _flapping_findings(history: History, events: Sequence[Event]) -> list[Finding]:
-    """Flapping things: series of one program on one node that come and go are one finding."""
+    """Flapping components: series of one program on one node that fail and recover repeatedly are one finding."""
     by_node: dict[tuple[str, str], list[Event]] = defaultdict(list)
     for event in events:
         series = history.series[event.series]
@@ -277,8 +277,8 @@ def _flapping_findings(history: History, events: Sequence[Event]) -> list[Findin
 def causes(history: History, rows: Sequence[int], night: int) -> list[Cause]:
     """Fields of the environment that changed with a shift of these series, and that explain it.
 
-    A field explains the shift if nearly all of what moved saw the same change within NEAR nights, and at least half
-    of the siblings that saw it moved: a kernel that changed everywhere does not explain one slow GPU.
+    A field explains the shift if nearly all series that moved had the same change within NEAR nights, and at least half
+    of the siblings with that change moved: a kernel that changed everywhere does not explain one slow GPU.
     """
     changed = {row: changes(history, row, night) for row in rows}
     kinds = {history.series[row].siblings for row in rows}
@@ -300,7 +300,7 @@ def causes(history: History, rows: Sequence[int], night: int) -> list[Cause]:
 
 
 def changes(history: History, row: int, night: int) -> set[tuple[str, str, str]]:
-    """(field, before, after) of what changed beside a series within NEAR nights of `night`."""
+    """(field, before, after) of the changes in a series' environment within NEAR nights of `night`."""
     ran = np.flatnonzero(history.fingerprints[row] >= 0)
     before, after = ran[ran < night - NEAR], ran[(ran >= night - NEAR) & (ran <= night + NEAR)]
     numbers = [*history.fingerprints[row, before[-1:]], *history.fingerprints[row, after]]
@@ -317,10 +317,10 @@ def changes(history: History, row: int, night: int) -> set[tuple[str, str, str]]
 
 
 def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
-    """Nodes and GPUs behind their siblings in the last campaign, worst first; one finding a node or GPU.
+    """Nodes and GPUs behind their siblings in the last campaign, worst first; one finding per node or GPU.
 
-    `false_chance` is shared out over all groups of siblings. Being an outlier once is none: it must have been on
-    OUTLIER_NIGHTS of the last OUTLIER_OF nights.
+    `false_chance` is divided among all groups of siblings. A single occurrence does not count: it must have been an
+    outlier on OUTLIER_NIGHTS of the last OUTLIER_OF nights.
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, series in enumerate(history.series):
@@ -346,7 +346,7 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
     for rows in _whole_nodes(history, by_place):
         worst = max(rows, key=lambda r: abs(latest[r][0]))
         size, limit = latest[worst]
-        # fleet_outliers says negative for worse whatever the direction; a finding speaks of the value
+        # fleet_outliers reports negative for worse in either direction; a finding states the value
         size = -abs(size) if history.series[worst].direction == "higher" else abs(size)
         same = len({history.series[r].gpu for r in rows}) > 1
         what = f"node {history.series[worst].node}" if same else _place(history.series[worst])
@@ -360,7 +360,7 @@ def outliers(history: History, false_chance: float = 0.01) -> list[Finding]:
 
 
 def _whole_nodes(history: History, by_place: dict[tuple[str, str], list[int]]) -> list[list[int]]:
-    """Places, but those of one node together if they are most of its GPUs."""
+    """Locations, with those of one node combined if they are the majority of its GPUs."""
     nodes: dict[str, list[list[int]]] = defaultdict(list)
     for (node, _), rows in by_place.items():
         nodes[node].append(rows)

@@ -1,4 +1,4 @@
-"""pandas frames out of the store, and the samples behind a row out of the archive."""
+"""pandas frames from the store, and the samples of a row from the archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts from history: what got worse, what is silent, what cannot be judged."""
+"""Verdicts from history: regressions, missing series, and series that cannot be judged."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from tenken.history.detect import Findings
     from tenken.history.nights import History
 
-#: A series with so many values is in the inventory: it must run as often as it used to, until a person retires it.
+#: A series with this many values is in the inventory: it must run as often as usual, until it is retired.
 INVENTORY = 5
-#: Silent nodes and measures that are listed.
+#: Maximum number of listed missing nodes and measurements.
 SHOWN = 20
-#: It is missing once its gap is longer than so many of its usual gaps, and one night for a series of every night.
+#: It is missing once its gap exceeds this many of its usual gaps, or one night for a nightly series.
 GAPS = 2
-#: Nights that tell which series ran lately.
+#: Nights that determine which series ran recently.
 SILENT = 14
 WEEK = 7
-#: A PASS speaks for at least this share of the series that ran lately; the rest is named beside it.
+#: A PASS covers at least this fraction of the recent series; the others are listed with it.
 JUDGED = 0.5
-#: About so many series, evenly taken, tell the power of all: it is said for half and for 95 % of them.
+#: The sensitivity is computed from about this many evenly spaced series, and reported for half and for 95 % of them.
 POWER_OF = 1000
 
 
@@ -45,14 +45,14 @@ class Judged:
     history: History
     found: Findings
     findings: list[Finding]
-    #: rows of series that did not run on the last night, or only void
+    #: rows of series that did not run on the last night, or only under invalid conditions
     missing: list[int] = field(default_factory=list)
     void: list[int] = field(default_factory=list)
     retired: list[int] = field(default_factory=list)
-    #: smallest drop seen after so many nights, with 90 % chance: nights -> (in half of the series, in 95 %)
+    #: smallest drop detected within this many nights with 90 % probability: nights -> (in half of the series, in 95 %)
     power: dict[int, tuple[float, float]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    #: rows that are judged together with their siblings, if not alone
+    #: rows that are judged only together with their siblings
     together: frozenset[int] = frozenset()
 
     @property
@@ -69,21 +69,21 @@ class Judged:
 
     @property
     def learning(self) -> list[int]:
-        """Rows of series that ran lately and have too few values to be judged."""
+        """Rows of series that ran recently and have too few values to be judged."""
         ran = (self.history.values[:, -SILENT:] == self.history.values[:, -SILENT:]).any(axis=1)
         alone = self.found.nights
         return [row for row in range(len(ran)) if ran[row] and alone[row] == 0 and row not in self.together]
 
     @property
     def share(self) -> str:
-        """What the verdict speaks for."""
+        """Coverage of the verdict."""
         count = len(self.history.series) - len(self.retired)
         return f"{count - len(self.learning)} of {count} series judged"
 
 
 @dataclass
 class Gate:
-    """What one gate run knows; `exit_code` is its verdict."""
+    """The result of one gate run; `exit_code` is its verdict."""
 
     archive: Path
     systems: list[Judged]
@@ -108,7 +108,7 @@ class Gate:
 
     @property
     def headline(self) -> str:
-        """The verdict with what it speaks for."""
+        """The verdict with its coverage."""
         told = "; ".join(f"{one.history.system}: {one.share}" for one in self.systems)
         return f"{self.verdict} ({told})" if told else self.verdict
 
@@ -186,7 +186,7 @@ def system(history: History, found: Findings, settings: Any, retired: Sequence[R
 
 
 def _overdue(ran: np.ndarray) -> bool:
-    """Whether a series should have run by now, by the gaps between its runs."""
+    """Whether a series is overdue, by the gaps between its runs."""
     import numpy as np
 
     nights = np.flatnonzero(ran)
@@ -221,7 +221,7 @@ def _incomplete(one: Judged, least: int, max_age: int) -> list[str]:
 
 
 def _silent(one: Judged) -> list[str]:
-    """What has been missing for more than a night, by node and measure, with its last night."""
+    """Nodes and measurements missing for more than a night, with their last night."""
     import numpy as np
 
     history, last = one.history, len(one.history.nights) - 1
@@ -241,7 +241,7 @@ def _silent(one: Judged) -> list[str]:
 
 
 def _renamed(history: History) -> list[str]:
-    """Nodes that stopped and whose GPUs live on under another name, as far as the last night shows."""
+    """Nodes that stopped and whose GPUs continue under another name, as far as the last night shows."""
     import numpy as np
 
     silent: dict[str, bool] = {}
@@ -253,4 +253,4 @@ def _renamed(history: History) -> list[str]:
 
 
 class GateError(TenkenError):
-    """A gate that cannot answer."""
+    """An incomplete gate."""

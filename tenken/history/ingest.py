@@ -1,7 +1,7 @@
-"""`tenken ingest`: what is new in the archive goes into the store; what cannot be read is listed, and stops nothing.
+"""`tenken ingest`: adds new records of the archive to the store; unreadable files are listed and do not stop it.
 
-Nothing is read twice: a folder whose time of change is the one that was noted holds nothing new, a folder of a date
-long gone is not even asked, and a performance log is read on from where it was left.
+Nothing is read twice: a folder with its recorded modification time has nothing new, folders of old dates are not
+examined, and reading of a performance log continues from the last position.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tenken.paths import archive_root
 
 #: Documents and lines of a log that are one transaction
 BATCH, LINES = 2000, 50_000
-#: Folders of dates older than this before the newest one are not looked into, unless they changed themselves.
+#: Folders older than the newest date by more than this are not examined, unless they changed themselves.
 OPEN_DAYS = 31
-#: A folder that changed within this many nanoseconds may change again without its time telling.
+#: A folder that changed within this many nanoseconds may change again with the same modification time.
 _TICK = 2_000_000_000
 _SHOWN = 20
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}$")
@@ -43,7 +43,7 @@ class NoArchive(TenkenError):
 
 @dataclass
 class Ingested:
-    """What one pass found. `bad` has (file, reason): of this pass the new ones, in `known_bad` all there are."""
+    """The result of one pass. `bad` has (file, reason) of new unreadable files, `known_bad` of all of them."""
 
     records: int = 0
     points: int = 0
@@ -57,7 +57,7 @@ class Ingested:
 
     @property
     def text(self) -> str:
-        """One line for a person."""
+        """One line for display."""
         parts = [f"{self.records} records", f"{self.lines} log lines", f"{self.points} new values"]
         if self.duplicates:
             parts.append(f"{self.duplicates} duplicates")
@@ -85,7 +85,7 @@ def register(subparsers: Any) -> None:
 
 
 def add_archive(parser: argparse.ArgumentParser) -> None:
-    """The options that every command on the history has: which archive, which store."""
+    """The options common to all commands on the history: archive and store."""
     parser.add_argument(
         "--archive",
         type=packed.argument,
@@ -118,19 +118,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def store_of(arguments: argparse.Namespace) -> Path:
-    """The store that the options name."""
+    """The store given by the options."""
     return arguments.store or default_path(arguments.archive or archive_root())
 
 
 def require(archive: Path) -> Path:
-    """The archive. Raises NoArchive when it is not a directory."""
+    """The archive. Raises NoArchive if it is not a directory."""
     if not archive.is_dir():
         raise NoArchive(f"no archive at {archive}: name the folder of the archive with --archive")
     return archive
 
 
 def ingest(store: Store, archive: Path, every: bool = False, now: datetime | None = None) -> Ingested:
-    """Bring what is new into the store. Raises StoreError when it cannot be written; bad input raises nothing."""
+    """Add new records to the store. Raises StoreError if it cannot be written; invalid input raises nothing."""
     begin = time.monotonic()
     pass_ = _Pass(store, archive, now or datetime.now(timezone.utc).replace(tzinfo=None))
     pass_.folders(every)
@@ -160,7 +160,7 @@ class _Pass:
     # -- records
 
     def folders(self, every: bool) -> None:
-        """Records of all folders that changed, and files that were bad and are other files now."""
+        """Records of all changed folders, and of unreadable files that have been replaced."""
         self._bad_again()
         for relative, mtime in self._changed(every):
             self.out.folders += 1
@@ -179,13 +179,13 @@ class _Pass:
         self._flush()
 
     def _known(self, folder: str) -> set[str]:
-        """Names in a folder that were read before; one without a mark is asked for only after a broken-off pass."""
+        """Names in a folder that were read before; for one without a mark queried only after an interrupted pass."""
         if folder in self._marks:
             return {row[0] for row in self.store.rows("SELECT name FROM files WHERE folder = ?", [folder])}
         return self._unmarked.get(folder, set())
 
     def _changed(self, every: bool) -> Iterator[tuple[str, int]]:
-        """Folders <system>/<partition>/<date>/<check> that may hold something new, with their times of change."""
+        """Folders <system>/<partition>/<date>/<check> that may contain new files, with their modification times."""
         listed = time.time_ns()
         for place in self._places():
             dates = [e for e in _folders(self.archive / place) if _DATE.match(e.name)]
@@ -211,7 +211,7 @@ class _Pass:
         ]
 
     def _bad_again(self) -> None:
-        """Bad files that were replaced in place do not change their folder's time: ask each."""
+        """Unreadable files replaced in place do not change their folder's time: each is examined."""
         gone = []
         for folder, name, size, mtime in self.store.rows(
             "SELECT folder, name, size, mtime FROM files WHERE status = 'bad'"
@@ -229,7 +229,7 @@ class _Pass:
                 self.store.connection.execute("DELETE FROM files WHERE folder = ? AND name = ?", [folder, name])
 
     def _flush(self) -> None:
-        """Read what waits and commit it with the marks of the folders that are done."""
+        """Read the pending files and commit them with the marks of the completed folders."""
         for first in range(0, len(self._waiting), BATCH):
             self._commit(self._waiting[first : first + BATCH])
         with self.store.transaction():
@@ -263,7 +263,7 @@ class _Pass:
     # -- performance logs
 
     def logs(self) -> None:
-        """Lines that are new in the performance logs, current and rotated."""
+        """New lines of the performance logs, current and rotated."""
         marks = {row[0]: row[1:] for row in self.store.rows("SELECT * FROM logs")}
         moved = {(inode, head): (offset, line) for inode, head, offset, line, _, _ in marks.values()}
         for path in self._log_files():
@@ -289,7 +289,7 @@ class _Pass:
         with path.open("rb") as stream:
             first = stream.readline()
             if not first.endswith(b"\n"):
-                return  # being written just now
+                return  # currently being written
             head = hashlib.blake2b(first + stream.readline(), digest_size=8).hexdigest()
             inode = os.fstat(stream.fileno()).st_ino
             offset, line = len(first), 1
@@ -354,7 +354,7 @@ class _Pass:
 
 
 def _folders(path: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
-    """Folders in a folder, without the hidden ones; none where it is not a directory any more."""
+    """Subfolders, without hidden ones; none if it is no longer a directory."""
     try:
         with os.scandir(path) as entries:
             return sorted((e for e in entries if not e.name.startswith(".") and e.is_dir()), key=lambda e: e.name)
@@ -363,7 +363,7 @@ def _folders(path: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
 
 
 def _older(name: str, newest: str) -> bool:
-    """Whether a folder's date lies so far before the newest that nothing is expected there any more."""
+    """Whether a folder's date is so far before the newest that nothing more is expected there."""
     try:
         return date.fromisoformat(name) < date.fromisoformat(newest) - timedelta(days=OPEN_DAYS)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The store as arrays: a row a series, a column a night, and what stood beside each value."""
+"""The store as arrays: one row per series, one column per night, with the environment of each value."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Series:
 
     @property
     def measure(self) -> str:
-        """What is measured, without where: siblings share it."""
+        """The measurement without its location: common to siblings."""
         at = ", ".join(f"{k} {v}" for k, v in _pairs(self.coordinates))
         return f"{self.check} {self.metric}" + (f" ({at})" if at else "")
 
     @property
     def across(self) -> bool:
-        """Whether siblings are held against each other by this metric; of an unknown program they are."""
+        """Whether siblings are compared by this metric; true for an unknown program."""
         known = known_program(self.program)
         about = known.metrics.get(self.metric) if known else None
         return about is None or about.across
@@ -61,7 +61,7 @@ class Series:
 
     @property
     def siblings(self) -> tuple[str, ...]:
-        """Series that have all of these in common ought to be alike."""
+        """Series with these in common should be equal."""
         return (
             self.partition, self.environ, self.check, self.program, str(self.version), self.parameters, self.metric,
             self.coordinates, self.kind, self.unit,
@@ -78,8 +78,8 @@ def _pairs(coordinates: str) -> list[tuple[str, str]]:
 class History:
     """All series of one system: arrays have shape (series, nights).
 
-    `values` is the median of a night's valid values, NaN where there is none; `fingerprints` the number of the last
-    fingerprint of a night, -1 for none; `invalid` whether a night had values that were void.
+    `values` is the median of a night's valid values, NaN if there is none; `fingerprints` the number of the last
+    fingerprint of a night, -1 for none; `invalid` whether a night had invalid values.
     """
 
     system: str
@@ -89,7 +89,7 @@ class History:
     fingerprints: np.ndarray
     invalid: np.ndarray
     environments: dict[int, tuple[str, ...]]
-    #: relative standard error of each value from its own samples, NaN where it is not known
+    #: relative standard error of each value from its own samples, NaN if unknown
     errors: np.ndarray | None = None
 
     @property
@@ -98,7 +98,7 @@ class History:
         return np.array([s.direction == "higher" for s in self.series], dtype=bool)
 
     def fingerprint(self, row: int, night: int) -> dict[str, str]:
-        """The environment of a series on a night by field; empty where there was no run."""
+        """The environment of a series on a night by field; empty without a run."""
         number = int(self.fingerprints[row, night])
         return dict(zip(FINGERPRINT, self.environments.get(number, ()), strict=False))
 
@@ -145,18 +145,18 @@ def load(store: Store, system: str, until: date | None = None) -> History:
 
 
 def judge(history: History, settings: Settings, kept: Path | None = None, notices: list[str] | None = None) -> Findings:
-    """Every night of every series judged; with `kept`, only those that are new since the state kept there.
+    """Judge every night of every series; with `kept`, only those that are new since the state stored there.
 
-    The state is that before the last night, so that a night that is still growing is judged anew. A file of other
-    series, other nights or another version of the detector is not used; one that is damaged, or that others may write,
-    is not used either, and a line in `notices` says so.
+    The state is that before the last night, so that a night in progress is judged again. A file for other
+    series, other nights or another version of the detector is not used; a damaged one, or one writable by others,
+    is not used either, which is reported in `notices`.
     """
     last = len(history.nights) - 1
     detector, done = _recall(history, settings, kept, last, [] if notices is None else notices)
     for night in range(done, last):
         detector.advance(history.values[:, night], _errors(history, night))
     if kept is not None and done < last:
-        with contextlib.suppress(OSError):  # without a state the next time is only slower
+        with contextlib.suppress(OSError):  # without a state the next run is only slower
             state.write(kept, _mark(history, settings, last), last, detector)
     if last >= 0:
         detector.advance(history.values[:, last], _errors(history, last))
@@ -183,7 +183,7 @@ def _recall(
 
 
 def _mark(history: History, settings: Settings, nights: int) -> str:
-    """Changes with all that the state after so many nights hangs on."""
+    """A digest of everything that determines the state after this many nights."""
     digest = hashlib.blake2b(repr(settings).encode(), digest_size=16)
     digest.update(_code())
     digest.update(np.array([s.number for s in history.series]).tobytes())

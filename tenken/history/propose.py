@@ -1,4 +1,4 @@
-"""`tenken propose`: references for a system file out of the archive's own runs, as a diff for a person to commit."""
+"""`tenken propose`: references for a system file from the archive's own runs, as a diff for review."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from tenken.history.nights import History
     from tenken.history.store import Store
 
-#: Fewer nights than this make no reference.
+#: Minimum number of nights for a reference.
 LEAST_NIGHTS = 5
-#: Fewer runs of one day than this make no provisional reference either.
+#: Minimum number of runs of one day for a provisional reference.
 LEAST_RUNS = 3
-#: Tolerance of a provisional one, likewise: a day shows less of what a machine does than nights, and few runs less of
-#: their own spread.
+#: Tolerance of a provisional one, likewise: a day shows less of a machine's variation than several nights, and few
+#: runs show less of their spread.
 PROVISIONAL_DEVIATIONS, LEAST_PROVISIONAL = 8.0, 0.05
 #: Tolerance: this many robust standard deviations of single values, at least LEAST_TOLERANCE.
 DEVIATIONS, LEAST_TOLERANCE = 4.0, 0.02
 
 
 class ProposeError(TenkenError):
-    """There is nothing to propose from."""
+    """There is no data for a proposal."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """A reference out of history, or why there is none (`refused`). Spread and tolerance are relative."""
+    """A reference from history, or why there is none (`refused`). Spread and tolerance are relative."""
 
     program: str
     metric: str
@@ -66,7 +66,7 @@ class Proposal:
 
     @property
     def entry(self) -> dict[str, Any]:
-        """As systems/<name>.yaml has it."""
+        """In the format of systems/<name>.yaml."""
         bounds: dict[str, Any] = {"lower": -self.tolerance, "upper": None}
         if self.direction == "lower":
             bounds = {"lower": None, "upper": self.tolerance}
@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     from tenken.history import nights
 
     file = arguments.file or SYSTEMS / f"{arguments.system}.yaml"
-    # `local` is described by looking: its references go into the file that somebody makes of it
+    # `local` is detected automatically: its references go into the file created for it
     shown = arguments.system == LOCAL and arguments.file is None
     if not shown and not file.is_file():
         raise ProposeError(f"{file}: no such system file")
@@ -152,7 +152,7 @@ Group = tuple[str, ...]
 
 
 def _runs_of_last_day(store: Store, history: History) -> dict[Group, list[list[float]]]:
-    """Valid values of the last day by what they are of: a list of runs for each series."""
+    """Valid values of the last day by subject: a list of runs for each series."""
     if not history.nights:
         return {}
     rows = store.rows(
@@ -169,7 +169,7 @@ def _runs_of_last_day(store: Store, history: History) -> dict[Group, list[list[f
 
 
 def _or_provisional(one: Proposal, runs: dict[Group, list[list[float]]], history: History) -> Proposal:
-    """A proposal that is refused for lack of nights, made of the runs of the last day instead."""
+    """Replaces a proposal rejected for lack of nights by one from the runs of the last day."""
     import numpy as np
 
     if not one.too_few_nights:
@@ -196,7 +196,7 @@ def _or_provisional(one: Proposal, runs: dict[Group, list[list[float]]], history
 
 
 def propose(history: History, last_nights: int = 30, accepted: Path | None = None) -> list[Proposal]:
-    """One proposal a metric, kind of subject, partition, environment and parameters: all good series pooled."""
+    """One proposal per metric, kind of subject, partition, environment and parameters: all good series pooled."""
     import numpy as np
 
     from tenken.history import acknowledged, causes, nights
@@ -207,7 +207,7 @@ def propose(history: History, last_nights: int = 30, accepted: Path | None = Non
     events = causes.findings(history, found, settings)
     acknowledged.apply(acknowledged.read_all(accepted or acknowledged.FILE), history, events)
     bad = {row for f in events if f.alarming for row in f.rows}
-    # where somebody accepted a new level, that level is the machine's
+    # an accepted new level is the machine's level
     values = history.values.copy()
     for finding in events:
         if finding.acknowledged and finding.kind != "outlier":
@@ -262,8 +262,8 @@ def _proposal(history: History, rows: list[int], good: list[int], window: slice,
     )  # fmt: skip
 
 
-#: Parameters that say how carefully a measurement was taken or on which devices; all others say which
-#: measurement it is. One that is missing here makes a reference narrower than it need be, never wrong.
+#: Parameters for the effort of a measurement or its devices; all others identify the
+#: measurement. A missing one makes a reference narrower than necessary, never wrong.
 _MANNER = frozenset(
     (
         *("repetitions", "trials", "warmup_seconds", "variant_warmup_seconds", "target_seconds", "patience_seconds"),
@@ -273,9 +273,9 @@ _MANNER = frozenset(
 
 
 def patch(file: Path, proposals: list[Proposal]) -> str:
-    """A unified diff of the system file with the proposals in the place of the references that they renew.
+    """A unified diff of the system file with the proposals in place of the references that they replace.
 
-    The file's text stays as it is but for `references`: comments and order of the others are kept.
+    Only `references` changes in the file: comments and the order of everything else are kept.
     """
     from ruamel.yaml import YAML
 
@@ -314,7 +314,7 @@ def patch(file: Path, proposals: list[Proposal]) -> str:
 
 
 def _end(lines: list[str], start: int) -> int:
-    """The line after the block that holds `start`: the next one that begins at the left margin."""
+    """The line after the block that contains `start`: the next one without indentation."""
     for number in range(start + 1, len(lines)):
         if lines[number][:1] not in (" ", "\n", "#", "-", "\r"):
             return number

@@ -1,6 +1,6 @@
 """From files of the archive to rows of the store: records with their documents, and ReFrame's performance logs.
 
-Pure of the database: each function takes text and gives rows, or raises `Unreadable` with the reason in words.
+Independent of the database: each function converts text to rows, or raises `Unreadable` with the reason.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from tenken.model.result import Device, MetricValue, Result
 from tenken.model.subject import Coordinates, Subject, split_metric_id
 from tenken.model.verdicts import INVALID, VERDICTS
 
-#: Fields of the environment that a change of a metric may be put down to; an empty one is not known.
+#: Fields of the environment to which a change of a metric may be attributed; an empty one is unknown.
 FINGERPRINT = ("driver", "cuda", "kernel", "firmware", "clocks", "revision", "compiler", "device", "options")
 
-#: A record may not be older than its session's name says, nor much younger: else a clock jumped.
+#: A record must not be older than the time in its session's name, nor much younger: otherwise a clock jumped.
 _BEFORE_SESSION, _AFTER_SESSION = timedelta(hours=1), timedelta(days=14)
 _FIRST_YEAR = 2010
-#: A time further ahead than this is no time
+#: A time further in the future than this is invalid
 _AHEAD = timedelta(days=1)
 _LOWER_IS_BETTER = re.compile(r"(?i)^(?:[munp]?s|sec|secs|seconds?|minutes?|hours?|[mun]sec|cycles?|J|W|°?C)(?:/|$)")
 
 
 class Unreadable(Exception):
-    """A file or a line that is no row, and why."""
+    """The reason why a file or a line is not a row."""
 
 
 class SeriesKey(NamedTuple):
-    """What makes two values comparable: metric x machine x identity, by slot.
+    """The identity of a series: metric x machine x identity, by slot.
 
     `version` is the program's in the catalogue, `parameters` those of its identity. A slot is a node and, of a GPU or
-    a pair, the index of it: a card that was changed is a mark on the series (`device` of the fingerprint).
+    a pair, its index: a replaced GPU is a mark on the series (`device` of the fingerprint).
     """
 
     system: str
@@ -82,7 +82,7 @@ class Point(NamedTuple):
 
 
 class Run(NamedTuple):
-    """One test case of one session: the columns of the table `runs` but for its file."""
+    """One test case of one session: the columns of the table `runs` except its file."""
 
     run: int
     kind: str
@@ -103,7 +103,7 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Parsed:
-    """A run with its points, and what of it could not be taken."""
+    """A run with its points, and its rejected values."""
 
     run: Run
     points: list[Point]
@@ -120,7 +120,7 @@ def identity(*parts: object) -> int:
 
 
 def record(text: str, now: datetime) -> Parsed:
-    """One record of the archive. Raises Unreadable; `now` (UTC, naive) bounds what can be a time."""
+    """One record of the archive. Raises Unreadable; `now` (UTC, naive) is the maximum valid time."""
     try:
         found = parse(text)
     except RecordError as error:
@@ -129,7 +129,7 @@ def record(text: str, now: datetime) -> Parsed:
 
 
 def parsed(found: Record, now: datetime) -> Parsed:
-    """Rows of one record. Raises Unreadable for a time that cannot be."""
+    """Rows of one record. Raises Unreadable for an impossible time."""
     time = moment(found.time, now)
     _hold_against_session(time, found.session)
     run = Run(
@@ -183,7 +183,7 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
 
 @lru_cache(maxsize=64)
 def known_program(name: str) -> Program | None:
-    """A program of the catalogue; None for one that it does not have (of another suite, or gone)."""
+    """A program of the catalogue; None for an unknown one (of another suite, or removed)."""
     try:
         return program(name)
     except CatalogueError:
@@ -197,7 +197,7 @@ def _coordinates(metric: MetricValue, program: Program | None) -> str:
 
 
 def _identity(result: Result, program: Program | None) -> str:
-    """The parameters that make a figure another quantity, as compact JSON; of an unknown program all but paths."""
+    """The identifying parameters, as compact JSON; for an unknown program all except paths."""
     if program is None:
         kept = {k: v for k, v in result.parameters.items() if not _is_path(v)}
     else:
@@ -207,7 +207,7 @@ def _identity(result: Result, program: Program | None) -> str:
 
 
 def _conditions(found: Record, result: Result, program: Program | None) -> str:
-    """All other parameters, as compact JSON: a changed one is a mark on the series. Paths differ each time."""
+    """All other parameters, as compact JSON: a changed one is a mark on the series. Paths differ in every run."""
     if program is None:
         return ""
     today = program.parameters_today(result.parameters)
@@ -220,7 +220,7 @@ def _is_path(value: object) -> bool:
 
 
 def _fingerprint(result: Result, devices: Sequence[Device], conditions: str) -> tuple[str, ...]:
-    """Values of FINGERPRINT, of some devices of a result; an empty text where it does not say."""
+    """Values of FINGERPRINT, for some devices of a result; an empty text if not reported."""
     return _named(
         result.host.kernel, result.host.firmware or "", result.version, result.build.compiler, conditions,
         tuple((d.driver, d.cuda_runtime, d.vbios, d.memory_clock_max_mhz, d.sm_clock_max_mhz, d.uuid) for d in devices),
@@ -242,7 +242,7 @@ def _named(
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """A time in UTC, naive. Without a zone it is taken as UTC. Raises Unreadable for what cannot be one."""
+    """A time in UTC, naive. Without a zone UTC is assumed. Raises Unreadable for an invalid one."""
     try:
         time = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except (ValueError, AttributeError):
@@ -270,7 +270,7 @@ def _hold_against_session(time: datetime, session: str) -> None:
 
 
 _VALUE = ("value", "unit", "lower_thres", "upper_thres")
-#: A time, or ReFrame's own version, where names of columns should stand.
+#: A time, or ReFrame's own version, instead of column names.
 _NO_HEADER = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:|[^\n]{0,200}?[|,;\t]\s*reframe \d")
 _NOTHING = ("null", "None", "")
 _UNKNOWN = ("",) * len(FINGERPRINT)
@@ -278,26 +278,26 @@ _UNKNOWN = ("",) * len(FINGERPRINT)
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a performance log: what each column is."""
+    """The first line of a performance log: the meaning of each column."""
 
     text: str
     delimiter: str
     columns: tuple[str, ...]
-    #: one metric a line (False) or all of a run on one line, as `<name>_value|<name>_unit|...` (True)
+    #: one metric per line (False) or all of a run on one line, as `<name>_value|<name>_unit|...` (True)
     wide: tuple[str, ...]
 
     @property
     def has_values(self) -> bool:
-        """Whether there are metrics at all: a log of builds, or of tests that failed before, has none."""
+        """Whether there are any metrics: a log of builds, or of tests that failed earlier, has none."""
         return bool(self.wide) or "perf_value" in self.columns
 
     def index(self, *names: str) -> int:
-        """Column of the first of `names` that there is; -1 for none."""
+        """Column of the first of `names` that exists; -1 for none."""
         return next((self.columns.index(n) for n in names if n in self.columns), -1)
 
 
 def header(line: str) -> Header:
-    """Understands the header of a performance log. Raises Unreadable where it has no value or no time."""
+    """Parses the header of a performance log. Raises Unreadable if it has no value or no time."""
     line = line.rstrip("\r\n")
     if _NO_HEADER.match(line):
         raise Unreadable(
@@ -317,7 +317,7 @@ def header(line: str) -> Header:
 
 
 class LogReader:
-    """Turns lines of one log into (run, point); keeps what repeats from line to line."""
+    """Converts lines of one log to (run, point); caches data that repeats from line to line."""
 
     def __init__(self, head: Header, system: str, partition: str, name: str, now: datetime) -> None:
         self.head, self.now = head, now
@@ -336,7 +336,7 @@ class LogReader:
         self._metric = [column(f"perf_{c}") for c in ("var", *_VALUE)]
         self._wide = [(name, [column(f"{name}_{c}") for c in _VALUE]) for name in head.wide]
         self._last: tuple[Any, Run, bool] | None = None
-        # by what a series hangs on: (name, unit, bounds) -> (series, place, unit, direction)
+        # by the key of a series: (name, unit, bounds) -> (series, place, unit, direction)
         self._series: dict[tuple[str, ...], dict[tuple[str, ...], tuple[SeriesKey, str, str, str]]] = {}
 
     def line(self, text: str) -> list[tuple[Run, Point]]:
@@ -403,7 +403,7 @@ class LogReader:
         system, partition = system or self._where[0], partition or self._where[1]
         failed = result.lower() not in ("pass", "p", "")
         verdict = verdict if verdict in VERDICTS else ("FAIL" if failed else "PASS")
-        # A figure outside of its bounds is a figure; one of a run that went wrong before is none.
+        # A value outside its bounds is a value; one of a run that failed earlier is not.
         sound = verdict != "INVALID" and not (failed and not self._own and phase not in ("", "performance"))
         run = Run(
             identity("perflog", system, partition, environ, check, when, job, nodes, session),
@@ -432,7 +432,7 @@ class LogReader:
 
 
 def _getter(columns: Sequence[int]) -> Callable[[list[str]], Any]:
-    """The cells of those columns that there are, to see whether a line is of the same run as the one before."""
+    """The cells of the existing columns, to determine whether a line belongs to the same run as the previous one."""
     there = [c for c in columns if c >= 0]
     return operator.itemgetter(*there)
 
@@ -443,18 +443,18 @@ def _cell(cells: Sequence[str], column: int) -> str:
 
 
 def base_name(check: str) -> str:
-    """A check's name without its parameters: what `--repeat` and `--distribute` append are parameters too."""
+    """A check's name without its parameters, which include the suffixes of `--repeat` and `--distribute`."""
     return check.split(" ")[0]
 
 
 def plain_parameters(text: str) -> str:
-    """ReFrame's `%a=1 %$nid=n1` without those that only repeat or distribute."""
+    """ReFrame's `%a=1 %$nid=n1` without parameters that only repeat or distribute."""
     parts = [p for p in text.split() if p.startswith("%") and not re.match(r"%(?:[.$]|nodelist|repeat)", p)]
     return " ".join(sorted(parts))
 
 
 def _direction(unit: str, low: str, high: str) -> str:
-    """A plain log does not say what is better: one bound alone tells, else the unit (times fall)."""
+    """A plain log does not state the direction: a single bound determines it, otherwise the unit (times fall)."""
     if low and not high:
         return "higher"
     if high and not low:

@@ -1,8 +1,8 @@
-"""Siblings together: what is too small to be seen on one GPU is plain on thirty-two, and what runs on another node each
-night is still one measure.
+"""Siblings together: a change too small to be detected on one GPU is obvious on thirty-two, and a check that runs on a
+different node each night is still one measurement.
 
-The siblings of a measure, and those of them whose environment changed on the same night, are each drawn together into
-one series: the middle of how far they lie from their own levels.  It is judged as any series is.
+The siblings of a measurement, and those of them whose environment changed on the same night, are each combined into
+one series: the mean of the middle half of their deviations from their own levels.  It is judged like any series.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 from tenken.history.detect import Detector, Event, Settings
 from tenken.history.nights import History
 
-#: Fewer siblings than this are not drawn together: one of them would speak for all.
+#: Fewer siblings than this are not combined: one of them would dominate.
 AT_LEAST = 3
-#: A series' own level among its siblings is taken anew every so many nights, from values at least LAG nights old.
+#: A series' own level among its siblings is updated every this many nights, from values at least LAG nights old.
 ANEW, LAG = 20, 15
-#: Smallest change of all together that is told, and the noise below which none is taken to be.
+#: Minimum reported change of the combined series, and its minimum noise.
 SMALLEST, FLOOR = 0.006, 0.001
-#: A few common series tell little of what is usual among them: their changes must lie farther off by this factor.
+#: A few combined series show little of their usual behaviour: their changes must be larger by this factor.
 FARTHER = 1.07
-#: So many of the siblings must have moved (by half of the whole) for a change to be theirs together.
+#: Minimum fraction of the siblings that must have moved (by half of the whole) for a common change.
 SHARE = 0.5
-#: Nights after a change that tell who moved.
+#: Nights after a change that determine which siblings moved.
 AFTER = 10
 
 
@@ -84,7 +84,7 @@ def pooled(history: History, settings: Settings) -> Pooled:
     found = []
     for event in findings.events:
         if event.kind == "noisy":
-            continue  # that of the members is told
+            continue  # that of the members is reported
         moved = _moved(off, members[event.series], event)
         if len(moved) >= SHARE * len(members[event.series]) and len(moved) >= AT_LEAST:
             found.append(Together(moved, _signed(history, moved, event)))
@@ -92,7 +92,7 @@ def pooled(history: History, settings: Settings) -> Pooled:
 
 
 def _off(history: History) -> np.ndarray:
-    """Cost of each value over the series' own level of before, shape (series, nights); more is worse."""
+    """Cost of each value over the series' own previous level, shape (series, nights); more is worse."""
     positive = np.where(history.values > 0, history.values, np.nan)
     cost = np.where(history.higher[:, None], -1.0, 1.0) * np.log(positive)
     out = np.full(cost.shape, np.nan)
@@ -109,7 +109,7 @@ def _off(history: History) -> np.ndarray:
 
 
 def _middle(off: np.ndarray) -> np.ndarray:
-    """Mean of the middle half of each night's values, NaN where there is none."""
+    """Mean of the middle half of each night's values, NaN if there is none."""
     ordered = np.sort(off, axis=0)
     count = np.count_nonzero(~np.isnan(ordered), axis=0)
     place = np.arange(len(ordered))[:, None]
@@ -119,7 +119,7 @@ def _middle(off: np.ndarray) -> np.ndarray:
 
 
 def _moved(off: np.ndarray, rows: tuple[int, ...], event: Event) -> tuple[int, ...]:
-    """Siblings that went at least half of the way, by their values just before and since."""
+    """Siblings that moved by at least half of the change, by their values just before and since."""
     shift = np.log1p(event.size)
     night = event.change_night
     own = off[list(rows)]
@@ -135,7 +135,7 @@ def _moved(off: np.ndarray, rows: tuple[int, ...], event: Event) -> tuple[int, .
 
 
 def _signed(history: History, rows: tuple[int, ...], event: Event) -> Event:
-    """The event in the siblings' own direction: the common series is a cost."""
+    """The event in the siblings' own direction: the combined series is a cost."""
     if history.series[rows[0]].direction != "higher":
         return event
     size, low, high = (1 / (1 + one) - 1 for one in (event.size, event.high, event.low))

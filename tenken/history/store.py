@@ -1,8 +1,8 @@
-"""The store: one DuckDB file with a row per metric value, made from the archive and made anew at any time.
+"""The store: one DuckDB file with one row per metric value, derived from the archive and reproducible at any time.
 
-The archive is the truth and the store an index of it: samples stay there, and a store that is lost costs one
-`tenken ingest`. One process writes at a time (a lock beside the file; others wait), all in transactions, so that a
-kill leaves what was committed before it.
+The store is an index of the archive: samples remain there, and a lost store is recreated by
+`tenken ingest`. One process writes at a time (a lock next to the file; others wait), in transactions, so that after
+a kill everything committed before remains.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 VERSION = 2
 #: A night is named by the UTC date on which it began; runs from noon to noon belong to it.
 NIGHT = "CAST(time - INTERVAL 12 HOUR AS DATE)"
-#: What DuckDB may use, beside which Python needs some hundred MB
+#: Memory limit of DuckDB; Python needs some hundred MB in addition
 MEMORY, THREADS = "1GB", 2
 
 _TABLES = f"""
@@ -59,11 +59,11 @@ CREATE VIEW series_with_predecessor AS SELECT s.*, (SELECT arg_max(b.series, b.v
 
 
 class StoreError(TenkenError):
-    """The store cannot be read or written; one line says why and what to do."""
+    """The store cannot be read or written; one line states the reason and the remedy."""
 
 
 def default_path(archive: Path) -> Path:
-    """Where the store of an archive lives: in the checkout, named by the archive's place, never inside of it."""
+    """Location of an archive's store: in the checkout, named by the archive's path, never inside the archive."""
     resolved = archive.resolve()
     mark = hashlib.blake2b(str(resolved).encode(), digest_size=4).hexdigest()
     return ROOT / "output" / "history" / f"{resolved.name}-{mark}.duckdb"
@@ -71,7 +71,7 @@ def default_path(archive: Path) -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path, wait: float = 600.0) -> Iterator[None]:
-    """Hold the store's lock. Raises StoreError when another process has it for `wait` seconds."""
+    """Hold the store's lock. Raises StoreError if another process holds it for `wait` seconds."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = open(path.with_name(path.name + ".lock"), "a")  # noqa: SIM115
@@ -106,10 +106,10 @@ class Store:
         self._new_series: list[tuple[Any, ...]] = []
         self._new_fingerprints: list[tuple[Any, ...]] = []
 
-    # -- known things
+    # -- caches
 
     def load_keys(self) -> None:
-        """Series and fingerprints into memory: what a writer needs."""
+        """Load series and fingerprints into memory, for a writer."""
         columns = ", ".join(f'"{name}"' for name in SeriesKey._fields)
         for row in self.rows(f"SELECT series, unit, direction, statistic, {columns} FROM series"):
             self.series[SeriesKey(*row[4:])] = (row[0], row[1], row[2], row[3])
@@ -135,7 +135,7 @@ class Store:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, also of what is remembered in memory. Raises StoreError (a full disk, say)."""
+        """All or nothing, including the caches in memory. Raises StoreError (such as for a full disk)."""
         with _errors(self.path):
             self.connection.execute("BEGIN")
             try:
@@ -147,7 +147,7 @@ class Store:
                 raise
 
     def series_of(self, key: SeriesKey, unit: str, direction: str, statistic: str) -> tuple[int, str]:
-        """Number of a series, and why a value in this unit cannot join it (empty: it can)."""
+        """Number of a series, and why a value in this unit cannot be added to it (empty: it can)."""
         known = self.series.get(key)
         if known is None:
             number = len(self.series)
@@ -187,13 +187,13 @@ class Store:
         return pandas.DataFrame.from_records(rows, columns=names)
 
     def flush_keys(self) -> None:
-        """Write the series and fingerprints that are new; call within the transaction that uses them."""
+        """Write new series and fingerprints; to be called within the transaction that uses them."""
         self.insert("series", self._new_series)
         self.insert("fingerprints", self._new_fingerprints)
         self._new_series, self._new_fingerprints = [], []
 
     def insert_records(self, parsed: Sequence[tuple[Parsed, str]]) -> set[int]:
-        """Add runs with their points; returns the indices of those that were there already (duplicates)."""
+        """Add runs with their points; returns the indices of those that already existed (duplicates)."""
         duplicate = self._known_runs([p.run.run for p, _ in parsed])
         refused: list[tuple[Any, ...]] = []
         runs, points, seen, double = [], [], set(), set()
@@ -214,7 +214,7 @@ class Store:
         self.insert("runs", runs)
         self.insert("points", points)
         self.insert("refused", refused)
-        # What the logs said of these runs before their records were there is the same again.
+        # Log lines of these runs, added before their records, are duplicates.
         sessions = sorted({r[3] for r in runs if r[3]})
         if sessions:
             self.drop_logged_twice(sessions)
@@ -237,7 +237,7 @@ class Store:
         return {row[0] for row in found}
 
     def insert_logged(self, rows: list[tuple[Run, Point]], file: str) -> int:
-        """Add lines of a performance log that are not there yet, from it or as a record; returns how many."""
+        """Add lines of a performance log that are not yet stored, from it or as a record; returns their number."""
         runs: dict[int, tuple[Any, ...]] = {}
         points, refused = [], []
         for run, point in rows:
@@ -278,7 +278,7 @@ class Store:
         return int(added)
 
     def drop_logged_twice(self, sessions: Sequence[str]) -> None:
-        """Forget lines of performance logs whose run is there as a record."""
+        """Remove lines of performance logs whose run is stored as a record."""
         twice = (
             'SELECT l.run FROM runs l JOIN runs r USING (session, system, partition, environ, "check") '
             "WHERE l.kind = 'perflog' AND r.kind = 'record' AND session IN (SELECT unnest(?))"
@@ -320,7 +320,7 @@ def _errors(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def open_store(path: Path, archive: Path, wait: float = 600.0) -> Iterator[Store]:
-    """The store at `path` of the archive, made if there is none, locked while it is open.
+    """The store at `path` of the archive, created if missing, locked while it is open.
 
     Raises StoreError: locked for `wait` seconds, written by a newer tenken, damaged, of another archive.
     """
@@ -356,7 +356,7 @@ def _prepare(connection: Any, path: Path, archive: Path) -> None:
             f"{path}: written by a newer tenken (store version {version}, this one reads {VERSION}): "
             "update tenken, or choose another store with --store"
         )
-    if version < VERSION:  # an index of the archive: made anew
+    if version < VERSION:  # an index of the archive: created again
         connection.execute("BEGIN")
         for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall():
             connection.execute(f"DROP VIEW {name}")

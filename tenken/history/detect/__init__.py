@@ -1,7 +1,7 @@
-"""Verdicts from history: what moved, when, by how much, how sure, and what could have been seen at all.
+"""Verdicts from history: changes with date, size and confidence, and the detection sensitivity.
 
-Everything here is arithmetic on arrays; reading, naming and writing are the caller's.  The formulas, what
-each verdict means and what the method cannot see are in docs/statistics.md.
+Everything here is arithmetic on arrays; the caller reads, names and writes.  The formulas, the
+meaning of each verdict and the limits of the method are in docs/statistics.md.
 """
 
 from tenken.history.detect.detector import Detector, Event, Findings, State, detect

@@ -1,4 +1,4 @@
-"""From histories to findings: each series is watched value by value, against its own past and the fleet's."""
+"""From histories to findings: each series is monitored value by value, relative to its own past and the fleet's."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from tenken.history.detect.windows import (
     spread_of_mean,
 )
 
-_LEAST_MEMORY = 0.1  # autocorrelation that may be chance; at twice it, it counts in full
+_LEAST_MEMORY = 0.1  # autocorrelation that may be chance; from twice this value on it counts in full
 _MOST_MEMORY = 0.9
 _QUANTILE_80 = 1.2816  # of the magnitude of a normal variable
 _CLIPPED = 0.973  # deviation of a normal variable that is drawn in to 2.5 (of which the square is its variance)
-_SPREAD_FROM = 20  # values on which a window's own spread rests at first, so that it moves slowly
+_SPREAD_FROM = 20  # initial weight of a window's own spread in values, so that it adapts slowly
 _SPREAD_CLIP = 3.0
 _SPREAD_AT_LEAST = 0.85
-_RECENT = 5  # values that tell where a drift has come to
+_RECENT = 5  # values that determine the end point of a drift
 _PAST = 2.5  # standard deviations, and ...
-_OVERSHOT = 0.35  # part of the way back, beyond which values have gone past the former level
-_NOTHING_LEFT = 0.2  # part of the smallest finding that is no regression any more
-_SUDDEN = 0.6  # part of a slow change that one step must be, to be told as that step
-_SAME = (0.5, 1.5)  # times the size of a regression within which one that follows it is the same
-_FORECAST = 3  # values whose mean a level is to foretell
+_OVERSHOT = 0.35  # fraction of the recovery beyond which values have passed the former level
+_NOTHING_LEFT = 0.2  # fraction of the smallest finding that no longer counts as a regression
+_SUDDEN = 0.6  # minimum fraction of a slow change in one step, for it to be reported as that step
+_SAME = (0.5, 1.5)  # factor in size within which a subsequent regression is the same
+_FORECAST = 3  # number of values whose mean a level predicts
 _SLOW_LAG = SLOW_KEPT - 10  # ... and of the slow windows by this many strides: a drift takes long
 _FORGIVES = 0.1  # times as slowly nights of fewer samples become the usual ones
-_LAG = 6  # values by which noise is known later than level
-_IN_LEARNING = 6.0  # distance at which a level that is being learned moves on
-_QUIET = 4  # values by which loudness is known later, so that a change does not pass for it
+_LAG = 6  # delay of the noise estimate relative to the level, in values
+_IN_LEARNING = 6.0  # distance at which a level that is being learned is moved
+_QUIET = 4  # delay of the loudness estimate in values, so that a change is not mistaken for it
 _QUICK = 1 / 8  # weight of the newest value in it
-_LOUDER = 1.5  # by so much louder than usual: distances are told in the deviation of late
+_LOUDER = 1.5  # factor above the usual loudness from which distances are in units of the recent deviation
 #: Deviations at which values that may tell scatter are drawn in, and the evidence that it takes.
 _SCATTER_CLIP, _SCATTER_NATS = 3.0, 5.0
 _PLAIN = 4.0  # standard deviations of the mean of its values that a change must be that has lasted
@@ -57,7 +57,7 @@ class State(Enum):
 
     LEARNING = "learning"  # too few values
     STEADY = "steady"
-    SPIKE = "spike"  # this night is beyond the ordinary, alone so far: no finding
+    SPIKE = "spike"  # this night is abnormal, but the only one so far: no finding
     REGRESSED = "regressed"  # a finding is open
     IMPROVED = "improved"  # better than the level it was learned at
 
@@ -69,30 +69,30 @@ class Event:
     series: int
     kind: str  # step | drift | noisy
     worse: bool
-    change_night: int  # first night of the new behaviour, as best told
+    change_night: int  # first night of the new behaviour, best estimate
     found_night: int
     #: level now / level before - 1: -0.05 is a bandwidth that fell by 5 %; of a noisy one, the same of its deviation
     size: float
     low: float  # 95 % interval of the size
     high: float
     evidence: float  # nats
-    p_value: float  # chance of so much evidence on one night of one series without any change
+    p_value: float  # probability of this evidence on one night of one series without any change
     recovered_night: int | None = None
 
 
 @dataclass(frozen=True)
 class Noise:
-    """What a series does when nothing is wrong; one entry a series, in cost."""
+    """The normal behaviour of a series; one entry per series, in cost."""
 
     level: np.ndarray
     deviation: np.ndarray
-    memory: np.ndarray  # autocorrelation from value to value, 0 where it cannot be told from none
-    values: np.ndarray  # number of values it rests on
-    remembered: np.ndarray  # ... that the level is worth
-    #: distance at which a window speaks, and its spread, shape (series, windows)
+    memory: np.ndarray  # autocorrelation from value to value, 0 if not significant
+    values: np.ndarray  # number of values in the estimate
+    remembered: np.ndarray  # ... effective number for the level
+    #: distance at which a window reports, and its spread, shape (series, windows)
     limit: np.ndarray
     spread: np.ndarray
-    smallest: np.ndarray  # least change that is told
+    smallest: np.ndarray  # minimum change that is reported
 
     def take(self, rows: np.ndarray) -> Noise:
         """The same for some of the series."""
@@ -105,16 +105,16 @@ class Noise:
 
 @dataclass(frozen=True)
 class Findings:
-    """What is known after the last night; arrays have one entry a series."""
+    """The state after the last night; arrays have one entry per series."""
 
-    events: tuple[Event, ...]  # in the order in which they were found
+    events: tuple[Event, ...]  # in the order of detection
     state: tuple[State, ...]
-    level: np.ndarray  # ordinary value now
-    band: tuple[np.ndarray, np.ndarray]  # values between which 95 % of ordinary nights lie, about
-    memory: np.ndarray  # autocorrelation from value to value that was found
-    evidence: np.ndarray  # nats for a change for the worse that is under way
+    level: np.ndarray  # current normal value
+    band: tuple[np.ndarray, np.ndarray]  # approximate range of 95 % of normal nights
+    memory: np.ndarray  # estimated autocorrelation from value to value
+    evidence: np.ndarray  # nats for an ongoing change for the worse
     p_value: np.ndarray
-    nights: np.ndarray  # number of values that level and noise rest on, 0 while learning
+    nights: np.ndarray  # number of values in level and noise, 0 while learning
     judged: int  # series that were judged on the last night
     noise: Noise = field(repr=False)  # for `power`
 
@@ -131,11 +131,11 @@ def detect(
     alone_among: int | None = None,
     errors: np.ndarray | None = None,
 ) -> Findings:
-    """Judge every series on every night, as it would have been judged that night.
+    """Judge every series on every night, with the data available on that night.
 
     `values` has shape (series, nights), in any unit, NaN where there is no valid value; `higher_is_better` (series,)
     is the direction; `errors`, if given, is the relative standard error of each value from within its own night.
-    `first_night` is the number of the first column.  For `alone_among` see `Detector`.  ValueError where shapes
+    `first_night` is the number of the first column.  For `alone_among` see `Detector`.  ValueError if shapes
     disagree.
     """
     values = np.asarray(values, dtype=float)
@@ -152,10 +152,10 @@ def detect(
 
 
 class Detector:
-    """The same, a night at a time: keep it (`state`) and only the new night need be judged.
+    """The same, one night at a time: with a stored `state` only the new night is judged.
 
-    `alone_among=n` takes the fleet to have n series, whatever the number given: what a bench of many independent
-    histories needs.
+    `alone_among=n` assumes a fleet of n series, whatever the number given, for benchmarks with many independent
+    histories.
     """
 
     def __init__(
@@ -184,41 +184,39 @@ class Detector:
         self._track_deviation = np.full((ways, count), np.nan)
         self._track_product = np.zeros((ways, count))
         self._track_error = np.ones((ways, count))
-        self._choice = np.zeros(count, int)  # the way that is used: the next four are its
+        self._choice = np.zeros(count, int)  # the method in use, to which the next four belong
         self._level = np.full(count, np.nan)
-        self._anchor = np.zeros(count)  # values that the level rests on
+        self._anchor = np.zeros(count)  # values in the level
         self._since = np.zeros(count, int)  # values since the level moved
-        self._told = np.zeros(
-            (2, count), int
-        )  # values since the last change that was told, for the worse and the better
+        self._told = np.zeros((2, count), int)  # values since the last reported change, for the worse and the better
         self._deviation = np.full(count, np.nan)
         self._product = np.zeros(count)  # of neighbouring deviations, for the memory
         self._memory = np.zeros(count)
-        self._error = np.zeros(count)  # ordinary standard error within a night
+        self._error = np.zeros(count)  # usual standard error within a night
         shape = (count, KEPT)
         self._kept = np.zeros(shape)
         self._levels = np.zeros(shape)
         self._slow = np.zeros((count, SLOW_KEPT))
-        self._slow_wanders = np.ones((count, SLOW_KEPT), bool)  # whether the slowest way was not the best
+        self._slow_wanders = np.ones((count, SLOW_KEPT), bool)  # whether the slowest method was not the best
         self._slow_spread = np.ones((SLOW_KEPT, 2, count, len(SLOW_ONES)))
         self._nights = np.full(shape, -1)
         self._long = np.zeros((count, LONG))
         self._long_nights = np.full((count, LONG), -1)
         self._spread = np.ones((2, count, len(WINDOWS)))
-        #: deviation, memory and spread as they were some values ago: a change under way must not hide itself
+        #: deviation, memory and spread some values ago: an ongoing change must not hide itself
         self._past_deviation = np.full((count, _LAG), np.nan)
         self._past_memory = np.zeros((count, _LAG))
         self._past_spread = np.ones((_LAG, 2, count, len(WINDOWS)))
         self._excursions = tuple(Excursions(count, self.settings) for _ in range(2))
-        self._distance = np.zeros(count)  # largest tonight for the worse, as a part of its limit
+        self._distance = np.zeros(count)  # largest tonight for the worse, as a fraction of its limit
         self._judged = 0
         self._events: list[Event] = []
         self._formers: list[float] = []  # the level before each of them
         self._standing: dict[int, list[int]] = {}  # regressions that have not recovered, by series
         self._last_event = np.full(count, -1)
         self._open = np.full(count, -1)  # index of the open regression
-        self._returned = np.full(count, -1)  # ... and of the one from which the series came back last, if it had lasted
-        #: what a level was left for: of the last event of each series
+        self._returned = np.full(count, -1)  # ... and of the last persistent one from which the series recovered
+        #: the former level of the last event of each series
         self._former = np.full(count, np.nan)
         self._former_anchor = np.zeros(count)
         self._back = np.zeros(count)  # evidence for the former level
@@ -227,7 +225,7 @@ class Detector:
         self._noisy = np.full(count, -1)  # index of the open event of a series that became noisy
         self._peaks: dict[int, tuple] = {}  # excursions as which they would count, by series
         self._spiked = np.zeros(count, bool)
-        #: squared differences of neighbours: of late, ordinarily, and how loud the series was _QUIET values ago
+        #: squared differences of adjacent values: recent, usual, and the loudness of the series _QUIET values ago
         self._quick = np.ones(count)
         self._usual = np.ones(count)
         self._loud = np.ones((count, _QUIET))
@@ -235,7 +233,7 @@ class Detector:
     # -- one night
 
     def advance(self, values: np.ndarray, errors: np.ndarray | None = None) -> list[Event]:
-        """Judge one more night, shape (series,); returns the events found on it."""
+        """Judge one more night, shape (series,); returns the events detected on it."""
         values = np.asarray(values, dtype=float)
         there = np.isfinite(values)
         known = there & (self._number >= self.settings.min_baseline)
@@ -256,7 +254,7 @@ class Detector:
             nights[at, -1] = self.night
 
     def _begin(self, rows: np.ndarray) -> None:
-        """Choose how series that have values enough are judged, and place level and noise."""
+        """Select the model for series with enough values, and set level and noise."""
         first = self._learned[rows]
         self._linear[rows] = ~(first.min(axis=1) > 0)
         typical = np.median(np.abs(first), axis=1)
@@ -299,7 +297,7 @@ class Detector:
         self._usual[rows] = self._quick[rows] = np.maximum(half.mean(axis=1), floor**2)
 
     def _costs(self, values: np.ndarray, rows: np.ndarray | slice) -> np.ndarray:
-        """Logarithm of the value, or its difference to the reference, such that more is worse."""
+        """Logarithm of the value, or its difference from the reference, such that more is worse."""
         reference, linear = self._reference[rows], self._linear[rows]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(np.maximum(values, 1e-6 * np.abs(reference)))
@@ -310,7 +308,7 @@ class Detector:
         return np.maximum(self.settings.relative_floor, absolute)
 
     def _remember(self, rows: np.ndarray | slice) -> None:
-        """The memory of series, taken as 0 unless it stands out, corrected for its bias (Kendall 1954)."""
+        """The autocorrelation of series, 0 unless significant, corrected for its bias (Kendall 1954)."""
         number = np.minimum(np.maximum(self._number[rows], 20), 2 / self.settings.noise_weight)
         memory = self._product[rows] / np.maximum(self._deviation[rows] ** 2, np.finfo(float).tiny)
         memory = memory + (1 + 3 * memory) / number
@@ -351,7 +349,7 @@ class Detector:
         judged = known & (self._number >= settings.judged_from)
         self._judged = int(np.count_nonzero(judged))
         among = self._alone_among or self.series
-        # values are counted once it is known that the level did not move with them
+        # values are counted once it is certain that the level did not move with them
         counted = self._number > settings.min_baseline + LONGEST
         still = np.flatnonzero(known & counted & (self._since >= KEPT - 1))
         alone = self._kept[still, KEPT - 1 - LONGEST] - self._levels[still, KEPT - 2 - LONGEST]
@@ -362,7 +360,7 @@ class Detector:
             spread[:, SLOW_ONES] = self._slow_spread[_SLOW_LAG, side]
             plain = distance / np.sqrt(np.maximum(spread, _SPREAD_AT_LEAST)) / self._loud[:, :1]
             tellable = shift >= settings.smallest
-            # where the level wanders, a slow change is what it does
+            # slow changes are normal for a wandering level
             tellable[:, SLOW_ONES] = (shift[:, SLOW_ONES] >= settings.smallest_slow) & ~self._slow_wanders[
                 :, _SLOW_LAG, None
             ]
@@ -407,7 +405,7 @@ class Detector:
         return [event for event in found if event is not None]
 
     def _plain(self, judged: np.ndarray) -> np.ndarray:
-        """Series with a change that is plain to see and has lasted."""
+        """Series with an obvious and persistent change."""
         worse, better = lasted(self._kept, self._told)
         change = np.maximum(worse, -better)
         plain = judged & (change >= self.settings.plain)
@@ -419,7 +417,7 @@ class Detector:
         return plain
 
     def _weighed(self, cost: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
-        """Costs of nights that rest on fewer samples than usual, drawn in to the level by what that adds of noise."""
+        """Costs of nights with fewer samples than usual, drawn towards the level by their additional noise."""
         if errors is None:
             return cost
         error = np.where(known & np.isfinite(errors), errors, self._error)
@@ -432,10 +430,10 @@ class Detector:
         return np.where(known, self._level + (cost - self._level) * factor, cost)
 
     def _limits(self, side: int, among: int, shift: np.ndarray) -> np.ndarray:
-        """Distance at which each window of each series speaks.
+        """Distance at which each window of each series reports.
 
-        Beyond the threshold and the series' own habits; and where the change, `shift` (series, windows), is one to
-        which the fleet strays and comes back from, beyond its distance too.
+        Beyond the threshold and the series' own excursions; and, if the change, `shift` (series, windows), is of a size
+        that occurs in excursions of the fleet, also beyond their distance.
         """
         settings = self.settings
         excursions = self._excursions[side]
@@ -447,12 +445,12 @@ class Detector:
         return np.where(shift >= change, own, np.maximum(own, distance * young))
 
     def _youth(self) -> np.ndarray:
-        """By how much farther values lie by chance where few values tell the deviation, shape (series, 1)."""
+        """Factor for the uncertainty of a deviation estimated from few values, shape (series, 1)."""
         number = np.maximum(self._number, self.settings.min_baseline)[:, None]
         return 1 + self.settings.youth / np.minimum(number, 2 / self.settings.noise_weight)
 
     def _widen(self, side: int, distance: np.ndarray, known: np.ndarray) -> None:
-        """Follow the spread that the windows of a series really have."""
+        """Track the actual spread of the windows of a series."""
         there = known[:, None] & np.isfinite(distance)
         square = np.clip(np.where(there, distance, 0), -_SPREAD_CLIP, _SPREAD_CLIP) ** 2
         number = np.minimum(np.maximum(self._number, _SPREAD_FROM), 1 / self.settings.noise_weight)[:, None]
@@ -461,7 +459,7 @@ class Detector:
         )
 
     def _follow(self, rows: np.ndarray, cost: np.ndarray) -> None:
-        """Let a value teach level, noise and memory; far ones are drawn in."""
+        """Update level, noise and autocorrelation with a value; distant ones are drawn in."""
         settings = self.settings
         at = self._all_or(rows)
         self._anchor[at] += 1
@@ -512,7 +510,7 @@ class Detector:
             self._past_spread[-1, :, at] = self._spread[:, at].transpose(1, 0, 2)
 
     def _choose(self, rows: np.ndarray) -> None:
-        """Take the way of following the level that foretells best."""
+        """Select the method of tracking the level with the best predictions."""
         handicap = self.settings.better_by ** np.arange(len(self._tracks))
         choice = (self._track_error[:, rows] / handicap[:, None]).argmin(axis=0)
         self._choice[rows] = choice
@@ -522,13 +520,13 @@ class Detector:
         self._product[rows] = self._track_product[choice, rows]
 
     def _remembered(self) -> np.ndarray:
-        """Number of values that an exponentially weighted level is worth."""
+        """Effective number of values of an exponentially weighted level."""
         return 2 / np.array(self.settings.level_weights)[self._choice] - 1
 
     # -- events
 
     def _open_event(self, row: int, side: int, window: int, loudness: float, limit: float, plain: bool) -> Event | None:
-        """Take note of a change and of the level after it."""
+        """Record a change and the level after it."""
         if plain:
             side = 0 if np.median(self._kept[row, -LASTED:]) > np.median(self._kept[row, -2 * LASTED : -LASTED]) else 1
         slow = not plain and WINDOWS[window][0] == "slow"
@@ -547,7 +545,7 @@ class Detector:
         anchor = self._anchor[row] - length
         shift = float(np.median(self._kept[row, KEPT - length :])) - former
         if (shift if worse else -shift) < max(self.settings.smallest, self._floor(slice(row, row + 1))[0]):
-            return None  # a few loud values among ordinary ones
+            return None  # a few loud values among normal ones
         kind = "drift" if slow and not sudden else self._kind(row, length)
         self._size_last(row)
         again = int(self._returned[row]) if worse else -1
@@ -560,7 +558,7 @@ class Detector:
         self._back[row], self._back_nights[row] = 0.0, 0
         earlier = self._peaks.pop(row, None)
         self._peaks[row] = (self._excursions[0].take_out(row), self._excursions[1].take_out(row))
-        if again >= 0:  # it was gone for a few values alone: no new finding, the old one stands
+        if again >= 0:  # it was absent for only a few values: no new finding, the old one remains
             self._events[again] = self._sized(replace(self._events[again], recovered_night=None))
             self._last_event[row] = self._open[row] = again
             self._standing.setdefault(row, []).append(again)
@@ -609,7 +607,7 @@ class Detector:
             self._scatter(row, ratio)
             self._unfounded(row, began)
             index = int(self._noisy[row])
-            if index >= 0:  # noisier still: the same finding
+            if index >= 0:  # even noisier: the same finding
                 was = 1 + self._events[index].size
                 self._events[index] = replace(
                     self._events[index], size=was * ratio - 1, low=was * low - 1, high=was * high - 1
@@ -626,7 +624,7 @@ class Detector:
         return found
 
     def _scatter(self, row: int, ratio: float) -> None:
-        """The values of a series scatter so many times as far as before."""
+        """The factor by which the scatter of a series has increased."""
         floor = self._floor(slice(row, row + 1))[0]
         for deviation in (self._track_deviation[:, row], self._past_deviation[row]):
             deviation *= ratio
@@ -638,7 +636,7 @@ class Detector:
         self._loud[row] = 1.0
 
     def _unfounded(self, row: int, night: int) -> None:
-        """Changes that were found since a series became noisy, and that its noise explains, are over."""
+        """Closes changes detected since a series became noisy that its noise explains."""
         index = int(self._open[row])
         if index < 0 or self._events[index].change_night < night - 2:
             return
@@ -649,7 +647,7 @@ class Detector:
             self._open[row] = -1
 
     def _lately(self, row: int, length: int) -> int:
-        """Number of newest values since a step among them that is most of what a slow window saw; 0 without one."""
+        """Number of newest values since a step that is the major part of a slow window's change; 0 without one."""
         at = SLOW_KEPT - (length + SLOW[length]) // STRIDE
         count = int(min(self._since[row], KEPT))
         own = self._kept[row, KEPT - count :]
@@ -662,10 +660,10 @@ class Detector:
         return sides[best] if steps[best] / total >= _SUDDEN else 0
 
     def _slowly(self, row: int, length: int) -> tuple[int, float, bool]:
-        """A change that a slow window saw: (values since it began, level before, whether it came at once).
+        """A change detected by a slow window: (values since its beginning, level before, whether it was sudden).
 
-        It came at once if one step is most of it and fits better than a slope; a slower change is dated to where its
-        slope begins, or to the largest step of a staircase.
+        It was sudden if one step is the major part of it and fits better than a slope; a slower change is dated to the
+        beginning of its slope, or to the largest step of a staircase.
         """
         former = float(self._slow[row, SLOW_KEPT - (length + SLOW[length]) // STRIDE])
         count = int(min(self._since[row], length + SLOW[length] + STRIDE))
@@ -677,10 +675,10 @@ class Detector:
         sums = np.cumsum(own)[:-1]
         before, after = sums / number, (own.sum() - sums) / (count - number)
         left = ((own - own.mean()) ** 2).sum()
-        steps = left - (before - after) ** 2 * number * (count - number) / count  # what a step there leaves over
+        steps = left - (before - after) ** 2 * number * (count - number) / count  # the residual of a step there
         at = _RECENT - 1 + int(steps[_RECENT - 1 : -1].argmin())
         best, slope = np.inf, 0
-        for begin in range(count - 2 * _RECENT):  # what takes fewer values is a step
+        for begin in range(count - 2 * _RECENT):  # a change over fewer values is a step
             x = np.maximum(np.arange(count) - begin, 0.0)
             x -= x.mean()
             over = left - float((own * x).sum()) ** 2 / float((x**2).sum())
@@ -692,7 +690,7 @@ class Detector:
         return new, float(np.median(own[: count - new])) if sudden else former, bool(sudden)
 
     def _beginning(self, row: int, length: int, at_least: int = 2) -> int:
-        """Number of newest values that fit a new level best: where the likelihood of a step is greatest."""
+        """Number of newest values that best fit a new level: maximum likelihood of a step."""
         own = self._kept[row] - self._levels[row, KEPT - length - 1]
         longest = int(min(self._since[row], KEPT - 2, self._anchor[row] - 2))
         best, most = max(length, at_least), -np.inf
@@ -746,7 +744,7 @@ class Detector:
         return "drift" if (line**2).sum() < (step**2).sum() else "step"
 
     def _move(self, row: int, length: int) -> None:
-        """The level is from now on that of the newest `length` values."""
+        """Set the level to that of the newest `length` values."""
         own = self._kept[row, KEPT - length :]
         self._deviation[row] = self._past_deviation[row, 0]
         self._past_deviation[row] = self._deviation[row]
@@ -757,25 +755,25 @@ class Detector:
         self._spread[:, row] = self._past_spread[0, :, row]
         self._past_spread[:, :, row] = self._spread[:, row]
         self._level[row] = np.median(own) if length > 2 else own.mean()
-        self._anchor[row] = length - 1  # the last of them is counted when it teaches the level
+        self._anchor[row] = length - 1  # the last of them is counted when it updates the level
         self._since[row] = length
         self._place(row, length)
 
     def _place(self, row: int, length: int) -> None:
-        """All ways of following the level have it where it was placed, for the newest `length` values."""
+        """Set the level in all tracking methods, for the newest `length` values."""
         self._levels[row, KEPT - length :] = self._level[row]
         self._tracks[:, row] = self._level[row]
         self._track_levels[:, row, KEPT - length :] = self._level[row]
         self._slow[row] = self._level[row]
 
     def _size_last(self, row: int) -> None:
-        """The last change of a series has the size that it has now, while it stands."""
+        """Update the size of the last change of a series while it is open."""
         index = self._last_event[row]
         if index >= 0 and self._events[index].recovered_night is None and np.isfinite(self._former[row]):
             self._events[index] = self._sized(self._events[index])
 
     def _sized(self, event: Event) -> Event:
-        """The event with the size that it has now."""
+        """The event with its current size."""
         row = event.series
         shift = self._level[row] - self._former[row]
         anchor = max(min(self._anchor[row], self._remembered()[row]), 2)
@@ -789,9 +787,9 @@ class Detector:
         return float(signed if self._linear[row] else np.expm1(signed))
 
     def _recoveries(self, rows: np.ndarray, cost: np.ndarray) -> list[Event | None]:
-        """Changes that are gone, by the likelihood of the former level against the present one."""
+        """Recovered changes, by the likelihood of the former level relative to the current one."""
         settings = self.settings
-        # an improvement that has lasted is no excursion: losing it is a regression
+        # a persistent improvement is not an excursion: losing it is a regression
         small = np.abs(self._level[rows] - self._former[rows]) < settings.plain
         young = self._since[rows] <= np.where(small, settings.excursion, LASTED)
         young |= self._open[rows] == self._last_event[rows]
@@ -814,7 +812,7 @@ class Detector:
         return []
 
     def _mended(self, row: int) -> None:
-        """Regressions are over whose level went back, slowly or in parts, to where it was before them or beyond."""
+        """Close regressions whose level returned, slowly or in steps, to the former one or beyond."""
         level = max(self._level[row], self._tracks[0, row])
         standing = []
         for index in self._standing[row]:
@@ -834,7 +832,7 @@ class Detector:
             self._open[row] = standing[-1]
 
     def _beyond(self, row: int, level: float) -> bool:
-        """Whether the newest values went past the former level, for the worse: that is a loss, no return to it."""
+        """Whether the newest values passed the former level for the worse: a loss, not a recovery."""
         past = self._kept[row] - self._former[row]
         part = _OVERSHOT * abs(self._former[row] - level)
         lately = int(min(self._back_nights[row], _RECENT))
@@ -844,7 +842,7 @@ class Detector:
         )
 
     def _return(self, row: int) -> None:
-        """The former level is back since the evidence for it began."""
+        """The former level is restored from the beginning of the evidence for it."""
         length = int(min(self._back_nights[row], KEPT - 1))
         night = int(self._nights[row, KEPT - length])
         self._size_last(row)
@@ -866,12 +864,12 @@ class Detector:
         return float(abs(event.size if self._linear[event.series] else np.log1p(event.size)))
 
     def _same(self, row: int, index: int, shift: float, length: int) -> bool:
-        """Whether a change is a regression that had lasted and was back for no more than LASTED values."""
+        """Whether a change is a persistent regression that was absent for at most LASTED values."""
         before = self._way(self._events[index])
         return bool(self._since[row] - length <= LASTED and _SAME[0] * before <= shift <= _SAME[1] * before)
 
     def _was_excursion(self, row: int, index: int, peaks: tuple | None) -> None:
-        """Learn from a change that came and went soon."""
+        """Learn from a short-lived change."""
         if peaks is not None and self.night - self._events[index].found_night <= self.settings.excursion:
             for excursions, one in zip(self._excursions, peaks, strict=True):
                 excursions.put_back(row, one)
@@ -881,10 +879,10 @@ class Detector:
         self._events[index] = replace(self._events[index], recovered_night=night)
         self._open[row] = -1
 
-    # -- what is known
+    # -- state
 
     def noise(self) -> Noise:
-        """What is known of each series; NaN levels where nothing is."""
+        """The state of each series; NaN levels if unknown."""
         known = self._number >= self.settings.min_baseline
         limit = self._limits(0, self._alone_among or self.series, np.zeros((self.series, len(WINDOWS))))
         return Noise(
@@ -899,7 +897,7 @@ class Detector:
         )
 
     def findings(self) -> Findings:
-        """What is known after the nights so far."""
+        """The state after the nights so far."""
         for row in np.flatnonzero(self._last_event >= 0).tolist():
             self._size_last(row)
         ready = self._number >= self.settings.judged_from
@@ -922,7 +920,7 @@ class Detector:
 
     def _values(self, cost: np.ndarray) -> np.ndarray:
         signed = self._sign * cost
-        with np.errstate(over="ignore", invalid="ignore"):  # inf says as much of a series that fell to nothing
+        with np.errstate(over="ignore", invalid="ignore"):  # inf is equivalent for a series that fell to 0
             return np.where(self._linear, signed * self._reference, np.exp(np.where(self._linear, 0, signed)))
 
     def _state(self, row: int, ready: bool) -> State:

@@ -1,4 +1,4 @@
-"""One campaign: who stands out among siblings that ought to be alike."""
+"""One campaign: outliers among siblings that should be equal."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
-LEAST_SIBLINGS = 5  # fewer cannot tell who is the outlier
+LEAST_SIBLINGS = 5  # with fewer the outlier cannot be identified
 
 
 @dataclass(frozen=True)
 class Outliers:
-    """`order` has the indices of the outliers, worst first; `enough` is False where nobody was judged."""
+    """`order` has the indices of the outliers, worst first; `enough` is False if none was judged."""
 
     enough: bool
     order: np.ndarray
     centre: float
     scale: float
     deviation: np.ndarray  # of every sibling from the centre, relative to it; negative is worse
-    limit: float  # relative deviation beyond which a single sibling would stand out
+    limit: float  # relative deviation beyond which a single sibling would be an outlier
 
 
 def fleet_outliers(
@@ -35,9 +35,9 @@ def fleet_outliers(
     """Siblings that are worse than the rest (not those that are better).
 
     `values` (siblings,) of one metric, NaN where missing.  The generalised ESD test (Rosner 1983) with median
-    and MAD in place of mean and deviation, one-sided, in the logarithm where all values are positive; at
-    most the part `most` of the siblings can be outliers, `false_chance` is that of naming anybody when all
-    are alike. Nobody is named for less than `relative_floor`.  ValueError for anything but a vector.
+    and MAD instead of mean and deviation, one-sided, in the logarithm if all values are positive; at
+    most the fraction `most` of the siblings can be outliers, `false_chance` is the probability of any outlier if all
+    are equal. Deviations below `relative_floor` are not reported.  ValueError for anything but a vector.
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 1:
@@ -86,7 +86,7 @@ def _scale(sample: np.ndarray) -> float:
 
 
 def _critical(n: int, false_chance: float) -> float:
-    """Deviations that the worst of n alike exceeds with this chance.
+    """The deviation that the worst of n equal siblings exceeds with this probability.
 
     Rosner's bound uses Student's t with n - 2 degrees of freedom for the standard deviation; the MAD is worth
     about half as many, fitted to 40,000 samples of each n from 5 to 128.

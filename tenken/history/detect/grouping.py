@@ -1,4 +1,4 @@
-"""One cause, one alert: series that moved together are one finding."""
+"""One alert per cause: series that moved together are one finding."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from tenken.history.detect.detector import Event
 
 WHOLE_FLEET = "fleet"
-_APART = 3  # change nights this close are the same night: it is told to a night or two
-_LEAST_SHARE = 0.5  # of the series that carry a label must have moved, for the label to be the cause
+_APART = 3  # change nights this close are the same night: the estimate is uncertain by a night or two
+_LEAST_SHARE = 0.5  # minimum fraction of the series with a label that must have moved, for the label to be the cause
 
 
 @dataclass(frozen=True)
 class Group:
-    """`label` and `name` say what the members have in common, e.g. ("node", "n07"); the events are its
+    """`label` and `name` are the common property of the members, e.g. ("node", "n07"); the events are its
     members.
 
-    A series that moved with no other is a group of one, whose label is "series".
+    A series that moved by itself is a group of one, with the label "series".
     """
 
     label: str
@@ -26,16 +26,16 @@ class Group:
     change_night: int
     worse: bool
     events: tuple[Event, ...]
-    of: int  # number of series that carry the label
+    of: int  # number of series with the label
 
 
 def group_events(events: Sequence[Event], labels: Mapping[str, Sequence[str | None]]) -> list[Group]:
     """Groups of events, the largest first.
 
-    `labels[kind][series]` is the name of the thing of that kind the series belongs to (node, GPU,
-    driver...), None where it has none; kinds come from the widest to the narrowest.  Events of one
-    direction whose change nights lie within three nights are put down to the label that explains most of
-    them, of which at least half of the series moved (two at the least); of labels that explain as much, the
+    `labels[kind][series]` is the name of the component of that kind to which the series belongs (node, GPU,
+    driver...), None if it has none; kinds are ordered from the widest to the narrowest.  Events of one
+    direction whose change nights are within three nights are attributed to the label that explains the largest number
+    of them, of which at least half of the series moved (at least two); of equal labels, to the
     narrowest.
     """
     sizes = {kind: Counter(name for name in names if name is not None) for kind, names in labels.items()}
@@ -86,7 +86,7 @@ def _best_group(
 
 
 def _with_neighbours(group: Group, waiting: Sequence[Event], labels: Mapping[str, Sequence[str | None]]) -> Group:
-    """The group with those that carry its label and moved within three nights of it, before or after."""
+    """The group with all series that have its label and moved within three nights of it, before or after."""
     names = labels.get(group.label)
     near = [
         event

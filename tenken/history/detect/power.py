@@ -1,4 +1,4 @@
-"""What a series could have shown: the smallest drop that would be found, given its noise."""
+"""Detection sensitivity: the smallest drop that would be detected, given the noise of a series."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from tenken.history.detect.windows import WINDOWS, spread_of_mean
 
 
 def power(noise: Noise, nights: int, chance: float = 0.9) -> np.ndarray:
-    """Smallest loss, in cost (0.05 is about 5 %), that `nights` values would show with this `chance`.
+    """Smallest loss, in cost (0.05 is about 5 %), that is detected within `nights` values with this probability.
 
-    Shape (series,); inf where none would (one value is never enough), NaN where the noise is not known.  A window of k
-    values under a loss lies at that loss with the spread that it has without one; the best window that fits counts.
+    Shape (series,); inf if none would (one value is never sufficient), NaN if the noise is unknown.  A window of k
+    values with a loss is at that loss with its usual spread; the best window that fits counts.
     """
     if nights < 1:
         raise ValueError(f"nights: {nights}, expected at least 1")

@@ -1,4 +1,4 @@
-"""The one setting of the detector.  It is the same for every kind of noise; docs/statistics.md says why."""
+"""The settings of the detector.  They are the same for every kind of noise; docs/statistics.md gives the reasons."""
 
 from __future__ import annotations
 
@@ -11,59 +11,59 @@ class Settings:
 
     #: expected false findings of a whole fleet in 30 nights, whatever the number of its series
     false_findings_per_month: float = 0.35
-    #: a smaller relative change of one series alone is no finding
+    #: a smaller relative change of a single series is not a finding
     smallest: float = 0.015
-    #: ... nor one that comes slowly, over some forty nights or more
+    #: ... nor is this slow change, over some forty nights or more
     smallest_slow: float = 0.022
-    #: a change of this size is a finding once it has lasted (windows.LASTED values), whatever the fleet's habits
+    #: a persistent change of this size (windows.LASTED values) is a finding, regardless of the fleet's excursions
     plain: float = 0.04
-    #: a series became noisy if its values scatter this many times as far ...
+    #: a series became noisy if its scatter increased by this factor ...
     noisier: float = 1.5
-    #: ... and their mean restlessness lies this many standard deviations from the usual one
+    #: ... and its mean restlessness is this many standard deviations from the usual one
     noisy: float = 3.8
     #: ... and expected false findings of this kind of a whole fleet in 30 nights
     false_noisy_per_month: float = 0.1
-    #: a night's noise is never taken to be less than this part of the value
+    #: minimum of a night's noise as a fraction of the value
     relative_floor: float = 0.002
     #: ... nor less than this, in the unit of the value
     absolute_floor: float = 0.0
-    #: values from which level and noise are first estimated ...
+    #: number of values for the first estimate of level and noise ...
     min_baseline: int = 20
-    #: ... and with which a series is judged
+    #: ... and for judging a series
     judged_from: int = 30
 
-    #: weights of the newest value in the level once there are many: the one that foretells best is taken, a faster
-    #: one only where it errs less by this factor
+    #: weights of the newest value in the level once there are many: the one with the best predictions is used, a faster
+    #: one only if its error is lower by this factor
     level_weights: tuple[float, ...] = (1 / 40, 1 / 12, 1 / 5)
     better_by: float = 0.75
     #: ... and in the noise
     noise_weight: float = 1 / 80
-    #: values farther from the level than this are drawn in before they teach level and noise
+    #: values farther from the level than this are drawn in before they update level and noise
     clip: float = 2.5
 
-    #: fleets of fewer series are judged as if they were that large
+    #: smaller fleets are judged like fleets of this many series
     fleet: int = 200
-    #: no distance below this is a finding, however quiet the fleet's past
+    #: minimum distance of a finding, however quiet the fleet's past
     threshold: float = 4.0
-    #: ... and this times as far for a change that comes slowly: a level may wander
+    #: ... and this factor for a slow change: a level may wander
     slow: float = 1.27
-    #: added to it, relative, over the number of values that the noise rests on
+    #: added to it, relative, over the number of values in the noise estimate
     youth: float = 4.5
-    #: ... and while the fleet has been watched for few nights: one more times the square of this over them
+    #: ... and for a fleet with a short history: 1 + the square of this over the number of nights
     young_fleet: float = 6.0
-    #: ... which is longer for windows of more than three values: long habits take long to be known
+    #: ... which is longer for windows of more than three values: long excursions take longer to be known
     young_fleet_long: float = 9.0
-    #: a series must go beyond its own second largest excursion that came back by this factor
+    #: a series must exceed its own second largest recovered excursion by this factor
     habit: float = 1.2
-    #: the fleet's excursions are forgotten by this a night
+    #: factor per night by which the fleet's excursions are forgotten
     forgetting: float = 0.995
-    #: as many of its largest excursions tell how their frequency falls
+    #: number of the largest excursions that determine the decay of their frequency
     largest: int = 25
 
-    #: evidence (nats) for the former level at which a regression has recovered, and what one night may add
+    #: evidence (nats) for the former level at which a regression has recovered, and the maximum per night
     recovered: float = 9.0
     night_maximum: float = 5.0
-    #: an improvement that takes back this part of a regression ends it
+    #: an improvement that reverts this fraction of a regression ends it
     taken_back: float = 0.65
-    #: a change that is gone after so many values was an excursion, from which the detector learns
+    #: a change that recovers within this many values was an excursion, from which the detector learns
     excursion: int = 45

@@ -1,10 +1,10 @@
-"""A detector on disk: one line of JSON, then its arrays as they lie in memory. What is read is data, never run.
+"""A detector on disk: one line of JSON, then its arrays in memory layout. The content is data and never executed.
 
     {"format": "tenken-state/4", "mark": "...", "nights": 61, "events": 3, ..., "digest": "..."}
     <the arrays, the events, the peaks: bytes>
 
-Names, types and shapes of the arrays are those of a fresh detector of as many series: a file cannot ask for others,
-and its length is known before anything of it is read.
+Names, types and shapes of the arrays are those of a new detector with the same number of series: a file cannot
+request others, and its length is known before it is read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tenken.history.detect.windows import WINDOWS
 from tenken.model import files
 
 FORMAT = "tenken-state/4"
-#: Bytes of the first line, at most.
+#: Maximum length of the first line in bytes.
 _HEAD = 4096
 _NUMBERS: dict[str, type] = {
     "night": int, "judged": int, "exposed": float, "exposed_better": float, "watched": int, "watched_better": int,
@@ -42,11 +42,11 @@ _PEAKS = np.dtype([("row", "<i8"), ("peaks", "<f8", (2, 2, len(WINDOWS)))])
 
 
 class StateError(TenkenError):
-    """A file is no state that may be used, and why."""
+    """The reason why a file is not a usable state."""
 
 
 def write(path: Path, mark: str, nights: int, detector: Detector) -> None:
-    """Keep a detector that has seen so many nights, readable and writable by this user alone. Raises OSError."""
+    """Store a detector after this many nights, readable and writable only by this user. Raises OSError."""
     events = np.array(
         [(e.series, e.kind.encode(), *astuple(e)[2:-1], -1 if e.recovered_night is None else e.recovered_night, former)
          for e, former in zip(detector._events, detector._formers, strict=True)],
@@ -75,10 +75,10 @@ def write(path: Path, mark: str, nights: int, detector: Detector) -> None:
 
 
 def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> int | None:
-    """Fill a fresh detector from `path`; returns the nights it has seen, `most` at most.
+    """Load a new detector from `path`; returns the number of its nights, at most `most`.
 
-    None where there is no file, or one of another history than that which has `mark` after so many nights. Raises
-    StateError for a file that is damaged, of another version, or that others may write.
+    None without a file, or for one of another history than that with `mark` after this many nights. Raises
+    StateError for a file that is damaged, of another version, or writable by others.
     """
     try:
         stream, facts = files.open_regular(path)
@@ -108,7 +108,7 @@ def read(path: Path, fresh: Detector, most: int, mark: Callable[[int], str]) -> 
 
 
 def _arrays(detector: Detector) -> Iterator[tuple[Any, str, np.ndarray]]:
-    """(owner, name, array) of all that changes from night to night, in one order."""
+    """(owner, name, array) of everything that changes from night to night, in a fixed order."""
     owners: list[Detector | Excursions | Unrest] = [detector, *detector._excursions, detector._unrest]
     for owner in owners:
         for name, value in sorted(vars(owner).items()):
@@ -143,7 +143,7 @@ def _head(line: bytes) -> dict[str, Any]:
 
 
 def _restore(detector: Detector, head: dict[str, Any], events: np.ndarray, peaks: np.ndarray) -> None:
-    """The rest; and what is used as an index must be one."""
+    """The remaining data; indices are validated."""
     indices: list[tuple[str, int, int]] = [
         ("_choice", 0, len(detector.settings.level_weights)), ("_last_event", -1, len(events)),
         ("_open", -1, len(events)), ("_number", 0, 2**53), ("_since", 0, 2**53), ("_told", 0, 2**53),
