@@ -1,4 +1,4 @@
-"""Result documents of programs that are not ours: what a site's or a vendor's binary printed, in the same form."""
+"""Result documents of third-party programs: the output of a site's or a vendor's binary in the same form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenken.model.numbers import quantile
 
 def metric(name: str, subject: Mapping[str, int], unit: str, direction: str, samples: Sequence[float], statistic: str,
            **at: Any) -> dict[str, Any]:  # fmt: skip
-    """A metric of the document with one sample, or with several of the same value's worth."""
+    """A metric of the document with one sample, or with several equivalent ones."""
     kind, number = next(iter(subject.items()))
     where = "host" if kind == "host" else f"{kind}{number}"
     ident = ".".join([name, where, *(f"{key}={at[key]}" for key in sorted(at))])
@@ -31,8 +31,8 @@ def metric(name: str, subject: Mapping[str, int], unit: str, direction: str, sam
 def sampled_metric(
     name: str, subject: Mapping[str, int], unit: str, direction: str, samples: Sequence[float], statistic: str
 ) -> dict[str, Any]:
-    """A metric of the document with samples in the order in which they were printed. ValueError for a statistic that
-    cannot be made of them, or a sample that is not finite."""
+    """A metric of the document with samples in printed order. ValueError for a statistic that cannot be computed
+    from them, or a sample that is not finite."""
     kind, number = next(iter(subject.items()))
     ident = f"{name}.{'host' if kind == 'host' else f'{kind}{number}'}"
     if not all(math.isfinite(sample) for sample in samples):
@@ -56,9 +56,9 @@ def document(
     program: str, implementation: str, version: str, command: list[str], node: str, nodes: list[str], ranks: int,
     parameters: Mapping[str, Any], metrics: list[dict[str, Any]], checks: list[dict[str, Any]], no_limit: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """A result document of `program` that says which implementation ran; nothing compared is nothing verified.
+    """A result document of `program` with its implementation; without a comparison nothing is verified.
 
-    `implementation` is a short name (osu, xhpl), `version` what it calls itself, `no_limit` why no metric has a limit.
+    `implementation` is a short name (osu, xhpl), `version` the one it reports, `no_limit` why no metric has a limit.
     """
     now = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     return {

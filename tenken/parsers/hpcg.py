@@ -1,9 +1,9 @@
-"""The vendor's or the site's HPCG in the place of `hpcg`: the same check, their binary, a parser of its report.
+"""The vendor's or the site's HPCG instead of `hpcg`: the same check, their binary, a parser of its report.
 
 The report is the file HPCG-Benchmark_3.1_<date>.txt that HPCG 3.1 (src/ReportResults.cpp and src/OutputFile.cpp)
-writes: a title `HPCG-Benchmark=`, `version=3.1`, then lines `Section::Key=value`. Vendors' implementations write the
-same form under a title and a version of their own, and are told by these. Older versions of the reference write YAML
-and are refused by name.
+writes: a title `HPCG-Benchmark=`, `version=3.1`, then lines `Section::Key=value`. Vendors' implementations use the
+same format with their own title and version, by which they are identified. Older versions of the reference write
+YAML and are rejected by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ METRICS: dict[str, tuple[str, float, str, str]] = {
     "iterations": ("Iteration Count Information::Optimized CG iterations per set", 1, "1", "lower"),
 }
 
-#: What HPCG verified -> the section whose Result says so.
+#: Verification by HPCG -> the section with its Result.
 TESTS = {
     "spectral convergence": "Spectral Convergence Tests",
     "symmetry of matrix and multigrid": SYMMETRY,
@@ -40,38 +40,38 @@ TESTS = {
 }
 
 
-#: Title that the reference implementation gives its report.
+#: Title of the reference implementation's report.
 REFERENCE = "HPCG-Benchmark"
 _TITLE = re.compile(r"[A-Za-z][\w .+-]{0,60}", re.A)
 _VERSION = re.compile(r"[\w][\w .+-]{0,40}", re.A)
 
-#: Rates that a report derives from its own operations and times, both under these names; printed are six digits.
+#: Rates that a report derives from its own operations and times, both under these names; printed with six digits.
 RATES = {"Raw DDOT": "DDOT", "Raw WAXPBY": "WAXPBY", "Raw SpMV": "SpMV", "Raw MG": "MG", "Raw Total": "Total"}
 _PRINTED = 0.001
 
 
-#: Lines that there can be one of; of the levels of the multigrid each has its own.
+#: Lines that occur once; once per level for the multigrid.
 _REPEATED = "Multigrid Information::"
 
 
 class HpcgFormatError(TenkenError):
-    """The text is no report of HPCG."""
+    """The text is not a report of HPCG."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The lines of one report by full key, and the title that its implementation gives it."""
+    """The lines of one report by full key, and the title given by its implementation."""
 
     lines: dict[str, str]
     title: str = REFERENCE
 
     @property
     def version(self) -> str:
-        """Which implementation wrote it: "HPCG 3.1" is the reference (and what is built from its sources)."""
+        """The implementation: "HPCG 3.1" is the reference (or built from its sources)."""
         return f"{'HPCG' if self.title == REFERENCE else self.title} {self.lines['version']}"
 
     def text(self, key: str) -> str:
-        """The value of a key. Raises HpcgFormatError where it is missing."""
+        """The value of a key. Raises HpcgFormatError if it is missing."""
         if key not in self.lines:
             raise HpcgFormatError(f"the report has no line '{key}=': it is cut short or of another version")
         return self.lines[key]
@@ -114,7 +114,7 @@ class Report:
 
 
 def parse(text: str) -> Report:
-    """Read the lines of a report; whatever else is printed around them is passed over. Raises HpcgFormatError."""
+    """Read the lines of a report; other output around them is ignored. Raises HpcgFormatError."""
     if re.search(r"^HPCG-Benchmark version: ", text, re.M) or re.search(r"^Final Summary: *$", text, re.M):
         raise HpcgFormatError("a report in YAML, as of HPCG before 3.1; expected lines Section::Key=value")
     lines: dict[str, str] = {}
@@ -122,7 +122,7 @@ def parse(text: str) -> Report:
     before = ""
     for line in text.splitlines():
         key, equals, value = (part.strip() for part in line.strip().partition("="))
-        # the symmetry section carries no '=' in its name, numbers none in their text
+        # the symmetry section has no '=' in its name, numbers none in their text
         if equals and key == "version":
             titles.append(before if _TITLE.fullmatch(before) and "hpcg" in before.lower() else "")
         if equals and ("::" in key or key in ("version", "Final Summary")):
@@ -149,7 +149,7 @@ def parse(text: str) -> Report:
 
 
 def _hold_rates(report: Report) -> None:
-    """A rate is its operations over its seconds, and all processes form the grid, where a report has these lines."""
+    """Checks rates against operations and seconds, and processes against the grid, if a report has these lines."""
     for rate, name in RATES.items():
         operations = "Floating Point Operations Summary::" + ("Total" if name == "Total" else rate)
         keys = (f"GFLOP/s Summary::{rate}", operations, f"Benchmark Time Summary::{name}")
@@ -172,7 +172,7 @@ def official(seconds: float) -> str:
 
 
 def document(report: Report, node: str, nodes: list[str], command: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """A result document of `hpcg` out of a report. Raises HpcgFormatError where a figure is missing."""
+    """A result document of `hpcg` from a report. Raises HpcgFormatError if a value is missing."""
     now = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
     checks = []
     for what, section in TESTS.items():
@@ -232,7 +232,7 @@ def document(report: Report, node: str, nodes: list[str], command: str, asked: d
 
 
 def waived(nodes: list[str], ranks: int, asked: dict[str, Any]) -> dict[str, Any]:
-    """The document of a machine where no binary is named."""
+    """The document of a machine for which no binary is given."""
     empty = Report(
         {
             **{key: "0" for key, _, _, _ in METRICS.values()},

@@ -1,9 +1,9 @@
-"""What implementations of HPL print, read: netlib's xhpl, NVIDIA's, and the HPL part of hpcc.
+"""Parser of the output of HPL implementations: netlib's xhpl, NVIDIA's, and the HPL part of hpcc.
 
 The format is that of netlib's testing/ptest/HPL_pdtest.c and HPL_pdinfo.c (2.0 to 2.3), which NVIDIA's HPC Benchmarks
 keep and extend by the rate of one GPU in brackets; hpcc 1.5 writes it between `Begin of HPL section.` and
 `End of HPL section.` of hpccoutf.txt. A result is two lines: `W...  N NB P Q Time Gflops`, then the scaled residual
-that ends in PASSED or FAILED; behind all of them `Finished N tests`.
+that ends in PASSED or FAILED; after all of them `Finished N tests`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 from tenken.errors import TenkenError
 from tenken.parsers import foreign
 
-#: Above it a residual is wrong, by the benchmark's rules.
+#: Threshold above which a residual is wrong, by the benchmark's rules.
 THRESHOLD = 16.0
 
-#: A printed time has two decimals, a rate four digits or more: they agree with the operations to this.
+#: A printed time has two decimals, a rate four digits or more: agreement with the operations to this precision.
 _ROUNDED_SECONDS, _ROUNDED_RATE = 0.006, 0.02
 
 _INTEGER = r"[0-9]{1,9}"
@@ -29,8 +29,8 @@ _RESULT = re.compile(
     rf"(?:\s+\(\s*{_NUMBER}\s*\))?\s*",
     re.I | re.A,
 )
-#: A scaled residual is told by its division and its verdict; parts of it, printed behind a failure, have neither.
-#: The head of every output says what will be computed: the same words, without a figure.
+#: A scaled residual is identified by its division and its verdict; its parts, printed after a failure, have neither.
+#: The header of every output describes the computation in the same words, without a value.
 _EXPLAINED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/\s*\([^=]*\)\s*")
 _SCALED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/")
 _VERDICT = re.compile(rf"=\s*({_NUMBER})\s*\.+\s*([A-Za-z]+)\s*$", re.I)
@@ -44,12 +44,12 @@ _SUCCESS = re.compile(r"^Success=(\S{0,40})", re.M)
 
 
 class HplFormatError(TenkenError):
-    """The output is not what an HPL prints."""
+    """The output is not that of an HPL."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One problem solved: time in s, rate in Gflop/s (10^9), scaled residual and what the program says of it."""
+    """One solved problem: time in s, rate in Gflop/s (10^9), scaled residual and the program's verdict."""
 
     variant: str
     n: int
@@ -71,7 +71,7 @@ class Output:
 
 
 def parse(text: str) -> Output:
-    """Read an output; lines of launchers are passed over. Raises HplFormatError: what is missing or does not fit."""
+    """Read an output; lines of launchers are ignored. Raises HplFormatError: what is missing or inconsistent."""
     title = _NVIDIA.search(text) or _NETLIB.search(text)
     if title is None:
         words = text.strip().splitlines()
@@ -80,7 +80,7 @@ def parse(text: str) -> Output:
     version = " ".join(title[1].split())
     if not hpcc:
         return Output(version, _section(text))
-    # a file that was written on by a second run has its sections too
+    # a file to which a second run appended also has its sections
     results = tuple(result for section in _sections(text) for result in _section(section))
     wrong = next((found[1] for found in _SUCCESS.finditer(text) if found[1] != "1"), None)
     if wrong is not None:
@@ -89,7 +89,7 @@ def parse(text: str) -> Output:
 
 
 def _sections(text: str) -> list[str]:
-    """What stands between each `Begin of HPL section.` and its end. Raises HplFormatError where one is not whole."""
+    """The text between each `Begin of HPL section.` and its end. Raises HplFormatError if one is incomplete."""
     marks = list(_SECTION.finditer(text))
     if not marks or len(marks) % 2 or any(m[1] != ("Begin", "End")[i % 2] for i, m in enumerate(marks)):
         raise HplFormatError("hpcc's output has no HPL section, or one that is cut short")
@@ -97,7 +97,7 @@ def _sections(text: str) -> list[str]:
 
 
 def _section(text: str) -> tuple[Result, ...]:
-    """Every result of one section, or of several outputs behind each other. Raises HplFormatError."""
+    """Every result of one section, or of several outputs in sequence. Raises HplFormatError."""
     results: list[Result] = []
     counted = 0
     line_of: re.Match[str] | None = None
@@ -151,7 +151,7 @@ def _section(text: str) -> tuple[Result, ...]:
 
 
 def _hold_summary(said: dict[str, int], results: list[Result]) -> None:
-    """The lines behind `Finished N tests` may count no less good than the results show. Raises HplFormatError."""
+    """The lines after `Finished N tests` must not count fewer passes than the results. Raises HplFormatError."""
     passed = sum(result.passed for result in results)
     worse = {"passed": said.get("passed", passed) < passed, "failed": said.get("failed", 0) > len(results) - passed}
     for word in (*(word for word in worse if worse[word]), *(["skipped"] if said.get("skipped") else [])):
@@ -202,7 +202,7 @@ def dat(n: int, nb: int, p: int, q: int) -> str:
 
 
 def hpcc_input(n: int, nb: int, p: int, q: int) -> str:
-    """hpccinf.txt: the same lines, and no further sizes for its matrix transpose."""
+    """hpccinf.txt: the same lines, without further sizes for its matrix transpose."""
     return dat(n, nb, p, q) + (
         "##### This line (no. 32) is ignored (it serves as a separator). ######\n"
         "0            Number of additional problem sizes for PTRANS\n1200         values of N\n"
@@ -214,7 +214,7 @@ def document(
     output: Output, implementation: str, command: list[str], node: str, nodes: list[str], ranks: int, n: int, nb: int,
     p: int, q: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """A result document of hpl out of what another implementation printed; asked and solved must be the same."""
+    """A result document of hpl from the output of another implementation; requested and solved problem must agree."""
     metrics, checks = [], []
     if len(output.results) > 1:
         raise HplFormatError(f"{len(output.results)} results; one problem was requested")

@@ -1,8 +1,8 @@
-"""What NVIDIA's HPL-MxP prints, read: one block of norms, the scaled residual with its verdict, the problem, the rates.
+"""Parser of NVIDIA's HPL-MxP: one block of norms, the scaled residual with its verdict, the problem, the rates.
 
-The block stands between two lines `****** HPL MxP Result ******`. No time is printed, so the rate is held against the
-rate of one GPU and that of the LU alone, and the scaled residual against the norms beside it. What the factors were
-worth is not printed: a residual does not see a wrong LU of a dominant matrix, so the verdict says whose word it is.
+The block is between two lines `****** HPL MxP Result ******`. No time is printed, so the rate is compared with that
+of one GPU and that of the LU alone, and the scaled residual with the norms printed with it. The quality of the factors
+is not printed: a residual does not detect a wrong LU of a dominant matrix, so the verdict names its source.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _RATE = re.compile(rf"^[ \t]{{0,40}}(LU )?GFLOPS = {_NUMBER}, per GPU =[ \t]{{0,
 
 @dataclass(frozen=True)
 class Result:
-    """One problem solved: rates in Gflop/s (10^9), the scaled residual with the rules' eps, and the program's word."""
+    """One solved problem: rates in Gflop/s (10^9), scaled residual with the rules' eps, the program's verdict."""
 
     version: str
     n: int
@@ -62,7 +62,7 @@ class Result:
 
 
 def parse(text: str) -> Result:
-    """Read an output; other lines are passed over. Raises HplFormatError: what is missing or does not fit."""
+    """Read an output; other lines are ignored. Raises HplFormatError: what is missing or inconsistent."""
     marks = list(_MARK.finditer(text))
     if len(marks) != 2:
         first = (text.strip().splitlines() or [""])[0][:80]
@@ -114,7 +114,7 @@ def _hold_rates(rates: dict[bool, tuple[float, float]], gpus: int) -> None:
 
 
 def _residual(norms: dict[str, float], printed: float, n: int) -> float:
-    """The scaled residual with the rules' eps, out of the norms; infinity where one is not a number."""
+    """The scaled residual with the rules' eps, from the norms; infinity if one is NaN."""
     if not all(math.isfinite(norm) and norm >= 0 for norm in norms.values()) or not math.isfinite(printed):
         return math.inf
     beside = (norms["||A||_oo"] * norms["||x||_oo"] + norms["||b||_oo"]) * n
@@ -129,7 +129,7 @@ def _residual(norms: dict[str, float], printed: float, n: int) -> float:
 
 
 def options(n: int, nb: int, p: int, q: int, low: str) -> str:
-    """What its script is started with, one GPU a rank in the order of the ranks of a node."""
+    """The arguments of its script, one GPU per rank in the order of the ranks of a node."""
     sloppy = next(number for number, name in SLOPPY.items() if name == low)
     gpus = ":".join(str(gpu) for gpu in range(p * q))
     return f"--n {n} --nb {nb} --nprow {p} --npcol {q} --nporder row --sloppy-type {sloppy} --gpu-affinity {gpus}"
@@ -139,7 +139,7 @@ def document(
     result: Result | None, command: list[str], node: str, nodes: list[str], ranks: int, n: int, nb: int, p: int, q: int,
     low: str,
 ) -> dict[str, Any]:  # fmt: skip
-    """A result document of hpl_mxp out of what the program printed; asked and solved must be the same."""
+    """A result document of hpl_mxp from the program's output; requested and solved problem must agree."""
     metrics, checks = [], []
     if result is not None:
         asked = {"N": n, "NB": nb, "P": p, "Q": q, "format": low}
@@ -149,7 +149,7 @@ def document(
             raise HplFormatError(f"another problem was solved: {', '.join(wrong)}")
         at = {"grid": f"{p}x{q}", "low": low, "matrix": "own", "n": n, "nb": nb}
         subject = {"ranks": ranks}
-        # below 16 bits nothing is called HPL-MxP
+        # a result below 16 bits is not called HPL-MxP
         rate = "lu_fp8" if low == "fp8" else "hpl_mxp"
         metrics.append(foreign.metric(rate, subject, "TFLOP/s", "higher", [result.gflops / 1e3], "median", **at))
         finite = math.isfinite(result.residual)

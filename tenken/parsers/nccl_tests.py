@@ -1,12 +1,12 @@
-"""The site's nccl-tests beside nccl: the same request and judgement, their binaries, a parser of their output.
+"""The site's nccl-tests in addition to nccl: the same request and judgement, their binaries, a parser of their output.
 
 The format is that of nccl-tests' own sources (src/common.cu and src/util.cu, 2.10 to 2.19): a line `# nThread ...`
-with what was asked for, a line a rank, two lines of column names, one line a size with time (us), algorithm and bus
-bandwidth (10^9 bytes/s) and wrong values, out of place and in place, and at the end the number of values out of bounds
-and the mean of all bus bandwidths.
+with the requested parameters, one line per rank, two lines of column names, one line per size with time (us), algorithm
+and bus bandwidth (10^9 bytes/s) and wrong values, out of place and in place, and at the end the number of values out of
+bounds and the mean of all bus bandwidths.
 
-A run that stopped early has no such end. Figures must follow from each other: bandwidth from size and time, bus
-bandwidth from it and the number of ranks, the mean from all of them; each within the digits that are printed.
+A run that stopped early has no such end. Values must be consistent: bandwidth with size and time, bus
+bandwidth with it and the number of ranks, the mean with all of them; each within the printed digits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int], float]]] = {
     "sendrecv_perf": ("perf_sendrecv", lambda n: 1.0),
 }
 PLACES = ("out", "in")
-#: Have no way in place: its columns are there, and not compared (src/alltoall.cu, src/sendrecv.cu).
+#: Without an in-place mode: its columns are printed, and not compared (src/alltoall.cu, src/sendrecv.cu).
 OUT_OF_PLACE_ALONE = ("alltoall_perf", "sendrecv_perf")
 IMPLEMENTATION = "nccl-tests"
 
@@ -46,17 +46,17 @@ _BOUNDS = re.compile(r"^# Out of bounds values\s{0,9}: (\d{1,15}) (OK|FAILED)\s*
 _MEAN = re.compile(r"^# Avg bus bandwidth\s{0,9}: (\S{1,20})\s?(OK|FAILED)?\s*$", re.M)
 _FAILURE = re.compile(r"^.{0,200}(?:Test (?:NCCL|CUDA) failure|Test failure|NCCL failure).{0,200}$", re.M)
 _NUMBER = re.compile(r"[0-9]{1,20}(?:\.[0-9]{0,20})?(?:e[+-]?[0-9]{1,3})?")
-#: Begins as a line of results does, or as one that was spoilt; but for a date, as logs of launchers have it.
+#: Begins like a line of results, or like a corrupted one; except for a date, as in logs of launchers.
 _ROW = re.compile(r"\s*[-+.]?(?:[0-9]|nan\b|inf\b)", re.I)
 _DATE = re.compile(r"\s*[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
-#: Columns of a way: time, algorithm bandwidth, bus bandwidth, wrong values.
+#: Columns of a mode: time, algorithm bandwidth, bus bandwidth, wrong values.
 _OF_WAY = 4
 #: size, count, type, operation and root; of some collectives the last two are blank.
 _FIRST = (3, 5)
 
 
 class NcclTestsFormatError(TenkenError):
-    """The output is not what nccl-tests print, or contradicts itself."""
+    """The output is not that of nccl-tests, or contradicts itself."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Output:
-    """The output of one binary on `ranks` GPUs of `hosts`, with what its first line says that it was asked for:
-    `iterations` that each figure is the mean of, and the sweep of sizes in bytes."""
+    """The output of one binary on `ranks` GPUs of `hosts`, with the parameters of its first line:
+    `iterations` in the mean of each value, and the sweep of sizes in bytes."""
 
     benchmark: str
     version: str
@@ -85,7 +85,7 @@ class Output:
 
 
 def parse(benchmark: str, text: str) -> Output:
-    """Read one binary's output. Raises NcclTestsFormatError: what is missing, or which figures contradict which."""
+    """Read one binary's output. Raises NcclTestsFormatError: what is missing, or which values contradict each other."""
     if benchmark not in BENCHMARKS:
         raise NcclTestsFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
     if failure := _FAILURE.search(text):
@@ -142,7 +142,7 @@ def _once(benchmark: str, pattern: re.Pattern[str], text: str, what: str) -> re.
 
 
 def _points(benchmark: str, words: Sequence[str], ranks: int) -> list[Point]:
-    """Both ways of a line. Raises NcclTestsFormatError that shows it."""
+    """Both modes of a line. Raises NcclTestsFormatError that shows it."""
     shown = repr(" ".join(words)[:120])
     first = len(words) - 2 * _OF_WAY
     if not _FIRST[0] <= first <= _FIRST[1]:
@@ -184,7 +184,7 @@ def _number(benchmark: str, shown: str, word: str) -> float:
 
 
 def _span(word: str) -> tuple[float, float]:
-    """What a printed number was rounded from."""
+    """The interval of values that round to a printed number."""
     digits, _, power = word.partition("e")
     half = 0.5 * 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
     return max(0.0, float(word) - half), float(word) + half
@@ -197,14 +197,14 @@ def _rate(size: int, time: str) -> tuple[float, float]:
 
 
 def _follows(what: str, word: str, expected: tuple[float, float], of: str) -> None:
-    """Raises NcclTestsFormatError unless a printed number may be what it follows from."""
+    """Raises NcclTestsFormatError unless a printed number is consistent with its origin."""
     low, high = _span(word)
     if low > expected[1] * (1 + 1e-9) or high < expected[0] * (1 - 1e-9):
         raise NcclTestsFormatError(f"{what} is {word}; {of} gives {expected[0]:.6g} to {expected[1]:.6g}")
 
 
 def _all_sizes(benchmark: str, asked: re.Match[str], sizes: Sequence[int]) -> None:
-    """Every size that its first line announces, each once; collectives that share a size out round it down."""
+    """Checks that every announced size occurs once; collectives that divide a size round it down."""
     start, end, step = int(asked[3]), int(asked[4]), int(asked[5])
     if step < (2 if asked[6] == "factor" else 1) or start < 1:
         raise NcclTestsFormatError(f"{benchmark}: sizes from {start} by {step}({asked[6]}) never end")
@@ -225,12 +225,12 @@ def _all_sizes(benchmark: str, asked: re.Match[str], sizes: Sequence[int]) -> No
 
 
 def _mean(benchmark: str, said: str, rows: Sequence[Sequence[str]]) -> None:
-    """The mean that is told is that of all bus bandwidths of both ways."""
+    """Checks that the printed mean is that of all bus bandwidths of both modes."""
     if not _NUMBER.fullmatch(said):
         raise NcclTestsFormatError(f"{benchmark}: the mean bus bandwidth {said[:20]!r} is not a number")
     spans = [_span(row[-column]) for row in rows for column in (6, 2)]
     low, high = (sum(side) / len(spans) for side in zip(*spans, strict=True)) if spans else (0.0, 0.0)
-    # of %g six digits are printed
+    # %g prints six digits
     slack = 1e-5 * float(said)
     if not low - slack <= float(said) <= high + slack:
         raise NcclTestsFormatError(
@@ -239,7 +239,7 @@ def _mean(benchmark: str, said: str, rows: Sequence[Sequence[str]]) -> None:
 
 
 def parse_all(text: str) -> list[Output]:
-    """The outputs of several binaries, each behind a line `TENKEN-NCCL-TESTS <binary>`. Raises NcclTestsFormatError."""
+    """The outputs of several binaries, each after a line `TENKEN-NCCL-TESTS <binary>`. Raises NcclTestsFormatError."""
     text = text.replace("\r\n", "\n")  # of a launcher that gives its ranks a terminal
     marks = list(_BEGIN.finditer(text))
     if not marks:
@@ -259,9 +259,9 @@ def parse_all(text: str) -> list[Output]:
 
 
 def document(outputs: Sequence[Output], node: str, nodes: list[str], ranks: int) -> dict[str, Any]:
-    """A result document of nccl out of what the binaries printed: one mean a size and way, their bus bandwidth.
+    """A result document of nccl from the output of the binaries: one mean per size and mode, their bus bandwidth.
 
-    `ranks`: what was asked for, where no output tells.
+    `ranks`: the requested number, if no output contains it.
     """
     metrics, checks = [], []
     for output in outputs:

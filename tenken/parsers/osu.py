@@ -1,11 +1,11 @@
-"""The site's OSU Micro-Benchmarks in the place of mpi_p2p: the same check, their binaries, a parser of their output.
+"""The site's OSU Micro-Benchmarks instead of mpi_p2p: the same check, their binaries, a parser of their output.
 
 The format is that of OMB's own sources (mpi/pt2pt and mpi/collective of osu-micro-benchmarks 5.6 to 7.5): a title
-`# OSU MPI... Test v7.4`, a line of column names, then one line a size. MB are 10^6 bytes, times are means in us. With
+`# OSU MPI... Test v7.4`, a line of column names, then one line per size. MB are 10^6 bytes, times are means in us. With
 `-c` (from 6.0 on) each line ends in Pass or Fail.
 
-Lines of launchers around them are passed over; a line that begins with a size but cannot be read, a size that comes
-twice or out of order, and a validation that is there for some sizes alone are refused: what is skipped is not verified.
+Lines of launchers around them are ignored; a line that begins with a size but cannot be parsed, duplicate or unordered
+sizes, and a validation for only some sizes are rejected: what is skipped is not verified.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from tenken.errors import TenkenError
 from tenken.parsers import foreign
 
-#: Benchmark -> metric, unit, direction, and the column that holds it (counted after the size).
+#: Benchmark -> metric, unit, direction, and its column (counted after the size).
 BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
     "osu_latency": ("osu_latency", "us", "lower", 0),
     "osu_bw": ("osu_bandwidth", "GB/s", "higher", 0),
@@ -30,9 +30,9 @@ BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
 }
 
 _TITLE = re.compile(r"^# OSU [^\n]{0,200}?(?:Test|Benchmark)[^v\n]{0,100} v([0-9.]{1,20})", re.M)
-#: Begins as a line of results does, or as one that was spoilt.
+#: Begins like a line of results, or like a corrupted one.
 _ROW = re.compile(r"[-+.]?(?:[0-9]|nan\b|inf\b)", re.I)
-#: ... but for a line that begins with a date, as logs of launchers and containers have it.
+#: ... except for a line that begins with a date, as in logs of launchers and containers.
 _DATE = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
 _SIZE = re.compile(r"[0-9]{1,15}")
 _NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,3})?")
@@ -44,12 +44,12 @@ _BEGIN = re.compile(r"^TENKEN-OSU (\w+)$", re.M)
 
 
 class OsuFormatError(TenkenError):
-    """The output is not what the OSU Micro-Benchmarks print."""
+    """The output is not that of the OSU Micro-Benchmarks."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One line: message size in bytes, the figure in its metric's unit, and the validation (None: not asked)."""
+    """One line: message size in bytes, the value in its metric's unit, and the validation (None: not requested)."""
 
     bytes: int
     value: float
@@ -66,7 +66,7 @@ class Output:
 
 
 def parse(benchmark: str, text: str) -> Output:
-    """Read one benchmark's output; launchers' own lines are passed over. Raises OsuFormatError: what is missing."""
+    """Read one benchmark's output; lines of launchers are ignored. Raises OsuFormatError: what is missing."""
     if benchmark not in BENCHMARKS:
         raise OsuFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
     title = _TITLE.search(text)
@@ -89,7 +89,7 @@ def parse(benchmark: str, text: str) -> Output:
         if point.bytes < after:
             raise OsuFormatError(f"{benchmark}: the size {point.bytes} follows {after - 1}: two outputs are mixed")
         after = point.bytes + 1
-        # size 0 is the bare latency; it has no bandwidth and no place on a logarithmic axis
+        # size 0 is the pure latency; it has no bandwidth and no position on a logarithmic axis
         if point.bytes > 0:
             points.append(point)
     if not points:
@@ -120,7 +120,7 @@ def _point(benchmark: str, words: list[str], column: int, scale: float, in_full:
 
 
 def _hold(benchmark: str, shown: str, size: int, figures: list[float], in_full: bool) -> None:
-    """Raises OsuFormatError where the columns of a line contradict each other."""
+    """Raises OsuFormatError if the columns of a line contradict each other."""
     if benchmark == "osu_mbw_mr" and len(figures) > 1:
         moved = size * figures[1] / 1e6
         if abs(moved - figures[0]) > _PRINTED_MBS + _PRINTED * figures[0]:
@@ -135,7 +135,7 @@ def _hold(benchmark: str, shown: str, size: int, figures: list[float], in_full: 
 
 
 def parse_all(text: str) -> list[Output]:
-    """The outputs of several benchmarks, each behind a line `TENKEN-OSU <benchmark>`. Raises OsuFormatError."""
+    """The outputs of several benchmarks, each after a line `TENKEN-OSU <benchmark>`. Raises OsuFormatError."""
     text = text.replace("\r\n", "\n")  # of a launcher that gives its ranks a terminal
     marks = list(_BEGIN.finditer(text))
     if not marks:
@@ -149,7 +149,7 @@ def parse_all(text: str) -> list[Output]:
 
 
 def document(outputs: list[Output], node: str, ranks: int, nodes: list[str], buffers: str) -> dict[str, Any]:
-    """A result document of mpi_p2p out of what the OSU benchmarks printed: one sample a size, their mean."""
+    """A result document of mpi_p2p from the output of the OSU benchmarks: one sample per size, their mean."""
     metrics, checks = [], []
     for output in outputs:
         name, unit, direction, _ = BENCHMARKS[output.benchmark]

@@ -1,8 +1,8 @@
-"""Whether a machine meets its contract: every run of the sessions given, held against every clause. Pure, no output.
+"""Whether a machine meets its contract: every run of the given sessions compared with every clause. Pure, no output.
 
-The unit of repetition is the run: samples within one are not independent. A run that the judge voided (INVALID) does
-not count as a value, it is counted as what it is; a run that missed a reference or a floor is a value like any other; a
-run whose result was wrong counts against the machine, however often it was tried again. Nothing here reads a sentence.
+The unit of repetition is the run: samples within one are not independent. An INVALID run does
+not count as a value, but is counted as such; a run below a reference or a floor is a value like any other; a
+run with a wrong result counts against the machine, however often it was repeated. No decision is based on a text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ACCEPTED, EXCEPTIONS, REJECTED, INCONCLUSIVE = "ACCEPTED", "ACCEPTED WITH EXCEPT
 MET, NOT_MET, NOT_TESTED = "MET", "NOT MET", "NOT TESTED"
 NOT_RECORDED = "not recorded"
 
-#: Findings of a FAIL that leave the value standing: it was measured, and it is too small.
+#: Findings of a FAIL that do not affect the value: it was measured, and it is too small.
 _OF_SPEED = (CONTRACT, REFERENCE, FLOOR, "siblings")
 
 
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Value:
-    """The figure of one run for one part, and the file of the archive that it is in."""
+    """The value of one run for one part, and its file in the archive."""
 
     value: float
     session: str
@@ -75,7 +75,7 @@ class Measured:
 
 @dataclass
 class Requirement:
-    """A clause for one check in one environment: what was measured on each part, and whether it is met."""
+    """A clause for one check in one environment: the measured value of each part, and whether it is met."""
 
     clause: Clause
     check: str = ""
@@ -89,7 +89,7 @@ class Requirement:
 
     @property
     def worst(self) -> Measured | None:
-        """The part that is nearest to missing the bound, or furthest below it."""
+        """The part with the smallest margin, or the largest deficit."""
         tested = [m for m in self.parts if m.values]
         if not tested:
             return None
@@ -97,19 +97,19 @@ class Requirement:
         return pick(tested, key=lambda m: (self.decisive(m), m.part.name))
 
     def decisive(self, measured: Measured) -> float:
-        """The figure that the rule holds against the bound."""
+        """The value that the rule compares with the bound."""
         if self.clause.rule != INTERVAL:
             return measured.median
         return measured.low if self.clause.direction == "higher" else measured.high
 
     def missed_by(self, measured: Measured) -> bool:
-        """Whether a part's decisive figure is on the wrong side of the bound, however many runs it has."""
+        """Whether a part's decisive value is on the wrong side of the bound, for any number of runs."""
         figure = self.decisive(measured)
         return figure < self.clause.bound if self.clause.direction == "higher" else figure > self.clause.bound
 
     @property
     def margin(self) -> float | None:
-        """By how much the worst part's decisive figure is on the good side of the bound: a fraction of the bound."""
+        """Margin of the worst part's decisive value relative to the bound: a fraction of the bound."""
         if self.worst is None:
             return None
         distance = self.decisive(self.worst) - self.clause.bound
@@ -125,7 +125,7 @@ class Requirement:
 
     @property
     def uniformity(self) -> tuple[float, float, float] | None:
-        """Lowest, median and highest of the parts' medians, where there are two or more."""
+        """Minimum, median and maximum of the parts' medians, if there are two or more."""
         medians = sorted(m.median for m in self.parts if m.values)
         if len(medians) < 2:
             return None
@@ -134,7 +134,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Counted:
-    """A run that is no value: why, and where it is."""
+    """A run without a value: the reason, and its location."""
 
     check: str
     node: str
@@ -146,7 +146,7 @@ class Counted:
 
 @dataclass
 class Acceptance:
-    """The whole answer."""
+    """The complete decision."""
 
     contract: Contract
     sessions: tuple[str, ...]
@@ -177,7 +177,7 @@ class Acceptance:
 
     @property
     def rehearsal(self) -> str:
-        """What a rehearsal among the sessions showed, in one sentence."""
+        """The result of a drill among the sessions, in one sentence."""
         if not self.drilled:
             return "These sessions include no drill (tenken drill): it is not shown that a fault would be detected"
         count = {
@@ -199,10 +199,10 @@ def accept(
     damaged: Sequence[str] = (),
     lost: Sequence[Case] = (),
 ) -> Acceptance:
-    """Hold the records of some sessions against a contract; each with its name in the archive, in any order.
+    """Compare the records of some sessions with a contract; each with its name in the archive, in any order.
 
-    `damaged` are files of the archive that are no records: with one, nothing can be accepted. `lost` are cases that
-    failed without leaving a record.
+    `damaged` are files of the archive that are not records: with one, nothing can be accepted. `lost` are cases that
+    failed without a record.
     """
     found = Acceptance(contract, tuple(sessions), damaged=list(damaged))
     groups: dict[str, dict[tuple[str, ...], Requirement]] = {c.id: {} for c in contract.clauses}
@@ -323,7 +323,7 @@ def _is_of(clause: Clause, metric: MetricValue) -> bool:
 
 
 def _only_too_slow(record: Record) -> bool:
-    """Whether a FAIL says nothing but that values missed a bound: then they were measured, and count."""
+    """Whether all findings of a FAIL are missed bounds: the values were then measured, and count."""
     failures = [f for f in record.findings if f.verdict == FAIL]
     return bool(failures) and all(f.kind in _OF_SPEED and f.metric for f in failures)
 
@@ -353,7 +353,7 @@ def _measure(
         value = metric.statistic_named(clause.statistic)
         part = _part(found.contract, result, metric)
         before = worst.get(part)
-        # of several points of a sweep that the clause names together, the worst counts
+        # of several points of a sweep in the same clause the worst counts
         if before is None or ((value < before[0]) if clause.direction == "higher" else (value > before[0])):
             worst[part] = (value, metric)
     for part, (value, metric) in worst.items():
@@ -369,7 +369,7 @@ def _measure(
 
 
 def _limits(requirement: Requirement, record: Record, result: Result, metric: MetricValue) -> None:
-    """The peak by data sheet or driver, and what the same run showed to be attainable: never one for the other."""
+    """The peak by data sheet or driver, and the attainable value of the same run: never interchanged."""
     judged = record.judgement.judged.get(metric.id)
     for limit in (judged.limit if judged is not None else None, result.limits.get(metric.id)):
         if limit is None or limit.value is None or (limit.unit and limit.unit != metric.unit):
@@ -392,7 +392,7 @@ def _part(contract: Contract, result: Result, metric: MetricValue) -> Part:
     return _gpu(contract, result, device) if device is not None else Part(result.node, metric.place)
 
 
-#: Of the device: (title, field of a result's device); what a driver does not report is "not recorded".
+#: Of the device: (title, field of a result's device); fields that a driver does not report are "not recorded".
 _DEVICE_CONDITIONS = (
     ("GPU", "name"), ("Driver", "driver"), ("CUDA runtime", "cuda_runtime"), ("VBIOS", "vbios"),
     ("Power limit, W", "power_limit_w"), ("Maximum SM clock, MHz", "sm_clock_max_mhz"),
@@ -501,7 +501,7 @@ def _scope(found: Acceptance, parts: list[Part]) -> None:
 
 
 def _hold_stable(found: Acceptance) -> None:
-    """Whether the last session keeps the figures of the first, and lies long enough after it."""
+    """Whether the last session reproduces the values of the first, and is late enough."""
     rule = found.contract.stability
     if rule is None:
         return
@@ -575,7 +575,7 @@ def _state(found: Acceptance) -> None:
 
 
 def _by_clause(requirements: Iterable[Requirement]) -> list[str]:
-    """A line a clause and result: with its check, or with how many checks it is so in."""
+    """One line per clause and result: with its check, or with the number of checks."""
     groups: dict[tuple[str, str], list[Requirement]] = {}
     for requirement in requirements:
         groups.setdefault((requirement.clause.id, requirement.result), []).append(requirement)
@@ -594,7 +594,7 @@ def _by_clause(requirements: Iterable[Requirement]) -> list[str]:
 
 
 def as_json(found: Acceptance) -> dict[str, Any]:
-    """Every figure of the report, and where it comes from: the report is drawn from it, `--verify` makes it anew."""
+    """Every value of the report with its source: the report is drawn from it, `--verify` recomputes it."""
 
     def limit(one: Limit | None) -> dict[str, Any] | None:
         return None if one is None else one.as_json()

@@ -1,8 +1,8 @@
-"""An acceptance as one tar: contract, report, answer, evidence and the archive that they rest on, with a manifest.
+"""An acceptance as one tar: contract, report, decision, evidence and the archive as their basis, with a manifest.
 
-`MANIFEST.sha256` has a line for every other member, as `sha256sum -c` reads it. The tar has one form only (members in
-order, no times, no owners), so that `verify` can write it again out of what it read: a byte changed anywhere, between
-members too, is found and named.
+`MANIFEST.sha256` has a line for every other member, in the format of `sha256sum -c`. The tar is canonical (members in
+order, no times, no owners), so that `verify` can rewrite it from its content: a changed byte anywhere, also between
+members, is detected and reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tenken.errors import TenkenError
 MANIFEST, ARCHIVE, ANSWER, CONTRACT = "MANIFEST.sha256", "archive", "acceptance.json", "contract.yaml"
 SUFFIX = ".tar"
 
-#: What a bundle may hold, in bytes: more is a mistake or an attack.
+#: Maximum size of a bundle in bytes: more is a mistake or an attack.
 MAX_BYTES = 8 << 30
 
 _LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
@@ -32,7 +32,7 @@ class BundleError(TenkenError):
 
 @dataclass(frozen=True)
 class Member:
-    """One file of a bundle: bytes in hand, or a file to read."""
+    """One file of a bundle: bytes in memory, or a file to read."""
 
     name: str
     content: bytes | Path
@@ -58,7 +58,7 @@ def sha256(content: bytes | Path) -> str:
 
 
 def archive_digest(digests: Mapping[str, str]) -> str:
-    """The digest that stands on every page of a report: of all members below `archive/`."""
+    """The digest printed on every page of a report: of all members below `archive/`."""
     return digest_of({name: one for name, one in digests.items() if name.startswith(f"{ARCHIVE}/")})
 
 
@@ -90,7 +90,7 @@ def _tar(stream: io.BufferedIOBase | io.BufferedWriter, members: list[Member]) -
 
 
 def read(file: Path) -> dict[str, bytes]:
-    """All members of a bundle. Raises BundleError for what is no tar of plain files with names of its own."""
+    """All members of a bundle. Raises BundleError unless it is a tar of regular files with unique names."""
     found: dict[str, bytes] = {}
     total = 0
     try:
@@ -116,7 +116,7 @@ def read(file: Path) -> dict[str, bytes]:
 
 
 def faults(file: Path, members: Mapping[str, bytes]) -> Iterator[str]:
-    """What is not as the bundle was written, a line each: members changed, lost or added, and bytes between them."""
+    """Differences from the bundle as written, one line each: members changed, lost or added, and bytes between them."""
     text = members.get(MANIFEST)
     if text is None:
         yield f"{MANIFEST} is missing"
@@ -144,7 +144,7 @@ def faults(file: Path, members: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def _between(file: Path, members: Mapping[str, bytes]) -> Iterator[str]:
-    """The first byte that is not where writing the same members again puts it."""
+    """The first byte that differs when the same members are written again."""
     again = io.BytesIO()
     rest = [Member(name, content) for name, content in sorted(members.items()) if name != MANIFEST]
     _tar(again, [Member(MANIFEST, members[MANIFEST]), *rest])

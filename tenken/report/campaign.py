@@ -1,4 +1,4 @@
-"""What a person reads of a campaign: the report, its page, the live page and ready commands."""
+"""Presentation of a campaign: the report, its page, the live page and prepared commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEAD = (
 def sections(
     found: Findings, campaign: Campaign, exclusion: Callable[[str, str], str]
 ) -> Iterator[tuple[str, list[str]]]:
-    """(head, lines) of the report; a section that has nothing to say says so where that matters."""
+    """(heading, lines) of the report; an empty section states this if it matters."""
     bad = found.bad_nodes()
     counts = ", ".join(f"{n} {v}" for v, n in sorted(found.verdicts.items())) or "none"
     yield (
@@ -104,7 +104,7 @@ def sections(
 def _to_exclude(
     bad: Mapping[str, Sequence[str]], units: Mapping[str, Sequence[str]], found: Findings, campaign: Campaign
 ) -> Iterator[tuple[str, str]]:
-    """Nodes and why; of a unit that is judged as one all nodes."""
+    """Nodes with reasons; all nodes of a unit that is judged as one."""
     alone = {
         node: reasons[0] for node, reasons in bad.items() if node not in {n for u in units for n in found.units[u]}
     }
@@ -134,7 +134,7 @@ def page(found: Findings, campaign: Campaign, exclusion: Callable[[str, str], st
 
 
 def live(campaign: Campaign, line: str, nodes: dict[str, str]) -> str:
-    """The page of a campaign that runs: a browser reads it again each ten seconds. `nodes`: what became of each."""
+    """The page of a running campaign, reloaded by the browser every ten seconds. `nodes`: the state of each."""
     counts: dict[str, int] = {}
     for what in nodes.values():
         counts[what] = counts.get(what, 0) + 1

@@ -1,4 +1,4 @@
-"""`tenken report`: one session of the archive as a table on the terminal and a page to read."""
+"""`tenken report`: one session of the archive as a table on the terminal and an HTML page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from tenken.archive import packed
 from tenken.model.verdicts import VERDICTS
 
-#: Records of a session from which on its page is a grid, with a page for each node.
+#: Number of records from which the page of a session is a grid, with a page per node.
 MANY = 600
 
 
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _by_node(arguments: argparse.Namespace, perflogs: Path) -> int:
-    """The index beside a folder with a page for each node."""
+    """The index next to a folder with a page per node."""
     from tenken import paths
     from tenken.report import fleet, session
 
@@ -92,7 +92,7 @@ def _by_node(arguments: argparse.Namespace, perflogs: Path) -> int:
 
 
 def _catalogue(src: Path) -> Mapping[str, Any]:
-    """Titles and plot kinds; a catalogue that cannot be read costs the titles, not the page."""
+    """Titles and plot kinds; if the catalogue cannot be read the page has no titles."""
     try:
         from tenken.model import catalogue
 
@@ -106,7 +106,7 @@ def _catalogue(src: Path) -> Mapping[str, Any]:
 
 
 def write(target: Path, text: str) -> None:
-    """Writes by rename, so that a reader sees the old page or the new one, never half of one."""
+    """Writes by rename, so that a reader sees the old or the new page, never a partial one."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=".tmp-", suffix=".html", dir=target.parent)
     try:
@@ -122,7 +122,7 @@ def write(target: Path, text: str) -> None:
 
 
 def table(session: Any, most: int = 60) -> str:
-    """Verdicts as aligned plain text, worst first when there are more than `most`; then what is missing."""
+    """Verdicts as aligned plain text, worst first if there are more than `most`; then what is missing."""
     from tabulate import tabulate
 
     cases = [c for c in session.counted if not (c.build and c.verdict == "PASS")]
@@ -159,7 +159,7 @@ def table(session: Any, most: int = 60) -> str:
     parts += [f"INCOMPLETE: {text}" for text in session.incomplete]
     parts += [f"Note: {text}" for text in session.notes]
     parts += [f"DAMAGED: {path}: {_line(reason, 160)}" for path, reason in session.damaged[:20]]
-    # of builds only those that failed: a check is a check, and a build that passed is none
+    # only failed builds: a build that passed is not a check
     told = [c.verdict for c in session.counted if not (c.build and c.verdict == "PASS")]
     counts = ", ".join(f"{told.count(v)} {v}" for v in VERDICTS if v in told)
     parts.append(f"Session {session.name}: {session.verdict}" + (f" ({counts})" if counts else ""))
@@ -167,6 +167,6 @@ def table(session: Any, most: int = 60) -> str:
 
 
 def _line(text: str, width: int = 60) -> str:
-    """One printable line: names come from the archive and may hold anything."""
+    """One printable line: names come from the archive and may contain anything."""
     flat = "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
     return flat if len(flat) <= width else flat[: width - 1] + "…"

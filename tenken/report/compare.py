@@ -22,17 +22,17 @@ TEMPLATES = Path(__file__).parent / "templates"
 #: Keys of a side; a night may be a range, A..B.
 KEYS = ("system", "partition", "environ", "node", "gpu", "session", "mode", "night", "driver", "cuda", "kernel",
         "firmware", "clocks", "revision", "compiler", "check", "metric")  # fmt: skip
-#: Fewer values than this on a side tell nothing.
+#: Minimum number of values on a side.
 LEAST = 4
 
 
 class CompareError(TenkenError):
-    """A side that cannot be understood or that has no values."""
+    """A side that is malformed or has no values."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """B / A of one metric with its 95 % interval; `unit_of_count` says what the n values of a side are."""
+    """B / A of one metric with its 95 % interval; `unit_of_count` is the unit of the n values of a side."""
 
     metric: str
     unit: str
@@ -98,16 +98,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 3 if answers <= {"undecided"} else 0
 
 
-#: Answers in the order of a page: what is shown to differ first.
+#: Answers in the order of a page: significant differences first.
 ORDER = ("slower", "faster", "undecided", "same")
 
 
 def page(ratios: Sequence[Ratio], a: str, b: str, margin: float) -> str:
-    """The comparison as one page: what is shown to differ first, the largest ratio first; nothing is left out."""
+    """The comparison as one page: significant differences first, the largest ratio first; nothing is omitted."""
     import jinja2
 
     ordered = sorted(ratios, key=lambda r: (ORDER.index(r.answer), -_distance(r), r.metric))
-    # one scale for all intervals: the widest that is no outlier of an order of magnitude
+    # one scale for all intervals: the widest one that is not an outlier by an order of magnitude
     ends = [abs(math.log(x)) for r in ratios for x in (r.low, r.high, r.ratio) if math.isfinite(x) and x > 0]
     reach = min(max([*ends, margin]), math.log(10))
     environment = jinja2.Environment(
@@ -126,7 +126,7 @@ def _distance(ratio: Ratio) -> float:
 
 
 def _place(ratio: float, reach: float) -> float | None:
-    """Where a ratio stands on a bar from 0 to 100 with 1 in the middle; None for no number."""
+    """Position of a ratio on a bar from 0 to 100 with 1 in the middle; None for NaN."""
     if not math.isfinite(ratio) or ratio <= 0:
         return None
     return round(50 + 50 * max(-1.0, min(1.0, math.log(ratio) / reach)), 2)
@@ -158,10 +158,10 @@ def side(text: str) -> tuple[str, list[Any]]:
 
 
 def compare(store: Store, a: str, b: str, margin: float = 0.01) -> list[Ratio]:
-    """Metrics that both sides have. Raises CompareError where a side has no values, or they share none.
+    """Metrics of both sides. Raises CompareError if a side has no values, or they have none in common.
 
-    Nodes that both sides measured are paired; a side counts by nights where both have LEAST of them, since what
-    happens on one night happens to many GPUs at once, else by nodes and GPUs.
+    Nodes measured by both sides are paired; a side counts by nights if both have LEAST of them, since the
+    events of one night affect many GPUs together, otherwise by nodes and GPUs.
     """
     sides = []
     for name, text in (("A", a), ("B", b)):
@@ -190,7 +190,7 @@ def _ratio(key: tuple[str, ...], a: list[tuple[Any, ...]], b: list[tuple[Any, ..
     if common:
         a, b = [r for r in a if r[:3] in common], [r for r in b if r[:3] in common]
     nights = min(len({r[3] for r in a}), len({r[3] for r in b})) >= LEAST
-    # the level of each place is taken out first, so that a night on which a slow GPU is missing is no faster
+    # the level of each location is removed first, so that a night without a slow GPU is not faster
     levels: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for row in [*a, *b] if common else []:
         levels[row[:3]].append(row[4])
@@ -221,10 +221,10 @@ def _ratio(key: tuple[str, ...], a: list[tuple[Any, ...]], b: list[tuple[Any, ..
 
 
 def shift_interval(one: Sequence[float] | Any, two: Sequence[float] | Any) -> tuple[float, float, float]:
-    """Hodges-Lehmann shift of `two` against `one` with its 95 % interval (Mann-Whitney, normal approximation).
+    """Hodges-Lehmann shift of `two` relative to `one` with its 95 % interval (Mann-Whitney, normal approximation).
 
     The median of all differences; the interval ends at the order statistics of the differences whose rank is
-    mn/2 -+ 1.96 sqrt(mn (m + n + 1) / 12) (Hollander and Wolfe). Any noise law, no outlier moves it far.
+    mn/2 -+ 1.96 sqrt(mn (m + n + 1) / 12) (Hollander and Wolfe). For any noise distribution, robust to outliers.
     """
     import numpy as np
 

@@ -1,9 +1,9 @@
-"""Contracts: what a machine must reach to be accepted, as `reports/contracts/<name>.yaml` says it.
+"""Contracts: the requirements for acceptance of a machine, in `reports/contracts/<name>.yaml`.
 
-    load("h200-node")              -> Contract; ContractError with a line for each fault of the file
-    draft(system, catalogue)       -> the text of a first one, from data sheets and references
+    load("h200-node")              -> Contract; ContractError with one line per error in the file
+    draft(system, catalogue)       -> the text of a draft, from data sheets and references
 
-A wrong file is refused line by line, as system files are.
+Errors in a file are reported line by line, as for system files.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from tenken.paths import REPORTS
 SCHEMA = Path(__file__).with_name("contract.schema.json")
 FOLDER = REPORTS / "contracts"
 
-#: How a clause is decided: by the end of the interval that is nearer to its bound, or by the measured median alone.
+#: How a clause is decided: by the end of the interval that is nearer to its bound, or only by the measured median.
 INTERVAL, VALUE = "interval", "value"
 ESSENTIAL, MINOR = "essential", "minor"
-#: Runs of a device below which nothing is decided, where a contract does not say otherwise.
+#: Default of the minimum number of runs of a device for a decision.
 REPETITIONS = 5
-#: Targets of points of one metric that are no further apart are drafted as one clause.
+#: Maximum distance of targets of points of one metric that are drafted as one clause.
 ALIKE = 1.02
 
 
 class ContractError(TenkenError):
-    """A contract that is wrong or not there: a line for each fault."""
+    """A contract that is invalid or missing: one line per error."""
 
 
 @dataclass(frozen=True)
 class Clause:
     """One requirement: `metric` of every `subject` must reach `target`, less `tolerance` (a fraction of it).
 
-    The figure of a run is `statistic` of its samples, that of a device the median over its runs. At least the fraction
+    The value of a run is `statistic` of its samples, that of a device the median over its runs. At least the fraction
     `share` of the devices must meet it. `repetitions` are the runs of a device below which it is inconclusive,
     `retests` the runs that may be INVALID and run again (None: any number).
     """
@@ -72,7 +72,7 @@ class Clause:
 
     @property
     def bound(self) -> float:
-        """What must be reached, in `unit`: the target less the tolerance."""
+        """The required value, in `unit`: the target less the tolerance."""
         return self.target * (1 - self.tolerance if self.direction == "higher" else 1 + self.tolerance)
 
     @property
@@ -90,7 +90,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Delivered:
-    """A device that the contract says was delivered; empty where it does not say."""
+    """A delivered device according to the contract; empty if not listed."""
 
     uuid: str
     serial: str = ""
@@ -100,7 +100,7 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Exclusion:
-    """Runs that both parties agreed not to count: those that every key given agrees with."""
+    """Runs excluded by agreement of both parties: those that match every given key."""
 
     id: str
     reason: str
@@ -123,7 +123,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Stability:
-    """Between the first and last run lie at least `hours`; the last session keeps `least` of the first's figures."""
+    """At least `hours` between the first and last run; the last session reaches `least` of the first's values."""
 
     hours: float
     least: float
@@ -131,7 +131,7 @@ class Stability:
 
 @dataclass(frozen=True)
 class Contract:
-    """What was agreed. `modes`: only runs of these count (empty: all)."""
+    """The agreement. `modes`: only runs of these count (empty: all)."""
 
     name: str
     title: str
@@ -160,7 +160,7 @@ def names(folder: Path = FOLDER) -> list[str]:
 
 
 def file_of(name: str, folder: Path = FOLDER) -> Path:
-    """The file of a contract by its name, or a path to one. Raises ContractError that lists those that are there."""
+    """The file of a contract by its name, or a path to one. Raises ContractError that lists the existing ones."""
     file = folder / f"{name}.yaml"
     if file.is_file() and "/" not in name:
         return file
@@ -171,7 +171,7 @@ def file_of(name: str, folder: Path = FOLDER) -> Path:
 
 
 def load(name: str, catalogue: Mapping[str, Program], systems: Collection[str], folder: Path = FOLDER) -> Contract:
-    """One contract by name or path. Raises ContractError with every fault of it, a line each."""
+    """One contract by name or path. Raises ContractError with one line per error."""
     file = file_of(name, folder)
     shown = _shown(file)
     try:
@@ -195,7 +195,7 @@ def _shown(path: Path) -> str:
 def parse(
     name: str, document: Document, text: str, catalogue: Mapping[str, Program], systems: Collection[str]
 ) -> Contract:
-    """A contract out of a parsed file. Raises SystemFileError with every fault."""
+    """A contract from a parsed file. Raises SystemFileError with every error."""
     problems = validation.shape(document, SCHEMA)
     if not problems:
         problems = _meaning(document, catalogue, systems)
@@ -236,7 +236,7 @@ def _clause(raw: Mapping[str, Any], data: Mapping[str, Any], catalogue: Mapping[
 
 
 def _meaning(document: Document, catalogue: Mapping[str, Program], systems: Collection[str]) -> list[Any]:
-    """What a schema cannot say: names that must exist, units, ids that are there twice, rules that fit."""
+    """Rules beyond the schema: existing names, units, unique ids, applicable rules."""
     data = document.data
     problems = []
 
@@ -305,7 +305,7 @@ def _check_clause(
 
 @dataclass(frozen=True)
 class Drafted:
-    """A drafted clause, and what could not become one."""
+    """The drafted clauses, and the reasons for missing ones."""
 
     metric: str
     subject: str
@@ -326,10 +326,10 @@ def draft(
     supplier: str = "",
     measured: Sequence[Record] = (),
 ) -> str:
-    """The text of a contract on a machine: what its references bound, else its data sheets. Raises ContractError.
+    """The text of a contract for a machine: by its references, otherwise by its data sheets. Raises ContractError.
 
     A target by a reference is the reference's own bound; one by a data sheet a key metric's floor of its peak. With
-    `measured`, the records of a session, the clauses are on the key metrics that these checks measure, so that the same
+    `measured`, the records of a session, the clauses cover the key metrics that these checks measure, so that the same
     checks test each of them.
     """
     clauses = list(_of_records(system, catalogue, measured) if measured else _drafted(system, catalogue))
@@ -412,8 +412,8 @@ def _drafted(system: System, catalogue: Mapping[str, Program]) -> Iterator[Draft
 
 
 def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iterable[Record]) -> Iterator[Drafted]:
-    """Each key metric with a reference or a floor that some runs measured, by check and coordinates. Ratios are left
-    out: what is delivered is a rate or a time."""
+    """Each measured key metric with a reference or a floor, by check and coordinates. Ratios are omitted:
+    the delivery is specified as rates or times."""
     seen: dict[Drafted, str] = {}
     points: dict[tuple[str, str, str, str], set[str]] = {}
     for record in measured:
@@ -445,7 +445,7 @@ def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iter
 
 
 def _as_one(group: list[Drafted], points: int, direction: str) -> list[Drafted]:
-    """The points of a metric as one clause on the worst of them, where all have nearly the same target."""
+    """The points of a metric as one clause on the worst of them, if all have nearly the same target."""
     targets = [one.target for one in group]
     alike = len({(one.unit, one.statistic) for one in group}) == 1 and max(targets) <= ALIKE * min(targets)
     if not alike or len(group) < max(points, 2):
@@ -480,7 +480,7 @@ def _of_reference(reference: Reference, catalogue: Mapping[str, Program]) -> Dra
 
 
 def _of_sheet(partition: Partition, program: Program, metric: Metric, subject: str) -> Drafted | None:
-    """The floor of a data sheet's peak, where the metric has both."""
+    """The floor of a data sheet's peak, if the metric has both."""
     floor = metric.floor.get(subject)
     if not floor or metric.optional or metric.direction != "higher":
         return None
@@ -503,7 +503,7 @@ def _of_sheet(partition: Partition, program: Program, metric: Metric, subject: s
 
 
 def excluded(contract: Contract, clause: str, node: str, uuids: Collection[str], session: str) -> Exclusion | None:
-    """The first exclusion that a run of a clause falls under."""
+    """The first exclusion that applies to a run of a clause."""
     for one in contract.exclusions:
         if (
             one.clause in (None, clause)

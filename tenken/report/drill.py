@@ -1,4 +1,4 @@
-"""What a rehearsal proves: faults that programs made on purpose, and whether their verification named them."""
+"""The result of a drill: injected faults, and whether the verification detected them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tenken.model.catalogue import NOTHING
 from tenken.model.record import Record
 from tenken.model.verdicts import FAIL, INVALID, WAIVED
 
-#: One bit of one element is flipped before the verification: what a program's own check of its output must find.
+#: One bit of one element is flipped before the verification, which must detect it.
 ELEMENT = "element"
 
 NOTICED, MISSED, NOTHING_SHOWN = "noticed", "NOT NOTICED", "shows nothing"
@@ -17,7 +17,7 @@ NOTICED, MISSED, NOTHING_SHOWN = "noticed", "NOT NOTICED", "shows nothing"
 
 @dataclass(frozen=True)
 class Drilled:
-    """One run with a fault, and what became of it."""
+    """One run with an injected fault, and its outcome."""
 
     check: str
     environ: str
@@ -28,7 +28,7 @@ class Drilled:
 
 
 def fault_of(record: Record) -> str:
-    """The fault that was made, or asked for, on purpose; empty: none."""
+    """The fault that was injected or requested; empty: none."""
     for known in (
         record.result.parameters if record.result else {},
         record.request.parameters if record.request else {},
@@ -40,7 +40,7 @@ def fault_of(record: Record) -> str:
 
 
 def drilled(record: Record) -> Drilled:
-    """A flipped bit is noticed when the case is FAIL and a verification of the program's output says so itself: a
+    """A flipped bit is detected if the case is FAIL by a verification of the program's output: a
     FAIL for another reason would prove nothing."""
     fault, result = fault_of(record), record.result
     wrong = [check for check in result.verification.checks if not check.passed] if result is not None else []
@@ -56,7 +56,7 @@ def drilled(record: Record) -> Drilled:
 
 
 def of(records: Iterable[Record]) -> list[Drilled]:
-    """All runs with a fault, what was not noticed first."""
+    """All runs with an injected fault, undetected ones first."""
     order = {MISSED: 0, NOTHING_SHOWN: 1, NOTICED: 2}
     found = [drilled(record) for record in records if fault_of(record)]
     return sorted(found, key=lambda one: (order[one.outcome], one.check, one.environ))

@@ -1,4 +1,4 @@
-"""What a vendor needs to take a failing part back: one file a part, without names of the site in it."""
+"""Evidence for the return of a failing part to the vendor: one file per part, without names of the site."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tenken.report.acceptance import Acceptance, Part
 
 
 def failing(found: Acceptance) -> list[Part]:
-    """Parts that missed a clause, or whose figure is on the wrong side of the bound: each once."""
+    """Parts that missed a clause, or with a value on the wrong side of the bound: each once."""
     return list(dict.fromkeys(m.part for r in found.requirements for m in r.parts if m.values and r.missed_by(m)))
 
 
 def name_of(part: Part, number: int) -> str:
-    """As a file name: the serial number or UUID where there is one; a node's name stays at the site."""
+    """As a file name: the serial number or UUID if known; the name of a node is not disclosed."""
     return f"evidence/{number:02d}-{safe_name(part.serial or part.uuid or part.place)}.json"
 
 
 def bundle(found: Acceptance, read: Callable[[str], Record], hosts: Iterable[str]) -> list[tuple[str, str]]:
-    """(name, JSON text) of every failing part; `read` gives a record by its name in the archive.
+    """(name, JSON text) of every failing part; `read` returns a record by its name in the archive.
 
-    Names of nodes, users and folders are replaced; the UUID, serial number and slot of the part itself stay, since by
-    them the vendor finds it.
+    Names of nodes, users and folders are replaced; the UUID, serial number and slot of the part itself remain, because
+    they identify it for the vendor.
     """
     redactor = Redactor(sorted(hosts), devices=False)
     return [

@@ -1,7 +1,7 @@
-"""A session of many nodes: a grid of nodes and checks, worst first, with a page for each node beside it.
+"""A session of many nodes: a grid of nodes and checks, worst first, with an additional page per node.
 
-Records are read one by one: what a node's page shows of one is written down at once, and only key figures, verdicts and
-findings are kept. The index leaves nothing out of the grid; what lists cut is said, with where the rest is.
+Records are read one by one: the content of a node's page is written immediately, and only key figures, verdicts and
+findings are kept. The grid of the index is complete; truncated lists state where the rest is.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from tenken.report.page import GLYPHS, MEANINGS, TEMPLATES
 from tenken.report.rows import Row, rows_of
 from tenken.report.session import Case, Session, load
 
-#: Findings on the index, and values of one record on a node's page: the archive has them all.
+#: Maximum findings on the index, and values of one record on a node's page: the archive contains all.
 MOST_FINDINGS, MOST_VALUES = 40, 200
 
-#: What only distributes or repeats a check: ReFrame's `--distribute` and `--repeat` put node and number into the name.
+#: Parameters that only distribute or repeat a check: `--distribute` and `--repeat` add node and number to the name.
 _DISTRIBUTED = re.compile(r"\s+%(?:[.$]\w+|nid|nodelist|repeat\w*)=\S+")
 
 
 def check_name(case: Case) -> str:
-    """A check's name without what only distributes it."""
+    """A check's name without the suffixes of distribution."""
     return _DISTRIBUTED.sub("", case.check)
 
 
@@ -54,7 +54,7 @@ class Figure:
     values: list[tuple[float, str, str]] = field(default_factory=list)
 
     def row(self) -> dict[str, Any]:
-        """Worst, median and best with where they were measured."""
+        """Worst, median and best value with their locations."""
         ordered = sorted(self.values)
         low, high = ordered[0], ordered[-1]
         middle = quantile([v[0] for v in ordered], 0.5)
@@ -66,7 +66,7 @@ class Figure:
 
 
 class _Pages:
-    """Gathers a session while it is read."""
+    """Collects a session while it is read."""
 
     def __init__(self, catalogue: Mapping[str, Program], folder: Path, environment: jinja2.Environment) -> None:
         self.catalogue, self.folder, self.environment = catalogue, folder, environment
@@ -76,7 +76,7 @@ class _Pages:
         self.values = self.held = self.targets = 0
 
     def file_of(self, node: str) -> str:
-        """The name of a node's page: two nodes never share one."""
+        """The name of a node's page, unique per node."""
         if node not in self.files:
             name, number = safe_name(node), 1
             taken = set(self.files.values())
@@ -112,7 +112,7 @@ def _urgency(row: Row) -> tuple[int, bool]:
 def write(
     perflogs: Path, name: str, catalogue: Mapping[str, Program], target: Path | None, written: str
 ) -> tuple[Session, Path]:
-    """Write index and pages; the session and the index's path. Raises NoSession and OSError, and leaves no half."""
+    """Write index and pages; the session and the index's path. Raises NoSession and OSError, without partial files."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -156,7 +156,7 @@ def _checks(session: Session) -> list[str]:
 
 
 def _grid(session: Session, pages: _Pages) -> list[dict[str, Any]]:
-    """A row a node: its verdict of each check, worst nodes first."""
+    """One row per node: its verdict for each check, worst nodes first."""
     nodes: dict[str, dict[str, list[str]]] = {}
     for case in session.tests:
         nodes.setdefault(node_of(case), {}).setdefault(check_name(case), []).append(case.verdict)
@@ -189,7 +189,7 @@ def _findings(session: Session, pages: _Pages) -> list[dict[str, Any]]:
 
 
 def _finish(session: Session, pages: _Pages, grid: list[dict[str, Any]], index: Path, style: str, written: str) -> None:
-    """Head and foot around what was written of each node."""
+    """Header and footer around the content of each node."""
     template = pages.environment.get_template("node.html")
     verdicts = {row["node"]: row["verdict"] for row in grid}
     (pages.folder / "style.css").write_text(style, encoding="utf-8")

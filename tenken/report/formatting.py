@@ -1,4 +1,4 @@
-"""Numbers, sizes, subjects and health fields in the words that a page uses. Pure functions, no I/O."""
+"""Formats numbers, sizes, subjects and health fields for pages. Pure functions, no I/O."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVENT_REASONS = {
     "display_clock_setting": "display clock setting",
 }
 
-#: Health fields in the order in which they are read: (title, unit, keys). Several keys share one cell.
+#: Health fields in display order: (title, unit, keys). Several keys share one cell.
 HEALTH_FIELDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("SM clock", "MHz", ("sm_clock_mhz",)),
     ("Memory clock", "MHz", ("memory_clock_mhz",)),
@@ -53,12 +53,12 @@ def percent(fraction: Any, digits: int = 1) -> str:
 
 
 def key(value: Any) -> str:
-    """What a column is sorted by, as an attribute; nothing for what is no number."""
+    """The sort key of a column, as an attribute; empty for text that is not a number."""
     return f"data-v={value:.6g}" if is_number(value) else ""
 
 
 def duration(seconds: Any) -> str:
-    """Seconds as a person says them: '4.2 s', '3 min 20 s', '2 h 05 min'."""
+    """Seconds in readable form: '4.2 s', '3 min 20 s', '2 h 05 min'."""
     if not is_number(seconds) or seconds < 0:
         return "–"
     if seconds < 60:
@@ -80,7 +80,7 @@ def natural(text: str) -> list[Any]:
 
 
 def health_cell(sample: HealthSample, keys: tuple[str, ...], unit: str) -> str:
-    """One cell of the health table; empty when the device does not say."""
+    """One cell of the health table; empty if the device does not report it."""
     if keys == ("reasons",):
         if sample.reasons is None:
             return ""
@@ -98,7 +98,7 @@ def health_cell(sample: HealthSample, keys: tuple[str, ...], unit: str) -> str:
     return f"{number(value)}\u202f{unit}".strip() if is_number(value) else str(value)
 
 
-#: What every template may use: each page includes parts of the others.
+#: Available in every template: each page includes parts of the others.
 FILTERS = {
     "key": key,
     "number": number,

@@ -1,11 +1,12 @@
-"""The interval of a median over runs, from the runs' order alone: no law of noise is assumed.
+"""The interval of a median over runs, from the order of the runs only, for any distribution of noise.
 
-Between the d-th smallest and the d-th largest of n independent values lies the median of their law with probability
-1 - 2 P(Binomial(n, 1/2) < d). The two d that enclose the confidence asked for are joined by the interpolation of
-Hettmansperger and Sheather (1986), which is nearly free of the law. Up to five runs even the widest interval, from the
-smallest to the largest, stays below 95 %: its own confidence (93.8 % of five runs, 87.5 % of four) is then given back.
+The median of the distribution of n independent values is between the d-th smallest and the d-th largest with
+probability 1 - 2 P(Binomial(n, 1/2) < d). The two d around the requested confidence are interpolated as by
+Hettmansperger and Sheather (1986), nearly independent of the distribution. For up to five runs even the widest
+interval, from the smallest to the largest, has less than 95 %: its own confidence (93.8 % for five runs, 87.5 % for
+four) is then returned.
 
-Student's interval of the mean is not used: on launches of one GPU, whose slow ones make a tail, its 95 % cover 77 to
+Student's interval of the mean is not used: for launches on one GPU, whose slow ones form a tail, its 95 % cover 77 to
 87 % (docs/acceptance.md).
 """
 
@@ -20,7 +21,7 @@ from tenken.model.numbers import quantile
 
 @dataclass(frozen=True)
 class Interval:
-    """Median over runs and what encloses it with probability `confidence`; without width for a single run, at 0."""
+    """Median over runs and its interval with probability `confidence`; of width 0 for a single run."""
 
     median: float
     low: float

@@ -1,4 +1,4 @@
-"""The nightly page: what changed since yesterday on top, then each finding with its plot, then all measures."""
+"""The nightly page: changes since the previous night first, then each finding with its plot, then all measurements."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Shown:
 
 @dataclass
 class Measure:
-    """All siblings of one metric, summed up: their median night by night."""
+    """All siblings of one metric combined: their median by night."""
 
     system: str
     partition: str
@@ -106,14 +106,14 @@ def _shown(gate: Gate) -> list[Shown]:
                     entry.plot = Plot(*trends.draw(one.history, one.found, finding, f"t{number}"))
                 except ImportError as error:
                     entry.plot = Plot(missing=f"Plots need matplotlib ({error}); install tenken[reports].")
-                except Exception as error:  # a plot that cannot be drawn must never cost the page
+                except Exception as error:  # a failed plot must not prevent the page
                     entry.plot = Plot(missing=f"No plot: {type(error).__name__}: {error}")
             out.append(entry)
     return out
 
 
 def _since_yesterday(gate: Gate, shown: list[Shown]) -> list[tuple[str, str, str]]:
-    """(verdict, text, anchor) of what is different from the night before."""
+    """(verdict, text, anchor) of the differences from the previous night."""
     out = [(s.verdict, s.text, s.anchor) for s in shown if s.new and s.finding.kind != "outlier"]
     for one in gate.systems:
         last = len(one.history.nights) - 1

@@ -1,4 +1,4 @@
-"""What a gate run says, in the forms that people and machines read: text, JSON, JUnit, Markdown, Prometheus, page."""
+"""The result of a gate run for users and programs: text, JSON, JUnit, Markdown, Prometheus, page."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write_all(gate: Gate, folder: Path) -> None:
 
 
 def sentence(history: History, finding: Finding) -> str:
-    """A finding in one line: what, how much, since when, why."""
+    """A finding in one line: subject, size, date, cause."""
     night = history.nights[finding.night]
     size = words.percent(abs(finding.size))
     first = history.series[finding.rows[0]]
@@ -70,12 +70,12 @@ def sentence(history: History, finding: Finding) -> str:
 
 
 def _changed(history: History, finding: Finding) -> bool:
-    """Whether the environment of any member changed near the shift: then nobody may say that nothing did."""
+    """Whether the environment of any member changed near the shift: it must then not be called unchanged."""
     return any(causes.changes(history, row, finding.night) for row in finding.rows)
 
 
 def power_sentence(one: Judged, least: int) -> str:
-    """What could have been seen at all."""
+    """The detection sensitivity."""
     if not one.power:
         return f"{one.history.system}: too few nights to detect anything yet (at least {least} of baseline are needed)."
     parts = []
@@ -92,7 +92,7 @@ def power_sentence(one: Judged, least: int) -> str:
 
 
 def text(gate: Gate) -> str:
-    """The answer on a terminal."""
+    """The result on a terminal."""
     lines = [f"Archive {gate.archive}: {gate.ingested.text}"]
     for one in gate.systems:
         states = ", ".join(f"{n} {state}" for state, n in sorted(one.states.items()))
@@ -126,7 +126,7 @@ def text(gate: Gate) -> str:
 
 
 def as_json(gate: Gate) -> dict[str, Any]:
-    """Everything a program may want to know; sizes are relative changes of the value."""
+    """The complete result for programs; sizes are relative changes of the value."""
     return {
         "schema": SCHEMA,
         "verdict": gate.verdict,
@@ -179,7 +179,7 @@ def _finding(history: History, f: Finding) -> dict[str, Any]:
 
 
 def junit(gate: Gate) -> str:
-    """A test case a series, its numbers as properties; a finding is a failure of each of its members."""
+    """One test case per series, its numbers as properties; a finding is a failure of each of its members."""
     root = ElementTree.Element("testsuites", name="tenken gate")
     for one in gate.systems:
         history, failed = one.history, {r: f for f in one.alarms for r in f.rows}

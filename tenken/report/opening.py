@@ -1,4 +1,4 @@
-"""How a page begins: what the machine is, by what it was judged, and what to do next."""
+"""The opening of a page: machine, criteria, and next steps."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tenken.report import formatting as words
 from tenken.report.rows import Row
 from tenken.report.session import Case, Session
 
-#: What a criterion of each kind is, in the order of their weight.
+#: Description of each kind of criterion, in the order of their weight.
 CRITERIA = {
     "contract": "a target agreed with the vendor",
     "reference": "a value known for this machine, with its source",
     "floor": "a minimum fraction of the physical limit",
 }
-#: Names of checks in the command that runs them again, beyond which all are run again.
+#: Maximum number of check names in the command that reruns them; beyond it all are rerun.
 _MOST_NAMES = 12
 
 
 def machine(session: Session) -> list[tuple[str, str]]:
-    """What the machine is, as (label, words): what the programs saw, then what looking found before the run."""
+    """The machine, as (label, text): as reported by the programs, then as detected before the run."""
     results = [case.result for case in session.counted if case.result is not None]
     hosts = {result.host.name: result.host for result in results}
     devices: dict[tuple[str, int], Device] = {}
@@ -46,7 +46,7 @@ def machine(session: Session) -> list[tuple[str, str]]:
 
 
 def judged_by(rows: Iterable[Row]) -> list[tuple[str, str]]:
-    """How many values each kind of criterion was held against, as (kind, words); those with none last."""
+    """Number of values by kind of criterion, as (kind, text); those without one last."""
     counts = Counter(row.criterion for row in rows)
     said = [(kind, f"{_values(counts[kind])}, {meaning}") for kind, meaning in CRITERIA.items() if counts[kind]]
     if counts[""]:
@@ -55,7 +55,7 @@ def judged_by(rows: Iterable[Row]) -> list[tuple[str, str]]:
 
 
 def counts(session: Session, rows: Iterable[Row]) -> str:
-    """How much of the session was held against anything: checks that passed, values with a criterion, targets."""
+    """Coverage of the session: checks that passed, values with a criterion, targets."""
     kinds = [row.criterion for row in rows]
     passed = sum(case.verdict == PASS for case in session.tests)
     return (
@@ -65,7 +65,7 @@ def counts(session: Session, rows: Iterable[Row]) -> str:
 
 
 def next_steps(session: Session, rows: Iterable[Row]) -> list[tuple[str, str]]:
-    """What a reader does next, as (words, command); the command may be empty."""
+    """Next steps, as (text, command); the command may be empty."""
     steps: list[tuple[str, str]] = []
     systems = {case.system for case in session.counted} or {str(session.plan.get("system") or "")}
     system = systems.pop() if len(systems) == 1 else ""
@@ -146,21 +146,21 @@ def _pcie(device: Device) -> str:
 
 
 def _looked(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What looking found before the run, out of the plan, which may hold anything."""
+    """The machine as detected before the run, from the plan, which may contain anything."""
     said = plan.get("machine")
     pairs = said if isinstance(said, list) else []
     return [(str(p[0]), str(p[1])) for p in pairs if isinstance(p, list) and len(p) == 2 and p[0] and p[1]]
 
 
 def _counted(texts: Iterable[str]) -> str:
-    """`4 × NVIDIA H200; 1 × ...`; without a count where there is one."""
+    """`4 × NVIDIA H200; 1 × ...`; without a count if there is one."""
     counts = Counter(texts)
     alone = sum(counts.values()) == 1
     return "; ".join(text if alone else f"{count} × {text}" for text, count in counts.items() if text)
 
 
 def _either(texts: Iterable[str]) -> str:
-    """What all have in common, else every kind with its count."""
+    """The common value, otherwise every value with its count."""
     counts = Counter(texts)
     return next(iter(counts)) if len(counts) == 1 else _counted(counts.elements())
 

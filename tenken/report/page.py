@@ -1,7 +1,7 @@
-"""The page of one session: what is shown, how much of it, and the HTML itself.
+"""The page of one session: selection and amount of its content, and the HTML itself.
 
-A page of any session stays readable and below about 3 MB: few records are shown whole, many are summed up
-by metric with every one that is no PASS in full, worst first. What is left out is said with where to find it.
+A page of any session stays readable and below about 3 MB: few records are shown in full, many are summarised
+by metric with every one other than PASS in full, worst first. Omissions are stated, with their location.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 #: Characters of detail (tables, samples, plots) and plots of a page
 MAX_DETAIL, MAX_PLOTS = 1_600_000, 40
-#: Records of a check that are shown one by one before they are summed up
+#: Records of a check that are shown individually before they are summarised
 MAX_WHOLE = 4
 #: Rows of the table of verdicts before the passing subjects of a case share one
 MAX_VERDICT_ROWS = 400
-#: Rows of a table of metrics (five times as many folded); samples in figures of a metric that failed, and of another
+#: Rows of a table of metrics (five times as many folded); samples in plots of a failed metric, and of another
 MAX_ROWS, MAX_SAMPLES, SOME_SAMPLES = 60, 400, 10
-#: Passed checks of one verification that are listed, and rows of one table that are folded.
+#: Passed checks listed per verification, and folded rows per table.
 MAX_PASSED, MAX_FOLDED = 12, 60
 #: Values of one record whose samples are shown.
 MAX_SAMPLED = 20
 #: Findings listed at the top
 MAX_ATTENTION = 40
-#: Passing subjects of one case that keep a row each: eight GPUs do, the 56 pairs between them do not.
+#: Passing subjects of one case with separate rows: eight GPUs have them, the 56 pairs between them do not.
 MAX_SUBJECTS = 8
 
 GLYPHS = {"PASS": "✓", "RECORDED": "○", "FAIL": "✕", "INVALID": "?", "WAIVED": "–"}
@@ -65,7 +65,7 @@ class Plot:
 
 @dataclass
 class Detail:
-    """One record, whole."""
+    """One complete record."""
 
     case: Case
     anchor: str
@@ -96,7 +96,7 @@ class Detail:
 
 @dataclass
 class Summary:
-    """All values of one metric of a check that ran in many places."""
+    """All values of one metric of a check that ran at many locations."""
 
     label: str
     unit: str
@@ -126,7 +126,7 @@ class Section:
 
 
 class Shown:
-    """What a page says once: the first record that has it, by content."""
+    """Content that a page shows once: the first record that has it."""
 
     def __init__(self) -> None:
         self.first: dict[tuple[str, str], str] = {}
@@ -138,7 +138,7 @@ class Shown:
 
 
 class Pictures:
-    """Draws plots up to a number, gives each its own name, and turns any trouble into words on the page."""
+    """Draws a limited number of plots, with unique names; errors become text on the page."""
 
     def __init__(self, most: int) -> None:
         self.most, self.drawn, self.left_out = most, 0, 0
@@ -163,7 +163,7 @@ class Pictures:
             return Plot(*plots.draw(rows, f"p{self.drawn}"))
         except ImportError as error:
             return Plot(missing=f"Plots need matplotlib ({error}); install tenken[reports].")
-        except Exception as error:  # a plot that cannot be drawn must never cost the page
+        except Exception as error:  # a failed plot must not prevent the page
             return Plot(missing=f"No plot of {rows[0].title}: {type(error).__name__}: {error}")
 
 
@@ -209,7 +209,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
 
 
 def slim(page: str) -> str:
-    """The same page with what its plots share said once, and without end tags that HTML lets one leave out."""
+    """The same page with the common styles of its plots defined once, and without optional HTML end tags."""
     from tenken.report import plots
 
     page = re.sub(r"</t[dhr]>\s*(?=<(?:td|th|tr|/tr|/thead|/tbody)\b)", "", plots.share_styles(page))
@@ -229,7 +229,7 @@ def _head(session: Session) -> dict[str, Any]:
     systems = _some([*(c.system for c in session.cases), str(session.plan.get("system") or "")])
     results = [c.result for c in session.cases if c.result is not None]
     devices: dict[str, int] = {}
-    # A GPU that several checks ran on is one GPU: count by node and index, name by name.
+    # A GPU used by several checks is one GPU: count by node and index, name by name.
     for name in {
         (n, d.index): d.name for c in session.cases for n in c.nodes[:1] if c.result for d in c.result.devices
     }.values():
@@ -262,7 +262,7 @@ def _some(texts: Any) -> list[str]:
 
 
 def _attention(session: Session, anchors: Mapping[int, str], rows: Mapping[int, list[Row]]) -> list[dict[str, Any]]:
-    """What a reader must know first: every finding of every FAIL, then of every INVALID, each with its row."""
+    """The most important results: every finding of every FAIL, then of every INVALID, each with its row."""
     found = []
     for verdict in (FAIL, INVALID):
         for case in session.counted:
@@ -293,7 +293,7 @@ def _verdict_rows(session: Session, rows: Mapping[int, list[Row]], anchors: Mapp
     by_case = {id(c): _subjects(c, rows[id(c)]) for c in session.cases}
     fold = sum(map(len, by_case.values())) > MAX_VERDICT_ROWS
     table = []
-    # Builds come last: a reader looks for the machine.
+    # Builds are last: the machine is more important to the reader.
     for case in sorted(session.cases, key=lambda c: c.build):
         subjects = by_case[id(case)]
         good = [s for s in subjects if s["verdict"] in (PASS, RECORDED, WAIVED)]
@@ -324,7 +324,7 @@ def _verdict_rows(session: Session, rows: Mapping[int, list[Row]], anchors: Mapp
 
 
 def _subjects(case: Case, rows: list[Row]) -> list[dict[str, Any]]:
-    """Verdict per subject of a case; what concerns no subject (or everything) has one row for all."""
+    """Verdict per subject of a case; findings without a subject (or about all) have one row together."""
     if case.build:
         return [_verdict_row("build", case.verdict, [], case.findings)]
     groups: dict[str, list[Row]] = {}
@@ -351,13 +351,13 @@ def _subjects(case: Case, rows: list[Row]) -> list[dict[str, Any]]:
 
 
 def _of_subject(verdicts: list[str], findings: list[str]) -> str:
-    """Of a subject's values and of what was found of it; RECORDED values beside judged ones do not count."""
+    """From a subject's values and findings; RECORDED values do not count if there are judged ones."""
     return worst([of_criteria(verdicts), *findings])
 
 
 def _verdict_row(subject: str, verdict: str, rows: list[Row], findings: list[Finding]) -> dict[str, Any]:
     judged = [r for r in rows if r.efficiency is not None]
-    # Beside a verdict stands the figure that it is about.
+    # A verdict is shown with the value concerned.
     judged = [r for r in judged if r.verdict == verdict] or judged
     lowest = min(judged, key=lambda r: r.efficiency or 0, default=None)
     messages = [f.message for f in findings]
@@ -399,7 +399,7 @@ def _sections(
                 cases,
             )
         )
-    # Where the page cannot hold everything the room goes to the worst, so they are rendered first.
+    # If the page cannot contain everything the worst records have priority, so they are rendered first.
     room, shown = MAX_DETAIL, Shown()
     template = environment.get_template("record.html").module
     for section in sorted(sections, key=lambda s: VERDICTS.index(s.verdict)):
@@ -461,14 +461,14 @@ def _detail(case: Case, rows: list[Row], anchor: str, pictures: Pictures | None)
     concerned = {f.metric for f in case.findings}
     for number, row in enumerate(rows):
         row.anchor = f"{anchor}-v{number}" if row.id in concerned else ""
-    # Of a long sweep the table shows the last point of each path, mostly the plateau; the rest is folded.
+    # For a long sweep the table shows the last point of each path, mostly the plateau; the rest is folded.
     last = {(r.name, r.subject, *(str(v) for v in r.at.values() if not is_number(v))): id(r) for r in rows}
     plain = (
         rows
         if len(rows) <= 24
         else [r for r in rows if not r.at or r.verdict in (FAIL, INVALID) or id(r) in last.values()]
     )
-    # A heat map has its numbers in it.
+    # A heat map contains its numbers.
     pairs = sum(r.plot == "matrix" for r in plain) > MAX_SUBJECTS
     kept = {id(r) for r in plain if not (pairs and r.plot == "matrix" and r.verdict in (PASS, RECORDED))}
     plain = [r for r in plain if id(r) in kept]
@@ -486,7 +486,7 @@ def _detail(case: Case, rows: list[Row], anchor: str, pictures: Pictures | None)
 
 
 def _notes(rows: list[Row]) -> list[tuple[str, str]]:
-    """Sources of references and bases of limits, each once with the metrics it is for."""
+    """Sources of references and bases of limits, each once with its metrics."""
     notes: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.reference_source:
@@ -587,7 +587,7 @@ def _facts(case: Case) -> list[tuple[str, Any]]:
 
 
 def _built(case: Case) -> list[tuple[str, Any]]:
-    """What a program was built of and the host that it ran on: mostly the same in all records of a page."""
+    """The build of a program and its host: mostly the same in all records of a page."""
     if case.result is None:
         return []
     result = case.result
@@ -613,7 +613,7 @@ def _built(case: Case) -> list[tuple[str, Any]]:
 
 
 def _pairs(thing: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """An object of the result in words: array_bytes=4096 becomes ('array bytes', '4 KiB (4096)')."""
+    """An object of the result as text: array_bytes=4096 becomes ('array bytes', '4 KiB (4096)')."""
     pairs = []
     for key, value in thing.items():
         if value is None or value in ([], (), ""):
@@ -666,7 +666,7 @@ def _not_applicable(plan: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def _not_selected(session: Session) -> list[str]:
-    """Checks that apply here and of which this run selected no case."""
+    """Applicable checks of which this run selected no case."""
     entries = session.plan.get("applicable")
     names = [str(_entry(e, "check") or _entry(e, "name") or e) for e in (entries if isinstance(entries, list) else [])]
     ran = {n for c in session.cases for n in (c.check, c.base_check, c.check.split(" ")[0])}

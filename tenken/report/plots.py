@@ -1,7 +1,7 @@
-"""Plots by plot kind as inline SVG. Generic: a plot knows rows, units and coordinates, never a benchmark.
+"""Plots by plot kind as inline SVG. Generic: a plot depends on rows, units and coordinates, never on a benchmark.
 
-matplotlib lays a figure out once with stand-in colours; they are then replaced by the page's CSS variables,
-so that one drawing serves light, dark and paper. Text stays text (svg.fonttype none) in the page's typeface.
+matplotlib lays a figure out once with placeholder colours; they are then replaced by the page's CSS variables,
+so that one drawing serves light, dark and print. Text stays text (svg.fonttype none) in the page's typeface.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ ROLES = (
 COLOURS = {role: f"#0101{i + 1:02x}" for i, role in enumerate(ROLES)}
 SERIES = tuple(COLOURS[f"c{i}"] for i in range(8))
 
-#: Points of one line that are drawn; beyond it each bucket keeps its lowest and highest, so no dip is lost.
+#: Maximum points drawn per line; beyond it each bucket keeps its minimum and maximum, so no dip is lost.
 MAX_POINTS = 600
-#: Bars beyond which the subjects of a bar plot become a strip of dots per metric.
+#: Number of bars beyond which the subjects of a bar plot become a strip of dots per metric.
 MAX_BARS = 40
 #: Lines overlaid in one panel, panels of one plot, cells of a heat map's side, labelled outliers of a strip
 MAX_LINES, MAX_PANELS, MAX_SIDE, MAX_LABELS = 16, 12, 24, 5
@@ -47,7 +47,7 @@ WIDTH = 12.0  # inches at 72 units each; the page shows one unit as about one CS
 
 @functools.cache
 def _pyplot() -> Any:
-    """matplotlib, imported when the first plot is drawn (it costs most of a second)."""
+    """matplotlib, imported when the first plot is drawn (it takes almost a second)."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -92,7 +92,7 @@ def _pyplot() -> Any:
 def draw(rows: Sequence[Row], ident: str) -> tuple[str, str]:
     """One group of rows of one plot kind as (SVG, caption). `ident` is unique on the page.
 
-    Raises ImportError without matplotlib and ValueError when the rows hold nothing to draw.
+    Raises ImportError without matplotlib and ValueError if the rows contain nothing to draw.
     """
     kind = rows[0].plot
     if kind == "bars" and len(rows) > MAX_BARS:
@@ -121,14 +121,14 @@ def _svg(figure: Any, ident: str, caption: str) -> str:
     plt = _pyplot()
     sink = io.StringIO()
     with plt.rc_context({"svg.hashsalt": ident, "svg.id": None}):
-        # savefig() draws everything once more beforehand, to find out what the layout does by itself
+        # savefig() otherwise draws everything an additional time for the layout
         figure.canvas.print_svg(sink, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     width, height = (figure.get_size_inches() * 72).round().astype(int)
     return themed(sink.getvalue(), ident, caption, int(width), int(height))
 
 
 def themed(svg: str, ident: str, caption: str, width: int, height: int) -> str:
-    """matplotlib's file as a fragment of HTML: no prologue, name spaces, style, fixed colours or fonts."""
+    """matplotlib's file as an HTML fragment: no prologue, name spaces, style, fixed colours or fonts."""
     body = svg[svg.index("<svg") :]
     body = body[body.index(">") + 1 :]
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.S)
@@ -144,10 +144,10 @@ def themed(svg: str, ident: str, caption: str, width: int, height: int) -> str:
     body = re.sub(r"font: (?:[a-z]+ |\d{3} )*([\d.]+)px [^;\"]*", r"font-size: \1px", body)
     body = re.sub(r"font-family: [^;\"]*;?", "", body)
     body = _without_groups(body)
-    # What is neither filled nor stroked, and the clip of lines of the grid, which end where the axes do.
+    # Elements neither filled nor stroked, and the clipping of grid lines, which end at the axes.
     body = re.sub(r'<path [^>]*?style="fill: none"/>|<defs>\s*</defs>', "", body)
     body = re.sub(r'clip-path="[^"]*" (style="fill: none; stroke: var\(--line\))', r"\1", body)
-    # Coordinates to a tenth of a unit, which is a tenth of a pixel; figures in the text stay as they are.
+    # Coordinates to a tenth of a unit, which is a tenth of a pixel; numbers in the text do not change.
     body = re.sub(r'\b(d|x|y|width|height|points|transform)="([^"]*)"', _coordinates, body)
     body = re.sub(r' transform="rotate\(0 [^)"]*\)"', "", body)
     body = re.sub(r">\s+<", "><", body)
@@ -169,7 +169,7 @@ def _coordinates(found: re.Match[str]) -> str:
 
 
 def _without_groups(body: str) -> str:
-    """Without groups that say nothing: matplotlib makes one around every line and letter."""
+    """Removes groups without information: matplotlib makes one around every line and letter."""
     kept: list[bool] = []
 
     def one(found: re.Match[str]) -> str:
@@ -184,7 +184,7 @@ def _without_groups(body: str) -> str:
 
 
 def share_styles(page: str) -> str:
-    """A page whose plots say their styles once, as classes in its style sheet, instead of at each line and letter."""
+    """A page with the styles of its plots as classes in its style sheet, instead of at each line and letter."""
     known: dict[str, str] = {}
 
     def named(found: re.Match[str]) -> str:
@@ -206,13 +206,13 @@ def _escape(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """A label for matplotlib, which would read $...$ as mathematics; long ones are cut."""
+    """A label for matplotlib, which would interpret $...$ as mathematics; long ones are truncated."""
     text = text.replace("$", r"\$")
     return text if len(text) <= 44 else text[:42] + "…"
 
 
 def _two_lines(text: str) -> str:
-    """A label beside a bar: broken at a word where one line would have to be cut."""
+    """A label next to a bar: wrapped at a word if one line would be truncated."""
     lines = textwrap.wrap(text, 44, max_lines=2, placeholder=" …", break_on_hyphens=False) or [""]
     return "\n".join(_plain(line) for line in lines)
 
@@ -236,14 +236,14 @@ def _colour(row: Row, fallback: str) -> str:
 
 
 def _teller(rows: Sequence[Row]) -> Callable[[Row], str]:
-    """What names the subject of one of these rows: with the node where they come from several."""
+    """The label of a row's subject: with the node if there are several."""
     if len({r.node for r in rows}) > 1:
         return lambda row: f"{row.node} {row.subject}".strip()
     return lambda row: row.subject
 
 
 def _grouped(rows: Iterable[Row], name: Callable[[Row], Any]) -> dict[Any, list[Row]]:
-    """Rows by a name of theirs, in order; each row is looked at once."""
+    """Rows by name, in order; each row is evaluated once."""
     groups: dict[Any, list[Row]] = {}
     for row in rows:
         groups.setdefault(name(row), []).append(row)
@@ -251,7 +251,7 @@ def _grouped(rows: Iterable[Row], name: Callable[[Row], Any]) -> dict[Any, list[
 
 
 def _left_out(count: int, what: str) -> str:
-    """The end of a caption that says what was cut."""
+    """The end of a caption that states the omissions."""
     return f"; {count} more {what}{'' if count == 1 else 's'} left out" if count > 0 else ""
 
 
@@ -278,7 +278,7 @@ def _need(rows: list[Row], what: str) -> list[Row]:
 
 
 def _legend(axis: Any, handles: list[Any], columns: int | None = None) -> None:
-    """Below the axes, outside of the data, as one quiet line."""
+    """Below the axes, outside the data, as one unobtrusive line."""
     if handles:
         axis.figure.legend(
             handles=handles,
@@ -353,7 +353,7 @@ def _bars(rows: list[Row]) -> tuple[Any, str]:
 
 
 def _bar_names(rows: list[Row]) -> dict[str, str]:
-    """Label of a row -> what tells its bars from the others: without a title and coordinates that all share."""
+    """Label of a row -> the part that distinguishes its bars: without the title and coordinates common to all."""
     several = len({r.title for r in rows}) > 1
     differing = {k for k in _unique(k for r in rows for k in r.at) if len({str(r.at.get(k)) for r in rows}) > 1}
     names = {}
@@ -364,7 +364,7 @@ def _bar_names(rows: list[Row]) -> dict[str, str]:
 
 
 def _limit_keys(kind: str, rows: Sequence[Row]) -> list[Any]:
-    """What the limit's mark means: a peak, or what the same run showed to be attainable."""
+    """The meaning of the limit's mark: a peak, or the attainable value of the same run."""
     names = []
     if any(r.limit for r in rows):
         names.append("peak")
@@ -390,7 +390,7 @@ def _bar_panel(
                 axis.plot([row.p5, row.p95], [y, y], color=COLOURS["ink"], linewidth=1.2)
             low, high = row.bounds
             if row.reference is not None:
-                # Neighbours with one reference make one band behind the ends of their bars.
+                # Adjacent bars with the same reference have one band behind their ends.
                 if low is not None or high is not None:
                     left, right = (
                         row.reference if low is None else low,
@@ -423,7 +423,7 @@ def _bar_panel(
 
 
 def _strip(rows: list[Row]) -> tuple[Any, str]:
-    """Many subjects: a row of dots per metric, outliers named, those within bounds thinned."""
+    """Many subjects: a row of dots per metric, outliers labelled, those within bounds thinned."""
     rows = _need([r for r in rows if r.value is not None], "value")
     who = _teller(rows)
     by_label = _grouped(rows, lambda r: (r.unit, r.label))
@@ -445,7 +445,7 @@ def _strip(rows: list[Row]) -> tuple[Any, str]:
                     color=colour or COLOURS[row.verdict],
                     alpha=0.55 if colour else 1,
                 )
-        # Worst first is the low end where higher is better; names that would overlap are left to the table.
+        # Worst first is the low end if higher is better; labels that would overlap are only in the table.
         named = sorted(bad, key=lambda r: r.value or 0, reverse=bad[0].direction == "lower" if bad else False)
         span = (members[-1].value or 0) - (members[0].value or 0) or 1
         placed: list[float] = []
@@ -500,7 +500,7 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
     names = every[:MAX_PANELS]
     columns = 1 if len(names) == 1 else 2
     lines = math.ceil(len(names) / columns)
-    # One scale for panels that can share it; beside one of 4000 GB/s nothing of one of 50 could be read.
+    # A common scale for panels of similar range; next to one of 4000 GB/s one of 50 would be unreadable.
     middles = [abs(r.median or 0) for r in rows]
     alike = len({unit for unit, _ in names}) == 1 and min(middles) > 0.2 * max(middles)
     figure, axes = _axes(
@@ -553,14 +553,14 @@ def _series(rows: list[Row]) -> tuple[Any, str]:
 
 
 def _calm(axis: Any, middle: float, share: float = 0.1) -> None:
-    """Widens the y axis to `share` of the value, so that noise of a thousandth does not look like a storm."""
+    """Widens the y axis to `share` of the value, so that noise of a thousandth is not exaggerated."""
     low, high = axis.get_ylim()
     if high - low < share * middle:
         axis.set_ylim((low + high - share * middle) / 2, (low + high + share * middle) / 2)
 
 
 def _sweep(rows: list[Row]) -> tuple[Any, str]:
-    """Value against the coordinate that varies most, log axes, a line per metric, subject and the rest."""
+    """Value against the coordinate with the largest variation, log axes, one line per metric, subject and the rest."""
     rows = _need([r for r in rows if r.value is not None and r.at], "points of a sweep")
 
     def figures(key: str) -> set[float]:
@@ -571,7 +571,7 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
         raise ValueError("no coordinate of the sweep is a number")
     key = max(keys, key=lambda k: len(figures(k)))
     if len(figures(key)) == 1 and len(rows) <= MAX_BARS:
-        return _bars(rows)  # lines need two places
+        return _bars(rows)  # lines need two points
     rows = [r for r in rows if _numeric(r.at.get(key))]
 
     names = _labels(rows, key)
@@ -591,7 +591,7 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
     kept = [_with_best(list(of), MAX_LINES, of.__getitem__) for of in lines]
     paths = _unique(itertools.chain(*kept))
     shade = {p: SERIES[i % len(SERIES)] for i, p in enumerate(paths)}
-    # colours come again from the ninth line on: those lines are dotted
+    # colours repeat from the ninth line on: those lines are dotted
     kinds = {p: "line" if i < len(SERIES) else "dotted" for i, p in enumerate(paths)}
     style = {p: "solid" if kind == "line" else (0, (1, 2)) for p, kind in kinds.items()}
     for axis, panel, of, chosen in zip(axes, panels[:2], lines, kept, strict=True):
@@ -634,7 +634,7 @@ def _sweep(rows: list[Row]) -> tuple[Any, str]:
 
 
 def _with_best(names: Sequence[Any], most: int, rows_of: Callable[[Any], Sequence[Row]]) -> list[Any]:
-    """At most `most` of some lines, in their order: those with a FAIL or INVALID and the best are never cut."""
+    """At most `most` of some lines, in their order: those with a FAIL or INVALID and the best are never omitted."""
     if len(names) <= most:
         return list(names)
 
@@ -650,7 +650,7 @@ def _with_best(names: Sequence[Any], most: int, rows_of: Callable[[Any], Sequenc
 
 
 def _labels(rows: Sequence[Row], key: str) -> set[str]:
-    """Coordinates in words that only name the points along `key`, one word for each place: no lines of their own."""
+    """Text coordinates that only label the points along `key`, one per point: they do not define separate lines."""
     found = set()
     for name in _unique(k for r in rows for k in r.at if k != key and not _numeric(r.at[k])):
         places = {(r.at.get(name), float(r.at[key])) for r in rows}
@@ -726,7 +726,7 @@ def _matrix_panel(axis: Any, panel: list[Row]) -> None:
     better_low = cells[0].direction == "lower"
     for row in cells:
         assert row.ends and row.value is not None
-        # Cells that differ by noise only must look alike: the scale spans at least a tenth of the best.
+        # Cells that differ only by noise must look alike: the scale spans at least a tenth of the best.
         span = max(high - low, 0.1 * max(abs(high), abs(low)), 1e-30)
         share = (row.value - low) / span if better_low else (high - row.value) / span
         x, y = place[row.ends[1]], place[row.ends[0]]

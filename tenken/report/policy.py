@@ -1,4 +1,4 @@
-"""What a page may load: nothing from outside, and no script but its own."""
+"""The content policy of pages: nothing external, and no script except their own."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 
 def meta(script: str = "", beside: str = "") -> Markup:
-    """The Content-Security-Policy of a page whose only script is `script`, exactly as it stands between its tags.
+    """The Content-Security-Policy of a page whose only script is `script`, exactly as between its tags.
 
-    Styles stand in the page and at drawings, or in a file `beside` it ("'self' file:"); pictures may be `data:` alone.
+    Styles are in the page and its drawings, or in a file `beside` it ("'self' file:"); images only as `data:`.
     """
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     allowed = f"'sha256-{digest}'" if script else "'none'"

@@ -1,7 +1,7 @@
-"""`tenken ratio`: how much longer one machine takes than another, against a coordinate of a sweep.
+"""`tenken ratio`: the ratio of times on two machines, against a coordinate of a sweep.
 
-Made for figures like "time on P100 over time on K40 against the number of non-zeros": two sets of result documents in,
-one self-contained page and a table out. Metrics are paired by name and coordinates.
+For figures such as "time on P100 over time on K40 against the number of nonzeros": reads two sets of result
+documents, writes one self-contained page and a table. Metrics are paired by name and coordinates.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from tenken.report.rows import Row
 
 
 class RatioError(TenkenError):
-    """There is nothing to compare: one line that says which set lacks what."""
+    """There is nothing to compare: one line with the set and what it lacks."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Time of the first machine over time of the second at one place of the sweep."""
+    """Time on the first machine over time on the second at one point of the sweep."""
 
     over: float
     at: Mapping[str, Any]
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def documents(source: Path) -> Iterator[Result]:
-    """The result documents of a set, alone or within records. Raises RatioError when there are none."""
+    """The result documents of a set, by themselves or within records. Raises RatioError if there are none."""
     files = sorted(source.rglob("*.json")) if source.is_dir() else [source]
     found = False
     for file in files:
@@ -84,7 +84,7 @@ def documents(source: Path) -> Iterator[Result]:
         except (OSError, ValueError, RecordError, ResultError) as error:
             if not source.is_dir():
                 raise RatioError(f"{file}: no result document: {error}") from None
-            continue  # a folder may hold other things
+            continue  # a folder may contain other files
         if document is not None and document.status == "ok":
             found = True
             yield document
@@ -93,7 +93,7 @@ def documents(source: Path) -> Iterator[Result]:
 
 
 def _result(file: Path) -> Result | None:
-    """The result in a file, alone or within a record; None where a record has none."""
+    """The result in a file, by itself or within a record; None if a record has none."""
     text = result.read_text(file)
     if '"record"' in text[:200]:
         return record.parse(text, file).result
@@ -106,7 +106,7 @@ Key = tuple[tuple[str, Any], ...]
 def values(
     source: Path, program: str, metric: str, wanted: Mapping[str, str], statistic: str
 ) -> dict[Key, tuple[float, str]]:
-    """Figure and direction by coordinates; of several GPUs or runs the best. Raises RatioError when there are none."""
+    """Value and direction by coordinates; of several GPUs or runs the best. Raises RatioError if there are none."""
     found: dict[Key, tuple[float, str]] = {}
     for document in documents(source):
         if document.program != program:
@@ -175,7 +175,7 @@ def page(points: Sequence[Point], over: str, title: str) -> str:
 
 
 def _row(point: Point, over: str) -> Row:
-    """A point as the sweep plot takes it: names of matrices label points, they do not make lines."""
+    """A point for the sweep plot: names of matrices label points, they do not define lines."""
     rest = {k: v for k, v in point.at.items() if k in (over, "variant")}
     return Row(
         id="ratio", name="ratio", title="time ratio", group="ratio", plot="sweep", subject="", ends=None, at=rest,

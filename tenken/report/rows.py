@@ -1,4 +1,4 @@
-"""The metric rows of one record: its result's figures, their judgement, and how they are drawn."""
+"""The metric rows of one record: the values of its result, their judgement, and their plots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLOT_KINDS = ("bars", "series", "sweep", "matrix", "phases")
 
 @dataclass
 class Row:
-    """One value of one subject. All figures are in `unit`; efficiency and spread are fractions."""
+    """One value of one subject. All values are in `unit`; efficiency and spread are fractions."""
 
     id: str
     name: str
@@ -43,42 +43,42 @@ class Row:
     reference: float | None = None
     reference_source: str = ""
     bounds: tuple[float | None, float | None] = (None, None)
-    #: what the hardware can do at most, by data sheet or by what the device says of itself
+    #: maximum of the hardware, by data sheet or as reported by the device
     limit: float | None = None
     limit_basis: str = ""
-    #: what the same run showed to be attainable: never the one under the name of the other
+    #: attainable value of the same run: the two are never interchanged
     attainable: float | None = None
-    #: of the peak where it is known, else of what was attainable: `of_attainable` says which
+    #: relative to the peak if known, otherwise to the attainable value, as stated by `of_attainable`
     efficiency: float | None = None
     #: kind of the criterion: contract, reference or floor; empty for none
     criterion: str = ""
-    #: where several nodes share a plot
+    #: if several nodes share a plot
     node: str = ""
-    #: its id on the page, where a finding leads to it
+    #: its id on the page, the target of links from findings
     anchor: str = ""
     notes: list[str] = field(default_factory=list)
 
     @property
     def spread(self) -> float | None:
-        """(best - median) / best, the figure that max_spread bounds; a fraction, None without both."""
+        """(best - median) / best, the quantity limited by max_spread; a fraction, None without both."""
         if not self.best or self.median is None:
             return None
         return abs(self.best - self.median) / abs(self.best)
 
     def share_of(self, limit: float | None) -> float | None:
-        """The value as a fraction of a limit, of a limit that is better if lower the other way round."""
+        """The value as a fraction of a limit, inverted for metrics for which lower is better."""
         if not limit or not self.value:
             return None
         return self.value / limit if self.direction == "higher" else limit / self.value
 
     @property
     def ceiling(self) -> float | None:
-        """What a plot marks: the peak, else what was attainable."""
+        """The mark in a plot: the peak, otherwise the attainable value."""
         return self.limit if self.limit is not None else self.attainable
 
     @property
     def of_attainable(self) -> bool:
-        """Whether the efficiency is against what the same run showed, for want of a peak."""
+        """Whether the efficiency is relative to the attainable value of the same run, because no peak is known."""
         return self.limit is None and self.attainable is not None
 
     @property
@@ -125,7 +125,7 @@ def _row(
 
 
 def _judged_alone(metric_id: str, judged: JudgedMetric, case: Case) -> Row:
-    """A row of a value that was judged, of a result that was not kept."""
+    """A row of a judged value of a result that was not kept."""
     name, subject_id, at = split_metric_id(metric_id)
     subject = Subject.in_id(subject_id)
     row = Row(
@@ -140,7 +140,7 @@ def _judged_alone(metric_id: str, judged: JudgedMetric, case: Case) -> Row:
 
 def _judge(row: Row, judged: JudgedMetric | None, limit: Limit | None) -> None:
     if judged is None:
-        # A value that nobody judged must not look green; the page says so in words.
+        # An unjudged value must not look green; the page states this in words.
         row.notes.append("not judged")
         row.verdict = RECORDED
     else:

@@ -1,7 +1,7 @@
-"""One session as a page sees it: the archive's records joined with ReFrame's run report and the plan.
+"""One session for a page: the archive's records joined with ReFrame's run report and the plan.
 
-A test case of the run report that left no record is a FAIL with ReFrame's reason, a record that ReFrame's own
-result contradicts keeps the worse of the two, and a file that cannot be read is listed and stops nothing.
+A test case of the run report without a record is a FAIL with ReFrame's reason, of a record and a contradicting
+result of ReFrame the worse counts, and an unreadable file is listed and does not stop the page.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class NoSession(Exception):
     """There is nothing to report on: the archive or the session in it does not exist."""
 
 
-#: In a test's name, the node that ReFrame's --distribute made it for.
+#: In a test's name, the node for which ReFrame's --distribute generated it.
 _PINNED = re.compile(r"%[.$]?nid=([\w.-]+)")
 
 
 @dataclass
 class Case:
-    """One test case of the session; `record` is None where the run left none (build failure, kill)."""
+    """One test case of the session; `record` is None if the run has none (build failure, kill)."""
 
     check: str
     base_check: str
@@ -44,7 +44,7 @@ class Case:
     record: Record | None = None
     testcase: dict[str, Any] | None = None
     build: bool = False
-    #: of how many attempts (ReFrame's --max-retries) this is which; only the last one counts.
+    #: number of this attempt (ReFrame's --max-retries) and of all; only the last one counts.
     attempt: int = 1
     attempts: int = 1
 
@@ -58,7 +58,7 @@ class Case:
 
     @property
     def where(self) -> str:
-        """The nodes that it ran on, or was to run on; of a job that never had one what was asked for."""
+        """The nodes on which it ran or was to run; for a job that never started the requested ones."""
         if self.nodes:
             return ", ".join(self.nodes)
         if self.record is not None:
@@ -70,7 +70,7 @@ class Case:
 
     @property
     def result(self) -> Result | None:
-        """The result, where the run left one."""
+        """The result, if the run has one."""
         return self.record.result if self.record is not None else None
 
 
@@ -83,11 +83,11 @@ class Session:
     damaged: list[tuple[str, str]]
     plan: dict[str, Any]
     run: dict[str, Any]
-    #: what is missing for the page to be complete, one sentence each
+    #: missing parts of the page, one sentence each
     incomplete: list[str]
-    #: check files that did not load: a FAIL, however green the rest
+    #: check files that did not load: a FAIL in any case
     load_errors: list[str]
-    #: what a reader should know and no verdict hangs on
+    #: information for the reader that does not affect the verdict
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -97,7 +97,7 @@ class Session:
 
     @property
     def tests(self) -> list[Case]:
-        """The counted cases that are no builds."""
+        """The counted cases that are not builds."""
         return [c for c in self.counted if not c.build]
 
     @property
@@ -126,10 +126,10 @@ class Session:
 
 
 def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) -> Session:
-    """Reads session `name` from the archive `perflogs`; raises NoSession if there is nothing of it.
+    """Reads session `name` from the archive `perflogs`; raises NoSession if it does not exist.
 
-    With `each`, every case of a record is handed over as it is read, and what it holds of samples and values is then
-    dropped: a session of any size stays small in memory.
+    With `each`, every case of a record is passed on as it is read, and its samples and values are then
+    dropped: memory use is small for a session of any size.
     """
     if not perflogs.is_dir():
         raise NoSession(f"no archive at {perflogs}: name the folder of the archive with --archive")
@@ -178,13 +178,13 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
             "so checks that never ran would be hidden."
         )
     elif not plan:
-        # A plain `reframe` run writes none; its numbers are no worse for it.
+        # A plain `reframe` run writes none; its results are equally valid.
         notes.append("This session has no plan: checks that do not apply to the machine cannot be shown.")
     return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors, notes)
 
 
 def records_of(perflogs: Path, name: str) -> int:
-    """How many record files a session has, by their names alone."""
+    """Number of record files of a session, by their names only."""
     chosen = archive.last_session(perflogs) if name == "last" else name
     mark = f"-{archive.safe_name(chosen or '')}-"
     return sum(mark in path.name for path in archive.paths(perflogs)) if chosen else 0
@@ -198,7 +198,7 @@ def _shown(path: Path, root: Path) -> str:
 
 
 def _read_object(path: Path, damaged: list[tuple[str, str]]) -> dict[str, Any]:
-    """The JSON object in `path`; an empty one when there is none (a damaged one is noted)."""
+    """The JSON object in `path`; an empty one if there is none (a damaged one is noted)."""
     try:
         value = decode(read_text(path, MAX_RECORD_BYTES), MAX_RECORD_BYTES)
     except NoFile:
@@ -254,14 +254,14 @@ def _testcases(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _keys(testcase: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """What a record of this test case may be filed under: display name first."""
+    """Possible names of the record of this test case: display name first."""
     place = str(testcase.get("partition") or ""), str(testcase.get("environ") or "")
     names = (testcase.get(k) for k in ("display_name", "name", "unique_name"))
     return [(str(n), *place) for n in names if n] or [("?", *place)]
 
 
 def _place(nodes: Iterable[str]) -> tuple[str, ...]:
-    """The nodes of a run, however long their names are told: what ran elsewhere is another case, no attempt."""
+    """The nodes of a run, for names of any length: a run elsewhere is another case, not an attempt."""
     return tuple(sorted({node.split(".")[0].lower() for node in nodes}))
 
 
@@ -272,7 +272,7 @@ def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
             case
         )
     for places in by_key.values():
-        # an attempt that came to no node belongs to the one place where the check ran, if it is the only one
+        # an attempt without a node belongs to the location where the check ran, if there is only one
         if () in places and len(places) == 2:
             nowhere = places.pop(())
             next(iter(places.values())).extend(nowhere)
@@ -294,7 +294,7 @@ def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
         _hold_against_reframe(attempts[-1], testcase)
         cases += attempts
         by_key[key] = {place: others for place, others in by_key[key].items() if others is not attempts}
-    # What the run report does not know (interrupted before it was written, or of another process) has its records.
+    # Cases unknown to the run report (interrupted, or of another process) have their records.
     for places in by_key.values():
         for group in places.values():
             cases += group
@@ -302,7 +302,7 @@ def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
 
 
 def _attempts_of(testcase: Mapping[str, Any], places: Mapping[tuple[str, ...], list[Case]]) -> list[Case] | None:
-    """The attempts that a test case of the run report is the last of; None: it left no record where it ran."""
+    """The attempts of which a test case of the run report is the last; None: it left no record where it ran."""
     if len(places) == 1:
         return next(iter(places.values()))
     where = _place(str(n) for n in _list(testcase.get("job_nodelist")))
@@ -312,7 +312,7 @@ def _attempts_of(testcase: Mapping[str, Any], places: Mapping[tuple[str, ...], l
 
 
 def reason_of(testcase: Mapping[str, Any]) -> str:
-    """ReFrame's reason, with the phase it failed in, as one line."""
+    """ReFrame's reason, with the failing phase, as one line."""
     phase = str(testcase.get("fail_phase") or "")
     reason = str(testcase.get("fail_reason") or "").strip() or "ReFrame gives no reason"
     where = {
@@ -327,7 +327,7 @@ def reason_of(testcase: Mapping[str, Any]) -> str:
 
 
 def _hold_against_reframe(case: Case, testcase: Mapping[str, Any]) -> None:
-    """A record that says PASS cannot outvote a ReFrame that says the case failed afterwards."""
+    """A record with PASS does not override a failure that ReFrame reports afterwards."""
     result = testcase.get("result")
     if result not in ("fail", "abort") or case.verdict in (FAIL, INVALID):
         return
@@ -337,7 +337,7 @@ def _hold_against_reframe(case: Case, testcase: Mapping[str, Any]) -> None:
 
 
 def _verdict_of(reason: str) -> str:
-    """ReFrame knows FAIL alone: the suite's own exceptions begin with their verdict."""
+    """ReFrame has only FAIL: the suite's own exceptions begin with their verdict."""
     return INVALID if re.search(r"(^|error: )INVALID:", reason) else FAIL
 
 
@@ -385,7 +385,7 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
 
 
 def without_records(perflogs: Path, sessions: Iterable[str], records: Iterable[Record]) -> tuple[list[Case], list[str]]:
-    """Failed cases of some sessions' run reports that left no record among `records`, and what cannot be read."""
+    """Failed cases in the sessions' run reports without a record among `records`, and unreadable files."""
     kept = {(r.session, r.check, r.partition, r.environ) for r in records}
     lost: list[Case] = []
     damaged: list[tuple[str, str]] = []

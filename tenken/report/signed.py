@@ -1,4 +1,4 @@
-"""The acceptance report as one HTML text that prints to a few pages of A4, and as PDF where there is a browser."""
+"""The acceptance report as one HTML text that prints to a few A4 pages, and as PDF if there is a browser."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from tenken.report.acceptance import (
 
 TEMPLATES = Path(__file__).parent / "templates"
 
-#: Lines of a list, and GPUs of the scope, before the rest is said to be in acceptance.json.
+#: Maximum lines of a list, and GPUs in the scope, before the report refers to acceptance.json.
 MOST, PARTS = 8, 32
-#: Names under which a headless browser is looked for.
+#: Possible names of a headless browser.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 
 _WORD = {MET: "MET", NOT_MET: "MISSED", INCONCLUSIVE: "OPEN", NOT_TESTED: "OPEN"}
@@ -85,7 +85,7 @@ def _title(text: str, catalogue: Mapping[str, Program], program: str, metric: st
 
 
 def _scope(found: Acceptance) -> str:
-    """What was measured, in few words: "2 nodes, 8 GPUs (NVIDIA H200)"."""
+    """The measured hardware in brief: "2 nodes, 8 GPUs (NVIDIA H200)"."""
     nodes, gpus = len({part.node for part in found.parts}), len(found.parts)
     if not gpus:
         return "no GPU measured"
@@ -100,7 +100,7 @@ def _closest(found: Acceptance) -> Requirement | None:
 
 
 def _conditions(found: Acceptance) -> str:
-    """What decides how fast a GPU may be, in few words: driver, CUDA, power limit, highest clock."""
+    """The conditions that determine the speed of a GPU, in brief: driver, CUDA, power limit, maximum clock."""
     named = (("Driver", "driver {}"), ("CUDA runtime", "CUDA {}"), ("Power limit, W", "power limit {} W"),
              ("Maximum SM clock, MHz", "SM clock up to {} MHz"))  # fmt: skip
     known = [
@@ -112,7 +112,7 @@ def _conditions(found: Acceptance) -> str:
 
 
 def _sources(found: Acceptance, order: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Each source of targets once, with the clauses that it is of: "C1, C3 to C6"."""
+    """Each source of targets once, with its clauses: "C1, C3 to C6"."""
     ids: dict[str, list[str]] = {}
     for clause in found.contract.clauses:
         ids.setdefault(clause.source, []).append(clause.id)
@@ -120,7 +120,7 @@ def _sources(found: Acceptance, order: Mapping[str, int]) -> list[tuple[str, str
 
 
 def _in_runs(ids: list[str], order: Mapping[str, int]) -> str:
-    """Ids with those next to each other in the contract as a range, from three on."""
+    """Ids, with three or more adjacent ones in the contract as a range."""
     runs: list[list[str]] = []
     for one in ids:
         if runs and order[runs[-1][-1]] == order[one] - 1:
@@ -148,13 +148,13 @@ def css_string(text: str) -> str:
 
 
 def browser() -> str | None:
-    """A headless browser on this machine: the one that $TENKEN_BROWSER names, else a Chromium; None: there is none."""
+    """A headless browser on this machine: the one given by $TENKEN_BROWSER, otherwise a Chromium; None if missing."""
     named = os.environ.get("TENKEN_BROWSER")
     return shutil.which(named) if named else next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def pdf(html: Path, target: Path, seconds: float = 120) -> str | None:
-    """Print a page to PDF. Returns why it could not be, None where it was."""
+    """Print a page to PDF. Returns the reason of a failure, None on success."""
     program = browser()
     if program is None:
         return "no headless browser found (such as Chromium; TENKEN_BROWSER may name one): print the page by hand"

@@ -1,4 +1,4 @@
-"""Histories as drawings: a finding with its baseline, band, change and what changed beside it; and sparklines."""
+"""Plots of histories: a finding with baseline, band, change and concurrent changes; and sparklines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tenken.history.detect import Findings
     from tenken.history.nights import History
 
-#: Series drawn of one finding, the ones that moved most; the others are a pale cloud behind them.
+#: Number of series drawn per finding, those with the largest change; the others are a pale cloud behind them.
 MAX_LINES, MAX_CLOUD = 3, 40
 
 
@@ -70,7 +70,7 @@ def draw(history: History, found: Findings, finding: Finding, ident: str) -> tup
 
 
 def _move(history: History, row: int, night: int) -> float:
-    """How far a series fell at a night, relative; unknown ones last."""
+    """Relative drop of a series on a night; unknown ones last."""
     before, after = history.values[row, :night], history.values[row, night:]
     if np.isnan(before).all() or np.isnan(after).all():
         return 0.0
@@ -79,7 +79,7 @@ def _move(history: History, row: int, night: int) -> float:
 
 
 def fingerprint_changes(history: History, row: int, most: int = 4) -> list[tuple[int, str]]:
-    """(night, what changed) of a series, the latest few."""
+    """(night, change) of a series' environment, the latest few."""
     ran = np.flatnonzero(history.fingerprints[row] >= 0)
     out = []
     for old, new in itertools.pairwise(ran):
@@ -91,7 +91,7 @@ def fingerprint_changes(history: History, row: int, most: int = 4) -> list[tuple
 
 
 def sparkline(values: np.ndarray, width: int = 180, height: int = 28) -> str:
-    """A row of nights as a line of that many pixels; gaps stay gaps, the last night is a dot."""
+    """A row of nights as a line of this many pixels; gaps remain gaps, the last night is a dot."""
     known = values[np.isfinite(values)]
     if len(known) < 2:
         return ""
