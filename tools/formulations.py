@@ -1,7 +1,7 @@
 """Lines of code of the stencil's formulations: ``python -m tools.formulations`` prints the table of docs/stencil.md.
 
-A line counts when something is left of it without comments and blanks. What a formulation shares with another one
-counts for both; what all share (the grid, the data, the verification) for none.
+A line counts if it contains code. Code shared by two formulations
+counts for both; code shared by all (the grid, the data, the verification) for none.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 
 
 def lines_of(text: str) -> int:
-    """Lines of C++ in which something is left without comments."""
+    """Lines of C++ that contain code."""
     return sum(1 for line in _COMMENT.sub("", text).splitlines() if line.strip())
 
 
@@ -38,7 +38,7 @@ def counted() -> dict[str, int]:
 
 
 def table() -> str:
-    """Lines and their ratio to those of the plain loops, as the publication of 2020 has them."""
+    """Lines and their ratio to those of the plain loops, as in the publication of 2020."""
     lines = counted()
     rows = [f"| `{name}` | {count} | {count / lines['sequential']:.2f} |" for name, count in lines.items()]
     return "\n".join(["| formulation | lines | of `sequential` |", "|---|---:|---:|", *rows])

@@ -1,4 +1,4 @@
-"""Public histories for the bench: reads the results that a project publishes in a Git repository into one file.
+"""Public histories for the benchmark: converts the results that a project publishes in a Git repository to one file.
 
     git clone --bare https://github.com/pv/numpy-bench numpy-bench.git
     python -m tools.histories asv numpy-bench.git --ref master --machine i7 --output numpy-i7.npz \\
@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-#: Entries that a series needs to be of use: 30 nights of learning, ten before a step and ten after it.
+#: Minimum number of entries of a series: 30 nights of learning, ten before a step and ten after it.
 REQUIRED_ENTRIES = 60
 
 #: One value: (when it was measured or committed in seconds, series, value).
@@ -36,12 +36,12 @@ Value = tuple[float, str, float]
 
 
 class HistoriesError(Exception):
-    """The repository cannot be read or holds no such results; one line says what and where."""
+    """The repository cannot be read or contains no such results; one line with the error and its location."""
 
 
 @dataclass(frozen=True)
 class Public:
-    """One public history: `values` (series, entries), NaN where a series has none; `higher` (series,)."""
+    """One public history: `values` (series, entries), NaN if a series has none; `higher` (series,)."""
 
     values: np.ndarray
     higher: np.ndarray
@@ -76,7 +76,7 @@ def files(repository: Path, commit: str, chosen: Callable[[str], bool]) -> Itera
 
 
 def asv(repository: Path, commit: str, machine: str) -> Iterator[Value]:
-    """Times of airspeed velocity's result files of one machine; what is tracked otherwise has no direction."""
+    """Times in airspeed velocity's result files of one machine; other tracked values have no direction."""
 
     def chosen(name: str) -> bool:
         folder, _, file = name.rpartition("/")
@@ -109,12 +109,12 @@ def _products(parameters: list[list[str]], count: int) -> list[str]:
     return labels if len(labels) == count else [f" {n}" for n in range(count)]
 
 
-#: What mujoco_warp writes beside times and rates: counts that are no performance.
+#: Values of mujoco_warp other than times and rates: counts that are not performance.
 _COUNTS = ("converged_worlds", "ncon", "nefc", "solver_niter", "commit", "timestamp")
 
 
 def lines(repository: Path, commit: str, _: str) -> Iterator[Value]:
-    """JSON objects, one a line, one file a case: times and memory, and rates that end in `_per_second`."""
+    """JSON objects, one per line, one file per case: times and memory, and rates that end in `_per_second`."""
     for path, content in files(repository, commit, lambda name: name.endswith(".jsonl")):
         case = Path(path).stem
         for line in content.decode().splitlines():
@@ -126,7 +126,7 @@ def lines(repository: Path, commit: str, _: str) -> Iterator[Value]:
 
 
 def tsv(repository: Path, commit: str, machine: str) -> Iterator[Value]:
-    """A folder a night, named by its time and machine, with a table of tests by version: their medians."""
+    """One folder per night, named by its time and machine, with a table of tests by version: their medians."""
     for path, content in files(repository, commit, lambda n: n.endswith("/result.tsv") and machine in n):
         stamp = Path(path).parent.name
         when = datetime.strptime(stamp[:19], "%Y_%m_%d_%H_%M_%S").timestamp()
@@ -145,7 +145,7 @@ FORMATS: dict[str, Callable[[Path, str, str], Iterator[Value]]] = {"asv": asv, "
 
 
 def read(form: str, repository: Path, ref: str, machine: str, source: str, command: str) -> Public:
-    """One public history out of a repository. Raises HistoriesError."""
+    """One public history from a repository. Raises HistoriesError."""
     commit = _git(repository, "rev-parse", "--verify", f"{ref}^{{commit}}").decode().strip()
     found: dict[str, dict[float, float]] = {}
     for when, name, value in FORMATS[form](repository, commit, machine):
@@ -176,7 +176,7 @@ def save(public: Public, path: Path) -> None:
 
 
 def load(path: Path) -> Public:
-    """What `save` wrote. Raises HistoriesError where the values are not those that were noted."""
+    """Reads the file of `save`. Raises HistoriesError if the values do not match their checksum."""
     with np.load(path) as one:
         public = Public(
             one["values"], one["higher"], one["names"].tolist(), one["entries"], json.loads(str(one["provenance"]))

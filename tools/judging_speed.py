@@ -1,8 +1,8 @@
-"""What judging costs: every kept record of the H200 parsed and judged anew, by the CPU's clock.
+"""Cost of judging: parses and judges every kept record of the H200 again, in CPU time.
 
     python -m tools.judging_speed
 
-Exit status 1 if a record takes more than what is asked, scaled to its size above 200 KB.
+Exit status 1 if a record takes longer than the limit, scaled to its size above 200 KB.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tenken.model.catalogue import load_catalogue
 from tenken.paths import ROOT
 
 KEPT = ("h200-archive.tar.xz", "h200-first-runs.tar.xz")
-#: Milliseconds for a record of so many bytes or less; a larger one may take as much more.
+#: Milliseconds for a record of up to this many bytes; a larger one may take proportionally longer.
 ASKED_MS, OF_BYTES = 50.0, 200_000
 TIMES = 3
 

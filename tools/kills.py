@@ -1,9 +1,9 @@
-"""Kills writers of the archive at random moments: what they announced as written must be there, and nothing damaged.
+"""Kills writers of the archive at random times: records announced as written must exist, and none may be damaged.
 
     python -m tools.kills [COUNT] [--seed N]
 
 Two writers at once write records to one archive and are killed with SIGKILL after up to 20 ms, until COUNT (default:
-1000) were. Exit status 1 if a record is lost or damaged. Linux alone: a record is synced before it is announced.
+1000) were. Exit status 1 if a record is lost or damaged. Linux only: a record is synced before it is announced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from tenken.archive import records as archive
 from tenken.paths import ROOT
 
-#: Writes one kept record again and again, each with a number of its own, and announces each that is written.
+#: Writes one kept record repeatedly, each time with another number, and announces each one.
 _WRITER = """
 import sys
 from dataclasses import replace
@@ -41,7 +41,7 @@ while True:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the records of so many killed writers."""
+    """The outcome for the records of the killed writers."""
 
     kills: int
     announced: int
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def kill(folder: Path, count: int, seed: int) -> Outcome:
-    """Kill `count` writers of the archive `folder`, two at a time, and read what is there."""
+    """Kill `count` writers of the archive `folder`, two at a time, and read the archive."""
     rng = random.Random(seed)
     announced: dict[str, int] = {}
     for number in range((count + 1) // 2):

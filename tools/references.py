@@ -293,7 +293,7 @@ def points(values: dict[Key, list[Seen]], refused: Counter[str]) -> dict[tuple[A
         tolerance = tolerance_of(last.unit, last.direction, machines, *known[family(key)])
         if tolerance is None:
             few = machines - 1 <= PRIOR_DOF / 2
-            why = "too few sessions to know the scatter" if few else "healthy sessions scatter too much"
+            why = "too few sessions to estimate the scatter" if few else "healthy sessions scatter too much"
             refused[f"{shown}: {why}"] += len(seen)
             continue
         head = (*key[:5], last.unit, last.direction, last.statistic, tolerance, last.driver)

@@ -1,6 +1,6 @@
-"""Whether the places that name a release agree: `python -m tools.release 0.2.0`, before the tag is set.
+"""Checks that all statements of a release agree: `python -m tools.release 0.2.0`, before tagging.
 
-The version stands in pyproject.toml; CITATION.cff and CHANGELOG.md repeat it with the date.
+pyproject.toml contains the version; CITATION.cff and CHANGELOG.md repeat it with the date.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ KINDS = ("Added", "Changed", "Fixed", "Removed", "Deprecated", "Security")
 
 
 def version(root: Path = ROOT) -> str:
-    """The release that these sources are, or lead to."""
+    """The current or next release of these sources."""
     found = re.findall(r'^version = "([^"]+)"$', (root / "pyproject.toml").read_text(encoding="utf-8"), re.M)
     return str(found[0])
 
 
 def problems(root: Path = ROOT, asked: str | None = None) -> list[str]:
-    """What does not agree, a line each; with `asked` also what keeps that release from being tagged."""
+    """Contradictions, one line each; with `asked` also the reasons against tagging that release."""
     here = version(root)
     citation = (root / "CITATION.cff").read_text(encoding="utf-8")
     changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -1,8 +1,8 @@
-"""How fast the archive is taken in and judged: `python -m tools.speed [--documents N] [--rows N]` prints a table, and
-fails where it took longer than an operator of a large machine could bear.
+"""Speed of ingesting and judging an archive: `python -m tools.speed [--documents N] [--rows N]` prints a table, and
+fails if it exceeds the limits for a large machine.
 
-Documents are records of four GPUs with 12 metrics of 100 samples each (about 40 kB), one folder a check and night;
-perflog rows are those of this suite's own format. Both are made in a temporary folder first, which is not timed.
+Documents are records of four GPUs with 12 metrics of 100 samples each (about 40 kB), one folder per check and night;
+perflog rows have this suite's own format. Both are first generated in a temporary folder, untimed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools import synthetic
 DOCUMENTS_A_SECOND = 20_000 / 60
 ROWS_A_SECOND = 1_000_000 / 60
 MOST_GIB = 2.0
-START = 5.0  # seconds that the smallest case may take
+START = 5.0  # maximum seconds of the smallest case
 
 _HEADER = (
     "result|job_completion_time|system|partition|environ|display_name|hashcode|jobid|job_nodelist|tenken_session|"
@@ -33,7 +33,7 @@ _HEADER = (
 
 
 def write_documents(archive: Path, count: int) -> None:
-    """`count` records, all different, as an archive of 64 nodes has them."""
+    """`count` different records, as in an archive of 64 nodes."""
     start = datetime(2025, 1, 1, 18)
     rng = random.Random(1)
     values = {name: 3000.0 + 100 * i for i, name in enumerate(("copy", "scale", "triad"))}
@@ -52,7 +52,7 @@ def write_documents(archive: Path, count: int) -> None:
 
 
 def write_perflog(archive: Path, rows: int, nodes: int = 64, first: int = 0) -> None:
-    """One log of `rows` lines: 50 metrics a run with a noise of 1 %, `nodes` runs a night from night `first` on."""
+    """One log of `rows` lines: 50 metrics per run with a noise of 1 %, `nodes` runs per night from night `first` on."""
     path = archive / "bench" / "gpu" / "Plain.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     start = datetime(2025, 1, 1, 18)
@@ -71,7 +71,7 @@ def write_perflog(archive: Path, rows: int, nodes: int = 64, first: int = 0) -> 
 
 
 def _timed(archive: Path, store: Path, *command: str) -> tuple[float, float, float]:
-    """Seconds by the clock and of processor, and GiB (largest resident set), of one `tenken` command."""
+    """Elapsed and CPU seconds, and GiB (maximum resident set), of one `tenken` command."""
     begin = time.monotonic()
     code = (
         "import resource, sys; from tenken.cli import main; rc = main(sys.argv[1:]); "
@@ -89,7 +89,7 @@ def _timed(archive: Path, store: Path, *command: str) -> tuple[float, float, flo
 
 @dataclass(frozen=True)
 class Cost:
-    """What one case took, and the seconds (None: not asked) and GiB that it may take on two cores."""
+    """The cost of one case, and its limits in seconds (None: no limit) and GiB on two cores."""
 
     case: str
     seconds: float
@@ -107,7 +107,7 @@ class Cost:
 
 
 def costs(documents: int, rows: int, nights: int, folder: Path) -> Iterator[Cost]:
-    """Each case in turn; `folder` gets the archives."""
+    """Each case in turn; the archives are in `folder`."""
     for title, write, count, at_most in (
         ("documents", write_documents, documents, max(START, documents / DOCUMENTS_A_SECOND)),
         ("perflog rows", write_perflog, rows, max(START, rows / ROWS_A_SECOND)),

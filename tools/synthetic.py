@@ -1,8 +1,8 @@
-"""A made-up cluster with known faults: `python -m tools.synthetic DIR` writes the archive of its nights.
+"""A synthetic cluster with known faults: `python -m tools.synthetic DIR` writes the archive of its nights.
 
 64 nodes of two GPUs, 60 nights, seeded: run-to-run noise as measured on real GPUs, a driver that changed for all,
-nights missed, a throttled run now and then. Into it four faults are planted (see FAULTS); everything else is noise,
-and a gate that names anything else is wrong.
+missing nights, occasional throttled runs. Four faults are planted (see FAULTS); everything else is noise,
+and a gate that reports anything else is wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DRIVERS = ("580.95.05", "580.126.09")
 
 @dataclass(frozen=True)
 class Fault:
-    """What is planted: which series lose how much on which nights."""
+    """The planted faults: series, loss and nights."""
 
     name: str
     metric: str
@@ -35,7 +35,7 @@ class Fault:
     gpu: int | None
 
     def loss(self, night: int) -> float:
-        """Part of the value that is lost on a night."""
+        """Fraction of the value that is lost on a night."""
         if self.name == "slow GPU":
             return 0.06
         if self.name == "driver regression":
@@ -67,7 +67,7 @@ def uuid(node: str, gpu: int) -> str:
 
 
 def devices(node: str, count: int = GPUS, driver: str = DRIVERS[0]) -> list[dict[str, Any]]:
-    """The devices of a node as its documents have them."""
+    """The devices of a node as in its documents."""
     return [
         {
             "index": gpu, "uuid": uuid(node, gpu), "name": "Synthetic GPU", "compute_capability": "9.0",
@@ -81,7 +81,7 @@ def devices(node: str, count: int = GPUS, driver: str = DRIVERS[0]) -> list[dict
 def metric(
     name: str, subject: dict[str, int], samples: Sequence[float], unit: str = "GB/s", direction: str = "higher"
 ) -> dict[str, Any]:
-    """A metric of a document out of its samples."""
+    """A metric of a document from its samples."""
     ordered = sorted(samples)
     where = "host" if "host" in subject else "-".join(f"gpu{v}" for v in subject.values())
     return {
@@ -102,7 +102,7 @@ def record(
     gpus: list[dict[str, Any]],
     **changes: Any,
 ) -> dict[str, Any]:
-    """A record as a check archives it; `changes` replace keys of it."""
+    """A record as archived by a check; `changes` replace its keys."""
     night = time - timedelta(hours=12)
     stamp = f"{time:%Y-%m-%dT%H:%M:%SZ}"
     return {
@@ -133,7 +133,7 @@ def record(
 
 
 def write(archive: Path, record: dict[str, Any], number: int) -> Path:
-    """Archive one record under the name that the suite would give; not synced, since it can be made again."""
+    """Archive one record under the name that the suite would use; not synced, because it can be regenerated."""
     day, clock = record["time"][:10], record["time"][11:19].replace(":", "")
     check = record["check"].replace(" %", "_").replace("=", "=")
     folder = archive / record["system"] / record["partition"] / day / check

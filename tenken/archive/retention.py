@@ -113,7 +113,7 @@ def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str],
         except RecordError as error:
             raise ArchiveError(f"{record.path}: cannot be redacted: {error}") from None
         if not same:
-            raise ArchiveError(f"{record.path}: redaction would change a figure: does a host name equal a word in it?")
+            raise ArchiveError(f"{record.path}: redaction would change a value: a host name may equal a word in it")
         seen = left.search(text) if left else None
         if seen is not None:
             raise ArchiveError(f"{record.path}: '{seen[0]}' would remain in the export")

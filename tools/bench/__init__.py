@@ -1,1 +1,1 @@
-"""Benchmarks of the reports: what the detection reaches, and what it costs, against its rivals."""
+"""Benchmarks of the reports: performance and cost of the detection, compared with other methods."""

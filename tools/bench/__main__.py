@@ -1,10 +1,10 @@
-"""All tables of the gate, as the docs have them: what it finds beside its rivals, and what it costs.
+"""All tables of the gate in the documentation: detection compared with other methods, and cost.
 
     python -m tools.bench [OPTIONS OF tools.bench.detection] [--public FILE]...
 
-FILE is a public history that `python -m tools.histories` wrote.
+FILE is a public history written by `python -m tools.histories`.
 
-Exit status 1 if a figure is worse than what is asked.
+Exit status 1 if a value is worse than required.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the detection reaches: false findings and detection of planted changes, ours beside its rivals.
+"""Performance of the detection: false findings and detection of planted changes, compared with other methods.
 
     python -m tools.bench.detection                 # our method, tuning and held-out seeds
     python -m tools.bench.detection --rivals        # and the rules in common use, and the oracles
@@ -47,7 +47,7 @@ UP = np.ones(SERIES, bool)
 OF_LEVELS = [row for row in ROWS if row.change.scatter == 1]
 _ASKED = {family.name: FALSE_AT_MOST for family in TUNED + SHAPES}
 _ASKED |= {family.name: RESTLESS_AT_MOST for family in RESTLESS + AWKWARD}
-# nothing is asked of the family that is held out: it shows what is beyond
+# no requirement for the held-out family: it shows the limits of the method
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Rate:
-    """Findings in so many months of a fleet, a month, with the standard error of a count."""
+    """Findings of a fleet per month, with the standard error of a count."""
 
     findings: int
     months: float
@@ -77,7 +77,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Column:
-    """A detector's figures: by family, and by row and number of nights."""
+    """A detector's results: by family, and by row and number of nights."""
 
     title: str
     false: dict[str, Rate]
@@ -166,7 +166,7 @@ def rule(title: str, seeds: tuple[int, ...], alarm: rivals.Rule) -> Column:
 
 
 def told(title: str, seeds: tuple[int, ...], evidence_for: Callable[[Row], rivals.Evidence]) -> Column:
-    """A detector that is told the family: its threshold is the least that holds the false rate in it."""
+    """A detector that knows the family: its threshold is the minimum that keeps the false rate in it."""
     false: dict[str, Rate] = {}
     found = {}
     silent: dict[tuple, np.ndarray] = {}
@@ -213,7 +213,7 @@ def otava_column(path: str) -> tuple[str, Column]:
 
 
 def table(columns: list[Column]) -> str:
-    """Markdown: first the false findings a month of each family, then the detection of each row."""
+    """Markdown: first the false findings per month of each family, then the detection of each row."""
     lines = ["| case | asked | " + " | ".join(column.title for column in columns) + " |"]
     lines.append("|---|---|" + "---|" * len(columns))
     for name in FAMILIES:
@@ -229,7 +229,7 @@ def table(columns: list[Column]) -> str:
 
 
 def misses(column: Column) -> list[str]:
-    """Rows whose figure is worse than what is asked."""
+    """Rows with a value worse than required."""
     out = [
         f"{name}: {rate} false findings a month"
         for name, rate in column.false.items()

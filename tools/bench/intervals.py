@@ -1,10 +1,10 @@
-"""How often the interval of an acceptance report holds the true median: it must, in 93 to 97 % of all cases.
+"""Coverage of the interval of an acceptance report: it must contain the true median in 93 to 97 % of all cases.
 
     python -m tools.bench.intervals [--rounds N]
 
-Simulated runs of five laws of noise, and runs drawn from 60 launches on one H200 (h200_run_to_run.csv), whose median is
-then the truth. Beside it what is often done instead: Student's interval of the mean, and the samples within one run
-taken for runs. Exit status 1 if a coverage is not within 93 to 97 %.
+Simulated runs with five distributions of noise, and runs drawn from 60 launches on one H200 (h200_run_to_run.csv),
+whose median is then the true one. For comparison common alternatives: Student's interval of the mean, and samples
+within one run treated as runs. Exit status 1 if a coverage is not within 93 to 97 %.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STUDENT = {4: 2.776, 5: 2.571, 7: 2.365, 11: 2.201, 19: 2.093}
 
 Law = Callable[[np.random.Generator, tuple[int, ...]], "np.ndarray"]
 
-#: What runs scatter like: draws of a shape; relative to a true level of 100.
+#: Distributions of runs: draws of a shape; relative to a true level of 100.
 LAWS: dict[str, Law] = {
     "normal, CV 1 %": lambda source, shape: source.normal(100, 1, shape),
     "lognormal, CV 5 %": lambda source, shape: 100 * np.exp(source.normal(0, 0.05, shape)),
@@ -43,14 +43,14 @@ LAWS: dict[str, Law] = {
 
 
 def launches() -> dict[str, np.ndarray]:
-    """The figures of 60 launches, by name."""
+    """The values of 60 launches, by name."""
     with FILE.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     return {name: np.array([float(r[name]) for r in rows]) for name in rows[0] if name != "run"}
 
 
 def coverage(draws: np.ndarray, truth: float) -> float:
-    """Share of the rows of `draws` (rounds x runs) whose interval holds the truth."""
+    """Fraction of the rows of `draws` (rounds x runs) whose interval contains the true value."""
     inside = 0
     for row in draws:
         interval = median_interval(row.tolist())
@@ -59,14 +59,14 @@ def coverage(draws: np.ndarray, truth: float) -> float:
 
 
 def student(draws: np.ndarray, truth: float) -> float:
-    """The same of Student's interval of the mean."""
+    """The same for Student's interval of the mean."""
     runs = draws.shape[1]
     half = STUDENT[runs - 1] * draws.std(axis=1, ddof=1) / np.sqrt(runs)
     return float(np.mean(np.abs(draws.mean(axis=1) - truth) <= half))
 
 
 def simulated(rounds: int, seed: int) -> dict[tuple[str, int], tuple[float, float]]:
-    """Coverage of ours and of Student's by law and number of runs."""
+    """Coverage of this interval and of Student's by distribution and number of runs."""
     source = np.random.default_rng(seed)
     found = {}
     for name, law in LAWS.items():
@@ -93,7 +93,7 @@ def resampled(rounds: int, seed: int) -> dict[tuple[str, int], tuple[float, floa
 
 
 def samples_as_runs(rounds: int, seed: int) -> float:
-    """Coverage where 5 runs of 20 samples each, alike within a run, are taken for 100 runs."""
+    """Coverage if 5 runs of 20 samples each, correlated within a run, are treated as 100 runs."""
     source = np.random.default_rng(seed)
     runs = source.normal(100, 1, (rounds, 5, 1)) + source.normal(0, 0.1, (rounds, 5, 20))
     return coverage(runs.reshape(rounds, 100), 100.0)

@@ -1,6 +1,6 @@
 """Apache Otava's detector, run night by night on the same histories; prints JSON.
 
-It pins numpy, so it has an environment of its own and knows of this repository only the simulator:
+It pins numpy, so it has a separate environment and uses only the simulator of this repository:
 
     python -m venv otava && otava/bin/pip install apache-otava==0.8.0
     PYTHONPATH=. otava/bin/python -m tools.bench.otava_detect --set tuning > otava-tuning.json
@@ -26,7 +26,7 @@ FIRST_NIGHT = 44
 
 
 def worse_points(history: np.ndarray, p: float) -> list[int]:
-    """Nights on which the mean falls, found in a history without gaps."""
+    """Nights on which the mean drops, detected in a history without gaps."""
     points, _ = compute_change_points(list(history[~np.isnan(history)]), max_pvalue=p)
     return [point.index for point in points if point.stats.mean_2 < point.stats.mean_1]
 
@@ -44,7 +44,7 @@ def false_findings(values: np.ndarray, p: float) -> int:
 
 
 def found_within(values: np.ndarray, p: float, nights: int) -> list[int]:
-    """Series found by each of the first `nights` nights of the change."""
+    """Series detected by each of the first `nights` nights of the change."""
     count = [0] * nights
     for series in values:
         found = False

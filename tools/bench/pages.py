@@ -1,7 +1,7 @@
-"""What the pages of large sessions cost: `python -m tools.bench.pages [--nodes N]` prints a table.
+"""Cost of the pages of large sessions: `python -m tools.bench.pages [--nodes N]` prints a table.
 
-1,000 nodes x 12 checks as a grid, and eight GPUs with sweeps of all pairs as one page, each in a process of its own.
-Exit status 1 if one took longer, more memory or more bytes than is asked.
+1,000 nodes x 12 checks as a grid, and eight GPUs with sweeps of all pairs as one page, each in a separate process.
+Exit status 1 if one exceeds the limits of time, memory or size.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from tenken.archive.records import SESSIONS
 from tools import synthetic
 
-#: Seconds of CPU, MiB of memory and bytes of the index that are allowed.
+#: Maximum seconds of CPU, MiB of memory and bytes of the index.
 GRID = (60.0, 1024.0, 1_000_000)
 EIGHT = (20.0, 1024.0, 3_000_000)
 START = datetime(2026, 1, 1, 18)
@@ -53,7 +53,7 @@ def nodes_of(archive: Path, nodes: int, checks: int = 12) -> None:
 
 
 def eight_gpus(archive: Path, sizes: int = 20) -> None:
-    """Sweeps between all pairs of eight GPUs, by three ways and with times, and STREAM of each."""
+    """Sweeps between all pairs of eight GPUs, by three methods and with times, and STREAM of each."""
     number = 0
     pairs = [(a, b) for a in range(8) for b in range(8) if a != b]
     for way in ("peer", "read", "write"):

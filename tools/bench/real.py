@@ -1,12 +1,12 @@
-"""What the gate, and the rules beside it, make of public histories that `python -m tools.histories` brought.
+"""Results of the gate and of simple rules on public histories from `python -m tools.histories`.
 
     python -m tools.bench.real FILE... [--series N] [--rivals]
 
-A plain step: ten entries that are all worse than the ten before them, their medians more than 5 % apart. It is told if
-the gate opens a finding of this series by its tenth entry that begins near it. A finding is false if the medians of
-the ten entries before and after its beginning differ by less than 2 %. Both are counted on entries on which a series
-could be judged at all (30 entries of learning, ten before and after). Series that became noisy are counted apart: no
-level of theirs moved.
+An obvious step: ten entries that are all worse than the ten before them, with medians more than 5 % apart. It is
+detected if the gate opens a finding of this series by its tenth entry that begins near it. A finding is false if the
+medians of the ten entries before and after its beginning differ by less than 2 %. Both are counted on entries on which
+a series could be judged (30 entries of learning, ten before and after). Series that became noisy are counted
+separately: their level did not move.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import numpy as np
 from tenken.history.detect import Findings, Settings, detect
 from tools import histories
 
-#: Entries compared on either side, the step that is plain and the one that is large, and what is no change at all.
+#: Entries compared on either side, the size of an obvious and of a large step, and the maximum of no change.
 SIDE, PLAIN, LARGE, NOTHING = 10, 0.05, 0.20, 0.02
-#: Entries of learning before a step, and entries within which its beginning must be told.
+#: Entries of learning before a step, and entries within which its beginning must be detected.
 LEARNING, NEAR = 30, 5
-#: ... or before it, where a step has its greatest size an entry or two after it began.
+#: ... or before it, if a step has its maximum size an entry or two after its beginning.
 EARLY = 2
 
 
 @dataclass(frozen=True)
 class Step:
-    """A plain step of one series; `size` is the relative loss."""
+    """An obvious step of one series; `size` is the relative loss."""
 
     series: int
     entry: int
@@ -40,13 +40,13 @@ class Step:
 
 
 def dense(costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries that a series has, and their columns."""
+    """The existing entries of a series, and their columns."""
     columns = np.flatnonzero(~np.isnan(costs))
     return costs[columns], columns
 
 
 def plain_steps(costs: np.ndarray) -> list[Step]:
-    """Plain steps in costs (series, entries), logarithms of which more is worse; the greatest of those that meet."""
+    """Obvious steps in costs (series, entries), logarithms of which more is worse; the largest of overlapping ones."""
     out = []
     for series, row in enumerate(costs):
         own, columns = dense(row)
@@ -68,7 +68,7 @@ def plain_steps(costs: np.ndarray) -> list[Step]:
 
 @dataclass(frozen=True)
 class Told:
-    """What was told of one series: where a change began and on which entry it was said."""
+    """A report on one series: the beginning of a change and the entry on which it was reported."""
 
     series: int
     began: int
@@ -76,7 +76,7 @@ class Told:
 
 
 def ours(values: np.ndarray, higher: np.ndarray, settings: Settings | None = None) -> list[Told]:
-    """Losses that the detector found, night by night, each series on the entries that it has."""
+    """Losses detected night by night, each series on its existing entries."""
     return _losses(detect(values, higher, settings or Settings()))
 
 
@@ -119,7 +119,7 @@ def ewma(costs: np.ndarray, weight: float = 0.2, limit: float = 4.0) -> np.ndarr
 
 @dataclass(frozen=True)
 class Score:
-    """Steps told and findings that nothing stands behind."""
+    """Detected steps and false findings."""
 
     steps: int
     told: int
@@ -139,7 +139,7 @@ class Score:
 
 
 def score(costs: np.ndarray, steps: list[Step], told: list[Told], within: int = SIDE) -> Score:
-    """Steps that were told within so many entries, and false findings of a fleet of 200 a month."""
+    """Steps detected within a number of entries, and false findings of a fleet of 200 per month."""
     rows = [dense(row) for row in costs]
     by_series: dict[int, list[Told]] = {}
     for one in told:

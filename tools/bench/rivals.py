@@ -1,4 +1,4 @@
-"""What others do with the same histories: rules in common use, and oracles that are told the noise.
+"""Other methods on the same histories: rules in common use, and oracles that know the noise.
 
 Each takes costs (series, nights), where more is worse and 0 is the level of the simulator, NaN where a
 night is missing, and returns a boolean array of alarms of the same shape.
@@ -20,7 +20,7 @@ Rule = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Something that alarms where it exceeds a threshold; the same name means the same function."""
+    """A statistic that raises an alarm above a threshold; the same name means the same function."""
 
     name: str
     of: Callable[[np.ndarray], np.ndarray]
@@ -37,7 +37,7 @@ def row_median(values: np.ndarray) -> np.ndarray:
 
 
 def fixed_threshold(costs: np.ndarray, tolerance: float) -> np.ndarray:
-    """Worse by `tolerance` than the median of the first 30 nights: a reference written down once."""
+    """Worse by `tolerance` than the median of the first 30 nights: a fixed reference."""
     reference = row_median(costs[:, :30])[:, None]
     return _from_first_night(costs - reference > tolerance)
 
@@ -86,7 +86,7 @@ def k_of_k(k: int) -> Evidence:
 
 
 def oracle(family_name: str, step: float, slope: float) -> Evidence:
-    """Evidence of the CUSUM that is told the noise, the level and the very change that comes.
+    """Evidence of the CUSUM that knows the noise, the level and the exact change.
 
     No detector that has to learn can do better at the same false rate (Moustakides 1986, for a step in
     independent noise).  For the autocorrelated family the likelihood is that of the innovations; for the
@@ -127,12 +127,12 @@ def oracle(family_name: str, step: float, slope: float) -> Evidence:
 
 
 def openings(alarms: np.ndarray) -> int:
-    """Alarms that begin: on tonight, not on last night."""
+    """Beginnings of alarms: raised tonight, not last night."""
     return int(np.count_nonzero(alarms[:, 1:] & ~alarms[:, :-1]))
 
 
 def threshold_for(evidence: np.ndarray, openings_at_most: float) -> float:
-    """Least threshold of those of the sample with so few openings."""
+    """Minimum threshold in the sample with at most this many openings."""
     candidates = np.unique(evidence[np.isfinite(evidence)])
     low, high = 0, len(candidates) - 1
     while low < high:

@@ -1,4 +1,4 @@
-"""The rows of the detection table: what is planted, and what is asked of a detector."""
+"""The rows of the detection table: the planted change, and the requirement for a detector."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from tools.bench.simulate import CHANGE_NIGHT, HELD_OUT_SEEDS, SERIES, TUNING_SE
 
 SEEDS = {"tuning": TUNING_SEEDS, "held-out": HELD_OUT_SEEDS}
 SERIES_NIGHTS_A_MONTH = SERIES * 30
-FALSE_AT_MOST = 0.8  # findings a month of a fleet of SERIES series without any change
-RESTLESS_AT_MOST = 2.0  # ... whose levels are never still
+FALSE_AT_MOST = 0.8  # findings per month of a fleet of SERIES series without any change
+RESTLESS_AT_MOST = 2.0  # ... with permanently moving levels
 
 
 @dataclass(frozen=True)
 class Row:
-    """`targets`: nights -> least percentage found within so many nights of the change, None where none is
-    asked; nights on which a series has a value, and `spare` more are simulated for those that often have none.
+    """`targets`: nights -> minimum percentage detected within this many nights of the change, None if there is no
+    requirement; nights on which a series has a value, and `spare` more are simulated for series that often have none.
 
     A drift of 0.1 % has cost 2.9 % after 29 nights.  `noisy` rows ask for findings of that kind, others for those of
     a level.

@@ -1,10 +1,10 @@
-"""Simulated histories with known noise and known change: the ground on which detectors are compared.
+"""Simulated histories with known noise and known change, for the comparison of detectors.
 
 A history is `level * exp(noise + change)`: one value a night, a bandwidth (higher is better) whose natural
 logarithm carries the noise.  A "5 % step" moves the logarithm by -0.05, a fall of 4.88 %.
 
-The parameters below were committed before any detector was written.  `HELD_OUT` and `HELD_OUT_SEEDS` have
-never been looked at while a detector was tuned; the bench prints them in a table of their own.
+The parameters below were committed before any detector was written.  `HELD_OUT` and `HELD_OUT_SEEDS` were
+never used for tuning a detector; the benchmark prints them in a separate table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Noise = Callable[[np.random.Generator, int, int], np.ndarray]
 
 @dataclass(frozen=True)
 class Family:
-    """A kind of noise: `noise(rng, series, nights)` gives the log of value / level, NaN where no run was."""
+    """A kind of noise: `noise(rng, series, nights)` gives the log of value / level, NaN without a run."""
 
     name: str
     title: str
@@ -43,9 +43,9 @@ class Family:
 
 @dataclass(frozen=True)
 class Change:
-    """What is planted from `night` on: `step` at once and `slope` a night, as losses in the logarithm.
+    """The change from `night` on: `step` immediately and `slope` per night, as losses in the logarithm.
 
-    `scatter` is how many times as far the values lie from their median.
+    `scatter` is the factor of the distances from the median.
     """
 
     step: float = 0.0
@@ -104,7 +104,7 @@ def _h200(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
 
 
 def _ceiling(rng: np.random.Generator, series: int, nights: int) -> np.ndarray:
-    """A value that can only fall short of a ceiling, remembers last night a little, and is printed coarsely.
+    """A value below a ceiling, slightly correlated with the previous night, and coarsely rounded.
 
     Chi-square with 3 degrees of freedom below the ceiling (standard deviation 0.8 %, skewed), autocorrelation
     0.3, 1 % of nights down by 4 % on average, 4 % of nights missing, rounded to 0.1 %.
@@ -165,7 +165,7 @@ def _season_of_365(rng: np.random.Generator, series: int, nights: int) -> np.nda
 
 
 def _spells(rng: np.random.Generator, series: int, nights: int, enter: float, leave: float) -> np.ndarray:
-    """True in spells that begin and end with these chances a night."""
+    """True in periods that begin and end with these probabilities per night."""
     out = np.zeros((series, nights), bool)
     now = rng.random(series) < enter / (enter + leave)
     for night in range(nights):
@@ -191,7 +191,7 @@ def _disturbed(rng: np.random.Generator, series: int, nights: int) -> np.ndarray
 
 
 HELD_OUT = (Family("ceiling", "below a ceiling: skewed, 0.3 from night to night, 4 % missing", _ceiling),)
-#: Independent or remembering noise of other shapes, and levels that are never still.
+#: Independent or correlated noise of other shapes, and permanently moving levels.
 SHAPES = (
     Family("gamma", "gamma of shape 2, worse side, CV 1 %", _gamma),
     Family("weibull", "Weibull of shape 1.5, worse side, CV 1 %", _weibull),

@@ -1,1 +1,1 @@
-"""Small named mistakes in the sources (mutants), and the tests that must notice each: docs/mutants.md."""
+"""Small named mistakes in the sources (mutants), and the tests that must detect each: docs/mutants.md."""

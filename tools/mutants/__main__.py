@@ -1,8 +1,8 @@
-"""Makes small mistakes in a copy of the sources, one after the other, and runs the tests that must notice them.
+"""Inserts small mistakes into a copy of the sources, one at a time, and runs the tests that must detect them.
 
     python -m tools.mutants [--only PATTERN]... [--list] [--check]
 
-Exit status 1 where a mutant survived or could not be judged, 2 where the list does not fit the sources.
+Exit status 1 if a mutant survived or could not be judged, 2 if the list does not match the sources.
 """
 
 from __future__ import annotations

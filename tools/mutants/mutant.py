@@ -17,12 +17,12 @@ _MORE = ("build",)
 
 
 class MutantError(Exception):
-    """The list or one of its mutants does not fit the sources."""
+    """The list or one of its mutants does not match the sources."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """`old`, which occurs exactly once in `file`, becomes `new`; one of `tests` (pytest's names) must then fail.
+    """`old`, which occurs exactly once in `file`, is replaced by `new`; one of `tests` (pytest's names) must then fail.
 
     `build`: the programs that these tests run, where the file is part of many; else all that changes is built.
     """
@@ -37,7 +37,7 @@ class Mutant:
     build: tuple[str, ...] = ()
 
     def applied(self, text: str) -> str:
-        """The text with the mistake in it. Raises MutantError where `old` does not occur exactly once."""
+        """The text with the mistake. Raises MutantError if `old` does not occur exactly once."""
         found = text.count(self.old)
         if found != 1:
             raise MutantError(f"{self.name}: {self.file} holds {self.old!r} {found} times; needed is exactly once")
@@ -45,7 +45,7 @@ class Mutant:
 
 
 def load(folder: Path = LIST) -> tuple[Mutant, ...]:
-    """All mutants in the order of the files' names. Raises MutantError: file, mutant, key and what is allowed."""
+    """All mutants in the order of the files' names. Raises MutantError: file, mutant, key and allowed values."""
     mutants = tuple(mutant for file in sorted(folder.glob("*.yaml")) for mutant in _read(file))
     names = [mutant.name for mutant in mutants]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -77,7 +77,7 @@ def _read(file: Path) -> Iterator[Mutant]:
 
 
 def chosen(mutants: Sequence[Mutant], patterns: Sequence[str]) -> tuple[Mutant, ...]:
-    """Those whose name, group or file fits one of the patterns, all without patterns. Raises MutantError if none do."""
+    """Those whose name, group or file matches a pattern, all without patterns. Raises MutantError if none do."""
     if not patterns:
         return tuple(mutants)
     found = tuple(
@@ -91,9 +91,9 @@ def chosen(mutants: Sequence[Mutant], patterns: Sequence[str]) -> tuple[Mutant, 
 
 
 def check(mutants: Sequence[Mutant], root: Path) -> list[str]:
-    """What does not fit the sources below `root`.
+    """Mismatches with the sources below `root`.
 
-    A missing file, a text that is not there exactly once, what would be no Python any more, a test that is not there.
+    A missing file, a text that does not occur exactly once, invalid Python after the change, a missing test.
     """
     wrong = []
     tests: dict[str, set[str]] = {}
@@ -119,7 +119,7 @@ def check(mutants: Sequence[Mutant], root: Path) -> list[str]:
 
 
 def _tests_of(file: Path) -> set[str]:
-    """The names of the tests of one file; none where it is not there."""
+    """The names of the tests of one file; none if it is missing."""
     if not file.is_file():
         return set()
     body = ast.parse(file.read_text(encoding="utf-8")).body

@@ -1,4 +1,4 @@
-"""Runs the tests of a mutant in the scratch tree and says what became of it."""
+"""Runs the tests of a mutant in the scratch tree and reports the outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CAUGHT, SURVIVED, BROKEN = "caught", "SURVIVED", "BROKEN"
 
 @dataclass(frozen=True)
 class Outcome:
-    """`fate` is CAUGHT, SURVIVED or BROKEN (no test could judge it: it does not compile, or is no Python any more).
+    """`fate` is CAUGHT, SURVIVED or BROKEN (no test could judge it: it does not compile, or is not valid Python).
 
     `by` is the test that failed first, or why it is broken.
     """
@@ -33,7 +33,7 @@ class Outcome:
 def pytest(
     tree: Path, env: Mapping[str, str], tests: Sequence[str], limit: float, *more: str
 ) -> tuple[int | None, str]:
-    """Exit status of pytest over `tests` (None: stopped after `limit` seconds) and what it printed."""
+    """Exit status of pytest for `tests` (None: stopped after `limit` seconds) and its output."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "-rfE", *more, *tests]
     process = subprocess.Popen(
         command, cwd=tree, env=dict(env), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -42,14 +42,14 @@ def pytest(
     try:
         output, _ = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # its own group: the test and the programs that it started
+        os.killpg(process.pid, signal.SIGKILL)  # a separate process group: the test and the programs that it started
         output, _ = process.communicate()
         return None, output
     return process.returncode, output
 
 
 def try_one(mutant: Mutant, tree: Path, env: Mapping[str, str], limit: float) -> Outcome:
-    """Makes the mistake, runs the tests that must notice it, and takes it back."""
+    """Inserts the mistake, runs the tests that must detect it, and reverts it."""
     file = tree / mutant.file
     right = file.read_bytes()
     begin = time.monotonic()
@@ -62,7 +62,7 @@ def try_one(mutant: Mutant, tree: Path, env: Mapping[str, str], limit: float) ->
     seconds = time.monotonic() - begin
     failed = re.search(r"^FAILED (\S+)", output, re.M)
     if code is None:
-        # too slow a machine, or a mistake that hangs: no test has said anything
+        # the machine is too slow, or the mistake hangs: no test has judged it
         return Outcome(mutant, BROKEN, f"its tests did not end within {limit:g} s", seconds)
     if code == 0 and re.search(r"\b\d+ passed", output) and not re.search(r"\b\d+ skipped", output):
         return Outcome(mutant, SURVIVED, "", seconds)

@@ -1,4 +1,4 @@
-"""A copy of the tree in which mistakes are made: the checkout itself is never touched."""
+"""A copy of the tree for mistakes: the checkout itself is never changed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: Of the checkout's .cache: what was fetched, which is only read. Builds are the copy's own.
+#: Downloads in the checkout's .cache, which are only read. Builds are separate.
 FETCHED = ("tests-mpi", "cuda-*", ".cuda-*", "hdf5", "kvikio")
 
 
 @contextmanager
 def copy_of(root: Path, folder: Path) -> Iterator[Path]:
-    """The tree of `root` as git would add it, in `folder`, where builds of an earlier time are kept.
+    """The tree of `root` as git would add it, in `folder`, where earlier builds are kept.
 
-    Only what differs is written, so that only that is compiled. Raises SystemExit while another one works there.
+    Only differences are written, so that only these are compiled. Raises SystemExit while another process works there.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
@@ -59,11 +59,11 @@ def _update(root: Path, tree: Path) -> None:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """For commands in the copy: its own modules, no byte code that could outlive a mistake, a compiler cache."""
+    """Environment of commands in the copy: its own modules, no persistent byte code, a compiler cache."""
     env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    env.setdefault("TENKEN_TEST_CUDA_ARCHITECTURES", "90")  # a double runs the programs: code for one GPU is enough
+    env.setdefault("TENKEN_TEST_CUDA_ARCHITECTURES", "90")  # a test double needs code for one GPU
     if shutil.which("ccache"):
-        # by these the same sources are found again wherever their tree lies
+        # with these the compiler cache recognises the same sources in any location
         env |= {"CCACHE_BASEDIR": str(tree), "CCACHE_NOHASHDIR": "1"}
         env.setdefault("CMAKE_CXX_COMPILER_LAUNCHER", "ccache")
         env.setdefault("CMAKE_CUDA_COMPILER_LAUNCHER", "ccache")

@@ -99,7 +99,7 @@ def test_a_name_that_redaction_does_not_see_stays_here(root, tmp_path):
 
 
 def test_a_host_that_is_called_like_a_word_of_the_records_is_refused(root, tmp_path):
-    with pytest.raises(TenkenError, match=r"cannot be redacted|would change a figure"):
+    with pytest.raises(TenkenError, match=r"cannot be redacted|would change a value"):
         main("export", tmp_path / "x.tar.xz", "--sessions", "old", "--hosts", "copy", "metrics", "--archive", root)
     assert not (tmp_path / "x.tar.xz").exists()
     with pytest.raises(TenkenError, match="no record of session 'other'"):
