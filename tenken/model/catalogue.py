@@ -201,6 +201,10 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
     for key in ("title", "unit", "direction", "statistic", "per", "limit", "plot"):
         if key not in raw:
             raise CatalogueError(f"{where}: key {key!r} is missing")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise CatalogueError(f"{where}: the name must be lower case letters, digits and _, starting with a letter")
+    if not isinstance(raw["per"], list) or not raw["per"]:
+        raise CatalogueError(f"{where}: per is {raw['per']!r}; allowed: a list of {', '.join(SUBJECTS)}")
     per = tuple(_one_of(s, SUBJECTS, where, "per") for s in raw["per"])
     siblings = raw.get("siblings")
     if siblings is not None and not (isinstance(siblings, float) and 0 < siblings < 1):

@@ -222,6 +222,8 @@ def _verified(raw: Any, metrics: Mapping[str, Any], where: str) -> Verified:
     _only(raw, ("what", "tolerance", "of", "each", "optional", "where", "count", "repeats", "others"), where)
     if not isinstance(raw.get("what"), str) or not isinstance(raw.get("tolerance"), (int, float)):
         raise CatalogueError(f"{where}: each has a text `what` and a number `tolerance`")
+    if not raw["tolerance"] >= 0:
+        raise CatalogueError(f"{where}: tolerance is {raw['tolerance']}; allowed: 0 or above")
     return Verified(
         raw["what"], float(raw["tolerance"]), _named(raw.get("of", []), metrics, where), dict(raw.get("each") or {}),
         bool(raw.get("optional", False)),
