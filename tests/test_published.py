@@ -137,7 +137,7 @@ def job(**more: Any) -> dict[str, Any]:
     """A case of a dry run's report."""
     return {
         "display_name": "HplOtherPublished %nodes_used=2", "result": "pass", "num_tasks": 4, "num_tasks_per_node": 2,
-        "arguments": {"some-bytes": "4Gi", "ways": "host,p2p"}, "asked": {"n": 96000}, **more,
+        "arguments": {"some-bytes": "4Gi", "ways": "host,p2p"}, "asked": {"n": 96000}, "subjects": ["ranks"], **more,
     }  # fmt: skip
 
 
@@ -146,6 +146,13 @@ TWO_NODES = Run("two", "HplOtherPublished", {"n": 96000, "some_bytes": "4Gi", "w
 
 def test_a_job_with_size_and_layout_as_printed_meets_its_row() -> None:
     assert command.unmet(TWO_NODES, [job()]) == ""
+    assert command.unmet(TWO_NODES, [job()], {"ranks"}) == ""
+
+
+def test_a_job_that_requests_other_subjects_than_the_reference_does_not_meet_its_row() -> None:
+    """As a figure of a GPU would be missing from a result in which those of the host were requested."""
+    found = command.unmet(TWO_NODES, [job(subjects=["host"])], {"gpu"})
+    assert found == "HplOtherPublished requests values of host, not of gpu"
 
 
 @pytest.mark.parametrize(

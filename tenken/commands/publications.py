@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -174,7 +174,7 @@ def asked_of_reframe(rows: Sequence[Row]) -> list[Listed]:
         if row.run is None:
             found.append(_without_a_run(row))
         else:
-            why = unmet(row.run, cases[row.system])
+            why = unmet(row.run, cases[row.system], _kinds(row))
             found.append(Listed(row, not why, why))
     return found
 
@@ -204,8 +204,15 @@ def dry_run(system: System, classes: Sequence[str]) -> list[dict[str, Any]]:
     return [case for one in runs for case in one["testcases"]]
 
 
-def unmet(run: Run, cases: Iterable[Mapping[str, Any]]) -> str:
-    """Empty if each job of `run` is among the cases of a dry run; otherwise the first that is not, with the reason."""
+def _kinds(row: Row) -> set[str]:
+    """Kinds of subjects (host, gpu, ranks, ...) of the references that hold the row."""
+    return {r.subject for r in row.references(loader.load(row.system))} if row.metric else set()
+
+
+def unmet(run: Run, cases: Iterable[Mapping[str, Any]], kinds: Collection[str] = ()) -> str:
+    """Empty if each job of `run` is among the cases of a dry run and requests values of one of `kinds`; otherwise the
+    first that is not, with the reason.
+    """
     jobs = [case for case in cases if case["display_name"].split(" ")[0] == run.check]
     if not jobs:
         return f"{run.check} does not apply"
@@ -219,6 +226,9 @@ def unmet(run: Run, cases: Iterable[Mapping[str, Any]]) -> str:
         if not laid_out:
             nodes, ranks = layout(alike[0])
             return f"{run.check} takes {nodes} nodes and {ranks} ranks, not {run.nodes} and {run.ranks}"
+        requested = {kind for job in laid_out for kind in job["subjects"]}
+        if kinds and requested.isdisjoint(kinds):
+            return f"{run.check} requests values of {', '.join(sorted(requested))}, not of {', '.join(sorted(kinds))}"
         if all(job["result"] != "pass" for job in laid_out):
             return f"{run.check}: {laid_out[0].get('fail_reason') or 'skipped'}"
     return ""

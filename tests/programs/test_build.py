@@ -64,19 +64,27 @@ exec g++ "$@"
 """
 
 
-@pytest.mark.parametrize("offloads", [False, True])
-def test_openacc_sources_leave_openmp_out_where_the_compiler_offloads(tmp_path: Path, offloads: bool) -> None:
+@pytest.mark.parametrize(
+    ("kind", "offloads", "expected"),
+    [
+        ("GNU", False, "-fopenacc|||"),
+        ("GNU", True, "-fopenacc|-fno-openmp;-Wno-unknown-pragmas|-no-pie|"),
+        ("PGI", False, "-acc|||"),
+    ],
+)
+def test_openacc_sources_leave_openmp_out_where_the_compiler_offloads(
+    tmp_path: Path, kind: str, offloads: bool, expected: str
+) -> None:
     """With it the program could not be linked; without an offload back end OpenMP divides the loops among the cores."""
     compiler = tmp_path / "offloading-g++"
     compiler.write_text(MKOFFLOAD)
     compiler.chmod(0o755)
     project = tmp_path / "CMakeLists.txt"
     project.write_text(
-        "cmake_minimum_required(VERSION 3.21)\nproject(mini CXX)\n"
+        f"cmake_minimum_required(VERSION 3.21)\nproject(mini CXX)\nset(CMAKE_CXX_COMPILER_ID {kind})\n"
         f'include("{ROOT}/src/cmake/tenken_openacc.cmake")\n'
         'message(STATUS "flags=${TENKEN_OPENACC_FLAGS}|${TENKEN_OPENACC_COMPILE}|${TENKEN_OPENACC_LINK}|")\n'
     )
     options = [f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}", f"-DCMAKE_CXX_COMPILER={compiler if offloads else 'g++'}"]
     said = checked([tool("cmake"), "-S", str(tmp_path), "-B", str(tmp_path / "build"), "-G", "Ninja", *options])
-    expected = "-fopenacc|-fno-openmp;-Wno-unknown-pragmas|-no-pie|" if offloads else "-fopenacc|||"
     assert f"flags={expected}\n" in said
