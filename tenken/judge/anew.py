@@ -18,10 +18,10 @@ from tenken.model.result import WAIVER_REASONS, MetricValue, Result
 
 @dataclass(frozen=True)
 class JobFacts:
-    """What is known of the job beside the result; None or empty: nothing is.
+    """Data on the job in addition to the result; None or empty: unknown.
 
     `state` and `exit_code` are the scheduler's, `marked` is the exit status that the job's own output ends with, and
-    `account` what else it tells. `nodes` are the scheduler's, `hosts` are other names of theirs.
+    `account` its other data. `nodes` are the scheduler's, `hosts` are other names for them.
     """
 
     state: str | None = None
@@ -46,7 +46,7 @@ def job_of(record: Record) -> JobFacts:
 
 
 def of_record(record: Record, machine: Machine | None = None, job: JobFacts | None = None) -> Judgement:
-    """A record judged anew. `machine` None: by the limits and references that it was held against when archived."""
+    """Judge a record again. `machine` None: by the limits and references with which it was compared when archived."""
     job = job or job_of(record)
     where = ",".join(job.nodes) or record.where
     if how := ending.lost(record.job.facts):
@@ -66,7 +66,7 @@ def of_record(record: Record, machine: Machine | None = None, job: JobFacts | No
 
 
 def of_result(result: Result, request: Request | None, machine: Machine, job: JobFacts) -> Judgement:
-    """A result judged anew; without a request it is at most RECORDED."""
+    """Judge a result again; without a request it is at most RECORDED."""
     says = "its result" if job.marked is None else "its end mark"
     cut = ending.fault(
         job.state, job.exit_code, ending.EXPECTED[result.status] if job.marked is None else job.marked, says
@@ -88,7 +88,7 @@ def _kinds(result: Result) -> tuple[str, ...]:
 
 
 def _without_result(record: Record, where: str) -> Judgement:
-    """What set-up waived stays waived if its reason is of the closed list; all else that left no result failed."""
+    """A case waived during setup stays waived if its reason is in the closed list; others without a result failed."""
     reason = record.judgement.message()
     if record.verdict == verdicts.WAIVED and any(f": {known}" in f": {reason}" for known in WAIVER_REASONS):
         return Judgement(verdicts.WAIVED, record.findings)
@@ -123,7 +123,7 @@ def as_archived(record: Record) -> Machine:
     for metric in record.result.metrics if record.result else ():
         one, of = judged.get(metric.id), declared.get(metric.name)
         if one is not None and one.limit.value is not None and one.limit.basis.startswith("data sheet: "):
-            # which figure of the sheet: a GPU's metrics are held against its memory, its link to the host or its peaks
+            # which value of the sheet: a GPU's metrics are compared with its memory, its link to the host or its peaks
             sheet = (of.data_sheet if of else None) or ""
             limits.setdefault((sheet, metric.kind), replace(one.limit, said_by=DATA_SHEET))
 

@@ -111,7 +111,7 @@ def arguments(result: Result, program: Program, request: Request) -> Iterator[st
 
 
 def identity(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """Parameters that make a value the quantity that it is: without one it would continue another series."""
+    """Identifying parameters of a value: without one it would continue another series."""
     contract = program.contract
     optional = {"implementation", *contract.defaults, *contract.defaults_if_stated}
     for name in program.identity if request.token is not None and not request.foreign else ():
@@ -322,7 +322,7 @@ def _twice(
     result: Result, contract: Contract, one: Verified, came: list[tuple[Check, Mapping[str, str]]],
     measured: list[MetricValue],
 ) -> Iterator[str]:  # fmt: skip
-    """A verification comes once for each point that it is of, which its text may not tell apart."""
+    """A verification occurs once for each of its points, which its text may not distinguish."""
     counts = Counter(check.what for check, _ in came)
     if len(counts) == len(came):
         return
@@ -331,12 +331,12 @@ def _twice(
     for what, count in counts.items():
         groups = of_text[what]
         points = {
-            # metrics of one entry are taken together
+            # metrics of one entry are combined
             (entry_of.get(metric.name, metric.name), metric.subject.id, metric.at.text)
             for metric in measured
             if _is_of(metric, _today(metric, contract), groups)
         }
-        # of no metric: of each GPU
+        # without a metric: one per GPU
         allowed = max(1, one.count) * one.repeats * max(1, len(points) if one.of else len(result.devices))
         if one.count == 0:
             allowed = one.repeats
@@ -345,7 +345,7 @@ def _twice(
 
 
 def _is_of(metric: MetricValue, said: Mapping[str, Any], groups: Mapping[str, str]) -> bool:
-    """Whether a verification with these placeholders is of a metric, as far as both tell."""
+    """Whether a verification with these placeholders belongs to a metric, as far as both are known."""
     return all(
         _of_check(name, text) == _of_metric(name, metric, said)
         for name, text in groups.items()
@@ -369,14 +369,14 @@ def _where_holds(result: Result, contract: Contract, where: Mapping[str, tuple[A
 
 
 def must_come(result: Result, program: Program) -> Iterator[str]:
-    """Optional metrics that the parameters of this run bring."""
+    """Optional metrics that the parameters of this run require."""
     for name, metric in program.metrics.items():
         if metric.comes and all(_brings(result, program.contract, *one) for one in metric.comes.items()):
             yield name
 
 
 def _brings(result: Result, contract: Contract, name: str, values: tuple[Any, ...]) -> bool:
-    """A program of this suite that does not state the parameter at all gets nothing for it."""
+    """A program of this suite that does not state the parameter has none of its metrics."""
     try:
         said = parameter(result, contract, name)
     except KeyError:
@@ -467,7 +467,7 @@ NOTES = (
     "backend", "gates_expired", "health_reading_ms", "page_bytes", "transparent_huge_pages", "numa_balancing",
     "pages.*", "launch.*", "host_clock_gbs.*", "left_out.*", "energy.*", "energy_left_out.*", "note.*",
 )  # fmt: skip
-#: What adapters write of programs that are not ours.
+#: Written by adapters of third-party programs.
 FOREIGN: Mapping[str, Claim] = {"implementation": Claim(("?*",), required=True)}
 FOREIGN_NOTES = ("total_seconds", "official_time", "image")
 

@@ -1,8 +1,8 @@
-"""Statements of one result that cannot be true together: counts beyond what the host has, lists that are empty or hold
-an entry twice, counters without what they depend on, times beyond the run, numbers of the wrong sign.
+"""Contradictory statements of one result: counts beyond those of the host, lists that are empty or have
+duplicates, counters without their precondition, times beyond the run, numbers of the wrong sign.
 
-Adapters of other implementations know little of the host and write placeholders: their documents are exempt from what
-concerns the host. All functions are pure.
+Adapters of other implementations have little data on the host and write placeholders: their documents are exempt from
+the rules for the host. All functions are pure.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tenken.model.result import Device, DeviceHealth, HealthSample, Load, Result
 from tenken.model.subject import Subject
 from tenken.model.verdicts import INVALID
 
-#: A duration within the run may exceed what `started` and `finished` say by this: both hold whole seconds in older
-#: results.
+#: A duration within the run may exceed the difference of `started` and `finished` by this: older results have whole
+#: seconds.
 ROUNDED_S = 1.0
 #: CPU seconds are counted in ticks of 10 ms per CPU, by other clocks than the run's: their sum over time x CPUs may
 #: exceed 1 by this share and this many seconds.
@@ -37,7 +37,7 @@ def _ours(result: Result, request: Request) -> bool:
 
 
 def structure(result: Result, request: Request) -> Iterator[str]:
-    """What makes a result unusable: it claims to be of another implementation, or of no back end at all."""
+    """Reasons why a result is unusable: it claims another implementation, or no back end."""
     said = result.parameters.get("implementation")
     asked = request.foreign or "implementation" in request.parameters
     if said is not None and request.token is not None and not asked:
@@ -59,7 +59,7 @@ def structure(result: Result, request: Request) -> Iterator[str]:
 
 
 def _absent(result: Result, request: Request) -> Iterator[str]:
-    """What every program of this suite writes, null where it is unknown: what is left out escapes what rests on it."""
+    """Fields that every program of this suite writes, null if unknown: a missing one would escape its rules."""
     if request.token is None or not _ours(result, request):
         return
     yield from (f"{name} is missing: programs of this suite always state it" for name in result.absent[:NAMED])
@@ -75,7 +75,7 @@ def _twice(values: Sequence[object]) -> list[object]:
 
 
 def conditions(result: Result, request: Request) -> list[Finding]:
-    """INVALID where what the result says of host, threads, GPUs or time contradicts itself."""
+    """INVALID if the result's statements about host, threads, GPUs or time contradict each other."""
     node = result.node
     found = []
     if _ours(result, request):
@@ -128,7 +128,7 @@ def _placement(result: Result) -> Iterator[str]:
         yield f"placement.allowed_cores is {place.allowed_cores}; allowed_cpus has {len(place.allowed_cpus)} CPUs"
     if place.thread_cpus and len(place.thread_cpus) != place.threads:
         yield f"placement.thread_cpus has {len(place.thread_cpus)} entries; placement.threads is {place.threads}"
-    # -1: the system did not tell where the thread ran
+    # -1: the system did not report where the thread ran
     outside = sorted(set(place.thread_cpus) - set(place.allowed_cpus) - {-1})
     if outside and place.allowed_cpus:
         yield f"placement.thread_cpus has CPU {outside[0]}, which is not in allowed_cpus"
@@ -138,7 +138,7 @@ def _placement(result: Result) -> Iterator[str]:
 
 
 def _run_seconds(result: Result) -> float | None:
-    """How long the program ran by its own times; None where they cannot be read, which is a finding elsewhere."""
+    """Duration of the program by its own times; None if they cannot be read, which is a separate finding."""
     try:
         first, last = (datetime.fromisoformat(text.rstrip("Z")[:26]) for text in (result.started, result.finished))
     except ValueError:
@@ -147,7 +147,7 @@ def _run_seconds(result: Result) -> float | None:
 
 
 def _times(result: Result) -> Iterator[str]:
-    """The samples of one metric are taken one after the other within the run."""
+    """The samples of one metric are taken in sequence within the run."""
     run = _run_seconds(result)
     if run is None:
         return
@@ -220,7 +220,7 @@ def _device(device: Device) -> Iterator[str]:
             yield f"{name} is {value:g}; {bound_name} is {bound:g}"
 
 
-#: Readings of health, and what of the same GPU bounds them: both come from its driver.
+#: Readings of health, and the properties of the same GPU that limit them: both come from its driver.
 _BOUNDS = (
     ("pcie_generation", "pcie_generation_max"),
     ("pcie_width", "pcie_width_max"),
@@ -241,7 +241,7 @@ def _health(entry: DeviceHealth, device: Device) -> Iterator[str]:
             yield f"health {when} reports {', '.join(counters)}, but ECC is {said} (ecc_enabled)"
         for name, bound_name in _BOUNDS:
             value, bound = getattr(sample, name), getattr(device, bound_name)
-            if value is None or (bound is None and name == "nvlinks_active"):  # programs of before told no links
+            if value is None or (bound is None and name == "nvlinks_active"):  # earlier programs reported no links
                 continue
             if bound is None:
                 yield f"{name} {when} is {value:g}, but {bound_name} is unknown"
@@ -257,7 +257,7 @@ def _health(entry: DeviceHealth, device: Device) -> Iterator[str]:
 
 
 def _silent(entry: DeviceHealth) -> Iterator[str]:
-    """What a driver reports once it reports before, during and after the run."""
+    """A value that a driver reports once must be reported before, during and after the run."""
     samples = {"before": entry.before, "during the timed part": entry.worst, "after": entry.after}
     for field in fields(HealthSample):
         silent = [when for when, sample in samples.items() if getattr(sample, field.name) is None]

@@ -14,7 +14,7 @@ from tenken.model.verdicts import FAIL, PASS, RECORDED
 LIMIT_HEADROOM = 1.02
 #: A claim of a limit lies within this of what is known.
 CLAIM_APART = 0.02
-#: A driver tells the signalling rate of an NVLink, a data sheet what it carries: 26.56 and 25 GB/s.
+#: A driver reports the signalling rate of an NVLink, a data sheet its payload: 26.56 and 25 GB/s.
 LINK_APART = 0.07
 
 
@@ -58,7 +58,7 @@ def claims(
 
 
 def _within(part: MetricValue, metric: MetricValue) -> bool:
-    """Whether a metric was taken where another was: at the same coordinates, as far as it has them."""
+    """Whether a metric was measured at the same coordinates as another, as far as it has them."""
     return all(metric.at.get(key) == value for key, value in part.at.items())
 
 
@@ -70,7 +70,7 @@ def hold(
     known: Criterion | None,
     reach: float = 1.0,
 ) -> tuple[JudgedMetric, list[Finding]]:
-    """Compare one value with its physical limit and its criterion (otherwise the floor). `reach`: by how much the
+    """Compare one value with its physical limit and its criterion (otherwise the floor). `reach`: factor by which the
     limit itself may be exceeded (`yardstick`).
     """
     where = f"{result.node} {metric.place}"
@@ -167,18 +167,18 @@ def behind_siblings(result: Result, program: Program) -> list[Finding]:
 
 
 def _beyond(limit: Limit, higher: bool) -> float | None:
-    """The value above which a figure is impossible; None without a known limit."""
+    """The value above which a measurement is impossible; None without a known limit."""
     if limit.value is None:
         return None
     return limit.value * LIMIT_HEADROOM if higher else limit.value / LIMIT_HEADROOM
 
 
 def yardstick(result: Result, metric: MetricValue, program: Program, sheets: Mapping[tuple[str, str], Limit]) -> float:
-    """What the run's own yardstick could have reached over what it did, for a ratio to it (`of_run: device_copy`).
+    """The attainable value of the run's own yardstick over its measured one, for a ratio to it (`of_run: device_copy`).
 
-    A ratio of two copies is above 1 wherever the other one had the better place in memory (measured on H200: 0.98 to
-    1.021 over 14 runs); it is impossible only past what the yardstick itself could reach. 1: no such ratio, or nothing
-    is known about the yardstick.
+    A ratio of two copies is above 1 if the other one had the better placement in memory (measured on H200: 0.98 to
+    1.021 over 14 runs); it is impossible only beyond the attainable value of the yardstick. 1: no such ratio, or the
+    yardstick is unknown.
     """
     of_run = program.metrics[metric.name].of_run
     if of_run is None or of_run[1] is not None:

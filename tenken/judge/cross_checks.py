@@ -90,7 +90,7 @@ def _beside(
     result: Result, request: Request, name: str, other: str, where: Callable[[MetricValue], bool]
 ) -> list[Finding]:
     """A metric that the current program of this suite always reports with another one; other implementations may lack
-    it, and so may earlier versions, which repeated no token.
+    it, and so may earlier versions, which did not repeat a token.
     """
     if request.token is None or "implementation" in result.parameters:
         return []
@@ -128,7 +128,7 @@ def _overlap(result: Result, request: Request, machine: Machine) -> list[Finding
 
 
 def floors(result: Result, request: Request) -> dict[str, Criterion]:
-    """The bounds of the cross-checks that hold single values against others of the same run, by the values' ids."""
+    """The bounds of the cross-checks that compare single values with others of the same run, by the values' ids."""
     if result.program == "snapshot_io":
         return files.layout_floors(result)
     if result.program == "storage_map":

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-#: States of a job that did not run to its end; an exit code of 0 says nothing then.
+#: States of a job that did not run to its end; an exit code of 0 is then meaningless.
 KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "REVOKED")
-#: States of a job that ended by itself. Schedulers that tell no exit status call every such job so.
+#: States of a job that ended by itself. Schedulers without an exit status use them for every such job.
 ENDED_STATES = ("COMPLETED", "SUCCESS", "TERMINATED")
 #: States of a job that ended by itself with another exit status than 0.
 FAILED_STATES = ("FAILED", "FAILURE", "ERROR")
@@ -43,16 +43,16 @@ def disturbed(facts: Mapping[str, Any]) -> str | None:
 
 
 def fault(state: str | None, exit_code: int | None, status: int, says: str = "its end mark") -> str | None:
-    """What in the scheduler's account contradicts that the job ended with `status`; None: nothing does.
+    """The contradiction between the scheduler's data and a job that ended with `status`; None: there is none.
 
-    `state` and `exit_code` are the scheduler's, None or empty where it did not tell; `says` is who says `status`. A
-    script leaves with the status that it printed, so another exit code, or a state of failure beside status 0, is of
-    something that happened after its mark: killed by a signal, an epilogue that failed, or another job altogether.
+    `state` and `exit_code` are the scheduler's, None or empty if not reported; `says` is the source of `status`. A
+    script exits with the status that it printed, so another exit code, or a failed state with status 0, results from
+    an event after its mark: a signal, a failed epilogue, or another job.
     """
     cut = killed(state)
     if cut:
         return cut
-    # some tell the word of wait(2), in which the exit status stands above eight bits for a signal
+    # some report the word of wait(2), in which the exit status is above eight bits for a signal
     if exit_code is not None and exit_code not in (status, status << 8):
         by = f"according to the scheduler (state {state or 'unknown'})"
         return f"the job exited with {exit_code} {by}; {says} has {status}"

@@ -1,6 +1,6 @@
-"""Figures of files held against each other: what a document of snapshot_io or storage_map says without a reference.
+"""Values of files compared with each other: criteria for snapshot_io and storage_map without a reference.
 
-All functions are pure; each returns findings that name the node, the place and what it was held against.
+All functions are pure; each returns findings with the node, the location and the basis of comparison.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from tenken.model.judgement import FLOOR, Criterion, Finding
 from tenken.model.result import MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID
 
-#: The hyperslab layout, packed by a kernel of the GPU, reaches so much of the layout as it is, by the same method.
+#: Minimum rate of the hyperslab layout, packed by a GPU kernel, relative to the layout as is, by the same method.
 OF_ASIS = 0.90
-#: What a map of an earlier run chooses reaches so much of the best single way, for every size and situation.
+#: Minimum rate of a choice by a map of an earlier run relative to the best single method, per size and situation.
 OF_BEST = 0.95
-#: A cached file reaches the GPU at so much of the slower of the link and the same threads without the GPU.
+#: Minimum rate of a cached file to the GPU relative to the slower of the link and the same threads without the GPU.
 OF_SLOWER_HALF = 0.80
-#: The median of the pairs lies beyond either end of the interval that is told with this probability.
+#: The median of the pairs is beyond either end of the reported interval with this probability.
 OPEN = 0.005
-#: A failure is proven when it lies beyond the bound with less than this: many ways, sizes and looks have a chance to be
-#: beyond it by luck.
+#: A failure is proven if its probability is below this: with many methods, sizes and evaluations some exceed the bound
+#: by chance.
 SURELY = 0.00005
 
 
@@ -35,7 +35,7 @@ def _short(result: Result, metric: MetricValue, text: str, bound: float) -> Find
 
 
 def interval(samples: Sequence[float], beyond: float) -> tuple[float, float]:
-    """Where the median lies, by signs alone: beyond either end with a probability of at most `beyond` (exact binomial).
+    """The interval of the median, by signs only: beyond either end with at most probability `beyond` (exact binomial).
 
     Of so few samples that this cannot be the least and the largest.
     """
@@ -52,18 +52,18 @@ def interval(samples: Sequence[float], beyond: float) -> tuple[float, float]:
 
 
 def enough(samples: Sequence[float]) -> bool:
-    """Whether so many samples can prove that their median is below a bound: fifteen can."""
+    """Whether this many samples can prove that their median is below a bound: fifteen can."""
     return 0.5 ** len(samples) <= SURELY
 
 
 def surely_below(samples: Sequence[float], bound: float) -> bool:
-    """Whether the median surely is below a bound. Fewer than fifteen samples never are enough."""
+    """Whether the median is below a bound with confidence. Fewer than fifteen samples are never sufficient."""
     return enough(samples) and interval(samples, SURELY)[1] < bound
 
 
 def _behind(result: Result, metric: MetricValue, bound: float, what: str) -> list[Finding]:
-    """Nothing where the median of the pairs reaches the bound. Else a failure where they prove that the true one does
-    not, and an invalid measurement where their noise leaves it open: that is no proof, but no pass either.
+    """Nothing if the median of the pairs reaches the bound. Otherwise a failure if they prove that the true one does
+    not, and an invalid measurement if their noise leaves it open: neither a proof nor a pass.
     """
     if metric.value >= bound:
         return []
@@ -76,12 +76,12 @@ def _behind(result: Result, metric: MetricValue, bound: float, what: str) -> lis
 
 
 def decisive(findings: list[Finding]) -> list[Finding]:
-    """What is proven stands, whatever noise has left open beside it."""
+    """Proven failures remain, whatever else is undecided by noise."""
     return [finding for finding in findings if finding.verdict == FAIL] or findings
 
 
 def slow_layouts(result: Result) -> list[Finding]:
-    """Methods by which the hyperslab layout of a GPU's particles stays behind the layout as it is."""
+    """Methods for which the hyperslab layout of a GPU's particles is slower than the layout as is."""
     return [
         finding
         for metric in result.metrics
@@ -91,10 +91,10 @@ def slow_layouts(result: Result) -> list[Finding]:
 
 
 def bad_choices(result: Result) -> list[Finding]:
-    """Sizes and situations in which the choice by a map is behind a single way.
+    """Sizes and situations in which the choice by a map is slower than a single method.
 
-    A choice that is behind because it is itself slower than when the map was made proves no bad map, but a machine that
-    is not the same: invalid.
+    A choice that is slower than when the map was written does not prove a bad map, but a changed machine:
+    invalid.
     """
     since = {
         (metric.place, *sorted(metric.at.items())): metric.value
@@ -115,7 +115,7 @@ def bad_choices(result: Result) -> list[Finding]:
 
 
 def slow_reads(result: Result) -> list[Finding]:
-    """GPUs to which no way through page-locked buffers brings a cached file as fast as the slower of its halves."""
+    """GPUs to which no method through page-locked buffers reads a cached file as fast as the slower of its halves."""
     return [
         _short(result, metric, "of the slower of link and page cache, by the fastest method", OF_SLOWER_HALF)
         for metric in _fastest_reads(result)
@@ -124,7 +124,7 @@ def slow_reads(result: Result) -> list[Finding]:
 
 
 def _fastest_reads(result: Result) -> Iterable[MetricValue]:
-    """Of each GPU the way by which a cached file comes nearest to the slower of its halves."""
+    """For each GPU the method by which a cached file comes nearest to the slower of its halves."""
     best: dict[int, MetricValue] = {}
     for metric in result.metrics:
         if metric.name == "pinned_read_over_least":
@@ -165,7 +165,7 @@ def _floor(metric: MetricValue, bound: float, of: str) -> Criterion:
 
 
 def claimed_gds(result: Result, claimed: bool) -> list[Finding]:
-    """GPUDirect Storage that the system file claims and cuFile does not do: a bounce through the host is no GDS."""
+    """GPUDirect Storage claimed by the system file but not used by cuFile: staging through the host is not GDS."""
     path = result.path
     how = path.get("cufile")
     if not claimed or how is None or how == "GPUDirect Storage":

@@ -19,11 +19,11 @@ RECORDED_REASONS = ("gpu_idle", "applications_clocks_setting", "sw_power_cap", "
 
 #: A memory clock below this fraction of the maximum during the timed part is a wrong clock.
 MEMORY_CLOCK_FLOOR = 0.98
-#: No card runs its memory above its maximum by more than how clocks are rounded.
+#: Maximum of a memory clock relative to its nominal maximum: clocks are rounded.
 MEMORY_CLOCK_CEILING = 1.02
 
-#: Corrected memory errors that a run may have: one whatever its length (a single event of the environment), and so many
-#: an hour. More of them is a memory that is about to need attention, and each costs time of its own.
+#: Corrected memory errors that a run may have: one for any duration (a single environmental event), and this many
+#: per hour. More of them indicate memory that will need attention, and each one costs time.
 CORRECTED_OF_RUN = 1
 CORRECTED_PER_HOUR = 4.0
 
@@ -53,7 +53,7 @@ HARDWARE_XIDS: Mapping[int, str] = {
     171: "uncorrectable DRAM error",
     172: "uncorrectable SRAM error",
 }
-#: Those that a program causes by what it does: an illegal address or instruction, a failed kernel, its own end.
+#: XIDs caused by a program: an illegal address or instruction, a failed kernel, its own end.
 PROGRAM_XIDS: Mapping[int, str] = {
     13: "graphics engine exception", 31: "memory page fault", 43: "GPU stopped processing for this program",
     45: "preemptive cleanup of a program that ended", 68: "video processor exception",
@@ -64,7 +64,7 @@ PROGRAM_XIDS: Mapping[int, str] = {
 #: Health is read every 50 ms, each reading takes a fraction of a millisecond.
 MOST_READINGS_PER_SECOND = 1000
 
-#: Programs whose first rank alone watches GPUs: of a GPU of another rank it reads what is before and after the run.
+#: Programs of which only the first rank monitors GPUs: those of other ranks are read before and after the run.
 FIRST_RANK_WATCHES = ("stencil",)
 
 Condition = tuple[str, str]
@@ -163,12 +163,12 @@ def _of_device(entry: DeviceHealth, device: Device | None, seconds: float, durin
     return found
 
 
-#: What every discrete GPU tells: without any of it nothing was watched.
+#: Values reported by every discrete GPU: without any of them nothing was monitored.
 _ALWAYS = ("memory_clock_mhz", "temperature_c", "reasons", "other_processes")
 
 
 def _unread(entry: DeviceHealth, device: Device | None, during: bool, seconds: float) -> list[Condition]:
-    """What should have been read but was not, or is impossible."""
+    """Missing and impossible readings."""
     found: list[Condition] = []
     if entry.samples > MOST_READINGS_PER_SECOND * (seconds + 2):
         found.append((INVALID, f"health samples is {entry.samples:g}: more than can be taken in {seconds:g} s"))
@@ -193,7 +193,7 @@ def _unread(entry: DeviceHealth, device: Device | None, during: bool, seconds: f
     return found
 
 
-#: What a sensor can tell: outside of it the reading is none.
+#: Range of a sensor: a reading outside it is invalid.
 _SENSIBLE = (
     ("temperature_c", -20, 150), ("memory_temperature_c", -20, 150), ("power_w", 0, 5000), ("sm_clock_mhz", 0, 10_000),
     ("memory_clock_mhz", 0, 100_000), ("utilization_percent", 0, 100), ("other_processes", 0, 100_000),
@@ -204,7 +204,7 @@ _SENSIBLE = (
 
 
 def _rise(entry: DeviceHealth, name: str) -> tuple[int, str | None]:
-    """The increase of a count over the run, and what is wrong with it as a count."""
+    """The increase of a count over the run, and its errors."""
     readings = [getattr(sample, name) for sample in (entry.before, entry.worst, entry.after)]
     known = [count for count in readings if count is not None]
     if not known:

@@ -1,6 +1,6 @@
-"""Verdicts: one pure judgement over a result, its request, and what is known of the machine.
+"""Verdicts: one pure judgement of a result, its request, and the data on the machine.
 
-Nothing here reads a file or knows ReFrame; checks call `judge`, archive what it returns, and raise from it.
+Nothing here reads a file or depends on ReFrame; checks call `judge`, archive its result, and raise accordingly.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tenken.model.request import Request
 from tenken.model.result import WAIVER_REASONS, MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED, of_criteria, worst
 
-#: So many samples that are all alike, or that come twice in the same order, were not measured.
+#: This many samples that are all equal, or repeated in the same order, were not measured.
 TRAIN = 5
 #: A GPU's events come in steps of 32 ns and are good to 0.5 us (cudaEventElapsedTime): below this many seconds a few
-#: samples may well be alike (measured: five of 8.864 us), so many may not.
+#: samples may be equal (measured: five of 8.864 us), this many may not.
 SHORT_SECONDS, LONG_TRAIN = 50e-6, 20
 
 
 def failed(message: str, node: str = "") -> Judgement:
-    """The judgement of a run that left nothing to judge."""
+    """The judgement of a run without a result."""
     finding = Finding(FAIL, message, node=node)
     return Judgement(FAIL, (finding,), (finding,))
 
@@ -56,7 +56,7 @@ def judge(
     exit_status: int | None,
     job: JobAccount | None = None,
 ) -> Judgement:
-    """Judge one run. Total: whatever the result holds, a judgement comes out.
+    """Judge one run. Total: any result leads to a judgement.
 
     Order of precedence: what makes the numbers meaningless (another attempt's token, wrong program, failed
     verification, missing metric, wrong unit, not finite, statistics that do not follow from the samples) is FAIL;
@@ -140,7 +140,7 @@ def _in_run(
 
 
 def _unmatched(result: Result, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:
-    """Metrics that the machine has references of, none of which fits a value: said, for it decides nothing."""
+    """Metrics with references of the machine, none of which applies to a value: reported, as they have no effect."""
     first: dict[tuple[str, str], MetricValue] = {}
     for metric in result.metrics:
         first.setdefault((metric.name, metric.kind), metric)
@@ -161,7 +161,7 @@ def _unmatched(result: Result, machine: Machine, judged: Mapping[str, JudgedMetr
 
 
 def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mapping[str, JudgedMetric]) -> str:
-    """Hardware at fault decides first, then what voids the run: the numbers of a void run are no misses."""
+    """Hardware faults decide first, then invalid conditions: the numbers of an invalid run are not misses."""
     if any(f.verdict == FAIL for f in found):
         return FAIL
     if any(f.verdict == INVALID for f in (*found, *misses)):
@@ -172,7 +172,7 @@ def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mappin
 
 
 def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:
-    """A judgement with what was found of the job beside it; a run that failed or was waived stays so."""
+    """A judgement with the findings on the job; a run that failed or was waived stays so."""
     if not further:
         return judgement
     verdict = judgement.verdict
@@ -182,7 +182,7 @@ def extended(judgement: Judgement, further: Sequence[Finding]) -> Judgement:
 
 
 def unrequested(judgement: Judgement) -> Judgement:
-    """A result without its request is judged by itself: nothing shows that it is what was asked, so no PASS."""
+    """A result without its request is judged by itself: it may not be the requested one, so it cannot be PASS."""
     if judgement.verdict != PASS:
         return judgement
     finding = Finding(RECORDED, "judged without its request: completeness and attempt cannot be verified")
@@ -192,7 +192,7 @@ def unrequested(judgement: Judgement) -> Judgement:
 def _structure(
     result: Result, program: Program, request: Request, machine: Machine, job: JobAccount | None
 ) -> list[str]:
-    """What makes the result unusable whatever its numbers are."""
+    """Reasons why the result is unusable, whatever its numbers."""
     if result.program != program.name:
         return [f"the result is of program {result.program!r}; expected {program.name!r}"]
     if request.token is not None and result.token != request.token:
@@ -235,7 +235,7 @@ def _structure(
 
 
 def _same(said: object, asked: object) -> bool:
-    """Equal, and of one kind: True is not 1."""
+    """Equal, and of the same type: True is not 1."""
     return said == asked and isinstance(said, bool) == isinstance(asked, bool)
 
 
@@ -308,9 +308,9 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
 
 
 def _same_id(metric: MetricValue) -> bool:
-    """Ids write the values of coordinates in their own form: in lower case, with _ for other characters, rounded."""
+    """Ids contain the values of coordinates in normalised form: lower case, with _ for other characters, rounded."""
     parts: list[str] = []
-    for part in metric.id.split("."):  # a value may hold a point: only a part with '=' opens the next one
+    for part in metric.id.split("."):  # a value may contain a point: only a part with '=' begins the next one
         if "=" in part or len(parts) < 2:
             parts.append(part)
         else:
@@ -334,7 +334,7 @@ def _same_text(said: str, value: object) -> bool:
 
 
 def _missing(result: Result, program: Program, request: Request) -> list[str]:
-    """Declared metrics that did not come, for each GPU where they come per GPU; points that were asked for."""
+    """Missing declared metrics, for each GPU if they are per GPU; requested points."""
     # OpenACC lists no GPU, and whether gcc offloads is known where the program was built
     by_openacc = result.path.get("openacc_device") == "device"
     kinds = tuple("gpu" if by_openacc and kind == "host" else kind for kind in request.subjects)
@@ -381,7 +381,7 @@ def _exit(result: Result, exit_status: int | None) -> list[str]:
 
 
 def _samples(result: Result, program: Program) -> list[Finding]:
-    """Values of too few samples, or of samples that are spread too wide."""
+    """Values with too few samples, or with too large a spread."""
     found = []
     for metric in result.metrics:
         declared = program.metrics[metric.name]
@@ -402,9 +402,9 @@ def _samples(result: Result, program: Program) -> list[Finding]:
 
 
 def _trains(result: Result, program: Program) -> list[Finding]:
-    """Sample trains that nobody measured: all alike, one half like the other, or those of another metric."""
+    """Samples that were not measured: all equal, two equal halves, or those of another metric."""
     found: list[Finding] = []
-    # a ratio to a rate of exactly 1 has the samples of the other rate
+    # a ratio of exactly 1 to a rate has the samples of the other rate
     seen: dict[tuple[tuple[float, ...], bool], MetricValue] = {}
     for metric in result.metrics:
         samples, text = metric.samples, ""
@@ -432,7 +432,7 @@ def _may_be_alike(metric: MetricValue) -> bool:
 
 
 def _one_is_the_other(one: MetricValue, other: MetricValue, program: Program) -> bool:
-    """Whether a metric is chosen out of others of the same subject (the best of the ways)."""
+    """Whether a metric is selected from others of the same subject (the best of several methods)."""
     names = {one.name, other.name}
     chosen = any(
         program.metrics[name].chosen_of and names - {name} <= set(program.metrics[name].chosen_of) for name in names

@@ -1,7 +1,7 @@
-"""Limits that a result claims, held against what it measured and lists beside them.
+"""Limits claimed by a result, compared with its own measurements and lists.
 
-A data sheet comes first (tenken/judge/criteria.py). Where there is none a limit is the result's own claim: of a rate
-measured in the same run over the bytes of an operation, or of what the device tells of itself. Both are formed anew
+A data sheet has priority (tenken/judge/criteria.py). Without one a limit is the result's own claim: a rate
+measured in the same run over the bytes of an operation, or properties reported by the device. Both are recomputed
 here. All functions are pure.
 """
 
@@ -15,7 +15,7 @@ from tenken.model.machine import Machine
 from tenken.model.result import MetricValue, Result
 from tenken.model.verdicts import FAIL
 
-#: A card's highest clock may lie so far from the boost clock of its data sheet, which the peak of the sheet stands for.
+#: Maximum ratio of a GPU's maximum clock to the boost clock of its data sheet, on which the peak is based.
 CLOCKS_APART = 0.25
 #: Bytes of a number.
 BYTES = {"single": 4, "double": 8}
@@ -52,7 +52,7 @@ def _of(result: Result, *names: str) -> list[MetricValue]:
 
 
 def _at(result: Result, name: str, metric: MetricValue) -> MetricValue | None:
-    """The metric of that name of the same subject, at its own coordinates."""
+    """The metric of that name for the same subject, at its own coordinates."""
     fitting = (
         m for m in _of(result, name)
         if m.subject == metric.subject and all(metric.at.get(k) == v for k, v in m.at.items())
@@ -98,7 +98,7 @@ def _products(result: Result, machine: Machine) -> Expected:
     for metric in _of(result, "gemm", "dgemm"):
         device = result.device(metric.subject.first) if metric.kind == "gpu" else None
         sides = [metric.at.get(side) for side in ("m", "n", "k")]
-        # a flat one is bounded by what it moves
+        # a flat one is limited by its memory traffic
         flat = metric.name == "gemm" and (len(set(sides)) > 1 or not isinstance(sides[0], int) or sides[0] < 4096)
         if device is None or flat:
             continue

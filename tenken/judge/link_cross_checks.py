@@ -1,4 +1,4 @@
-"""Links compared with each other: what a result of p2p or mpi_p2p shows without any reference.
+"""Links compared with each other: criteria for p2p and mpi_p2p without a reference.
 
 All functions are pure; each returns findings that name the node, the pair and the basis of comparison.
 """
@@ -14,8 +14,8 @@ from tenken.model.result import MetricValue, Result
 from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL, INVALID
 
-#: How far the two directions of a pair, or the pairs of one link class, may lie apart, as a fraction of the
-#: better. NVLink copies repeat to a thousandth; what goes through the host shares it with whatever runs there.
+#: Maximum difference between the two directions of a pair, or the pairs of one link class, as a fraction of the
+#: better. NVLink copies are reproducible to a thousandth; copies through the host share it with other activity.
 APART: Mapping[str, float] = {
     "peer": 0.05,
     "memcpy_peer": 0.05,
@@ -27,10 +27,10 @@ APART: Mapping[str, float] = {
     "host_staged": 0.20,
 }
 
-#: A peer copy moves at least so much of what plain cudaMemcpyPeer does in the same job.
+#: Minimum rate of a peer copy relative to plain cudaMemcpyPeer in the same job.
 OF_PLAIN_COPY = 0.98
 
-#: A copy that goes straight is faster than one through the host by more than this.
+#: Minimum gain of a direct copy over one through the host.
 BEYOND_STAGED = 1.2
 
 
@@ -86,7 +86,7 @@ def outliers(result: Result) -> list[Finding]:
     for name, apart in APART.items():
         classes: dict[str, list[MetricValue]] = {}
         for (start, end), metric in by_pair(result, name).items():
-            # the kind alone, without the count: counts are held against the data sheet elsewhere
+            # only the kind, without the count: counts are compared with the data sheet elsewhere
             classes.setdefault(kinds.get((start, end), "not known"), []).append(metric)
         for kind, members in classes.items():
             if len(members) < 3:
@@ -106,7 +106,7 @@ def outliers(result: Result) -> list[Finding]:
 
 
 def slow_copies(result: Result, peer_claimed: bool) -> list[Finding]:
-    """Peer copies that plain cudaMemcpyPeer beats, and such as go through the host although peer is claimed."""
+    """Peer copies slower than plain cudaMemcpyPeer, and those through the host although peer access is claimed."""
     found = []
     plain, staged = by_pair(result, "memcpy_peer"), by_pair(result, "driver_staged")
     for ends, metric in by_pair(result, "peer").items():
@@ -132,7 +132,7 @@ def inactive_links(result: Result, links_of_pair: int | None, peer_claimed: bool
     found = []
     for link in result.links:
         subject = Subject("pair", link.first, link.second)
-        # a driver that does not name its links says "not known": then nothing is held against it
+        # a driver that does not report its links gives "not known": then nothing is compared
         if links_of_pair is None or link.count is None or link.count >= links_of_pair:
             continue
         inactive = [(gpu, result.path.get(f"inactive_links.gpu{gpu}")) for gpu in subject.gpus]
@@ -158,7 +158,7 @@ def _without_access(result: Result) -> list[Finding]:
 
 
 def of_ranks(result: Result, device_mpi_claimed: bool, far_asked: bool) -> list[Finding]:
-    """What the path of mpi_p2p says: bytes of GPUs that went through the host, ranks on the far side of a node."""
+    """The path of mpi_p2p: GPU data that went through the host, ranks remote from their device."""
     found = []
     if result.path.get("gpu_path") == "not GPUDirect" and device_mpi_claimed:
         share = float(result.path.get("of_peer_copy") or 0.0)

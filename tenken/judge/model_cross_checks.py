@@ -1,7 +1,7 @@
-"""Values held against a model of the same run: sweeps by latency and bandwidth, loops that overlap by their parts.
+"""Values compared with a model of the same run: sweeps by latency and bandwidth, overlapping loops by their parts.
 
-All functions are pure. `tools/criteria.py` counts what they hold; docs/criteria.md says on how many kept values they
-were tried.
+All functions are pure. `tools/criteria.py` counts the values that they cover; docs/criteria.md has the number of kept
+values on which they were tested.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from tenken.judge.criteria import miss
 from tenken.model.judgement import FLOOR, Criterion, Finding
 from tenken.model.result import MetricValue, Result
 
-#: Metrics whose time grows with a size by one latency and one bandwidth: copies by one path. What changes its protocol
-#: with the size (staging through the host, MPI, NCCL, small copies to a GPU) lies up to twice above the line: none.
+#: Metrics whose time grows with a size by one latency and one bandwidth: copies by one path. Metrics with a
+#: size-dependent protocol (staging through the host, MPI, NCCL, small copies to a GPU) are up to twice the line: none.
 LINES = {
     "p2p": ("peer_by_size", "peer_time", "read_by_size", "read_time", "write_by_size", "write_time"),
     "transfer": ("dtoh_sweep",),
 }
-#: A point takes at most so much more than the line through the two sizes next to it: 5 % at most on H200.
+#: Maximum excess of a point over the line through the two adjacent sizes: at most 5 % on H200.
 ABOVE_LINE = 1.25
-#: The loop without snapshots takes its steps times what one was set to, to this: 0.993 to 1.002 on H200.
+#: Tolerance of the time of the loop without snapshots relative to steps x step time: 0.993 to 1.002 on H200.
 ABOVE_STEPS = 1.10
-#: A loop that overlaps a snapshot with computing is at least so fast as the one that waits: 1.13 to 1.52 on H200.
+#: Minimum gain of a loop with overlapped snapshots over the one that waits: 1.13 to 1.52 on H200.
 OF_SERIAL = 0.90
 
 
 def held(result: Result) -> Iterator[tuple[MetricValue, Criterion]]:
-    """Values and what the model of their run requires of them."""
+    """Values and the requirements of their run's model."""
     yield from _lines(result)
     if result.program == "overlap":
         yield from _loops(result)
@@ -56,7 +56,7 @@ def floors(result: Result) -> dict[str, Criterion]:
 
 
 def _lines(result: Result) -> Iterator[tuple[MetricValue, Criterion]]:
-    """Each inner point of a sweep, beside the line through the sizes next to it."""
+    """Each inner point of a sweep, with the line through the adjacent sizes."""
     sweeps: dict[tuple[object, ...], dict[int, MetricValue]] = {}
     for metric in result.metrics:
         size = metric.at.get("bytes")

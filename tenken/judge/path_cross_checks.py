@@ -18,17 +18,17 @@ from tenken.model.result import MetricValue, Result
 from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL
 
-#: Device buffers of MPI that reach this share of a peer copy in the same job went straight.
+#: Device buffers of MPI that reach this fraction of a peer copy in the same job were transferred directly.
 GPUDIRECT = 0.6
-#: A number of `path` that follows from others is written with all its digits, a rate in a text with four.
+#: A derived number of `path` is written with all its digits, a rate in a text with four.
 EXACT, PRINTED = 1e-6, 2e-3
-#: A figure that is formed twice from the same samples agrees with itself to this.
+#: Tolerance of a value computed twice from the same samples.
 SHARE_APART = 0.02
-#: The host's clock sees the launches besides: seconds for each repetition, and the share that it may be off by itself.
+#: The host's clock includes launches: seconds per repetition, and its own relative error.
 LAUNCH_S, CLOCK_APART = 200e-6, 0.10
-#: A copy over NVLink is faster than one through the host by more than this.
+#: Minimum gain of a copy over NVLink over one through the host.
 BEYOND_STAGED = 1.2
-#: Operations for each cell of a stencil by its points.
+#: Operations per cell of a stencil by its points.
 FLOPS_OF_CELL = {7: 13, 27: 53}
 
 
@@ -68,7 +68,7 @@ def _follows(result: Result, key: str, from_others: float, what: str, apart: flo
 # ---- clocks --------------------------------------------------------------------------------------------------
 
 
-#: What programs of this suite time by both clocks wherever it comes by the device's.
+#: Metrics that programs of this suite time by both clocks if they are reported by the device's.
 BY_BOTH_CLOCKS = {"stream": ("copy", "scale", "add", "triad", "dot"), "memcopy": ("memcpy", "kernel")}
 
 
@@ -201,7 +201,7 @@ def _files(result: Result, machine: Machine) -> Texts:
 
 
 def _spmv(result: Result, machine: Machine) -> Texts:
-    """The variant that is called the best is the fastest one for its matrix."""
+    """The variant reported as the best is the fastest one for its matrix."""
     for best in _of(result, "best"):
         key = f"best.{best.at.get('matrix')}.{best.subject.id}"
         said = result.path.get(key)

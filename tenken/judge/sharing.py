@@ -9,7 +9,7 @@ from tenken.model.request import Request
 from tenken.model.result import Result
 from tenken.model.verdicts import INVALID
 
-#: Others that use fewer CPUs than this are not named: daemons of the system.
+#: Other processes that use fewer CPUs than this are not named: system daemons.
 CPUS_NAMED = 0.2
 
 
@@ -21,7 +21,7 @@ def gave_up(result: Result) -> Finding | None:
 
 
 def conditions(result: Result, request: Request) -> list[Finding]:
-    """INVALID if nothing shows that no other measurement ran at the same time. Results that predate locks contain
+    """INVALID without evidence that no other measurement ran at the same time. Results that predate locks contain
     none.
     """
     locks, node = result.locks, result.node
@@ -36,7 +36,7 @@ def conditions(result: Result, request: Request) -> list[Finding]:
         )
     else:
         wanted = ["host"]
-        # of several ranks the first one tells, of a program that is not ours the script of the first node
+        # with several ranks reported by the first one, for a third-party program by the script of the first node
         if result.placement.ranks == 1 and not request.foreign:
             wanted += [device.uuid for device in result.devices if device.uuid]
         missing = [name for name in wanted if name not in locks.held]
@@ -47,7 +47,7 @@ def conditions(result: Result, request: Request) -> list[Finding]:
 
 
 def named(result: Result, found: Sequence[Finding]) -> list[Finding]:
-    """In addition to what invalidates a run: other load, if there was any."""
+    """In addition to the reasons that invalidate a run: other load, if any."""
     load = result.load
     if load is None or not any(f.verdict == INVALID for f in found):
         return []

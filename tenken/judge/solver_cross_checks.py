@@ -9,14 +9,14 @@ from tenken.judge.criteria import miss
 from tenken.model.judgement import Finding
 from tenken.model.result import MetricValue, Result
 
-#: A part lasts no longer than the whole, to this; parts overlap, so that all together last at least so much of it.
+#: A part takes no longer than the whole, to this tolerance; all parts, which overlap, take at least this fraction.
 LONGER, AT_LEAST = 1.02, 0.90
 #: A ratio of two values of the same run agrees with them to this.
 RATIO_APART = 0.02
 
 
 def parts_of_lu(result: Result, rate: str) -> list[Finding]:
-    """The time that a rate stands for, (2/3) N^3 + (3/2) N^2 operations, beside the parts of its last repetition."""
+    """The time implied by a rate, (2/3) N^3 + (3/2) N^2 operations, compared with the parts of its last repetition."""
     found = []
     for metric in _of(result, rate):
         n = metric.at.get("n")

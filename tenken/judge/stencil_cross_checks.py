@@ -6,8 +6,8 @@ from tenken.model.judgement import Finding
 from tenken.model.result import Result
 from tenken.model.verdicts import INVALID
 
-#: In percent of as many times the slab alone. Clocks under a power cap move a ratio of two medians by 4, caches of
-#: thinner slabs by more.
+#: In percent of the same number of single slabs. Clocks under a power cap change a ratio of two medians by 4, caches
+#: with thinner slabs by more.
 MAX_EFFICIENCY = 125.0
 
 

@@ -1,4 +1,4 @@
-"""Waivers: which capability each reason denies, and what in the result or in the machine's description proves it."""
+"""Waivers: the capability that each reason denies, and its evidence in the result or the machine's description."""
 
 from __future__ import annotations
 
