@@ -118,8 +118,11 @@ def group_testing(seeds: int, first: int, nodes: int) -> Iterator[str]:
         if share < 99:
             yield f"{MISSED}group testing, {noise}"
         if healthy_of:
-            yield f"groups, noise {noise}: reports in {healthy_wrong} of {healthy_of} healthy fleets (required: 1 %)"
-            if healthy_wrong > 0.01 * healthy_of:
+            yield (
+                f"groups, noise {noise}: reports in {healthy_wrong} of {healthy_of} healthy fleets, more than "
+                f"{groups.allowed_jobs(0)} jobs in {healthy_over} (required: 1 %)"
+            )
+            if max(healthy_wrong, healthy_over) > 0.01 * healthy_of:
                 yield f"{MISSED}group testing of healthy fleets, {noise}"
 
 

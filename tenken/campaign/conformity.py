@@ -31,6 +31,8 @@ _WINDOW, _LEAST_FOR_TIME = 101, 48
 _AGAIN = 0.6
 #: Part of a node's devices, at least, that are slower by half of what the node is.
 _SHARE_OF_NODE = 0.75
+#: Nodes up to which it is looked for those that are slow in general, and the loss over all checks that is looked for.
+_FEW_NODES, _LOSS_IN_GENERAL = 40, 0.1
 #: A spread that is not stated.
 UNSTATED = 0.002
 
@@ -336,6 +338,65 @@ def _nodes(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: S
             result.suspects.append(Suspect("node", str(names[node]), figure.name, float(middle), limit, devices))
             named.update(devices)
     return named
+
+
+def slow_in_general(
+    fleet: Fleet, first: Sequence[Figure], again: Mapping[str, np.ndarray], check_of: Mapping[str, str]
+) -> tuple[list[Suspect], list[Suspect]]:
+    """(confirmed, not confirmed) nodes of a small fleet that are the slowest in more checks than chance allows.
+
+    The limit of a single figure is wide for few devices, and the wider the more figures there are. Which node is the
+    slowest needs no tail: a healthy one is it in one of n checks. `check_of`: the check of each figure."""
+    names, codes = np.unique(fleet.nodes, return_inverse=True)
+    n = len(names)
+    if not 3 <= n <= _FEW_NODES:
+        return [], []
+    of_check: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for figure in first:
+        loss = losses(figure)
+        if not np.isfinite(loss).any() or np.nanmax(loss) == np.nanmin(loss):
+            continue  # which one is the slowest cannot be seen in what is the same of all
+        middle = np.nanmedian(loss)
+        second = losses(Figure(figure.name, again[figure.name], figure.higher_is_better))
+        of_check.setdefault(check_of[figure.name], []).append((loss - middle, second - middle))
+    rows, seconds = [], []
+    for pairs in of_check.values():
+        one, other = (_by_node(np.array(part), codes, n) for part in zip(*pairs, strict=True))
+        if np.isfinite(one).all():
+            rows.append(one)
+            seconds.append(other)
+    if not rows:
+        return [], []
+    loss, limit, count = np.array(rows), -math.log1p(-_LOSS_IN_GENERAL), len(rows)
+    slowest = np.bincount(loss.argmax(axis=1), minlength=n)
+    named: list[Suspect] = []
+    not_again: list[Suspect] = []
+    for node in range(n):
+        tail = range(int(slowest[node]), count + 1)
+        chance = n * sum(math.comb(count, k) * (1 / n) ** k * (1 - 1 / n) ** (count - k) for k in tail)
+        middle = float(np.median(loss[:, node]))
+        if chance > _NODES or middle < limit:
+            continue
+        suspect = Suspect(
+            "node", str(names[node]), f"the median of {count} checks", middle, limit,
+            tuple(map(int, np.flatnonzero(codes == node))),
+        )  # fmt: skip
+        seen = np.array(seconds)[:, node]
+        seen = seen[np.isfinite(seen)]
+        confirmed = len(seen) > 0 and float(np.median(seen)) > _AGAIN * limit
+        (named if confirmed else not_again).append(suspect)
+    return named, not_again
+
+
+def _by_node(figures: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:
+    """Medians of (figures, devices) of each node; NaN where there is no value."""
+    found = np.full(count, np.nan)
+    for node in range(count):
+        values = figures[:, codes == node]
+        values = values[np.isfinite(values)]
+        if len(values):
+            found[node] = np.median(values)
+    return found
 
 
 def confirm(

@@ -364,6 +364,9 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
         named, not_again = conformity.confirm(screened.suspects, screened, again)
         found.named += named
         found.not_again += not_again
+        slow, slow_once = conformity.slow_in_general(fleet, first, again, table.check)
+        found.named += slow
+        found.not_again += slow_once
         found.effects += screened.effects
         found.missing += _absent(devices, figures, kind, table)
     for settings in table.settings.values():

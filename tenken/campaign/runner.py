@@ -20,6 +20,8 @@ from tenken.errors import ArchiveError
 PROGRESS_S = 8.0
 #: Of a job that ended what it wrote is waited for: network file systems show it late.
 LATE_S = 60.0
+#: Seconds without a submission after the queue refused one.
+_FULL_S = 30.0
 #: Submissions between two looks at the queue.
 _BATCH = 100
 STOP = "stop"
@@ -231,7 +233,7 @@ class Runner:
         free = together - len(flying)
         sent, left, each = 0, self._left_of_budget(), self.campaign.seconds / 3600
         for block in self._blocks(wanted):
-            if free <= 0 or sent >= _BATCH or self.clock() < self.next_submission:
+            if free <= 0 or sent >= _BATCH or 0 < self.next_submission - self.clock() <= _FULL_S:
                 return
             if any(unit.node in busy for unit in block):
                 continue
@@ -257,7 +259,7 @@ class Runner:
         except Refused as error:
             self.refused = str(error)
             # a queue that is full takes more when something ended
-            self.next_submission = self.clock() + 30
+            self.next_submission = self.clock() + _FULL_S
             if not error.later:
                 raise CampaignError(f"node {unit.node}: the scheduler accepts no job: {error}") from None
             return False
@@ -347,7 +349,8 @@ class Runner:
                 why = f"{'can never run' if one.dead else late}{f' ({one.why})' if one.why else ''}"
                 self.journal.note("ended", token=attempt.token, why=why)
             elif one.ended:
-                since = self.ended_since.setdefault(attempt.token, now)
+                # the clock may have been set back meanwhile
+                since = self.ended_since[attempt.token] = min(now, self.ended_since.get(attempt.token, now))
                 if now - since >= self.late:
                     self.journal.note("ended", token=attempt.token, why=self._why(attempt, one))
             else:
@@ -373,12 +376,12 @@ class Runner:
 
     def tick(self) -> None:
         """Within long work: a line of progress where it is due."""
-        if self.clock() - self.said_at >= PROGRESS_S:
+        if not 0 <= self.clock() - self.said_at < PROGRESS_S:
             self._progress()
 
     def _progress(self, last: bool = False) -> None:
         now = self.clock()
-        if not last and now - self.said_at < PROGRESS_S:
+        if not last and 0 <= now - self.said_at < PROGRESS_S:
             return
         self.said_at = now
         line = self.line()

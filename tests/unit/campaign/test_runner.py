@@ -381,3 +381,34 @@ def test_a_suspect_has_its_whole_unit_run_again_and_judged(tmp_path):
     assert "Units (domain): 11 of 12 in order" in text and "d03: n13 of 4 nodes" in text
     assert all(f"nodename={n} " in text for n in ("n12", "n13", "n14", "n15")) and "nodename=n16 " not in text
     assert "retest c n12,n13,n14,n15" in text
+
+
+@pytest.mark.parametrize("hours", [-1, 0, 3])
+def test_a_clock_that_is_set_anew_neither_stops_a_campaign_nor_loses_a_node(tmp_path, monkeypatch, hours):
+    """While the queue is full and a job has left nothing yet; 0: the honest twin."""
+    there, slept = world(most=3, dies=0.2, seed=3), [0]
+    monkeypatch.setattr(there, "limits", lambda: Limits())  # so that the queue refuses
+    one = make(tmp_path, there, campaign(attempts=9))
+
+    def sleep(seconds):
+        slept[0] += 1
+        there.pass_time(seconds)
+
+    one.sleep = sleep
+    one.clock = one.journal.clock = lambda: there.clock() + (3600 * hours if slept[0] > 5 else 0)
+    assert one.run() and counted(tmp_path) == once_each()
+    assert slept[0] < 80, "an hour has 180 looks at the queue"
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_campaign_of_few_nodes_ends_and_reports_none_of_them(tmp_path, count):
+    nodes = NODES[:count]
+    one = campaign(nodes=nodes)
+    there = standin.StandIn(nodes, checks=2, gpus=1, job_seconds=100.0)
+    run = make(tmp_path, there, one)
+    assert run.run()
+    table, found = findings.read(run.state, tmp_path / "archive", one)
+    findings.judge(table, found, one)
+    assert not found.not_in_order() and f"{count} of {count} nodes tested, 0 not in order" in report.text(
+        found, one, there.exclusion
+    )

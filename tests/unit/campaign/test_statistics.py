@@ -235,3 +235,39 @@ def test_the_bench_fails_where_a_figure_is_worse_than_asked(monkeypatch, capsys)
 def test_a_campaign_of_thirty_nodes_costs_the_submitting_host_little(capsys):
     assert bench.main(["cost", "--nodes", "30"]) == 0
     assert "30 nodes tested" in capsys.readouterr().out
+
+
+def slow_in_general(seed, losses, checks=12, nodes=4, again=None):
+    """Names of the nodes that are (confirmed, not confirmed) as slow in general; `losses`: by node, of all checks, and
+    in the second run. Each check has five figures that are alike, and a noise of 30 %."""
+    rng = np.random.default_rng(seed)
+    names = np.array([f"n{i}" for i in range(nodes)])
+    first, second, check_of = [], {}, {}
+    for check in range(checks):
+        noise = [0.3 * rng.standard_normal(nodes) for _ in range(2)]
+        for figure in range(5):
+            name = f"check{check} figure{figure}"
+            check_of[name] = f"check{check}"
+            first.append(conformity.Figure(name, 100 * np.exp(noise[0] - losses)))
+            second[name] = 100 * np.exp(noise[1] - (losses if again is None else again))
+        # what is the same of all nodes says nothing, however many figures of a check are so
+        for figure in range(6):
+            name = f"check{check} of best {figure}"
+            check_of[name] = f"check{check}"
+            first.append(conformity.Figure(name, np.ones(nodes)))
+            second[name] = np.ones(nodes)
+    named, not_again = conformity.slow_in_general(conformity.Fleet(names), first, second, check_of)
+    return [s.name for s in named], [s.name for s in not_again]
+
+
+def test_of_four_nodes_the_one_that_is_slow_in_all_checks_is_named_although_no_single_figure_tells():
+    slow = np.array([0, 0, 1.2, 0])
+    assert slow_in_general(1, slow) == (["n2"], [])
+    assert slow_in_general(1, slow, again=0 * slow) == ([], ["n2"]), "it was so once only"
+    assert slow_in_general(1, slow, checks=4) == ([], []), "the slowest in four checks is one by chance too often"
+    assert slow_in_general(1, 0.05 * slow) == ([], []), "no more than healthy ones differ by"
+
+
+def test_of_healthy_small_fleets_none_is_slow_in_general():
+    found = [slow_in_general(seed, np.zeros(n), nodes=n) for n in (3, 4, 12) for seed in range(8)]
+    assert found == [([], [])] * 24
