@@ -115,9 +115,9 @@ def session(tmp_path_factory: pytest.TempPathFactory, mpi: dict[str, str]) -> Ou
     debian.need(*debian.FOREIGN)
     folder = tmp_path_factory.mktemp("foreign")
     more = ("-c", "tests/reframe/foreign", "--system", "local", "-r")
-    search = {name: mpi[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in mpi}
-    search["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), search["PATH"]])
-    return reframe(*more, folder=folder, checks="examples/foreign", PYTHONPATH=mpi4py_in(folder), **search)
+    more_env = {name: value for name, value in mpi.items() if os.environ.get(name) != value}
+    more_env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), mpi["PATH"]])
+    return reframe(*more, folder=folder, checks="examples/foreign", **more_env, PYTHONPATH=mpi4py_in(folder))
 
 
 pytestmark = pytest.mark.xdist_group("foreign")
