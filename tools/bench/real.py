@@ -1,12 +1,14 @@
 """Results of the gate and of simple rules on public histories from `python -m tools.histories`.
 
-    python -m tools.bench.real FILE... [--series N] [--rivals]
+    python -m tools.bench.real FILE... [--series N] [--days] [--rivals]
 
 An obvious step: ten entries that are all worse than the ten before them, with medians more than 5 % apart. It is
 detected if the gate opens a finding of this series by its tenth entry that begins near it. A finding is false if the
 medians of the ten entries before and after its beginning differ by less than 2 %. Both are counted on entries on which
 a series could be judged (30 entries of learning, ten before and after). Series that became noisy are counted
 separately: their level did not move.
+
+With --days each series has one value per day, the median of its entries, as a nightly gate has it.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 
 from tenken.history.detect import Findings, Settings, detect
 from tools import histories
+from tools.bench.rivals import row_median
 
 #: Entries compared on either side, the size of an obvious and of a large step, and the maximum of no change.
 SIDE, PLAIN, LARGE, NOTHING = 10, 0.05, 0.20, 0.02
@@ -97,7 +100,7 @@ def three_nights(costs: np.ndarray, loss: float = 0.03, window: int = 30) -> np.
     """Three nights running worse by `loss` than the trailing median of the nights before them."""
     out = np.zeros(costs.shape, bool)
     for night in range(LEARNING + 3, costs.shape[1]):
-        median = np.nanmedian(costs[:, max(0, night - 2 - window) : night - 2], axis=1)
+        median = row_median(costs[:, max(0, night - 2 - window) : night - 2])
         out[:, night] = (costs[:, night - 2 : night + 1] > median[:, None] + loss).all(axis=1)
     return out
 
@@ -108,8 +111,8 @@ def ewma(costs: np.ndarray, weight: float = 0.2, limit: float = 4.0) -> np.ndarr
     state = np.zeros(len(costs))
     for night in range(LEARNING, costs.shape[1]):
         before = costs[:, max(0, night - 100) : night]
-        level = np.nanmedian(before, axis=1)
-        scale = 1.4826 * np.nanmedian(np.abs(before - level[:, None]), axis=1)
+        level = row_median(before)
+        scale = 1.4826 * row_median(np.abs(before - level[:, None]))
         there = ~np.isnan(costs[:, night])
         moved = np.where(there, costs[:, night] - level, 0)
         state = np.where(there, (1 - weight) * state + weight * moved, state)
@@ -182,10 +185,19 @@ def chosen(public: histories.Public, count: int) -> np.ndarray:
     return np.arange(0, len(public.values), max(1, -(-len(public.values) // count)))
 
 
+def by_day(values: np.ndarray, entries: np.ndarray) -> np.ndarray:
+    """Medians of the entries of each day, (series, days); `entries` in seconds, NaN where a day has none."""
+    day = entries // 86400
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.stack([np.nanmedian(values[:, day == one], axis=1) for one in np.unique(day)], axis=1)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
     parser.add_argument("--series", type=int, default=600, help="take about N per file, evenly spaced (default: 600)")
+    parser.add_argument("--days", action="store_true", help="one value a day: the median of its entries")
     parser.add_argument("--rivals", action="store_true", help="also EWMA and the three-night rule")
     parser.add_argument("--missed", action="store_true", help="list the steps that were not reported")
     given = parser.parse_args(arguments)
@@ -196,6 +208,7 @@ def main(arguments: list[str] | None = None) -> int:
         public = histories.load(file)
         rows = chosen(public, given.series)
         values, higher = public.values[rows], public.higher[rows]
+        values = by_day(values, public.entries) if given.days else values
         costs = costs_of(values, higher)
         steps = plain_steps(costs)
         events = detect(values, higher, Settings())

@@ -266,7 +266,7 @@ def _sample_errors(series: int, nights: int) -> np.ndarray:
     return np.broadcast_to(_WITHIN / np.sqrt(_samples(nights)), (series, nights))
 
 
-#: Values that are no plain noise: their resolution, their calendar, their limits. None was used for tuning.
+#: Values that are no plain noise: their resolution, their calendar, their limits.
 AWKWARD = (
     Family("quantised", "0.8 %, recorded in steps of 1 %", _quantised),
     Family("weekly", "0.7 %, 2 % lower on two days of seven", _weekly),

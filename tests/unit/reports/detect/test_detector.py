@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tenken.history.detect import Detector, Settings, State, detect, power, state, windows
+from tools.bench.real import by_day
 from tools.bench.rows import ROWS, planted
 from tools.bench.simulate import FAMILIES, TUNED, TUNING_SEEDS, Change, histories
 
@@ -468,3 +469,8 @@ def test_noise_that_grew_and_remembers_itself_is_no_loss():
     losses = [e for e in events if e.worse and e.kind != "noisy" and e.found_night > noisy.get(e.series, 999)]
     assert len(noisy) >= 50 and len({e.series for e in losses if e.series < 40}) <= 3
     assert len({e.series for e in losses if e.series >= 40 and e.found_night >= 140}) >= 15
+
+
+def test_the_entries_of_a_day_are_one_value_their_median():
+    days = by_day(np.array([[1.0, 9.0, 2.0, 5.0], [np.nan, np.nan, np.nan, 4.0]]), np.array([0, 100, 86399, 86400.0]))
+    assert days.tolist()[0] == [2.0, 5.0] and np.isnan(days[1, 0]) and days[1, 1] == 4.0
