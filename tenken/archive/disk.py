@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 #: Pauses between the tries of one write, in seconds.
 PAUSES = (0.2, 1.0, 3.0)
-#: A disk that was given up is tried once a write for so many seconds: a session on a full disk must come to its end.
+#: For this many seconds a full disk gets one try per write: a session on a full disk must end.
 GIVEN_UP_S = 60.0
-#: With fewer free bytes a job cannot tell of itself any more.
+#: With fewer free bytes a job can no longer write its output.
 _TOO_FEW = 4096
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

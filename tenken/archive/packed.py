@@ -22,7 +22,7 @@ from tenken.paths import CACHE
 
 SUFFIX = ".tar.xz"
 
-#: What a packed archive may unpack to, in bytes: more is a mistake or an attack.
+#: Maximum unpacked size of a packed archive in bytes: more is a mistake or an attack.
 MAX_BYTES = 4 << 30
 
 
@@ -40,7 +40,7 @@ def folder_of(archive: Path, cache: Path = CACHE / "archives") -> Path:
             return folder
         cache.mkdir(parents=True, exist_ok=True)
         with (cache / f".{folder.name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second finds it done
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the second process finds it complete
             if not folder.is_dir():
                 unpacked = Path(tempfile.mkdtemp(prefix=".tmp-", dir=cache))
                 try:

@@ -22,10 +22,10 @@ from tenken.errors import ArchiveError, RecordError
 from tenken.model import files
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
 
-#: In the names of sessions in which every check is to fail.
+#: In the names of sessions in which every check must fail.
 DRILL = "drill"
 SESSIONS = ".sessions"
-#: How the notes of runs that began are called, in the folder of their session.
+#: Names of the notes of started runs, in the folder of their session.
 BEGUN = "begun-"
 _TEMPORARY = ".tmp-"
 

@@ -21,7 +21,7 @@ _UUID = re.compile(
     rf"(?<![0-9A-Za-z])((?i:GPU|MIG)-(?:GPU-)?)?{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}(?![0-9A-Za-z])"
 )
 _PCI = re.compile(r"\b[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]\b")
-#: Folders at the root under which the files of people and sites lie; those of every Linux tell nobody anything.
+#: Folders at the root that contain files of users and sites; those of every Linux are not confidential.
 _SYSTEM_FOLDERS = "usr|lib|lib64|bin|sbin|etc|proc|sys|dev|run|boot|snap"
 _PATH = re.compile(
     rf"(?:(?<=file://)|(?<![\w./<*]))/(?!(?:{_SYSTEM_FOLDERS})(?![\w.+@=~:%,-]))(?=[A-Za-z._~])[\w.+@=~%,-]+(?:/+[\w.+@=~:%,-]+)+/?"
@@ -30,20 +30,20 @@ _MAC = re.compile(rf"(?<![0-9A-Za-z:.-])(?:{_HEX}{{2}}[:-]){{5,19}}{_HEX}{{2}}(?
 _GUID = re.compile(rf"(?<![0-9A-Za-z:])(?:0x(?!000000){_HEX}{{16}}|(?:{_HEX}{{4}}:){{3}}{_HEX}{{4}})(?![0-9A-Za-z:])")
 _IPV4 = re.compile(r"(?<![0-9A-Za-z.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?![0-9A-Za-z]|\.[0-9])")
 _IPV6 = re.compile(rf"(?<![0-9A-Za-z:.])(?:{_HEX}{{0,4}}:){{2,7}}{_HEX}{{0,4}}(?:%\w+)?(?![0-9A-Za-z:])")
-#: Before it four numbers with points are a version, of a library for instance.
+#: Words before four numbers with points that make them a version, of a library for instance.
 _VERSION = re.compile(
     r"(?i)(?:\bv|version|release|driver|firmware|vbios|bios|fw|rev(?:ision)?|build|compiler|\bcu[a-z]+|nccl|mpi|ucx|gcc|"
     r"lib[a-z0-9_]*|[a-z]*blas|lapack|mkl|hdf5|nvcc|nvml|nvshmem|hpcx|ofed)[\"' :=(/-]{0,5}$"
 )
-#: Names of hosts that nobody gave: three words or more and a country, or a name of a network.
+#: Host names that were not given: three words or more and a country, or a name of a network.
 _COUNTRIES = "jp|de|fr|uk|ch|it|es|fi|se|nl|be|at|cz|pt|kr|cn|tw|sg|au|ca|br|us|eu|no|dk|ie|il|nz|za"
 _DOMAIN = re.compile(
     r"(?i)(?<![\w.-])(?:[a-z0-9](?:[a-z0-9-]{0,62})\.){1,8}?"
     rf"(?:(?:[a-z0-9][a-z0-9-]{{0,62}}\.)(?:{_COUNTRIES})|edu|gov|mil|org|net|com|int|local|lan|localdomain|internal)(?![\w-]|\.\w)"
 )
-#: Public ones, of standards and vendors, that say nothing of a site.
+#: Public ones, of standards and vendors, that do not identify a site.
 _PUBLIC = re.compile(r"(?i)(?:.*\.)?(?:w3|json-schema|python|reframe-hpc)\.org|(?:.*\.)?(?:nvidia|github|example)\.com")
-#: Ends of files, which are no domain behind a host's name.
+#: File extensions, which are not a domain after a host name.
 _ENDS = "json|log|txt|out|err|ya?ml|csv|html|xz|gz|tar|py|sh|tmp|h[0-9]"
 _SERIAL = re.compile(
     r"(?i)((?<![a-z])(?:serial(?:[ _-]?(?:number|no|nr))?|(?:board|asset|product|chassis)[ _-]?(?:serial|tag|id)|"
@@ -104,7 +104,7 @@ class Redactor:
             return match[0]
         if any(int(part) > 255 for part in match[0].split(".")):
             return match[0]
-        # of the range that is kept for documents (RFC 5737)
+        # of the range reserved for documentation (RFC 5737)
         count = len(self._addresses)
         return self._addresses.setdefault(match[0], f"192.0.{2 + count // 254}.{count % 254 + 1}")
 
@@ -115,7 +115,7 @@ class Redactor:
             return match[0]
         if address.is_loopback or address.is_unspecified:
             return match[0]
-        # of the range that is kept for documents (RFC 3849)
+        # of the range reserved for documentation (RFC 3849)
         return self._addresses.setdefault(str(address), f"2001:db8::{len(self._addresses) + 1:x}")
 
     def _serial(self, match: re.Match[str]) -> str:
@@ -148,7 +148,7 @@ class Redactor:
         text = _GUID.sub(self._guid, text)
         text = _IPV6.sub(self._ipv6, text)
         text = _IPV4.sub(self._ipv4, text)
-        # all at once: a host may be called as another one is from now on
+        # in a single pass: a host may already have the new name of another one
         hosts, users = (
             "|".join(re.escape(word) for word in sorted(some, key=len, reverse=True))
             for some in (self._hosts, self._users)

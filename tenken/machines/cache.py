@@ -1,4 +1,4 @@
-"""Checked files in a form that reads in a millisecond.
+"""Validated files in a form that is read in a millisecond.
 
 Reading YAML with line numbers and checking it against a JSON Schema costs most of a second for all systems;
 `reframe -l` may take 1.5 s in all. So what was read and checked is kept as JSON under `.cache/systems/`, one

@@ -20,7 +20,7 @@ from tenken.machines.model import Partition, System
 _SINFO_FORMAT = "%R|%D|%X|%Y|%Z|%m|%G|%l|%a|%T"
 
 
-#: The command that tells of each scheduler's cluster.
+#: The command that reports each scheduler's cluster.
 ASKED = {"slurm": "sinfo", "pbs": "pbsnodes"}
 
 

@@ -17,7 +17,7 @@ from tenken.machines.errors import SystemsError
 from tenken.machines.local import Runner, Which, run_command
 from tenken.machines.model import GpuSheet, Node, System
 
-#: Modules that a first system file may want, by what their names begin with.
+#: Modules that a first system file may need, by prefixes of their names.
 _MODULES = re.compile(r"(?i)(cuda|nvhpc|nvidia|gcc|gnu|openmpi|ompi|hpcx|mpich|mvapich|cray-mpich|intel-?mpi)(/|-|$)")
 
 

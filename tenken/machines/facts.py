@@ -22,7 +22,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         ("gpu_link", "pair"): limits.pair_link(partition),
     }
     known = {
-        # where no sheet is known of the card, it is what its driver tells: its own claim
+        # without a data sheet of the GPU it is the report of its driver: its own claim
         bounded: Limit(found.value, found.unit, found.basis, says(found.basis, DATA_SHEET))
         for bounded, found in sheets.items()
         if isinstance(found, limits.Limit)

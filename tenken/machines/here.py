@@ -6,7 +6,7 @@ from collections import Counter
 
 from tenken.machines.model import Node
 
-#: Share of its memory that a node may show less than its file says: firmware and the kernel keep some.
+#: Fraction by which the visible memory may be less than in the system file: firmware and the kernel reserve some.
 _MEMORY_KEPT = 0.08
 
 

@@ -1,7 +1,7 @@
 """From `systems/<name>.yaml` to `tenken.machines.model.System`.
 
     names()                      -> ["h200", "jetson-tx2", ...]      files only, without `local`
-    load("miyabi")               -> System; load("local") looks at the machine we are on
+    load("miyabi")               -> System; load("local") detects the local machine
     load_all()                   -> {name: System} of all files, without `local` (looking costs time)
     references(system, partition, program, ...) -> the references that hold for a run
 
@@ -108,7 +108,7 @@ def load_file(
     try:
         content = file.read_bytes()
     except OSError:
-        data = _read(file, sheets, src)  # says why it cannot be read
+        data = _read(file, sheets, src)  # reports why it cannot be read
     else:
         key = cache.key_of([file.name.encode(), content, rules or _rules(src)])
         if made and file in made and made[file][:2] == (key, sheets):
@@ -257,7 +257,7 @@ def _partition(name: str, raw: Mapping[str, Any], sheets: Sheets) -> Partition:
         env_vars=raw.get("env_vars", {}),
         features=frozenset(raw.get("features", ())),
         capabilities=frozenset(raw.get("capabilities", ())),
-        # without a scheduler nothing else keeps two jobs apart
+        # without a scheduler nothing else prevents two concurrent jobs
         max_jobs=raw.get("max_jobs", 1 if raw["scheduler"] == "local" else None),
         time_limit=raw.get("time_limit"),
         local_storage=raw.get("local_storage"),

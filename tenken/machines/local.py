@@ -1,4 +1,4 @@
-"""The machine we stand on, described by looking: no file, no privileges, nothing assumed.
+"""The local machine, detected automatically: no file, no privileges, no assumptions.
 
     describe()               -> System `local` with one partition `node`
     gpu_count()              -> NVIDIA GPUs in this node, from device files alone (well below a millisecond)
@@ -254,7 +254,7 @@ class Looker:
         )
         named = next((name for key, name in _HYPERVISORS.items() if key in vendor.lower()), None)
         if re.search(r"^flags\s*:.*\bhypervisor\b", self.text("proc/cpuinfo") or "", re.MULTILINE):
-            # where firmware names nobody, the CPU does: lscpu asks it
+            # if the firmware reports none, the CPU does: lscpu queries it
             told = re.search(r"^Hypervisor[^:\n]*:\s*(\S.*)$", self.run(["lscpu"]) or "", re.MULTILINE)
             return named or self.text("sys/hypervisor/type") or (told and told[1]) or "hypervisor not named"
         # Without the flag (not an x86) the product's name must say it: vendors sell bare metal as well.
@@ -424,7 +424,7 @@ class Looker:
             return "nvcc"
         homes = [self.env.get("CUDA_HOME"), self.env.get("CUDA_PATH"), str(self.root / "usr/local/cuda")]
         candidates = [Path(home) / "bin" / "nvcc" for home in homes if home]
-        if self.live:  # what scripts/nvcc.sh or a kit put there; its marker is written last
+        if self.live:  # installed by scripts/nvcc.sh or a kit; its marker is written last
             candidates += [m.parent / "bin" / "nvcc" for m in sorted(CACHE.glob("cuda-*/.tenken-cuda-home.json"))]
         return next((str(path) for path in candidates if os.access(path, os.X_OK)), None)
 
@@ -575,7 +575,7 @@ def resolve(system: System, root: Path = ROOT, env: Mapping[str, str] | None = N
             memory_bytes=node.memory_bytes or look.memory_bytes(),
             virtual_machine=look.virtual_machine(),
         )
-        # One GPU is no peer of its own: what is claimed of two does not bind it.
+        # A single GPU has no peer: claims about two do not apply to it.
         capabilities = partition.capabilities - {"peer"} if count == 1 else partition.capabilities
         partitions[name] = replace(partition, node=node, capabilities=capabilities)
     return replace(system, partitions=partitions, notes=(*system.notes, *look.notes))

@@ -6,7 +6,7 @@ always means "not known" (or, for a count that is found by looking, "not found o
 The way in for other packages:
 
     from tenken.machines import loader, limits
-    system = loader.load("miyabi")               # or "local": described by looking
+    system = loader.load("miyabi")               # or "local": detected automatically
     for partition in system.partitions.values():
         partition.scheduler, partition.environments, partition.node.gpu_count
     ready = system.expand(os.environ)        # ${TENKEN_...} filled in; UnsetVariableError names unset ones
