@@ -155,11 +155,13 @@ def lasted(values: np.ndarray, usable: np.ndarray) -> tuple[np.ndarray, np.ndarr
     out = []
     for sign, told in zip((1.0, -1.0), usable, strict=True):
         shift = np.zeros(len(values))
+        least = (sign * new).min(axis=1)
         # few get so far: the value before them is one that all of them must be beyond
-        rows = np.flatnonzero(((sign * new).min(axis=1) > sign * old[:, -1]) & (told >= LASTED + BEFORE))
-        for row in rows.tolist():
-            before = old[row, BEFORE_AT_MOST - min(int(told[row]) - LASTED, BEFORE_AT_MOST) :]
-            if (sign * new[row]).min() > (sign * before).max():
-                shift[row] = np.median(new[row]) - np.median(before)
+        rows = np.flatnonzero((least > sign * old[:, -1]) & (told >= LASTED + BEFORE))
+        number = np.minimum(told[rows] - LASTED, BEFORE_AT_MOST)
+        ours = np.arange(BEFORE_AT_MOST)[None, :] >= (BEFORE_AT_MOST - number)[:, None]
+        beyond = least[rows] > np.where(ours, sign * old[rows], -np.inf).max(axis=1)
+        for row, own in zip(rows[beyond].tolist(), ours[beyond], strict=True):
+            shift[row] = np.median(new[row]) - np.median(old[row, own])
         out.append(shift)
     return out[0], out[1]
