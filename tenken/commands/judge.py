@@ -125,6 +125,8 @@ def _facts(said: dict[str, str], record: Record | None) -> anew.JobFacts:
     told = joblines.report(text, record.request.token if record is not None and record.request else None)
     if told.status is None:
         return anew.JobFacts("CANCELLED (no end mark in its output)", None, job.nodes)
+    if len(told.ends) > 1:
+        return anew.JobFacts(f"CANCELLED ({told.fault()})", None, job.nodes)
     return replace(job, marked=told.status, account=joblines.account(told))
 
 

@@ -8,6 +8,7 @@ the rules for the host. All functions are pure.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -30,6 +31,19 @@ CLOCK_ROUNDED = 1.02
 #: How many missing fields are named.
 NAMED = 4
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+#: A PCI address.
+BUS = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(\.[0-9A-Fa-f])?")
+#: A version: numbers with points.
+VERSION = re.compile(r"\d+(\.\d+)+")
+#: Targets of CMAKE_CUDA_ARCHITECTURES.
+TARGET = re.compile(r"(\d+)[af]?(-real|-virtual)?|native|all|all-major")
+#: Below this share of its highest clock a GPU is throttled, and its driver gives a reason: a software power cap, a
+#: clock that was set. 380 results of H200 that give none hold the highest clock.
+CLOCK_WITHOUT_REASON = 0.6
+#: Power readings follow the load; a card exceeds its limit for milliseconds alone.
+POWER_OVER_LIMIT = 1.5
+#: OMP_PROC_BIND as OpenMP writes it; several words, one for each level of nesting.
+BINDINGS = ("none", "false", "true", "master", "primary", "close", "spread", "unknown", "")
 
 
 def _ours(result: Result, request: Request) -> bool:
@@ -79,6 +93,7 @@ def conditions(result: Result, request: Request) -> list[Finding]:
     node = result.node
     found = []
     if _ours(result, request):
+        found += [Finding(INVALID, f"{node}: {text}", node=node) for text in _build(result)]
         texts = [*_host(result), *_placement(result), *_times(result), *_load(result)]
         found += [Finding(INVALID, f"{node}: {text}", node=node) for text in texts]
     for device in result.devices:
@@ -90,10 +105,41 @@ def conditions(result: Result, request: Request) -> list[Finding]:
     return found
 
 
+def _build(result: Result) -> Iterator[str]:
+    """A program of a GPU was built for it, by a compiler of its runtime."""
+    build = result.build
+    targets = (build.cuda_architectures or "").replace(",", ";").split(";") if build.cuda_architectures else []
+    strange = [target for target in targets if not TARGET.fullmatch(target.strip())]
+    if strange:
+        yield f"build.cuda_architectures is {build.cuda_architectures!r}; {strange[0]!r} is none that CMake has"
+        return
+    numbers = [int(found[1]) for target in targets if (found := TARGET.fullmatch(target.strip())) and found[1]]
+    version = re.search(r"(\d+)\.\d+[.\d]*$", build.cuda_compiler or "")
+    if build.cuda_compiler is not None and version is None:
+        yield f"build.cuda_compiler is {build.cuda_compiler[:60]!r}; expected a name and a version"
+    for device in result.devices:
+        capability = device.compute_capability.replace(".", "")
+        if numbers and capability.isdecimal() and min(numbers) > int(capability):
+            yield (
+                f"build.cuda_architectures is {build.cuda_architectures!r}; GPU {device.index} has compute capability "
+                f"{device.compute_capability}"
+            )
+        nvidia = (build.cuda_compiler or "").startswith("NVIDIA")
+        if version and nvidia and device.cuda_runtime and _major(device.cuda_runtime) != int(version[1]):
+            yield (
+                f"build.cuda_compiler is {build.cuda_compiler!r}; cuda_runtime of GPU {device.index} is "
+                f"{device.cuda_runtime}"
+            )
+
+
 def _of_all(result: Result) -> Iterator[str]:
     health = result.health
     if health.available and health.reason:
         yield f"health is available, but health.reason is {health.reason[:100]!r}"
+    places = [device.pci_bus_id for device in result.devices if device.pci_bus_id]
+    yield from (
+        f"pci_bus_id is {place!r}; expected DOMAIN:BUS:DEVICE.FUNCTION" for place in places if not BUS.fullmatch(place)
+    )
     if not health.available and (health.devices or not health.reason.strip()):
         said = f"lists {len(health.devices)} GPUs" if health.devices else "gives no reason"
         yield f"health is not available, but {said}"
@@ -132,6 +178,11 @@ def _placement(result: Result) -> Iterator[str]:
     outside = sorted(set(place.thread_cpus) - set(place.allowed_cpus) - {-1})
     if outside and place.allowed_cpus:
         yield f"placement.thread_cpus has CPU {outside[0]}, which is not in allowed_cpus"
+    if place.binding and not set(place.binding.split(",")) <= set(BINDINGS):
+        yield f"placement.binding is {place.binding[:40]!r}; allowed: {', '.join(BINDINGS)}"
+    counted = re.search(r"\((\d+) places\)$", place.places)
+    if counted and int(counted[1]) > len(place.allowed_cpus) > 0:
+        yield f"placement.places is {place.places!r}; allowed_cpus has {len(place.allowed_cpus)} CPUs"
     nodes = result.host.numa_nodes
     if nodes is not None and len(set(place.numa_nodes_of_memory)) > nodes:
         yield f"placement.numa_nodes_of_memory names {len(set(place.numa_nodes_of_memory))}; the host has {nodes}"
@@ -204,6 +255,13 @@ def _device(device: Device) -> Iterator[str]:
         value = getattr(device, name)
         if value is not None and value <= 0:
             yield f"{name} is {value:g}; allowed: above 0"
+    yield from _software(device)
+    for name, needed in (
+        ("pageable_uses_host_page_tables", "pageable_memory_access"),
+        ("concurrent_managed_access", "managed_memory"),
+    ):
+        if getattr(device, name) and getattr(device, needed) is False:
+            yield f"{name} is true, but {needed} is false"
     if device.integrated:
         having = [name for name in ("pcie_generation_max", "nvlinks_total") if getattr(device, name) is not None]
         if having:
@@ -218,6 +276,21 @@ def _device(device: Device) -> Iterator[str]:
             yield f"{name} is {value}, but {bound_name} is unknown"
         elif value is not None and bound is not None and value > bound * (CLOCK_ROUNDED if "clock" in name else 1):
             yield f"{name} is {value:g}; {bound_name} is {bound:g}"
+
+
+def _software(device: Device) -> Iterator[str]:
+    """Versions of driver and runtime: a runtime needs a driver of its own major version or a later one."""
+    for name in ("driver", "cuda_driver", "cuda_runtime"):
+        said = getattr(device, name)
+        if said is not None and not VERSION.fullmatch(said):
+            yield f"{name} is {said!r}; expected a version such as 13.0"
+            return
+    if device.cuda_driver and device.cuda_runtime and _major(device.cuda_runtime) > _major(device.cuda_driver):
+        yield f"cuda_runtime is {device.cuda_runtime}; cuda_driver {device.cuda_driver} does not support it"
+
+
+def _major(version: str) -> int:
+    return int(version.split(".")[0])
 
 
 #: Readings of health, and the properties of the same GPU that limit them: both come from its driver.
@@ -251,6 +324,18 @@ def _health(entry: DeviceHealth, device: Device) -> Iterator[str]:
             yield f"clock event reasons {when} hold {twice[0]} twice"
     if entry.samples > 0 and not device.integrated:
         yield from _silent(entry)
+        if device.nvlinks_active is not None and entry.worst.nvlinks_active is None:
+            yield f"nvlinks_active is missing in health; the GPU has {device.nvlinks_active}"
+        clock, top = entry.worst.sm_clock_mhz, device.sm_clock_max_mhz
+        if clock and top and clock < CLOCK_WITHOUT_REASON * top and not entry.worst.reasons:
+            yield (
+                f"sm_clock_mhz fell to {clock:g} of {top:g} during the timed part, and reasons gives none for it; "
+                f"required without a reason: at least {CLOCK_WITHOUT_REASON * top:g}"
+            )
+    limit = device.power_limit_w
+    for when, sample in (("before", entry.before), ("during the timed part", entry.worst), ("after", entry.after)):
+        if limit and sample.power_w is not None and sample.power_w > POWER_OVER_LIMIT * limit:
+            yield f"power_w {when} is {sample.power_w:g}; power_limit_w is {limit:g}"
     for name in ("sm_clock_mhz", "power_w"):
         if (lowest := getattr(entry.worst, name)) is not None and lowest <= 0:
             yield f"{name} during the timed part is {lowest:g}; allowed: above 0"

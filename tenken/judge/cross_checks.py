@@ -9,6 +9,7 @@ from tenken.judge import limit_cross_checks as limits
 from tenken.judge import link_cross_checks as links
 from tenken.judge import model_cross_checks as models
 from tenken.judge import path_cross_checks as paths
+from tenken.judge import ratio_cross_checks as ratios
 from tenken.judge import solver_cross_checks as solvers
 from tenken.judge.hpcg_cross_checks import rating_above_raw
 from tenken.judge.stencil_cross_checks import ahead_of_alone
@@ -155,4 +156,9 @@ def of(result: Result, request: Request, machine: Machine) -> list[Finding]:
     """Findings of the cross-checks of the result's program, of its models, its claims of path, and its limits."""
     cross_checks = BY_PROGRAM.get(result.program)
     found = [] if cross_checks is None else cross_checks(result, request, machine)
-    return [*found, *models.of(result), *paths.of(result, machine), *limits.of(result, machine)]
+    checked = [
+        *paths.of(result, machine),
+        *limits.of(result, machine, request.revision is not None),
+        *ratios.of(result),
+    ]
+    return [*found, *models.of(result), *checked]

@@ -8,10 +8,11 @@ import shlex
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
+from tenken.judge.limit_cross_checks import A_CYCLE, CLOCKS_APART
 from tenken.model.job import JobAccount, short
 from tenken.model.machine import Machine
 from tenken.model.request import Request
-from tenken.model.result import Result
+from tenken.model.result import Device, Result
 
 #: Seconds by which a program's times may lie outside of the lines that its job script printed around it. The clock is
 #: the same one; a result holds whole seconds, and a time server may step it.
@@ -30,9 +31,40 @@ def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | 
     found = [*_times(result, job), *_nodes(result, request, job)]
     if not request.foreign and "implementation" not in result.parameters:
         found += [*_build(result, request), *_command(result, request)]
+    # of programs that this suite built: others fill in what they cannot know
+    built = request.revision is not None and not request.foreign
+    if built:
+        found += [*_host(result, job)]
     if result.status == "ok":
         found += [*_devices(result, machine, job)]
+        found += [text for device in result.devices if built for text in _against_reading(device, job)]
     return found
+
+
+#: A container may be shown somewhat less memory than its host has.
+MEMORY_APART = 0.02
+#: Caches of one card differ by what is disabled of them.
+CACHE_APART = 0.25
+
+
+def _host(result: Result, job: JobAccount | None) -> Iterator[str]:
+    """The host as the job script read it on the node that wrote the result."""
+    host = result.host
+    if job is None or not job.node or short(job.node) != short(result.node):
+        return
+    read = job.host
+    for name in ("architecture", "kernel", "logical_cpus"):
+        said, seen = getattr(host, name), getattr(read, name)
+        if seen and said != seen:
+            yield f"host.{name} is {said!r}; the job script read {seen!r}"
+    if read.cpu and _words(host.cpu) != _words(read.cpu):
+        yield f"host.cpu is {host.cpu!r}; the job script read {read.cpu!r}"
+    if read.memory_bytes and abs((host.memory_bytes or 0) - read.memory_bytes) > MEMORY_APART * read.memory_bytes:
+        yield f"host.memory_bytes is {host.memory_bytes}; the job script read {read.memory_bytes}"
+
+
+def _words(text: str) -> list[str]:
+    return text.replace("_", " ").split()
 
 
 def _moment(text: str) -> float | None:
@@ -146,5 +178,49 @@ def _devices(result: Result, machine: Machine, job: JobAccount | None) -> Iterat
         sheet = machine.gpu_memory_bytes
         if sheet and not device.mig_enabled and not 0.85 <= device.memory_bytes / sheet <= 1.02:
             yield f"{place} has memory_bytes {device.memory_bytes}; {machine.gpu} has {sheet:.0f}"
+        if not device.mig_enabled:
+            yield from _against_sheet(device, place, machine)
         if job is not None and job.uuids and device.uuid not in job.uuids:
             yield f"{place} has uuid {device.uuid or 'none'}; the job saw {', '.join(sorted(job.uuids))}"
+
+
+def _against_sheet(device: Device, place: str, machine: Machine) -> Iterator[str]:
+    """Cache, multiprocessors and highest clock of a whole card, by its data sheet."""
+    cache = machine.gpu_l2_bytes
+    if cache and device.l2_bytes is not None and abs(device.l2_bytes - cache) > CACHE_APART * cache:
+        yield f"{place} has l2_bytes {device.l2_bytes}; {machine.gpu} has {cache:.0f}"
+    peak = machine.limits.get(("fp64_tensor", "gpu"))
+    a_cycle = A_CYCLE.get(device.compute_capability, {}).get("fp64_tensor")
+    if peak is None or not peak.value or a_cycle is None:
+        return
+    if not device.multiprocessors or not device.sm_clock_max_mhz:
+        return
+    reached = device.multiprocessors * device.sm_clock_max_mhz * 1e6 * a_cycle / 1e12
+    if abs(reached - peak.value) > CLOCKS_APART * peak.value:
+        yield (
+            f"{place} has multiprocessors {device.multiprocessors} and sm_clock_max_mhz {device.sm_clock_max_mhz:g}, "
+            f"which give {reached:.4g} TFLOP/s of FP64; {machine.gpu} has {peak.value:g}"
+        )
+
+
+def _against_reading(device: Device, job: JobAccount | None) -> Iterator[str]:
+    """A card as nvidia-smi described it to the job script; what it did not report is not compared."""
+    card = next((card for card in job.cards if card.uuid == device.uuid), None) if job is not None else None
+    if card is None:
+        return
+    place = f"GPU {device.index}"
+    for name in ("driver", "vbios"):
+        said, seen = getattr(device, name), getattr(card, name)
+        if seen and (said or "").lower() != seen.lower():
+            yield f"{place} has {name} {said!r}; nvidia-smi in the job reports {seen!r}"
+    if card.pci_bus_id and _bus(device.pci_bus_id or "") != _bus(card.pci_bus_id):
+        yield f"{place} has pci_bus_id {device.pci_bus_id!r}; nvidia-smi in the job reports {card.pci_bus_id!r}"
+    for name in ("mig_enabled", "ecc_enabled"):
+        said, seen = getattr(device, name), getattr(card, name)
+        if seen is not None and said != seen:
+            yield f"{place} has {name} {said}; nvidia-smi in the job reports {seen}"
+
+
+def _bus(text: str) -> str:
+    """A PCI address without the zeros before its domain: 00000000:1B:00.0 and 0000:1b:00.0 are one."""
+    return text.lower().lstrip("0")

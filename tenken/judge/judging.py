@@ -226,6 +226,8 @@ def _structure(
     wrong += _devices(result) + _verification(result)
     for metric in result.metrics:
         wrong += _metric_structure(metric, program)
+    if request.sections and not request.foreign:
+        wrong += _clocks(result, program)
     stray = sorted(set(result.limits) - {metric.id for metric in result.metrics})
     wrong += [f"limits has {ident[:80]!r}, which is not a metric of the result" for ident in stray]
     wrong += _missing(result, program, request)
@@ -304,6 +306,18 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
         wrong.append(f"{metric.id} of {metric.place} is {max(numbers):g}; maximum: {declared.maximum:g}")
     else:
         wrong += [f"{metric.id}: {text}" for text in metric.inconsistencies()]
+    return wrong
+
+
+def _clocks(result: Result, program: Program) -> list[str]:
+    """Metrics timed by another clock than declared; of a program of a version before clocks none is asked."""
+    backend = result.parameters.get("backend")
+    wrong = []
+    for metric in result.metrics:
+        declared = program.metrics.get(metric.name)
+        clock = declared.clock_of(metric.kind, backend) if declared is not None else None
+        if clock is not None and metric.clock != clock:
+            wrong.append(f"{metric.id}: clock is {metric.clock!r}; expected {clock!r}")
     return wrong
 
 

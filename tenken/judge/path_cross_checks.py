@@ -37,7 +37,7 @@ def of(result: Result, machine: Machine) -> list[Finding]:
     if result.status != "ok" or "implementation" in result.parameters:
         return []
     checks = BY_PROGRAM.get(result.program)
-    texts = [*_host_clock(result), *(checks(result, machine) if checks else ())]
+    texts = [*_host_clock(result), *_energy(result), *(checks(result, machine) if checks else ())]
     return [
         Finding(FAIL, f"{result.node}: path {text}", None, subject, result.node, kind="cross-check")
         for subject, text in texts
@@ -103,6 +103,25 @@ def _host_clock(result: Result) -> Texts:
                         f"of the clocks is wrong; minimum: {least:.6g} GB/s by the host's"
                     ),
                 )
+
+
+#: Of a reading of energy: watts x seconds are joules, but for what is rounded.
+JOULES_APART = 0.01
+
+
+def _energy(result: Result) -> Texts:
+    """A reading of energy is power times its duration, within the run."""
+    for key in result.path:
+        if not key.startswith("energy.") or not key.endswith(".joules"):
+            continue
+        place = key.removesuffix(".joules")
+        joules, watts, duration = (_number(result, f"{place}.{part}") for part in ("joules", "watts", "duration"))
+        if joules is None or watts is None or duration is None:
+            missing = "watts" if watts is None else "duration"
+            if result.token is not None:
+                yield None, f"{place}.{missing} is missing next to {key}"
+        elif not math.isclose(joules, watts * duration, rel_tol=JOULES_APART):
+            yield None, f"{key} is {joules:.6g}; watts and duration give {watts * duration:.6g}"
 
 
 # ---- links ---------------------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         gpu_names=sheet.device_names if sheet else (),
         compute_capability=sheet.compute_capability if sheet else "",
         gpu_memory_bytes=sheet.memory_gib * 2**30 if sheet else None,
+        gpu_l2_bytes=sheet.l2_bytes if sheet else None,
         unmatched=unmatched,
     )  # fmt: skip
 

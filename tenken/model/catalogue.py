@@ -69,6 +69,7 @@ class Metric:
     with which it is required, each with the values of which one must be stated: equal, a word of a list, or `all`; a
     tuple requires all of its words. `across`: whether GPUs and nodes are compared with each other by it; power and
     energy are not: at the power cap all GPUs draw the same power, and the performance achieved with it is `per_watt`.
+    `clock` maps a subject to the clock that times it: device, host, or backend (the device's with cuda).
     """
 
     name: str
@@ -95,6 +96,12 @@ class Metric:
     maximum: float | None = None
     across: bool = True
     max_spread_at: tuple[SpreadAt, ...] = ()
+    clock: Mapping[str, str] = field(default_factory=dict)
+
+    def clock_of(self, kind: str, backend: object) -> str | None:
+        """The clock that times it for that subject with that back end; None: not declared."""
+        said = self.clock.get(kind)
+        return said if said != BACKEND else "device" if backend == "cuda" else "host"
 
     def allowed_spread(self, kind: str, at: Mapping[str, Any]) -> float | None:
         """The maximum spread of a value of that subject at those coordinates; None: not judged."""
@@ -150,8 +157,13 @@ _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
     "published", "optional", "comes", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
     "across",
-    "max_spread_at",
+    "max_spread_at", "clock",
 }  # fmt: skip
+
+
+#: What a metric can be timed by; BACKEND: by the device where the parameter backend is cuda.
+BACKEND = "backend"
+CLOCKS = ("device", "host", BACKEND)
 
 
 def _unit(value: Any, where: str) -> str:
@@ -236,7 +248,16 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
         maximum=None if raw.get("maximum") is None else float(raw["maximum"]),
         chosen_of=tuple(str(name) for name in raw.get("chosen_of", ())),
         across=raw.get("across", True),
+        clock=_clock(raw.get("clock"), per, where),
     )
+
+
+def _clock(value: Any, per: tuple[str, ...], where: str) -> dict[str, str]:
+    """`device`, or a map of subjects to their clocks."""
+    clocks = value if isinstance(value, dict) else {} if value is None else dict.fromkeys(per, value)
+    if unknown := sorted(set(clocks) - set(per)):
+        raise CatalogueError(f"{where}: clock names {unknown}; the metric is reported for {', '.join(per)}")
+    return {subject: _one_of(clock, CLOCKS, where, "clock") for subject, clock in clocks.items()}
 
 
 def _comes(raw: Mapping[str, Any], where: str) -> dict[str, tuple[Any, ...]]:

@@ -3,9 +3,32 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _ADDRESS = re.compile(r"[0-9]+(?:\.[0-9]+){3}")
+
+
+@dataclass(frozen=True)
+class HostReading:
+    """The host as the job script read it itself; empty or None: it could not."""
+
+    architecture: str = ""
+    kernel: str = ""
+    cpu: str = ""
+    logical_cpus: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class CardReading:
+    """A GPU as nvidia-smi described it to the job script; empty or None: it does not report it."""
+
+    uuid: str
+    driver: str = ""
+    pci_bus_id: str = ""
+    vbios: str = ""
+    mig_enabled: bool | None = None
+    ecc_enabled: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -13,7 +36,8 @@ class JobAccount:
     """One attempt as seen from outside the program; None or empty: unknown.
 
     `nodes` are short host names, by the scheduler's own map and the site's aliases; `node` is the one whose clock
-    gave `begin` and `end`, seconds since 1970 around the command; `uuids` are those of the GPUs of the first node.
+    gave `begin` and `end`, seconds since 1970 around the command; `uuids` are those of the GPUs of the first node,
+    `host` and `cards` what the script read there.
     """
 
     nodes: frozenset[str] = frozenset()
@@ -21,6 +45,8 @@ class JobAccount:
     begin: float | None = None
     end: float | None = None
     uuids: frozenset[str] = frozenset()
+    host: HostReading = field(default_factory=HostReading)
+    cards: tuple[CardReading, ...] = ()
 
 
 def short(host: str) -> str:

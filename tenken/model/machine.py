@@ -41,4 +41,5 @@ class Machine:
     gpu_names: tuple[str, ...] = ()
     compute_capability: str = ""
     gpu_memory_bytes: float | None = None
+    gpu_l2_bytes: float | None = None
     unmatched: Callable[[Result, MetricValue], str] = none_unmatched

@@ -6,7 +6,9 @@ incomplete output; only these lines are trusted. Each begins with a word and has
     TENKEN-BEGIN token=T node=H time=S job=J     one line per attempt of this script, earlier ones first
     TENKEN-NODES n1,n2                           the nodes as the scheduler names them to the job
     TENKEN-NAME n1 H                             Slurm: the host name of a node whose name is another
+    TENKEN-HOST machine=M kernel=K cpus=N memory_kib=N cpu=...  the first node; blanks of the CPU's name as _
     TENKEN-GPU GPU 0: NVIDIA ... (UUID: GPU-...)  one line per GPU of the first node
+    TENKEN-DEVICE GPU-..., driver, PCI bus id, VBIOS, MIG mode, ECC mode    the same, as nvidia-smi describes it
     TENKEN-ROOT ...                              Open MPI may start as root here, and the job runs as root
     TENKEN-RUN begin node=H time=S               around the check's command
     TENKEN-RANK host=H                           one line per rank of each launch: its own host name
@@ -28,7 +30,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tenken.model.job import JobAccount, short
+from tenken.model.job import CardReading, HostReading, JobAccount, short
 
 #: In the stage folder: the TENKEN-BEGIN line of every attempt that began there.
 ATTEMPTS_FILE = "tenken-attempts"
@@ -45,7 +47,16 @@ _FIND_NODES = """tenken_nodes=$( { if [ -n "$SLURM_JOB_NODELIST" ]; then scontro
 _NAMES = r"s/.*NodeName=\([^ ]*\) .*NodeHostName=\([^ ]*\) .*/\1 \2/p"
 _FIND_NAMES = f"""[ -z "$SLURM_JOB_NODELIST" ] || scontrol -o show node "$SLURM_JOB_NODELIST" 2>/dev/null |
   sed -n '{_NAMES}' | while read -r name host; do [ "$name" = "$host" ] || echo "TENKEN-NAME $name $host"; done"""
-_FIND_GPUS = "command -v nvidia-smi >/dev/null && nvidia-smi -L | sed 's/^/TENKEN-GPU /' || true"
+_FIELDS = "uuid,driver_version,pci.bus_id,vbios_version,mig.mode.current,ecc.mode.current"
+_FIND_GPUS = (
+    "command -v nvidia-smi >/dev/null && { nvidia-smi -L | sed 's/^/TENKEN-GPU /';"
+    f" nvidia-smi --query-gpu={_FIELDS} --format=csv,noheader | sed 's/^/TENKEN-DEVICE /'; }} || true"
+)
+_FIND_HOST = (
+    'echo "TENKEN-HOST machine=$(uname -m) kernel=$(uname -r) cpus=$(getconf _NPROCESSORS_ONLN)'
+    r" memory_kib=$(sed -n 's/^MemTotal: *\([0-9]*\) kB$/\1/p' /proc/meminfo)"
+    """ cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | sed -n '1{s/[[:blank:]]/_/g;p;}')\""""
+)
 _HERE = "node=$(uname -n) time=$(date +%s.%N)"
 _JOB = "${SLURM_JOB_ID:-${PBS_JOBID:-${JOB_ID:-none}}}"
 _RANK = 'echo TENKEN-RANK host=$(uname -n); exec "$@"'
@@ -72,6 +83,7 @@ def begin(gpus: bool, token: str, outputs: Sequence[str] = ()) -> list[str]:
         *_FIND_NODES.splitlines(),
         'echo "TENKEN-NODES $tenken_nodes"',
         *_FIND_NAMES.splitlines(),
+        _FIND_HOST,
         *([_FIND_GPUS] if gpus else []),
     ]
 
@@ -192,12 +204,35 @@ class JobReport:
     """The exit status that it ended with; None: it did not come to its end."""
     other_tokens: tuple[str, ...] = ()
     """Tokens of lines that do not belong here: another job wrote into this output."""
+    ends: tuple[str, ...] = ()
+    """The exit statuses of all end marks of the last attempt that differ in anything; a script prints one."""
+    host: HostReading = field(default_factory=HostReading)
+    cards: tuple[CardReading, ...] = ()
 
     @property
     def ran_again(self) -> bool:
         return len(self.attempts) > 1
 
-    def host(self, node: str) -> str:
+    def fault(self) -> str | None:
+        """How the script's lines contradict each other, or which of them are missing; None: they are complete.
+
+        Applies to a job that reached its end mark with the status of a program that measured, or waived.
+        """
+        if len(self.ends) > 1:
+            return (
+                f"its output has {len(self.ends)} end marks that differ, of status {', '.join(self.ends)}; expected: 1"
+            )
+        if self.status not in (0, 3):
+            return None
+        if not self.commands:
+            return "its output has no TENKEN-RUN lines, between which the command runs"
+        for command in self.commands:
+            for name, moment in (("begin", command.begin), ("end", command.end)):
+                if moment is None:
+                    return f"its output has no time of TENKEN-RUN {name}"
+        return None
+
+    def host_of(self, node: str) -> str:
         """Short host name of a node by the scheduler's map."""
         return short(self.names.get(node, node))
 
@@ -209,7 +244,7 @@ class JobReport:
         once.
         """
         hosts = [short(host) for host in self.rank_hosts]
-        wanted = {self.host(node) for node in self.nodes}
+        wanted = {self.host_of(node) for node in self.nodes}
         faults = []
         if not hosts or len(hosts) % ranks:
             faults.append(f"{len(hosts)} ranks reported their host name")
@@ -218,7 +253,8 @@ class JobReport:
         if not faults:
             return None
         counted = ",".join(f"{host} ({hosts.count(host)})" for host in sorted(set(hosts))) or "none"
-        said = ",".join(node if self.host(node) == short(node) else f"{node}={self.host(node)}" for node in self.nodes)
+        hosts_of = {node: self.host_of(node) for node in self.nodes}
+        said = ",".join(node if host == short(node) else f"{node}={host}" for node, host in hosts_of.items())
         return f"{'; '.join(faults)}: {ranks} ranks requested; nodes by the scheduler: {said}; by the ranks: {counted}"
 
 
@@ -262,7 +298,31 @@ def report(text: str, token: str | None = None) -> JobReport:
         end=_seconds(end_of.get("time")),
         status=_whole(end_of.get("status")),
         other_tokens=tuple(sorted({pairs.get("token", "none") for _, pairs in [*begins, *ends]} - {token})),
+        ends=tuple(pairs.get("status", "none") for at, pairs in enumerate(ended) if pairs not in ended[:at]),
+        host=_host(next((dict(_PAIR.findall(line)) for line in last if _is(line, "HOST")), {})),
+        cards=tuple(card for line in last if _is(line, "DEVICE") and (card := _card(line.partition(" ")[2]))),
     )
+
+
+def _host(pairs: Mapping[str, str]) -> HostReading:
+    memory = _whole(pairs.get("memory_kib"))
+    return HostReading(
+        pairs.get("machine", ""), pairs.get("kernel", ""), pairs.get("cpu", ""), _whole(pairs.get("cpus")),
+        None if memory is None else 1024 * memory,
+    )  # fmt: skip
+
+
+#: How nvidia-smi writes a mode; anything else is not reported.
+_MODES = {"Enabled": True, "Disabled": False}
+
+
+def _card(text: str) -> CardReading | None:
+    """A line of nvidia-smi; None for a message in place of one."""
+    words = [word.strip() for word in text.split(",")]
+    if len(words) != 6 or not re.fullmatch(r"GPU-[0-9a-fA-F-]+", words[0]):
+        return None
+    uuid, driver, bus, vbios = (word if re.fullmatch(r"[\w.:-]+", word) else "" for word in words[:4])
+    return CardReading(uuid, driver, bus, vbios, _MODES.get(words[4]), _MODES.get(words[5]))
 
 
 _UUID = re.compile(r"UUID: ([A-Za-z0-9-]+)\)")
@@ -272,7 +332,7 @@ def account(told: JobReport) -> JobAccount:
     """The data with which a result's identity is compared: nodes by every name that the job found for them, times,
     GPUs.
     """
-    known = {told.host(node) for node in told.nodes} | {short(node) for node in told.nodes}
+    known = {told.host_of(node) for node in told.nodes} | {short(node) for node in told.nodes}
     known |= {short(host) for host in told.rank_hosts if host != "unknown"}
     known |= {short(attempt.node) for attempt in told.attempts[-1:] if attempt.node != "unknown"}
     known |= {short(command.node) for command in told.commands if command.node != "unknown"}
@@ -286,6 +346,8 @@ def account(told: JobReport) -> JobAccount:
         min(begins) if begins else None,
         max(ends) if ends else None,
         frozenset(uuids),
+        told.host,
+        told.cards if len(told.nodes) == 1 else (),
     )
 
 

@@ -89,6 +89,8 @@ class Outcome:
             )
         if (wrong := ending.fault(self.state, self.exit_code, told.status)) is not None:
             return told.status, f"{wrong}{self.last_words(told.status)}"
+        if (wrong := told.fault()) is not None:
+            return told.status, f"the job cannot be trusted: {wrong}"
         command = told.commands[-1].status if told.commands else None
         if command is not None and command != told.status:
             return told.status, f"the job's command ended with status {command}; its end mark has {told.status}"

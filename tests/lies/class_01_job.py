@@ -7,6 +7,7 @@ has the record and what stands on its command line. The end mark, where there is
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -103,6 +104,15 @@ class ArchivedLie(Lie):
         return archived(honest.run(self.of), self.facts)
 
 
+def without_time(text: str, kind: str) -> str:
+    """An output whose lines of a kind have an empty time."""
+    return re.sub(rf"(TENKEN-{kind} .*)time=[0-9.]+", r"\1time=", text)
+
+
+def without_lines(text: str, kind: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(f"TENKEN-{kind} "))
+
+
 #: What the scheduler says of a job whose end mark says 0: state, exit code, what the refusal names.
 CONTRADICTED: tuple[tuple[str | None, int | None, str], ...] = (
     ("FAILURE", 7, "exited with 7"),
@@ -172,6 +182,12 @@ def _outputs() -> Iterator[Lie]:
         ("the command ended with 7", output(run, command=7), "ended with status 7"),
         ("the command was killed", output(run, command=137), "ended with status 137"),
         ("everything of another attempt", output(run, token=other), "no end mark"),
+        ("end mark 7, then another with 0", output(run, status=7) + mark, "end marks that differ, of status 7, 0"),
+        ("end mark 0, then another with 7", whole + mark.replace("status=0", "status=7"), "end marks that|mark has 7"),
+        ("two end marks of other times", whole + mark.replace("time=", "time=1"), "end marks that differ"),
+        ("no time of the command's begin", without_time(whole, "RUN begin"), "no time of TENKEN-RUN begin"),
+        ("no time of the command's end", without_time(whole, "RUN end"), "no time of TENKEN-RUN end"),
+        ("the command's lines are gone", without_lines(whole, "RUN"), "no TENKEN-RUN lines"),
         ("it ran twice", whole + whole.replace("time=", "time=1"), "ran twice|started|no end mark"),
     )
     for name, text, names in told:
@@ -259,6 +275,9 @@ def twins() -> Iterator[tuple[str, str, str]]:
         ("full names", output(run, node="node1.site.example.org", nodes="node1.site.example.org")),
         ("in capitals", output(run, node="NODE1", nodes="NODE1")),
         ("a container that is called otherwise than its host", output(run, node="node1", nodes="localhost")),
+        ("its end mark printed again by an epilogue", whole + whole.splitlines(keepends=True)[-1]),
+        ("a date without fractions", re.sub(r"(time=\d+)\.\d+", r"\1", whole)),
+        ("a date that does not know %N", re.sub(r"(time=\d+\.)\d+", r"\1%N", whole)),
         ("the scheduler names no node", output(run).replace("TENKEN-NODES node1\n", "TENKEN-NODES \n")),
     ):
         yield f"live: {name}", live(run, Told("COMPLETED", 0, text)).verdict, run.verdict

@@ -124,7 +124,7 @@ def lies() -> Iterator[Lie]:
         )  # fmt: skip
     for name, path in (("multiprocessors", "multiprocessors"), ("clock", "sm_clock_max_mhz")):
         yield Lie(
-            "hpl", f"limit and {name} of the listed GPU x10", "limit",
+            "hpl", f"limit and {name} of the listed GPU x10", "limit|multiprocessors",
             both(limit("dgemm", 10), put(f"devices.0.{path}", lambda v: v * 10)),
         )  # fmt: skip
 

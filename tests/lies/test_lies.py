@@ -27,14 +27,13 @@ INFORMATIONAL: dict[str, object] = {
     "devices.0.vbios": "0",
     "devices.0.driver": "1.2",
     "devices.0.numa_node": 7,
-    "devices.0.sm_clock_max_mhz": 1.0,
     "host.os": "another",
     "host.kernel": "0",
     "host.cpu": "another",
     "build.compiler": "another",
     "health.devices.0.worst.power_w": 1.0,
     "health.devices.0.worst.temperature_c": 1,
-    "health.devices.0.worst.sm_clock_mhz": 1.0,
+    "health.devices.0.worst.sm_clock_mhz": 1500.0,
     "path.launch.triad.gpu0": "another",
 }
 
