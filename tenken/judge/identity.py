@@ -37,7 +37,10 @@ def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | 
         found += [*_host(result, job)]
     if result.status == "ok":
         found += [*_devices(result, machine, job)]
-        found += [text for device in result.devices if built for text in _against_reading(device, job)]
+        for device in result.devices if built else ():
+            found += [*_against_reading(device, job)]
+            if not device.mig_enabled:
+                found += [*_against_sheet(device, f"GPU {device.index}", machine)]
     return found
 
 
@@ -178,8 +181,6 @@ def _devices(result: Result, machine: Machine, job: JobAccount | None) -> Iterat
         sheet = machine.gpu_memory_bytes
         if sheet and not device.mig_enabled and not 0.85 <= device.memory_bytes / sheet <= 1.02:
             yield f"{place} has memory_bytes {device.memory_bytes}; {machine.gpu} has {sheet:.0f}"
-        if not device.mig_enabled:
-            yield from _against_sheet(device, place, machine)
         if job is not None and job.uuids and device.uuid not in job.uuids:
             yield f"{place} has uuid {device.uuid or 'none'}; the job saw {', '.join(sorted(job.uuids))}"
 
