@@ -163,9 +163,7 @@ def of_record(record: Record, name: str) -> Honest:
 
 def _request(record: Record, raw: Any) -> Request:
     """What the check asked: of records of before requests, as today's checks would ask."""
-    foreign_run = "implementation" in raw["parameters"] or (
-        not record.result.devices and raw["build"]["type"] == "binary"
-    )
+    foreign_run = "implementation" in raw["parameters"] or (not raw["devices"] and raw["build"]["type"] == "binary")
     asked = record.request or Request(
         TOKEN,
         record.program,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def output(
     benchmark: str = "all_reduce_perf", ranks: int = 4, sizes: tuple[int, int, int] = (1024, 4194304, 64),
@@ -50,6 +52,6 @@ def output(
     return "\n".join(lines) + "\n"
 
 
-def job(*benchmarks: str, **how: object) -> str:
+def job(*benchmarks: str, **how: Any) -> str:
     """What a job prints that runs several."""
     return "".join(f"TENKEN-NCCL-TESTS {one}\n{output(one, **how)}" for one in benchmarks or ("all_reduce_perf",))
