@@ -273,7 +273,7 @@ def sheets(document: Document) -> list[Problem]:
                     f"allowed: {' or '.join(f'{step:g}' for step in steps)} times",
                 )
     for name, host in document.data["hosts"].items():
-        kind = re.fullmatch(r"(?:MR)?(?:DIMM|DDR\d)-(\d+)", host["memory"]["type"])
+        kind = re.fullmatch(r"(?:MR)?(?:DIMM|DDR\d)-([1-9]\d{2,5})", host["memory"]["type"])
         if kind:
             channels = host["memory"]["gbs"] / (int(kind[1]) * 8 / 1000)
             hold(

@@ -89,6 +89,8 @@ def test_unknown_sheet_is_told_the_known_ones() -> None:
         ('compute_capability: "9.0"', "compute_capability: 9.0", "must be text, not 9.0: write it in quotes"),
         ("width: 16", "width: 12", "cannot be 12"),
         ("gbs: 4000", "gbs: 0", "more than 0"),
+        ("gbs: 4000", f"gbs: {10**400}", "1000000000"),
+        ("fp64_tflops: 34", f"fp64_tflops: {10**400}", "1000000000"),
         ("l2_mib: null", "l2_mb: null", "unknown key 'l2_mb' in data sheet 'GH200-96GB'"),
     ],
 )
