@@ -128,7 +128,7 @@ def _environments(lines: list[str], found: Mapping[str, local.Environment], made
         if environment.cuda:
             lines.append(f"    cuda: {_text(environment.cuda)}")
     if with_gpus and "cuda" not in found:
-        made.unseen.append("nvcc: load CUDA's module and run this again, or add an environment `cuda`")
+        made.unseen.append("nvcc: load CUDA's module and run this again, or add an environment and a feature `cuda`")
     return list(found)
 
 
@@ -153,7 +153,8 @@ def _partition(
     described = None if sheet else _described(queue, scheduler, here)
     known = [one for one in environments if one == "host" or sheet or described]
     lines.append(f"    environments: [{', '.join(known)}]")
-    features = [*(["cuda"] if sheet or described else []), *(["mpi"] if mpi else [])]
+    # a feature that no environment builds is refused: without nvcc here, GPUs are described, and checked later
+    features = [*(["cuda"] if "cuda" in known else []), *(["mpi"] if mpi else [])]
     lines.append(f"    features: [{', '.join(features)}]")
     if queue.time_limit and queue.time_limit != "00:00:00":
         lines.append(f"    time_limit: {queue.time_limit}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,9 +81,11 @@ def engine(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """With an image of two programs as build.sh leaves them, and nothing of this machine but their libraries."""
     debian.need(*debian.ENGINE)
     folder = tmp_path_factory.mktemp("engine")
+    # podman refuses a longer name than 50 characters, and those of pytest's workers are longer
+    state = Path(tempfile.mkdtemp(prefix="tenken-"))
     (folder / "bin").mkdir()
     (folder / "bin" / "docker").write_text(
-        f"#!/bin/sh\nexec podman --root {folder}/store --runroot {folder}/run --storage-driver vfs "
+        f"#!/bin/sh\nexec podman --root {folder}/store --runroot {state} --storage-driver vfs "
         f'--cgroup-manager cgroupfs --runtime runc --events-backend none "$@"\n'
     )
     (folder / "bin" / "docker").chmod(0o755)
@@ -101,6 +105,7 @@ def engine(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     assert imported.returncode == 0, imported.stderr
     yield made
     made("rmi", "--all", "--force")
+    shutil.rmtree(state, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +124,8 @@ def run(engine: Engine, site: Path, image: str) -> tuple[dict[str, archive.Recor
     (site / "ours" / "places.py").write_text(FOREIGN)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_")) or k == "TENKEN_LOCKS"}
     done = subprocess.run(
-        ["reframe", "-c", "checks", "-c", "ours", "-r", "--system", "inside", "--mode", "quick", "-n", CHECKS],
+        ["reframe", "-c", "checks", "-c", "ours", "-r", "--system", "inside", "--mode", "quick", "-n", CHECKS,
+         "--keep-stage-files"],
         cwd=site, capture_output=True, text=True, check=False, timeout=300,
         env={**kept, **engine.environment, "PATH": f"{engine.folder / 'bin'}:{kept['PATH']}",
              "RFM_CONFIG_PATH": "config", "RFM_COLORIZE": "n", "TENKEN_ROOT": str(site),

@@ -47,7 +47,7 @@ _QUIET = 4  # delay of the loudness estimate in values, so that a change is not 
 _QUICK = 1 / 8  # weight of the newest value in it
 _LOUDER = 1.5  # factor above the usual loudness from which distances are in units of the recent deviation
 #: Deviations at which values that may tell scatter are drawn in, and the evidence that it takes.
-_SCATTER_CLIP, _SCATTER_NATS = 3.0, 5.0
+_SCATTER_CLIP, _SCATTER_NATS = 3.0, 6.0
 _PLAIN = 4.0  # standard deviations of the mean of its values that a change must be that has lasted
 _SPIKE = 4.0  # a value so far from the level is a spike
 

@@ -67,7 +67,7 @@ def test_a_history_that_is_too_short_says_the_least_count(tmp_path: Path) -> Non
     code, found = run(tmp_path / "a")
     assert code == 3
     assert found["incomplete"] == [
-        "m: no series has 20 nights of baseline yet, which takes 30 nights (available: 5): no series was judged"
+        "m: no series has 20 nights of baseline yet, which requires 30 nights (available: 5): no series was judged"
     ]
 
 
