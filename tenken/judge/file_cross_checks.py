@@ -37,7 +37,7 @@ def _short(result: Result, metric: MetricValue, text: str, bound: float) -> Find
 def interval(samples: Sequence[float], beyond: float) -> tuple[float, float]:
     """The interval of the median, by signs only: beyond either end with at most probability `beyond` (exact binomial).
 
-    Of so few samples that this cannot be the least and the largest.
+    If there are too few samples for that, the minimum and the maximum.
     """
     ordered = sorted(samples)
     count = len(ordered)

@@ -1,4 +1,4 @@
-"""What a judgement needs to know about a machine, from its system file."""
+"""Facts about a machine that a judgement requires, from its system file."""
 
 from __future__ import annotations
 

@@ -312,7 +312,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             self.valid_systems = _with_feature(self.valid_systems, OF_MODE[mode])
 
     def one_by_one_or_at_once(self, at_once: bool):
-        """For `run_after("init")`: a check with a variant for the GPUs one by one and one for all at once.
+        """For `run_after("init")`: a check that has one variant for the GPUs one by one and another for all at once.
 
         The second one needs two GPUs. Mode quick uses only it, which measures every GPU in the time of one.
         """

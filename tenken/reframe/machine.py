@@ -165,5 +165,5 @@ class Machine:
         return [fill(option, values) for option in self.partition.launcher_options]
 
     def facts(self) -> Facts:
-        """What a judgement needs to know about the machine."""
+        """Facts about the machine that a judgement requires."""
         return facts(self.system, self.partition, self.environment)

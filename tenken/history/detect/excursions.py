@@ -143,7 +143,7 @@ class Excursions:
         )  # fmt: skip
 
     def single(self, change: np.ndarray, deviation: np.ndarray) -> None:
-        """Take in single values of series that did not move since: how far each lay from its level then."""
+        """Add single values of series whose level has not changed since, as distances from the level at that time."""
         self._watched[0] += len(change)
         cubes = np.clip(change / deviation, -_SKEW_CLIP, _SKEW_CLIP) ** 3
         self._cubes[0] += cubes.sum()

@@ -147,6 +147,9 @@ def _title(lines: list[str]) -> str:
 def _generalise(text: str, script: Path, folder: Path, check: str) -> tuple[str, str]:
     """The script with what differs from check to check and from machine to machine taken out, and its command."""
     text = text.replace(str(script.parent), "{stage}").replace(str(folder / "stage"), "{stages}")
+    # a virtual environment may be that of another checkout
+    if sys.prefix != sys.base_prefix:
+        text = text.replace(str(Path(sys.executable).parent), "{root}/.venv/bin")
     text = text.replace(str(ROOT), "{root}")
     text = re.sub(r"-j \d+", "-j {jobs}", text)
     text = re.sub(r"tenken/[\w-]+/(\w{32}|build)\b", r"tenken/{session}/{token}", text)
