@@ -6,7 +6,7 @@ incomplete output; only these lines are trusted. Each begins with a word and has
     TENKEN-BEGIN token=T node=H time=S job=J     one line per attempt of this script, earlier ones first
     TENKEN-NODES n1,n2                           the nodes as the scheduler names them to the job
     TENKEN-NAME n1 H                             Slurm: the host name of a node whose name is another
-    TENKEN-HOST machine=M kernel=K cpus=N memory_kib=N cpu=...  the first node; blanks of the CPU's name as _
+    TENKEN-HOST machine=M kernel=K online=0-N memory_kib=N cpu=...  the first node; blanks of the CPU's name as _
     TENKEN-GPU GPU 0: NVIDIA ... (UUID: GPU-...)  one line per GPU of the first node
     TENKEN-DEVICE GPU-..., driver, PCI bus id, VBIOS, MIG mode, ECC mode    the same, as nvidia-smi describes it
     TENKEN-ROOT ...                              Open MPI may start as root here, and the job runs as root
@@ -53,7 +53,7 @@ _FIND_GPUS = (
     f" nvidia-smi --query-gpu={_FIELDS} --format=csv,noheader | sed 's/^/TENKEN-DEVICE /'; }} || true"
 )
 _FIND_HOST = (
-    'echo "TENKEN-HOST machine=$(uname -m) kernel=$(uname -r) cpus=$(getconf _NPROCESSORS_ONLN)'
+    'echo "TENKEN-HOST machine=$(uname -m) kernel=$(uname -r) online=$(cat /sys/devices/system/cpu/online)'
     r" memory_kib=$(sed -n 's/^MemTotal: *\([0-9]*\) kB$/\1/p' /proc/meminfo)"
     """ cpu=$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | sed -n '1{s/[[:blank:]]/_/g;p;}')\""""
 )
@@ -307,9 +307,19 @@ def report(text: str, token: str | None = None) -> JobReport:
 def _host(pairs: Mapping[str, str]) -> HostReading:
     memory = _whole(pairs.get("memory_kib"))
     return HostReading(
-        pairs.get("machine", ""), pairs.get("kernel", ""), pairs.get("cpu", ""), _whole(pairs.get("cpus")),
+        pairs.get("machine", ""), pairs.get("kernel", ""), pairs.get("cpu", ""), _online(pairs.get("online", "")),
         None if memory is None else 1024 * memory,
     )  # fmt: skip
+
+
+def _online(text: str) -> int | None:
+    """CPUs in the kernel's list of those online, "0-3,8"; None for another text. `getconf` is not used: by some C
+    libraries it counts those that the job may use.
+    """
+    if not re.fullmatch(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", text):
+        return None
+    ranges = [part.partition("-") for part in text.split(",")]
+    return sum(int(last or first) - int(first) + 1 for first, _, last in ranges)
 
 
 #: How nvidia-smi writes a mode; anything else is not reported.
