@@ -294,7 +294,8 @@ def test_spmv_limit(clocked: Clocked) -> None:
     share = float(
         re.search(r"([\d.]+) of the dot bandwidth", document["path"][f"csr.{metric['at']['matrix']}.host"])[1]
     )  # type: ignore[index]
-    close(metric["median"] / limit["value"], share, 2e-3)
+    # the text has two or three digits
+    assert math.isclose(metric["median"] / limit["value"], share, rel_tol=2e-3, abs_tol=6e-4)
 
 
 HPCG = ("--nx", "16", "--target-seconds", "0.05", "--warmup-seconds", "0", "--repetitions", "4")

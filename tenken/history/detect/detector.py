@@ -47,7 +47,7 @@ _QUIET = 4  # delay of the loudness estimate in values, so that a change is not 
 _QUICK = 1 / 8  # weight of the newest value in it
 _LOUDER = 1.5  # factor above the usual loudness from which distances are in units of the recent deviation
 #: Deviations at which values that may tell scatter are drawn in, and the evidence that it takes.
-_SCATTER_CLIP, _SCATTER_NATS = 3.0, 6.0
+_SCATTER_CLIP, _SCATTER_NATS = 3.0, 5.0
 _PLAIN = 4.0  # standard deviations of the mean of its values that a change must be that has lasted
 _SPIKE = 4.0  # a value so far from the level is a spike
 
@@ -708,8 +708,12 @@ class Detector:
         """How many times as far as usual the newest values scatter about the change that a window saw; 1 unless sure.
 
         About the level before the change and about the new one after it: what is left tells a change of scatter from
-        a change of level. The likelihood of such a scatter, since any of the newest values, must be great.
+        a change of level. The likelihood of such a scatter, since any of the newest values, must be great. While a
+        regression is open it is always 1: the level lags behind a drift, which would seem to scatter about it.
         """
+        last = self._last_event[row]
+        if last >= 0 and self._events[last].worse and self._events[last].recovered_night is None:
+            return 1.0
         kind, length, _, _ = WINDOWS[window]
         length = self._beginning(row, _RECENT if kind == "slow" else length)
         count = int(min(self._since[row], KEPT - 1))
