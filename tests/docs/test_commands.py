@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pytest
@@ -95,9 +96,10 @@ def test_a_good_command_passes(text: str) -> None:
         ("    tenken report\n    make run\n", False),
     ],
 )
-def test_a_block_says_what_it_is(text: str, is_wrong: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_block_says_what_it_is(text: str, is_wrong: bool) -> None:
     """A block without a language that is not all commands would never be looked at."""
-    page = ROOT / "output" / f"{tmp_path_factory.mktemp('page').name}.md"
+    # below the root, which places are counted from; every process of the tests writes a page of its own
+    page = ROOT / "output" / f"{uuid.uuid4().hex}.md"
     page.parent.mkdir(exist_ok=True)
     page.write_text(f"# Page\n\n{text}")
     try:
