@@ -48,9 +48,11 @@ _NAMES = r"s/.*NodeName=\([^ ]*\) .*NodeHostName=\([^ ]*\) .*/\1 \2/p"
 _FIND_NAMES = f"""[ -z "$SLURM_JOB_NODELIST" ] || scontrol -o show node "$SLURM_JOB_NODELIST" 2>/dev/null |
   sed -n '{_NAMES}' | while read -r name host; do [ "$name" = "$host" ] || echo "TENKEN-NAME $name $host"; done"""
 _FIELDS = "uuid,driver_version,pci.bus_id,vbios_version,mig.mode.current,ecc.mode.current"
+# Each start takes up to a second per GPU where the driver is not kept loaded, so both run at the same time; `wait $!`
+# leaves children of a site's own commands alone.
 _FIND_GPUS = (
-    "command -v nvidia-smi >/dev/null && { nvidia-smi -L | sed 's/^/TENKEN-GPU /';"
-    f" nvidia-smi --query-gpu={_FIELDS} --format=csv,noheader | sed 's/^/TENKEN-DEVICE /'; }} || true"
+    "command -v nvidia-smi >/dev/null && { nvidia-smi -L | sed 's/^/TENKEN-GPU /' &"
+    f" nvidia-smi --query-gpu={_FIELDS} --format=csv,noheader | sed 's/^/TENKEN-DEVICE /'; wait $!; }} || true"
 )
 _FIND_HOST = (
     'echo "TENKEN-HOST machine=$(uname -m) kernel=$(uname -r) online=$(cat /sys/devices/system/cpu/online)'
