@@ -44,6 +44,8 @@ def reframe(
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("TENKEN_", "RFM_"))}
     environment |= {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")]),
+        # checks of the tests import each other as tests.*, and this may be called outside pytest
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [environment.get("PYTHONPATH")])]),
         "RFM_CONFIG_PATH": "config",
         "RFM_COLORIZE": "n",
         "RFM_STAGE_DIR": str(folder / "stage"),

@@ -71,11 +71,13 @@ def variables(name: str) -> dict[str, str]:
 
 def scripts(name: str, folder: Path) -> list[Script]:
     """The distinct scripts of a system, from a dry run with its stage in `folder`."""
+    # Where jobs run one at a time, the other policy sleeps 0.1 s after each check even though nothing runs.
     outcome = reframe(
-        "-c", "tests/cluster/probes", "--dry-run", "--system", name, "-T", "flexible",
+        "-c", "tests/cluster/probes", "--dry-run", "--exec-policy=serial", "--system", name, "-T", "flexible",
         folder=folder, TENKEN_TEST_TIME_LIMIT="30m", **variables(name), **FOREIGN,
     )  # fmt: skip
-    if outcome.code != 0:
+    # ReFrame passes over a file that it cannot load, with status 0: its checks would be missing from the golden files
+    if outcome.code != 0 or "skipping test file" in outcome.output:
         raise RuntimeError(outcome.output)
     users: dict[str, list[str]] = defaultdict(list)
     for script in sorted((folder / "stage").rglob("rfm_*.sh")):

@@ -6,12 +6,14 @@ import difflib
 import re
 import subprocess
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from tenken.machines import loader
 from tenken.paths import ROOT
 from tenken.reframe import joblines
+from tests.reframe.config import golden
 from tests.reframe.config.golden import FOLDER, SYSTEMS, Script, beside, files, scripts
 
 _NODES = 'echo "TENKEN-NODES $tenken_nodes"'
@@ -186,3 +188,19 @@ def test_a_golden_script_changes_only_with_a_line_in_the_changelog():
         show = ["git", "show", "--name-only", "--format=", commit.split()[0]]
         shown = subprocess.run(show, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
         assert "CHANGELOG.md" in shown, f"{commit}: a golden script changed and CHANGELOG.md does not say why"
+
+
+def test_a_check_file_that_does_not_load_is_an_error(tmp_path, monkeypatch):
+    """ReFrame passes over it with status 0: without it the golden files would be complete in appearance only."""
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "broken.py").write_text("import reframe\nimport no_such_module\n")
+    monkeypatch.setattr(golden, "reframe", partial(golden.reframe, checks=str(tmp_path / "checks")))
+    with pytest.raises(RuntimeError, match=r"skipping test file .*broken\.py"):
+        scripts("v100", tmp_path / "run")
+
+
+def test_probes_load_without_what_pytest_exports(tmp_path, monkeypatch):
+    """`make golden` runs outside pytest, in a checkout whose folder `tests` is in no PYTHONPATH."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setattr(golden, "reframe", partial(golden.reframe, checks="tests/reframe/checks/doctored"))
+    assert any(" ProbeOne:" in line for script in scripts("v100", tmp_path) for line in script.commands)
