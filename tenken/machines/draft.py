@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 import re
+import shlex
 import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tenken.errors import printable
 from tenken.machines import cluster, hardware, local
 from tenken.machines.cluster import Queue
 from tenken.machines.errors import SystemsError
@@ -19,6 +21,9 @@ from tenken.machines.model import GpuSheet, Node, System
 
 #: Modules that a first system file may need, by prefixes of their names.
 _MODULES = re.compile(r"(?i)(cuda|nvhpc|nvidia|gcc|gnu|openmpi|ompi|hpcx|mpich|mvapich|cray-mpich|intel-?mpi)(/|-|$)")
+
+#: What a rank of a test prints.
+_RANK = "TENKEN-RANK"
 
 
 class NothingSeenError(SystemsError):
@@ -273,11 +278,12 @@ def _launcher(run: Runner, scheduler: str, mpi: bool, queue: Queue, made: Draft)
     libraries = run(["/sbin/ldconfig", "-p"]) or ""
     if scheduler == "slurm" and re.search(rf"\b{wanted}\b", plugins) and re.search(library, libraries):
         rank = [f"--partition={queue.name}", "--nodes=1", "--ntasks=1", "--time=1", "--immediate=8"]
-        if run(["srun", f"--mpi={wanted}", *rank, "true"]) is not None:
+        refusal = _refusal(run, ["srun", f"--mpi={wanted}", *rank])
+        if refusal is None:
             return ["    launcher: srun", f'    launcher_options: ["--mpi={wanted}"]']
         made.unseen.append(
-            f"whether `srun --mpi={wanted}` starts ranks in partition {queue.name}: a test with one rank did not "
-            f"start within 8 s, so mpirun was chosen"
+            f"whether `srun --mpi={wanted}` starts ranks in partition {queue.name}: a test with one rank failed "
+            f"({refusal}), so mpirun was chosen"
         )
     if scheduler == "pbs" and "Open" in version:
         components = run(["ompi_info", "--parsable"])
@@ -287,6 +293,20 @@ def _launcher(run: Runner, scheduler: str, mpi: bool, queue: Queue, made: Draft)
             return ["    launcher: openmpi-hosts", f'    launcher_options: ["{agent}"]']
     option = "--map-by ppr:{num_tasks_per_node}:node" if "Open" in version else "-ppn {num_tasks_per_node}"
     return ["    launcher: mpirun", f'    launcher_options: ["{option}"]']
+
+
+def _refusal(run: Runner, launch: list[str]) -> str | None:
+    """Why a launch command does not start a rank, in its own words; None if it does."""
+    said = run(["sh", "-c", f"timeout 9 {shlex.join(launch)} echo {_RANK} 2>&1 || true"])
+    if said is None:
+        return "no answer within 9 s"
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if _RANK in lines:
+        return None
+    # the first error is the cause; those after it are what follows from it
+    errors = [line for line in lines if "error" in line.lower()]
+    reason = re.sub(r"\s+", " ", (errors or lines[-1:] or ["no answer within 9 s"])[0])
+    return printable(reason)[:200]
 
 
 def write(path: Path, text: str) -> None:

@@ -82,19 +82,54 @@ def test_pbs(tmp_path):
 @pytest.mark.parametrize(
     ("said", "launcher", "options"),
     [
-        ({**OPEN_MPI, **PMIX, "srun": ""}, "srun", ("--mpi=pmix",)),
+        ({**OPEN_MPI, **PMIX, "sh": "TENKEN-RANK\n"}, "srun", ("--mpi=pmix",)),
         # listed, and its library is here, but a node cannot load it
         ({**OPEN_MPI, **PMIX}, "mpirun", ("--map-by ppr:{num_tasks_per_node}:node",)),
-        ({**OPEN_MPI, "/sbin/ldconfig": "", "srun": ""}, "mpirun", ("--map-by ppr:{num_tasks_per_node}:node",)),
-        ({"mpirun": "HYDRA build details", "bash": "\tpmi2\n", "srun": ""}, "srun", ("--mpi=pmi2",)),
+        (
+            {**OPEN_MPI, "/sbin/ldconfig": "", "sh": "TENKEN-RANK\n"},
+            "mpirun",
+            ("--map-by ppr:{num_tasks_per_node}:node",),
+        ),
+        ({"mpirun": "HYDRA build details", "bash": "\tpmi2\n", "sh": "TENKEN-RANK\n"}, "srun", ("--mpi=pmi2",)),
         ({"mpirun": "HYDRA build details"}, "mpirun", ("-ppn {num_tasks_per_node}",)),
     ],
 )
 def test_ranks_are_started_by_what_can_start_them(said, launcher, options, tmp_path):
     system, made = written(tmp_path, "slurm", mpi=True, sinfo=SINFO, **said)
     assert (system.partition("gpu").launcher, system.partition("gpu").launcher_options) == (launcher, options)
-    refused = "srun" not in said and ("pmix" in said.get("bash", "") and "libpmix" in said.get("/sbin/ldconfig", ""))
+    refused = "sh" not in said and ("pmix" in said.get("bash", "") and "libpmix" in said.get("/sbin/ldconfig", ""))
     assert any("`srun --mpi=pmix` starts ranks in partition gpu" in line for line in made.unseen) == refused
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "srun: error:  mpi/pmix_v4: init: can not load PMIx library\nsrun: error: Couldn't load specified plugin\n",
+            "srun: error: mpi/pmix_v4: init: can not load PMIx library",
+        ),
+        ("srun: job 7 queued and waiting\nsrun: error: Unable to allocate resources\n", "error: Unable to allocate"),
+        ("srun: job 7 queued and waiting for resources\n", "srun: job 7 queued and waiting for resources"),
+        ("\x1b[2J error\n", "\\x1b[2J error"), ("error " + 500 * "x", 40 * "x"), ("", "no answer within 9 s"),
+        (None, "no answer within 9 s"),
+    ],
+)  # fmt: skip
+def test_why_srun_starts_no_rank_is_in_its_own_words(said, reason, tmp_path):
+    answer = {} if said is None else {"sh": said}
+    _, made = written(tmp_path, "slurm", mpi=True, sinfo=SINFO, **OPEN_MPI, **PMIX, **answer)
+    (line, *_) = [line for line in made.unseen if "`srun --mpi=pmix` starts ranks in partition gpu" in line]
+    assert reason in line and line.endswith("so mpirun was chosen") and len(line) < 350 and "\x1b" not in line
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [('#!/bin/sh\nshift; exec "$@"\n', None), ("#!/bin/sh\necho 'srun: error: no' >&2\nexit 1\n", "srun: error: no")],
+)
+def test_an_srun_is_tried_as_a_shell_runs_it(script, reason, tmp_path):
+    srun = tmp_path / "an srun"
+    srun.write_text(script)
+    srun.chmod(0o755)
+    assert draft._refusal(local.run_command, [str(srun), "--mpi=pmix"]) == reason
 
 
 @pytest.mark.parametrize(
