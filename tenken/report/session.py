@@ -179,7 +179,10 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
         )
     elif not plan:
         # A plain `reframe` run writes none; its results are equally valid.
-        notes.append("This session has no plan: checks that do not apply to the machine cannot be shown.")
+        notes.append(
+            "This session has no plan, which `make run` writes: checks that do not apply to the machine are not listed "
+            "here (`tenken checks --system NAME` lists them)."
+        )
     return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors, notes)
 
 

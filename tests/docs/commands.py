@@ -40,6 +40,7 @@ IN_TEXT = ("tenken", "reframe", "make", "pytest", "python", "python3", "mpirun",
 
 #: Names that stand for a reader's own.
 SYSTEMS_OF_READERS = {"my-cluster", "NAME", "SYSTEM", "local"}
+CHECKS_OF_READERS = {"MyLatency"}
 #: What a command of a page makes, on which others of the page then work.
 MADE = {
     "tests/programs/test_my_latency.py": "tenken new benchmark my_latency",
@@ -294,7 +295,8 @@ def _of_reframe(option: str, value: str) -> str | None:
         unknown = [one for one in re.findall(r"%([\w.]+)=", value) if one.rpartition(".")[2] not in variables]
         if unknown:
             return f"no check has a parameter {unknown[0]}"
-        return None if any(re.search(pattern, name) for name in names) else f"no check is called {value}"
+        known = any(re.search(pattern, name) for name in (*names, *CHECKS_OF_READERS))
+        return None if known else f"no check is called {value}"
     if option in ("-S", "--setvar"):
         name = value.partition("=")[0].rpartition(".")[2]
         return None if name in variables else f"no check has a variable {name}"

@@ -19,6 +19,7 @@ import jsonschema
 import pytest
 
 from tenken.paths import ROOT
+from tests.support.oracles import Clocked, compiled
 
 
 def tool(name: str) -> str:
@@ -114,13 +115,18 @@ def schema() -> jsonschema.Draft202012Validator:
 @pytest.fixture
 def run(build_dir: Path, tmp_path: Path, schema: jsonschema.Draft202012Validator) -> Callable[..., Outcome]:
     """run("stream", "--repetitions", "3") runs a program with --json; its document must fit the schema."""
+    return runner(build_dir / "bin", tmp_path, schema)
+
+
+def runner(programs: Path, folder: Path, schema: jsonschema.Draft202012Validator) -> Callable[..., Outcome]:
+    """As the fixture `run`, for programs of any folder."""
 
     def run_program(program: str, *arguments: str, **options: Any) -> Outcome:
-        file = tmp_path / "document.json"
+        file = folder / "document.json"
         file.unlink(missing_ok=True)
-        command = [str(build_dir / "bin" / program), "--json", str(file), *arguments]
+        command = [str(programs / program), "--json", str(file), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
-        assert not (tmp_path / "document.json.tmp").exists()
+        assert not (folder / "document.json.tmp").exists()
         document = None
         if file.exists():
             text = file.read_text()
@@ -129,6 +135,18 @@ def run(build_dir: Path, tmp_path: Path, schema: jsonschema.Draft202012Validator
         return Outcome(done.returncode, done.stdout, done.stderr, document)
 
     return run_program
+
+
+@pytest.fixture(scope="session")
+def clock_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that writes down every clock reading of a program."""
+    return compiled(tmp_path_factory.mktemp("clock"), "clock_log.c")
+
+
+@pytest.fixture
+def clocked(build_dir: Path, clock_log: Path, tmp_path: Path) -> Clocked:
+    """clocked("stream", "--repetitions", "3") runs a program: its document, and the clock readings it was made of."""
+    return Clocked(build_dir / "bin", clock_log, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import runpy
 import subprocess
 from pathlib import Path
 
@@ -17,7 +19,8 @@ from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.verdicts import INVALID, RECORDED
 from tenken.paths import ROOT
-from tests.programs.conftest import checked, tool
+from tests.programs.conftest import checked, runner, tool
+from tests.support.oracles import Clocked, spans
 from tools.mutants import mutant as mutants
 
 
@@ -52,12 +55,18 @@ def test_the_mistakes_that_its_test_must_notice_fit_it(skeleton):
     assert {one.group for one in listed} == {"two_words"}, "as tests/unit/test_mutants.py asks of every program"
 
 
-def test_it_measures_is_judged_and_notices_its_fault(skeleton, build_dir, tmp_path):
-    binary, document = tmp_path / "two_words", tmp_path / "document.json"
-    source = skeleton / "src/programs/two_words/two_words.cpp"
+@pytest.fixture(scope="module")
+def binary(skeleton: Path, build_dir: Path) -> Path:
+    source, made = skeleton / "src/programs/two_words/two_words.cpp", skeleton / "bin" / "two_words"
+    made.parent.mkdir()
     library = build_dir / "lib" / "base" / "libtenken_common.a"
     options = ["-std=c++14", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp", f"-I{ROOT / 'src'}"]
-    checked([os.environ.get("CXX", "g++"), *options, str(source), str(library), "-ldl", "-lpthread", "-o", str(binary)])
+    checked([os.environ.get("CXX", "g++"), *options, str(source), str(library), "-ldl", "-lpthread", "-o", str(made)])
+    return made
+
+
+def test_it_measures_is_judged_and_notices_its_fault(skeleton, binary, tmp_path):
+    document = tmp_path / "document.json"
     words = [str(binary), "--elements", "100000", "--warmup-seconds", "0", "--json", str(document)]
     checked(words)
     result = results.load(document)
@@ -67,6 +76,23 @@ def test_it_measures_is_judged_and_notices_its_fault(skeleton, build_dir, tmp_pa
     assert judged.verdict in (RECORDED, INVALID), judged.message()  # times of a busy machine are spread
     assert json.loads(document.read_text())["metrics"][0]["count"] == 100
     assert subprocess.run([*words, "--inject-fault", "element"], capture_output=True, check=False).returncode == 1
+
+
+def test_the_test_that_it_writes_passes_and_has_an_oracle(skeleton, binary, clock_log, schema, tmp_path):
+    """Each test function, with the fixtures that it names."""
+    own = runpy.run_path(str(skeleton / "tests/programs/test_two_words.py"))
+    fixtures = {
+        "run": runner(binary.parent, tmp_path, schema), "clocked": Clocked(binary.parent, clock_log, tmp_path),
+    }  # fmt: skip
+    tests = {name: test for name, test in own.items() if name.startswith("test_")}
+    for test in tests.values():
+        test(**{name: fixtures[name] for name in inspect.signature(test).parameters})
+    assert len(tests) == 3
+    # the oracle fails where the program counts twice as much
+    (counting,) = [test for test in tests.values() if "clocked" in inspect.signature(test).parameters]
+    counting.__globals__["spans"] = lambda metric, amount: [2 * span for span in spans(metric, amount)]
+    with pytest.raises(AssertionError):
+        counting(fixtures["clocked"])
 
 
 @pytest.mark.parametrize("name", ["Stream", "2fast", "a-b", "", "class", "x" * 41, "../x"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
 import re
 import subprocess
 import sys
@@ -17,58 +16,26 @@ from typing import Any
 
 import pytest
 
+from tenken.model.units import UNITS
 from tests.programs.test_file_io import hdf5_library
 from tests.programs.test_hpl import blas as blas  # a fixture
 from tests.support.oracles import (
-    Clock,
+    TIMES,
+    Clocked,
+    Timed,
     close,
-    compiled,
     figure,
     figures,
     ramp,
     rises,
     seconds,
     spans,
-    statistics_follow,
     tolerances,
 )
 
 pytestmark = pytest.mark.build
 
-Timed = tuple[dict[str, Any], Clock]
 FEW = ("--repetitions", "4", "--warmup-seconds", "0")
-
-
-@pytest.fixture(scope="session")
-def clock_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(tmp_path_factory.mktemp("clock"), "clock_log.c")
-
-
-class Clocked:
-    """Runs programs whose clock writes down what it tells; `stdout` is what the last of them printed."""
-
-    def __init__(self, programs: Path, library: Path, folder: Path) -> None:
-        self.programs, self.library, self.folder = programs, library, folder
-        self.stdout = ""
-
-    def __call__(self, program: str, *arguments: str, **more: str) -> Timed:
-        """The document of a run beside the times that its clock told."""
-        for file in self.folder.glob("clock.*"):
-            file.unlink()
-        result = self.folder / "result.json"
-        env = {**os.environ, "LD_PRELOAD": str(self.library), "TENKEN_TEST_CLOCK": str(self.folder / "clock"), **more}
-        command = [str(self.programs / program), "--json", str(result), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
-        assert done.returncode == 0, done.stdout + done.stderr
-        self.stdout = done.stdout
-        document = json.loads(result.read_text())
-        statistics_follow(document)
-        return document, Clock.read(self.folder / "clock")
-
-
-@pytest.fixture
-def clocked(build_dir: Path, clock_log: Path, tmp_path: Path) -> Clocked:
-    return Clocked(build_dir / "bin", clock_log, tmp_path)
 
 
 def last_level_cache(document: dict[str, Any]) -> int:
@@ -668,3 +635,9 @@ def test_the_timed_part_is_the_work(
     by_name = amounts(document) if callable(amounts) else amounts
     told = sum(sum(seconds(figure(document, name), amount)) for name, amount in by_name.items())
     assert 0.2 * taken < told < taken, f"samples of {told} s in a run of {taken} s"
+
+
+def test_every_unit_of_time_has_its_nanoseconds() -> None:
+    assert {unit for unit in UNITS if unit.endswith("s") and "/" not in unit} == set(TIMES)
+    with pytest.raises(AssertionError, match=r"'furlong' is neither .*tests/support/oracles\.py"):
+        spans({"unit": "furlong", "samples": [1.0]}, 1)

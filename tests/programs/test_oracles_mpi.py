@@ -10,7 +10,6 @@ import pytest
 
 from tests.programs.conftest import Outcome
 from tests.programs.test_hpl import blas as blas  # a fixture
-from tests.programs.test_oracles import clock_log as clock_log  # a fixture
 from tests.programs.test_oracles import hpl_operations
 from tests.support.oracles import Clock, close, figure, seconds, spans, statistics_follow
 

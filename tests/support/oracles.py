@@ -7,7 +7,9 @@ to the nanosecond. A program that counts another amount, or another unit, gives 
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ from tenken.paths import ROOT
 NANOSECONDS = {
     "GB/s": 1.0, "GFLOP/s": 1.0, "Gcell/s": 1.0, "TFLOP/s": 1e-3, "messages/s": 1e9, "samples/s": 1e9,
 }  # fmt: skip
-TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3}
+TIMES = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0, "ps": 1e-3}
 #: How far a span that follows from a figure may lie from a whole nanosecond: what double precision leaves of it.
 APART = 0.02
 #: Kinds of what gpu_double.c notes, and clock_log.c of an MPI rank.
@@ -115,6 +117,31 @@ class Clock:
         return any(time + span in one for one in map(set, self.told) for time in one)
 
 
+Timed = tuple[dict[str, Any], Clock]
+
+
+class Clocked:
+    """Runs programs with clock_log.c in front; `stdout` is what the last of them printed."""
+
+    def __init__(self, programs: Path, library: Path, folder: Path) -> None:
+        self.programs, self.library, self.folder = programs, library, folder
+        self.stdout = ""
+
+    def __call__(self, program: str, *arguments: str, **more: str) -> Timed:
+        """The document of a run beside the times that its clock told."""
+        for file in self.folder.glob("clock.*"):
+            file.unlink()
+        result = self.folder / "result.json"
+        env = {**os.environ, "LD_PRELOAD": str(self.library), "TENKEN_TEST_CLOCK": str(self.folder / "clock"), **more}
+        command = [str(self.programs / program), "--json", str(result), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+        assert done.returncode == 0, done.stdout + done.stderr
+        self.stdout = done.stdout
+        document = json.loads(result.read_text())
+        statistics_follow(document)
+        return document, Clock.read(self.folder / "clock")
+
+
 def _in_turn(
     times: Sequence[int], spans: Sequence[int], after: int, next_to: bool, fits: Fits
 ) -> list[tuple[int, int]]:
@@ -153,6 +180,9 @@ def spans(metric: Mapping[str, Any], amount: float) -> list[float]:
     """Nanoseconds of each sample: `amount` (bytes, operations, cells, messages) over a rate, or that many times."""
     if metric["unit"] in TIMES:
         return [sample * TIMES[metric["unit"]] * amount for sample in metric["samples"]]
+    assert metric["unit"] in NANOSECONDS, (
+        f"{metric['unit']!r} is neither in TIMES nor in NANOSECONDS (tests/support/oracles.py): add its value by hand"
+    )
     return [amount / sample * NANOSECONDS[metric["unit"]] for sample in metric["samples"]]
 
 
