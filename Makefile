@@ -9,7 +9,7 @@ RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test architectures bench lint format golden mutants fuzz venv lock kit image-source site dist clean uninstall help
+.PHONY: run test architectures bench lint format golden mutants fuzz venv dev lock kit image-source site dist clean uninstall help
 .DEFAULT_GOAL := help
 
 help: ## list of targets
@@ -24,6 +24,8 @@ $(VENV)/.stamp: pyproject.toml requirements.lock scripts/need.sh
 	@. scripts/tmpdir.sh && $(VENV)/bin/pip install -q --no-deps -e .
 	@$(VENV)/bin/python -m tenken.venv >/dev/null
 	@touch $@
+
+dev: $(VENV)/.stamp-dev ## the virtual environment for changing the suite: also pytest, linters and formatters
 
 $(VENV)/.stamp-dev: $(VENV)/.stamp requirements-dev.lock
 	$(VENV)/bin/pip install -q --require-hashes -r requirements-dev.lock

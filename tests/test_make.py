@@ -60,6 +60,18 @@ def test_make_format_says_what_no_formatter_can_mend(checkout: Path) -> None:
     assert make(checkout, "format").returncode != 0
 
 
+def test_make_dev_installs_what_the_tests_need(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in ("requirements-dev.lock", ".venv/.stamp"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    done = subprocess.run(
+        ["make", "-n", "-o", ".venv/.stamp", "dev"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "--require-hashes -r requirements-dev.lock" in done.stdout
+    assert re.search(r"^pytest==", (ROOT / "requirements-dev.lock").read_text(), re.M)
+
+
 def test_make_golden_asks_for_all_systems_or_for_one(checkout: Path) -> None:
     command = "python -m tests.reframe.config.golden"
     assert f"{command} h200\n" in make(checkout, "-n", "golden", "ONLY=h200").stdout

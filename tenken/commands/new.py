@@ -46,8 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(path.relative_to(ROOT))
     name = arguments.name
     print(
-        f"next: TENKEN_TEST_TARGETS={name} pytest tests/programs/test_{name}.py; make golden; a line in CHANGELOG.md; "
-        f"then implement your measurement in src/programs/{name} (docs/add-a-benchmark.md)"
+        f"next: make dev; TENKEN_TEST_TARGETS={name} pytest tests/programs/test_{name}.py; make golden; a line in "
+        f"CHANGELOG.md; then implement your measurement in src/programs/{name} (docs/add-a-benchmark.md)"
     )
     return 0
 

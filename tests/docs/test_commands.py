@@ -23,6 +23,18 @@ def test_every_command_can_be_given() -> None:
     assert len(found) > 200
 
 
+def without_tools(found: list[commands.Command]) -> set[str]:
+    """Pages that show pytest, which `make venv` does not install, but not how to get it."""
+    tested = {command.place.page.name for command in found if command.words[0] == "pytest"}
+    return tested - {command.place.page.name for command in found if command.words == ("make", "dev")}
+
+
+def test_a_page_that_shows_pytest_shows_how_to_get_it() -> None:
+    found, _ = commands.documented()
+    assert not without_tools(found)
+    assert "add-a-benchmark.md" in without_tools([one for one in found if one.words != ("make", "dev")])
+
+
 def test_no_reason_is_left_over() -> None:
     """What is listed as unread is in the documentation, and no rule would read it."""
     found, _ = commands.documented()
