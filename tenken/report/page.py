@@ -81,9 +81,10 @@ class Detail:
     health_reason: str = ""
     provenance: list[tuple[str, str]] = field(default_factory=list)
     built: list[tuple[str, str]] = field(default_factory=list)
-    #: the records that show the same build and host, and the same devices, above or below
+    #: the records that show the same build and host, the same devices and the same placement, above or below
     built_of: str = ""
     devices_of: str = ""
+    placement_of: str = ""
     parameters: list[tuple[str, str]] = field(default_factory=list)
     placement: list[tuple[str, str]] = field(default_factory=list)
     route: list[tuple[str, str]] = field(default_factory=list)
@@ -209,11 +210,19 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
 
 
 def slim(page: str) -> str:
-    """The same page with the common styles of its plots defined once, and without optional HTML end tags."""
+    """The same page with the common styles of its plots defined once, and without optional end tags and quotes."""
     from tenken.report import plots
 
     page = re.sub(r"</t[dhr]>\s*(?=<(?:td|th|tr|/tr|/thead|/tbody)\b)", "", plots.share_styles(page))
-    return re.sub(r"</dt>(?=<dd>)|</dd>(?=</div>)", "", page)
+    page = re.sub(r"</dt>(?=<dd>)|</dd>(?=<dt>|</dl>|</div>)", "", page)
+    head, style, body = page.partition("</style>")
+    body, script, foot = body.rpartition("<script>")
+    return head + style + re.sub(r"<[a-z][^<>]*>", _unquoted, body.replace("&#39;", "'")) + script + foot
+
+
+def _unquoted(tag: re.Match[str]) -> str:
+    """A tag without the quotes that HTML does not need; those before `/>` it does."""
+    return re.sub(r'=\"([^\s"\'=<>`]+)\"(?=[\s>])', r"=\1", tag[0])
 
 
 def _rows(case: Case, catalogue: Mapping[str, Program]) -> list[Row]:
@@ -422,6 +431,7 @@ def _sections(
             )
             detail.built_of = shown.elsewhere("build", detail.built, detail.anchor)
             detail.devices_of = shown.elsewhere("devices", detail.devices, detail.anchor)
+            detail.placement_of = shown.elsewhere("placement", detail.placement, detail.anchor)
             html = str(template.record(detail, len(section.cases) > 1, whole))  # type: ignore[attr-defined]
             room -= len(html)
             section.html.append(html)

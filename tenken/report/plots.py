@@ -13,6 +13,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tenken.report import formatting as words
@@ -45,15 +46,16 @@ MAX_LINES, MAX_PANELS, MAX_SIDE, MAX_LABELS = 16, 12, 24, 5
 WIDTH = 12.0  # inches at 72 units each; the page shows one unit as about one CSS pixel
 
 
+#: Space around the decorations of axes, and below a title, in units.
+PAD, TITLE_PAD = 3.0, 6.0
+
+
 @functools.cache
-def _pyplot() -> Any:
-    """matplotlib, imported when the first plot is drawn (it takes almost a second)."""
+def _matplotlib() -> Any:
+    """matplotlib, imported when the first plot is drawn (it takes half a second; pyplot would double that)."""
     import matplotlib
 
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update(
+    matplotlib.rcParams.update(
         {
             "svg.fonttype": "none",
             "font.family": "DejaVu Sans",
@@ -61,6 +63,7 @@ def _pyplot() -> Any:
             "axes.titlesize": 11,
             "axes.titleweight": "bold",
             "axes.titlelocation": "left",
+            "axes.titley": 1.0,
             "axes.spines.top": False,
             "axes.spines.right": False,
             "axes.edgecolor": COLOURS["line"],
@@ -86,7 +89,7 @@ def _pyplot() -> Any:
             "axes.formatter.useoffset": False,
         }
     )
-    return plt
+    return matplotlib
 
 
 def draw(rows: Sequence[Row], ident: str) -> tuple[str, str]:
@@ -108,23 +111,131 @@ def draw(rows: Sequence[Row], ident: str) -> tuple[str, str]:
         "phases": _phases,
     }
     figure, caption = drawers[kind](list(rows))
-    try:
-        return _svg(figure, ident, caption), caption
-    finally:
-        _pyplot().close(figure)
+    return _svg(figure, ident, caption), caption
 
 
 # ---- the drawing as markup -------------------------------------------------------------------------------
 
 
 def _svg(figure: Any, ident: str, caption: str) -> str:
-    plt = _pyplot()
+    from matplotlib.backends.backend_svg import RendererSVG
+
     sink = io.StringIO()
-    with plt.rc_context({"svg.hashsalt": ident, "svg.id": None}):
-        # savefig() otherwise draws everything an additional time for the layout
-        figure.canvas.print_svg(sink, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     width, height = (figure.get_size_inches() * 72).round().astype(int)
+    with _matplotlib().rc_context({"svg.hashsalt": ident, "svg.id": None}):
+        # one renderer for layout and drawing, so that every text is measured once
+        hidden = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        renderer = RendererSVG(width, height, sink, image_dpi=72, metadata=hidden)
+        _arrange(figure, renderer)
+        figure.draw(renderer)
+        renderer.finalize()
     return themed(sink.getvalue(), ident, caption, int(width), int(height))
+
+
+def _arrange(figure: Any, renderer: Any) -> None:
+    """Places the axes of a grid so that no label is cut off or covered.
+
+    The work of matplotlib's constrained layout for such grids, which lays out all ticks eight times; here each axis is
+    measured once: first the vertical ones, for the width that remains decides on the ticks of the others.
+    """
+    margins = _Margins(*([0.0] * len(figure.axes) for _ in range(4)))
+    for measured in (_vertical, _horizontal):
+        for axis in figure.axes:
+            if axis.get_visible():
+                margins.enclose(axis, measured(axis, renderer))
+        _place(figure, margins, sum(one.get_window_extent(renderer).height + 2 * PAD for one in figure.legends))
+
+
+@dataclass
+class _Margins:
+    """What the decorations of each column and row of axes take, in units."""
+
+    left: list[float]
+    right: list[float]
+    above: list[float]
+    below: list[float]
+
+    def enclose(self, axis: Any, outer: Any) -> None:
+        """Widens the margins of the cell of `axis` so that the box `outer` has room."""
+        (row, column), inner = _cell(axis), axis.bbox
+        self.left[column] = max(self.left[column], inner.x0 - outer.x0)
+        self.right[column] = max(self.right[column], outer.x1 - inner.x1)
+        self.above[row] = max(self.above[row], outer.y1 - inner.y1)
+        self.below[row] = max(self.below[row], inner.y0 - outer.y0)
+
+
+def _place(figure: Any, margins: _Margins, floor: float) -> None:
+    """Positions of all axes between their margins, above `floor`; the sizes have the ratios of the grid."""
+    width, height = figure.bbox.width, figure.bbox.height
+    grid = figure.axes[0].get_subplotspec().get_gridspec()
+    gap, ratios = 0.02 * width, grid.get_height_ratios()
+    wide = (width - sum(margins.left) - sum(margins.right) - gap * (grid.ncols - 1) - 2 * PAD) / grid.ncols
+    high = (height - floor - sum(margins.above) - sum(margins.below) - 2 * PAD * grid.nrows) / sum(ratios)
+    if wide <= 0 or high <= 0:
+        return  # no room for the axes: matplotlib's default is as good
+    for axis in figure.axes:
+        row, column = _cell(axis)
+        x = PAD + sum(margins.left[: column + 1]) + sum(margins.right[:column]) + (wide + gap) * column
+        top = height - PAD * (2 * row + 1) - sum(margins.above[: row + 1]) - sum(margins.below[:row])
+        top, tall = top - high * sum(ratios[:row]), high * ratios[row]
+        axis.set_position((x / width, (top - tall) / height, wide / width, tall / height))
+
+
+def _cell(axis: Any) -> tuple[int, int]:
+    """Row and column of axes in their grid."""
+    spec = axis.get_subplotspec()
+    return spec.rowspan.start, spec.colspan.start
+
+
+def _vertical(axis: Any, renderer: Any) -> Any:
+    """The box of axes with the ticks and the label of the y axis."""
+    from matplotlib.transforms import Bbox
+
+    inner, ticks = axis.bbox, _ticks(axis.yaxis, renderer)
+    left = ticks.x0
+    if axis.get_ylabel():
+        left = min(ticks.x0, inner.x0) - axis.yaxis.labelpad
+        left -= _beside(axis, axis.yaxis, left - inner.x0).get_window_extent(renderer).width
+    return Bbox.from_extents(min(left, inner.x0), ticks.y0, ticks.x1, ticks.y1)
+
+
+def _horizontal(axis: Any, renderer: Any) -> Any:
+    """The box of axes with texts, ticks and label of the x axis, and title."""
+    from matplotlib.transforms import Bbox
+
+    inner, ticks = axis.bbox, _ticks(axis.xaxis, renderer)
+    whole = Bbox.union([Bbox(inner.get_points()), ticks, *(one.get_window_extent(renderer) for one in axis.texts)])
+    low, high = whole.y0, whole.y1
+    if axis.get_xlabel() and axis.xaxis.get_label_position() == "top":
+        high = max(ticks.y1, inner.y1) + axis.xaxis.labelpad
+        high += _beside(axis, axis.xaxis, high - inner.y1).get_window_extent(renderer).height
+    elif axis.get_xlabel():
+        low = min(ticks.y0, inner.y0) - axis.xaxis.labelpad
+        low -= _beside(axis, axis.xaxis, low - inner.y0).get_window_extent(renderer).height
+    if axis.get_title(loc="left"):
+        title = axis.set_title(axis.get_title(loc="left"), y=1.0, pad=high - inner.y1 + TITLE_PAD, loc="left")
+        high += TITLE_PAD + title.get_window_extent(renderer).height
+    return Bbox.from_extents(whole.x0, low, whole.x1, high)
+
+
+def _ticks(side: Any, renderer: Any) -> Any:
+    """The box of the ticks of an x or y axis, without its label, which matplotlib would place by another layout."""
+    side.label.set_visible(False)
+    side.set_label_coords(*side.label.get_position())
+    return side.get_tightbbox(renderer) or side.axes.bbox
+
+
+def _beside(axis: Any, side: Any, distance: float) -> Any:
+    """The label of an x or y axis, placed this far from the axes."""
+    from matplotlib.transforms import ScaledTranslation
+
+    x, y = side.label.get_position()
+    inches = distance / 72
+    at, shift = ((x, float(distance > 0)), (0.0, inches)) if side is axis.xaxis else ((0.0, y), (inches, 0.0))
+    moved = ScaledTranslation(shift[0], shift[1], axis.figure.dpi_scale_trans)
+    side.label.set_visible(True)
+    side.set_label_coords(*at, transform=axis.transAxes + moved)
+    return side.label
 
 
 def themed(svg: str, ident: str, caption: str, width: int, height: int) -> str:
@@ -150,7 +261,8 @@ def themed(svg: str, ident: str, caption: str, width: int, height: int) -> str:
     # Coordinates to a tenth of a unit, which is a tenth of a pixel; numbers in the text do not change.
     body = re.sub(r'\b(d|x|y|width|height|points|transform)="([^"]*)"', _coordinates, body)
     body = re.sub(r' transform="rotate\(0 [^)"]*\)"', "", body)
-    body = re.sub(r">\s+<", "><", body)
+    body = _joined(_unclipped(re.sub(r">\s+<", "><", body.strip())))
+    body = re.sub(r'\bd="(M[^"A-KN-Za-y]*z?)"', _relative, body)
     title = _escape(caption)
     return (
         f'<svg class="plot" viewBox="0 0 {width} {height}" style="max-width:{width}px" role="img">'
@@ -166,6 +278,87 @@ def _coordinates(found: re.Match[str]) -> str:
     if name == "d":
         text = re.sub(r"\s*([A-Za-z])\s*", r"\1", re.sub(r"\s+", " ", text)).strip()
     return f'{name}="{text}"'
+
+
+def _unclipped(body: str) -> str:
+    """Removes the clipping of lines and bars that lie within it, as almost all do."""
+    rectangle = r'<clipPath id="([^"]+)"><rect x="([^"]+)" y="([^"]+)" width="([^"]+)" height="([^"]+)"/></clipPath>'
+    clips = {name: tuple(map(float, sides)) for name, *sides in re.findall(rectangle, body)}
+
+    def one(found: re.Match[str]) -> str:
+        x, y, width, height = clips.get(found[2], (0.0, 0.0, 0.0, 0.0))
+        numbers = [float(word) for word in re.findall(r"-?[\d.]+", found[1])]
+        across, down = numbers[::2], numbers[1::2]
+        inside = x <= min(across) and max(across) <= x + width and y <= min(down) and max(down) <= y + height
+        return found[0].replace(f' clip-path="url(#{found[2]})"', "") if inside else found[0]
+
+    body = re.sub(r'<path d="(M[^"A-KN-Za-y]*z?)" clip-path="url\(#([^)]+)\)"', one, body)
+    unused = "|".join(name for name in clips if f"url(#{name})" not in body) or " "
+    body = re.sub(rf'<clipPath id="(?:{unused})"><rect [^>]*/></clipPath>', "", body)
+    return re.sub(r"<defs>\s*</defs>", "", body)
+
+
+def _relative(found: re.Match[str]) -> str:
+    """A path of lines by steps where these are shorter than coordinates, and as exact at each point."""
+    text, at = [], (0, 0)
+    for command, x, y in re.findall(r"([ML]|z)(?:(-?[\d.]+) (-?[\d.]+))?", found[1]):
+        if command == "z":
+            text.append("z")
+            continue
+        to = round(10 * float(x)), round(10 * float(y))
+        across, down = (_tenths(end - start) for end, start in zip(to, at, strict=True))
+        if command == "M":
+            text.append(f"M{x} {y}")
+        elif to[0] == at[0]:
+            text.append(min(f"v{down}", f"V{y}", key=len))
+        elif to[1] == at[1]:
+            text.append(min(f"h{across}", f"H{x}", key=len))
+        else:
+            step = f"l{across}{down}" if down.startswith("-") else f"l{across} {down}"
+            text.append(min(step, f"L{x} {y}", key=len))
+        at = to
+    return f'd="{"".join(text)}"'
+
+
+def _tenths(count: int) -> str:
+    """So many tenths of a unit: 25 -> '2.5', -3 -> '-.3'."""
+    whole, part = divmod(abs(count), 10)
+    return ("-" if count < 0 else "") + (f"{whole or ''}.{part}" if part else str(whole))
+
+
+def _joined(body: str) -> str:
+    """Grid lines and spines of one style as one path, and so the ticks, which matplotlib draws one by one.
+
+    Those of other axes cannot be covered by what is drawn between them, so that the place of the first serves all.
+    """
+    of_line = r'style="([^"]*stroke: var\(--line\)[^"]*)"'
+    paths: dict[str, list[str]] = {}
+    ticks: dict[str, tuple[float, float, str]] = {}
+
+    def keep(style: str, path: str) -> str:
+        paths.setdefault(style, []).append(path)
+        return f"<joined {style}>" if len(paths[style]) == 1 else ""
+
+    def tick(found: re.Match[str]) -> str:
+        name, across, down, style = found.groups()
+        ticks[name] = float(across), float(down), style
+        return ""
+
+    def mark(found: re.Match[str]) -> str:
+        name, x, y = found.groups()
+        if name not in ticks:
+            return found[0]
+        across, down, style = ticks[name]
+        return keep(style, f"M{x} {y}L{float(x) + across:g} {float(y) + down:g}")
+
+    def line(found: re.Match[str]) -> str:
+        x, y, to_x, to_y, style = found.groups()
+        return keep(style, f"M{x} {y}L{to_x} {to_y}")
+
+    body = re.sub(rf'<defs><path id="([^"]+)" d="M0 0L(?=0 |\S+ 0")(\S+) ([^ "]+)" {of_line}/></defs>', tick, body)
+    body = re.sub(r'<use href="#([^"]+)" x="([^"]+)" y="([^"]+)" [^>]*/>', mark, body)
+    body = re.sub(rf'<path d="M([^ "]+) ([^ L"]+)L([^ "]+) ([^ ML"]+)" {of_line}/>', line, body)
+    return re.sub(r"<joined ([^>]*)>", lambda one: f'<path d="{"".join(paths[one[1]])}" style="{one[1]}"/>', body)
 
 
 def _without_groups(body: str) -> str:
@@ -218,9 +411,14 @@ def _two_lines(text: str) -> str:
 
 
 def _axes(height: float, rows: int = 1, columns: int = 1, **options: Any) -> tuple[Any, list[Any]]:
-    figure, axes = _pyplot().subplots(
-        rows, columns, figsize=(WIDTH, height), squeeze=False, layout="constrained", **options
-    )
+    _matplotlib()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height))
+    axes = figure.subplots(rows, columns, squeeze=False, **options)
+    # close to where `_arrange` puts them: the number of ticks depends on the size
+    units = 72 * height
+    figure.subplots_adjust(0.08, 70 / units if units > 160 else 0.35, 0.98, 1 - min(0.2, 24 / units), hspace=0.35)
     return figure, list(axes.flat)
 
 

@@ -124,10 +124,7 @@ def draw(panel: Panel, ident: str) -> str:
         keys.append(plots._key("dot", "measured", plots.COLOURS["c0"]))
     plots._legend(axis, keys)
     caption = f"{panel.place}: published and measured, {panel.unit}"
-    try:
-        return plots._svg(figure, ident, caption)
-    finally:
-        plots._pyplot().close(figure)
+    return plots._svg(figure, ident, caption)
 
 
 def _by_row(panel: Panel) -> tuple[Any, Any]:

@@ -22,51 +22,46 @@ def draw(history: History, found: Findings, finding: Finding, ident: str) -> tup
     """A finding as (SVG, caption). Raises ImportError without matplotlib."""
     colours = plots.COLOURS
     figure, (axis,) = plots._axes(3.1)
-    try:
-        rows = sorted(finding.rows, key=lambda r: _move(history, r, finding.night))
-        shown, rest = rows[:MAX_LINES], rows[MAX_LINES : MAX_LINES + MAX_CLOUD]
-        if finding.kind == "outlier":
-            key = history.series[rows[0]].siblings
-            rest = [r for r, s in enumerate(history.series) if s.siblings == key and r not in rows][:MAX_CLOUD]
-        nights = np.arange(len(history.nights))
-        for row in rest:
-            axis.plot(nights, history.values[row], color=colours["line"], linewidth=0.7, zorder=1)
-        handles = [
-            plots._key("line", "the others" if finding.kind == "outlier" else "more members", colours["line"])
-        ] * bool(rest)
-        row = shown[0]
-        before = history.values[row, : max(1, finding.night)] if finding.kind != "outlier" else history.values[row]
-        baseline = float(np.nanmedian(before)) if not np.isnan(before).all() else float("nan")
-        if np.isfinite(baseline):
-            half = float(found.band[1][row] - found.band[0][row]) / 2
-            if np.isfinite(half):
-                axis.axhspan(baseline - half, baseline + half, color=colours["c2"], alpha=0.12, linewidth=0, zorder=0)
-                handles.append(plots._key("bar", "range of normal nights", colours["c2"]))
-            axis.axhline(baseline, color=colours["c2"], linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
-            handles.append(plots._key("dashed", "baseline", colours["c2"]))
-        for number, row in enumerate(shown):
-            series = history.series[row]
-            colour = plots.SERIES[number]
-            axis.plot(nights, history.values[row], color=colour, linewidth=1.5, marker="o", markersize=2.6, zorder=3)
-            handles.append(plots._key("line", plots._plain(f"{series.metric}, {series.where}"), colour))
-        if finding.kind != "outlier":
-            axis.axvline(
-                finding.night - 0.5, color=colours["FAIL" if finding.worse else "PASS"], linewidth=1.6, zorder=2
-            )
-            handles.append(plots._key("line", f"change, {history.nights[finding.night]}", colours["FAIL"]))
-        for night, text in fingerprint_changes(history, shown[0]):
-            axis.axvline(night - 0.5, color=colours["reference"], linewidth=1.2, linestyle=(0, (1, 2)), zorder=1)
-            handles.append(plots._key("dotted", plots._plain(text), colours["reference"]))
-        axis.set_ylabel(history.series[shown[0]].unit)
-        axis.grid(axis="y")
-        ticks = np.unique(np.linspace(0, len(nights) - 1, min(8, len(nights))).astype(int))
-        axis.set_xticks(ticks, [f"{history.nights[t]:%d %b}" for t in ticks])
-        axis.set_xlim(-0.8, len(nights) - 0.2)
-        plots._legend(axis, handles, 4)
-        caption = f"{finding.what}, night by night"
-        return plots._svg(figure, ident, caption), caption
-    finally:
-        plots._pyplot().close(figure)
+    rows = sorted(finding.rows, key=lambda r: _move(history, r, finding.night))
+    shown, rest = rows[:MAX_LINES], rows[MAX_LINES : MAX_LINES + MAX_CLOUD]
+    if finding.kind == "outlier":
+        key = history.series[rows[0]].siblings
+        rest = [r for r, s in enumerate(history.series) if s.siblings == key and r not in rows][:MAX_CLOUD]
+    nights = np.arange(len(history.nights))
+    for row in rest:
+        axis.plot(nights, history.values[row], color=colours["line"], linewidth=0.7, zorder=1)
+    handles = [
+        plots._key("line", "the others" if finding.kind == "outlier" else "more members", colours["line"])
+    ] * bool(rest)
+    row = shown[0]
+    before = history.values[row, : max(1, finding.night)] if finding.kind != "outlier" else history.values[row]
+    baseline = float(np.nanmedian(before)) if not np.isnan(before).all() else float("nan")
+    if np.isfinite(baseline):
+        half = float(found.band[1][row] - found.band[0][row]) / 2
+        if np.isfinite(half):
+            axis.axhspan(baseline - half, baseline + half, color=colours["c2"], alpha=0.12, linewidth=0, zorder=0)
+            handles.append(plots._key("bar", "range of normal nights", colours["c2"]))
+        axis.axhline(baseline, color=colours["c2"], linewidth=1.2, linestyle=(0, (5, 3)), zorder=2)
+        handles.append(plots._key("dashed", "baseline", colours["c2"]))
+    for number, row in enumerate(shown):
+        series = history.series[row]
+        colour = plots.SERIES[number]
+        axis.plot(nights, history.values[row], color=colour, linewidth=1.5, marker="o", markersize=2.6, zorder=3)
+        handles.append(plots._key("line", plots._plain(f"{series.metric}, {series.where}"), colour))
+    if finding.kind != "outlier":
+        axis.axvline(finding.night - 0.5, color=colours["FAIL" if finding.worse else "PASS"], linewidth=1.6, zorder=2)
+        handles.append(plots._key("line", f"change, {history.nights[finding.night]}", colours["FAIL"]))
+    for night, text in fingerprint_changes(history, shown[0]):
+        axis.axvline(night - 0.5, color=colours["reference"], linewidth=1.2, linestyle=(0, (1, 2)), zorder=1)
+        handles.append(plots._key("dotted", plots._plain(text), colours["reference"]))
+    axis.set_ylabel(history.series[shown[0]].unit)
+    axis.grid(axis="y")
+    ticks = np.unique(np.linspace(0, len(nights) - 1, min(8, len(nights))).astype(int))
+    axis.set_xticks(ticks, [f"{history.nights[t]:%d %b}" for t in ticks])
+    axis.set_xlim(-0.8, len(nights) - 0.2)
+    plots._legend(axis, handles, 4)
+    caption = f"{finding.what}, night by night"
+    return plots._svg(figure, ident, caption), caption
 
 
 def _move(history: History, row: int, night: int) -> float:

@@ -1,9 +1,9 @@
 "use strict";
 // Sorting: a heading of a sortable table becomes a button; everything reads the same without it.
+const collator = new Intl.Collator(undefined, {numeric: true});
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   if (body.rows.length < 2) continue;
-  const collator = new Intl.Collator(undefined, {numeric: true});
   [...table.tHead.rows[0].cells].forEach((head, column) => {
     const button = document.createElement("button");
     button.type = "button";
@@ -29,8 +29,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
 // The filter: every word must stand in the row; what is hidden is counted.
 for (const form of document.querySelectorAll("form.filter")) {
   const rows = [...form.parentElement.querySelector("tbody").rows];
-  const words = rows.map(row => row.textContent.toLowerCase());
+  let words;
   const apply = () => {
+    words ??= rows.map(row => row.textContent.toLowerCase());
     const wanted = form.elements.text.value.toLowerCase().split(/\s+/).filter(Boolean);
     const verdict = form.elements.verdict.value;
     let shown = 0;

@@ -95,7 +95,7 @@ def test_what_does_not_apply_names_what_it_lacks(everything):
 def test_nothing_was_run_is_loud(tmp_path):
     markup = build(tmp_path, [], [])
     well_formed(markup)
-    assert "Nothing was run" in markup and 'header class="FAIL"' in markup
+    assert "Nothing was run" in markup and "header class=FAIL" in markup
 
 
 def test_load_errors_are_loud(tmp_path):
