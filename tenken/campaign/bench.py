@@ -167,7 +167,7 @@ def cost(seeds: int, first: int, nodes: int) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix="tenken-cost-") as name:
             folder = Path(name)
 
-            def suspects(state: State, one: Campaign = one, folder: Path = folder) -> list[str]:
+            def suspects(state: State, one: Campaign = one, folder: Path = folder) -> dict[str, tuple[str, ...]]:
                 return findings.suspects(findings.read(state, folder / "archive", one)[0], one)
 
             clock: list[float] = []

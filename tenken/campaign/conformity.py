@@ -33,6 +33,8 @@ _AGAIN = 0.6
 _SHARE_OF_NODE = 0.75
 #: Nodes up to which it is looked for those that are slow in general, and the loss over all checks that is looked for.
 _FEW_NODES, _LOSS_IN_GENERAL = 40, 0.1
+#: Nodes that need a value of a check, for the slowest one of them to count.
+_FEWEST_COMPARED = 3
 #: A spread that is not stated.
 UNSTATED = 0.002
 
@@ -346,7 +348,8 @@ def slow_in_general(
     """(confirmed, not confirmed) nodes of a small fleet that are the slowest in more checks than chance allows.
 
     The limit of a single figure is wide for few devices, and the wider the more figures there are. Which node is the
-    slowest needs no tail: a healthy one is it in one of n checks. `check_of`: the check of each figure."""
+    slowest needs no tail: a healthy one is it in one of n checks, where n nodes have a value. `check_of`: the check of
+    each figure."""
     names, codes = np.unique(fleet.nodes, return_inverse=True)
     n = len(names)
     if not 3 <= n <= _FEW_NODES:
@@ -362,30 +365,41 @@ def slow_in_general(
     rows, seconds = [], []
     for pairs in of_check.values():
         one, other = (_by_node(np.array(part), codes, n) for part in zip(*pairs, strict=True))
-        if np.isfinite(one).all():
+        if np.isfinite(one).sum() >= _FEWEST_COMPARED:  # a check may be INVALID on some of them
             rows.append(one)
             seconds.append(other)
     if not rows:
         return [], []
-    loss, limit, count = np.array(rows), -math.log1p(-_LOSS_IN_GENERAL), len(rows)
-    slowest = np.bincount(loss.argmax(axis=1), minlength=n)
+    loss, limit = np.array(rows), -math.log1p(-_LOSS_IN_GENERAL)
+    there = np.isfinite(loss)
+    slowest = np.where(there, loss, -np.inf).argmax(axis=1)
     named: list[Suspect] = []
     not_again: list[Suspect] = []
     for node in range(n):
-        tail = range(int(slowest[node]), count + 1)
-        chance = n * sum(math.comb(count, k) * (1 / n) ** k * (1 - 1 / n) ** (count - k) for k in tail)
-        middle = float(np.median(loss[:, node]))
+        own = there[:, node]
+        if not own.any():
+            continue
+        chance = n * _at_least(int((slowest == node).sum()), 1 / there[own].sum(axis=1))
+        middle = float(np.median(loss[own, node]))
         if chance > _NODES or middle < limit:
             continue
         suspect = Suspect(
-            "node", str(names[node]), f"the median of {count} checks", middle, limit,
+            "node", str(names[node]), f"the median of {int(own.sum())} checks", middle, limit,
             tuple(map(int, np.flatnonzero(codes == node))),
         )  # fmt: skip
-        seen = np.array(seconds)[:, node]
+        seen = np.array(seconds)[own, node]
         seen = seen[np.isfinite(seen)]
         confirmed = len(seen) > 0 and float(np.median(seen)) > _AGAIN * limit
         (named if confirmed else not_again).append(suspect)
     return named, not_again
+
+
+def _at_least(count: int, chances: np.ndarray) -> float:
+    """Chance that so many of independent events with these chances come true, or more."""
+    number = np.ones(1)
+    for chance in chances:
+        number = np.convolve(number, [1 - chance, chance])
+    return float(number[count:].sum())
 
 
 def _by_node(figures: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:

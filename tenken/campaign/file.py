@@ -69,6 +69,8 @@ class Campaign:
     in_phase: bool = False
     retest_runs: int = 2
     max_retested: int | None = None
+    #: Whether a second run repeats only the checks that gave reason for it.
+    retest_suspect_checks: bool = False
     groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: The factor whose groups are scheduled and judged as one, as the trays of an NVLink domain; none: each node alone.
     unit: str | None = None
@@ -168,7 +170,7 @@ def parse(name: str, document: Document, folder: Path) -> Campaign:
         wait_seconds=3600.0 * data.get("wait_hours", 24), attempts=data.get("attempts", 2),
         node_kw=float(power.get("node_kw", 0.0)), ramp_kw_per_s=power.get("ramp_kw_per_s"),
         in_phase=power.get("in_phase", False), retest_runs=retest.get("runs", 2),
-        max_retested=retest.get("max_nodes"), groups=groups, unit=data.get("unit"), pin=data.get("pin"),
+        max_retested=retest.get("max_nodes"), retest_suspect_checks=retest.get("checks") == "suspect", groups=groups, unit=data.get("unit"), pin=data.get("pin"),
         between=between, bmc=redfish.get("address"), bmc_ca=folder / redfish["ca"] if "ca" in redfish else None,
         bmc_verify=redfish.get("verify", True),
         environment=dict(data.get("environment", {})),

@@ -204,6 +204,11 @@ class Table:
                 }
             )  # fmt: skip
 
+    def never_valid(self, check: str) -> dict[str, list[str]]:
+        """Nodes on which no run of a check was valid, with what each said."""
+        good = self.valid.get(check, set())
+        return {node: whys for node, whys in self.invalid.get(check, {}).items() if node not in good}
+
     def take_configuration(self, told: Mapping[str, Mapping[str, str]], unit: Unit) -> None:
         """The configuration that a node's job read; the last one counts."""
         for place, items in told.items():
@@ -377,8 +382,8 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
         found.odd += [one for one in odd if (one.name, one.item) not in told]
         items = {one.item for one in found.mixed}
         found.mixed += [one for one in mixed if one.item not in items]
-    for check, of_node in table.invalid.items():
-        never = {node: whys for node, whys in of_node.items() if node not in table.valid.get(check, set())}
+    for check in table.invalid:
+        never = table.never_valid(check)
         if never and not _of_most(check, never, "no valid measurement", table, found):
             for node, whys in never.items():
                 tried = f"{len(whys)} run{'s' if len(whys) > 1 else ''}"
@@ -397,18 +402,25 @@ def _untold(table: Table) -> Iterator[str]:
             yield f"{node}: did not report its configuration; {len(told)} of {len(tested)} nodes did"
 
 
-def suspects(table: Table, campaign: Campaign) -> list[str]:
-    """Nodes to be run a second time."""
+def suspects(table: Table, campaign: Campaign) -> dict[str, tuple[str, ...]]:
+    """Nodes to be run a second time, with the checks that give reason for it; none: all checks do."""
     found = Findings()
     judge(table, found, campaign)
-    nodes = [one.name.split(" ")[0] for one in found.not_again if one.kind in ("device", "node")]
-    # of a group that stands out some members tell as much as all
-    for one in found.not_again:
-        if one.kind not in ("device", "node"):
-            members = _members(table, one, campaign)
-            nodes += members[: max(2, min(4, len(members)))]
+    reasons: dict[str, list[str | None]] = {}
+    for one in sorted(found.not_again, key=lambda one: one.kind not in ("device", "node")):
+        if one.kind in ("device", "node"):
+            nodes = [one.name.split(" ")[0]]
+        else:  # of a group that stands out some members tell as much as all
+            nodes = _members(table, one, campaign)[:4]
+        for node in nodes:
+            reasons.setdefault(node, []).append(table.check.get(one.figure))
     # conditions that void a measurement may be gone: it is made again
-    return list(dict.fromkeys([*nodes, *sorted(found.invalid)]))
+    for node in sorted(found.invalid):
+        reasons.setdefault(node, []).extend(c for c in table.invalid if node in table.never_valid(c))
+    return {
+        node: () if None in checks else tuple(sorted({c for c in checks if c is not None}))
+        for node, checks in reasons.items()
+    }
 
 
 def _members(table: Table, suspect: Suspect, campaign: Campaign) -> list[str]:

@@ -67,6 +67,8 @@ class State:
     attempts: dict[str, Attempt] = field(default_factory=dict)
     begun: dict[str, Any] = field(default_factory=dict)
     retests: list[Unit] = field(default_factory=list)
+    #: Checks that a second run is limited to, where it is not all of them.
+    only: dict[Unit, tuple[str, ...]] = field(default_factory=dict)
     phases: list[dict[str, Any]] = field(default_factory=list)
 
     by_unit: dict[Unit, list[Attempt]] = field(default_factory=dict)
@@ -100,6 +102,7 @@ class State:
         elif kind == "phase":
             self.phases.append(dict(event))
             self.retests += [Unit.of(text) for text in event["units"]]
+            self.only |= {Unit.of(text): tuple(checks) for text, checks in event.get("only", {}).items()}
         elif event.get("token") in self.attempts:
             attempt = self.attempts[event["token"]]
             if kind == "submitted":

@@ -6,7 +6,9 @@ came first, where the scheduler starts one twice) and writes one file, under ano
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from tenken.campaign import inventory
@@ -29,14 +31,21 @@ def session(begun: str, campaign: str, unit: Unit) -> str:
     return f"{begun}-{campaign}-{unit.purpose}{unit.number}"
 
 
+def pattern_of(check: str) -> str:
+    """What `reframe -n` selects this check alone by: a pattern of its name without spaces, where @ has a meaning."""
+    return f"^{re.escape(check.replace(' ', ''))}$".replace("@", ".")
+
+
 def commands(
     campaign: Campaign, unit: Unit, token: str, spool: Path, built: Path, begun: str, delay: float, python: Path,
-    archive_name: str = "archive",
+    archive_name: str = "archive", only: Sequence[str] = (),
 ) -> list[str]:  # fmt: skip
-    """Shell lines. `delay`: seconds until this node may begin; `python`: the folder of the interpreter and reframe."""
+    """Shell lines. `delay`: seconds until this node may begin; `python`: the folder of the interpreter and reframe;
+    `only`: checks by their names in records, instead of all of the campaign."""
     q = shlex.quote
+    names = [pattern_of(check) for check in only] or campaign.names
     reframe = ["reframe", *(word for path in campaign.paths for word in ("-c", path)), "-r", "--system",
-               f"{campaign.system}:{campaign.partition}", *(w for n in campaign.names for w in ("-n", n)),
+               f"{campaign.system}:{campaign.partition}", *(w for n in names for w in ("-n", n)),
                *(["--mode", campaign.mode] if campaign.mode else []),
                *(w for e in campaign.environments for w in ("-p", e))]  # fmt: skip
     if not campaign.in_phase:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -30,12 +30,13 @@ NEVER_QUEUED = "never entered the queue"
 
 
 class Runner:
-    """One campaign in its folder. `suspects` gives the nodes to run again once all rounds are over; `say` prints a
-    line, `page` rewrites the live page."""
+    """One campaign in its folder. `suspects` gives the nodes to run again once all rounds are over, with the checks
+    that gave reason for it (none: all of them); `say` prints a line, `page` rewrites the live page."""
 
     def __init__(
         self, campaign: Campaign, folder: Path, archive: Path, queue: Queue, say: Callable[[str], None],
-        suspects: Callable[[State], Sequence[str]], page: Callable[[State, str], None] = lambda state, line: None,
+        suspects: Callable[[State], Mapping[str, Sequence[str]]],
+        page: Callable[[State, str], None] = lambda state, line: None,
         clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep, poll: float = 5.0,
         late: float = LATE_S, python: Path = Path("/usr/bin"),
     ) -> None:  # fmt: skip
@@ -206,7 +207,8 @@ class Runner:
         return float("inf") if budget is None else budget - self.spent_hours() + 1e-9
 
     def _choose_retests(self) -> None:
-        nodes = list(self.suspects(self.state))
+        checks = dict(self.suspects(self.state))
+        nodes = list(checks)
         most = self.campaign.max_retested
         if most is not None and len(nodes) > most:
             self.say(
@@ -217,7 +219,15 @@ class Runner:
         if self.campaign.unit:
             nodes = self.campaign.together(nodes)
         units = [Unit(n, "retest", i + 1) for i in range(self.campaign.retest_runs) for n in nodes]
-        self.journal.note("phase", units=[u.id for u in units])
+        only = {}
+        if self.campaign.retest_suspect_checks:
+            of_block: dict[str, list[Sequence[str]]] = {}
+            for node in nodes:
+                of_block.setdefault(self.campaign.unit_of(node), []).extend([checks[node]] if node in checks else [])
+            # nodes that are judged as one run the same checks
+            kept = {block: sorted({c for one in all_ for c in one}) for block, all_ in of_block.items() if all(all_)}
+            only = {u.id: kept[b] for u in units if (b := self.campaign.unit_of(u.node)) in kept}
+        self.journal.note("phase", units=[u.id for u in units], **({"only": only} if only else {}))
         if units:
             self.say(
                 f"suspects are measured again: {', '.join(nodes[:8])}{' ...' if len(nodes) > 8 else ''} "
@@ -275,7 +285,7 @@ class Runner:
                 f"tk{token[:8]}", nodejob.tag(self.campaign.name, token), unit.node, self.campaign.seconds + wait,
                 self.scripts / f"{token}.out",
                 nodejob.commands(self.campaign, unit, token, self.spool, self.folder / "built",
-                                 self.state.begun["begun"], wait, self.python),
+                                 self.state.begun["begun"], wait, self.python, only=self.state.only.get(unit, ())),
             )
         )  # fmt: skip
         path = self.scripts / f"{token}.sh"

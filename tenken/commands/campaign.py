@@ -111,7 +111,7 @@ def _run(campaign: Campaign, folder: Path, arguments: argparse.Namespace, fresh:
 
 
 def _runner(campaign: Campaign, folder: Path, root: Path, arguments: argparse.Namespace) -> runner.Runner:
-    def again(state: State) -> list[str]:
+    def again(state: State) -> dict[str, tuple[str, ...]]:
         from tenken.campaign import findings  # needs numpy, which a kit without reports has not
 
         table, _ = findings.read(state, root, campaign)

@@ -5,13 +5,14 @@ random moments, resumed, one node really slow.
 
 The programs are built and run; in those of one node time passes more slowly than on the others (slow_node.c). Exit
 status 1 unless each node was tested once, the slow one is reported with its command, and no other one. All nodes are
-this machine, so that they run one at a time.
+this machine, so that they run one at a time. With --keep the same command continues after an interruption.
 """
 
 from __future__ import annotations
 
 import argparse
 import getpass
+import json
 import os
 import random
 import re
@@ -20,17 +21,23 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from tenken.campaign import journal
 from tenken.paths import ROOT
 from tests.cluster.campaigns import Small
 from tests.cluster.conftest import bring_up
+from tests.cluster.minislurm import MiniSlurm
 from tests.cluster.standins.cluster import Cluster
 
 KILLS = 3
+#: Seconds between two lines of progress of this driver.
+PROGRESS_S = 30.0
 #: Of what a campaign needs of a checkout all but the systems.
 PARTS = ("checks", "config", "scripts", "src", "tenken", "tests", "toolchains")
 SYSTEM = """\
@@ -58,6 +65,27 @@ SITES: dict[str, tuple[str, str, str, str]] = {
 }  # fmt: skip
 
 
+@dataclass
+class Progress:
+    """What survives an interruption of this driver: in FOLDER/driver.json."""
+
+    kills: int = 0
+    #: Seconds of all commands, and the longest time of one without a line.
+    seconds: float = 0.0
+    silent: float = 0.0
+    #: Folder, port and first job number of the last Slurm.
+    folder: str = ""
+    port: int = 0
+    number: int = 1
+
+    @classmethod
+    def of(cls, path: Path) -> Progress:
+        return cls(**json.loads(path.read_text())) if path.is_file() else cls()
+
+    def keep(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self)))
+
+
 def lay_out(folder: Path, scheduler: str, names: Sequence[str], factor: float) -> None:
     """A root that is this checkout but for its systems, and the campaign `small`."""
     access, more, nodes, slow = SITES[scheduler]
@@ -73,28 +101,80 @@ def lay_out(folder: Path, scheduler: str, names: Sequence[str], factor: float) -
     subprocess.run(["gcc", "-O2", "-shared", "-fPIC", str(source), "-o", str(library), "-ldl"], check=True)
     only = f", names: [{', '.join(names)}]" if names else ""
     (home / "small.yaml").write_text(
-        f"system: mini\npartition: gpu\nnodes: '{nodes}'\nminutes: 50\nconcurrency: 1\nretest: {{runs: 1}}\n"
+        f"system: mini\npartition: gpu\nnodes: '{nodes}'\nminutes: 50\nconcurrency: 1\n"
+        f"retest: {{runs: 1, checks: suspect}}\n"
         f"checks: {{mode: quick, environments: [host]{only}}}\n"
         f"environment: {{LD_PRELOAD: '{library}', SLOW_NODE: '{slow}', SLOW_FACTOR: '{factor}'}}\n"
     )
 
 
-def survives(small: Small, seed: int, say: Callable[[str], None]) -> tuple[int, str]:
+class Watched:
+    """One command of the campaign: its lines are kept, and some of them printed as they come."""
+
+    def __init__(self, small: Small, progress: Progress, *words: str) -> None:
+        self.small, self.progress = small, progress
+        self.lines: list[str] = []
+        self.process = small.start(*words, "small", "--poll", "1", "--late", "20")
+        self.began = self.last = self.said = time.monotonic()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            now = time.monotonic()
+            self.progress.silent = max(self.progress.silent, now - self.last)
+            self.last = now
+            self.lines.append(line.rstrip())
+            if now - self.said > PROGRESS_S or not re.match(r"\d\d:\d\d:\d\d ", line):
+                self.said = now
+                print(f"{self.lines[-1]}; {on_node(self.small)}", flush=True)
+
+    def ended(self, seconds: float | None = None) -> bool:
+        """Waits until it has ended, at most so long."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def over(self, folder: Path) -> None:
+        """Takes down what was printed, and how long it took."""
+        self.reader.join(10)
+        self.progress.seconds += time.monotonic() - self.began
+        self.progress.keep(folder / "driver.json")
+
+
+def on_node(small: Small) -> str:
+    """What ReFrame printed last on the nodes that are measured now."""
+    state = journal.read(small.folder / "campaigns" / "small")
+    found = []
+    for attempt in state.open():
+        for path in Path(tempfile.gettempdir()).glob(f"tenken-{attempt.token}.*/reframe.txt"):
+            lines = path.read_text(errors="replace").splitlines()
+            found.append(f"{attempt.unit.id}: {' '.join((lines or ['nothing yet'])[-1].split())[:150]}")
+    return "; ".join(found) or "no node is measured"
+
+
+def survives(small: Small, seed: int, progress: Progress) -> tuple[int, str]:
     """Runs it, with KILLS kills after 5 to 60 s each; the status and output of the last command."""
     rng = random.Random(seed)
-    for number in range(KILLS):
-        process = small.start("resume" if number else "run", "small", "--poll", "1", "--late", "20")
-        after = rng.uniform(5, 60)
-        try:
-            process.wait(after)
-            raise SystemExit(f"it ended before it was killed: {process.communicate()[0]}")
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-        said = process.communicate()[0].splitlines()
-        say(f"killed after {after:.0f} s: {said[-1] if said else 'no line yet'}")
-    process = small.start("resume", "small", "--poll", "1", "--late", "20")
-    output = process.communicate()[0]
-    return process.returncode, output
+    moments = [rng.uniform(5, 60) for _ in range(KILLS)]
+    while progress.kills < KILLS:
+        one = Watched(small, progress, "resume" if small.events() else "run")
+        after = moments[progress.kills]
+        if one.ended(after):
+            one.over(small.folder)
+            raise SystemExit("\n".join(["it ended before it was killed:", *one.lines]))
+        one.process.send_signal(signal.SIGKILL)
+        one.ended()
+        progress.kills += 1
+        one.over(small.folder)
+        print(f"killed after {after:.0f} s: {one.lines[-1] if one.lines else 'no line yet'}", flush=True)
+    one = Watched(small, progress, "resume")
+    one.ended()
+    one.over(small.folder)
+    return one.process.returncode, "\n".join(one.lines)
 
 
 def faults(small: Small, scheduler: str, status: int, output: str) -> list[str]:
@@ -120,8 +200,27 @@ def faults(small: Small, scheduler: str, status: int, output: str) -> list[str]:
             if (node, check) not in of_round]  # fmt: skip
     if len({node for node, _ in of_round}) != 4:
         lost.append(f"nodes with a record: {sorted({n for n, _ in of_round})}")
-    print(f"{len(checks)} checks on 4 nodes; verdicts: {dict(Counter(r.verdict for r in small.records()))}")
+    of_run = {"first runs": sum(of_round.values()), "all": len(small.records())}
+    print(f"{len(checks)} checks on 4 nodes; records: {of_run}; lost: {len(lost)}; twice: {len(twice)}; "
+          f"verdicts: {dict(Counter(r.verdict for r in small.records()))}")  # fmt: skip
     return wrong + twice + lost
+
+
+def slurm_of(progress: Progress, folder: Path, place: Path) -> MiniSlurm:
+    """A new one, whose jobs have other numbers than those of the last one, of which nothing is left."""
+    if progress.folder and Path(progress.folder).is_dir():
+        end(MiniSlurm(Path(progress.folder), progress.port))
+        progress.number += 10000
+    cluster = bring_up(place, progress.number)
+    progress.folder, progress.port = str(place), cluster.port
+    progress.keep(folder / "driver.json")
+    return cluster
+
+
+def end(cluster: MiniSlurm) -> None:
+    cluster.slurm("scancel", "-f", "-u", getpass.getuser())
+    time.sleep(5)  # of its jobs nothing is to be left when their daemons are gone
+    cluster.down()
 
 
 def main(arguments: list[str]) -> int:
@@ -130,33 +229,32 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--names", nargs="+", default=(), metavar="CHECK", help="only these checks")
     parser.add_argument("--factor", type=float, default=4, help="how slow the slow node is (default 4)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
-    parser.add_argument("--keep", type=Path, help="folder for all files, new; default: a temporary one")
+    parser.add_argument("--keep", type=Path, help="folder for all files, new or interrupted; default: a temporary one")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="tk", dir="/tmp") as name:
-        folder = given.keep or Path(name)
+        folder = (given.keep or Path(name)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        (Path(name) / "s").mkdir()
-        cluster = bring_up(Path(name) / "s") if given.scheduler == "slurm" else None
-        environment = (
-            cluster.environment if cluster
-            else Cluster(folder / "cluster").create("pbs", ("qsub", "qstat", "qdel", "pbsnodes"))
-        )  # fmt: skip
+        progress = Progress.of(folder / "driver.json")
+        cluster = None
+        if given.scheduler == "slurm":
+            (Path(name) / "s").mkdir()
+            cluster = slurm_of(progress, folder, Path(name) / "s")
+        # the stand-in's daemons are the processes of its jobs: those that still run are found again
+        commands = ("qsub", "qstat", "qdel", "pbsnodes")
+        environment = cluster.environment if cluster else Cluster(folder / "cluster").create("pbs", commands)
         try:
-            lay_out(folder, given.scheduler, given.names, given.factor)
+            if not (folder / "campaigns" / "small.yaml").is_file():
+                lay_out(folder, given.scheduler, given.names, given.factor)
             small = Small(folder, {**environment, "TENKEN_ROOT": str(folder / "root")})
-            since = time.monotonic()
-            status, output = survives(small, given.seed, lambda line: print(line, flush=True))
-            took = time.monotonic() - since
+            status, output = survives(small, given.seed, progress)
             wrong = faults(small, given.scheduler, status, output)
         finally:
             if cluster:
-                cluster.slurm("scancel", "-f", "-u", getpass.getuser())
-                time.sleep(5)  # of its jobs nothing is to be left when their daemons are gone
-                cluster.down()
+                end(cluster)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     print("\n".join(wrong) or "the slow node alone is reported; no record lost, none twice")
-    print(f"{KILLS} kills, {took:.0f} s; load {os.getloadavg()[1]:.1f}; {spent.ru_utime + spent.ru_stime:.1f} CPU-s of "
-          "the submitting host's commands")  # fmt: skip
+    print(f"{progress.kills} kills, {progress.seconds:.0f} s; longest time without a line {progress.silent:.1f} s; load "
+          f"{os.getloadavg()[1]:.1f}; {spent.ru_utime + spent.ru_stime:.1f} CPU-s of the submitting host's commands")  # fmt: skip
     return int(bool(wrong))
 
 

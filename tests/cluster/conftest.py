@@ -120,14 +120,14 @@ def started(tmp_path_factory) -> Iterator[MiniSlurm]:
     cluster.down()
 
 
-def bring_up(folder: Path) -> MiniSlurm:
-    """On the first ports that are free: another checkout may be tested on this machine."""
+def bring_up(folder: Path, first_number: int = 1) -> MiniSlurm:
+    """On the first ports that are free: another checkout may be tested on this machine. `first_number`: of a job."""
     asked = os.environ.get("TENKEN_TEST_PORT")
     ports = [int(asked)] if asked else range(PORT, PORT + 2000, 100)
     taken: PortTakenError | None = None
     for port in ports:
         try:
-            cluster = MiniSlurm(folder, port)
+            cluster = MiniSlurm(folder, port, first_number)
             cluster.up()
             return cluster
         except PortTakenError as error:

@@ -75,6 +75,7 @@ NodeName=nid[1-{nodes}] NodeHostname={node_hosts} NodeAddr=127.0.0.1 Port=[{firs
 ThreadsPerCore=1 RealMemory=2000 Gres=gpu:h200:4
 PartitionName=gpu Nodes=ALL Default=YES MaxTime=01:00:00 DefaultTime=00:10:00 State=UP
 PartitionName=debug Nodes=nid[1-2] MaxTime=00:10:00 State=UP
+FirstJobId={first_number}
 """
 _DBD_CONF = """\
 AuthType=auth/munge
@@ -103,13 +104,13 @@ class PortTakenError(ClusterError):
 class MiniSlurm:
     """One cluster in one folder (an absolute, short path: it holds sockets)."""
 
-    def __init__(self, folder: Path, port: int = PORT) -> None:
+    def __init__(self, folder: Path, port: int = PORT, first_number: int = 1) -> None:
         self.dir = folder
         self.port = port
         self.conf = folder / "etc" / "slurm.conf"
         self.namespace = _namespace()
         self.numbers_return = False
-        self.first_number = 1
+        self.first_number = first_number
         self.environment = {"SLURM_CONF": str(self.conf), "PATH": f"{os.environ['PATH']}:/usr/sbin"}
 
     # -- up and down --
@@ -175,6 +176,7 @@ class MiniSlurm:
         values = {
             "dir": self.dir, "host": host, "node_hosts": nodes, "user": getpass.getuser(), "port": self.port,
             "accounting_port": self.port + 1, "nodes": NODES, "first": self.port + 10, "last": self.port + 9 + NODES,
+            "first_number": self.first_number,
         }  # fmt: skip
         self.conf.write_text(_SLURM_CONF.format(**values))
         accounting = self.dir / "etc" / "slurmdbd.conf"

@@ -64,11 +64,11 @@ class Cluster:
         return cls(Path(os.environ[VARIABLE]))
 
     def create(self, scheduler: str, commands: tuple[str, ...], **faults: Any) -> dict[str, str]:
-        """Lay it out; returns the environment of a login node."""
+        """Lay it out, or go on with one that is there; returns the environment of a login node."""
         from tenken.paths import ROOT as root
 
         for name in ("jobs", "bin", "node-bin"):
-            (self.folder / name).mkdir(parents=True)
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
         (self.folder / "faults.json").write_text(json.dumps(faults))
         for place in ("login", "node"):
             (self.folder / f"missing_{place}").write_text("\n".join(faults.get(f"missing_on_{place}", [])) + "\n")

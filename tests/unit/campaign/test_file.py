@@ -57,6 +57,7 @@ def test_a_good_file_is_read(home):
         ("budget_node_hours: 8", "budget_node_hours: 1", 8, "one round of 4 nodes takes up to 2"),
         ("ramp_kw_per_s: 20", "ramp: 20", 9, "unknown key 'ramp'"),
         ("retest: {runs: 2", "retest: {runs: 0", 10, "must be at least 1"),
+        ("max_nodes: 3", "checks: suspects", 10, "did you mean 'suspect'"),
         ("groups.csv", "none.csv", 11, "cannot be read: No such file"),
         ("groups: groups.csv", "groups: groups.csv\nunit: rak", 12, "did you mean 'rack'? allowed: rack"),
         ("groups: groups.csv", "unit: rack", 11, "'groups' lists no file"),

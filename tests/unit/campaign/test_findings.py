@@ -120,7 +120,7 @@ def renamed(record):
 def test_a_node_whose_measurement_was_void_is_measured_again_and_reported_for_it_only_then():
     one = NODES[1]
     table_, result = few({(one, "round"): invalid})
-    assert findings.suspects(table_, CAMPAIGN) == [one]
+    assert findings.suspects(table_, CAMPAIGN) == {one: ("Check00",)}
     _, result = few({(one, "round"): invalid}, runs=[Unit(one, "retest", 1)])
     assert not result.bad_nodes()
     _, result = few({(one, "round"): invalid, (one, "retest"): invalid}, runs=[Unit(one, "retest", 1)])
@@ -129,7 +129,7 @@ def test_a_node_whose_measurement_was_void_is_measured_again_and_reported_for_it
 
 def test_what_is_void_on_most_nodes_is_reported_of_the_check_and_accepts_none_of_them():
     table_, result = few({(node, "round"): invalid for node in NODES[:3]})
-    assert findings.suspects(table_, CAMPAIGN) == [] and result.bad_nodes() == {}
+    assert findings.suspects(table_, CAMPAIGN) == {} and result.bad_nodes() == {}
     assert result.common == ["Check00: no valid measurement on 3 of 5 nodes: throttled"]
     assert result.not_in_order() == set(NODES[:3]) and result.share() == findings.lower_share(2, 5, 0.95)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import tarfile
 import threading
 from collections import Counter
@@ -381,6 +382,34 @@ def test_a_suspect_has_its_whole_unit_run_again_and_judged(tmp_path):
     assert "Units (domain): 11 of 12 in order" in text and "d03: n13 of 4 nodes" in text
     assert all(f"nodename={n} " in text for n in ("n12", "n13", "n14", "n15")) and "nodename=n16 " not in text
     assert "retest c n12,n13,n14,n15" in text
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_second_run_repeats_the_checks_in_question_where_the_file_limits_it(tmp_path, limited):
+    def suspects(state):
+        return {"n02": ("Check01", "Gemm %gpus_at=one_by_one"), "n05": ()}
+
+    def repeated():
+        tokens = [a.token for a in one.state.attempts.values() if a.unit.purpose == "retest"]
+        texts = [(tmp_path / "c" / "jobs" / f"{token}.sh").read_text() for token in tokens]
+        assert sorted(text.count("reframe -c checks -r") for text in texts) == [1, 1]
+        return {re.search(r"node=(\w+)$", t, re.M)[1]: re.findall(r" -n ('.*?'|\S+)", t) for t in texts}
+
+    one = make(tmp_path, world(), campaign(retest_runs=1, retest_suspect_checks=limited, names=("Check",)))
+    one.suspects = suspects
+    assert one.run()
+    only = ["'^Check01$'", "'^Gemm%gpus_at=one_by_one$'"] if limited else ["Check"]
+    assert repeated() == {"n02": only, "n05": ["Check"]}
+    assert journal.read(tmp_path / "c").only == one.state.only, "as it is after a kill"
+
+
+def test_the_trays_of_one_unit_repeat_the_same_checks(tmp_path):
+    one = make(tmp_path, world(), domains(retest_runs=1, retest_suspect_checks=True))
+    one.suspects = lambda state: {"n00": ("Check01",), "n01": ("Check00",), "n04": ("Check00",), "n05": ()}
+    assert one.run()
+    assert {u.node: one.state.only.get(u) for u in one.state.retests} == {
+        **{f"n0{i}": ("Check00", "Check01") for i in range(4)}, **{f"n0{i}": None for i in range(4, 8)},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("hours", [-1, 0, 3])

@@ -237,14 +237,16 @@ def test_a_campaign_of_thirty_nodes_costs_the_submitting_host_little(capsys):
     assert "30 nodes tested" in capsys.readouterr().out
 
 
-def slow_in_general(seed, losses, checks=12, nodes=4, again=None):
+def slow_in_general(seed, losses, checks=12, nodes=4, again=None, missing=()):
     """Names of the nodes that are (confirmed, not confirmed) as slow in general; `losses`: by node, of all checks, and
-    in the second run. Each check has five figures that are alike, and a noise of 30 %."""
+    in the second run. Each check has five figures that are alike, and a noise of 30 %. `missing`: (check, node) without
+    a value."""
     rng = np.random.default_rng(seed)
     names = np.array([f"n{i}" for i in range(nodes)])
     first, second, check_of = [], {}, {}
     for check in range(checks):
         noise = [0.3 * rng.standard_normal(nodes) for _ in range(2)]
+        noise[0][[node for of, node in missing if of == check]] = np.nan
         for figure in range(5):
             name = f"check{check} figure{figure}"
             check_of[name] = f"check{check}"
@@ -266,6 +268,16 @@ def test_of_four_nodes_the_one_that_is_slow_in_all_checks_is_named_although_no_s
     assert slow_in_general(1, slow, again=0 * slow) == ([], ["n2"]), "it was so once only"
     assert slow_in_general(1, slow, checks=4) == ([], []), "the slowest in four checks is one by chance too often"
     assert slow_in_general(1, 0.05 * slow) == ([], []), "no more than healthy ones differ by"
+
+
+def test_a_check_that_is_invalid_on_some_nodes_still_counts_for_the_others():
+    slow = np.array([0, 0, 1.2, 0])
+    of_others = [(check, node) for check in range(12) for node in (0, 1, 3) if check % 4 == node]
+    assert slow_in_general(1, slow, missing=of_others) == (["n2"], [])
+    own = [(check, 2) for check in range(9)]
+    assert slow_in_general(1, slow, missing=own) == ([], []), "three checks are too few"
+    pairs = [(check, node) for check in range(12) for node in (0, 1)]
+    assert slow_in_general(1, slow, missing=pairs) == ([], []), "of two nodes one is always the slower one"
 
 
 def test_of_healthy_small_fleets_none_is_slow_in_general():
