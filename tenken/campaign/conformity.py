@@ -33,7 +33,7 @@ _AGAIN = 0.6
 _SHARE_OF_NODE = 0.75
 #: Nodes up to which it is looked for those that are slow in general, and the loss over all checks that is looked for.
 _FEW_NODES, _LOSS_IN_GENERAL = 40, 0.1
-#: Nodes that need a value of a check, for the slowest one of them to count.
+#: Nodes that need a value of a check, for their ranks to count.
 _FEWEST_COMPARED = 3
 #: A spread that is not stated.
 UNSTATED = 0.002
@@ -345,11 +345,11 @@ def _nodes(fleet: Fleet, figure: Figure, rest: np.ndarray, count: int, result: S
 def slow_in_general(
     fleet: Fleet, first: Sequence[Figure], again: Mapping[str, np.ndarray], check_of: Mapping[str, str]
 ) -> tuple[list[Suspect], list[Suspect]]:
-    """(confirmed, not confirmed) nodes of a small fleet that are the slowest in more checks than chance allows.
+    """(confirmed, not confirmed) nodes of a small fleet whose ranks in all checks are worse than chance allows.
 
-    The limit of a single figure is wide for few devices, and the wider the more figures there are. Which node is the
-    slowest needs no tail: a healthy one is it in one of n checks, where n nodes have a value. `check_of`: the check of
-    each figure."""
+    The limit of a single figure is wide for few devices, and the wider the more figures there are. A rank needs no
+    tail: a healthy node has each of the n in a check with the same chance, where n nodes have a value. `check_of`: the
+    check of each figure."""
     names, codes = np.unique(fleet.nodes, return_inverse=True)
     n = len(names)
     if not 3 <= n <= _FEW_NODES:
@@ -372,14 +372,15 @@ def slow_in_general(
         return [], []
     loss, limit = np.array(rows), -math.log1p(-_LOSS_IN_GENERAL)
     there = np.isfinite(loss)
-    slowest = np.where(there, loss, -np.inf).argmax(axis=1)
+    # 1 for the fastest, of those with a value; what is alike counts as fast
+    ranks = 1 + (loss[:, None, :] < loss[:, :, None]).sum(axis=2)
     named: list[Suspect] = []
     not_again: list[Suspect] = []
     for node in range(n):
         own = there[:, node]
         if not own.any():
             continue
-        chance = n * _at_least(int((slowest == node).sum()), 1 / there[own].sum(axis=1))
+        chance = n * _at_least(int(ranks[own, node].sum()), there[own].sum(axis=1))
         middle = float(np.median(loss[own, node]))
         if chance > _NODES or middle < limit:
             continue
@@ -394,12 +395,12 @@ def slow_in_general(
     return named, not_again
 
 
-def _at_least(count: int, chances: np.ndarray) -> float:
-    """Chance that so many of independent events with these chances come true, or more."""
-    number = np.ones(1)
-    for chance in chances:
-        number = np.convolve(number, [1 - chance, chance])
-    return float(number[count:].sum())
+def _at_least(total: int, sizes: np.ndarray) -> float:
+    """Chance that independent ranks among so many each have this sum or a larger one."""
+    sums = np.ones(1)
+    for size in sizes:
+        sums = np.convolve(sums, np.r_[0.0, np.full(size, 1 / size)])
+    return float(sums[total:].sum())
 
 
 def _by_node(figures: np.ndarray, codes: np.ndarray, count: int) -> np.ndarray:

@@ -408,11 +408,9 @@ def suspects(table: Table, campaign: Campaign) -> dict[str, tuple[str, ...]]:
     judge(table, found, campaign)
     reasons: dict[str, list[str | None]] = {}
     for one in sorted(found.not_again, key=lambda one: one.kind not in ("device", "node")):
-        if one.kind in ("device", "node"):
-            nodes = [one.name.split(" ")[0]]
-        else:  # of a group that stands out some members tell as much as all
-            nodes = _members(table, one, campaign)[:4]
-        for node in nodes:
+        alone = one.kind in ("device", "node")
+        # of a group that stands out some members tell as much as all
+        for node in [one.name.split(" ")[0]] if alone else _members(table, one, campaign)[:4]:
             reasons.setdefault(node, []).append(table.check.get(one.figure))
     # conditions that void a measurement may be gone: it is made again
     for node in sorted(found.invalid):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tenken.campaign.weighing import MAX_ROUNDS, NAMED, NEARLY, WAY, Blocks, Level, Question, Suspects
+from tenken.campaign.weighing import ENOUGH, MAX_ROUNDS, NAMED, NEARLY, WAY, Blocks, Level, Question, Suspects
 
 #: Gives the figure of each group of a round, larger is better; None: the job left none.
 Ask = Callable[[list[tuple[int, ...]]], Sequence["float | None"]]
@@ -28,6 +28,10 @@ _MOST_BLOCKS = 32
 #: Chances at which a block is searched, is doubtful, may fill up other groups, and is not asked about again; and at
 #: which the end says that something is open.
 _BAD_BLOCK, _DOUBTFUL, _FILLER, _CLEAR, _OPEN = 0.9, 0.1, 0.02, 0.003, 0.03
+#: Chance that there are so many bad ones at which jobs are spent for them if there are no others.
+_LIKELIER = 0.5
+#: Chance below which one good block is as good as another.
+_CERTAIN = 1e-6
 #: Blocks are asked about together as long as one of them is bad with at most this chance.
 _AS_LIKELY = 0.45
 #: Jobs kept back for each search in a block before others are spent on what is unlikely.
@@ -79,10 +83,9 @@ class _Running:
     questions: list[Question] = field(default_factory=list)
     suspects: Suspects | None = None
 
-    @property
-    def bad(self) -> int:
-        """How many it finds at least, all but certainly."""
-        return self.suspects.at_least() if self.suspects else 1
+    def bad(self, sure: float) -> int:
+        """How many it finds at least, so certainly."""
+        return self.suspects.at_least(sure) if self.suspects else 1
 
 
 class _Search:
@@ -131,21 +134,37 @@ class _Search:
             self.level.answers += [float(value) for value in answers if value is not None]
             for group, question, value in zip(groups, questions, answers, strict=True):
                 if question is not None:
-                    question.asked += 1
-                    question.answers += [] if value is None else [float(value)]
+                    self._take(group, question, value)
                 elif value is not None:
                     blocks.take(blocks.mask(group), float(value))
             self._settle()
         self._end()
         return found
 
+    def _take(self, group: tuple[int, ...], question: Question, value: float | None) -> None:
+        """The answer to a question of a search: what it says of the good nodes of the group counts too."""
+        blocks = self.blocks
+        inside = set(group) - set(question.nodes)
+        places = {blocks.place[n] for n in inside} - {one.block for one in self.hunts} - self._done()
+        question.take(value, blocks.any_of(sum(1 << i for i in places)))
+        whole = sum(1 << i for i in places if inside.issuperset(blocks.blocks[i]))
+        if value is not None and whole:
+            blocks.take(whole, value, self._slow(question))
+
+    def _slow(self, question: Question) -> float:
+        """Chance that the nodes of a question are slow, as far as it is known."""
+        for one in self.hunts:
+            if one.suspects is not None and any(q is question for q in one.questions):
+                return one.suspects.slow(question.nodes)
+        return 0.5
+
     def _round(self) -> tuple[list[tuple[int, ...]], list[Question | None]]:
         """What is asked next: groups that share no node, and whose question each is; None: about blocks."""
-        found, blocks = self.found, self.blocks
+        found = self.found
         if found.rounds < len(self.plan):
             plan = self.plan[found.rounds]
             return plan, [None] * len(plan)
-        allowed = allowed_jobs(self._bad_by_now()) - found.jobs
+        allowed = self._allowed()
         most = max(min(self.most, allowed), 0)
         hunted = {one.block for one in self.hunts}
         pending = [[q for q in one.questions if not q.settled] for one in self.hunts]
@@ -155,7 +174,7 @@ class _Search:
         chosen: list[tuple[tuple[int, ...], Question | None]] = [(q.nodes, q) for q in first[:most]]
         chosen += [(pool, None) for pool in pools]
         later = [q for q in wanted if q not in first]
-        spare = allowed - len(chosen) - _TESTS_OF_A_HUNT * len(first)
+        spare = allowed - len(chosen) - min(_TESTS_OF_A_HUNT, self.max_rounds - found.rounds - 1) * len(first)
         used: set[int] = {n for nodes, _ in chosen for n in nodes}
         for question in later:
             if len(chosen) < most and spare > 0 and used.isdisjoint(question.nodes):
@@ -164,12 +183,8 @@ class _Search:
                 spare -= 1
             elif question.once:
                 question.dropped = True
-        good = {
-            n for i, block in enumerate(blocks.blocks) if i not in hunted and blocks.chance[i] < _FILLER for n in block
-        }
-        fillers = [int(n) for n in self.rng.permutation(sorted(found.good | good))]
         kept = {n for nodes in (*(q.nodes for g in pending for q in g), *pools) for n in nodes}
-        fillers = [n for n in fillers if n not in kept]
+        fillers = [n for n in self._fillers(hunted) if n not in kept]
         groups = []
         used = set()
         for nodes, asked in chosen:
@@ -178,11 +193,26 @@ class _Search:
             used.update(group)
         return groups, [question for _, question in chosen]
 
-    def _bad_by_now(self) -> int:
-        """Bad nodes and leaves of which it is all but certain that there are so many."""
+    def _fillers(self, hunted: set[int]) -> list[int]:
+        """Good nodes to fill up groups with, block by block, those of which it is most certain first."""
+        chance = self.blocks.chance
+        good = [i for i in range(len(self.blocks.blocks)) if i not in hunted and chance[i] < _FILLER]
+        # those that are equally certain in random order
+        order = sorted(good, key=lambda i: (round(math.log10(max(chance[i], _CERTAIN))), self.rng.random()))
+        whole = [n for i in order for n in self.blocks.blocks[i]]
+        return [*whole, *sorted(self.found.good.difference(whole))]
+
+    def _bad_by_now(self, sure: float = ENOUGH) -> int:
+        """Bad nodes and leaves of which it is so certain that there are so many."""
         named = len(self.found.nodes) + len(self.found.leaves)
         blocks = self._done() | {one.block for one in self.hunts}
-        return named + sum(one.bad for one in self.hunts) + max(self.blocks.at_least() - len(blocks), 0)
+        hunted = sum(one.bad(sure) for one in self.hunts)
+        return named + hunted + max(self.blocks.at_least(sure) - len(blocks), 0)
+
+    def _allowed(self) -> int:
+        """Jobs that may still be spent. Where they end in the middle of a search, what is likelier than not counts."""
+        left = allowed_jobs(self._bad_by_now()) - self.found.jobs
+        return left if left > 0 else allowed_jobs(self._bad_by_now(_LIKELIER)) - self.found.jobs
 
     def _done(self) -> set[int]:
         place = self.blocks.place
@@ -237,7 +267,7 @@ class _Search:
         for one in self.hunts:  # with each round the level of good groups is known better
             for question in one.questions:
                 question.clearest = self.level.clearest()
-                question.evidence = sum(map(self.level.evidence, question.answers))
+                question.evidence = question.weigh(self.level)
         over = [one for one in self.hunts if all(q.settled for q in one.questions)]
         self.hunts = [one for one in self.hunts if not all(q.settled for q in one.questions)]
         for one in over:
@@ -252,7 +282,7 @@ class _Search:
         self.whole[block] = Question(self.blocks.blocks[block], known=self._known(block))
         hunt = _hunt(
             self.whole[block], self.leaf_of, self.leaves, self.found, self.level, self.max_rounds, self._may_prove,
-            self._short,
+            self._short, self._share,
         )  # fmt: skip
         self._advance(_Running(hunt, block))
 
@@ -262,6 +292,11 @@ class _Search:
     def _short(self) -> bool:
         """Whether the jobs end if one of the suspicions turns out to be none."""
         return allowed_jobs(max(self._bad_by_now() - 1, 0)) - self.found.jobs <= _LAST_JOBS
+
+    def _share(self) -> float:
+        """Jobs that each search may spend in a round, if all that are left are spent evenly."""
+        left = self._allowed()
+        return left / max(self.max_rounds - self.found.rounds, 1) / max(len(self.hunts), 1)
 
     def _known(self, block: int) -> float:
         chance = float(np.clip(self.blocks.chance[block], 1e-6, 0.9999))
@@ -279,7 +314,7 @@ class _Search:
             return
         unexplained = {self.blocks.place[nodes[0]] for nodes in self.found.unexplained}
         explained = one.block in self._done() | unexplained
-        self.blocks.take(1 << one.block, NAMED if explained else -NAMED, answer=False)
+        self.blocks.take(1 << one.block, NAMED if explained else -NAMED, doubt=None)
         if not explained:
             del self.whole[one.block]
 
@@ -330,7 +365,7 @@ def _halves(nodes: tuple[int, ...], leaf_of: Leaf) -> list[tuple[int, ...]]:
 
 def _hunt(
     whole: Question, leaf_of: Leaf, leaves: dict[int, list[int]], found: Found, level: Level, max_rounds: int,
-    may_prove: Callable[[], bool], short: Callable[[], bool],
+    may_prove: Callable[[], bool], short: Callable[[], bool], share: Callable[[], float],
 ) -> _Hunt:  # fmt: skip
     """Finds the bad ones of nodes among which there seems to be one; ends with hunts in their parts."""
     if len(whole.nodes) > _WEIGHED and len({leaf_of(n) for n in whole.nodes}) > 1:
@@ -348,7 +383,7 @@ def _hunt(
         for question in halves:
             if not question.bad:
                 found.good.update(question.nodes)
-        return [_hunt(q, leaf_of, leaves, found, level, max_rounds, may_prove, short) for q in halves if q.bad]
+        return [_hunt(q, leaf_of, leaves, found, level, max_rounds, may_prove, short, share) for q in halves if q.bad]
     suspects = Suspects(whole, leaf_of, leaves, level)
     while not suspects.decided or not (suspects.nobody or suspects.proved):
         if suspects.decided and not may_prove():
@@ -368,7 +403,7 @@ def _hunt(
         elif short() and suspects.doubtful:
             tests = [suspects.nodes]  # whether there is one at all: if so, there are jobs to find it
         else:
-            tests = suspects.next_tests(max_rounds - found.rounds)
+            tests = suspects.next_tests(max_rounds - found.rounds, share())
         questions = [Question(nodes, once=True) for nodes in tests]
         yield questions, suspects
         suspects.take(questions)
@@ -454,9 +489,8 @@ def narrow(
         question = Question(tuple(nodes), sure, sure)
         while not question.settled and jobs < most:
             value = figure(nodes)
-            question.answers += [] if value is None else [float(value)]
-            question.asked += 1
-            question.evidence = sum(level.evidence(v) for v in question.answers)
+            question.take(value, 0.0)
+            question.evidence = question.weigh(level)
         return question.bad
 
     for _ in range(4):  # what good nodes give

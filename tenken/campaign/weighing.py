@@ -20,7 +20,7 @@ WAY, NAMED = 3.0, 7.0
 #: How many blocks of leaves may be bad at once, and weight below which a set of them is out.
 MOST_BAD_BLOCKS, _OUT_OF_THE_QUESTION = 5, 1e-10
 #: Chance that there are so many bad ones, at which jobs are spent for as many.
-_ENOUGH = 0.9
+ENOUGH = 0.9
 #: Up to so many nodes are weighed in pairs too.
 _PAIRED = 128
 #: Chances of a bad node, of a bad leaf, and of what shows only where all are together, before any answer.
@@ -33,6 +33,9 @@ _PROVED = 0.9999
 #: What one answer says at most for a good and for a bad group: jobs that other work slowed down lie far below the rest,
 #: in a way that no few answers teach.
 _ONE_GOOD, _ONE_BAD = 6.0, 4.5
+#: What one says that lies by more than so many scales below a bad group, with no other one near it: it is rather a
+#: disturbed job than a larger fault.
+_ALONE, _ONE_ALONE = 4.0, 2.5
 #: While more bits than this are open two or three tests of a slow group run at once: rounds are dearer than jobs then.
 _BITS_FOR_TWO, _BITS_FOR_THREE = 1.5, 7.0
 #: Rounds that are needed where little is open any more.
@@ -55,6 +58,8 @@ class Question:
     evidence: float = 0.0
     asked: int = 0
     answers: list[float] = field(default_factory=list)
+    #: Of each answer, the chance that one of the good nodes that filled up the group is bad.
+    doubts: list[float] = field(default_factory=list)
     #: What one clear answer says at most: where noise is large, no more can be asked for without many answers.
     clearest: float = math.inf
     #: One answer is enough: whoever asks weighs it.
@@ -81,6 +86,22 @@ class Question:
     def bad(self) -> bool:
         return self.evidence > 0
 
+    def take(self, answer: float | None, doubt: float) -> None:
+        """The answer of a job; None: it left none."""
+        self.asked += 1
+        if answer is not None:
+            self.answers.append(answer)
+            self.doubts.append(doubt)
+
+    def weigh(self, level: Level) -> float:
+        """Evidence of all answers."""
+        return sum(beside(level.evidence(x), doubt) for x, doubt in zip(self.answers, self.doubts, strict=True))
+
+
+def beside(evidence: float, chance: float) -> float:
+    """What an answer says of a part of a group, where the rest of it is bad with this chance."""
+    return evidence - math.log(chance * math.exp(evidence) + 1 - chance)
+
 
 class Level:
     """The figure of a good group and its noise, learnt from all answers: the good ones are the upper cluster."""
@@ -88,6 +109,7 @@ class Level:
     def __init__(self) -> None:
         self.answers: list[float] = []
         self._known: tuple[int, tuple[float, float]] = (0, (1.0, 1.0))
+        self._logs = np.empty(0)
 
     def evidence(self, value: float) -> float:
         """Nats for a bad group (a figure less by EFFECT) against a good one, by Student's t of 3 degrees. A figure
@@ -96,7 +118,14 @@ class Level:
         off, bad = math.log(max(value, 1e-9 * centre) / centre), math.log(1 - EFFECT)
         from_good, from_bad = off, max(off - bad, 0.0)
         found = 2 * (math.log1p((from_good / scale) ** 2 / 3) - math.log1p((from_bad / scale) ** 2 / 3))
-        return min(max(found, -_ONE_GOOD), _ONE_BAD)
+        most = _ONE_BAD if off > bad - _ALONE * scale or self._near(off, _ALONE * scale) > 1 else _ONE_ALONE
+        return min(max(found, -_ONE_GOOD), most)
+
+    def _near(self, log: float, distance: float) -> int:
+        """Answers whose logarithm lies within the distance."""
+        self.good()
+        first, last = np.searchsorted(self._logs, [log - distance, log + distance])
+        return int(last - first)
 
     def clearest(self) -> float:
         """Evidence of an answer without noise."""
@@ -109,7 +138,7 @@ class Level:
         return self._known[1]
 
     def _learn(self) -> tuple[float, float]:
-        logs = np.sort(np.log(np.maximum(self.answers, 1e-300)))
+        logs = self._logs = np.sort(np.log(np.maximum(self.answers, 1e-300)))
         half = -math.log(1 - EFFECT) / 2
         counts = np.searchsorted(logs, logs + half, "right") - np.searchsorted(logs, logs - half)
         # the highest level that many agree on: of bad groups there may be as many, a lucky answer stands alone
@@ -154,23 +183,27 @@ class Blocks:
         self.bad, self.both, self.holds = _sets(len(blocks))
         together = math.log(TOGETHER / max(len(blocks) * (len(blocks) - 1) // 2, 1))
         self.prior = self.holds @ self.odds + np.where(self.both > 0, together, 0.0)
-        #: The answer to each mask, or evidence that is known from elsewhere.
-        self.said: list[tuple[int, float, bool]] = []
+        #: The answer to each mask, with the chance that something else in the group is bad, or evidence that is known
+        #: from elsewhere (no chance).
+        self.said: list[tuple[int, float, float | None]] = []
         self.hits = np.zeros((0, len(self.bad)), dtype=np.float32)
 
     def mask(self, nodes: Sequence[int]) -> int:
         return sum(1 << block for block in {self.place[n] for n in nodes})
 
-    def take(self, mask: int, said: float, answer: bool = True) -> None:
-        """A test of blocks, and its answer or the evidence of it."""
-        self.said.append((mask, said, answer))
+    def take(self, mask: int, said: float, doubt: float | None = 0.0) -> None:
+        """A test of blocks and its answer; `doubt`: the chance that something else in the group is bad. None: `said` is
+        evidence."""
+        self.said.append((mask, said, doubt))
 
     def weigh(self) -> None:
         """Weighs all sets by all answers; those that are out of the question are left out from then on."""
         new = [np.uint64(mask) for mask, _, _ in self.said[len(self.hits) :]]
         hit = [(self.bad & one > 0) | ((self.both > 0) & (self.both & ~one == 0)) for one in new]
         self.hits = np.vstack([self.hits, *hit]).astype(np.float32, copy=False)
-        said = np.array([self.level.evidence(x) if answer else x for _, x, answer in self.said], dtype=np.float32)
+        said = np.array(
+            [x if doubt is None else beside(self.level.evidence(x), doubt) for _, x, doubt in self.said], np.float32
+        )
         weight = self.prior + said @ self.hits
         weight = np.exp(weight - weight.max())
         live = weight > _OUT_OF_THE_QUESTION
@@ -182,17 +215,17 @@ class Blocks:
 
     def good_answers(self, block: int) -> int:
         """Answers that are clearly those of a good group with this block in it."""
-        of = [value for mask, value, answer in self.said if answer and mask >> block & 1]
+        of = [value for mask, value, doubt in self.said if doubt is not None and mask >> block & 1]
         return sum(self.level.evidence(value) <= -WAY for value in of)
 
     def any_of(self, mask: int) -> float:
         """Chance that one of these is bad."""
         return float(self.weight[self.bad & np.uint64(mask) > 0].sum())
 
-    def at_least(self) -> int:
-        """So many blocks are bad, all but certainly."""
+    def at_least(self, sure: float = ENOUGH) -> int:
+        """So many blocks are bad, with this certainty."""
         count = np.bincount(self.holds.sum(axis=1).astype(int), self.weight, MOST_BAD_BLOCKS + 2)
-        return int((np.cumsum(count[::-1])[::-1] >= _ENOUGH).sum()) - 1
+        return int((np.cumsum(count[::-1])[::-1] >= sure).sum()) - 1
 
     def together(self) -> float:
         """Chance that something shows only where two blocks are together."""
@@ -266,7 +299,7 @@ class Suspects:
         return found
 
     def _weigh(self) -> None:
-        said = np.array([test.known + sum(map(self.level.evidence, test.answers)) for test in self.tests])
+        said = np.array([test.known + test.weigh(self.level) for test in self.tests])
         weight = self.prior + self.hits @ said
         weight = np.exp(weight - weight.max())
         self.weight = weight / weight.sum()
@@ -292,6 +325,10 @@ class Suspects:
         if self.sure.sum() + self.sure_leaves.sum() <= 2:
             self.sure[:], self.sure_leaves[:] = False, False
             self._possibilities()
+
+    def slow(self, nodes: Sequence[int]) -> float:
+        """Chance that a group with these nodes is slow."""
+        return float(self.weight[self._hit(nodes)].sum())
 
     @property
     def decided(self) -> bool:
@@ -326,13 +363,14 @@ class Suspects:
         """What is not known yet."""
         return float(_bits(self.weight).sum())
 
-    def at_least(self) -> int:
-        """So many nodes and leaves are bad, all but certainly."""
+    def at_least(self, sure: float = ENOUGH) -> int:
+        """So many nodes and leaves are bad, with this certainty."""
         count = np.bincount(self.alone.sum(axis=1) + self.of_leaves.sum(axis=1), self.weight)
-        return int((np.cumsum(count[::-1])[::-1] >= _ENOUGH).sum()) - 1
+        return int((np.cumsum(count[::-1])[::-1] >= sure).sum()) - 1
 
-    def next_tests(self, rounds: int = MAX_ROUNDS) -> list[tuple[int, ...]]:
-        """The group whose answer tells most, and while much is open others that share no node with it."""
+    def next_tests(self, rounds: int = MAX_ROUNDS, share: float = 1.0) -> list[tuple[int, ...]]:
+        """The group whose answer tells most, and while much is open others that share no node with it. `share`: jobs
+        that may be spent in each of the `rounds` that are left."""
         live = np.flatnonzero(self.weight > 1e-5)
         weight, bad = self.weight[live], self.bad[live]
         candidates = self._candidates(weight @ bad)
@@ -343,7 +381,7 @@ class Suspects:
         left = self.open_bits()
         # where rounds get scarce, jobs are spent
         scarce = rounds < left + _ROUNDS_TO_PROVE
-        more = int(left > _BITS_FOR_TWO) + int(left > _BITS_FOR_THREE) + 2 * int(scarce)
+        more = max(int(left > _BITS_FOR_TWO) + int(left > _BITS_FOR_THREE) + 2 * int(scarce), round(share) - 1)
         for _ in range(more):
             # the one that tells most beside the first, of those that share no node with what is chosen
             apart = np.flatnonzero(~(candidates & np.any(chosen, axis=0)).any(axis=1))

@@ -99,12 +99,15 @@ def lay_out(folder: Path, scheduler: str, names: Sequence[str], factor: float) -
     library = folder / "slow_node.so"
     source = Path(__file__).with_name("slow_node.c")
     subprocess.run(["gcc", "-O2", "-shared", "-fPIC", str(source), "-o", str(library), "-ldl"], check=True)
+    # a compiler cache, where one is set up
+    cache = {name: value for name, value in os.environ.items() if name.startswith(("CCACHE_", "CMAKE_"))}
+    cached = "".join(f", {name}: '{value}'" for name, value in cache.items())
     only = f", names: [{', '.join(names)}]" if names else ""
     (home / "small.yaml").write_text(
         f"system: mini\npartition: gpu\nnodes: '{nodes}'\nminutes: 50\nconcurrency: 1\n"
         f"retest: {{runs: 1, checks: suspect}}\n"
         f"checks: {{mode: quick, environments: [host]{only}}}\n"
-        f"environment: {{LD_PRELOAD: '{library}', SLOW_NODE: '{slow}', SLOW_FACTOR: '{factor}'}}\n"
+        f"environment: {{LD_PRELOAD: '{library}', SLOW_NODE: '{slow}', SLOW_FACTOR: '{factor}'{cached}}}\n"
     )
 
 
@@ -253,8 +256,10 @@ def main(arguments: list[str]) -> int:
                 end(cluster)
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     print("\n".join(wrong) or "the slow node alone is reported; no record lost, none twice")
-    print(f"{progress.kills} kills, {progress.seconds:.0f} s; longest time without a line {progress.silent:.1f} s; load "
-          f"{os.getloadavg()[1]:.1f}; {spent.ru_utime + spent.ru_stime:.1f} CPU-s of the submitting host's commands")  # fmt: skip
+    print(
+        f"{progress.kills} kills, {progress.seconds:.0f} s; longest time without a line {progress.silent:.1f} s; load "
+        f"{os.getloadavg()[1]:.1f}; {spent.ru_utime + spent.ru_stime:.1f} CPU-s of this command's children"
+    )
     return int(bool(wrong))
 
 

@@ -270,6 +270,19 @@ def test_of_four_nodes_the_one_that_is_slow_in_all_checks_is_named_although_no_s
     assert slow_in_general(1, 0.05 * slow) == ([], []), "no more than healthy ones differ by"
 
 
+@pytest.mark.parametrize(("slowest", "of", "named"), [(6, 6, True), (5, 5, False), (8, 12, True), (5, 12, False)])
+def test_a_node_that_is_often_the_slowest_but_one_counts_too(slowest, of, named):
+    """The others are alike in no check, and none of them is always among the slow ones."""
+    names, check_of = np.array(["a", "b", "c", "d"]), {f"f{i}": f"c{i}" for i in range(of)}
+    first = []
+    for check in range(of):
+        order = np.roll([100.0, 99.0, 98.0], check)
+        order[0] = order[0] if check < slowest else 60.0
+        first.append(conformity.Figure(f"f{check}", np.array([*order, 70.0])))
+    found = conformity.slow_in_general(conformity.Fleet(names), first, {f.name: f.values for f in first}, check_of)
+    assert [s.name for s in found[0]] == (["d"] if named else [])
+
+
 def test_a_check_that_is_invalid_on_some_nodes_still_counts_for_the_others():
     slow = np.array([0, 0, 1.2, 0])
     of_others = [(check, node) for check in range(12) for node in (0, 1, 3) if check % 4 == node]
