@@ -36,6 +36,8 @@ _CERTAIN = 1e-6
 _AS_LIKELY = 0.45
 #: Jobs kept back for each search in a block before others are spent on what is unlikely.
 _TESTS_OF_A_HUNT = 6
+#: Jobs that each search is given in all.
+_JOBS_OF_A_HUNT = 12
 #: So few jobs are left when a search asks first whether it has anything to find.
 _LAST_JOBS = 4
 #: Good answers that a block needs where jobs are left: one alone may be luck, when other faults explain the slow ones.
@@ -230,7 +232,8 @@ class _Search:
         free.sort(key=lambda i: -blocks.chance[i])
         clear = blocks.any_of(sum(1 << i for i in free)) < _CLEAR
         doubtful = [] if clear else [i for i in free if blocks.chance[i] > _CLEAR / 8]
-        if self.proving:
+        # while a search runs, rounds pass in any case
+        if self.proving or (self.hunts and allowed > _JOBS_OF_A_HUNT * len(self.hunts)):
             doubtful += [i for i in free if i not in doubtful and blocks.good_answers(i) < _GOOD_ANSWERS]
         rest = [i for i in reversed(free)]
         pools: list[list[int]] = []

@@ -336,8 +336,10 @@ class Suspects:
 
     @property
     def proved(self) -> bool:
-        """Whether more than one answer would have to be wrong."""
-        return bool(self.weight.max() >= _PROVED)
+        """Whether more than one answer would have to be wrong, and each bad node was slow without the others."""
+        nodes, _ = self.best()
+        alone = {test.nodes[0] for test in self.tests if len(test.nodes) == 1 and test.weigh(self.level) > 0}
+        return bool(self.weight.max() >= _PROVED and alone.issuperset(nodes))
 
     @property
     def nobody(self) -> bool:
