@@ -8,7 +8,9 @@ medians of the ten entries before and after its beginning differ by less than 2 
 a series could be judged (30 entries of learning, ten before and after). Series that became noisy are counted
 separately: their level did not move.
 
-With --days each series has one value per day, the median of its entries, as a nightly gate has it.
+Entries of one day are taken to be of one night: projects measure the commits of a day one after the other, in one
+session on one machine, which a disturbance of that machine spans. With --days each series has one value per day, the
+median of its entries, as a nightly gate has it.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ SIDE, PLAIN, LARGE, NOTHING = 10, 0.05, 0.20, 0.02
 LEARNING, NEAR = 30, 5
 #: ... or before it, if a step has its maximum size an entry or two after its beginning.
 EARLY = 2
+DAY = 86400  # seconds
 
 
 @dataclass(frozen=True)
@@ -76,11 +79,6 @@ class Told:
     series: int
     began: int
     said: int
-
-
-def ours(values: np.ndarray, higher: np.ndarray, settings: Settings | None = None) -> list[Told]:
-    """Losses detected night by night, each series on its existing entries."""
-    return _losses(detect(values, higher, settings or Settings()))
 
 
 def _losses(found: Findings) -> list[Told]:
@@ -187,7 +185,7 @@ def chosen(public: histories.Public, count: int) -> np.ndarray:
 
 def by_day(values: np.ndarray, entries: np.ndarray) -> np.ndarray:
     """Medians of the entries of each day, (series, days); `entries` in seconds, NaN where a day has none."""
-    day = entries // 86400
+    day = entries // DAY
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.stack([np.nanmedian(values[:, day == one], axis=1) for one in np.unique(day)], axis=1)
@@ -211,7 +209,7 @@ def main(arguments: list[str] | None = None) -> int:
         values = by_day(values, public.entries) if given.days else values
         costs = costs_of(values, higher)
         steps = plain_steps(costs)
-        events = detect(values, higher, Settings())
+        events = detect(values, higher, Settings(), calendar=None if given.days else public.entries // DAY)
         methods = {"gate": _losses(events)}
         if given.rivals:
             with warnings.catch_warnings():

@@ -7,10 +7,11 @@ from enum import Enum
 
 import numpy as np
 
-from tenken.history.detect.excursions import SHORTER, Excursions
+from tenken.history.detect.excursions import SHORT, Excursions
 from tenken.history.detect.settings import Settings
 from tenken.history.detect.unrest import Unrest
 from tenken.history.detect.windows import (
+    BEFORE,
     KEPT,
     LASTED,
     LONG,
@@ -47,7 +48,7 @@ _QUIET = 4  # delay of the loudness estimate in values, so that a change is not 
 _QUICK = 1 / 8  # weight of the newest value in it
 _LOUDER = 1.5  # factor above the usual loudness from which distances are in units of the recent deviation
 #: Deviations at which values that may tell scatter are drawn in, and the evidence that it takes.
-_SCATTER_CLIP, _SCATTER_NATS = 3.0, 5.0
+_SCATTER_CLIP, _SCATTER_NATS = 3.0, 3.0
 _PLAIN = 4.0  # standard deviations of the mean of its values that a change must be that has lasted
 _SPIKE = 4.0  # a value so far from the level is a spike
 
@@ -130,20 +131,23 @@ def detect(
     first_night: int = 0,
     alone_among: int | None = None,
     errors: np.ndarray | None = None,
+    calendar: np.ndarray | None = None,
 ) -> Findings:
     """Judge every series on every night, with the data available on that night.
 
     `values` has shape (series, nights), in any unit, NaN where there is no valid value; `higher_is_better` (series,)
     is the direction; `errors`, if given, is the relative standard error of each value from within its own night.
-    `first_night` is the number of the first column.  For `alone_among` see `Detector`.  ValueError if shapes
-    disagree.
+    `first_night` is the number of the first column.  For `alone_among` and `calendar` see `Detector`.  ValueError if
+    shapes disagree.
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 2:
         raise ValueError(f"values: {values.ndim} dimensions, expected (series, nights)")
     if errors is not None and np.shape(errors) != values.shape:
         raise ValueError(f"errors: shape {np.shape(errors)}, expected the shape of the values, {values.shape}")
-    detector = Detector(higher_is_better, settings, first_night, alone_among)
+    detector = Detector(higher_is_better, settings, first_night, alone_among, calendar)
+    if calendar is not None and np.shape(calendar) != values.shape[1:]:
+        raise ValueError(f"calendar: shape {np.shape(calendar)}, expected one night per column, {values.shape[1:]}")
     if len(values) != detector.series:
         raise ValueError(f"values: {len(values)} series, but {detector.series} directions")
     for night in range(values.shape[1]):
@@ -155,7 +159,8 @@ class Detector:
     """The same, one night at a time: with a stored `state` only the new night is judged.
 
     `alone_among=n` assumes a fleet of n series, whatever the number given, for benchmarks with many independent
-    histories.
+    histories.  `calendar` is the night of each column from `first_night` on, for histories with several columns per
+    night: values of one night share its disturbances, and alone they are never a finding.
     """
 
     def __init__(
@@ -164,6 +169,7 @@ class Detector:
         settings: Settings | None = None,
         first_night: int = 0,
         alone_among: int | None = None,
+        calendar: np.ndarray | None = None,
     ) -> None:
         higher = np.asarray(higher_is_better)
         if higher.ndim != 1 or higher.dtype != bool:
@@ -172,6 +178,10 @@ class Detector:
         count = self.series = len(higher)
         self.night = first_night  # the next one
         self._alone_among = alone_among
+        self._first = first_night
+        self._calendar = None if calendar is None else np.asarray(calendar)
+        #: persistent changes of values of one night: (direction in cost, value that they all lie beyond), by series
+        self._held: dict[int, tuple[float, float]] = {}
         self._sign = np.where(higher, -1.0, 1.0)
         self._learned = np.full((count, self.settings.min_baseline), np.nan)  # the first values
         self._number = np.zeros(count, int)  # values so far
@@ -367,7 +377,7 @@ class Detector:
             limit = self._limits(side, among, shift)
             part = np.where(tellable, plain / limit, 0.0)
             excursions.advance(
-                np.where(np.isfinite(plain), np.where(SHORTER < 1, plain / self._youth(), plain), 0),
+                np.where(np.isfinite(plain), np.where(SHORT, plain / self._youth(), plain), 0),
                 shift,
                 known,
                 tellable,
@@ -382,9 +392,13 @@ class Detector:
         worse = ratio[0] >= ratio[1]
         loudest = np.maximum(ratio[0], ratio[1])
         plain = self._plain(judged)
+        if self._calendar is not None:
+            self._hold(known, plain)
         for row in np.flatnonzero(judged & ((loudest > 1) | plain)).tolist():
             side = 0 if worse[row] else 1
             if not plain[row] and loudest[row] <= self._scattered(row, int(best[side][row])):
+                continue
+            if self._of_one_night(row, LASTED if plain[row] else WINDOWS[int(best[side][row])][1]):
                 continue
             found.append(
                 self._open_event(
@@ -403,6 +417,28 @@ class Detector:
             self._move(int(row), WINDOWS[window][1])
         self._follow(rows, cost)
         return [event for event in found if event is not None]
+
+    def _of_one_night(self, row: int, length: int) -> bool:
+        """Whether all of the newest `length` values that have gone at least half of the way are of one night."""
+        if self._calendar is None:
+            return False
+        away = self._kept[row, KEPT - length :] - self._levels[row, KEPT - length - 1]
+        away *= np.sign(away.mean())
+        nights = self._nights[row, KEPT - length :][away >= away.mean() / 2]
+        return len(np.unique(self._calendar[nights - self._first])) < 2
+
+    def _hold(self, known: np.ndarray, plain: np.ndarray) -> None:
+        """A persistent change that one night shows is `plain` once a value of the next one lies beyond as well."""
+        for row in sorted({*np.flatnonzero(plain).tolist(), *self._held}):
+            if not known[row]:
+                continue
+            if plain[row]:
+                new, old = self._kept[row, -LASTED:], self._kept[row, -LASTED - BEFORE : -LASTED]
+                self._held[row] = (1.0, float(old.max())) if new.mean() > old.mean() else (-1.0, float(-old.min()))
+            way, bound = self._held[row]
+            plain[row] = way * self._kept[row, -1] > bound
+            if not plain[row] or not self._of_one_night(row, LASTED):
+                del self._held[row]
 
     def _plain(self, judged: np.ndarray) -> np.ndarray:
         """Series with an obvious and persistent change."""
@@ -437,9 +473,9 @@ class Detector:
         """
         settings = self.settings
         excursions = self._excursions[side]
-        fleet = np.where(SHORTER < 1, settings.young_fleet, settings.young_fleet_long)
+        fleet = np.where(SHORT, settings.young_fleet, settings.young_fleet_long)
         young = self._youth() * (1 + (fleet / np.maximum(excursions.nights, fleet)) ** 2)
-        own = np.maximum(settings.threshold * SHORTER, settings.habit * excursions.habit()) * young
+        own = np.maximum(settings.threshold * excursions.nearer(), settings.habit * excursions.habit()) * young
         own[:, SLOW_ONES] *= settings.slow
         distance, change = excursions.thresholds(among)
         return np.where(shift >= change, own, np.maximum(own, distance * young))
@@ -593,7 +629,7 @@ class Detector:
         """Series that became noisy, and those that are quiet again."""
         off = self._kept[rows, -1] - self._levels[rows, -1]
         jump = self._kept[rows, -1] - self._kept[rows, -2]
-        noisy = self._unrest.advance(rows, off, jump, self.night)
+        noisy = self._unrest.advance(rows, off, jump, self.night, self._alone_among or self.series)
         ill = rows[self._noisy[rows] >= 0]
         for row in self._unrest.quiet(ill).tolist():
             index = int(self._noisy[row])
@@ -725,7 +761,8 @@ class Detector:
         memory = self._past_memory[row, 0]
         off[1:] -= memory * off[:-1]
         off[1:] /= np.sqrt(1 - memory**2)
-        square = np.minimum((off[::-1] / self._past_deviation[row, 0]) ** 2, _SCATTER_CLIP**2)
+        unit = self._past_deviation[row, 0] * self._loud[row, 0]  # a loud spell is in the distances already
+        square = np.minimum((off[::-1] / unit) ** 2, _SCATTER_CLIP**2)
         total = np.cumsum(square)[length:]
         free = np.arange(length, count)  # values less the one that the new level took
         ratio = np.maximum(total / free, 1.0)

@@ -25,21 +25,37 @@ _USUAL, _USUAL_WEIGHT = (
     10.0,
 )  # distance by which the frequency of peaks falls to 1/e, unless as many say otherwise
 _FAR_USUAL = 0.002
-#: Of what is allowed, to the windows that can speak first: the second night hangs on two values alone.
+#: Of what is allowed, to the windows that can speak first: the second night hangs on two values alone.  Times the first
+#: of _MORE where the fleet's tail is that of normal values, whose limits are hardly ever met, down to the second from
+#: _HEAVY factors e on.
 _SHARES = {("min", 2): 1.5, ("mean", 2): 1.5, ("mean", 3): 2.5}
+_MORE, _HEAVY = (1.7, 0.8), 1.1
 _SKEW_CLIP = 4.0  # values beyond it tell no skewness: two of them at once are counted for themselves
 _SKEWED = 1.0
-#: Windows of two and three values may speak a little nearer: there are few habits so short.
-SHORTER = np.array([0.94 if length <= 3 else 1.0 for _, length, _, _ in WINDOWS])
-
-
-def _share(window: int) -> float:
-    return _SHARES.get(WINDOWS[window][:2], 1.0)
+#: Windows of two and three values may speak nearer, at this part of the threshold: there are few habits so short.  The
+#: heavier the fleet's tail, the less: by so much per factor e by which more values than normal lie beyond _TAIL
+#: deviations.
+SHORT = np.array([length <= 3 for _, length, _, _ in WINDOWS])
+_NEARER = np.array([{2: 0.88, 3: 0.91}.get(length, 1.0) for _, length, _, _ in WINDOWS])
+_PER_TAIL, _FARTHEST = 0.05, 1.0
+_TAIL, _NORMAL_TAIL = 2.5, 0.00621
+_ASSUMED, _ASSUMED_FROM = 4.0, 2000.0  # a heavy tail, known from so many values, until the fleet's own have been seen
 
 
 def _filled(count: np.ndarray) -> np.ndarray:
     """The bins up to the last that holds any: the rest is long and empty."""
     return count[: len(count) - int((count[::-1] > 0).argmax())]
+
+
+def _pairs(share: np.ndarray, reach: float) -> np.ndarray:
+    """Chance that the mean of two independent values, the larger drawn in to `reach` bins beyond the other, lies beyond
+    each bin; `share` is the chance of one."""
+    chance = share**2
+    one = share - np.append(share[1:], 0.0)
+    for apart in range(1, min(int(reach / 2), len(share) - 1) + 1):
+        # one that is so many bins below the mean, and one at least as many above it
+        chance[apart:-apart] += 2 * one[: -2 * apart] * share[2 * apart :]
+    return chance
 
 
 def beyond(
@@ -92,6 +108,21 @@ class Excursions:
         """Distance, shape (series, windows), that a series goes to and comes back from by habit."""
         return np.maximum(self._second, np.minimum(self._largest, self._peak))
 
+    def _heaviness(self) -> float:
+        """How many factors e more of the fleet's values than of normal ones lie beyond _TAIL deviations; at least 0."""
+        far = float(self._single[0, round(_TAIL / _BIN) :].sum()) / _NORMAL_TAIL
+        return float(np.log(max((far + _ASSUMED * _ASSUMED_FROM) / (self._watched[0] + _ASSUMED_FROM), 1.0)))
+
+    def nearer(self) -> np.ndarray:
+        """Part of the threshold at which each window may speak, shape (windows,)."""
+        return np.where(SHORT, np.minimum(_NEARER + _PER_TAIL * self._heaviness(), _FARTHEST), 1.0)
+
+    def _share(self, window: int) -> float:
+        """Of the allowed false findings, the part of a window."""
+        name = WINDOWS[window][:2]
+        heavy = min(self._heaviness() / _HEAVY, 1.0)
+        return _SHARES[name] * (_MORE[0] + (_MORE[1] - _MORE[0]) * heavy) if name in _SHARES else 1.0
+
     def thresholds(self, among: int) -> tuple[np.ndarray, np.ndarray]:
         """Distance and change of the level, each of shape (windows,), beyond which a fleet of so many series strays as
         often as is allowed.
@@ -100,7 +131,7 @@ class Excursions:
         threshold; Pickands 1975).
         """
         settings = self._settings
-        distance = self._beyond(self._count, _BIN, _USUAL, settings.threshold * SHORTER, among)
+        distance = self._beyond(self._count, _BIN, _USUAL, settings.threshold * self.nearer(), among)
         change = self._beyond(self._far_count, _FAR_BIN, _FAR_USUAL, np.full(len(WINDOWS), settings.smallest), among)
         if self._watched[0] > 0:
             distance = np.maximum(distance, self._at_once(self._single[0], _BIN, True, among))
@@ -123,8 +154,12 @@ class Excursions:
         for index, (kind, length, mean, unit) in enumerate(WINDOWS):
             if kind == "slow":
                 continue
+            if scaled and kind == "mean" and length == 2:
+                pairs = _pairs(share, REACH[2] / width)
+                out[index] = (np.count_nonzero(pairs > self._share(index) * self._wanted(among)) * width - mean) / unit
+                continue
             if kind == "min":
-                each = (_share(index) * self._wanted(among)) ** (1 / length)
+                each = (self._share(index) * self._wanted(among)) ** (1 / length)
             else:
                 each = (2 * self._wanted(among) / (length * (length - 1))) ** 0.5
             far = np.count_nonzero(share > each) * width
@@ -138,7 +173,7 @@ class Excursions:
     def _beyond(self, count: np.ndarray, width: float, usual: float, least: np.ndarray, among: int) -> np.ndarray:
         wanted, largest = self._wanted(among), self._settings.largest
         return np.array(
-            [beyond(peaks, width, usual, float(least[window]), wanted * _share(window), self._exposed, largest)
+            [beyond(peaks, width, usual, float(least[window]), wanted * self._share(window), self._exposed, largest)
              for window, peaks in enumerate(count)]
         )  # fmt: skip
 

@@ -112,7 +112,7 @@ def _arrays(detector: Detector) -> Iterator[tuple[Any, str, np.ndarray]]:
     owners: list[Detector | Excursions | Unrest] = [detector, *detector._excursions, detector._unrest]
     for owner in owners:
         for name, value in sorted(vars(owner).items()):
-            if isinstance(value, np.ndarray) and name not in ("_sign", "_lasting"):
+            if isinstance(value, np.ndarray) and name not in ("_sign", "_lasting", "_calendar"):
                 yield owner, name, value
 
 

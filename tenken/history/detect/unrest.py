@@ -58,15 +58,18 @@ class Unrest:
         for near, jump in zip(off[:, 1:].T, np.diff(off, axis=1).T, strict=True):
             self._take(rows, near, jump, night)
 
-    def advance(self, rows: np.ndarray, off: np.ndarray, jump: np.ndarray, night: int) -> np.ndarray:
-        """Take in tonight's distances from the level and from the value before; returns the rows that became noisy."""
+    def advance(self, rows: np.ndarray, off: np.ndarray, jump: np.ndarray, night: int, among: int) -> np.ndarray:
+        """Take in tonight's distances from the level and from the value before; returns the rows that became noisy.
+
+        They are judged as part of a fleet of `among` series.
+        """
         self._take(rows, off, jump, night)
         known = rows[self._rested[rows] >= USUAL_FROM]
         self._exposed += len(known)
         if not len(known):
             return known
         distance, ratio = self._distances(known)
-        limit = self._limits(known, len(self._mean))
+        limit = self._limits(known, among)
         noisy = (distance > limit) & (ratio >= self._settings.noisier)
         noisy &= self._unit[known, None] * ratio * _noise(self._mean[known])[:, None] >= self._settings.smallest / 2
         noisy = noisy.any(axis=1) & (self._rested[known] >= JUDGED_FROM)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from tenken.history.detect import Detector, Settings, State, detect, power, state, windows
-from tools.bench.real import by_day
+from tenken.history.detect import Detector, Settings, State, detect, excursions, power, state, windows
+from tools.bench.real import by_day, main
 from tools.bench.rows import ROWS, planted
 from tools.bench.simulate import FAMILIES, TUNED, TUNING_SEEDS, Change, histories
+from tools.histories import Public, save
 
 UP = np.array([True])
 
@@ -387,6 +389,88 @@ def test_a_regression_that_was_back_for_three_nights_is_no_new_finding():
     assert len(_regressions(detect(values, UP))) == 2, "a further loss is told"
 
 
+def test_values_of_one_night_are_never_a_finding_alone():
+    """A session of nine values, four of them disturbed; the same four as four nights, and with a night of their own."""
+    values = _quiet(nights=130, seed=90)
+    values[:, 104:108] *= 0.5
+    session = np.arange(130)
+    session[101:110] = 101
+    assert _regressions(detect(values, UP)), "four nights are a finding"
+    assert not detect(values, UP, calendar=session).events
+    values[:, 108:] *= 0.5
+    (event,) = _regressions(detect(values, UP, calendar=session))
+    assert 103 <= event.change_night <= 105 and event.found_night <= 111, "the night after it bears it out"
+    with pytest.raises(ValueError, match="calendar: shape"):
+        detect(values, UP, calendar=session[1:])
+
+
+def test_a_change_that_lasted_through_one_night_is_a_finding_on_the_next():
+    """Seven values beyond all before them, of a series whose habits hide the change from every window."""
+    values = 1000 * np.exp(np.random.default_rng(91).normal(0, 0.004, (1, 130)))
+    values[0, 40:90:16] *= 0.6
+    values[0, 41:90:16] *= 0.6
+    values[0, 42:90:16] *= 0.6
+    nights = np.arange(130)
+    nights[108:118] = 108
+    values[0, 109:118] *= 0.94
+    values[0, 118:] *= 0.94
+    (event,) = [e for e in _regressions(detect(values, UP)) if e.found_night > 100]
+    assert event.found_night == 115
+    (event,) = [e for e in _regressions(detect(values, UP, calendar=nights)) if e.found_night > 100]
+    assert event.found_night == 118 and event.change_night == 109
+    values[0, 118:] /= 0.94
+    assert not [e for e in detect(values, UP, calendar=nights).events if e.found_night > 100]
+
+
+@pytest.mark.parametrize("bad, told", [(0.12, True), (0.05, False)])
+def test_a_loss_in_a_loud_spell_is_held_against_the_spell_once(bad, told):
+    """Distances are in units of a loud spell: its scatter about the level must not raise their limit as well."""
+    loud = (0.03, -0.025, 0.02, -0.035, 0.025, -0.03, 0.035, -0.02, 0.03, -0.03)
+    values = _ending_in(*loud, bad, bad + 0.005, bad - 0.005)
+    losses = [e for e in detect(values, UP).events if e.kind != "noisy"]
+    assert [e.change_night for e in losses] == [110] * told
+
+
+def test_noise_is_judged_as_part_of_the_fleet_that_is_said():
+    values = histories(FAMILIES["student"], 100_302, Change(scatter=3.0), 200, 125)
+    noisy = [
+        len([e for e in detect(values, np.ones(200, bool), alone_among=among).events if e.kind == "noisy"])
+        for among in (200, 20_000)
+    ]
+    assert noisy[0] >= noisy[1] + 10
+
+
+def test_two_values_at_once_are_as_rare_as_single_ones_say():
+    """The chance of a drawn-in mean of two, by the chances of one, is that of a simulation."""
+    rng = np.random.default_rng(92)
+    for draw in (rng.normal, lambda size: rng.standard_t(3, size), lambda size: rng.gamma(2.0, 1.0, size) - 2.0):
+        one = draw(size=400_000)
+        share = np.array([(one > 0.1 * index).mean() for index in range(300)])
+        two = draw(size=(400_000, 2))
+        mean = (two.min(axis=1) + np.minimum(two.max(axis=1), two.min(axis=1) + 1.5)) / 2
+        chance = excursions._pairs(share, 15)
+        for index in (10, 15, 20, 25):
+            assert chance[index] == pytest.approx((mean > 0.1 * index).mean(), rel=0.25)
+
+
+def test_windows_of_few_values_may_speak_nearer_where_tails_are_light():
+    light, heavy = (excursions.Excursions(1, Settings()) for _ in range(2))
+    rng = np.random.default_rng(93)
+    light.single(rng.normal(size=50_000), np.ones(50_000))
+    heavy.single(rng.standard_t(3, 50_000), np.ones(50_000))
+    short = excursions.SHORT
+    assert (light.nearer()[short] < 0.93).all() and (heavy.nearer()[short] > light.nearer()[short] + 0.04).all()
+    assert (heavy.nearer() <= 1).all() and (light.nearer()[~short] == 1).all()
+    assert light._share(1) > 1.5 > heavy._share(1)
+
+
+def test_a_calendar_of_single_nights_changes_nothing():
+    values = np.concatenate([_quiet(nights=150, seed=200 + n) for n in range(10)])
+    values[:5, 110:] *= 0.95
+    up = np.ones(10, bool)
+    assert detect(values, up, calendar=np.arange(150) * 2).events == detect(values, up).events
+
+
 def test_a_staircase_is_dated_to_its_largest_step():
     """It was dated to where the filtered level was left, up to twenty nights before anything moved."""
     values = _strayed(60, 200, 95, 9)
@@ -469,6 +553,19 @@ def test_noise_that_grew_and_remembers_itself_is_no_loss():
     losses = [e for e in events if e.worse and e.kind != "noisy" and e.found_night > noisy.get(e.series, 999)]
     assert len(noisy) >= 50 and len({e.series for e in losses if e.series < 40}) <= 3
     assert len({e.series for e in losses if e.series >= 40 and e.found_night >= 140}) >= 15
+
+
+def test_entries_of_one_day_are_judged_as_one_night(tmp_path, capsys):
+    """Of ten series with four values a day, all disturbed for one day: a false finding each if they were nights."""
+    values = np.concatenate([_quiet(nights=160, noise=0.005, seed=300 + n) for n in range(10)])
+    values[:, 120:124] *= 0.8
+    for hours, false in ((6, 0), (24, 10)):
+        public = Public(values, np.ones(10, bool), [f"s{n}" for n in range(10)], 3600.0 * hours * np.arange(160), {})
+        digest = hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+        public.provenance["sha256"] = digest
+        save(public, tmp_path / f"{hours}.npz")
+        main([str(tmp_path / f"{hours}.npz")])
+        assert f"| {false} (" in capsys.readouterr().out.splitlines()[2]
 
 
 def test_the_entries_of_a_day_are_one_value_their_median():
