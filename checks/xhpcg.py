@@ -60,7 +60,8 @@ class HpcgBinary(HpcgBase):
         self.num_tasks_per_node = self.xhpcg_ranks or self.machine.gpus or 1
         self.num_tasks = self.num_tasks_per_node
         self.points = self.side or (self.side_for_memory() if self.machine.gpus else 104)
-        self.asked = {"implementation": "xhpcg", "nx": self.points, "ranks": self.num_tasks}
+        sides = dict.fromkeys(("nx", "ny", "nz"), self.points)
+        self.asked = {"implementation": "xhpcg", **sides, "ranks": self.num_tasks}
 
     @run_before("run")
     def set_xhpcg_command(self):

@@ -188,7 +188,7 @@ def _document(node: str, values: dict[tuple[str, int], float], gpus: int) -> dic
         "build": {"compiler": "GNU 12.2.0", "flags": "-O3", "type": "Release", "backends": ["cuda"]},
         "status": "ok", "reason": "", "parameters": {"repetitions": _SAMPLES},
         "placement": {"threads": 1, "allowed_cpus": [0], "allowed_cores": 64, "thread_cpus": [0], "binding": "close",
-                      "places": "cores", "numa_nodes_of_memory": [0], "ranks": 1},
+                      "places": "cores (1 places)", "numa_nodes_of_memory": [0], "ranks": 1},
         "devices": [
             {"index": g, "uuid": f"GPU-{node}-{g}", "name": "NVIDIA H200", "compute_capability": "9.0",
              "memory_bytes": 150_000_000_000, "driver": "580.0", "vbios": "96.00.61"}

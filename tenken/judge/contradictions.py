@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from itertools import pairwise
@@ -42,6 +42,24 @@ TARGET = re.compile(r"(\d+)[af]?(-real|-virtual)?|native|all|all-major")
 CLOCK_WITHOUT_REASON = 0.6
 #: Power readings follow the load; a card exceeds its limit for milliseconds alone.
 POWER_OVER_LIMIT = 1.5
+#: With a reason it falls no lower than this: idle clocks are 0.085 to 0.2 of the highest.
+CLOCK_OF_ANY_REASON = 0.08
+#: The load of the host is read right after a program's start and right before its end: these shares and seconds may
+#: pass outside (0.007 to 0.017 s in 450 results of H200).
+UNWATCHED, UNWATCHED_S = 0.10, 1.0
+#: Processors have up to 1.2 GB of cache.
+CACHE_OF_SOCKET = 2 * 2**30
+#: OMP_PLACES with its number of places; a build without OpenMP has none.
+PLACES = re.compile(r".+ \(\d+ places\)|built without OpenMP|")
+#: Libraries without which a program measures nothing, by the back end that calls them.
+LIBRARIES: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("gemm", "cuda"): ("cuBLASLt",),
+    ("hpl", "cuda"): ("cuBLAS", "cuSOLVER"),
+    ("hpl_mxp", "cuda"): ("cuBLAS",),
+    ("nccl", ""): ("NCCL",),
+}
+#: Program, coordinate, how its value begins, and the library that such a method calls.
+METHODS = (("spmv", "variant", "cusparse", "cusparse"), ("snapshot_io", "method", "hdf5", "HDF5"))
 #: OMP_PROC_BIND as OpenMP writes it; several words, one for each level of nesting.
 BINDINGS = ("none", "false", "true", "master", "primary", "close", "spread", "unknown", "")
 
@@ -117,6 +135,9 @@ def _build(result: Result) -> Iterator[str]:
     version = re.search(r"(\d+)\.\d+[.\d]*$", build.cuda_compiler or "")
     if build.cuda_compiler is not None and version is None:
         yield f"build.cuda_compiler is {build.cuda_compiler[:60]!r}; expected a name and a version"
+    if result.placement.ranks > 1 and not build.mpi:
+        yield f"build.mpi is empty; {result.placement.ranks} ranks ran"
+    yield from _libraries(result)
     for device in result.devices:
         capability = device.compute_capability.replace(".", "")
         if numbers and capability.isdecimal() and min(numbers) > int(capability):
@@ -130,6 +151,30 @@ def _build(result: Result) -> Iterator[str]:
                 f"build.cuda_compiler is {build.cuda_compiler!r}; cuda_runtime of GPU {device.index} is "
                 f"{device.cuda_runtime}"
             )
+
+
+def _libraries(result: Result) -> Iterator[str]:
+    """What a program of today calls is stated with its version."""
+    libraries = result.build.libraries
+    if libraries is None or result.token is None or result.status != "ok":
+        return
+    for name in _called(result):
+        if name not in libraries:
+            yield f"build.libraries does not name {name}, which {result.program} calls"
+    for name, version in libraries.items():
+        if not re.search(r"\d", version) or (version[0].isdigit() and not VERSION.fullmatch(version)):
+            yield f"build.libraries has {name} {version[:60]!r}; expected a version such as 13.0"
+
+
+def _called(result: Result) -> Iterator[str]:
+    """Libraries that a program needs, and those whose methods it measured."""
+    backend = str(result.parameters.get("backend", ""))
+    yield from LIBRARIES.get((result.program, backend), ())
+    if result.program == "hpl" and backend == "host" and "library_left_out" not in result.path:
+        yield "BLAS"
+    for program, key, prefix, name in METHODS:
+        if result.program == program and any(str(m.at.get(key)).startswith(prefix) for m in result.metrics):
+            yield name
 
 
 def _of_all(result: Result) -> Iterator[str]:
@@ -157,6 +202,8 @@ def _host(result: Result) -> Iterator[str]:
     cache, memory = host.last_level_cache_bytes, host.memory_bytes
     if cache is not None and memory is not None and cache > memory:
         yield f"host.last_level_cache_bytes is {cache}; host.memory_bytes is {memory}"
+    elif cache is not None and cache > CACHE_OF_SOCKET * (host.sockets or 1):
+        yield f"host.last_level_cache_bytes is {cache}; the largest processors have {CACHE_OF_SOCKET} per socket"
 
 
 def _placement(result: Result) -> Iterator[str]:
@@ -172,7 +219,9 @@ def _placement(result: Result) -> Iterator[str]:
             yield f"placement.{name} holds {twice[0]} twice"
     if place.allowed_cores is not None and place.allowed_cores > len(place.allowed_cpus):
         yield f"placement.allowed_cores is {place.allowed_cores}; allowed_cpus has {len(place.allowed_cpus)} CPUs"
-    if place.thread_cpus and len(place.thread_cpus) != place.threads:
+    if not PLACES.fullmatch(place.places):
+        yield f"placement.places is {place.places[:60]!r}; expected OMP_PLACES and (N places)"
+    if (place.thread_cpus or "placement/thread_cpus" not in result.absent) and len(place.thread_cpus) != place.threads:
         yield f"placement.thread_cpus has {len(place.thread_cpus)} entries; placement.threads is {place.threads}"
     # -1: the system did not report where the thread ran
     outside = sorted(set(place.thread_cpus) - set(place.allowed_cpus) - {-1})
@@ -221,6 +270,8 @@ def _load(result: Result) -> Iterator[str]:
     for name, seconds in (("load.seconds", load.seconds), ("locks.waited_seconds", waited)):
         if run is not None and seconds > run + ROUNDED_S:
             yield f"{name} is {seconds:.4g}; the run took {run:.4g} s"
+    if run is not None and load.seconds + waited < (1 - UNWATCHED) * run - UNWATCHED_S:
+        yield f"load.seconds is {load.seconds:.4g}; the run took {run:.4g} s, {waited:.4g} s of them waiting for locks"
     if cpus is not None:
         yield from _cpu_seconds(load, cpus)
 
@@ -332,6 +383,8 @@ def _health(entry: DeviceHealth, device: Device) -> Iterator[str]:
                 f"sm_clock_mhz fell to {clock:g} of {top:g} during the timed part, and reasons gives none for it; "
                 f"required without a reason: at least {CLOCK_WITHOUT_REASON * top:g}"
             )
+        elif clock and top and clock < CLOCK_OF_ANY_REASON * top:
+            yield f"sm_clock_mhz during the timed part is {clock:g}; minimum: {CLOCK_OF_ANY_REASON * top:g} of {top:g}"
     limit = device.power_limit_w
     for when, sample in (("before", entry.before), ("during the timed part", entry.worst), ("after", entry.after)):
         if limit and sample.power_w is not None and sample.power_w > POWER_OVER_LIMIT * limit:

@@ -11,6 +11,7 @@ from tenken.judge import model_cross_checks as models
 from tenken.judge import path_cross_checks as paths
 from tenken.judge import ratio_cross_checks as ratios
 from tenken.judge import solver_cross_checks as solvers
+from tenken.judge import stated_cross_checks as stated
 from tenken.judge.hpcg_cross_checks import rating_above_raw
 from tenken.judge.stencil_cross_checks import ahead_of_alone
 from tenken.model.judgement import Criterion, Finding
@@ -160,5 +161,6 @@ def of(result: Result, request: Request, machine: Machine) -> list[Finding]:
         *paths.of(result, machine),
         *limits.of(result, machine, request.revision is not None),
         *ratios.of(result),
+        *stated.of(result, request, machine),
     ]
     return [*found, *models.of(result), *checked]

@@ -190,6 +190,7 @@ def _against_sheet(device: Device, place: str, machine: Machine) -> Iterator[str
     cache = machine.gpu_l2_bytes
     if cache and device.l2_bytes is not None and abs(device.l2_bytes - cache) > CACHE_APART * cache:
         yield f"{place} has l2_bytes {device.l2_bytes}; {machine.gpu} has {cache:.0f}"
+    yield from _memory_and_links(device, place, machine)
     peak = machine.limits.get(("fp64_tensor", "gpu"))
     a_cycle = A_CYCLE.get(device.compute_capability, {}).get("fp64_tensor")
     if peak is None or not peak.value or a_cycle is None:
@@ -202,6 +203,32 @@ def _against_sheet(device: Device, place: str, machine: Machine) -> Iterator[str
             f"{place} has multiprocessors {device.multiprocessors} and sm_clock_max_mhz {device.sm_clock_max_mhz:g}, "
             f"which give {reached:.4g} TFLOP/s of FP64; {machine.gpu} has {peak.value:g}"
         )
+
+
+def _memory_and_links(device: Device, place: str, machine: Machine) -> Iterator[str]:
+    """Width of the memory and rate of the links by the data sheet; capabilities by the system file."""
+    memory, link = machine.limits.get(("memory", "gpu")), machine.limits.get(("gpu_link", "pair"))
+    if memory is not None and memory.value and device.memory_bus_bits and device.memory_clock_max_mhz:
+        reached = 2e-3 * device.memory_clock_max_mhz * device.memory_bus_bits / 8
+        if abs(reached - memory.value) > CLOCKS_APART * memory.value:
+            yield (
+                f"{place} has memory_bus_bits {device.memory_bus_bits} and memory_clock_max_mhz "
+                f"{device.memory_clock_max_mhz:g}, which give {reached:.4g} GB/s; {machine.gpu} has {memory.value:g}"
+            )
+    if link is not None and link.value and machine.links_per_pair and device.nvlink_gbs_per_link:
+        reached = device.nvlink_gbs_per_link * machine.links_per_pair
+        if abs(reached - link.value) > CLOCKS_APART * link.value:
+            yield (
+                f"{place} has nvlink_gbs_per_link {device.nvlink_gbs_per_link:g}: {reached:.4g} GB/s by "
+                f"{machine.links_per_pair} links; {machine.gpu} has {link.value:g}"
+            )
+    for capability, name in (
+        ("managed", "managed_memory"),
+        ("managed", "concurrent_managed_access"),
+        ("sam", "pageable_memory_access"),
+    ):
+        if capability in machine.capabilities and getattr(device, name) is False:
+            yield f"{place} has {name} false; the system file claims {capability}"
 
 
 def _against_reading(device: Device, job: JobAccount | None) -> Iterator[str]:

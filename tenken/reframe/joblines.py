@@ -210,6 +210,10 @@ class JobReport:
     """The exit statuses of all end marks of the last attempt that differ in anything; a script prints one."""
     host: HostReading = field(default_factory=HostReading)
     cards: tuple[CardReading, ...] = ()
+    behind: str = ""
+    """The first line of a command or a rank behind the end mark; empty: none."""
+    within: str = ""
+    """The token of another job that began or ended between the begin and the end mark; empty: none."""
 
     @property
     def ran_again(self) -> bool:
@@ -226,6 +230,10 @@ class JobReport:
             )
         if self.status not in (0, 3):
             return None
+        if self.within:
+            return f"its output holds marks of token {self.within} between its own: two jobs wrote into it"
+        if self.behind:
+            return f"its output continues behind the end mark with {self.behind!r}: something still ran"
         if not self.commands:
             return "its output has no TENKEN-RUN lines, between which the command runs"
         for command in self.commands:
@@ -302,8 +310,24 @@ def report(text: str, token: str | None = None) -> JobReport:
         other_tokens=tuple(sorted({pairs.get("token", "none") for _, pairs in [*begins, *ends]} - {token})),
         ends=tuple(pairs.get("status", "none") for at, pairs in enumerate(ended) if pairs not in ended[:at]),
         host=_host(next((dict(_PAIR.findall(line)) for line in last if _is(line, "HOST")), {})),
+        behind=_behind(marks, next(at for at, pairs in ends if pairs is ended[0])) if end_of else "",
+        within=next(
+            (
+                pairs.get("token", "none")[:64]
+                for at, pairs in sorted([*begins, *ends], key=lambda one: one[0])
+                if end_of
+                and first < at < max(at for at, pairs in ends if pairs is end_of)
+                and pairs.get("token") != token
+            ),
+            "",
+        ),
         cards=tuple(card for line in last if _is(line, "DEVICE") and (card := _card(line.partition(" ")[2]))),
     )
+
+
+def _behind(marks: Sequence[str], ended: int) -> str:
+    """The first line of a launch or a command behind an end mark."""
+    return next((line[:80] for line in marks[ended:] if line.startswith(("TENKEN-RUN ", "TENKEN-RANK "))), "")
 
 
 def _host(pairs: Mapping[str, str]) -> HostReading:

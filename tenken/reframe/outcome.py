@@ -28,6 +28,8 @@ RESULT_FILE = "result.json"
 REQUEST_FILE = "request.json"
 #: Of a result that cannot be read the record keeps so many characters.
 _KEPT = 100_000
+#: A job's output of more bytes is not judged; the largest kept one has 0.1 MB. Of it the first and last part are read.
+MAX_OUTPUT, PART = 64 * 2**20, 2**20
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,23 @@ class Outcome:
     def text(self, stream: str = "stdout") -> str:
         """The job's standard output or error; empty if there is none."""
         path = self.folder / (self.stdout if stream == "stdout" else self.stderr)
-        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        if not path.is_file():
+            return ""
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size <= MAX_OUTPUT:
+                content = file.read(MAX_OUTPUT)
+            else:
+                content = file.read(PART)
+                file.seek(-PART, os.SEEK_END)
+                content += b"\n" + file.read(PART)
+        return content.decode("utf-8", errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+    def too_large(self) -> str | None:
+        """Why the job's output is not judged: a program that prints gigabytes does not do what was requested."""
+        path = self.folder / self.stdout
+        size = path.stat().st_size if path.is_file() else 0
+        return f"the job's output has {size} bytes; at most {MAX_OUTPUT} are read" if size > MAX_OUTPUT else None
 
     def last_words(self, status: int | None = None) -> str:
         """Why it failed, from standard error (a site may join it to the output), with a leading colon; and whether
@@ -89,7 +107,7 @@ class Outcome:
             )
         if (wrong := ending.fault(self.state, self.exit_code, told.status)) is not None:
             return told.status, f"{wrong}{self.last_words(told.status)}"
-        if (wrong := told.fault()) is not None:
+        if (wrong := self.too_large() or told.fault()) is not None:
             return told.status, f"the job cannot be trusted: {wrong}"
         command = told.commands[-1].status if told.commands else None
         if command is not None and command != told.status:

@@ -159,6 +159,15 @@ def lies() -> Iterator[Lie]:
     yield from _nodes()
 
 
+def interleaved(one: str, other: str) -> str:
+    """Lines of two outputs in turns."""
+    return "".join(
+        line
+        for both in zip(one.splitlines(keepends=True), other.splitlines(keepends=True), strict=True)
+        for line in both
+    )
+
+
 def _outputs() -> Iterator[Lie]:
     """Outputs of jobs that the scheduler calls well."""
     run = honest.run("stream")
@@ -188,6 +197,37 @@ def _outputs() -> Iterator[Lie]:
         ("no time of the command's begin", without_time(whole, "RUN begin"), "no time of TENKEN-RUN begin"),
         ("no time of the command's end", without_time(whole, "RUN end"), "no time of TENKEN-RUN end"),
         ("the command's lines are gone", without_lines(whole, "RUN"), "no TENKEN-RUN lines"),
+        ("a rank is started behind the end mark", whole + "TENKEN-RANK host=node1\n", "behind the end mark"),
+        ("a command ends behind the end mark", whole + whole.splitlines(keepends=True)[-2], "behind the end mark"),
+        (
+            "a module prints the end mark",
+            whole.replace("TENKEN-RUN begin", mark + "TENKEN-RUN begin", 1),
+            "behind|differ",
+        ),
+        (
+            "a module prints another end mark",
+            whole.replace("TENKEN-RUN begin", mark.replace("time=", "time=1") + "TENKEN-RUN begin", 1),
+            "differ",
+        ),
+        (
+            "a module prints the end mark, and the job dies",
+            output(run, end=False).replace("TENKEN-RUN begin", mark + "TENKEN-RUN begin", 1),
+            "no end mark|behind",
+        ),
+        ("zero bytes in the end mark", whole.replace("status=0 nodes", "status=\00 nodes"), "no end mark"),
+        ("zero bytes before the end mark", cut + "\0\0" + mark, "no end mark"),
+        ("zero bytes in place of the end", cut + "\0" * 4096, "no end mark"),
+        ("two jobs line by line", interleaved(whole, output(run, token=other)), "two jobs wrote|tokens?|no end mark"),
+        (
+            "the second job began within",
+            whole.replace("TENKEN-RUN end", output(run, token=other, end=False) + "TENKEN-RUN end"),
+            "two jobs wrote|no end mark",
+        ),
+        (
+            "the second job ended within",
+            whole.replace("TENKEN-RUN end", mark.replace(TOKEN, other) + "TENKEN-RUN end"),
+            "two jobs wrote",
+        ),
         ("it ran twice", whole + whole.replace("time=", "time=1"), "ran twice|started|no end mark"),
     )
     for name, text, names in told:
@@ -203,6 +243,11 @@ def _outputs() -> Iterator[Lie]:
     yield LiveLie(
         "stream", "live: it was suspended", "suspended", untouched, job=Told("COMPLETED", 0, whole, {"suspended": True})
     )
+    failed = json.dumps({**run.raw(), "status": "failed", "reason": "CUDA error"})
+    yield LiveLie(
+        "stream", "live: a pipe swallowed the status of a program that failed", "failed: CUDA error", untouched,
+        job=Told("COMPLETED", 0, whole), result=failed,
+    )  # fmt: skip
     for name, text, names in (
         ("no result", "", "there is no|no such|missing|result.json"),
         ("a result cut short", run.text[:4000], "truncated"),
@@ -278,6 +323,7 @@ def twins() -> Iterator[tuple[str, str, str]]:
         ("its end mark printed again by an epilogue", whole + whole.splitlines(keepends=True)[-1]),
         ("a date without fractions", re.sub(r"(time=\d+)\.\d+", r"\1", whole)),
         ("a date that does not know %N", re.sub(r"(time=\d+\.)\d+", r"\1%N", whole)),
+        ("zero bytes of a program", whole.replace("TENKEN-RUN end", "\0\0 Triad\nTENKEN-RUN end")),
         ("the scheduler names no node", output(run).replace("TENKEN-NODES node1\n", "TENKEN-NODES \n")),
     ):
         yield f"live: {name}", live(run, Told("COMPLETED", 0, text)).verdict, run.verdict

@@ -28,7 +28,7 @@ def watched(locks: Any = None, load: Any = None) -> Change:
     def change(raw: Any) -> None:
         held = ["host", *(device["uuid"] for device in raw["devices"] if device["uuid"])]
         raw["locks"] = {**copy.deepcopy(LOCKS), "held": held, **(locks or {})}
-        raw["load"] = {**copy.deepcopy(LOAD), **(load or {})}
+        raw["load"] = {**copy.deepcopy(LOAD), "seconds": honest.run_seconds(raw), **(load or {})}
 
     return change
 
@@ -239,7 +239,7 @@ def twins() -> Iterator[tuple[str, str, str]]:
 
 
 def _honest(raw: Any) -> Iterator[tuple[str, Change]]:
-    cpus, seconds = raw["host"]["logical_cpus"], 0.5
+    cpus, seconds = raw["host"]["logical_cpus"], honest.run_seconds(raw)
     busy = {"seconds": seconds, "own_cpu_seconds": seconds * cpus + 0.2, "others_cpu_seconds": 0.0, "others": []}
     yield "all CPUs busy", watched(load=busy)
     yield "threads whose CPU is unknown", put("placement.thread_cpus", [-1] * raw["placement"]["threads"])

@@ -64,22 +64,7 @@ def limit(name: str, change: Any, field: str = "value") -> Change:
 
 def read(of: str, **changed: Any) -> JobAccount:
     """The account of a run's job whose script read host and cards: as the result says, but for `changed`."""
-    run = honest.run(of)
-    raw = run.raw()
-    host = raw["host"]
-    named = ("architecture", "kernel", "logical_cpus", "memory_bytes")
-    facts = {**{name: host[name] for name in named}, "cpu": host["cpu"].replace(" ", "_")}
-    cards = tuple(
-        replace(
-            CardReading(
-                one["uuid"], one["driver"], one["pci_bus_id"], one["vbios"], one["mig_enabled"], one["ecc_enabled"]
-            ),
-            **{key: value for key, value in changed.items() if key not in facts},
-        )
-        for one in raw["devices"]
-    )
-    known = {key: changed.get(key, value) for key, value in facts.items()}
-    return replace(run.job, host=HostReading(**known), cards=cards)
+    return honest.account(honest.run(of), **changed)
 
 
 def untouched(raw: Any) -> None:
@@ -203,21 +188,11 @@ def today(of: str) -> Request:
     return replace(honest.run(of).request, sections=("locks", "load"))
 
 
-def of_today(raw: Any) -> None:
-    """The run as programs of today write it: with its locks and the load of the host."""
-    held = ["host", *(device["uuid"] for device in raw["devices"] if device["uuid"])]
-    raw["locks"] = {"held": held, "waited_seconds": 0.0, "shared_with": None, "none_because": None}
-    raw["load"] = {
-        "seconds": 1.0, "load_average_before": 0.5, "load_average_after": 0.5, "own_cpu_seconds": 1.0,
-        "others_cpu_seconds": 0.0, "steal_cpu_seconds": 0.0, "others": [],
-    }  # fmt: skip
-
-
 def other_clock(name: str) -> Change:
     """The metrics of a name by the other clock."""
 
     def spoil(raw: Any) -> None:
-        of_today(raw)
+        honest.of_today(raw)
         found = [metric for metric in raw["metrics"] if metric["name"] == name]
         assert found, name
         for metric in found:

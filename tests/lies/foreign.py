@@ -135,7 +135,7 @@ def hpl_run(text: str = HPL) -> tuple[dict[str, Any], Request]:
 
 def hpcg_run(text: str = HPCG) -> tuple[dict[str, Any], Request]:
     made = hpcg.document(hpcg.parse(text), "node1", ["node1"], "xhpcg", {"implementation": "xhpcg"})
-    asked = _asked("hpcg", tuple(hpcg.METRICS), 2, implementation="xhpcg", nx=104)
+    asked = _asked("hpcg", tuple(hpcg.METRICS), 2, implementation="xhpcg", nx=104, ny=104, nz=104)
     return {**made, "token": TOKEN}, asked
 
 

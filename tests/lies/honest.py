@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
@@ -16,7 +15,7 @@ from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model import catalogue
 from tenken.model import result as results
-from tenken.model.job import JobAccount
+from tenken.model.job import CardReading, HostReading, JobAccount
 from tenken.model.judgement import Judgement
 from tenken.model.machine import Machine
 from tenken.model.record import Record
@@ -190,4 +189,58 @@ def _honest(name: str, raw: Any, request: Request, machine: Machine, status: int
     return replace(honest, verdict=honest.judged(honest.raw()).verdict)
 
 
-Change = Callable[[Any], Any]
+def account(run: Honest, **changed: Any) -> JobAccount:
+    """The account of a run's job whose script read host and cards: as the result says, but for `changed`."""
+    raw = run.raw()
+    host = raw["host"]
+    named = ("architecture", "kernel", "logical_cpus", "memory_bytes")
+    facts = {**{name: host[name] for name in named}, "cpu": host["cpu"].replace(" ", "_")}
+    read = ("uuid", "driver", "pci_bus_id", "vbios", "mig_enabled", "ecc_enabled")
+    cards = tuple(
+        replace(
+            CardReading(*(one.get(name) for name in read)),
+            **{key: value for key, value in changed.items() if key not in facts},
+        )
+        for one in raw["devices"]
+    )
+    return replace(
+        run.job, host=HostReading(**{key: changed.get(key, value) for key, value in facts.items()}), cards=cards
+    )
+
+
+def run_seconds(raw: Any) -> float:
+    """For how long a program watches the host: as long as it runs, but for some milliseconds."""
+    first, last = (datetime.fromisoformat(raw[key].rstrip("Z")[:26]) for key in ("started", "finished"))
+    return max(0.01, (last - first).total_seconds() - 0.01)
+
+
+def of_today(raw: Any) -> None:
+    """The run as programs of today write it: with its locks and the load of the host."""
+    held = ["host", *(device["uuid"] for device in raw["devices"] if device["uuid"])]
+    raw["locks"] = {"held": held, "waited_seconds": 0.0, "shared_with": None, "none_because": None}
+    raw["load"] = {
+        "seconds": run_seconds(raw), "load_average_before": 0.5,
+        "load_average_after": 0.5, "own_cpu_seconds": 1.0, "others_cpu_seconds": 0.0,
+        "steal_cpu_seconds": 0.0, "others": [],
+    }  # fmt: skip
+
+
+def live(name: str) -> Honest:
+    """A kept run as a check of today would judge it at the end of its job: the request asks for locks and load, and
+    the job script read host and cards. Programs of others are asked for less.
+    """
+    return attended(run(name))
+
+
+def attended(one: Honest) -> Honest:
+    if one.request.foreign:
+        return one
+    raw = one.raw()
+    if "locks" not in raw or "load" not in raw:
+        of_today(raw)
+    asked = replace(one.request, sections=("locks", "load"))
+    machine = one.machine
+    if raw["devices"]:  # a machine that was described by looking is known to have it
+        machine = replace(machine, capabilities=frozenset({*machine.capabilities, "managed"}))
+    made = replace(one, text=json.dumps(raw), request=asked, job=account(one), machine=machine)
+    return replace(made, verdict=made.judged(made.raw()).verdict)

@@ -76,11 +76,11 @@ def host_document(program: str = "daxpy", values: dict[str, float] | None = None
         "status": "ok",
         "reason": "",
         "parameters": {
-            "array_bytes": 2**28, "elements": 2**25, "repetitions": 100, "backend": "host", "inject_fault": "none",
+            "array_bytes": 2**28, "elements": 2**24, "repetitions": 100, "backend": "host", "inject_fault": "none",
         },
         "placement": {
             "threads": 64, "allowed_cpus": list(range(128)), "allowed_cores": 64, "thread_cpus": list(range(64)),
-            "binding": "close", "places": "cores", "numa_nodes_of_memory": [0], "ranks": 1,
+            "binding": "close", "places": "cores (64 places)", "numa_nodes_of_memory": [0], "ranks": 1,
         },
         "devices": [],
         "metrics": metrics,

@@ -128,6 +128,7 @@ def in_fp8() -> honest.Honest:
     raw["path"]["update"] = "cublasLtMatmul, FP8 E4M3, sums carried over to FP32"
     for check in raw["verification"]["checks"]:
         check["what"] = check["what"].replace("declared maximum of 5", "declared maximum of 24")
+    raw["parameters"]["maximum_refinements"] = 24
     metrics = tuple("lu_fp8" if name == "hpl_mxp" else name for name in run.request.metrics or ())
     arguments = tuple("fp8" if word == "fp16" else word for word in run.request.arguments)
     parameters = {**run.request.parameters, "low": "fp8"}

@@ -1,0 +1,351 @@
+"""Numbers that a result states beside its values: parameters that a program chose, notes on files, slabs and energy.
+
+Each has a consequence in the same result or a bound that no machine exceeds. All functions are pure; each returns
+sentences that name the field.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from tenken.judge.limit_cross_checks import pcie_gbs
+from tenken.model.judgement import Finding
+from tenken.model.machine import Machine
+from tenken.model.request import Request
+from tenken.model.result import MetricValue, Result
+from tenken.model.verdicts import FAIL
+
+#: A number that is computed twice from the same ones.
+EXACT = 1e-4
+#: A rate may exceed its limit by this: rounded clocks.
+ABOVE_LIMIT = 1.02
+#: What a sensor of power may be off by, as a fraction; energy readings state it beside their scatter.
+SENSOR_GAIN = 0.05
+#: An energy reading covers this part of its pass, at least: counters are updated every 20 to 100 ms.
+READ_PART = 0.5
+#: The trial of a way to exchange cells is shorter than its measurement.
+TRIAL_APART = 0.5
+#: A training step is formed of whole passes over its data.
+STEP_APART = 2.0
+#: Threads that a program starts at most if none are requested, on the host and for a GPU.
+FILE_THREADS: Mapping[str, tuple[int, int]] = {
+    "overlap": (1, 4), "snapshot_io": (8, 8), "storage_map": (16, 16), "data_loading": (16, 16),
+}  # fmt: skip
+#: Arrays in memory are this many times as large as the cache.
+CACHES = 4
+
+#: Of a product, as its algorithm is named by them.
+SIDES = ("m", "n", "k", "batch")
+
+Texts = Iterator[str]
+
+
+def of(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    """Statements that contradict the values or other statements."""
+    if result.status != "ok":
+        return []
+    texts: list[str] = []
+    if "implementation" in result.parameters:
+        texts = [*_foreign(result)] if request.foreign else []
+    else:
+        checks = BY_PROGRAM.get(result.program)
+        texts = [*_files(result), *_energies(result), *(checks(result, request, machine) if checks else ())]
+    return [Finding(FAIL, f"{result.node}: {text}", node=result.node, kind="cross-check") for text in texts]
+
+
+def number(value: object) -> float | None:
+    """A finite number of parameters or path; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _of(result: Result, *names: str) -> list[MetricValue]:
+    return [metric for metric in result.metrics if metric.name in names]
+
+
+def _starting(result: Result, prefix: str) -> dict[str, float]:
+    """Numbers of path by what follows the prefix."""
+    return {
+        key[len(prefix) :]: found
+        for key, value in result.path.items()
+        if key.startswith(prefix) and (found := number(value)) is not None
+    }
+
+
+# ---- of every program ----------------------------------------------------------------------------------------
+
+
+def _files(result: Result) -> Texts:
+    for key in ("page_bytes", "file_system_block_bytes"):
+        size = result.path.get(key)
+        if size is not None and not (isinstance(size, int) and size >= 512 and size & (size - 1) == 0):
+            yield f"path {key} is {size!r}; allowed: powers of two from 512 on"
+    free, total = (number(result.path.get(f"file_system_{name}_bytes")) for name in ("free", "total"))
+    if free is not None and total is not None and free > total:
+        yield f"path file_system_free_bytes is {free:.6g}; file_system_total_bytes is {total:.6g}"
+    threads, most = number(result.parameters.get("threads")), FILE_THREADS.get(result.program)
+    if most and threads is not None and "--threads" not in result.command:
+        allowed = most[0 if result.parameters.get("backend") == "host" else 1]
+        if not 1 <= threads <= allowed:
+            yield f"parameter threads is {threads:g}; it was not requested: 1 to {allowed} are started"
+
+
+def _energies(result: Result) -> Texts:
+    """The parts of an energy reading: its time, its scatter, clock and temperature."""
+    clocks = [device.sm_clock_max_mhz for device in result.devices if device.sm_clock_max_mhz]
+    for key in result.path:
+        if not key.startswith("energy.") or not key.endswith(".duration"):
+            continue
+        place = key.removesuffix(".duration")
+        duration = number(result.path[key])
+        seconds, scatter, whole, clock, heat = (
+            number(result.path.get(f"{place}.{part}"))
+            for part in ("seconds", "repeatability", "uncertainty", "sm_clock_mhz", "temperature_c")
+        )
+        if duration and seconds is not None and not READ_PART * duration <= seconds <= duration * (1 + EXACT):
+            yield f"path {place}.seconds is {seconds:.6g} of {duration:.6g} (duration); minimum: {READ_PART:g} of it"
+        if scatter is not None and whole is not None and not math.isclose(whole, scatter + SENSOR_GAIN, rel_tol=EXACT):
+            yield f"path {place}.uncertainty is {whole:.6g}; repeatability gives {scatter + SENSOR_GAIN:.6g}"
+        if clock is not None and clocks and clock > ABOVE_LIMIT * max(clocks):
+            yield f"path {place}.sm_clock_mhz is {clock:g}; sm_clock_max_mhz is {max(clocks):g}"
+        if heat is not None and not -20 <= heat <= 150:
+            yield f"path {place}.temperature_c is {heat:g}; sensors report -20 to 150"
+
+
+# ---- of single programs --------------------------------------------------------------------------------------
+
+
+def _stream(result: Result, request: Request, machine: Machine) -> Texts:
+    """Arrays that no cache holds: 4 times the last one, by default exactly that or 64 MiB."""
+    size, cache = number(result.parameters.get("array_bytes")), result.host.last_level_cache_bytes
+    if size is None or not cache or any(metric.kind == "gpu" for metric in result.metrics):
+        return
+    usual = max(CACHES * cache, 64 * 2**20)
+    if size < CACHES * cache - 8:
+        yield f"parameter array_bytes is {size:.0f}; required: {CACHES} x host.last_level_cache_bytes, {CACHES * cache}"
+    elif request.token is not None and "--array-bytes" not in result.command and size > usual:
+        yield f"parameter array_bytes is {size:.0f}; it was not requested, and its default is {usual}"
+
+
+def _daxpy(result: Result, request: Request, machine: Machine) -> Texts:
+    elements, cache = number(result.parameters.get("elements")), result.host.last_level_cache_bytes
+    usual = max(2**24, (cache or 0) // 2)
+    if request.token is not None and "--elements" not in result.command and cache and elements not in (None, usual):
+        yield f"parameter elements is {elements:.0f}; it was not requested, and its default is {usual}"
+
+
+def _stencil(result: Result, request: Request, machine: Machine) -> Texts:
+    if request.token is not None:
+        known = {key.split(".")[0] for key in result.path}
+        yield from (
+            f"path {name} is missing: programs of this suite always state it"
+            for name in ("slabs", "slab_planes", "flops_of_cell", "alone_gflops")
+            if name not in known and (name != "alone_gflops" or _of(result, "alone", "fused"))
+        )
+    slabs, planes = number(result.path.get("slabs")), number(result.path.get("slab_planes"))
+    together = {metric.subject.first for metric in _of(result, "cells") if metric.kind == "ranks"}
+    if slabs is not None and together and slabs not in together:
+        yield f"path slabs is {slabs:g}; cells are of {', '.join(map(str, sorted(together)))}"
+    counts = (result.placement.ranks, len(result.devices) or 1, number(result.parameters.get("parts")) or 1)
+    if slabs is not None and not together and slabs > math.prod(counts):
+        yield f"path slabs is {slabs:g}; at most {math.prod(counts):g} by ranks, GPUs and parts"
+    height = number(result.parameters.get("nz"))
+    if slabs and planes is not None and height is not None:
+        expected = height / slabs if result.parameters.get("scaling") == "strong" else height
+        if not math.floor(expected) <= planes <= math.ceil(expected):
+            yield f"path slab_planes is {planes:g}; nz and slabs give {expected:g}"
+    yield from _blocks(result)
+
+
+def _blocks(result: Result) -> Texts:
+    """Steps of time in one pass: how fast each number was, and which of them was chosen."""
+    flops = number(result.path.get("flops_of_cell"))
+    alone = _starting(result, "alone_gflops.")
+    for where, rate in alone.items() if flops else ():
+        name, _, count = where.partition("=")
+        rates = [m.median * (flops or 0.0) for m in _of(result, "alone", "fused") if str(m.at.get(name)) == count]
+        if rates and not any(math.isclose(rate, one, rel_tol=EXACT) for one in rates):
+            yield f"path alone_gflops.{where} is {rate:.6g}; the metric and flops_of_cell give {rates[0]:.6g}"
+    for name in ("temporal_block", "steps_a_pass"):
+        asked = number(result.parameters.get(name))
+        for how, chosen in _starting(result, f"{name}.").items():
+            trials = _starting(result, f"tried.{how}.{name}=")
+            best = max(trials.values(), default=0.0)
+            fastest = {float(count) for count, rate in trials.items() if rate >= best * (1 - EXACT)}
+            fastest = fastest or _fastest_alone(result, name)
+            if asked and chosen != asked:
+                yield f"path {name}.{how} is {chosen:g}; parameter {name} is {asked:g}"
+            elif not asked and fastest and chosen not in fastest:
+                said = ", ".join(f"{count:g}" for count in sorted(fastest))
+                yield f"path {name}.{how} is {chosen:g}; the fastest of those measured is {said}"
+            own = [m.value for m in _of(result, "cells") if m.at.get("exchange") == how]
+            measured = f"tried.{how}.{name}={chosen:g}" in result.path
+            if own and measured and abs(best - own[0]) > TRIAL_APART * own[0]:
+                yield f"path tried.{how}.{name}={chosen:g} is {best:.6g}; cells with it are {own[0]:.6g}"
+
+
+def _fastest_alone(result: Result, name: str) -> set[float]:
+    """Of each GPU the number of steps in a pass that is its fastest."""
+    best: dict[str, MetricValue] = {}
+    for metric in _of(result, "alone", "fused"):
+        if number(metric.at.get(name)) is not None:
+            best.setdefault(metric.subject.id, metric)
+            if metric.median > best[metric.subject.id].median:
+                best[metric.subject.id] = metric
+    return {float(number(metric.at[name]) or 0.0) for metric in best.values()}
+
+
+def _hpcg(result: Result, request: Request, machine: Machine) -> Texts:
+    """The error of the solution, relative to the residual that was reached, is a verification."""
+    error, reached = number(result.path.get("worst_error")), number(result.path.get("reference_residual"))
+    if error is None or reached is None:
+        return
+    share = error / max(reached, 1e-9)
+    for check in result.verification.checks:
+        ours = check.what.startswith("solution against 1, every row") and check.error is not None
+        if ours and not math.isclose(check.error or 0.0, share, rel_tol=EXACT):
+            yield (
+                f"path worst_error and reference_residual give {share:.6g}; verification {check.what!r} has "
+                f"{check.error:.6g}"
+            )
+
+
+def _overlap(result: Result, request: Request, machine: Machine) -> Texts:
+    """The steps of a GPU move their passes over the state no faster than its memory permits."""
+    sheet = machine.limits.get(("memory", "gpu"))
+    size, steps = number(result.parameters.get("bytes")), number(result.parameters.get("steps"))
+    loops = {m.subject.id: m for m in _of(result, "loop") if m.kind == "gpu" and m.at.get("mode") == "none"}
+    for where, passes in _starting(result, "passes_of_a_step.").items():
+        loop = loops.get(where)
+        if passes < 1 or passes != int(passes):
+            yield f"path passes_of_a_step.{where} is {passes:g}; allowed: whole numbers from 1 on"
+        if loop is None or sheet is None or not sheet.value or not size or not steps or loop.value <= 0:
+            continue
+        device = result.device(loop.subject.first)
+        if device is None or size <= (device.l2_bytes or math.inf):
+            continue
+        rate = 2 * size * passes * steps / loop.value / 1e9
+        if rate > ABOVE_LIMIT * sheet.value:
+            yield (
+                f"path passes_of_a_step.{where} is {passes:g}: {loop.id} then moves {rate:.6g} GB/s; {sheet.basis}: "
+                f"{sheet.value:.6g}"
+            )
+
+
+def _storage_map(result: Result, request: Request, machine: Machine) -> Texts:
+    """Copies between host and GPU, measured to choose by."""
+    for way in ("link_to_memory_gbs.", "link_from_memory_gbs."):
+        for where, rate in _starting(result, way).items():
+            device = next((d for d in result.devices if where == f"gpu{d.index}"), None)
+            if device is None or not device.pcie_generation_max or not device.pcie_width_max or device.integrated:
+                continue
+            most = pcie_gbs(device.pcie_generation_max, device.pcie_width_max)
+            if most is not None and rate > ABOVE_LIMIT * most:
+                yield f"path {way}{where} is {rate:.6g}; its PCIe has at most {most:.6g} GB/s"
+
+
+def _data_loading(result: Result, request: Request, machine: Machine) -> Texts:
+    asked = number(result.parameters.get("step_ms"))
+    for where, step in _starting(result, "step_ms.").items():
+        if asked and not asked / STEP_APART <= step <= asked * STEP_APART:
+            yield f"path step_ms.{where} is {step:.6g}; parameter step_ms is {asked:g}"
+
+
+def _himeno(result: Result, request: Request, machine: Machine) -> Texts:
+    asked = number(result.parameters.get("repetitions"))
+    if result.parameters.get("timing") != "fixed" or not asked:
+        return
+    for where, count in _starting(result, "iterations.").items():
+        if count != asked:
+            yield f"path iterations.{where} is {count:g}; parameter repetitions is {asked:g}"
+
+
+def _mpi_p2p(result: Result, request: Request, machine: Machine) -> Texts:
+    ranks, partner = result.placement.ranks, number(result.parameters.get("partner"))
+    if partner is not None and not 1 <= partner < ranks:
+        yield f"parameter partner is {partner:g}; allowed: 1 to {ranks - 1}"
+    said = result.path.get("partner")
+    if said is not None and partner is not None and number(said) != partner:
+        yield f"path partner is {said!r}; parameter partner is {partner:g}"
+
+
+def _gemm(result: Result, request: Request, machine: Machine) -> Texts:
+    """The library's algorithm of each product of a GPU: a rate without it cannot be repeated."""
+    if request.token is None or result.parameters.get("backend") != "cuda":
+        return
+    wanted = {
+        f"algorithm.{m.at.get('precision')}:{'x'.join(str(m.at[s]) for s in SIDES if s in m.at)}.{m.subject.id}"
+        for m in _of(result, "gemm")
+        if m.kind == "gpu"
+    }
+    yield from (f"path {key} is missing: the product was measured with it" for key in sorted(wanted - set(result.path)))
+
+
+def _lu(result: Result, request: Request, machine: Machine) -> Texts:
+    """The grid of a factorisation is that of its values; the refinements are those that were verified."""
+    for key in ("grid", "n", "nb"):
+        said, measured = result.parameters.get(key), {str(m.at[key]) for m in result.metrics if key in m.at}
+        if said not in (None, "auto", 0) and measured and str(said) not in measured:
+            yield f"parameter {key} is {said!r}; the values are of {', '.join(sorted(measured))}"
+    most = result.parameters.get("maximum_refinements")
+    for check in result.verification.checks if most is not None else ():
+        found = re.search(r"declared maximum of (\d+) refinements", check.what)
+        if found and number(most) != float(found[1]):
+            yield f"parameter maximum_refinements is {most!r}; verified were at most {found[1]}"
+            return
+
+
+# ---- of other implementations --------------------------------------------------------------------------------
+
+ARCHITECTURES = ("x86_64", "aarch64", "ppc64le", "riscv64", "s390x", "")
+
+
+def _foreign(result: Result) -> Texts:
+    """An adapter knows nothing of host and build: what stands there it did not write."""
+    host, build, place = result.host, result.build, result.placement
+    implementation = result.parameters["implementation"]
+    for name, said, written in (
+        ("host.os", host.os, ""),
+        ("host.kernel", host.kernel, ""),
+        ("host.cpu", host.cpu, ""),
+        ("build.type", build.type, "binary"),
+        ("build.flags", build.flags, ""),
+        ("placement.binding", place.binding, "none"),
+        ("placement.places", place.places, ""),
+    ):
+        if said != written:
+            yield f"{name} is {said!r}; the adapter of {implementation} writes {written!r}"
+    if host.architecture not in ARCHITECTURES:
+        yield f"host.architecture is {host.architecture!r}; allowed: {', '.join(filter(None, ARCHITECTURES))}"
+    if build.backends != (implementation,):
+        yield f"build.backends is {', '.join(build.backends) or 'empty'}; parameter implementation is {implementation}"
+    if not all(word.strip() for word in result.command):
+        yield "command holds an empty word"
+    if not place.nodes:
+        yield "placement.nodes is empty; an adapter names the nodes of the job"
+    took = re.search(r"this took ([0-9.]+) s", str(result.path.get("official_time", "")))
+    seconds = number(result.path.get("total_seconds"))
+    if took and seconds is not None and not math.isclose(float(took[1]), seconds, rel_tol=1e-3):
+        yield f"path total_seconds is {seconds:.6g}; official_time is {result.path['official_time']!r}"
+    grid, ranks = re.fullmatch(r"(\d+)x(\d+)", str(result.parameters.get("grid", ""))), place.ranks
+    if "grid" in result.parameters and (grid is None or int(grid[1]) * int(grid[2]) != ranks):
+        yield f"parameter grid is {result.parameters['grid']!r}; {ranks} ranks ran"
+
+
+BY_PROGRAM: Mapping[str, Callable[[Result, Request, Machine], Texts]] = {
+    "stream": _stream,
+    "daxpy": _daxpy,
+    "stencil": _stencil,
+    "hpcg": _hpcg,
+    "overlap": _overlap,
+    "storage_map": _storage_map,
+    "data_loading": _data_loading,
+    "himeno": _himeno,
+    "gemm": _gemm,
+    "mpi_p2p": _mpi_p2p,
+    "hpl": _lu,
+    "hpl_mxp": _lu,
+}
