@@ -1,12 +1,18 @@
 """How many values of kept sessions have a criterion, and which have none and why.
 
     python -m tools.criteria SYSTEM ARCHIVE [MORE EVIDENCE]... > table.md
+    python -m tools.criteria --reasons SYSTEM ARCHIVE [MORE EVIDENCE]...
     python -m tools.criteria --scatter SYSTEM ARCHIVE [MORE EVIDENCE]...
 
 A floor, a reference or a model counts where the kept value meets it and the same value made 30 % worse misses it; so
 does a comparison with another value of the same run (`cross_checks.floors`). A ceiling never counts. The first lines
 have the share of all of ARCHIVE's values, and of what they are of; the table has each metric that has values without,
 with the reason why no reference was made of them (`tools.references`, of all that is given).
+
+A value that others of its run give again (a time and its rate, a ratio and its parts) fails a cross-check if it alone
+is changed, but not if all of them are slower: these are counted apart, and never as values with a criterion.
+
+--reasons: each key metric of each program with its criterion, or the reason why it has none and its scatter.
 
 --scatter: of each metric that no reference is made of for what it belongs to (host, storage), how far its values lie
 apart in sessions, as standard deviations of logarithms: as they are, and after each run was scaled as a whole to the
@@ -19,18 +25,18 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tenken.archive import packed, records
-from tenken.judge import cross_checks
+from tenken.judge import cross_checks, ratio_cross_checks
 from tenken.judge.criteria import hold
 from tenken.machines import facts, loader
 from tenken.machines.model import System
 from tenken.model.catalogue import load_catalogue
-from tenken.model.judgement import Criterion, JudgedMetric
+from tenken.model.judgement import FLOOR, Criterion, JudgedMetric
 from tenken.model.machine import Machine
 from tenken.model.record import Record
 from tenken.model.request import Request
@@ -50,10 +56,17 @@ class Held:
     metric: MetricValue
     judged: JudgedMetric
     worse: str
+    #: what of the same run gives the value again; empty: nothing
+    follows: str = ""
 
     @property
     def shown(self) -> str:
         return f"{self.record.program}.{self.metric.name} of {self.metric.kind}"
+
+    @property
+    def of(self) -> str:
+        """What it is of: `DESCRIBED`, or the reason for which no reference is made of it."""
+        return references.refusal(self.record.program, self.metric, self.gpus) or DESCRIBED
 
     @property
     def gpus(self) -> bool:
@@ -82,6 +95,7 @@ def held(system: System, kept: Iterable[Record]) -> list[Held]:
         if place not in machines:
             machines[place] = facts.facts(system, system.partitions[place[0]], system.environments[place[1]])
         floors = cross_checks.floors(result, asked(record, result))
+        given = {metric.id: what for metric, _, _, what in ratio_cross_checks.derived(result)}
         for metric in result.metrics:
             declared = catalogue[result.program].metric_named(metric.name)
             assert declared is not None, metric.id
@@ -90,7 +104,7 @@ def held(system: System, kept: Iterable[Record]) -> list[Held]:
             if both[0].criterion is None and metric.id in floors:
                 found.append(in_run(record, metric, both[0], floors[metric.id], machines[place]))
             else:
-                found.append(Held(record, metric, both[0], both[1].verdict))
+                found.append(Held(record, metric, both[0], both[1].verdict, given.get(metric.id, "")))
     return found
 
 
@@ -117,12 +131,11 @@ def table(found: Sequence[Held], refused: Counter[str]) -> list[str]:
     for one in found:
         values[one.shown] += 1
         without[one.shown] += not one.counts
-    why: dict[str, Counter[str]] = defaultdict(Counter)
-    for text, count in refused.items():
-        shown, _, reason = text.partition(": ")
-        why[shown][reason] += count
+    why, again = _refusals(refused), sum(bool(one.follows) and not one.counts for one in found)
     lines = [
-        f"{have} of {len(found)} values ({100 * have / len(found):.1f} %) have a criterion that a loss of 30 % misses.",
+        f"{have} of {len(found)} values ({100 * have / len(found):.1f} %) have a criterion that a loss of 30 % misses. "
+        f"{again} more ({100 * again / len(found):.1f} %)",
+        "are given again by others of their run, and fail a cross-check if they alone are changed.",
         "",
         "| values | with | of | share |",
         "|---|---|---|---|",
@@ -146,14 +159,93 @@ def table(found: Sequence[Held], refused: Counter[str]) -> list[str]:
     return lines
 
 
-def scatter(runs: Iterable[references.Run]) -> list[tuple[str, int, int, float, float]]:
-    """(metric, values, runs, scatter between runs, and after each run is scaled) of what host and storage decide."""
+def _refusals(refused: Counter[str]) -> dict[str, Counter[str]]:
+    """Reasons why values are no reference, by metric."""
+    why: dict[str, Counter[str]] = defaultdict(Counter)
+    for text, count in refused.items():
+        shown, _, reason = text.partition(": ")
+        why[shown][reason] += count
+    return why
+
+
+#: Why values of a class have no criterion, where `references.refusal` gives the class.
+CLASS_REASONS = {
+    "of the host": "no data sheet of the host; three hosts that agreed did not bound a fourth",
+    "of the host's CPU": "the host's CPU decides",
+    "of the storage": "a borrowed disk that others share",
+    "accuracy": "verified against its own threshold",
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key metric of one kind of subject and class: values with a criterion, all values, and criterion or reason."""
+
+    shown: str
+    of: str
+    have: int
+    values: int
+    why: str
+
+    @property
+    def label(self) -> str:
+        name, _, kind = self.shown.partition(" of ")
+        of = f" ({self.of})" if self.of not in ("", DESCRIBED) and kind != "host" else ""
+        return f"`{name}`" + (f" of {kind}" if kind else "") + of
+
+
+def reasons(found: Sequence[Held], refused: Counter[str], known: Collection[tuple[str, str]] = ()) -> list[Key]:
+    """Each key metric of the catalogue; `known`: program and metric of the references, also of those not measured here.
+
+    Raises ValueError for one without a criterion and without a reason.
+    """
+    why, keys = _refusals(refused), []
+    for program in load_catalogue().values():
+        for name in program.key:
+            groups: dict[tuple[str, str], list[Held]] = defaultdict(list)
+            for one in found:
+                if (one.record.program, one.metric.name) == (program.name, name):
+                    groups[one.shown, one.of].append(one)
+            keys += [_key(shown, of, values, why[shown]) for (shown, of), values in sorted(groups.items())]
+            if not groups:
+                text = "references from other sessions" if (program.name, name) in known else "no reference yet"
+                keys.append(Key(f"{program.name}.{name}", "", 0, 0, f"not measured in these sessions; {text}"))
+    return keys
+
+
+def _key(shown: str, of: str, values: Sequence[Held], why: Counter[str]) -> Key:
+    kinds = Counter(_kind(one.judged.criterion) for one in values if one.counts and one.judged.criterion)
+    if kinds:
+        text = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
+        return Key(shown, of, kinds.total(), len(values), text)
+    texts = [CLASS_REASONS.get(of, of)] if of != DESCRIBED else [reason for reason, _ in why.most_common()]
+    texts += ["given again by others of its run"] * any(one.follows for one in values)
+    texts += [FLOOR_TOO_LOW] * any(one.judged.criterion is not None for one in values)
+    if not texts:
+        raise ValueError(f"{shown} is a key metric without a criterion and without a reason")
+    return Key(shown, of, 0, len(values), "; ".join(dict.fromkeys(texts)))
+
+
+def _kind(criterion: Criterion) -> str:
+    """Reference, floor of a limit, or comparison within the run."""
+    return (
+        "comparison within the run"
+        if criterion.kind == FLOOR and " of the limit" not in criterion.source
+        else criterion.kind
+    )
+
+
+def scatter(runs: Iterable[references.Run], keys: bool = False) -> list[tuple[str, int, int, float, float]]:
+    """(metric, values, runs, scatter between runs, and after each run is scaled) of what host and storage decide, or of
+    all key metrics.
+    """
     catalogue, logs = load_catalogue(), defaultdict(list)
     for number, run in enumerate(runs):
         program = catalogue[run.result.program]
         for metric in run.result.metrics:
             why = references.refusal(program.name, metric, bool(run.result.devices))
-            if why.startswith("of the") and metric.value > 0:
+            wanted = metric.name in program.key if keys else why.startswith("of the")
+            if wanted and metric.value > 0:
                 point = str(sorted(references.parameters_of(program, run.result, metric).items(), key=str))
                 shown = f"{program.name}.{metric.name} of {metric.kind}"
                 logs[shown].append(((number, metric.subject.id), point, math.log(metric.value)))
@@ -192,27 +284,30 @@ def classes(found: Sequence[Held]) -> list[tuple[str, list[Held]]]:
     """All values by what they are of, the described machine first, then the largest class."""
     by: dict[str, list[Held]] = defaultdict(list)
     for one in found:
-        by[references.refusal(one.record.program, one.metric, one.gpus) or DESCRIBED].append(one)
+        by[one.of].append(one)
     return sorted(by.items(), key=lambda pair: (pair[0] != DESCRIBED, -len(pair[1]), pair[0]))
 
 
 def _keys(found: Sequence[Held]) -> list[str]:
-    """Key metrics: how many have a criterion somewhere, and those that have none, by what they are of."""
+    """How many key metrics have a criterion somewhere."""
     catalogue = load_catalogue()
     counts: dict[tuple[str, str], int] = Counter()
     for one in found:
         if one.metric.name in catalogue[one.record.program].key:
-            why = references.refusal(one.record.program, one.metric, one.gpus) or DESCRIBED
-            counts[why, one.shown] += one.counts
-    missing: dict[str, list[str]] = defaultdict(list)
-    for (why, shown), have in sorted(counts.items()):
-        if not have:
-            missing[why].append(f"`{shown.replace(' of ', '` of ')}")
-    lines = [
-        f"{sum(map(bool, counts.values()))} of {len(counts)} key metrics have such a criterion. Those without are:",
-        "",
-    ]
-    return [*lines, *(f"- {why}: {', '.join(names)}" for why, names in missing.items())]
+            counts[one.of, one.shown] += one.counts
+    return [f"{sum(map(bool, counts.values()))} of {len(counts)} key metrics have such a criterion."]
+
+
+def key_lines(keys: Sequence[Key], far: Mapping[str, tuple[str, int, int, float, float]]) -> list[str]:
+    """Lines of Markdown: each key metric, and without a criterion its scatter between runs of the same parameters."""
+    lines = ["| key metric | with | of | criterion, or why there is none | scatter (runs) |", "|---|---|---|---|---|"]
+    for one in keys:
+        known = far.get(one.shown)
+        text = (
+            "" if one.have or not one.values else "no second run" if known is None else f"{known[3]:.2f} ({known[2]})"
+        )
+        lines.append(f"| {one.label} | {one.have} | {one.values} | {one.why} | {text} |")
+    return lines
 
 
 #: What has a criterion and still does not count.
@@ -226,12 +321,19 @@ def main(arguments: list[str]) -> int:
         for shown, values, runs, plain, scaled in scatter(references.runs(system, arguments[2:])):
             print(f"| `{shown.replace(' of ', '` of ')} | {values} | {runs} | {plain:.2f} | {scaled:.2f} |")
         return 0
+    reasons_asked, arguments = arguments[:1] == ["--reasons"], [one for one in arguments if one != "--reasons"]
     if len(arguments) < 2:
         print(__doc__, file=sys.stderr)
         return 2
     system = loader.load(arguments[0]).expand({}, strict=False)
     found = held(system, records.records(packed.folder_of(Path(arguments[1])), system=system.name))
-    print("\n".join(table(found, references.made(system, arguments[1:])[1])))
+    refused = references.made(system, arguments[1:])[1]
+    if reasons_asked:
+        far = {one[0]: one for one in scatter(references.runs(system, arguments[1:]), keys=True)}
+        known = {(one.program, one.metric) for one in system.references}
+        print("\n".join(key_lines(reasons(found, refused, known), far)))
+    else:
+        print("\n".join(table(found, refused)))
     return 0
 
 

@@ -38,13 +38,19 @@ Derived = Iterator[tuple[MetricValue, float, float, str]]
 """Metric, the same value by others, how far apart they may be as a fraction, and what it follows from."""
 
 
+def derived(result: Result) -> Derived:
+    """Values that others of the same result give again."""
+    if result.status != "ok" or "implementation" in result.parameters:
+        return
+    of_program = BY_PROGRAM.get(result.program)
+    yield from of_program(result) if of_program else ()
+    yield from _energies(result)
+
+
 def of(result: Result) -> list[Finding]:
     """Values that differ from what others of the same result give."""
-    if result.status != "ok" or "implementation" in result.parameters:
-        return []
-    derived = BY_PROGRAM.get(result.program)
     found = []
-    for metric, by_others, apart, what in [*(derived(result) if derived else ()), *_energies(result)]:
+    for metric, by_others, apart, what in derived(result):
         if not math.isclose(metric.value, by_others, rel_tol=apart):
             text = (
                 f"{result.node} {metric.place}: {metric.id} = {metric.value:.6g} {metric.unit}; {what} give "

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from tenken.judge import ratio_cross_checks
 from tenken.machines import between, facts, loader
 from tenken.machines.errors import SystemFileError
 from tenken.model.catalogue import load_catalogue
@@ -377,6 +378,41 @@ def test_what_has_no_criterion_is_listed_with_the_reason(judged, made):
     without = sum(int(line.split("|")[2]) for line in lines[2:])
     assert without == sum(not one.counts for one in judged)
     assert all(line.split("|")[4].strip() for line in lines[2:])
+
+
+def test_every_key_metric_has_a_criterion_or_a_reason(judged, made):
+    known = {(one.program, one.metric) for one in loader.load("h200").expand({}, strict=False).references}
+    keys = criteria.reasons(judged, made[1], known)
+    named = {tuple(key.shown.partition(" of ")[0].split(".")) for key in keys}
+    assert named == {(program.name, name) for program in load_catalogue().values() for name in program.key}
+    assert all(key.why and (key.have > 0) == key.why.startswith(("reference:", "floor:", "comparison")) for key in keys)
+    assert sum(key.have > 0 for key in keys) >= 61 and sum(key.values > 0 for key in keys) == 107
+    text = (ROOT / "docs" / "criteria.md").read_text().partition("<!-- keys -->\n")[2].partition("<!-- end of keys")[0]
+    listed = [line.split("|")[1:5] for line in text.splitlines()[2:]]
+    assert listed == [line.split("|")[1:5] for line in criteria.key_lines(keys, {})[2:]]
+    assert all(
+        line.split("|")[5].strip() for line in text.splitlines()[2:] if "| 0 |" in line and "| 0 | 0 |" not in line
+    )
+
+
+def test_a_key_metric_without_a_reason_is_an_error(judged):
+    one = next(one for one in judged if one.counts and one.shown == "stream.triad of gpu")
+    nothing = replace(one, judged=replace(one.judged, criterion=None))
+    assert criteria._key(one.shown, criteria.DESCRIBED, [one], Counter()).have == 1
+    assert criteria._key(one.shown, criteria.DESCRIBED, [nothing], Counter({"few": 2})).why == "few"
+    assert criteria._key(one.shown, "of the storage", [nothing], Counter()).why == "a borrowed disk that others share"
+    with pytest.raises(ValueError, match="without a criterion and without a reason"):
+        criteria._key(one.shown, criteria.DESCRIBED, [nothing], Counter())
+
+
+def test_what_others_give_again_fails_alone_and_never_counts(judged):
+    again = [one for one in judged if one.follows and not one.counts]
+    assert len(again) >= 170 and {one.metric.name for one in again} >= {"speedup", "all_reduce_time", "mg"}
+    for one in again[::20]:
+        result, worse = one.record.result, criteria.slower(one.metric)
+        alone = replace(result, metrics=tuple(worse if m.id == worse.id else m for m in result.metrics))
+        assert one.metric.id in {finding.metric for finding in ratio_cross_checks.of(alone)}
+        assert one.metric.id not in {finding.metric for finding in ratio_cross_checks.of(result)}
 
 
 def test_scatter_is_what_neither_point_nor_run_explains():
