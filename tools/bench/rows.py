@@ -42,7 +42,7 @@ ROWS = (
         Row(f"5 % step, {name}", name, Change(step=0.05), {2: 90.0, 3: 98.0})
         for name in ("gamma", "weibull", "student", "ar7")
     ),
-    Row("5 % step, mixed", "mixed", Change(step=0.05), {2: None, 3: 98.0}),
+    Row("5 % step, mixed", "mixed", Change(step=0.05), {2: 90.0, 3: 98.0}),
     *(
         Row(f"5 % step, {name}", name, Change(step=0.05), {3: 90.0})
         for name in ("wander", "season 60", "season 365", "modes", "loud", "disturbed")
