@@ -21,6 +21,7 @@ DERIVED = (
     ("hpcg_gpus", ("raw", "spmv", "mg")),
     ("hpcg_ranks", ("raw", "spmv", "mg")),
     ("stencil_gpus", ("efficiency",)),
+    ("hpl_mxp", ("per_watt",)),
     ("access_patterns", ("relative",)),
 )
 #: Of which run, metrics whose limit is formed from something else of it.

@@ -95,9 +95,8 @@ def lies() -> Iterator[Lie]:
         change = put(f"parameters.{key}", lambda value, f=factor: round(value * f))
         yield Lie(of, f"parameter {key} x{factor}", key, change)
     for of, name in LIBRARIES:
-        if name in honest.run(of).raw()["build"]["libraries"]:
-            yield Lie(of, f"{name} is not named", name, library(name, None))
-            yield Lie(of, f"{name} without a version", name, library(name, "present"))
+        yield Lie(of, f"{name} is not named", name, library(name, None))
+        yield Lie(of, f"{name} without a version", name, library(name, "present"))
     yield Lie("gemm", "a version that is none", "cuBLASLt", library("cuBLASLt", "13.1.0x"))
     for part, factor in (
         ("seconds", 0.1), ("seconds", 1.3), ("repeatability", 10), ("uncertainty", 0.5), ("sm_clock_mhz", 10),
@@ -127,13 +126,11 @@ def lies() -> Iterator[Lie]:
     yield Lie("gemm", "an algorithm that is not named", "algorithm", first_note("algorithm."))
     yield Lie("overlap", "a loop faster than its steps", "loop", samples("loop", times(0.5)))
     for of in ("stream", "daxpy", "hpl", "transfer"):
-        run = honest.attended(honest.run(of))
         for name, change in (
             ("half of the run was watched", load(seconds=0.0)),
             ("it waited longer than it ran", put("locks.waited_seconds", 1e6)),
         ):
             yield from each(of, (name, "load.seconds|waited_seconds", both(honest.of_today, change)))
-        assert run.verdict in ("PASS", "RECORDED")
 
 
 def twins() -> Iterator[tuple[str, str, str]]:

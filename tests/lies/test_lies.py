@@ -14,6 +14,8 @@ import pytest
 
 import tests.lies as here
 from tenken.judge import anew
+from tenken.model.job import CardReading, HostReading
+from tenken.reframe import joblines
 from tenken.reframe.outcome import Outcome
 from tests.lies import class_01_job, honest, informational
 from tests.lies.lie import Lie
@@ -113,6 +115,27 @@ def test_a_field_in_which_every_lie_passes_is_on_the_list() -> None:
     rng = random.Random("13")
     found = {f"{name}: {field}" for name in SAMPLED for field in sweep.undecided(honest.live(name), rng, SHARE)}
     assert not found, "judge these fields, or name them in tests/lies/informational.py"
+
+
+def test_host_and_cards_are_read_from_the_job_lines() -> None:
+    told = joblines.report(
+        class_01_job.output(honest.run("stream")).replace(
+            "TENKEN-RUN begin",
+            "TENKEN-HOST machine=x86_64 kernel=6.1 online=0-3,8 memory_kib=1024 cpu=AMD_EPYC\n"
+            "TENKEN-DEVICE GPU-0a, 580.159.04, 00000000:01:00.0, 96.00.A5.00.1A, Disabled, Enabled\n"
+            "TENKEN-DEVICE GPU-0b, 580.159.04, 00000000:02:00.0, [N/A], [N/A], Enabled\n"
+            "TENKEN-DEVICE GPU-0c, a, message, of, five\n"
+            "TENKEN-DEVICE Failed to initialize NVML, 1, 2, 3, 4, 5\n"
+            "TENKEN-RUN begin",
+        ),
+        honest.TOKEN,
+    )
+    assert told.host == HostReading("x86_64", "6.1", "AMD_EPYC", 5, 2**20)
+    assert told.cards == (
+        CardReading("GPU-0a", "580.159.04", "00000000:01:00.0", "96.00.A5.00.1A", False, True),
+        CardReading("GPU-0b", "580.159.04", "00000000:02:00.0", "", None, True),
+    )
+    assert joblines.account(told).cards == told.cards
 
 
 def test_a_job_output_of_gigabytes_is_refused_in_bounded_time_and_memory(tmp_path: Path) -> None:
