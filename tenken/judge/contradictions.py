@@ -135,7 +135,7 @@ def _build(result: Result) -> Iterator[str]:
     version = re.search(r"(\d+)\.\d+[.\d]*$", build.cuda_compiler or "")
     if build.cuda_compiler is not None and version is None:
         yield f"build.cuda_compiler is {build.cuda_compiler[:60]!r}; expected a name and a version"
-    if result.placement.ranks > 1 and not build.mpi:
+    if result.token is not None and result.placement.ranks > 1 and not build.mpi:
         yield f"build.mpi is empty; {result.placement.ranks} ranks ran"
     yield from _libraries(result)
     for device in result.devices:

@@ -115,6 +115,7 @@ def a_job(content: bytes) -> None:
     for token in (None, "t1"):
         told = joblines.report(text(content), token)
         told.placement_fault(2)
+        told.fault()
         assert told.ran_again is not None
     joblines.ran_as_root(text(content))
 
