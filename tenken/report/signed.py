@@ -16,12 +16,14 @@ from tenken.model.catalogue import Program
 from tenken.report import formatting as words
 from tenken.report import policy
 from tenken.report.acceptance import (
+    ACCEPTED,
     EXCEPTIONS,
     INCONCLUSIVE,
     MET,
     NOT_MET,
     NOT_RECORDED,
     NOT_TESTED,
+    REJECTED,
     Acceptance,
     Part,
     Requirement,
@@ -35,6 +37,16 @@ MOST, PARTS = 8, 32
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge")
 
 _WORD = {MET: "MET", NOT_MET: "MISSED", INCONCLUSIVE: "OPEN", NOT_TESTED: "OPEN"}
+
+#: What follows from each statement.
+_NEXT = {
+    ACCEPTED: "sign in section 10, and keep this report with its archive: tenken accept --verify shows later whether "
+    "either was changed.",
+    EXCEPTIONS: "agree on each exception above, then sign in section 10; open items go to the punch list.",
+    REJECTED: "send the evidence files (section 11) to the supplier; after the repair, run again what is named above "
+    "and judge the new sessions.",
+    INCONCLUSIVE: "run what is named above, as often as the contract requires, and judge all sessions together.",
+}
 
 
 def render(
@@ -75,7 +87,7 @@ def render(
             "sessions": css_string(f"Sessions: {_some(found.sessions)}"),
             "digest": css_string(f"Archive SHA-256: {digest}"),
         },
-        policy=policy.meta(), WORD=_WORD, MOST=MOST, PARTS=PARTS,
+        policy=policy.meta(), WORD=_WORD, NEXT=_NEXT, MOST=MOST, PARTS=PARTS, open=_open(found),
         style=(TEMPLATES / "acceptance.css").read_text(encoding="utf-8"),
     )  # fmt: skip
 
@@ -109,6 +121,15 @@ def _conditions(found: Acceptance) -> str:
         if set(found.conditions.get(title, ())) - {NOT_RECORDED}
     ]
     return ", ".join(known)
+
+
+def _open(found: Acceptance) -> str:
+    """What remains open besides the clauses: punch list and stability period, in brief."""
+    items = [item for item in found.contract.punch_list if item.open]
+    dates = sorted(item.due for item in items if item.due)
+    listed = f"{len(items)} open" + (f", first due {dates[0]}" if dates else "")
+    stable = f"stability {found.stability}" if found.stability else "no stability period agreed"
+    return f"punch list: {listed if items else 'no open item'}; {stable}"
 
 
 def _sources(found: Acceptance, order: Mapping[str, int]) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ import io
 import re
 import tarfile
 import zlib
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -19,7 +20,7 @@ from tenken.model.catalogue import load_catalogue
 from tenken.paths import ROOT
 from tenken.report import bundle, contracts, signed
 from tenken.report import formatting as words
-from tenken.report.acceptance import accept
+from tenken.report.acceptance import ACCEPTED, EXCEPTIONS, INCONCLUSIVE, REJECTED, accept
 from tests.support import kept
 
 FOLDER = ROOT / "tests" / "data" / "h200-acceptance"
@@ -94,6 +95,26 @@ def test_the_first_lines_name_the_smallest_margin_and_the_conditions(page):
     assert said("Smallest margin").startswith(f"+{margins[closest]} %: {closest}, ")
     assert said("Smallest margin").endswith("node1 GPU 0")
     assert said("Conditions (section 4)") == "driver 580.159.04, CUDA 13.0, SM clock up to 1980 MHz"
+
+
+def test_the_first_page_names_what_follows_what_does_not_count_and_what_is_open(contract, runs):
+    _, sessions, _ = runs
+
+    def said(changed, statement):
+        found = replace(accept(changed, [], load_catalogue(), sessions), statement=statement)
+        page = html.document_fromstring(signed.render(found, load_catalogue(), "0" * 64, "0" * 64, [], "today"))
+        rows = {one.text_content(): one.getnext().text_content() for one in page.xpath("//dt")}
+        return page.xpath("//div[@role='status']")[0].text_content().partition("Next: ")[2], rows
+
+    steps = {one: said(contract, one)[0] for one in (ACCEPTED, EXCEPTIONS, REJECTED, INCONCLUSIVE)}
+    assert "sign in section 10" in steps[ACCEPTED] and "evidence files" in steps[REJECTED]
+    assert len(set(steps.values())) == 4 and all(steps.values())
+    rows = said(contract, ACCEPTED)[1]
+    assert rows["Not counted (section 7)"] == "0 INVALID, 0 excluded, 0 failed outside all clauses"
+    assert rows["Open (sections 8 and 9)"] == "punch list: no open item; no stability period agreed"
+    items = (contracts.Item("P1", "a fan", True, "2027-01-31"), contracts.Item("P2", "a label", False))
+    rows = said(replace(contract, punch_list=items), EXCEPTIONS)[1]
+    assert rows["Open (sections 8 and 9)"] == "punch list: 1 open, first due 2027-01-31; no stability period agreed"
 
 
 def test_a_report_without_measurements_names_neither(contract, runs):

@@ -83,7 +83,12 @@ def test_every_plot_kind_is_drawn(everything):
         "stacked phases",
     ):
         assert any(words in c for c in captions), words
-    assert 'class="missing"' not in everything
+    assert not html.document_fromstring(everything).xpath("//*[contains(@class, 'missing')]")
+
+
+def test_failures_are_shown_before_the_machine(everything):
+    heads = html.document_fromstring(everything).xpath("//main//h2/@id")
+    assert heads[:3] == ["attention", "machine", "verdicts"]
 
 
 def test_what_does_not_apply_names_what_it_lacks(everything):
