@@ -100,7 +100,7 @@ class SnapshotBase(FileCheck):
 
     program = "snapshot_io"
     metrics = ["write", "read"]
-    #: The largest snapshot that a mode may ask for.
+    #: The largest snapshot that a mode may request.
     max_particles = variable(int, value=67_108_864)
     #: Its name of the release before.
     most_particles = variable(alias=max_particles)
@@ -125,7 +125,7 @@ class SnapshotHost(SnapshotBase):
     """Snapshots from and to host memory."""
 
     descr = "N-body snapshots in HDF5, host memory"
-    # the layouts are not held against each other here
+    # the layouts are not compared with each other here
     arguments = {"decide-seconds": 0}
     # a laptop need not have the 8 GB that the published range takes
     max_particles = 4_194_304

@@ -7,7 +7,7 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from tenken.reframe.base import TenkenCheck
 
-#: Square problems of every precision that some GPU has; those that a card lacks are left out by the program, by name.
+#: Square problems of every precision that some GPU has; those that a GPU lacks are omitted by the program, by name.
 LADDER = (
     "fp64,fp64_tensor,fp32,tf32,fp16,bf16,int8,fp8_e4m3,fp8_e4m3_fast,fp8_e5m2,fp8_e5m2_fast,fp8_blocks,"
     "mxfp8,nvfp4,mxfp4"

@@ -15,7 +15,7 @@ SIZES = {"small": (32768, 1024), "large": (65536, 2048), "full": (98304, 2048)}
 OF_NODE = {2: (131072, 2048), 4: (188416, 2048), 8: (262144, 2048)}
 #: Nodes -> N, NB, P, Q of the publication (Reedbush-H, two GPUs per node).
 PUBLISHED = {1: (67200, 384, 2, 1), 2: (96000, 384, 2, 2), 4: (130176, 384, 2, 4), 8: (192000, 384, 2, 8)}
-#: GiB on the GPU beside the matrix: panels, rows on their way, libraries.
+#: GiB on the GPU in addition to the matrix: panels, rows in transit, libraries.
 BESIDE_GIB = 8.0
 
 # Finds the BLAS that pip brought, where none is named.

@@ -15,7 +15,7 @@ ONE_GPU = {"quick": (65536, 2048), "nightly": (131072, 4096), "acceptance": (163
 #: The same for all GPUs of a node, by their number: 163840 sqrt(Q) in multiples of the block, so that each has as much
 #: memory to fill as one alone: weak scaling.
 OF_NODE = {2: (229376, 4096), 4: (327680, 4096), 8: (462848, 4096)}
-#: GiB on the GPU beside its part of the matrix.
+#: GiB on the GPU in addition to its part of the matrix.
 BESIDE_GIB = 10.0
 
 

@@ -75,7 +75,7 @@ class NcclTests(TenkenCheck):
         self.prerun_cmds = [*self.prerun_cmds, run]
 
     def request(self):
-        # the binaries tell of no device but in the lines that the parser counts
+        # the binaries report devices only in the lines that the parser counts
         return replace(super().request(), gpus=None)
 
     def judgement(self):
@@ -95,5 +95,5 @@ class NcclTests(TenkenCheck):
                 made = document(parse_all(text), nodes[0], nodes, self.gpus or 1)
             path.write_text(json.dumps(self.stamp(made)))
         except NcclTestsFormatError as error:
-            path.write_text(str(error))  # not a document: the judgement says so and keeps the text
+            path.write_text(str(error))  # not a document: the judgement states this and keeps the text
         return super().judgement()

@@ -47,7 +47,7 @@ class MpiOsu(MpiBase):
     #: Which benchmarks.
     osu_benchmarks = variable(list, value=["osu_latency", "osu_bw", "osu_bibw"])
 
-    #: Further options of each; -c asks for validation (from OSU 6.0 on), without which nothing is verified.
+    #: Further options of each; -c requests validation (from OSU 6.0 on), without which nothing is verified.
     osu_options = variable(str, value="-c")
 
     @run_after("setup")
@@ -65,7 +65,7 @@ class MpiOsu(MpiBase):
     def set_osu_commands(self):
         """One launch per benchmark, each announced; the last one is ReFrame's own command."""
         folder = self.osu_dir or os.environ.get("TENKEN_OSU", "")
-        # ReFrame tells the job only after this hook
+        # ReFrame sets the job only after this hook
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         launch = self.job.launcher.run_command(self.job)
         buffers = "" if self.osu_buffers == "H" else f" -d cuda {self.osu_buffers} {self.osu_buffers}"
@@ -93,5 +93,5 @@ class MpiOsu(MpiBase):
                 made = document(parse_all(text), nodes[0], self.num_tasks, nodes, buffers)
             path.write_text(json.dumps(self.stamp(made)))
         except OsuFormatError as error:
-            path.write_text(str(error))  # not a document: the judgement says so and keeps the text
+            path.write_text(str(error))  # not a document: the judgement states this and keeps the text
         return super().judgement()

@@ -7,7 +7,7 @@ from reframe.core.builtins import parameter, run_after
 
 from tenken.reframe.base import TenkenCheck
 
-#: Kinds of memory that are measured beside each other; malloc memory by itself, since a GPU may not reach it.
+#: Kinds of memory that are measured together; malloc memory separately, since a GPU may not reach it.
 MEMORIES = {"cuda": "pageable,pinned,zero_copy,managed", "sam": "pageable,sam"}
 
 
@@ -21,7 +21,7 @@ class Transpose(TenkenCheck):
     valid_systems = ["+cuda"]
     valid_prog_environs = ["+cuda"]
     subjects = ["gpu"]
-    #: Which kinds of memory: those of CUDA, or malloc memory beside pageable.
+    #: Which kinds of memory: those of CUDA, or malloc memory in addition to pageable memory.
     kinds = parameter(list(MEMORIES))
 
     @run_after("setup")

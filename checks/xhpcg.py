@@ -65,7 +65,7 @@ class HpcgBinary(HpcgBase):
 
     @run_before("run")
     def set_xhpcg_command(self):
-        # ReFrame tells the job only after this hook
+        # ReFrame sets the job only after this hook
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         launch = self.job.launcher.run_command(self.job)
         seconds = SECONDS[self.tenken_mode] if self.seconds is None else self.seconds
@@ -89,5 +89,5 @@ class HpcgBinary(HpcgBase):
                 made = document(parse(printed), nodes[0], nodes, self.command, {"implementation": "xhpcg"})
             path.write_text(json.dumps(self.stamp(made)))
         except HpcgFormatError as error:
-            path.write_text(str(error))  # not a document: the judgement says so and keeps the text
+            path.write_text(str(error))  # not a document: the judgement states this and keeps the text
         return super().judgement()

@@ -1,6 +1,6 @@
 #!/bin/sh
 # debian.sh PACKAGE...: installs Debian packages that some tests need, where root may. Does nothing where all are there
-# already; otherwise exits with 1 and says what root would have to type.
+# already; otherwise exits with 1 and prints the command for root.
 missing=""
 for package in "$@"; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing="$missing $package"
@@ -10,10 +10,10 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "needs root once, for: apt-get install --no-install-recommends$missing" >&2
     exit 1
 fi
-# two tests may install at once; nobody else's installation is disturbed either
+# two tests may install at once; other installations are not disturbed either
 exec 9>"${TMPDIR:-/tmp}/tenken-debian.lock"
 flock 9
-# no service is to start: the tests run daemons of their own, and a policy that was there before stays
+# no service may start: the tests run separate daemons, and an existing policy is kept
 policy=/usr/sbin/policy-rc.d
 if [ ! -e $policy ]; then
     printf '#!/bin/sh\nexit 101\n' >$policy

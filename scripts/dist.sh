@@ -3,7 +3,7 @@
 set -e
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
 uv build -q --out-dir "$1"
-# an environment of its own for what only this needs: see pyproject.toml
+# a separate environment for packages that only this needs: see pyproject.toml
 tools=.cache/release
 [ -x $tools/bin/python ] || uv venv -q --python "$(command -v python)" $tools
 uv pip sync -q --require-hashes --python $tools/bin/python requirements-release.lock

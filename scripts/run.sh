@@ -1,6 +1,6 @@
 #!/bin/sh
 # run.sh SYSTEM MODE [REFRAME OPTIONS]: what `make run` does, inside the activated virtual environment.
-# The run is ReFrame's own command; the report beside it fails when nothing was run. V=1 prints all that ReFrame says,
+# The run is ReFrame's own command; the report fails if nothing was run. V=1 prints all output of ReFrame,
 # which else goes to output/reframe.log alone, with one line a check here.
 system=$1
 mode=$2
@@ -11,7 +11,7 @@ if [ -z "$V" ] || [ "$V" = 0 ]; then
     export TENKEN_TERMINAL=brief
 fi
 
-# `make: *** Error 3` says nothing: what the status means goes before it
+# `make: *** Error 3` explains nothing: the meaning of the status is printed before it
 leave() {
     case $1 in
     0) ;;

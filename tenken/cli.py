@@ -48,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: list[str] | None = None) -> int:
     """Run one subcommand and return its exit code: 2 for what the user can mend, with one line on stderr."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal without a character shows another, and goes on
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows another one, and continues
             stream.reconfigure(errors="replace")
     with contextlib.redirect_stdout(_Printable(sys.stdout)), contextlib.redirect_stderr(_Printable(sys.stderr)):
         return _run(argv)

@@ -61,7 +61,7 @@ def archive_root() -> Path:
 
 
 if __name__ == "__main__":
-    # scripts/need.sh asks before anything is made
+    # scripts/need.sh checks this before anything is created
     problem = unusable(_PACKAGE.parent)
     if problem:
         sys.exit(f"tenken: {problem}")

@@ -30,13 +30,13 @@ from toolchains.wheels import Target, ToolchainError
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 
-#: Folder that everything fetched is kept in; the variable moves it (to a disk shared by CI runs, say).
+#: Folder that everything fetched is kept in; the variable moves it (for example to a disk shared by CI runs).
 CACHE_VARIABLE = "TENKEN_CACHE"
 
 #: Written last into a finished home: version, components, pins. Its absence means that the folder is not ours.
 MARKER = ".tenken-cuda-home.json"
 
-#: What every program needs: the compiler, the runtime, CCCL (cuda_fp16.h wants <nv/target>), NVML's header.
+#: What every program needs: the compiler, the runtime, CCCL (cuda_fp16.h requires <nv/target>), NVML's header.
 BASE = ("nvcc", "cudart", "cccl", "nvml")
 
 
@@ -307,7 +307,7 @@ def _mend(home: Path) -> None:
     if not (lib / "libcudadevrt.a").exists():
         _empty_archive(compiler, lib / "libcudadevrt.a")
     if not (lib / "libcudart_static.a").exists():
-        # Wheels before CUDA 12.9 have no static runtime: a linker script stands for it and names the shared one.
+        # Wheels before CUDA 12.9 have no static runtime: a linker script replaces it and names the shared one.
         shared = sorted(lib.glob("libcudart.so.*"))[0].name
         (lib / "libcudart_static.a").write_text(f"/* GNU ld script */\nINPUT ( {shared} )\n")
 

@@ -91,7 +91,7 @@ def fetch_package(pin: DebianPin, directory: Path) -> Path:
         if _sha256(path) == pin.sha256:
             return path
     options = _private_apt(pin, directory / "apt")
-    # Acquire::Languages: no translations; DEP-11 and Contents targets are not asked for either.
+    # Acquire::Languages: no translations; DEP-11 and Contents targets are not requested either.
     _apt(["apt-get", *options, "update"], f"no package list of {pin.suite} from {mirror()}")
     wanted = f"{pin.package}:{pin.arch}"
     try:

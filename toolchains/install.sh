@@ -66,7 +66,7 @@ for pip_wheel in "$kit"/wheels/pip-*.whl; do pip_program=$pip_wheel/pip; done
 pip "$kit"/wheels/*.whl
 pip --no-build-isolation --editable "$root"
 "$venv/bin/python" "$root/tenken/venv.py" >/dev/null
-# a copy without its history still says in every document what it is
+# a copy without its history still states its revision in every document
 git -C "$root" describe --always >/dev/null 2>&1 || cp "$kit/REVISION" "$root/REVISION"
 
 cd "$root"

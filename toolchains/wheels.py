@@ -23,7 +23,7 @@ from pathlib import Path
 
 ARCHITECTURES = ("x86_64", "aarch64")
 
-#: Newest glibc that a wheel of ours may ask for: 2.28 is what Red Hat 8 and Debian 10 have. pip takes each
+#: Newest glibc that a wheel of ours may require: 2.28 is what Red Hat 8 and Debian 10 have. pip takes each
 #: platform tag literally, so every older one is spelt out.
 NEWEST_GLIBC = 28
 

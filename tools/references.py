@@ -54,7 +54,7 @@ TOLERANCES = (0.1, 0.15, 0.2, 0.25)
 LEAST_SESSIONS, MOST_TOLERANCE = 2, TOLERANCES[-1]
 #: Of what is measured once more, this share lies beyond a bound; what is known of a scatter before it is seen.
 BEYOND, PRIOR_DOF, PRIOR_SCATTER = 1e-4, 4, 0.02
-#: What a CPU does, though the figure is told of a GPU.
+#: Work of a CPU, although the value is reported for a GPU.
 BY_CPU = {
     "transpose": ("init", "check", "total", "copy_out", "speedup", "check_ratio"),
     "access_patterns": ("host_by_cpu", "remote_by_cpu", "device_by_cpu"),
@@ -71,9 +71,9 @@ NO_SPEED = {
         "residual": "accuracy",
         "factor_error": "accuracy",
         "refinements": "accuracy",
-        "phase": "a part of one solution, whose rate is there",
+        "phase": "a part of one solution, whose rate is measured",
     },
-    "stencil": {"share": "a share of one total", "gain": "a difference of two figures that are there"},
+    "stencil": {"share": "a share of one total", "gain": "a difference of two measured figures"},
     "migration": {"new_ramp": "a count"},
 }
 
@@ -109,7 +109,7 @@ DEFECTS = (
         ("20261121T111000Z-h200one",),
         "spmv",
         ("best", "worst", "own_over_vendor", "geomean", "geomean_by_size"),
-        "without the format that is fastest now",
+        "without the format that is now the fastest",
     ),
     Defect(SLOW_DGEMM, "gemm", ("gemm", "per_watt"), "a slower algorithm", {"precision": "fp64_tensor"}),
 )
@@ -381,7 +381,7 @@ class LeftOut:
     noticed: Counter[float] = field(default_factory=Counter)
 
 
-#: Losses for which it is told how many values would notice them.
+#: Losses for which the number of values that would detect them is reported.
 LOSSES = (0.1, 0.15, 0.2, 0.3)
 
 

@@ -28,7 +28,7 @@ def problems(root: Path = ROOT, asked: str | None = None) -> list[str]:
     changes = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     found = []
     if asked is not None and asked != here:
-        found.append(f"pyproject.toml: version is {here}, asked for is {asked}")
+        found.append(f"pyproject.toml: version is {here}, requested: {asked}")
     if not re.fullmatch(r"\d+\.\d+\.\d+", here):
         found.append(f"pyproject.toml: version {here!r} is not MAJOR.MINOR.PATCH")
     cited = re.findall(r"^version: (\S+)$", citation, re.M)
@@ -63,7 +63,7 @@ def problems(root: Path = ROOT, asked: str | None = None) -> list[str]:
             )
     unreleased = re.split(r"^## ", changes, flags=re.M)[1:2]
     if asked is not None and unreleased and "\n- " in unreleased[0]:
-        found.append("CHANGELOG.md: lines stand under Unreleased: move them to the release, or leave them out of it")
+        found.append("CHANGELOG.md: Unreleased is not empty: move its lines to the release")
     return found
 
 

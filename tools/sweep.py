@@ -127,10 +127,10 @@ MEANT = (
     "beyond", "longer", "absent CPU", "one", "x10", "x0.1", "empty", "another", "swap", "shorter", "x1.3", "x0.7",
     "all x10", "all x0.1", "all x1.3", "all x0.7",
 )  # fmt: skip
-#: Places of a field that are tried before it is said to decide nothing.
+#: Places of a field that are tried before it is considered irrelevant.
 PLACES = 3
 REFUSED = ("FAIL", "INVALID")
-#: Lists in which order says nothing.
+#: Lists whose order is irrelevant.
 UNORDERED = ("metrics", "checks", "samples", "devices", "backends", "allowed_cpus", "others", "held")
 #: A metric in all its statistics: worse and better.
 RATES = {"all x0.7": 0.7, "all x1.3": 1.3, "all x10": 10.0, "all x0.1": 0.1}

@@ -53,7 +53,7 @@ message(STATUS "CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTUR
 string(REPLACE ";" "," TENKEN_CUDA_ARCHITECTURES_TEXT "${CMAKE_CUDA_ARCHITECTURES}")
 
 # The static runtime, so that a program runs where no toolkit is. Toolkits put together from wheels may have a
-# linker script to the shared one in its place; then programs are told where that lies.
+# linker script to the shared one in its place; programs then get its location.
 set(TENKEN_CUDART CUDA::cudart_static)
 file(READ ${CUDA_cudart_static_LIBRARY} magic LIMIT 8)
 if(NOT magic MATCHES "^!<arch>")

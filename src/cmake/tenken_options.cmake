@@ -47,7 +47,7 @@ if(TENKEN_MPI)
   find_package(MPI REQUIRED COMPONENTS CXX)
 endif()
 
-# What the result document says about the build.
+# What the result document states about the build.
 string(TOUPPER "${CMAKE_BUILD_TYPE}" upper_build_type)
 string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${upper_build_type}}" TENKEN_BUILD_FLAGS)
 string(REPLACE ";" " " joined_flags "${cxx_flags} ${OpenMP_CXX_FLAGS}")

@@ -3,8 +3,8 @@
 #
 # Defines the program NAME, built into bin/ and installed there. The sources of a back end are added only where
 # its option is on (TENKEN_CUDA, TENKEN_OPENACC, TENKEN_MPI); the others then see TENKEN_HAVE_CUDA and so on.
-# USES is for a program whose part for CUDA or MPI is all in lib/: it has no such source of its own.
-# A program that is nothing without a back end says NEEDS and is left out where the option is off.
+# USES is for a program whose part for CUDA or MPI is all in lib/: it has no such source file.
+# A program that is useless without a back end states NEEDS and is omitted if the option is off.
 function(tenken_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
     "SOURCES;CUDA_SOURCES;OPENACC_SOURCES;MPI_SOURCES;LIBRARIES;CUDA_LIBRARIES;USES;NEEDS")
@@ -39,6 +39,6 @@ function(tenken_program name)
       COMPILE_OPTIONS "${TENKEN_OPENACC_FLAGS};${TENKEN_OPENACC_COMPILE}")
     target_link_libraries(${name} PRIVATE ${TENKEN_OPENACC_FLAGS} ${TENKEN_OPENACC_LINK})
   endif()
-  # a component of its own: a run installs only the programs that it needs
+  # a separate component: a run installs only the programs that it needs
   install(TARGETS ${name} RUNTIME DESTINATION bin COMPONENT ${name})
 endfunction()

@@ -1,4 +1,4 @@
-# The revision of the sources, asked anew at every build; the header changes only when the revision does,
+# The revision of the sources, queried at every build; the header changes only when the revision does,
 # so that nothing is compiled again for no reason. Also run as a script (cmake -P) by the target it defines.
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   add_custom_target(tenken_revision
@@ -15,7 +15,7 @@ if(git)
   execute_process(COMMAND ${git} -C ${SOURCE} describe --always --dirty
     OUTPUT_VARIABLE revision ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
 endif()
-if(revision STREQUAL "" AND EXISTS ${SOURCE}/../REVISION)  # a copy without its history says what it is
+if(revision STREQUAL "" AND EXISTS ${SOURCE}/../REVISION)  # a copy without its history states its revision
   file(STRINGS ${SOURCE}/../REVISION revision LIMIT_COUNT 1)
 endif()
 if(revision STREQUAL "")

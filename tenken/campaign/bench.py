@@ -24,7 +24,7 @@ from tenken.campaign.fabric import LEAF, NOISES, Fabric
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import State
 
-#: A table's rows are text; what is worse than asked is told as a row that begins with this.
+#: A table's rows are text; a value that misses its requirement is a row that begins with this.
 MISSED = "MISSED: "
 
 
@@ -60,8 +60,9 @@ def planted(seeds: int, first: int, nodes: int) -> Iterator[str]:
         if named == one.truth:
             good += 1
         else:
-            yield f"  seed {seed}: not named {sorted(one.truth - named)}, also named {sorted(named - one.truth)}"
-    yield f"planted among {nodes} nodes x 8 GPUs: all named and no other in {good} of {seeds} seeds (required: 99 %)"
+            missed, wrong = sorted(one.truth - named), sorted(named - one.truth)
+            yield f"  seed {seed}: not reported: {missed}; reported although healthy: {wrong}"
+    yield f"faults among {nodes} nodes x 8 GPUs: all reported and no others in {good} of {seeds} seeds (required: 99 %)"
     if good < 0.99 * seeds - 1e-9:
         yield f"{MISSED}planted faults"
 
@@ -76,7 +77,8 @@ def healthy(seeds: int, first: int, nodes: int) -> Iterator[str]:
             suspected += any(s.suspects for s in screened)
             accused += any(s.suspects for s in screened) and bool(named_in(synthetic.fleet(seed, family, nodes)))
         yield (
-            f"healthy, {family}: {accused} of {seeds} campaigns accuse, {suspected} run a suspect again (required: 1 %)"
+            f"healthy, {family}: {accused} of {seeds} campaigns report a node, "
+            f"{suspected} measure a suspect again (required: 1 %)"
         )
         if accused > max(0.01 * seeds, 0):
             yield f"{MISSED}healthy fleets, {family}"
@@ -147,7 +149,7 @@ def pair_faults(seeds: int, first: int, nodes: int) -> Iterator[str]:
             wrong += named is not None and set(named) != set(pair)
     yield (
         f"pairs among {count} nodes, all leaves met in {rounds} meetings ({jobs / seeds:.0f} jobs, coverage 100 %): "
-        f"leaves found in {met} of {seeds}, the pair named in {right}, another one in {wrong}"
+        f"leaves found in {met} of {seeds}, the pair reported in {right}, a different one in {wrong}"
     )
     if right < 0.95 * seeds or wrong > 0.01 * seeds:
         yield f"{MISSED}pairs"
@@ -190,7 +192,7 @@ def cost(seeds: int, first: int, nodes: int) -> Iterator[str]:
         asked = 240 * max(nodes / 1000, 0.01)
         yield (
             f"cost of {nodes} nodes x 12 checks: {spent:.1f} CPU-s (required: {asked:g}), {most:.2f} GiB at most, "
-            f"{world.submissions} jobs, {found.tested} nodes tested, named: {', '.join(sorted(named)) or 'nobody'}; "
+            f"{world.submissions} jobs, {found.tested} nodes tested, named: {', '.join(sorted(named)) or 'no node'}; "
             f"longest time without output {silent:.1f} s (nodes' own work included)"
         )
         if spent > asked or named != {f"{bad[0]} GPU {bad[1]}"} or found.tested != nodes:

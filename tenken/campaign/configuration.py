@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 #: Part of all that must agree before others are odd, and part that may be odd before it is two kinds, not a mistake.
 _MAJORITY, _ODD = 0.6, 0.1
-#: An item that tells devices from each other (serial numbers) has about as many values as there are devices.
+#: An item that distinguishes devices (serial numbers) has about as many values as there are devices.
 _OWN = 0.5
 
 

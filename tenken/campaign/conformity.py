@@ -23,7 +23,7 @@ FALSE_CHANCE = 0.01
 _DEVICES, _NODES, _GROUPS = 0.0025, 0.001, 0.0015
 #: Members that a group needs before its effect is taken off, and groups before one of them can be the odd one.
 _LEAST_MEMBERS, _LEAST_GROUPS = 8, 8
-#: Odd groups of one figure that are told, at most.
+#: Maximum number of deviating groups of one metric that are reported.
 _MOST_ODD_GROUPS = 8
 #: Values that the running median over time spans, and below how many there is none.
 _WINDOW, _LEAST_FOR_TIME = 101, 48
@@ -177,7 +177,7 @@ def drift(rest: np.ndarray, times: np.ndarray | None) -> np.ndarray:
     if np.ptp(level) < 4 * _scale(rest[order]) / np.sqrt(window):
         return found  # no more than chance: a median of so few would only add its own noise
     at = np.interp(np.arange(len(order)), middles, level)
-    # beyond the first and the last middle the line goes on
+    # beyond the first and the last middle the line continues
     first = (level[1] - level[0]) / (middles[1] - middles[0])
     last = (level[-1] - level[-2]) / (middles[-1] - middles[-2])
     here = np.arange(len(order))

@@ -186,7 +186,7 @@ def _between(
     given = data["between"]
     leaf = given["leaf"]
     if leaf not in groups:
-        if groups or "groups" not in data:  # what is wrong with the groups is told already
+        if groups or "groups" not in data:  # errors in the groups are already reported
             known = validation.choices(leaf, sorted(groups)) if groups else "'groups' lists no file with such a column"
             wrong(("between", "leaf"), f"'between.leaf' is '{leaf}', which is not a column of 'groups'; {known}")
         return None
@@ -229,7 +229,7 @@ def _reach_of_budget(data: Mapping[str, Any], nodes: int, wrong: Any) -> None:
 def _unit(data: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]], nodes: Sequence[str], wrong: Any) -> None:
     """Checks that the units exist and can be started together."""
     if "unit" not in data or ("groups" in data and not groups):
-        return  # what is wrong with the groups is told already
+        return  # errors in the groups are already reported
     unit = data["unit"]
     if unit not in groups:
         known = validation.choices(unit, sorted(groups)) if groups else "'groups' lists no file with such a column"

@@ -140,7 +140,7 @@ class Table:
         self.times: dict[tuple[str, str, tuple[str, int]], float] = {}
         self.before: dict[tuple[str, str, tuple[str, int]], dict[str, tuple[float, float]]] = {}
         self.check: dict[str, str] = {}
-        #: Nodes with a record, with a valid one of a check, and what the invalid ones say, by check and node.
+        #: Nodes with a record, with a valid one of a check, and the messages of the invalid ones, by check and node.
         self.nodes: set[str] = set()
         self.valid: dict[str, set[str]] = {}
         self.invalid: dict[str, dict[str, list[str]]] = {}
@@ -237,7 +237,7 @@ class Table:
         return times, tuple(c for c in (found[0], air) if np.isfinite(c).any())
 
 
-#: What else a result may say of how a GPU is set up.
+#: What else a result may state about the configuration of a GPU.
 _OF_A_GPU = (
     ("ecc_enabled", "ECC"), ("mig_enabled", "MIG"), ("sm_clock_max_mhz", "maximum SM clock"),
     ("pcie_generation_max", "PCIe generation"), ("pcie_width_max", "PCIe width"), ("nvlinks_active", "NVLinks active"),
@@ -377,7 +377,7 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
     for settings in table.settings.values():
         known = sorted(settings)
         odd, mixed = configuration.conformity([" ".join(filter(None, d)) for d in known], [settings[d] for d in known])
-        # of what programs and the node's job both told once is enough
+        # what both programs and the node's job reported is needed once
         told = {(one.name, one.item) for one in found.odd}
         found.odd += [one for one in odd if (one.name, one.item) not in told]
         items = {one.item for one in found.mixed}
@@ -409,7 +409,7 @@ def suspects(table: Table, campaign: Campaign) -> dict[str, tuple[str, ...]]:
     reasons: dict[str, list[str | None]] = {}
     for one in sorted(found.not_again, key=lambda one: one.kind not in ("device", "node")):
         alone = one.kind in ("device", "node")
-        # of a group that stands out some members tell as much as all
+        # for a group that deviates, some members show as much as all
         for node in [one.name.split(" ")[0]] if alone else _members(table, one, campaign)[:4]:
             reasons.setdefault(node, []).append(table.check.get(one.figure))
     # conditions that void a measurement may be gone: it is made again

@@ -73,7 +73,7 @@ def figure(text: str, nodes: Sequence[str], size: int) -> float:
             raise ValueError(f"it ran on {', '.join(ran)}")
         values = [m for m in found["metrics"] if m["name"] == "alltoall"]
         if len(values) != 1 or values[0]["unit"] != "us" or values[0]["statistic"] != "median":
-            raise ValueError("it has not one alltoall in us")
+            raise ValueError("it does not have exactly one alltoall metric in us")
         value = float(values[0]["value"])
     except (KeyError, TypeError, AttributeError, json.JSONDecodeError):
         raise ValueError("its document is damaged") from None
@@ -116,7 +116,7 @@ class GroupJobs:
         kept = place / "answers.json"
         known = _known(kept, groups)
         if known is not None:
-            self.say(f"round {self.rounds}: {len(groups)} answers of before")
+            self.say(f"round {self.rounds}: {len(groups)} results from before the interruption")
             return known
         place.mkdir(parents=True, exist_ok=True)
         self._began.clear()
@@ -164,7 +164,7 @@ class GroupJobs:
                 self._began.append(submitted)
                 return submitted
             except Refused as error:
-                # one that the scheduler took though it said that it did not must not run twice
+                # a job that the scheduler accepted although it reported a rejection must not run twice
                 taken = self.queue.tagged(tag(self.campaign.name))
                 for known in {taken.get(token), taken.get(token[:8])} - {None}:
                     self.queue.cancel(str(known))

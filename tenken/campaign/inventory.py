@@ -23,8 +23,8 @@ FILE = "configuration.json"
 _TIMEOUT_S = 20
 #: STA_UNSYNC of adjtimex(2).
 _UNSYNCHRONISED = 0x40
-#: Fields of nvidia-smi, asked in groups: a driver that does not know one refuses the whole group, which is then asked
-#: one by one.
+#: Fields of nvidia-smi, queried in groups: a driver that does not know one rejects the whole group, which is then
+#: queried one by one.
 _GPU_FIELDS: Sequence[Mapping[str, str]] = (
     {"driver_version": "driver", "vbios_version": "VBIOS", "inforom.img": "InfoROM", "inforom.ecc": "InfoROM ECC",
      "inforom.pwr": "InfoROM power"},
@@ -35,7 +35,7 @@ _GPU_FIELDS: Sequence[Mapping[str, str]] = (
     {"pcie.link.gen.max": "PCIe generation", "pcie.link.width.current": "PCIe width"},
     {"mig.mode.current": "MIG"},
 )  # fmt: skip
-#: Options of the kernel that measurements depend on; the others tell nodes from each other, or are nobody's business.
+#: Options of the kernel that measurements depend on; the others distinguish nodes, or are irrelevant.
 _OPTIONS = re.compile(
     r"(intel_iommu|amd_iommu|iommu|pci|pcie_\w+|default_hugepagesz|hugepages|hugepagesz|transparent_hugepage|mitigations|"
     r"isolcpus|nohz\w*|rcu_nocbs|intel_pstate|amd_pstate|intel_idle\.\w+|processor\.\w+|cpuidle\.\w+|idle|numa_balancing|"

@@ -39,7 +39,7 @@ class Plan:
         ]
         if campaign.ramp_kw_per_s is not None:
             found.append(
-                f"starts {campaign.seconds_between_starts:.2f} s apart: {campaign.node_kw:g} kW a node within "
+                f"starts {campaign.seconds_between_starts:.2f} s apart: {campaign.node_kw:g} kW per node within "
                 f"{campaign.ramp_kw_per_s:g} kW/s, {self.start_seconds / 60:.1f} min until a wave has started"
             )
         return found

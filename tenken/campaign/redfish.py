@@ -80,7 +80,7 @@ def credentials(environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
             why = getattr(error, "strerror", None) or "not UTF-8 text"
             raise RedfishError(f"{CREDENTIALS}: {path} cannot be read: {why}") from None
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise RedfishError(f"{CREDENTIALS}: {path} may be read by others; allowed: mode 600 or 400")
+            raise RedfishError(f"{CREDENTIALS}: {path} is readable by other users; allowed: mode 600 or 400")
         if len(words) < 2 or not words[0] or not words[1]:
             raise RedfishError(f"{CREDENTIALS}: {path} needs two lines: user and password")
         return words[0], words[1]
@@ -102,7 +102,7 @@ def fault_of_address(address: str) -> str | None:
     if parts.path.strip("/") or parts.query or parts.fragment:
         return "names more than a host; write https://{node}-bmc"
     if parts.username or parts.password:
-        return f"holds a user or a password, which come from {USER} and {PASSWORD} or {CREDENTIALS}"
+        return f"contains a user name or a password; set them by {USER} and {PASSWORD} or {CREDENTIALS}"
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
         return "would send the password unencrypted; write https://"
     return None

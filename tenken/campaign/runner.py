@@ -174,7 +174,7 @@ class Runner:
         left, each = self._left_of_budget(), self.campaign.seconds / 3600
         if left < each:
             return []
-        if self._left[0] != self.state.version:  # asked several times a look, of ten thousand nodes
+        if self._left[0] != self.state.version:  # queried several times per poll, for ten thousand nodes
             self._left = self.state.version, [unit for unit in self.units() if self._may_be_tried(unit)]
         if self.campaign.unit is None or left == float("inf"):
             return self._left[1]

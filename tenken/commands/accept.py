@@ -266,7 +266,7 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
         try:
             read = contracts.load(str(agreed), load_catalogue(), [*loader.names(), str(said.get("system"))])
             contract = replace(read, name=name)
-            # a fault of this installation, not of the file, must not look like a change: it is said as what it is
+            # a fault of this installation, not of the file, must not look like a modification: it is reported as such
             anew = decide(contract, files_of(root / bundle.ARCHIVE, sessions), sessions)
         except ContractError as error:
             yield f"{bundle.CONTRACT} cannot be read by this version: {error}"

@@ -28,7 +28,7 @@ _ABOUT = {
     "resume": "continue an interrupted campaign: submit missing runs, cancel orphaned jobs",
     "status": "print its progress",
     "stop": "stop a running campaign and cancel its jobs",
-    "groups": "run jobs over groups of nodes that passed by themselves, until the faulty node or leaf switch is found",
+    "groups": "run jobs over groups of nodes that passed individually, until the faulty node or leaf switch is found",
     "hardware": "read power supplies, fans and coolant from the BMCs of all nodes by Redfish, for the report",
     "report": "report nodes that deviate, nodes without a result, and what to do next",
     "retest": "measure repaired nodes again; their findings are closed if they pass",
@@ -173,7 +173,7 @@ def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
         )
     if state.open() or not state.phases:
         raise CampaignError(
-            f"campaign '{campaign.name}' has not ended: groups consist of nodes that passed by themselves"
+            f"campaign '{campaign.name}' has not ended: groups consist of nodes that passed individually"
         )
     from tenken.campaign import findings, groupjobs, groups  # need numpy, which a kit without reports has not
 
@@ -191,7 +191,7 @@ def _groups(campaign: Campaign, folder: Path, arguments: argparse.Namespace) -> 
         leaves = sorted(set(of_leaf.values()))
         if len(leaves) < 2 or len(good) < 4:
             raise CampaignError(
-                f"{len(good)} nodes of {len(leaves)} leaves passed by themselves; required: 4 nodes of 2 leaves"
+                f"{len(good)} nodes of {len(leaves)} leaves passed individually; required: 4 nodes of 2 leaves"
             )
         queue = queue_of(campaign)
         jobs = groupjobs.GroupJobs(

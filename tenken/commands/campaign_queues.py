@@ -206,7 +206,7 @@ class PbsQueue(_Base):
 
     def states(self, jobs: Sequence[str]) -> dict[str, Seen | None]:
         living = self._jobs("-f") if jobs else {}
-        # one that is not listed has ended: what it left in the spool tells how
+        # one that is not listed has ended: what it left in the spool shows how
         return {job: _seen(pbs.seen(living[job])) for job in jobs if job in living}
 
     def tagged(self, tag: str) -> dict[str, str]:

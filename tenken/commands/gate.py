@@ -31,11 +31,11 @@ def register(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--max-age", type=int, default=2, metavar="DAYS",
-        help="a most recent night older than this many days is incomplete (default: 2; 0: any age; no effect with "
-        "--night)",
+        help="the result is incomplete if the last night is older than this many days (default: 2; 0: any age; no "
+        "effect with --night)",
     )  # fmt: skip
     parser.add_argument(
-        "--no-ingest", action="store_true", help="judge what the store already holds, without ingesting"
+        "--no-ingest", action="store_true", help="judge what is already in the store, without ingesting"
     )
     parser.add_argument(
         "--acknowledged", type=Path, metavar="FILE", help="accepted shifts (default: reports/acknowledged.yaml)"

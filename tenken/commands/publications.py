@@ -262,7 +262,7 @@ by `tenken publications --markdown`; a test compares the two.
 
 ```sh
 tenken publications                              # the list, and whether each machine selects the check
-tenken publications --dry-run --system pegasus   # asks ReFrame for sizes, repetitions, nodes and ranks of each job
+tenken publications --dry-run --system pegasus   # queries ReFrame for sizes, repetitions, nodes and ranks of each job
 tenken publications --page page.html --measured perflogs    # the figures, with what was measured here
 reframe -c checks -r --system pegasus --mode published
 ```

@@ -132,7 +132,7 @@ def read_all(path: Path = FILE) -> Decisions:
     lists: Any = raw if isinstance(raw, dict) else {}
     makers = {"acknowledged": _entry, "retired": _retired, "rebased": _rebase}
     if raw and (not lists or set(raw) - set(makers)):
-        raise AcknowledgedError(f"{path}: must hold lists, allowed: {', '.join(f'`{name}`' for name in makers)}")
+        raise AcknowledgedError(f"{path}: must contain lists; allowed: {', '.join(f'`{name}`' for name in makers)}")
     out: dict[str, tuple[Any, ...]] = {}
     for name, make in makers.items():
         entries: Any = lists.get(name) or []

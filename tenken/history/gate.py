@@ -146,7 +146,7 @@ def judge(arguments: argparse.Namespace) -> Gate:
         gate.systems.append(one)
         gate.incomplete += _incomplete(one, settings.min_baseline, 0 if arguments.night else arguments.max_age)
     if not gate.systems:
-        gate.incomplete.append(f"the archive {archive} holds no values yet: no series was judged")
+        gate.incomplete.append(f"the archive {archive} contains no values yet: no series was judged")
     newest = max((one.night for one in gate.systems), default=None)
     for reason, count, last in refused:
         if newest is None or last.date() >= newest - timedelta(days=1):

@@ -341,7 +341,7 @@ def _twice(
         if one.count == 0:
             allowed = one.repeats
         if count > allowed:
-            yield f"verification {what!r} came {count} times; at most {allowed} {'is' if allowed == 1 else 'are'} right"
+            yield f"verification {what!r} is reported {count} times; allowed: at most {allowed}"
 
 
 def _is_of(metric: MetricValue, said: Mapping[str, Any], groups: Mapping[str, str]) -> bool:

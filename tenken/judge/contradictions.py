@@ -40,7 +40,7 @@ TARGET = re.compile(r"(\d+)[af]?(-real|-virtual)?|native|all|all-major")
 #: Below this share of its highest clock a GPU is throttled, and its driver gives a reason: a software power cap, a
 #: clock that was set. 380 results of H200 that give none hold the highest clock.
 CLOCK_WITHOUT_REASON = 0.6
-#: Power readings follow the load; a card exceeds its limit for milliseconds alone.
+#: Power readings follow the load; a GPU exceeds its limit only for milliseconds.
 POWER_OVER_LIMIT = 1.5
 #: With a reason it falls no lower than this: idle clocks are 0.085 to 0.2 of the highest.
 CLOCK_OF_ANY_REASON = 0.08
@@ -81,9 +81,9 @@ def structure(result: Result, request: Request) -> Iterator[str]:
         ("build.backends", result.build.backends),
         ("locks.held", result.locks.held if result.locks else ()),
     ):
-        yield from (f"{where} holds {name!r} {texts.count(name)} times; expected once" for name in _twice(texts))
+        yield from (f"{where} contains {name!r} {texts.count(name)} times; expected once" for name in _twice(texts))
         if any(not text.strip() for text in texts):
-            yield f"{where} holds an empty name"
+            yield f"{where} contains an empty name"
     for key, value in result.path.items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if number and not 0 <= value < math.inf:
@@ -129,7 +129,7 @@ def _build(result: Result) -> Iterator[str]:
     targets = (build.cuda_architectures or "").replace(",", ";").split(";") if build.cuda_architectures else []
     strange = [target for target in targets if not TARGET.fullmatch(target.strip())]
     if strange:
-        yield f"build.cuda_architectures is {build.cuda_architectures!r}; {strange[0]!r} is none that CMake has"
+        yield f"build.cuda_architectures is {build.cuda_architectures!r}; {strange[0]!r} is not one of CMake's"
         return
     numbers = [int(found[1]) for target in targets if (found := TARGET.fullmatch(target.strip())) and found[1]]
     version = re.search(r"(\d+)\.\d+[.\d]*$", build.cuda_compiler or "")
@@ -216,7 +216,7 @@ def _placement(result: Result) -> Iterator[str]:
         yield "placement.allowed_cpus is empty; at least one CPU is required"
     for name, numbers in (("allowed_cpus", place.allowed_cpus), ("numa_nodes_of_memory", place.numa_nodes_of_memory)):
         if twice := _twice(numbers) if len(set(numbers)) < len(numbers) else []:
-            yield f"placement.{name} holds {twice[0]} twice"
+            yield f"placement.{name} contains {twice[0]} twice"
     if place.allowed_cores is not None and place.allowed_cores > len(place.allowed_cpus):
         yield f"placement.allowed_cores is {place.allowed_cores}; allowed_cpus has {len(place.allowed_cpus)} CPUs"
     if not PLACES.fullmatch(place.places):
@@ -372,7 +372,7 @@ def _health(entry: DeviceHealth, device: Device) -> Iterator[str]:
             elif value > bound * _ROUNDED.get(name, 1.0):
                 yield f"{name} {when} is {value:g}; {bound_name} is {bound:g}"
         if twice := _twice(sample.reasons or ()):
-            yield f"clock event reasons {when} hold {twice[0]} twice"
+            yield f"clock event reasons {when} contain {twice[0]} twice"
     if entry.samples > 0 and not device.integrated:
         yield from _silent(entry)
         if device.nvlinks_active is not None and entry.worst.nvlinks_active is None:
@@ -380,7 +380,7 @@ def _health(entry: DeviceHealth, device: Device) -> Iterator[str]:
         clock, top = entry.worst.sm_clock_mhz, device.sm_clock_max_mhz
         if clock and top and clock < CLOCK_WITHOUT_REASON * top and not entry.worst.reasons:
             yield (
-                f"sm_clock_mhz fell to {clock:g} of {top:g} during the timed part, and reasons gives none for it; "
+                f"sm_clock_mhz fell to {clock:g} of {top:g} during the timed part, and reasons contains none for it; "
                 f"required without a reason: at least {CLOCK_WITHOUT_REASON * top:g}"
             )
         elif clock and top and clock < CLOCK_OF_ANY_REASON * top:

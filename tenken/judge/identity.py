@@ -46,7 +46,7 @@ def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | 
 
 #: A container may be shown somewhat less memory than its host has.
 MEMORY_APART = 0.02
-#: Caches of one card differ by what is disabled of them.
+#: Caches of GPUs of one model differ by their disabled parts.
 CACHE_APART = 0.25
 
 

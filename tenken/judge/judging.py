@@ -298,10 +298,10 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
     numbers = (metric.value, metric.best, metric.median, metric.p5, metric.p95, *metric.samples)
     bad = next((n for n in numbers if not math.isfinite(n)), None)
     if bad is not None:
-        wrong.append(f"{metric.id} of {metric.place} holds {bad}, which is not finite")
+        wrong.append(f"{metric.id} of {metric.place} contains {bad}, which is not finite")
     elif declared.sign != "any" and (min(numbers) < 0 or (min(numbers) == 0 and declared.sign == "positive")):
         least = "above 0" if declared.sign == "positive" else "0 or above"
-        wrong.append(f"{metric.id} of {metric.place} holds {min(numbers):g} {metric.unit}; it must be {least}")
+        wrong.append(f"{metric.id} of {metric.place} contains {min(numbers):g} {metric.unit}; it must be {least}")
     elif declared.maximum is not None and max(numbers) > declared.maximum:
         wrong.append(f"{metric.id} of {metric.place} is {max(numbers):g}; maximum: {declared.maximum:g}")
     else:
@@ -383,7 +383,7 @@ def _missing(result: Result, program: Program, request: Request) -> list[str]:
             place = ", ".join(f"{k}={v}" for k, v in sorted(at.items()))
             wrong.append(f"metric {name} of {kind} at {place} is missing")
     if not wanted and not result.metrics:
-        wrong.append("the result holds no metric")
+        wrong.append("the result contains no metric")
     return wrong
 
 

@@ -20,7 +20,7 @@ from tenken.model.verdicts import FAIL
 CLOCKS_APART = 0.25
 #: How much more than its entries a format stores, at most.
 PADDED = 4.0
-#: The slowest copy of the GPUs stands for all of them.
+#: The slowest copy of the GPUs represents all of them.
 CELLS_APART = 0.10
 #: Bytes of a number.
 BYTES = {"single": 4, "double": 8}
@@ -52,7 +52,7 @@ def of(result: Result, machine: Machine, built: bool) -> list[Finding]:
     return [*found, *(_unknown_bases(result) if built else [])]
 
 
-# ---- what a basis stands for -------------------------------------------------------------------------------------
+# ---- what a basis represents -------------------------------------------------------------------------------------
 
 #: Giga-transfers per second of a PCIe lane by generation, and the share of its bits that is payload.
 _PCIE = {1: (2.5, 0.8), 2: (5, 0.8), 3: (8, 128 / 130), 4: (16, 128 / 130), 5: (32, 128 / 130), 6: (64, 242 / 256)}
@@ -138,7 +138,7 @@ def _one(result: Result, metric: MetricValue, said: re.Match[str]) -> float | No
 
 Formed = Callable[[Result, MetricValue, "re.Match[str]"], "float | None"]
 
-#: Bases of limits as the programs of this suite write them, and the limit that each of them stands for in a result;
+#: Bases of limits as the programs of this suite write them, and the limit that each of them represents in a result;
 #: None: it cannot be formed from the result.
 BASES: tuple[tuple[re.Pattern[str], Formed], ...] = tuple(
     (re.compile(pattern), formed)

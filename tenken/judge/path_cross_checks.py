@@ -232,7 +232,7 @@ def _spmv(result: Result, machine: Machine) -> Texts:
         if said is None:
             yield best.subject, f"{key} is missing: {best.id} was reported"
         elif said not in rivals:
-            yield best.subject, f"{key} is {str(said)[:60]!r}; measured are {', '.join(sorted(rivals)) or 'none'}"
+            yield best.subject, f"{key} is {str(said)[:60]!r}; measured: {', '.join(sorted(rivals)) or 'none'}"
         elif not math.isclose(rivals[str(said)].median, best.median, rel_tol=EXACT):
             yield (
                 best.subject,
@@ -256,7 +256,7 @@ def _hpcg(result: Result, machine: Machine) -> Texts:
         parts = ("sets", "iterations_of_set", f"bytes_of_iteration.{phase}", f"phase_seconds.{phase}")
         missing = [key for key in parts if not _number(result, key)] if result.token is not None else []
         if missing and f"gbs.{phase}" in result.path:
-            yield None, f"{', '.join(missing)} is missing or 0: gbs.{phase} rests on it"
+            yield None, f"{', '.join(missing)} is missing or 0: gbs.{phase} is derived from it"
         moved, seconds = _number(result, f"bytes_of_iteration.{phase}"), _number(result, f"phase_seconds.{phase}")
         if sets and each and moved and seconds:
             rate = sets * each * moved / seconds / 1e9

@@ -21,7 +21,7 @@ from tenken.model.verdicts import FAIL
 EXACT = 1e-4
 #: A rate may exceed its limit by this: rounded clocks.
 ABOVE_LIMIT = 1.02
-#: What a sensor of power may be off by, as a fraction; energy readings state it beside their scatter.
+#: What a sensor of power may be off by, as a fraction; energy readings state it in addition to their scatter.
 SENSOR_GAIN = 0.05
 #: An energy reading covers this part of its pass, at least: counters are updated every 20 to 100 ms.
 READ_PART = 0.5

@@ -35,7 +35,7 @@ def judge(result: Result, program: Program, request: Request, machine: Machine) 
     if against:
         return _failed(node, f"{result.reason}, but {against}")
     if result.metrics:
-        return _failed(node, f"{result.reason}, but the result holds {len(result.metrics)} metrics: it was measured")
+        return _failed(node, f"{result.reason}, but the result contains {len(result.metrics)} metrics: it was measured")
     return Judgement(WAIVED, (Finding(WAIVED, f"{node}: {result.reason}", node=node),))
 
 
@@ -92,7 +92,7 @@ def _library(result: Result, program: Program, request: Request, machine: Machin
     allowed = program.contract.libraries
     if any(name.lower() in detail.lower() for name in allowed):
         return ""
-    return f"the program {program.name} can only lack: {', '.join(allowed) or 'nothing'}"
+    return f"the program {program.name} can be waived only for a lack of: {', '.join(allowed) or 'nothing'}"
 
 
 def _by_the_device(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:

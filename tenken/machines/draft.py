@@ -166,7 +166,7 @@ def _partition(
     if scheduler == "local":
         lines.append("    max_jobs: 1")
     node = here.partition(local.PARTITION).node
-    # a GPU that shares its memory or its package with a CPU sits beside NVIDIA's Arm cores
+    # a GPU that shares its memory or its package with a CPU is next to NVIDIA's Arm cores
     on_arm = sheet is not None and (sheet.host_link is None or "C2C" in sheet.host_link.kind)
     architecture, why = ("aarch64", f"with {queue.gpu_kind}") if on_arm else (node.architecture, "as here")
     lines.append(f"    build: {'login' if architecture == node.architecture else 'job'}")

@@ -45,7 +45,7 @@ _RULES = [Path(__file__).with_name(f"{name}.py") for name in ("loader", "validat
 
 #: What a file was made into, with the key of its content and the data sheets.
 Made = tuple[str, Sheets, System]
-#: What each file was made into last by `load`: each check of a session asks for its system.
+#: What each file was made into last by `load`: each check of a session requests its system.
 _made: dict[Path, Made] = {}
 
 

@@ -185,7 +185,7 @@ class Looker:
         folder = f"sys/devices/system/cpu/cpu{cpu}/topology"
         package, core = self.text(f"{folder}/physical_package_id"), self.text(f"{folder}/core_id")
         try:
-            # Some virtual machines and Arm boards say -1 for "no such thing": one socket then.
+            # Some virtual machines and Arm boards report -1 for "not available": one socket then.
             return max(0, int(package or "")), int(core or "")
         except ValueError:
             return None
@@ -257,7 +257,7 @@ class Looker:
             # if the firmware reports none, the CPU does: lscpu queries it
             told = re.search(r"^Hypervisor[^:\n]*:\s*(\S.*)$", self.run(["lscpu"]) or "", re.MULTILINE)
             return named or self.text("sys/hypervisor/type") or (told and told[1]) or "hypervisor not named"
-        # Without the flag (not an x86) the product's name must say it: vendors sell bare metal as well.
+        # Without the flag (not an x86) the product's name must show it: vendors sell bare metal as well.
         return named if re.search(r"\b(virtual|kvm|vmware|qemu|standard pc)\b", vendor.lower()) else None
 
     # -- GPUs -----------------------------------------------------------------------------------------------
@@ -437,7 +437,7 @@ class Looker:
         if not gnu:
             missing = "using clang++" if cxx == "clang++" else "install g++"
             self.notes.append(f"g++ is not on PATH: {missing}")
-        # g++ carries OpenMP, and OpenACC that falls back to the host; clang++ only with libraries of its own.
+        # g++ carries OpenMP, and OpenACC that falls back to the host; clang++ only with its own libraries.
         host = shared | ({"openmp", "openacc"} if gnu else set())
         found["host"] = Environment(
             "host",

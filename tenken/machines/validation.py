@@ -37,13 +37,13 @@ _TYPES = {
     "object": "a map",
     "null": "null",
 }
-# Maps whose keys are names that the author chose: how to speak of what stands below one.
+# Maps whose keys are names that the author chose: the word for the values below one.
 #: Of these a size and a time follow: a rate of bytes, a rate of messages, or the time itself.
 BETWEEN_UNITS = ("GB/s", "messages/s", "us", "ms", "s")
 
 _LISTS = ("partitions", "environments", "variables", "gpus", "hosts", "references", "ratios", "clauses",
           "exclusions", "punch_list")  # fmt: skip
-# Lists whose items are told by a key of theirs: the word for one of them, and that key.
+# Lists whose items are identified by a key: the word for one of them, and that key.
 _ITEMS = {
     "references": ("reference", "metric"),
     "ratios": ("ratio", "metric"),
@@ -317,7 +317,7 @@ def _partition(
     path: KeyPath = ("partitions", name)
     shown = f"partition '{name}'"
     if "scheduler_status" not in partition:
-        # A name of our own is fine where the file says that its back end does not exist yet.
+        # A name of our own is accepted if the file states that its back end does not exist yet.
         for key, known in (("scheduler", SCHEDULERS), ("launcher", LAUNCHERS)):
             if partition[key] not in known:
                 wrong(
@@ -398,7 +398,7 @@ def _partition(
         wrong((*path, "capabilities"), f"capability 'device_mpi' of {shown} needs feature 'mpi'")
 
 
-#: What tells a GPU without data sheet, and what may be said of it beside that.
+#: Keys that identify a GPU without data sheet, and further keys that are allowed.
 TELLING = ("model", "memory_gib", "compute_capability")
 PEAKS = ("memory_gbs", "fp64_tflops", "fp64_tensor_tflops", "power_w", "host_link", "gpu_links")
 
@@ -493,7 +493,7 @@ def _against_sheets(
         most = (found.get("gpu_links") or {}).get("count")
     else:
         return
-    # GPUs that have no link to a host, or a chip-to-chip one, sit beside NVIDIA's Arm cores
+    # GPUs that have no link to a host, or a chip-to-chip one, are next to NVIDIA's Arm cores
     on_arm = link is None or "C2C" in link
     if on_arm and node["architecture"] != "aarch64":
         wrong(
@@ -583,7 +583,7 @@ def _coordinates(
     """
     places = [points.at for points in program.contract.points if metric.name in points.metrics]
     if not places and not program.contract.verifications:
-        return  # a first draft: it does not say where its metrics come
+        return  # a first draft: it does not state the points of its metrics
     conditions = {*program.identity, *program.contract.defaults, *program.contract.defaults_if_stated, "ranks"}
     known = sorted({name for at in places for name in at} | conditions)
     said: list[tuple[KeyPath, Mapping[str, Any]]] = [(("at",), reference.get("at", {}))]

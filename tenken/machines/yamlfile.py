@@ -20,7 +20,7 @@ KeyPath = tuple[str | int, ...]
 
 #: A file of a machine has some hundred lines, the data sheets 600: more than this is a mistake or an attack.
 MAX_BYTES = 1 << 20
-#: Keys and values, those behind an alias counted wherever it stands.
+#: Keys and values, those of an alias counted at each place where it is used.
 MAX_NODES = 20_000
 MAX_DEPTH = 32
 _TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null", "map", "seq"))
@@ -106,7 +106,7 @@ def parse(text: str, shown: str) -> Document:
         raise SystemFileError(Problem(shown, None, what)) from None
     except SystemFileError:
         raise
-    except Exception as error:  # the reader's own, of texts that nobody meant
+    except Exception as error:  # errors of the reader itself, for unforeseen texts
         what = f"is not valid YAML: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         raise SystemFileError(Problem(shown, None, what)) from None
     if not isinstance(tree, dict):
@@ -195,7 +195,7 @@ def _plain(value: Any, path: KeyPath, lines: dict[KeyPath, int], shown: str) -> 
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
-        # ruamel keeps `true` with an anchor as an int of its own
+        # ruamel keeps `true` with an anchor as a subclass of int
         return bool(value) if type(value).__name__ == "ScalarBoolean" else int(value)
     if isinstance(value, float):
         if not math.isfinite(value):
@@ -207,6 +207,6 @@ def _plain(value: Any, path: KeyPath, lines: dict[KeyPath, int], shown: str) -> 
 
 
 def _note(lines: dict[KeyPath, int], path: KeyPath, parent: Any, kind: str, key: Any) -> None:
-    # A key from a merge (<<) has no place of its own: the part around it is named instead.
+    # A key from a merge (<<) has no position: the enclosing part is named instead.
     with contextlib.suppress(AttributeError, KeyError, TypeError):
         lines[path] = getattr(parent.lc, kind)(key)[0] + 1

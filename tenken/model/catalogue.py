@@ -22,9 +22,9 @@ STATISTICS = ("median", "best", "p5", "p95", "mean", "total")
 SUBJECTS = ("host", "gpu", "pair", "ranks")
 SIGNS = ("positive", "zero", "any")
 PLOTS = ("bars", "series", "sweep", "matrix", "phases")
-#: What a data sheet can tell where the program cannot: the memory's, the host link's or the GPU-GPU link's peak.
+#: What a data sheet can state where the program cannot: the memory's, the host link's or the GPU-GPU link's peak.
 DATA_SHEETS = ("memory", "host_link", "gpu_link")
-#: Values by which an option says nothing: of an option that became a kind of another one they mean "not this kind".
+#: Values by which an option states nothing: for an option that became a kind of another one they mean "not this kind".
 NOTHING = (None, "", "none", "no", False)
 
 #: A larger metrics.yaml is none.
@@ -136,7 +136,7 @@ class Program:
     def parameter(self, parameters: Mapping[str, Any], name: str) -> Any:
         """A parameter by its name or a former one; otherwise the value of records that lack it."""
         there = [parameters[known] for known in (name, *self.was.get(name, ())) if known in parameters]
-        # Several options may have become one: the one that says something counts.
+        # Several options may have become one: the one that is set counts.
         return next((value for value in there if value not in NOTHING), (*there, self.identity.get(name))[0])
 
     def parameters_today(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,7 +327,7 @@ def load_program(path: Path) -> Program:
     where = f"{path.parent.name}/{path.name}"
     try:
         raw = YAML(typ="safe", pure=True).load(files.read_text(path, MAX_BYTES, links=True))
-    except Exception as error:  # FileError, YAMLError, and the reader's own of texts that nobody meant
+    except Exception as error:  # FileError, YAMLError, and errors of the reader itself for unforeseen texts
         raise CatalogueError(f"{where}: {' '.join(str(error).split())}") from error
     try:
         return _program(raw, path.parent.name, where)

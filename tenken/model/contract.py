@@ -90,7 +90,7 @@ class Verified:
     count: int = 1
     #: How often the same text may come for one point at most, in units of `count`: where rounds are repeated.
     repeats: int = 1
-    #: Further ones may come, of what is no metric of its own.
+    #: Further ones are allowed, for what is not a separate metric.
     others: bool = False
 
     @cached_property

@@ -33,7 +33,7 @@ def open_regular(path: Path, links: bool = False) -> tuple[BinaryIO, os.stat_res
         link = not links and path.is_symlink()
         raise FileError("is a symbolic link" if link else f"cannot be read: {error.strerror}") from None
     except ValueError:  # a NUL in the name
-        raise FileError("cannot be read: its name holds a NUL") from None
+        raise FileError("cannot be read: its name contains a NUL character") from None
     facts = os.fstat(descriptor)
     if not stat.S_ISREG(facts.st_mode):
         os.close(descriptor)
@@ -63,7 +63,7 @@ def decoded(content: bytes) -> str:
         if content.startswith(mark):
             raise FileError(f"is {name}; write it as plain UTF-8")
     if b"\x00" in content[:64]:
-        raise FileError("holds zero bytes: it is binary, UTF-16 or UTF-32; write it as plain UTF-8")
+        raise FileError("contains zero bytes: it is binary, UTF-16 or UTF-32; write it as plain UTF-8")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

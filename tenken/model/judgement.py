@@ -15,10 +15,10 @@ from tenken.model.subject import Subject
 CONTRACT, REFERENCE, FLOOR, CEILING = "contract", "reference", "floor", "ceiling"
 CRITERIA = (CONTRACT, REFERENCE, FLOOR)
 
-#: Who says what a limit is.
+#: The sources of a limit.
 DATA_SHEET, DEVICE, SAME_RUN, RESULT = "data sheet", "device's own claim", "same run", "result"
 
-#: How the basis of a limit in a result begins, and who says it then (docs/result-format.md).
+#: How the basis of a limit in a result begins, and its source (docs/result-format.md).
 _SAYS = (
     ("data sheet:", DATA_SHEET), ("attribute:", DEVICE), ("driver:", DEVICE), ("measured:", SAME_RUN),
     ("the best of the library's algorithms", SAME_RUN),

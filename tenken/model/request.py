@@ -37,9 +37,9 @@ class Request:
     mode: str = ""
     #: Revision of the sources that were built; None: it is not known.
     revision: str | None = None
-    #: Of a program that no metrics.yaml tells of: what stands there for it.
+    #: For a program without metrics.yaml: what replaces it.
     declared: Mapping[str, Any] | None = None
-    #: Sections of the result that must come beside those of the schema: earlier programs wrote none of them.
+    #: Sections required in addition to those of the schema: earlier programs wrote none of them.
     sections: tuple[str, ...] = ()
 
     @classmethod

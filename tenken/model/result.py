@@ -29,7 +29,7 @@ MAX_VALUES = 400_000
 #: Nesting beyond this is refused before it can exhaust the stack.
 MAX_DEPTH = 24
 
-#: Reasons for which a program may say that this machine cannot do it; the detail stands after a colon.
+#: Reasons for which a program may report that this machine cannot do it; the detail follows a colon.
 #: Each names the capability that such a waiver denies (None: nothing is claimed).
 WAIVER_REASONS: Mapping[str, str | None] = {
     "no peer access": "peer",
@@ -403,19 +403,19 @@ def _validator() -> Any:
 
 
 def _refuse_constant(name: str) -> float:
-    raise ResultError(f"holds {name}, which is not a number")
+    raise ResultError(f"contains {name}, which is not a number")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ResultError(f"holds {text[:40]}, which is not finite")
+        raise ResultError(f"contains {text[:40]}, which is not finite")
     return number
 
 
 def _integer(text: str) -> int:
     if len(text) > 20:
-        raise ResultError(f"holds an integer of {len(text)} digits; at most 20 are allowed")
+        raise ResultError(f"contains an integer of {len(text)} digits; at most 20 are allowed")
     return int(text)
 
 
@@ -424,7 +424,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ResultError(f"holds the key {twice[:60]!r} twice in one object")
+        raise ResultError(f"contains the key {twice[:60]!r} twice in one object")
     return found
 
 
@@ -434,10 +434,10 @@ def decode(text: str, most: int = MAX_BYTES) -> Any:
     """
     if len(text) > most:
         raise ResultError(f"has {len(text)} characters; at most {most} are accepted")
-    # each value but the first of its container stands behind a comma
+    # each value but the first of its container follows a comma
     values = text.count(",") + text.count("[") + text.count("{")
     if values > MAX_VALUES:
-        raise ResultError(f"holds {values} values; at most {MAX_VALUES} are accepted")
+        raise ResultError(f"contains {values} values; at most {MAX_VALUES} are accepted")
     try:
         found = json.loads(
             text,
@@ -452,7 +452,7 @@ def decode(text: str, most: int = MAX_BYTES) -> Any:
         raise ResultError(f"is nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
         if getattr(error, "msg", "") == "Extra data":
-            raise ResultError(f"holds more than one document: {str(error).partition(': ')[2]}") from None
+            raise ResultError(f"contains more than one document: {str(error).partition(': ')[2]}") from None
         raise ResultError("is empty" if not text.strip() else f"is truncated or not JSON ({error})") from None
     _bounded(found)
     return found
@@ -527,7 +527,7 @@ def _spoilt(value: Any, where: str = "", name: str = "") -> Iterator[str]:
     elif isinstance(value, str):
         found = _UNSEEN.search(value.replace("\n", "") if name in _OF_LINES else value)
         if found is not None:
-            yield f"{where[:120]!r} holds the character U+{ord(found[0]):04X}, which is not printed"
+            yield f"{where[:120]!r} contains the character U+{ord(found[0]):04X}, which is not printed"
         elif value != value.strip():
             yield f"{where[:120]!r} is {value[:60]!r}: spaces at its beginning or end"
 

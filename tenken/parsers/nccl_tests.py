@@ -97,7 +97,9 @@ def parse(benchmark: str, text: str) -> Output:
         raise NcclTestsFormatError(f"{benchmark}: its lines are not in order: parts of several outputs")
     ranks = [(int(number), host) for number, host in _RANK.findall(text[asked.end() : bounds.start()])]
     if [number for number, _ in ranks] != list(range(len(ranks))) or len(ranks) < 2:
-        raise NcclTestsFormatError(f"{benchmark}: {len(ranks)} lines '# Rank N ... on HOST device'; needed: 0, 1, ...")
+        raise NcclTestsFormatError(
+            f"{benchmark}: {len(ranks)} lines '# Rank N ... on HOST device'; expected: 0, 1, ..."
+        )
     if len(ranks) % max(1, int(asked[1]) * int(asked[2])):
         raise NcclTestsFormatError(
             f"{benchmark}: {len(ranks)} lines '# Rank N ...'; its first line has {asked[1]} x {asked[2]} GPUs"

@@ -125,7 +125,7 @@ def _hold(benchmark: str, shown: str, size: int, figures: list[float], in_full: 
         moved = size * figures[1] / 1e6
         if abs(moved - figures[0]) > _PRINTED_MBS + _PRINTED * figures[0]:
             raise OsuFormatError(
-                f"{benchmark}: line {shown}: {figures[1]:g} messages/s of {size} B are {moved:.6g} MB/s, printed are "
+                f"{benchmark}: line {shown}: {figures[1]:g} messages/s of {size} B are {moved:.6g} MB/s, printed: "
                 f"{figures[0]:g}"
             )
     elif in_full and len(figures) > 2 and not figures[1] <= figures[0] <= figures[2]:

@@ -112,7 +112,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: Command-line arguments of the program by long name without dashes; True for a flag, None to leave one out.
     arguments = variable(InCheckFile, value={})
 
-    #: Parameters that the document must state with these values: proof that the program ran what was asked.
+    #: Parameters that the document must state with these values: proof that the program ran what was requested.
     asked = variable(InCheckFile, value={})
 
     #: Cores of the node that the program uses; None: all that the system file names.
@@ -271,7 +271,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         if self.uses_mpi and self.num_tasks == (self.num_tasks_per_node or self.num_tasks):
             allowed += joblines.without_ssh()
         # programs of this suite hold their locks themselves
-        # of ranks nobody knows whether they use the GPUs that are there
+        # whether ranks use the available GPUs is not known
         gpus = self.uses_gpus or ("ranks" in self.subjects and self.machine.gpus != 0)
         held = [] if self.ours else locks.hold(gpus)
         self.prerun_cmds = [*begin, *allowed, *before, *held, *joblines.command_begin()]
@@ -579,5 +579,5 @@ def command_line(arguments: dict[str, Any]) -> list[str]:
     return words
 
 
-# `loggable` is re-exported for checks that add columns of their own
+# `loggable` is re-exported for checks that add columns
 __all__ = ["RESULT_FILE", "TenkenCheck", "command_line", "loggable"]

@@ -26,7 +26,7 @@ from tenken.reframe.mode import HasMode
 
 #: What the build's job prints at its end, with its exit status.
 _END = "TENKEN-BUILD-END"
-#: The header of the build that holds the revision, copied beside the programs.
+#: The header of the build with the revision, copied next to the programs.
 REVISION_FILE = "tenken_revision.h"
 #: Programs of the checks that this session runs, by partition, environment and whether their check comes first; ReFrame
 #: itself tells no test of it.
@@ -270,7 +270,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             *([f": > {told}", *wait] if configures else []),
             build,
             install,
-            # what the programs must say that they were built from
+            # the revision that the programs must report
             f"cp {tree}/generated/{REVISION_FILE} .",
             *(wait_for(configured_file(where[0], one), WAIT_FOR_CONFIGURED) for one in waiting),
         ]
@@ -280,13 +280,13 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
             "tenken_build() (",
             *(f"  {step} || exit" for step in steps),
             ")",
-            # ReFrame would tell no more than the exit status: the job ends with 0, and what it printed is read below
+            # ReFrame would report only the exit status: the job ends with 0, and its output is read below
             *(under_way(self.current_environ.name) if apart else []),
             "tenken_build && tenken_status=0 || tenken_status=$?",
-            # told also by one that failed before, perhaps without a folder
+            # also reported by one that failed before, perhaps without a folder
             *([f"{{ : > {told}; }} 2> /dev/null || :"] if configures else []),
             *(all_over(self.current_environ.name) if apart else []),
-            # nobody waits for a check that will not come
+            # nothing waits for a check that will not run
             *([f"[ $tenken_status = 0 ] || : > {over}"] if self.for_first else []),
             f'echo "{_END} $tenken_status"',
         ]
@@ -308,7 +308,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         if status != 0:
             errors = Path(self.stagedir, self.build_job.stderr).read_text(errors="replace")
             how = "was cut short" if status is None else f"failed with exit status {status}"
-            # compilers speak on standard error, ninja passes what they said on to its own output
+            # compilers speak on standard error, ninja forwards their messages to its own output
             raise SanityError(f"the build {how}: {why(errors + said, status) or 'it printed nothing'}")
         folder = os.path.join(self.stagedir, "bin")
         return sn.assert_true(

@@ -26,7 +26,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """0; 1 if a check file does not import or no check applies."""
     system = loader.load(arguments.system)
-    if arguments.save:  # a run follows: what it needs of the user is asked for before anything starts
+    if arguments.save:  # a run follows: what it needs from the user is checked before anything starts
         system.expand(os.environ)
     checks, errors = plan.describe_checks(arguments.mode)
     made = plan.make_plan(system, checks, errors, arguments.mode)
@@ -41,5 +41,5 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(plan.in_columns(made, system)))
     for error in made.load_errors:
         print(f"FAIL: {error}" if error.startswith("check ") else f"FAIL: check file does not import: {error}")
-    # a broken check file is shown on the page too; the run goes on so that the rest is measured
+    # a broken check file is also shown on the page; the run continues so that the rest is measured
     return 0 if arguments.save else int(bool(made.load_errors) or not made.applicable)

@@ -31,7 +31,7 @@ _PERFLOG_COLUMNS = (
 )  # fmt: skip
 
 
-#: Jobs of a partition in the queue at once where the system file does not say: never more than schedulers bear.
+#: Jobs of a partition in the queue at once if the system file does not set it: never more than schedulers accept.
 MOST_JOBS = 500
 
 
@@ -123,7 +123,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
         "processor": _processor(partition),
     }
     if os.environ.get(ON_NODE):
-        # what the queue was asked for the job has already; its one node is no place for checks between nodes
+        # the job already has what was requested from the queue; its one node is not suited for checks between nodes
         options |= {"access": [], "max_jobs": 1, "features": sorted(partition.abilities - {*NODE_COUNTS.values()})}
     elif partition.max_jobs:
         options["max_jobs"] = partition.max_jobs
@@ -198,7 +198,7 @@ def _system(system: System, session: str) -> dict[str, Any]:
 def _logging() -> dict[str, Any]:
     """ReFrame's own performance logs: one line per metric, locked, next to the records."""
     basedir = ROOT / "output" / "dry-run" if dry_run() else archive_root()
-    # where one line a check is printed (terminal.py), the file has what ReFrame says beside it
+    # where one line per check is printed (terminal.py), the file has the output of ReFrame in addition
     shown = "warning" if terminal.brief() and runs(sys.argv[1:]) else "info"
     terminals = [{"type": "stream", "name": "stdout", "level": shown, "format": "%(message)s"}]
     handlers: list[dict[str, Any]] = []
@@ -214,7 +214,7 @@ def _logging() -> dict[str, Any]:
             }
         )
     return {
-        # of a dry run nobody wants the steps, and to log them costs a third of it
+        # the steps of a dry run are not needed, and logging them takes a third of its time
         "level": "info" if dry_run() else "debug2",
         "perflog_multiline": True,
         # ReFrame's own name for those of the terminal, which it makes first
@@ -264,7 +264,7 @@ def site_configuration() -> dict[str, Any]:
     if problem:
         raise TenkenError(problem)
     session = os.environ.setdefault("TENKEN_SESSION", new_session())
-    hardware.load()  # wrong data sheets are told once, and not for every system
+    hardware.load()  # wrong data sheets are reported once, not for every system
     systems: list[System] = []
     asked = chosen_system(sys.argv[1:], os.environ)
     for name in [*loader.names(), loader.LOCAL]:
@@ -300,7 +300,7 @@ def site_configuration() -> dict[str, Any]:
                 "resolve_module_conflicts": False,
                 "purge_environment": False,
                 # one question for all jobs; at ReFrame's 0.1 a verdict comes up to 10 s late. A process of this very
-                # machine is asked at no cost: there even 2 s would add up to a minute
+                # machine is queried at no cost: there even 2 s would add up to a minute
                 "poll_rate_min": 4 if _all_local(systems, asked) else 0.5,
             }
         ],

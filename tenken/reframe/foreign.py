@@ -198,7 +198,7 @@ class ForeignCheck(JudgedCheck):
     def expect_command(self):
         if self.repetitions < 1:
             raise ReframeError(f"{self.name}: repetitions is {self.repetitions}; allowed: 1 or above")
-        self.gpus = 0  # its figures are of the host or of ranks; `on_gpus` asks the scheduler for them
+        self.gpus = 0  # its figures are of the host or of ranks; `on_gpus` requests them from the scheduler
         self.asked = {"command": self.command, "repetitions": self.repetitions}
         self.platform = self.container() if self.image else None
 
@@ -225,9 +225,9 @@ class ForeignCheck(JudgedCheck):
 
     @run_before("run")
     def set_foreign_command(self):
-        # ReFrame tells the job only after this hook
+        # ReFrame sets the job only after this hook
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
-        # a shell of its own: what it exports, or leaves by `exit`, is not the script's
+        # a separate shell: its exports and its `exit` do not affect the script
         command = f"sh -c {shlex.quote(self.command)}"
         first, version = _first_word(self.command), self.version_command or "true"
         if self.platform is not None:
@@ -264,7 +264,7 @@ class ForeignCheck(JudgedCheck):
             try:
                 path.write_text(json.dumps(self.stamp(self.made())))
             except ForeignOutputError as error:
-                path.write_text(str(error))  # not a document: the judgement says so and keeps the text
+                path.write_text(str(error))  # not a document: the judgement states this and keeps the text
         return super().judgement()
 
     def output(self) -> str:

@@ -6,7 +6,7 @@ from reframe.core.builtins import variable
 
 from tenken.reframe.base import TenkenCheck
 
-#: Seconds of timed sets by mode. An official HPCG run takes 1800 s: every document says that it is none.
+#: Seconds of timed sets by mode. An official HPCG run takes 1800 s: every document states that it is not one.
 SECONDS = {"quick": 1, "acceptance": 20, "nightly": 20, "published": 60}
 
 

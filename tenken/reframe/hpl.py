@@ -26,7 +26,7 @@ class HplBase(TenkenCheck):
 
     program = "hpl"
     tags = {"hpl", "quick", "acceptance", "nightly", "published"}
-    #: A job of its own program is long: the matrix, five seconds of heat, three runs.
+    #: A job with the built-in program is long: the matrix, five seconds of heat, three runs.
     time_limit = "60m"
 
     @run_after("setup")
@@ -144,7 +144,7 @@ class OtherHpl(HplBase):
                 made = self.made_of(self.printed(text), nodes)
             path.write_text(json.dumps(self.stamp(made)))
         except xhpl.HplFormatError as error:
-            path.write_text(str(error))  # not a document; where the job was cut short that is said first
+            path.write_text(str(error))  # not a document; if the job was cut short, that is reported first
             if self.exit_status()[1] is None:
                 return (
                     judging.failed(f"{self.where()}: {self.command()}: {error}", self.where()),

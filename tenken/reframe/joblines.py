@@ -231,7 +231,7 @@ class JobReport:
         if self.status not in (0, 3):
             return None
         if self.within:
-            return f"its output holds marks of token {self.within} between its own: two jobs wrote into it"
+            return f"its output contains marks of token {self.within} between its own: two jobs wrote into it"
         if self.behind:
             return f"its output continues behind the end mark with {self.behind!r}: something still ran"
         if not self.commands:

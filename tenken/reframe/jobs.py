@@ -15,7 +15,7 @@ from tenken.reframe.schedulers.ledger import FILE, Entry, entries
 from tenken.reframe.schedulers.polling import Patient, hms
 
 _TIMEOUT_S = 30
-#: How each scheduler's own command asks for one job, by the command that cancels there.
+#: How each scheduler's own command queries one job, by the command that cancels there.
 _ASK = {"scancel": ["squeue", "-h", "-o", "%T|%j|%k", "-j"], "qdel": ["qstat"]}
 
 

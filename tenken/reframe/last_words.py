@@ -19,7 +19,7 @@ PACKAGES = {
 
 #: A line of rules such as launchers draw around a message.
 _RULE = re.compile(r"[-=*_#~+ ]{8,}")
-#: What is said after every failure and explains none.
+#: Lines that follow every failure and explain none.
 _EPILOGUE = re.compile(
     r"ninja: build stopped"
     r"|\w*make(\[\d+\])?: \*\*\*"

@@ -12,7 +12,7 @@ FIND_NCCL = """if [ -z "$TENKEN_NCCL" ]; then for python in $(type -ap python3);
 done; [ -r "$TENKEN_NCCL" ] && export TENKEN_NCCL || unset TENKEN_NCCL; fi"""
 
 
-#: The launcher binds nothing: each rank goes beside its GPU by itself, and more ranks than cores may start.
+#: The launcher binds nothing: each rank binds itself next to its GPU, and more ranks than cores may start.
 NEAR_GPU = {
     "OMP_NUM_THREADS": 1,
     "OMP_PROC_BIND": "false",
@@ -36,10 +36,10 @@ class MpiBase(TenkenCheck):
     program = "mpi_p2p"
     subjects = ["ranks"]
     uses_mpi = True
-    # ranks share the node's cores as they like; nothing is asked of them
+    # ranks share the node's cores as they like; nothing is requested of them
     cores = 0
 
-    #: Ranks may sit far from their GPU or network card.
+    #: Ranks may be bound far from their GPU or network adapter.
     #:
     #: :default: ``False``
     far_asked = variable(bool, value=False)

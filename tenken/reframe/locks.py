@@ -131,7 +131,7 @@ tenken_load() {
 """
 
 
-# -- what a script says --
+# -- output of a script --
 
 
 def functions(program: str, token: str) -> str:

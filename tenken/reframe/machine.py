@@ -110,7 +110,7 @@ class Machine:
         """CMake options for what this environment can build and for the GPUs of this partition."""
         features = self.environment.features
         options = [f"-DCMAKE_CXX_COMPILER={self.environment.cxx}"]
-        # OFF is said too: the build tree keeps what an earlier session chose
+        # OFF is stated as well: the build tree keeps what an earlier session chose
         options += [f"-DTENKEN_{n.upper()}={'ON' if n in features else 'OFF'}" for n in ("cuda", "openacc", "mpi")]
         if "cuda" in features:
             architectures = self.partition.node.cuda_architectures

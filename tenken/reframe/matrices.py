@@ -216,7 +216,7 @@ def unpack(archive: Path, member_name: str, target: Path) -> None:
     except (tarfile.TarError, EOFError, OSError) as error:
         archive.unlink(missing_ok=True)
         raise MatricesError(f"{archive.name}: damaged ({error}); run it again") from None
-    raise MatricesError(f"{archive.name}: holds no {member_name}")
+    raise MatricesError(f"{archive.name}: does not contain {member_name}")
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

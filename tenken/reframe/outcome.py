@@ -158,11 +158,11 @@ class Outcome:
         if what is not None or result is None:
             judgement = judging.failed(f"{where}: {what}", where)
             if killed is not None and (how := ending.lost(self.facts)):
-                # what its scheduler lost says nothing of its node
+                # a job lost by its scheduler is no evidence about its node
                 judgement = judging.invalid(f"{where}: {how}", where)
             room = disk.room(self.folder)
             if room and room in str(what):
-                # what a job cannot write says nothing of its node
+                # a job that cannot write is no evidence about its node
                 judgement = judging.invalid(judgement.message(), where)
             return judgement, result, error, text
         try:

@@ -22,7 +22,7 @@ from tenken.machines import summary
 from tenken.machines.model import FOR_HOST, GPUS, HOST_MPI, NODE_COUNTS, OF_MODE, ONE_OPENACC, Partition, System
 from tenken.paths import ROOT
 
-#: A file that does not import, or a check that cannot be made of its class: ReFrame warns, and goes on without.
+#: A file that does not import, or a check that cannot be made of its class: ReFrame warns, and continues without it.
 _SKIPPED = re.compile(r"skipping test (file )?'?([^':]+)'?: (.*)")
 
 

@@ -31,7 +31,7 @@ VARIABLE = "TENKEN_TERMINAL"
 BRIEF = "brief"
 #: Seconds that a check may take in mode `quick`; one that takes more is marked.
 QUICK_SHARE = 30.0
-#: Seconds without a line after which one says what is going on.
+#: Seconds without a line after which one reports what is running.
 SILENCE = 25.0
 #: What a check takes of which nothing is known yet, and how many that ran weigh as much as this guess.
 GUESS = 6.0
@@ -158,7 +158,7 @@ class Progress(TaskEventListener):
         self._over = threading.Event()
         self._lock = threading.Lock()
 
-    # -- what ReFrame tells --
+    # -- what ReFrame reports --
 
     def on_task_setup(self, task: Any) -> None:
         pass
@@ -180,7 +180,7 @@ class Progress(TaskEventListener):
     def on_task_skip(self, task: Any) -> None:
         reason = str(task.exc_info[1] or "skipped")
         if getattr(task, "failed_deps", False):
-            # the build has told why, once
+            # the build has already reported the reason
             self._finished(task)
             self.not_started += 1
             return
@@ -200,7 +200,7 @@ class Progress(TaskEventListener):
         self._finished(task)
         self.not_started += not _is_build(task.check)
 
-    # ReFrame's expected failures are not in use here: told as what they are for ReFrame
+    # ReFrame's expected failures are not in use here: reported as ReFrame classifies them
     on_task_xfailure = on_task_failure
     on_task_xsuccess = on_task_failure
 
@@ -227,7 +227,7 @@ class Progress(TaskEventListener):
         check = task.check
         if _is_build(check):
             if not reason and self.building:
-                return  # another build goes on: one line tells of both
+                return  # another build is running: one line reports both
             what = _cut(reason) if reason else "programs are built"
             self._say(f"{verdict if reason else 'built':<9} {_shown(check, task):<{self.width}}  {what}  {span(took)}")
             return

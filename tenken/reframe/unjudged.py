@@ -14,7 +14,7 @@ from reframe.frontend.executors import RegressionTask
 from tenken.archive import disk
 from tenken.reframe.full_disk import described
 
-#: Why a test case failed, builds included, by test case: what others that need it are told.
+#: Why a test case failed, builds included, by test case: the message for others that depend on it.
 _reasons: dict[Any, str] = {}
 
 

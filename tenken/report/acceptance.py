@@ -277,7 +277,9 @@ def _take(
 
     if record.verdict == WAIVED:
         return
-    reason = "; ".join(f.message for f in record.findings if f.verdict == record.verdict) or "no finding gives a reason"
+    reason = (
+        "; ".join(f.message for f in record.findings if f.verdict == record.verdict) or "no finding states a reason"
+    )
     if record.verdict == FAIL and not _only_too_slow(record):
         if clauses or (result is not None and not result.verification.passed):
             found.wrong.append(_with(about, reason))

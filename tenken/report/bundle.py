@@ -106,7 +106,7 @@ def read(file: Path) -> dict[str, bytes]:
                     raise BundleError(f"{file}: {member.name!r} is listed twice")
                 total += member.size
                 if total > MAX_BYTES:
-                    raise BundleError(f"{file}: holds more than {MAX_BYTES >> 30} GiB")
+                    raise BundleError(f"{file}: contains more than {MAX_BYTES >> 30} GiB")
                 found[member.name] = content.read()
     except (tarfile.TarError, EOFError) as error:
         raise BundleError(f"{file}: is not a complete tar file: {error}") from None

@@ -178,7 +178,7 @@ def _findings(session: Session, pages: _Pages) -> list[dict[str, Any]]:
     for verdict in (FAIL, INVALID):
         for case in session.counted:
             if case.verdict == verdict:
-                said = [f.message for f in case.findings if f.verdict == verdict] or ["no finding gives a reason"]
+                said = [f.message for f in case.findings if f.verdict == verdict] or ["no finding states a reason"]
                 node = node_of(case)
                 found += [
                     {"verdict": verdict, "check": check_name(case), "node": node, "file": pages.files.get(node),

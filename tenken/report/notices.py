@@ -49,7 +49,7 @@ def sentence(history: History, finding: Finding) -> str:
         return f"{finding.what}: {on}{more} {size} {side} than its siblings"
     if finding.kind == "noisy":
         times = f"{1 + finding.size:.1f} times ({1 + finding.low:.1f} to {1 + finding.high:.1f})"
-        text = f"{finding.what}: {on}{more} became noisy, scatters {times} as far as before since {night}"
+        text = f"{finding.what}: {on}{more} became noisy, with {times} the earlier scatter since {night}"
     elif finding.kind == "flapping":
         text = f"{finding.what}: {on}{more} is intermittent, {finding.times} times since {night}, {size} {side}"
     elif finding.kind == "drift":

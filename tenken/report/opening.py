@@ -87,7 +87,7 @@ def next_steps(session: Session, rows: Iterable[Row]) -> list[tuple[str, str]]:
     if system == "local":
         steps.append(
             (
-                "Create a system file for this machine, which holds its references:",
+                "Create a system file for this machine, which contains its references:",
                 "tenken systems new NAME --scheduler local",
             )
         )

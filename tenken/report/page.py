@@ -280,7 +280,7 @@ def _attention(session: Session, anchors: Mapping[int, str], rows: Mapping[int, 
             findings = [f for f in case.findings if f.verdict == verdict] or case.findings
             shown = {row.id: row.anchor for row in rows[id(case)] if row.anchor}
             messages = [(f.message, shown.get(f.metric or "")) for f in findings] or [
-                ("no finding gives a reason", None)
+                ("no finding states a reason", None)
             ]
             found += [
                 {

@@ -102,7 +102,7 @@ def _axis(lines: Sequence[Line]) -> str:
         return "repetition"
     for key in SWEEPS:
         found = [line.reference.parameters.get(key) for line in lines]
-        # two lines at one place would need a legend each: row by row they are told apart
+        # two lines at one place would need a legend each: separate rows distinguish them
         if len(lines) > 1 and all(isinstance(one, (int, float)) for one in found) and len(set(found)) == len(found):
             return key
     return ""

@@ -136,7 +136,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
     if name == "last":
         last = archive.last_session(perflogs)
         if not last:
-            raise NoSession(f"the archive {perflogs} holds no session yet: run `reframe -c checks -r` first")
+            raise NoSession(f"the archive {perflogs} contains no session yet: run `reframe -c checks -r` first")
         name = str(last)
     elif Path(name).name != name or name.startswith("."):
         raise NoSession(
@@ -364,7 +364,7 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
         elif result == "abort":
             message = f"aborted: {reason_of(testcase)}"
         elif result in ("pass", "xfail", "xpass"):
-            message = "ReFrame passed it, but the archive holds no record of a measurement"
+            message = "ReFrame passed it, but the archive contains no record of a measurement"
         else:
             message = reason_of(testcase)
             verdict = _verdict_of(message)

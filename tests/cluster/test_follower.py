@@ -174,7 +174,7 @@ def test_a_cancellation_that_fails_is_tried_again_and_then_told(world):
     assert len(world.cancelled) >= 3
     assert world.hear(held).completed
     assert world.job.state == (
-        "CANCELLED (cannot run: no; not confirmed, job 7 may still be there: qdel ended with 111: cannot connect)"
+        "CANCELLED (cannot run: no; not confirmed, job 7 may still exist: qdel ended with 111: cannot connect)"
     )
 
 
@@ -379,7 +379,7 @@ def test_a_job_that_was_cut_off_by_a_start_that_never_ran_is_told_as_lost(world,
     world.hear(Seen("FAILED", ended=True, exit_code=1, began=began))
     world.hear(DONE, after=31.0)
     assert world.job.completed
-    assert world.job.scheduler_facts["lost"] == f"it began at 00:16:41Z, by the scheduler {said}"
+    assert world.job.scheduler_facts["lost"] == f"it began at 00:16:41Z, according to the scheduler {said}"
 
 
 def test_a_forgotten_job_counts_by_its_end_mark(world):

@@ -426,7 +426,7 @@ def test_a_cancellation_that_keeps_failing_is_told(run, slurm, tmp_path):
     path = stub(tmp_path, slurm, "scancel", body)
     record = only(run("--job-option=--hold", PATH=path, TENKEN_PATIENCE="cancel=00:00:05"))
     assert record.verdict == "FAIL"
-    assert re.search(r"not confirmed, job \d+ may still be there: scancel ended with 1", text(record)), text(record)
+    assert re.search(r"not confirmed, job \d+ may still exist: scancel ended with 1", text(record)), text(record)
 
 
 # -- people, and machines that stop --

@@ -165,7 +165,7 @@ def lies() -> Iterator[Lie]:
     yield Lie("hpcg", "an exchange of one rank", "exchange", path("exchange", "nccl 2.28.9"))
     yield from each(
         "stencil_gpus",
-        ("more operations a cell", "flops_of_cell", scaled("flops_of_cell", 2)),
+        ("more operations per cell", "flops_of_cell", scaled("flops_of_cell", 2)),
         ("another rate", "gflops", scaled("gflops.*", 2)),
         ("peer copies of another word", "exchange.p2p", path("exchange.p2p", "fast")),
         ("not by peer copies", "exchange.p2p", path("exchange.p2p", "cudaMemcpyPeerAsync, peer access")),

@@ -91,7 +91,7 @@ def lies() -> Iterator[Lie]:
             ("more threads than CPUs", "placement.threads", put("placement.threads", cpus + 1)),
             ("more CPUs than there are", "placement.allowed_cpus", put("placement.allowed_cpus", [*range(cpus + 1)])),
             ("no CPU", "allowed_cpus is empty", put("placement.allowed_cpus", [])),
-            ("a CPU twice", "allowed_cpus holds .* twice", twice("placement.allowed_cpus")),
+            ("a CPU twice", "allowed_cpus contains .* twice", twice("placement.allowed_cpus")),
             ("a thread elsewhere", "thread_cpus has CPU", put("placement.thread_cpus.0", cpus + 4096)),
             ("a thread more than threads", "thread_cpus has", twice("placement.thread_cpus")),
             ("a NUMA node twice", "numa_nodes_of_memory", put("placement.numa_nodes_of_memory", [0, 0])),
@@ -104,9 +104,9 @@ def lies() -> Iterator[Lie]:
             ("more sockets than cores", "host.sockets", put("host.sockets", cpus + 1)),
             ("a cache larger than memory", "last_level_cache", put("host.last_level_cache_bytes", 2**60)),
             ("no back end", "build.backends is empty", put("build.backends", [])),
-            ("a back end twice", "build.backends holds", twice("build.backends")),
+            ("a back end twice", "build.backends contains", twice("build.backends")),
             ("a back end without a name", "build.backends", put("build.backends", lambda b: [*b, ""])),
-            ("a verification twice", "verification .* came", twice("verification.checks")),
+            ("a verification twice", "verification .* is reported", twice("verification.checks")),
             ("no GPU, and no reason", "gives no reason", put("health.reason", "")),
             ("health of nothing, with a reason", "health.reason|no reason", put("health.available", True)),
             ("another implementation", "parameter implementation", another_implementation),
@@ -171,7 +171,7 @@ def lies() -> Iterator[Lie]:
         same = honest.run(of).raw()["devices"][0]["pci_bus_id"]
         yield Lie(of, "two cards in one slot", "pci_bus_id", put("devices.1.pci_bus_id", same))
     for of in ("p2p", "storage_map", "snapshot_io", "transfer", "access_patterns", "hpcg", "osu", "xhpl", "nccl_tests"):
-        yield Lie(of, "a verification ten times", "came", lambda raw: raw["verification"]["checks"].extend(
+        yield Lie(of, "a verification ten times", "is reported", lambda raw: raw["verification"]["checks"].extend(
             copy.deepcopy(raw["verification"]["checks"][-1]) for _ in range(10)))  # fmt: skip
     yield Lie("storage_map", "half of the verifications", "is missing", lambda raw: raw["verification"].update(
         checks=raw["verification"]["checks"][::2]))  # fmt: skip

@@ -48,8 +48,8 @@ def test_the_list_fits_the_sources() -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"old": "return 3"}, "thing.py holds 'return 3' 0 times"),
-        ({"old": "return"}, "thing.py holds 'return' 2 times"),
+        ({"old": "return 3"}, "thing.py contains 'return 3' 0 times"),
+        ({"old": "return"}, "thing.py contains 'return' 2 times"),
         ({"file": "nothing.py"}, "nothing.py: No such file"),
         ({"new": "return 2)"}, "thing.py is no longer valid Python: line 2"),
         ({"tests": "test_nothing.py"}, "there is no test_nothing.py"),

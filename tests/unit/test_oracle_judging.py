@@ -407,7 +407,7 @@ def test_a_result_without_any_metric_fails_whatever_was_asked_for() -> None:
     raw = host_document("daxpy")
     raw.update(metrics=[], limits={})
     found = judged(raw, LAUNCHES, Expectation(subjects=("host",), metrics=()))
-    assert (found.verdict, found.message()) == ("FAIL", "nid001: the result holds no metric")
+    assert (found.verdict, found.message()) == ("FAIL", "nid001: the result contains no metric")
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_no_number_is_infinite(key: str) -> None:
     one = next(m for m in raw["metrics"] if m["name"] == "triad")
     one[key] = [*one[key][:-1], float("inf")] if key == "samples" else float("inf")
     found = of(raw)
-    assert found.verdict == "FAIL" and "holds inf, which is not finite" in found.message()
+    assert found.verdict == "FAIL" and "contains inf, which is not finite" in found.message()
 
 
 @pytest.mark.parametrize(("integrated", "expected"), [(False, "INVALID"), (True, "PASS")])

@@ -1,5 +1,5 @@
 #!/bin/sh
-# source.sh: write tenken.tar beside this file: what is committed, and which commit it is (REVISION).
+# source.sh: write tenken.tar next to this file: what is committed, and which commit it is (REVISION).
 set -eu
 folder=$(cd "$(dirname "$0")" && pwd)
 cd "$folder/../.."

@@ -195,7 +195,7 @@ def rival_columns(seeds: tuple[int, ...]) -> list[Column]:
         rule("EWMA", seeds, real.ewma),
     ]
     for k in (2, 3, 4):
-        columns.append(told(f"{k} of {k}, told", seeds, lambda row, k=k: rivals.k_of_k(k)))  # type: ignore[misc]
+        columns.append(told(f"{k} of {k}, reported", seeds, lambda row, k=k: rivals.k_of_k(k)))  # type: ignore[misc]
     return columns
 
 
@@ -214,12 +214,12 @@ def otava_column(path: str) -> tuple[str, Column]:
 
 def table(columns: list[Column]) -> str:
     """Markdown: first the false findings per month of each family, then the detection of each row."""
-    lines = ["| case | asked | " + " | ".join(column.title for column in columns) + " |"]
+    lines = ["| case | required | " + " | ".join(column.title for column in columns) + " |"]
     lines.append("|---|---|" + "---|" * len(columns))
     for name in FAMILIES:
         cells = [str(column.false.get(name, "")) for column in columns]
         asked = f"<= {_ASKED[name]:g}" if name in _ASKED else ""
-        lines.append(f"| false findings a month, {name} | {asked} | " + " | ".join(cells) + " |")
+        lines.append(f"| false findings per month, {name} | {asked} | " + " | ".join(cells) + " |")
     for row in ROWS:
         for nights, target in row.targets.items():
             asked = "" if target is None else f"{target:g}"
@@ -231,7 +231,7 @@ def table(columns: list[Column]) -> str:
 def misses(column: Column) -> list[str]:
     """Rows with a value worse than required."""
     out = [
-        f"{name}: {rate} false findings a month"
+        f"{name}: {rate} false findings per month"
         for name, rate in column.false.items()
         if name in _ASKED and rate.findings / rate.months > _ASKED[name]
     ]
@@ -239,13 +239,13 @@ def misses(column: Column) -> list[str]:
         for nights, target in row.targets.items():
             share = column.found[row.name, nights]
             if target is not None and 100 * share.hits / share.trials < target:
-                out.append(f"{row.name}, within {nights} nights: {share} %, asked {target:g}")
+                out.append(f"{row.name}, within {nights} nights: {share} %, required {target:g}")
     return out
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=20, help="fleets of 200 series a figure, 1 to 20")
+    parser.add_argument("--seeds", type=int, default=20, help="fleets of 200 series per value, 1 to 20")
     parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--otava", action="append", default=[], metavar="FILE")
     parser.add_argument("--set", choices=sorted(SEEDS), action="append", help="default: both")

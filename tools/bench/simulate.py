@@ -200,7 +200,7 @@ SHAPES = (
     Family("mixed", "nodes of 0.3, 1 and 1.5 % noise", _mixed),
 )
 RESTLESS = (
-    Family("wander", "1 % and a random walk of 0.1 % a night", _wander),
+    Family("wander", "1 % and a random walk of 0.1 % per night", _wander),
     Family("season 60", "0.5 % and a wave of 1.5 % in 60 nights", _season_of_60),
     Family("season 365", "0.5 % and a wave of 1.5 % in 365 nights", _season_of_365),
     Family("modes", "0.5 %, two modes 2 % apart in spells of 12 nights", _modes),
@@ -272,7 +272,7 @@ AWKWARD = (
     Family("weekly", "0.7 %, 2 % lower on two days of seven", _weekly),
     Family("two hosts", "0.5 %, every other night on a host 2 % slower", _two_hosts),
     Family("gaps", "1 %, missing in spells of 4 nights, 29 % of nights", _gaps),
-    Family("jumps", "0.6 %, a random walk of 0.05 % a night with jumps of 0.5 % once in 100", _jumps),
+    Family("jumps", "0.6 %, a random walk of 0.05 % per night with jumps of 0.5 % once in 100", _jumps),
     Family("limited", "1.2 %, cut off 0.2 % above the level", _limited),
     Family("half zero", "1 %, 0 on half of the nights", _half_zero),
     Family("both ways", "gamma of shape 2, CV 1 %, worse and better side", _both_ways),

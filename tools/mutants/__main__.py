@@ -24,12 +24,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--only", action="append", default=[], metavar="PATTERN", help="names, groups or files (with * and ?)"
     )
-    parser.add_argument("--list", action="store_true", help="list them with their meaning, and run nothing")
-    parser.add_argument("--check", action="store_true", help="only see whether the list fits the sources")
-    parser.add_argument("--limit", type=float, default=300, metavar="S", help="seconds for one mutant (default: 300)")
+    parser.add_argument("--list", action="store_true", help="list them with their meaning, without running them")
+    parser.add_argument("--check", action="store_true", help="only check that the list matches the sources")
+    parser.add_argument(
+        "--limit", type=float, default=300, metavar="S", help="time limit per mutant in seconds (default: 300)"
+    )
     parser.add_argument(
         "--scratch", type=Path, default=ROOT / ".cache" / "mutants", metavar="DIR",
-        help="where the copy is made and kept for the next time (default: .cache/mutants)",
+        help="folder of the copy, which is kept for the next run (default: .cache/mutants)",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     try:
@@ -58,11 +60,11 @@ def _run(chosen: Sequence[mutants.Mutant], tree: Path, limit: float) -> int:
     env = scratch.environment(tree)
     tests = list(dict.fromkeys(test for one in chosen for test in one.tests))
     begin = time.monotonic()
-    print(f"the {len(tests)} tests concerned, without a mistake ...", flush=True)
+    print(f"the {len(tests)} tests concerned, on the unmodified sources ...", flush=True)
     code, output = runner.pytest(tree, env, tests, 10 * limit)
     if code != 0:
         print("\n".join(output.splitlines()[-40:]))
-        return _refuse(["the tests must pass before mistakes are made"])
+        return _refuse(["the tests must pass on the unmodified sources"])
     outcomes = []
     for number, one in enumerate(chosen, start=1):
         outcome = runner.try_one(one, tree, env, limit)

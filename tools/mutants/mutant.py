@@ -40,7 +40,7 @@ class Mutant:
         """The text with the mistake. Raises MutantError if `old` does not occur exactly once."""
         found = text.count(self.old)
         if found != 1:
-            raise MutantError(f"{self.name}: {self.file} holds {self.old!r} {found} times; needed is exactly once")
+            raise MutantError(f"{self.name}: {self.file} contains {self.old!r} {found} times; expected: exactly once")
         return text.replace(self.old, self.new)
 
 

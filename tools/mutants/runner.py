@@ -75,7 +75,7 @@ def try_one(mutant: Mutant, tree: Path, env: Mapping[str, str], limit: float) ->
 
 def table(outcomes: Sequence[Outcome]) -> list[str]:
     """The lines of a Markdown table."""
-    lines = ["| mutant | file | | noticed by | s |", "|---|---|---|---|---:|"]
+    lines = ["| mutant | file | | detected by | s |", "|---|---|---|---|---:|"]
     for one in outcomes:
         by = one.by.replace("|", "\\|")
         lines.append(f"| {one.mutant.name} | {one.mutant.file} | {one.fate} | {by} | {one.seconds:.0f} |")

@@ -12,7 +12,7 @@ void* DeviceMemory::allocate(std::size_t bytes) {
     const cudaError_t result = cudaMalloc(&memory, bytes);
     if (result == cudaErrorMemoryAllocation) {
         cudaGetLastError();
-        require_free_memory(bytes, "an array");  // says the figures, unless memory is in pieces too small
+        require_free_memory(bytes, "an array");  // reports the figures, unless memory is too fragmented
     }
     if (result != cudaSuccess) fail(result, "cudaMalloc(&memory, bytes)", __FILE__, __LINE__);
     return memory;

@@ -39,7 +39,7 @@ CANCEL_AGAIN_S = 2.0
 BREATHS = 4
 #: A job that began so many seconds before its start by the scheduler was started once more by one that had lost it.
 LOST_S = 4.0
-#: What schedulers say when they are busy, restart or cannot be reached for a moment.
+#: Messages of schedulers that are busy, restart or cannot be reached for a moment.
 TRANSIENT = (
     "timed out", "gave no answer", "temporarily", "try again", "connection refused", "cannot connect",
     "unable to contact", "could not connect", "communication", "busy", "zero bytes were transmitted",
@@ -87,7 +87,7 @@ class Seen:
     """What else the scheduler reports, by its own names: kept for the record."""
 
 
-#: By job id: what is said of it, or None where nothing could be learnt. A job that is missing is not listed any more.
+#: By job id: its description, or None if it is unknown. A job that is missing is no longer listed.
 Answer = Mapping[str, "Seen | None"]
 
 
@@ -98,7 +98,7 @@ class PatientJob(Job):
         super().__init__(*args, **kwargs)
         #: Of the script's marks (tenken/reframe/joblines.py); None: it prints none (a build).
         self.token: str | None = None
-        #: What the scheduler told of the job beside its state, by the scheduler's own names.
+        #: What the scheduler reported about the job in addition to its state, by the scheduler's own names.
         self.scheduler_facts: dict[str, Any] = {}
         #: Whether it was submitted once more, under another number.
         self.anew = False
@@ -120,7 +120,7 @@ class PatientJob(Job):
         self.forgotten_since: float | None = None
         self.output_size = -1
         self.output_since = 0.0
-        #: Why it is being taken out of the queue, since when, how often that was tried, and what was said.
+        #: Why it is being taken out of the queue, since when, how often that was tried, and the answer.
         self.giving_up: str | None = None
         self.cancel_since = 0.0
         self.cancel_next = 0.0
@@ -330,7 +330,7 @@ class Follower:
             job.cancel_next = now + max(CANCEL_AGAIN_S, now - job.cancel_since)
         if now - job.cancel_since >= self.patience.cancel:
             said = f": {job.cancel_error}" if job.cancel_error else ""
-            job._state = f"CANCELLED ({job.giving_up}; not confirmed, job {job.jobid} may still be there{said})"
+            job._state = f"CANCELLED ({job.giving_up}; not confirmed, job {job.jobid} may still exist{said})"
             job.output_whole, job.ended_at = True, now
 
     def _output_is_there(self, job: PatientJob) -> bool:
@@ -385,7 +385,11 @@ class Follower:
         job was running, considered it pending, and ended both when the node rejected the second copy.
         """
         if told.status is None:
-            by_it = f"by the scheduler at {utc(job.began_at)}" if job.began_at != math.inf else "by the scheduler never"
+            by_it = (
+                f"according to the scheduler at {utc(job.began_at)}"
+                if job.began_at != math.inf
+                else "according to the scheduler never"
+            )
             job.scheduler_facts["lost"] = f"it began at {utc(began)}, {by_it}"
         elif job.killed or job._exitcode not in (None, told.status):
             job._state = "COMPLETED (by its own end mark; the scheduler had lost the job and counted another start)"
@@ -408,7 +412,7 @@ class Patient(JobScheduler):
     """The part of a back end that polls; placed before a ReFrame back end in the bases."""
 
     cancel_command = "qdel"
-    #: What the cancel command says of a job that is gone already, in lower case.
+    #: Messages of the cancel command for a job that has already gone, in lower case.
     cancel_needless = ("unknown job", "job has finished", "no such request", "does not exist", "invalid job id")
 
     def __init__(self):
@@ -467,7 +471,7 @@ class Patient(JobScheduler):
         except (CommandError, ValueError, KeyError, TypeError, AttributeError) as error:
             self.log(f"no answer on {len(known)} jobs: {error}", WARNING)
             answer = {str(job.jobid): None for job in known}
-        # a server that takes long to answer is not asked all the time
+        # a server that takes long to answer is queried less often
         self.ask_next = time.monotonic() + min(BREATHS * (time.monotonic() - began), 60)
         self.follower.update(known, answer)
         for job in known:
@@ -508,7 +512,7 @@ class Patient(JobScheduler):
                 ledger.close(job)
                 return
             time.sleep(pause)
-        self.log(f"job {job.jobid} could not be cancelled and may still be there: {said}; see tenken jobs", WARNING)
+        self.log(f"job {job.jobid} could not be cancelled and may still exist: {said}; see tenken jobs", WARNING)
 
     def cancel_many(self, jobs):
         for job in jobs:
@@ -528,7 +532,7 @@ class Patient(JobScheduler):
             job._state = f"CANCELLED (not submitted: {error})"
             job._submit_time = time.time()
             job.completed = True
-            for name in (job.stdout, job.stderr):  # ReFrame wants both
+            for name in (job.stdout, job.stderr):  # ReFrame requires both
                 with contextlib.suppress(OSError):
                     Path(job.workdir, name).touch()
             return

@@ -34,7 +34,7 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 _COLUMNS = "JobID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|,StartTime:|,Name:|,Comment:"
 _FIELDS = "jobid,state,exitcode,nodelist,start,jobname"
 _MARK = "tenken/"
-#: States of a node that runs nothing before someone has mended it, as the beginning of what sinfo says.
+#: States of a node that runs nothing before it is repaired, as the beginning of the output of sinfo.
 _NODE_BROKEN = ("down", "drain", "drng", "fail", "error", "unknown", "no_respond", "power_down", "inval", "blocked")
 
 
@@ -56,7 +56,7 @@ class Slurm(Patient, SlurmJobScheduler):
 
     def __init__(self):
         super().__init__()
-        # a node that runs something beside can still be tested
+        # a node that also runs something else can still be tested
         self._available_states.add("MIXED")
 
     def make_job(self, *args, **kwargs):
@@ -110,9 +110,9 @@ class Slurm(Patient, SlurmJobScheduler):
             elif number in by_controller:
                 found[number] = by_controller[number]
             elif told is not None:
-                # a controller that was killed has forgotten what it was told last
+                # a controller that was killed has forgotten its last requests
                 said = told.get(number, _FORGOTTEN)
-                # of what it finds running in accounting when it starts without its state it says that it was cancelled,
+                # of what it finds running in accounting when it starts without its state, it reports as cancelled,
                 # by nobody
                 found[number] = said if said.ended and said.facts["state"] != "CANCELLED" else _FORGOTTEN
         for job in jobs:
@@ -127,7 +127,7 @@ class Slurm(Patient, SlurmJobScheduler):
         try:
             table = run(["squeue", "-h", "-t", "all", "-j", ",".join(ids), "-O", _COLUMNS], self.timeout)
         except CommandError as error:
-            if "Invalid job id" in error.said:  # all that it says of jobs that it does not know
+            if "Invalid job id" in error.said:  # its only message for jobs that it does not know
                 return {}
             self.log(str(error), WARNING)
             return None

@@ -80,9 +80,9 @@ SPOILED = {
     "attempt"),
     "wrong unit": (edit(lambda d: d["metrics"][0].update(unit="MB/s")), "true", "unit is 'MB/s'; expected 'GB/s'"),
     "infinite": (  # no number of JSON, but what a careless program prints
-        json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "holds 1e999, which is not finite",
+        json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "contains 1e999, which is not finite",
     ),
-    "NaN": (json.dumps(good()).replace('"value": 20.0', '"value": NaN'), "true", "holds NaN"),
+    "NaN": (json.dumps(good()).replace('"value": 20.0', '"value": NaN'), "true", "contains NaN"),
     "truncated": (truncated(), "true", "truncated or not JSON"),
     "half again the limit": (
         edit(lambda d: d["metrics"].__setitem__(0, metric("daxpy", {"host": 0}, around(37.5)))), "true",

@@ -118,7 +118,7 @@ def test_another_digest_than_before_is_refused(
     [
         ("HB/absent", None, "the server answered 404"),
         ("HB/small", b"no archive", "HB__small.tar.gz: damaged"),
-        ("HB/small", bundle(TEXT, "other"), "HB__small.tar.gz: holds no small.mtx"),
+        ("HB/small", bundle(TEXT, "other"), "HB__small.tar.gz: does not contain small.mtx"),
         ("small", None, "'small' is not GROUP/NAME"),
         ("HB/../../etc", None, "is not GROUP/NAME"),
     ],

@@ -108,7 +108,7 @@ def test_an_interrupted_search_asks_nothing_twice_and_one_that_ended_asks_anew(t
     again.clear()
     assert queue.cancelled == ["5", "77"]
     whole = hunt(again)
-    assert [NODES[i] for i in whole.nodes] == ["n6"] and "answers of before" in said[1]
+    assert [NODES[i] for i in whole.nodes] == ["n6"] and "results from before the interruption" in said[1]
     assert len(queue.jobs) == whole.jobs + 1
     again.done()
     before = len(queue.jobs)

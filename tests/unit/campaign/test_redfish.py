@@ -187,7 +187,7 @@ def test_a_bmc_that_does_not_end_is_given_up(server):
     ("address", "fault"),
     [
         ("https://{node}-bmc", None), ("https://{node}.bmc.site:8443/", None), ("http://127.0.0.1:8000", None),
-        ("http://{node}-bmc", "unencrypted"), ("https://me:pw@{node}", "holds a user"), ("{node}-bmc", "a URL"),
+        ("http://{node}-bmc", "unencrypted"), ("https://me:pw@{node}", "contains a user"), ("{node}-bmc", "a URL"),
         ("https://{node}/redfish/v1", "more than a host"), ("ftp://{node}", "unencrypted"), ("https://x:y", "a URL"),
     ],
 )  # fmt: skip
@@ -203,7 +203,7 @@ def test_credentials_come_from_the_environment_or_a_file_that_others_cannot_read
     path.chmod(0o600)
     assert redfish.credentials({redfish.CREDENTIALS: str(path)}) == ("a", "b c")
     path.chmod(0o640)
-    with pytest.raises(redfish.RedfishError, match="read by others"):
+    with pytest.raises(redfish.RedfishError, match="readable by other users"):
         redfish.credentials({redfish.CREDENTIALS: str(path)})
     path.chmod(0o600)
     path.write_text("a\n")

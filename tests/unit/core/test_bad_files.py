@@ -31,8 +31,8 @@ def many(count: int, one: Callable[[int], str]) -> str:
 
 #: What stands in the place of a result -> what is said of it.
 TEXTS = {
-    "key twice": (GOOD.replace('"status"', '"status": "failed", "status"', 1), "holds the key 'status' twice"),
-    "key twice, deep": (GOOD.replace('"unit"', '"unit": "TB/s", "unit"', 1), "holds the key 'unit' twice"),
+    "key twice": (GOOD.replace('"status"', '"status": "failed", "status"', 1), "contains the key 'status' twice"),
+    "key twice, deep": (GOOD.replace('"unit"', '"unit": "TB/s", "unit"', 1), "contains the key 'unit' twice"),
     "the last of many keys twice": ("{" + many(300_000, lambda i: f'"k{i}":1') + ',"k299999":2}', "'k299999' twice"),
     "lists in lists": ("[" * 300_000, "truncated or not JSON|nested deeper than 24 levels"),
     "25 levels": ("[" * 25 + "]" * 25, "nested deeper than 24 levels"),
@@ -42,15 +42,15 @@ TEXTS = {
     "400 digits": (GOOD.replace('"count": 100', f'"count": {"1" * 400}', 1), "an integer of 400 digits; at most 20"),
     "ten million digits": ("1" * 10_000_000, "an integer of 10000000 digits"),
     "a huge fraction": (GOOD.replace("20.0", "1" * 400 + ".5", 1), "which is not finite"),
-    "a huge exponent": (GOOD.replace("20.0", "1e400", 1), "holds 1e400, which is not finite"),
-    "not a number": (GOOD.replace("20.0", "-Infinity", 1), "holds -Infinity, which is not a number"),
+    "a huge exponent": (GOOD.replace("20.0", "1e400", 1), "contains 1e400, which is not finite"),
+    "not a number": (GOOD.replace("20.0", "-Infinity", 1), "contains -Infinity, which is not a number"),
     "too many samples": ("[" + many(500_000, str) + "]", "values; at most 400000 are accepted"),
     "too many lists": ("[]" * 500_000, "values; at most 400000 are accepted"),
     "one long text": ('{"a": "' + "x" * (33 * MIB) + '"}', "bytes; at most 33554432 are accepted"),
     "an open text": ('{"a": "' + '\\"' * (5 * MIB), "truncated or not JSON"),
-    "two documents": (GOOD + GOOD, "holds more than one document"),
-    "two lines": (f"{GOOD}\n{GOOD}\n", "holds more than one document"),
-    "something behind it": (GOOD + "x", "holds more than one document"),
+    "two documents": (GOOD + GOOD, "contains more than one document"),
+    "two lines": (f"{GOOD}\n{GOOD}\n", "contains more than one document"),
+    "something behind it": (GOOD + "x", "contains more than one document"),
     "cut": (GOOD[:-1], "truncated or not JSON"),
     "nothing": ("", "is empty"),
     "blanks": (" \n" * MIB, "is empty"),
@@ -59,10 +59,10 @@ TEXTS = {
 BYTES = {
     "byte order mark": (b"\xef\xbb\xbf" + GOOD.encode(), "UTF-8 with a byte order mark"),
     "UTF-16": (GOOD.encode("utf-16"), "is UTF-16"),
-    "UTF-16, big end first, no mark": (GOOD.encode("utf-16-be"), "holds zero bytes"),
+    "UTF-16, big end first, no mark": (GOOD.encode("utf-16-be"), "contains zero bytes"),
     "UTF-32": (GOOD.encode("utf-32"), "is UTF-16 or UTF-32"),
     "latin-1": (GOOD.replace('"reason": ""', '"reason": "é"', 1).encode("latin-1"), "not UTF-8 text: byte 0xe9"),
-    "an archive": (b"\x1f\x8b\x08" + bytes(range(256)), "holds zero bytes"),
+    "an archive": (b"\x1f\x8b\x08" + bytes(range(256)), "contains zero bytes"),
 }  # fmt: skip
 
 

@@ -28,9 +28,9 @@ def test_a_valid_document_is_read(tmp_path):
         ("", "is empty"),
         ('{"schema": "tenken-result/1", "prog', "truncated or not JSON"),
         ("[]", "not a tenken-result/1 document"),
-        (json.dumps(host_document()).replace("20.0", "NaN", 1), "holds NaN"),
-        (json.dumps(host_document()).replace('"count": 100', '"count": Infinity'), "holds Infinity"),
-        (json.dumps(host_document()).replace("20.0", "1e999", 1), "holds 1e999, which is not finite"),
+        (json.dumps(host_document()).replace("20.0", "NaN", 1), "contains NaN"),
+        (json.dumps(host_document()).replace('"count": 100', '"count": Infinity'), "contains Infinity"),
+        (json.dumps(host_document()).replace("20.0", "1e999", 1), "contains 1e999, which is not finite"),
     ],
 )
 def test_what_is_no_document_is_refused(text, says):

@@ -139,7 +139,7 @@ def test_a_job_that_was_killed_fails_whatever_it_left(tmp_path: Path, state: str
 def test_a_job_that_its_scheduler_lost_is_invalid_and_one_that_it_ended_failed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lost = {"state": "CANCELLED", "lost": "it began at 14:56:55Z, by the scheduler at 14:57:02Z"}
+    lost = {"state": "CANCELLED", "lost": "it began at 14:56:55Z, according to the scheduler at 14:57:02Z"}
     for facts, status in ((lost, 3), ({"state": "CANCELLED"}, 1)):
         file = archived(tmp_path, result=None, judgement=Judgement("FAIL"), job=Job("s", "7", "CANCELLED", 0, facts))
         assert main(["judge", file]) == status

@@ -109,7 +109,7 @@ def test_an_infinite_value_fails_even_without_a_bound():
     raw = spoiled(gpu_document(), edit_metric("triad", value=float("inf")))
     found = judged(raw)
     assert found.verdict == verdict.FAIL
-    assert "triad.gpu0 of GPU 0 holds inf, which is not finite" in found.message()
+    assert "triad.gpu0 of GPU 0 contains inf, which is not finite" in found.message()
 
 
 def test_a_document_that_contradicts_the_exit_status_fails():

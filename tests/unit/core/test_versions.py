@@ -129,7 +129,7 @@ def test_a_release_that_agrees_may_be_tagged(tmp_path: Path) -> None:
         ({"changelog": ("## 0.3.0", "## 0.3.5")}, "newest first"),
         ({"changelog": ("### Added", "### News")}, "0.3.0 - 2026-11-30 has News"),
         ({"changelog": ("### Changed", "### Added")}, "each once"),
-        ({"changelog": ("## Unreleased\n", "## Unreleased\n\n### Added\n- later\n")}, "lines stand under Unreleased"),
+        ({"changelog": ("## Unreleased\n", "## Unreleased\n\n### Added\n- later\n")}, "Unreleased is not empty"),
     ],
 )
 def test_a_release_that_does_not_agree_is_refused(
@@ -139,4 +139,4 @@ def test_a_release_that_does_not_agree_is_refused(
 
 
 def test_another_version_than_asked_is_refused(tmp_path: Path) -> None:
-    assert any("asked for is 0.4.0" in line for line in release.problems(sources(tmp_path), asked="0.4.0"))
+    assert any("requested: 0.4.0" in line for line in release.problems(sources(tmp_path), asked="0.4.0"))

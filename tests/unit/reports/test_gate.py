@@ -59,7 +59,7 @@ def test_an_empty_archive_is_incomplete_never_fine(tmp_path: Path, capsys: Any) 
     assert "INCOMPLETE: no archive at" in capsys.readouterr().err
     (tmp_path / "perflogs").mkdir()
     code, found = run(tmp_path / "perflogs")
-    assert code == 3 and "holds no values yet" in found["incomplete"][0]
+    assert code == 3 and "contains no values yet" in found["incomplete"][0]
 
 
 def test_a_history_that_is_too_short_says_the_least_count(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
         ),
         (json.dumps({**entry(7), "verdict": "GOOD"}), "unknown verdict 'GOOD'; allowed: FAIL"),
         (json.dumps({**entry(7), "document": {"schema": "tenken-result/2"}}), "misshapen: lacks 'verification'"),
-        ("\x00\x01", "holds zero bytes: it is binary"),
+        ("\x00\x01", "contains zero bytes: it is binary"),
     ],
 )
 def test_bad_files_are_listed_and_stop_nothing(archive: Path, store: Path, text: str, reason: str) -> None:

@@ -380,7 +380,7 @@ def test_command_prints_the_table_and_the_path(tmp_path, capsys):
 def test_command_on_an_empty_archive_is_incomplete(tmp_path, capsys):
     given = arguments("--archive", tmp_path, "--output", tmp_path / "p.html")
     assert given.func(given) == 3
-    assert "holds no session" in capsys.readouterr().err
+    assert "contains no session" in capsys.readouterr().err
 
 
 def test_a_page_that_cannot_be_written_still_gives_the_table(tmp_path, capsys):
