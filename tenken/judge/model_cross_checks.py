@@ -92,7 +92,9 @@ def _loops(result: Result) -> Iterator[tuple[MetricValue, Criterion]]:
         if mode == "none" and isinstance(steps, int) and isinstance(step_ms, (int, float)) and steps * step_ms > 0:
             whole = steps * step_ms / 1e3
             text = f"{steps} steps of {step_ms:g} ms"
-            yield metric, _criterion(metric, whole, whole * BELOW_STEPS, whole * ABOVE_STEPS, text)
+            fewer, more = _rounded(result.path.get(f"passes_of_a_step.{subject.id}"))
+            high = None if more is None else whole * more * ABOVE_STEPS
+            yield metric, _criterion(metric, whole, whole * fewer * BELOW_STEPS, high, text)
         elif mode not in ("none", "serial") and serial is not None:
             text = f"the loop that waits for its snapshots takes {serial.value:.4g} {serial.unit}"
             yield metric, _criterion(metric, serial.value, None, serial.value / OF_SERIAL, text)
@@ -100,6 +102,15 @@ def _loops(result: Result) -> Iterator[tuple[MetricValue, Criterion]]:
         if metric.name == "gain" and metric.kind == "gpu":
             text = "1 is the loop that waits for its snapshots"
             yield metric, _criterion(metric, 1.0, OF_SERIAL, None, text)
+
+
+def _rounded(passes: object) -> tuple[float, float | None]:
+    """Shortest and longest step relative to the requested one if it is formed of so many whole passes; None: one pass
+    may take longer than any step.
+    """
+    if not isinstance(passes, int) or passes < 1:
+        return 1.0, 1.0
+    return passes / (passes + 0.5), passes / (passes - 0.5) if passes > 1 else None
 
 
 def _criterion(metric: MetricValue, value: float, low: float | None, high: float | None, text: str) -> Criterion:

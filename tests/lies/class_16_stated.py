@@ -96,7 +96,7 @@ def lies() -> Iterator[Lie]:
         yield Lie(of, f"parameter {key} x{factor}", key, change)
     for of, name in LIBRARIES:
         yield Lie(of, f"{name} is not named", name, library(name, None))
-        yield Lie(of, f"{name} without a version", name, library(name, "present"))
+        yield Lie(of, f"{name} without a version", name, library(name, " " if name == "BLAS" else "present"))
     yield Lie("gemm", "a version that is none", "cuBLASLt", library("cuBLASLt", "13.1.0x"))
     for part, factor in (
         ("seconds", 0.1), ("seconds", 1.3), ("repeatability", 10), ("uncertainty", 0.5), ("sm_clock_mhz", 10),
@@ -113,7 +113,7 @@ def lies() -> Iterator[Lie]:
         )
         yield Lie(of, "readings of another run", "health samples", lambda raw: health(0, samples=100_000)(raw))
         yield Lie(of, "a cache of a rack", "last_level_cache", put("host.last_level_cache_bytes", 2**35))
-        yield Lie(of, "clocks of a GPU that sleeps", "sm_clock_mhz", health(0, "worst", sm_clock_mhz=100,
+        yield Lie(of, "clocks of a GPU that sleeps", "sm_clock_mhz", health(0, "worst", sm_clock_mhz=60,
                                                                          reasons=["sw_power_cap"]))  # fmt: skip
     yield Lie(
         "p2p", "links of another generation", "nvlink_gbs_per_link|limit", put("devices.0.nvlink_gbs_per_link", 12.5)
@@ -142,6 +142,9 @@ def twins() -> Iterator[tuple[str, str, str]]:
     changes: tuple[tuple[str, str, Change], ...] = (
         ("osu", "another architecture", put("host.architecture", "aarch64")),
         ("hpl_host", "a library's own way to write its version", library("BLAS", "libblis.so.4 (BLIS 4.2.1)")),
+        ("hpl_host", "a library's file without a version", library("BLAS", "libmkl_rt.so")),
+        ("stream", "clocks of an idle workstation GPU", health(
+            0, "worst", sm_clock_mhz=0.06 * 1980, reasons=["gpu_idle"])),
         ("overlap", "large pages", put("path.page_bytes", 65536)),
         ("overlap", "blocks of a parallel file system", put("path.file_system_block_bytes", 4 * 2**20)),
         ("stream", "twice the cache on two sockets", both(

@@ -74,6 +74,20 @@ def test_a_loop_is_held_by_its_steps_and_by_the_loop_that_waits(mode: str, why: 
     assert not model_cross_checks.of(with_one(result, replace(loop, value=loop.value * 1.05)))
 
 
+@pytest.mark.parametrize(
+    ("passes", "factor", "named"),
+    [(1, 3.0, False), (1, 0.7, False), (1, 0.5, True), (2, 1.4, False), (2, 1.5, True), (2, 0.72, False)],
+)
+def test_a_step_of_few_passes_may_be_longer_or_shorter_than_requested(passes: int, factor: float, named: bool) -> None:
+    """A slow GPU passes over the state once or twice in a step: whole passes are rounded."""
+    result = one_of("overlap", "loop")
+    loop = next(m for m in result.metrics if m.name == "loop" and m.at["mode"] == "none")
+    path = {**result.path, f"passes_of_a_step.{loop.subject.id}": passes}
+    steps, step_ms = (float(result.parameters[name]) for name in ("steps", "step_ms"))
+    held = replace(result, path=path, metrics=(replace(loop, value=factor * steps * step_ms / 1e3),))
+    assert [f.metric for f in model_cross_checks.of(held)] == ([loop.id] if named else [])
+
+
 @pytest.mark.parametrize(("gain", "named"), [(0.89, True), (0.91, False)])
 def test_overlapping_that_is_slower_than_waiting_fails_on_a_gpu(gain: float, named: bool) -> None:
     result = one_of("overlap", "gain")
