@@ -36,6 +36,8 @@ _CERTAIN = 1e-6
 _AS_LIKELY = 0.45
 #: Jobs kept back for each search in a block before others are spent on what is unlikely.
 _TESTS_OF_A_HUNT = 6
+#: Groups of a round, where there are leaves enough for two in each.
+_AT_ONCE = 8
 #: Jobs that each search is given in all.
 _JOBS_OF_A_HUNT = 12
 #: So few jobs are left when a search asks first whether it has anything to find.
@@ -104,7 +106,8 @@ class _Search:
             [sum(len(self.leaves[leaf]) >= 4 for leaf in part) for part in parts if part], self.level,
         )  # fmt: skip
         count = len(parts)
-        self.each = max(round(math.sqrt(count / 2)), 1)
+        # large groups tell more at first; of fewer than eight at once searches in five blocks run out of rounds
+        self.each = max(min(round(math.sqrt(count / 2)), max(count // _AT_ONCE, 2)), 1)
         per = -(-count // self.each)
         first = [range(i * self.each, min((i + 1) * self.each, count)) for i in range(per)]
         # the second time each block meets other ones

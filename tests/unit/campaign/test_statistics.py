@@ -151,6 +151,19 @@ def test_a_suspicion_earns_no_jobs_before_it_is_all_but_certain(bad, seed):
     assert found.jobs <= groups.allowed_jobs(bad) and not set(found.nodes) - fabric.bad and not found.leaves
 
 
+@pytest.mark.parametrize(("leaf", "seed"), [(True, 710005), (False, 710008)])
+def test_of_sixteen_leaves_groups_are_small_enough_to_ask_about_five_faults_at_once(monkeypatch, leaf, seed):
+    def exact():
+        fabric = Fabric.with_faults(seed, 5, leaf, 512, "normal")
+        found = groups.search(range(512), fabric.leaf_of, fabric.ask, seed)
+        within = found.jobs <= groups.allowed_jobs(5) and found.rounds <= groups.MAX_ROUNDS
+        return set(found.nodes) == fabric.bad and len(found.leaves) == leaf and within
+
+    assert exact()
+    monkeypatch.setattr(groups, "_AT_ONCE", 5)
+    assert not exact(), "three leaves in each group"
+
+
 def test_two_bad_nodes_of_one_leaf_are_both_named():
     fabric = Fabric(1024, frozenset({169, 184}), noise="lognormal")
     found = groups.search(range(1024), fabric.leaf_of, fabric.ask)
