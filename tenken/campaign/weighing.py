@@ -1,4 +1,4 @@
-"""What answers of groups say: the evidence of one, and by all together which blocks of leaves and which nodes are bad.
+"""Evidence from the results of groups: of one result, and of all together, for bad blocks of leaves and bad nodes.
 
 Noise is heavy-tailed, so that no answer is believed alone; each possibility has its weight after all answers.
 """
@@ -12,45 +12,45 @@ from functools import cache
 
 import numpy as np
 
-#: What a fault takes off the figure, at least: smaller ones are not looked for.
+#: Minimum effect of a fault on the value; smaller ones are not searched for.
 EFFECT = 0.2
 #: Evidence in nats by which nodes count as good or bad on the way down, where contradictions show, and before it is
 #: named.
 WAY, NAMED = 3.0, 7.0
-#: How many blocks of leaves may be bad at once, and weight below which a set of them is out.
+#: Maximum number of blocks of leaves that are bad at the same time, and weight below which a set is excluded.
 MOST_BAD_BLOCKS, _OUT_OF_THE_QUESTION = 5, 1e-10
 #: Chance that there are so many bad ones, at which jobs are spent for as many.
 ENOUGH = 0.9
-#: Up to so many nodes are weighed in pairs too.
+#: Up to this number of nodes, pairs are weighed as well.
 _PAIRED = 128
-#: Chances of a bad node, of a bad leaf, and of what shows only where all are together, before any answer.
+#: Prior probabilities of a bad node, of a bad leaf, and of a fault that appears only with all nodes together.
 NODE, LEAF, TOGETHER = 1 / 300, 1 / 100, 1e-4
 #: Weight at which a possibility is taken for true, also when no more can be asked, nobody for bad, and a node for
 #: certainly one of the bad.
 _DECIDED, NEARLY, _NOBODY, _CERTAIN = 0.999, 0.98, 0.995, 0.995
-#: Weight at which no more is asked where jobs are left.
+#: Weight above which no further test is run, although jobs are left.
 _PROVED = 0.9999
-#: What one answer says at most for a good and for a bad group: jobs that other work slowed down lie far below the rest,
-#: in a way that no few answers teach.
+#: Maximum evidence of one result for a good and for a bad group: jobs slowed down by other work lie far below the rest,
+#: which a few results cannot show.
 _ONE_GOOD, _ONE_BAD = 6.0, 4.5
 #: What one says that lies by more than so many scales below a bad group, with no other one near it: it is rather a
 #: disturbed job than a larger fault.
 _ALONE, _ONE_ALONE = 4.0, 2.5
-#: While more bits than this are open two or three tests of a slow group run at once: rounds are dearer than jobs then.
+#: While more bits than this are open, two or three tests of a slow group run concurrently: rounds cost more than jobs.
 _BITS_FOR_TWO, _BITS_FOR_THREE = 1.5, 7.0
-#: Rounds that are needed where little is open any more.
+#: Rounds that are needed when little remains open.
 _ROUNDS_TO_PROVE = 3
-#: Shares of the chance of being bad at which nodes are parted for a test.
+#: Fractions of the probability of being bad at which nodes are divided for a test.
 _SHARES = np.array([0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875])
-#: Times that one question is asked at most.
+#: Maximum repetitions of one test.
 _PATIENCE = 6
-#: Rounds that a search takes at most.
+#: Maximum number of rounds of a search.
 MAX_ROUNDS = 14
 
 
 @dataclass
 class Question:
-    """Whether there is a bad one among `nodes`: evidence for it in nats, and what is needed either way."""
+    """Whether one of `nodes` is bad: the evidence in nats, and the amount required for either decision."""
 
     nodes: tuple[int, ...]
     good_at: float = WAY
@@ -58,11 +58,11 @@ class Question:
     evidence: float = 0.0
     asked: int = 0
     answers: list[float] = field(default_factory=list)
-    #: Of each answer, the chance that one of the good nodes that filled up the group is bad.
+    #: For each result, the probability that one of the good nodes that filled up the group is bad.
     doubts: list[float] = field(default_factory=list)
-    #: What one clear answer says at most: where noise is large, no more can be asked for without many answers.
+    #: Maximum evidence of one clear result: with large noise, more would need many results.
     clearest: float = math.inf
-    #: One answer is enough: whoever asks weighs it.
+    #: One result is sufficient: the caller weighs it.
     once: bool = False
     #: Evidence from elsewhere.
     known: float = 0.0
@@ -87,24 +87,24 @@ class Question:
         return self.evidence > 0
 
     def take(self, answer: float | None, doubt: float) -> None:
-        """The answer of a job; None: it left none."""
+        """The result of a job; None: it left none."""
         self.asked += 1
         if answer is not None:
             self.answers.append(answer)
             self.doubts.append(doubt)
 
     def weigh(self, level: Level) -> float:
-        """Evidence of all answers."""
+        """Evidence of all results."""
         return sum(beside(level.evidence(x), doubt) for x, doubt in zip(self.answers, self.doubts, strict=True))
 
 
 def beside(evidence: float, chance: float) -> float:
-    """What an answer says of a part of a group, where the rest of it is bad with this chance."""
+    """Evidence of a result for a part of a group whose rest is bad with this probability."""
     return evidence - math.log(chance * math.exp(evidence) + 1 - chance)
 
 
 class Level:
-    """The figure of a good group and its noise, learnt from all answers: the good ones are the upper cluster."""
+    """The value of a good group and its noise, estimated from all results: the good ones are the upper cluster."""
 
     def __init__(self) -> None:
         self.answers: list[float] = []
@@ -113,7 +113,7 @@ class Level:
 
     def evidence(self, value: float) -> float:
         """Nats for a bad group (a figure less by EFFECT) against a good one, by Student's t of 3 degrees. A figure
-        below that of a bad group is no less bad; one far above that of a good group tells that noise is large."""
+        below that of a bad group is no less bad; one far above that of a good group shows that noise is large."""
         centre, scale = self.good()
         off, bad = math.log(max(value, 1e-9 * centre) / centre), math.log(1 - EFFECT)
         from_good, from_bad = off, max(off - bad, 0.0)
@@ -122,13 +122,13 @@ class Level:
         return min(max(found, -_ONE_GOOD), most)
 
     def _near(self, log: float, distance: float) -> int:
-        """Answers whose logarithm lies within the distance."""
+        """Results whose logarithm lies within the distance."""
         self.good()
         first, last = np.searchsorted(self._logs, [log - distance, log + distance])
         return int(last - first)
 
     def clearest(self) -> float:
-        """Evidence of an answer without noise."""
+        """Evidence of a result without noise."""
         return 2 * math.log1p((math.log(1 - EFFECT) / self.good()[1]) ** 2 / 3)
 
     def good(self) -> tuple[float, float]:
@@ -146,7 +146,7 @@ class Level:
         for _ in range(4):
             near = logs[np.abs(logs - centre) <= half]
             centre = float(np.median(near))
-        # never less than a hundredth, which a few answers that happen to agree would say
+        # never less than a hundredth, which a few results that agree by chance would give
         return math.exp(centre), max(1.4826 * float(np.median(np.abs(near - centre))) / 1.13, 0.01)
 
 
@@ -172,8 +172,8 @@ def _sets(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class Blocks:
-    """Which leaves hold bad nodes, each set of up to five of them weighed by all answers together. Where there are many
-    leaves, several make one block."""
+    """Which leaves contain bad nodes: each set of up to five of them, weighed by all results together. If there are
+    many leaves, several make one block."""
 
     def __init__(self, blocks: Sequence[tuple[int, ...]], leaves: Sequence[int], level: Level) -> None:
         self.blocks, self.level = blocks, level
@@ -197,7 +197,7 @@ class Blocks:
         self.said.append((mask, said, doubt))
 
     def weigh(self) -> None:
-        """Weighs all sets by all answers; those that are out of the question are left out from then on."""
+        """Weighs all sets by all results; excluded sets are ignored from then on."""
         new = [np.uint64(mask) for mask, _, _ in self.said[len(self.hits) :]]
         hit = [(self.bad & one > 0) | ((self.both > 0) & (self.both & ~one == 0)) for one in new]
         self.hits = np.vstack([self.hits, *hit]).astype(np.float32, copy=False)
@@ -214,21 +214,21 @@ class Blocks:
         self.chance = self.weight.astype(np.float32) @ self.holds
 
     def good_answers(self, block: int) -> int:
-        """Answers that are clearly those of a good group with this block in it."""
+        """Results that are clearly those of a good group containing this block."""
         of = [value for mask, value, doubt in self.said if doubt is not None and mask >> block & 1]
         return sum(self.level.evidence(value) <= -WAY for value in of)
 
     def any_of(self, mask: int) -> float:
-        """Chance that one of these is bad."""
+        """Probability that one of these is bad."""
         return float(self.weight[self.bad & np.uint64(mask) > 0].sum())
 
     def at_least(self, sure: float = ENOUGH) -> int:
-        """So many blocks are bad, with this certainty."""
+        """Number of bad blocks, with its certainty."""
         count = np.bincount(self.holds.sum(axis=1).astype(int), self.weight, MOST_BAD_BLOCKS + 2)
         return int((np.cumsum(count[::-1])[::-1] >= sure).sum()) - 1
 
     def together(self) -> float:
-        """Chance that something shows only where two blocks are together."""
+        """Probability of a fault that appears only with two blocks together."""
         return float(self.weight[self.both > 0].sum())
 
     def pair(self) -> tuple[int, ...]:
@@ -305,7 +305,7 @@ class Suspects:
         self.weight = weight / weight.sum()
 
     def take(self, questions: Sequence[Question]) -> None:
-        """Weighs the answers of new tests."""
+        """Weighs the results of new tests."""
         self.tests += questions
         self.hits = np.column_stack([self.hits, *(self._hit(q.nodes) for q in questions)])
         self._weigh()
@@ -319,15 +319,15 @@ class Suspects:
             self._possibilities()
 
     def reopen(self) -> None:
-        """Weighs anew whether those are bad that were all but certain, before more is asked to prove it. Of three and
-        more there is no room for all possibilities."""
+        """Weighs again whether the nearly certain ones are bad, before further tests prove it. For three and
+        more, not all possibilities can be kept."""
         self.certain = _PROVED
         if self.sure.sum() + self.sure_leaves.sum() <= 2:
             self.sure[:], self.sure_leaves[:] = False, False
             self._possibilities()
 
     def slow(self, nodes: Sequence[int]) -> float:
-        """Chance that a group with these nodes is slow."""
+        """Probability that a group with these nodes is slow."""
         return float(self.weight[self._hit(nodes)].sum())
 
     @property
@@ -336,19 +336,19 @@ class Suspects:
 
     @property
     def proved(self) -> bool:
-        """Whether more than one answer would have to be wrong, and each bad node was slow without the others."""
+        """Whether more than one result would have to be wrong, and each bad node was slow without the others."""
         nodes, _ = self.best()
         alone = {test.nodes[0] for test in self.tests if len(test.nodes) == 1 and test.weigh(self.level) > 0}
         return bool(self.weight.max() >= _PROVED and alone.issuperset(nodes))
 
     @property
     def nobody(self) -> bool:
-        """Whether it is the likeliest that nobody is bad."""
+        """Whether it is most likely that no node is bad."""
         return int(self.weight.argmax()) == 0 and not self.sure.any() and not self.sure_leaves.any()
 
     @property
     def doubtful(self) -> bool:
-        """Whether it is not certain that there is a bad one at all."""
+        """Whether it is uncertain that any node is bad."""
         return bool(self.weight[0] > 1 - NEARLY) and not self.sure.any() and not self.sure_leaves.any()
 
     @property
@@ -366,13 +366,13 @@ class Suspects:
         return float(_bits(self.weight).sum())
 
     def at_least(self, sure: float = ENOUGH) -> int:
-        """So many nodes and leaves are bad, with this certainty."""
+        """Number of bad nodes and leaves, with its certainty."""
         count = np.bincount(self.alone.sum(axis=1) + self.of_leaves.sum(axis=1), self.weight)
         return int((np.cumsum(count[::-1])[::-1] >= sure).sum()) - 1
 
     def next_tests(self, rounds: int = MAX_ROUNDS, share: float = 1.0) -> list[tuple[int, ...]]:
-        """The group whose answer tells most, and while much is open others that share no node with it. `share`: jobs
-        that may be spent in each of the `rounds` that are left."""
+        """The group with the most informative result, and while much is open others that share no node with it.
+        `share`: jobs that may be spent in each of the `rounds` that are left."""
         live = np.flatnonzero(self.weight > 1e-5)
         weight, bad = self.weight[live], self.bad[live]
         candidates = self._candidates(weight @ bad)
@@ -381,11 +381,11 @@ class Suspects:
         first = int(_told(weight @ hit).argmax())
         chosen = [candidates[first]]
         left = self.open_bits()
-        # where rounds get scarce, jobs are spent
+        # when few rounds are left, more jobs are used
         scarce = rounds < left + _ROUNDS_TO_PROVE
         more = max(int(left > _BITS_FOR_TWO) + int(left > _BITS_FOR_THREE) + 2 * int(scarce), round(share) - 1)
         for _ in range(more):
-            # the one that tells most beside the first, of those that share no node with what is chosen
+            # the most informative one in addition to the first, of those that share no node with the selected ones
             apart = np.flatnonzero(~(candidates & np.any(chosen, axis=0)).any(axis=1))
             if not len(apart):
                 break
@@ -396,7 +396,7 @@ class Suspects:
         return [tuple(n for n, inside in zip(self.nodes, one, strict=True) if inside) for one in chosen]
 
     def proof(self) -> list[tuple[int, ...]]:
-        """Tests of what is decided: each bad node by itself, and all others of the group."""
+        """Tests of the decision: each bad node alone, and all others of the group."""
         nodes, leaves = self.best()
         if leaves or self.only_together:
             return self.next_tests()
@@ -432,6 +432,6 @@ def _bits(chance: np.ndarray) -> np.ndarray:
 
 
 def _told(chance: np.ndarray) -> np.ndarray:
-    """Bits that a test tells which is slow with this chance, of answers of which one in a hundred is wrong."""
+    """Information in bits of a test that is slow with this probability, if one result in a hundred is wrong."""
     slow = 0.99 * chance + 0.01 * (1 - chance)
     return _bits(slow) + _bits(1 - slow)

@@ -329,7 +329,7 @@ def _foreign(result: Result) -> Texts:
     if build.backends != (implementation,):
         yield f"build.backends is {', '.join(build.backends) or 'empty'}; parameter implementation is {implementation}"
     if not all(word.strip() for word in result.command):
-        yield "command holds an empty word"
+        yield "command contains an empty word"
     if not place.nodes:
         yield "placement.nodes is empty; an adapter names the nodes of the job"
     took = re.search(r"this took ([0-9.]+) s", str(result.path.get("official_time", "")))
