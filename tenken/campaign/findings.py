@@ -41,6 +41,8 @@ class Findings:
 
     named: list[Suspect] = field(default_factory=list)
     not_again: list[Suspect] = field(default_factory=list)
+    #: Those of `not_again` without any value of a second run.
+    unrepeated: list[Suspect] = field(default_factory=list)
     odd: list[configuration.Odd] = field(default_factory=list)
     mixed: list[configuration.Mixed] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -372,6 +374,10 @@ def judge(table: Table, found: Findings, campaign: Campaign) -> None:
         slow, slow_once = conformity.slow_in_general(fleet, first, again, table.check)
         found.named += slow
         found.not_again += slow_once
+        for suspect in [*not_again, *slow_once]:
+            seconds = [again[suspect.figure]] if suspect.figure in again else list(again.values())
+            if not any(np.isfinite(second[list(suspect.devices)]).any() for second in seconds):
+                found.unrepeated.append(suspect)
         found.effects += screened.effects
         found.missing += _absent(devices, figures, kind, table)
     for settings in table.settings.values():
@@ -403,18 +409,24 @@ def _untold(table: Table) -> Iterator[str]:
 
 
 def suspects(table: Table, campaign: Campaign) -> dict[str, tuple[str, ...]]:
-    """Nodes to be run a second time, with the checks that give reason for it; none: all checks do."""
+    """Nodes to be run a second time, with the checks that give reason for it; none: all checks do.
+
+    After second runs only nodes that became suspect by them are left: a value that was INVALID in the first run is
+    compared with the others once its repetition is valid. No node is measured until it is confirmed.
+    """
     found = Findings()
     judge(table, found, campaign)
     reasons: dict[str, list[str | None]] = {}
-    for one in sorted(found.not_again, key=lambda one: one.kind not in ("device", "node")):
+    for one in sorted(found.unrepeated, key=lambda one: one.kind not in ("device", "node")):
         alone = one.kind in ("device", "node")
         # for a group that deviates, some members show as much as all
         for node in [one.name.split(" ")[0]] if alone else _members(table, one, campaign)[:4]:
             reasons.setdefault(node, []).append(table.check.get(one.figure))
     # conditions that void a measurement may be gone: it is made again
     for node in sorted(found.invalid):
-        reasons.setdefault(node, []).extend(c for c in table.invalid if node in table.never_valid(c))
+        tried = {check: len(table.never_valid(check).get(node, ())) for check in table.invalid}
+        if once := [check for check, runs in tried.items() if 0 < runs <= campaign.rounds]:
+            reasons.setdefault(node, []).extend(once)
     return {
         node: () if None in checks else tuple(sorted({c for c in checks if c is not None}))
         for node, checks in reasons.items()

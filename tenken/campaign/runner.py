@@ -24,6 +24,9 @@ LATE_S = 60.0
 _FULL_S = 30.0
 #: Submissions between two looks at the queue.
 _BATCH = 100
+#: Times that suspects are chosen: once after the rounds, and once after the second runs, by which measurements that
+#: were INVALID are compared for the first time.
+_CHOICES = 2
 STOP = "stop"
 #: Of an attempt that never was a job.
 NEVER_QUEUED = "never entered the queue"
@@ -144,7 +147,7 @@ class Runner:
         self.alive.doing("querying the scheduler for job states")
         self._watch()
         wanted = self.to_do()
-        if not wanted and not self.state.open() and not self.state.phases:
+        if not wanted and not self.state.open() and not self._chosen():
             self.alive.doing("comparing all nodes for suspects")
             self._choose_retests()
             wanted = self.to_do()
@@ -152,7 +155,13 @@ class Runner:
         self._submit(wanted)
 
     def _over(self) -> bool:
-        return bool(self.state.phases) and not self.state.open() and not self.to_do()
+        return self._chosen() and not self.state.open() and not self.to_do()
+
+    def _chosen(self) -> bool:
+        """Whether no suspect is to be looked for any more: none was found, or a repaired node is measured."""
+        phases = self.state.phases
+        repairs = any(Unit.of(text).purpose == "repair" for phase in phases for text in phase["units"])
+        return len(phases) >= _CHOICES or repairs or any(not phase["units"] for phase in phases)
 
     # -- what is to be done --
 
@@ -210,6 +219,9 @@ class Runner:
         checks = dict(self.suspects(self.state))
         nodes = list(checks)
         most = self.campaign.max_retested
+        before = {unit.node: unit.number for unit in self.state.retests}
+        if most is not None:
+            most = max(0, most - len(before.keys() - set(nodes)))
         if most is not None and len(nodes) > most:
             self.say(
                 f"{len(nodes)} nodes have a suspect; 'max_nodes' permits {most} to be measured again: the fleet "
@@ -218,7 +230,8 @@ class Runner:
             nodes = nodes[:most]
         if self.campaign.unit:
             nodes = self.campaign.together(nodes)
-        units = [Unit(n, "retest", i + 1) for i in range(self.campaign.retest_runs) for n in nodes]
+        runs = range(self.campaign.retest_runs)
+        units = [Unit(n, "retest", before.get(n, 0) + i + 1) for i in runs for n in nodes]
         only = {}
         if self.campaign.retest_suspect_checks:
             of_block: dict[str, list[Sequence[str]]] = {}

@@ -42,9 +42,10 @@ TARGET = re.compile(r"(\d+)[af]?(-real|-virtual)?|native|all|all-major")
 CLOCK_WITHOUT_REASON = 0.6
 #: Power readings follow the load; a GPU exceeds its limit only for milliseconds.
 POWER_OVER_LIMIT = 1.5
-#: With a reason it falls no lower than this: idle clocks are 0.058 (180 of 3,090 MHz, RTX PRO 6000) to 0.2 of the
-#: highest.
-CLOCK_OF_ANY_REASON = 0.04
+#: With a reason it falls no lower than this: clocks of a GPU under load do not fall to those of an idle one, which are
+#: 0.058 (180 of 3,090 MHz, RTX PRO 6000) to 0.2 of the highest.
+CLOCK_WITH_REASON, CLOCK_IDLE = 0.10, 0.04
+IDLE = "gpu_idle"
 #: The load of the host is read right after a program's start and right before its end: these shares and seconds may
 #: pass outside (0.007 to 0.017 s in 450 results of H200).
 UNWATCHED, UNWATCHED_S = 0.10, 1.0
@@ -386,8 +387,9 @@ def _health(entry: DeviceHealth, device: Device) -> Iterator[str]:
                 f"sm_clock_mhz fell to {clock:g} of {top:g} during the timed part, and reasons contains none for it; "
                 f"required without a reason: at least {CLOCK_WITHOUT_REASON * top:g}"
             )
-        elif clock and top and clock < CLOCK_OF_ANY_REASON * top:
-            yield f"sm_clock_mhz during the timed part is {clock:g}; minimum: {CLOCK_OF_ANY_REASON * top:g} of {top:g}"
+        lowest_part = CLOCK_IDLE if IDLE in (entry.worst.reasons or ()) else CLOCK_WITH_REASON
+        if clock and top and entry.worst.reasons and clock < lowest_part * top:
+            yield f"sm_clock_mhz during the timed part is {clock:g}; minimum: {lowest_part * top:g} of {top:g}"
     limit = device.power_limit_w
     for when, sample in (("before", entry.before), ("during the timed part", entry.worst), ("after", entry.after)):
         if limit and sample.power_w is not None and sample.power_w > POWER_OVER_LIMIT * limit:

@@ -127,6 +127,27 @@ def test_a_node_whose_measurement_was_void_is_measured_again_and_reported_for_it
     assert result.bad_nodes() == {one: ["Check00: no valid measurement in 2 runs: throttled"]}
 
 
+def test_a_void_measurement_is_repeated_once_and_what_it_then_shows_is_repeated_too():
+    one, slow = NODES[1], NODES[3]
+    table_, _ = few({(one, "round"): invalid, (one, "retest"): invalid}, runs=[Unit(one, "retest", 1)])
+    assert findings.suspects(table_, CAMPAIGN) == {}, "void again: it is reported, not repeated without end"
+
+    def slower(record):
+        assert record.result is not None
+        raw = json.loads(record.result.text)
+        for metric in raw["metrics"]:
+            metric["value"] *= 0.5
+            metric["samples"] = [0.5 * sample for sample in metric["samples"]]
+        return replace(record, result=typed(raw))
+
+    first = {(slow, "round"): invalid, (slow, "retest"): slower}
+    table_, result = few(first, nodes=NODES[:12], runs=[Unit(slow, "retest", 1)])
+    assert result.unrepeated and not result.named
+    assert findings.suspects(table_, CAMPAIGN) == {slow: ("Check00",)}
+    table_, result = few(first, nodes=NODES[:12], runs=[Unit(slow, "retest", 1), Unit(slow, "retest", 2)])
+    assert result.named and not result.unrepeated and findings.suspects(table_, CAMPAIGN) == {}
+
+
 def test_what_is_void_on_most_nodes_is_reported_of_the_check_and_accepts_none_of_them():
     table_, result = few({(node, "round"): invalid for node in NODES[:3]})
     assert findings.suspects(table_, CAMPAIGN) == {} and result.bad_nodes() == {}
