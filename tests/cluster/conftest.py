@@ -38,6 +38,7 @@ def document(ranks: int = 1) -> dict[str, Any]:
     found["placement"] |= {"ranks": ranks, "allowed_cores": 256, "threads": 256, "allowed_cpus": cpus}
     found["placement"] |= {"thread_cpus": cpus, **({"nodes": ["nid001"] * ranks} if ranks > 1 else {})}
     found["host"] |= {"cores": 256, "logical_cpus": 256}
+    found["build"] |= {"mpi": "Open MPI 4.1.6"} if ranks > 1 else {}
     return found
 
 
