@@ -54,9 +54,9 @@ def register(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "publications",
         help="the published results, the checks that reproduce them, and whether their machines select those",
-        description="Lists every row of the publications. A row is selectable where its machine's file lets the check "
-        "run; --dry-run asks ReFrame itself, and compares sizes, repetitions, nodes and ranks of the jobs with the "
-        "publication. Exit status: 0; 1 where a row that should be selectable is not.",
+        description="Lists every row of the publications. A row is selectable if the system file of its machine "
+        "selects the check; --dry-run queries ReFrame and compares sizes, repetitions, nodes and ranks of the jobs "
+        "with the publication. Exit status: 0; 1 if a row that should be selectable is not.",
     )
     parser.add_argument("--system", metavar="NAME", help="only that machine's rows")
     parser.add_argument("--dry-run", action="store_true", help="query ReFrame, machine by machine (seconds each)")

@@ -136,7 +136,7 @@ def _of_device(entry: DeviceHealth, device: Device | None, seconds: float, durin
         unknown = sorted(set(sample.reasons or ()) - {*SLOWDOWN_REASONS, *RECORDED_REASONS})
         if unknown:
             allowed = ", ".join((*RECORDED_REASONS, *SLOWDOWN_REASONS))
-            found.append((INVALID, f"unknown clock event reasons {when}: {', '.join(unknown)}; known are {allowed}"))
+            found.append((INVALID, f"unknown clock event reasons {when}: {', '.join(unknown)}; known: {allowed}"))
     clock, top = worst.memory_clock_mhz, device.memory_clock_max_mhz if device else None
     if clock is not None and (clock <= 0 or (top and clock < MEMORY_CLOCK_FLOOR * top)):
         found.append((INVALID, f"memory clock {clock:g} MHz during the timed part; the maximum is {top or 0:g} MHz"))

@@ -164,7 +164,7 @@ def _hold_rates(report: Report) -> None:
     if all(key in report.lines for key in (*sides, "Machine Summary::Distributed Processes")):
         grid = math.prod(report.count(key) for key in sides)
         if grid != report.ranks:
-            raise HpcgFormatError(f"Distributed Processes={report.ranks}; npx x npy x npz of its grid are {grid}")
+            raise HpcgFormatError(f"Distributed Processes={report.ranks}; npx x npy x npz of its grid is {grid}")
 
 
 def official(seconds: float) -> str:

@@ -17,7 +17,7 @@ class Row:
     """`targets`: nights -> minimum percentage detected within this many nights of the change, None if there is no
     requirement; nights on which a series has a value, and `spare` more are simulated for series that often have none.
 
-    A drift of 0.1 % has cost 2.9 % after 29 nights.  `noisy` rows ask for findings of that kind, others for those of
+    A drift of 0.1 % has cost 2.9 % after 29 nights.  `noisy` rows require findings of that kind, others those of
     a level.
     """
 

@@ -41,7 +41,8 @@ void DataLoading::options(tenken::Arguments& arguments) {
     arguments.text("prefetch", asked_prefetch_, "LIST",
                    "batches read ahead while one is consumed, such as 0,2; 0: no reading during the step");
     arguments.integer("batch", batch_, 0, 4096,
-                      "samples of a batch; 0: 32 of speech, 2 of deepcam, else 32 MiB of at most 64");
+                      "samples per batch; 0: 32 for speech, 2 for deepcam, otherwise as many as fit into 32 "
+                      "MiB, at most 64");
     arguments.integer("batches", batches_, 2, 1000000, "batches of an epoch, which reads each sample once");
     arguments.integer("epochs", epochs_, 1, 1000, "epochs per repetition, each reshuffled");
     arguments.real(

@@ -36,7 +36,9 @@ void Stencil::options(tenken::Arguments& arguments) {
                    "methods of halo exchange, one after the other: some of " + exchange_list() +
                        "; host: through host memory, p2p: from GPU to GPU, mpi: messages directly from and "
                        "to the arrays, none: only one GPU alone is measured");
-    arguments.integer("points", points_, 7, 27, "7: the faces, 27: edges and corners too");
+    arguments.integer(
+        "points", points_, 7, 27,
+        "neighbours of a cell and itself; 7: across its faces; 27: also across edges and corners");
     arguments.choice("precision", precision_, {"double", "single"}, "of the cells");
     arguments.integer("nx", nx_, 8, 1 << 20, "cells in x");
     arguments.integer("ny", ny_, 8, 1 << 20, "cells in y");
