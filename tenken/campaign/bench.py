@@ -22,7 +22,7 @@ from tenken.campaign import conformity, findings, groups, runner, standin, synth
 from tenken.campaign.configuration import conformity as configured
 from tenken.campaign.fabric import LEAF, NOISES, Fabric
 from tenken.campaign.file import Campaign
-from tenken.campaign.journal import State
+from tenken.campaign.journal import Chosen, State
 
 #: A table's rows are text; a value that misses its requirement is a row that begins with this.
 MISSED = "MISSED: "
@@ -169,7 +169,7 @@ def cost(seeds: int, first: int, nodes: int) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix="tenken-cost-") as name:
             folder = Path(name)
 
-            def suspects(state: State, one: Campaign = one, folder: Path = folder) -> dict[str, tuple[str, ...]]:
+            def suspects(state: State, one: Campaign = one, folder: Path = folder) -> Chosen:
                 return findings.suspects(findings.read(state, folder / "archive", one)[0], one)
 
             clock: list[float] = []

@@ -17,7 +17,7 @@ from tenken.archive import records as archive
 from tenken.campaign import configuration, conformity, spool
 from tenken.campaign.conformity import Effect, Figure, Fleet, Suspect
 from tenken.campaign.file import Campaign
-from tenken.campaign.journal import State, Unit
+from tenken.campaign.journal import Chosen, State, Unit
 from tenken.campaign.redfish import Hardware
 from tenken.errors import ArchiveError
 from tenken.model import verdicts
@@ -408,7 +408,7 @@ def _untold(table: Table) -> Iterator[str]:
             yield f"{node}: did not report its configuration; {len(told)} of {len(tested)} nodes did"
 
 
-def suspects(table: Table, campaign: Campaign) -> dict[str, tuple[str, ...]]:
+def suspects(table: Table, campaign: Campaign) -> Chosen:
     """Nodes to be run a second time, with the checks that give reason for it; none: all checks do.
 
     After second runs only nodes that became suspect by them are left: a value that was INVALID in the first run is
@@ -417,6 +417,7 @@ def suspects(table: Table, campaign: Campaign) -> dict[str, tuple[str, ...]]:
     found = Findings()
     judge(table, found, campaign)
     reasons: dict[str, list[str | None]] = {}
+    void = False
     for one in sorted(found.unrepeated, key=lambda one: one.kind not in ("device", "node")):
         alone = one.kind in ("device", "node")
         # for a group that deviates, some members show as much as all
@@ -427,10 +428,12 @@ def suspects(table: Table, campaign: Campaign) -> dict[str, tuple[str, ...]]:
         tried = {check: len(table.never_valid(check).get(node, ())) for check in table.invalid}
         if once := [check for check, runs in tried.items() if 0 < runs <= campaign.rounds]:
             reasons.setdefault(node, []).extend(once)
-    return {
+            void = True
+    checks_of = {
         node: () if None in checks else tuple(sorted({c for c in checks if c is not None}))
         for node, checks in reasons.items()
     }
+    return Chosen(checks_of, void)
 
 
 def _members(table: Table, suspect: Suspect, campaign: Campaign) -> list[str]:

@@ -14,7 +14,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,16 @@ class Attempt:
     @property
     def open(self) -> bool:
         return self.ended is None and self.gathered is None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Nodes to be run a second time, with the checks that give reason for it (none: all of them). `void`: some
+    measurement was INVALID, so that its repetition is the first one to be compared with the other nodes.
+    """
+
+    checks: Mapping[str, Sequence[str]]
+    void: bool = False
 
 
 @dataclass

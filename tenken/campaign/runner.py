@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
 from tenken.campaign import nodejob, plan, spool
 from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
-from tenken.campaign.journal import Attempt, Journal, State, Unit
+from tenken.campaign.journal import Attempt, Chosen, Journal, State, Unit
 from tenken.campaign.queue import JobScript, Queue, Refused, Seen
 from tenken.errors import ArchiveError
 
@@ -24,8 +24,7 @@ LATE_S = 60.0
 _FULL_S = 30.0
 #: Submissions between two looks at the queue.
 _BATCH = 100
-#: Times that suspects are chosen: once after the rounds, and once after the second runs, by which measurements that
-#: were INVALID are compared for the first time.
+#: Times that suspects are chosen: once after the rounds and, if measurements were INVALID, once after the second runs.
 _CHOICES = 2
 STOP = "stop"
 #: Of an attempt that never was a job.
@@ -38,7 +37,7 @@ class Runner:
 
     def __init__(
         self, campaign: Campaign, folder: Path, archive: Path, queue: Queue, say: Callable[[str], None],
-        suspects: Callable[[State], Mapping[str, Sequence[str]]],
+        suspects: Callable[[State], Chosen],
         page: Callable[[State, str], None] = lambda state, line: None,
         clock: Callable[[], float] = time.time, sleep: Callable[[float], None] = time.sleep, poll: float = 5.0,
         late: float = LATE_S, python: Path = Path("/usr/bin"),
@@ -158,10 +157,9 @@ class Runner:
         return self._chosen() and not self.state.open() and not self.to_do()
 
     def _chosen(self) -> bool:
-        """Whether no suspect is to be looked for any more: none was found, or a repaired node is measured."""
+        """Whether the suspects were chosen, and no second run can show another one."""
         phases = self.state.phases
-        repairs = any(Unit.of(text).purpose == "repair" for phase in phases for text in phase["units"])
-        return len(phases) >= _CHOICES or repairs or any(not phase["units"] for phase in phases)
+        return bool(phases) and not (len(phases) < _CHOICES and phases[-1].get("void"))
 
     # -- what is to be done --
 
@@ -216,8 +214,8 @@ class Runner:
         return float("inf") if budget is None else budget - self.spent_hours() + 1e-9
 
     def _choose_retests(self) -> None:
-        checks = dict(self.suspects(self.state))
-        nodes = list(checks)
+        chosen = self.suspects(self.state)
+        checks, nodes = chosen.checks, list(chosen.checks)
         most = self.campaign.max_retested
         before = {unit.node: unit.number for unit in self.state.retests}
         if most is not None:
@@ -240,7 +238,8 @@ class Runner:
             # nodes that are judged as one run the same checks
             kept = {block: sorted({c for one in all_ for c in one}) for block, all_ in of_block.items() if all(all_)}
             only = {u.id: kept[b] for u in units if (b := self.campaign.unit_of(u.node)) in kept}
-        self.journal.note("phase", units=[u.id for u in units], **({"only": only} if only else {}))
+        more = {**({"only": only} if only else {}), **({"void": True} if chosen.void and units else {})}
+        self.journal.note("phase", units=[u.id for u in units], **more)
         if units:
             self.say(
                 f"suspects are measured again: {', '.join(nodes[:8])}{' ...' if len(nodes) > 8 else ''} "

@@ -17,7 +17,7 @@ from tenken.archive import records as archive
 from tenken.campaign import file, journal, plan, redfish, runner
 from tenken.campaign.alive import Alive
 from tenken.campaign.file import Campaign, CampaignError
-from tenken.campaign.journal import State, Unit
+from tenken.campaign.journal import Chosen, State, Unit
 from tenken.campaign.queue import Queue, Refused
 from tenken.machines import loader
 from tenken.report import campaign as pages
@@ -111,7 +111,7 @@ def _run(campaign: Campaign, folder: Path, arguments: argparse.Namespace, fresh:
 
 
 def _runner(campaign: Campaign, folder: Path, root: Path, arguments: argparse.Namespace) -> runner.Runner:
-    def again(state: State) -> dict[str, tuple[str, ...]]:
+    def again(state: State) -> Chosen:
         from tenken.campaign import findings  # needs numpy, which a kit without reports has not
 
         table, _ = findings.read(state, root, campaign)

@@ -120,7 +120,7 @@ def renamed(record):
 def test_a_node_whose_measurement_was_void_is_measured_again_and_reported_for_it_only_then():
     one = NODES[1]
     table_, result = few({(one, "round"): invalid})
-    assert findings.suspects(table_, CAMPAIGN) == {one: ("Check00",)}
+    assert findings.suspects(table_, CAMPAIGN).checks == {one: ("Check00",)}
     _, result = few({(one, "round"): invalid}, runs=[Unit(one, "retest", 1)])
     assert not result.bad_nodes()
     _, result = few({(one, "round"): invalid, (one, "retest"): invalid}, runs=[Unit(one, "retest", 1)])
@@ -130,7 +130,7 @@ def test_a_node_whose_measurement_was_void_is_measured_again_and_reported_for_it
 def test_a_void_measurement_is_repeated_once_and_what_it_then_shows_is_repeated_too():
     one, slow = NODES[1], NODES[3]
     table_, _ = few({(one, "round"): invalid, (one, "retest"): invalid}, runs=[Unit(one, "retest", 1)])
-    assert findings.suspects(table_, CAMPAIGN) == {}, "void again: it is reported, not repeated without end"
+    assert findings.suspects(table_, CAMPAIGN).checks == {}, "void again: it is reported, not repeated without end"
 
     def slower(record):
         assert record.result is not None
@@ -143,14 +143,14 @@ def test_a_void_measurement_is_repeated_once_and_what_it_then_shows_is_repeated_
     first = {(slow, "round"): invalid, (slow, "retest"): slower}
     table_, result = few(first, nodes=NODES[:12], runs=[Unit(slow, "retest", 1)])
     assert result.unrepeated and not result.named
-    assert findings.suspects(table_, CAMPAIGN) == {slow: ("Check00",)}
+    assert findings.suspects(table_, CAMPAIGN).checks == {slow: ("Check00",)}
     table_, result = few(first, nodes=NODES[:12], runs=[Unit(slow, "retest", 1), Unit(slow, "retest", 2)])
-    assert result.named and not result.unrepeated and findings.suspects(table_, CAMPAIGN) == {}
+    assert result.named and not result.unrepeated and findings.suspects(table_, CAMPAIGN).checks == {}
 
 
 def test_what_is_void_on_most_nodes_is_reported_of_the_check_and_accepts_none_of_them():
     table_, result = few({(node, "round"): invalid for node in NODES[:3]})
-    assert findings.suspects(table_, CAMPAIGN) == {} and result.bad_nodes() == {}
+    assert findings.suspects(table_, CAMPAIGN).checks == {} and result.bad_nodes() == {}
     assert result.common == ["Check00: no valid measurement on 3 of 5 nodes: throttled"]
     assert result.not_in_order() == set(NODES[:3]) and result.share() == findings.lower_share(2, 5, 0.95)
 

