@@ -35,7 +35,7 @@ from tenken.judge import cross_checks, ratio_cross_checks
 from tenken.judge.criteria import hold
 from tenken.machines import facts, loader
 from tenken.machines.model import System
-from tenken.model.catalogue import load_catalogue
+from tenken.model.catalogue import PROGRAMS, Program, load_catalogue
 from tenken.model.judgement import FLOOR, Criterion, JudgedMetric
 from tenken.model.machine import Machine
 from tenken.model.record import Record
@@ -194,13 +194,18 @@ class Key:
         return f"`{name}`" + (f" of {kind}" if kind else "") + of
 
 
+def programs() -> list[Program]:
+    """The programs of this suite; the catalogue also has those that the records of a process declared."""
+    return [one for name, one in load_catalogue().items() if (PROGRAMS / name / "metrics.yaml").is_file()]
+
+
 def reasons(found: Sequence[Held], refused: Counter[str], known: Collection[tuple[str, str]] = ()) -> list[Key]:
-    """Each key metric of the catalogue; `known`: program and metric of the references, also of those not measured here.
+    """Each key metric of this suite; `known`: program and metric of the references, also of those not measured here.
 
     Raises ValueError for one without a criterion and without a reason.
     """
     why, keys = _refusals(refused), []
-    for program in load_catalogue().values():
+    for program in programs():
         for name in program.key:
             groups: dict[tuple[str, str], list[Held]] = defaultdict(list)
             for one in found:
