@@ -33,6 +33,8 @@ STEP_APART = 4.0
 FILE_THREADS: Mapping[str, tuple[int, int]] = {
     "overlap": (1, 4), "snapshot_io": (8, 8), "storage_map": (16, 16), "data_loading": (16, 16),
 }  # fmt: skip
+#: Passes over memory reach this part of the peak on any GPU that is not throttled: 0.84 to 0.87 in 13 results of H200.
+OF_PEAK = 0.4
 #: Arrays in memory are this many times as large as the cache.
 CACHES = 4
 
@@ -214,7 +216,7 @@ def _hpcg(result: Result, request: Request, machine: Machine) -> Texts:
 
 
 def _overlap(result: Result, request: Request, machine: Machine) -> Texts:
-    """The steps of a GPU move their passes over the state no faster than its memory permits."""
+    """The steps of a GPU move their passes over the state no faster than its memory permits, and not far below."""
     sheet = machine.limits.get(("memory", "gpu"))
     size, steps = number(result.parameters.get("bytes")), number(result.parameters.get("steps"))
     loops = {m.subject.id: m for m in _of(result, "loop") if m.kind == "gpu" and m.at.get("mode") == "none"}
@@ -228,10 +230,12 @@ def _overlap(result: Result, request: Request, machine: Machine) -> Texts:
         if device is None or size <= (device.l2_bytes or math.inf):
             continue
         rate = 2 * size * passes * steps / loop.value / 1e9
-        if rate > ABOVE_LIMIT * sheet.value:
+        # a slice of a GPU has a part of its memory bandwidth
+        low = 0.0 if device.mig_enabled else OF_PEAK * sheet.value
+        if not low <= rate <= ABOVE_LIMIT * sheet.value:
             yield (
                 f"path passes_of_a_step.{where} is {passes:g}: {loop.id} then moves {rate:.6g} GB/s; {sheet.basis}: "
-                f"{sheet.value:.6g}"
+                f"{sheet.value:.6g}, minimum {low:.6g}"
             )
 
 

@@ -205,8 +205,4 @@ def twins() -> Iterator[tuple[str, str, str]]:
         ("nccl", "NCCL chooses", path("nvlink_multicast", "as NCCL chooses")),
         ("hpcg", "an official run", path("official_time", "yes")),
     )  # fmt: skip
-    for of, name, change in told:
-        run = honest.run(of)
-        raw = run.raw()
-        change(raw)
-        yield f"{of}: {name}", run.judged(raw).verdict, run.verdict
+    yield from honest.altered(told)

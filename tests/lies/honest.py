@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
@@ -206,6 +207,15 @@ def account(run: Honest, **changed: Any) -> JobAccount:
     return replace(
         run.job, host=HostReading(**{key: changed.get(key, value) for key, value in facts.items()}), cards=cards
     )
+
+
+def altered(changes: Iterable[tuple[str, str, Callable[[Any], None]]]) -> Iterator[tuple[str, str, str]]:
+    """Of honest runs (name, what is altered, change): description, verdict of the altered run, verdict of the run."""
+    for name, what, change in changes:
+        one = run(name)
+        raw = one.raw()
+        change(raw)
+        yield f"{name}: {what}", one.judged(raw).verdict, one.verdict
 
 
 def run_seconds(raw: Any) -> float:
