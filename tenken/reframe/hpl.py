@@ -17,6 +17,13 @@ from tenken.judge import judging
 from tenken.parsers import hpl as xhpl
 from tenken.reframe.base import RESULT_FILE, TenkenCheck
 
+#: The MPI that this suite put into its virtual environment is not that of another binary, which without a launcher
+#: reads the same variables and then looks for its components in the wrong place.
+WITHOUT_OUR_MPI = (
+    'case "$OPAL_PREFIX" in "${VIRTUAL_ENV:-none}"/*) '
+    "unset OPAL_PREFIX OMPI_MCA_pml OMPI_MCA_opal_common_ucx_tls OMPI_MCA_opal_common_ucx_devices;; esac"
+)
+
 
 class HplBase(TenkenCheck):
     """TFLOP/s of A x = b by HPL's rules, residual below 16, compared with DGEMM with K = NB in the same job.
@@ -123,7 +130,8 @@ class OtherHpl(HplBase):
         there = f"tenken_there() {{ command -v {program} >/dev/null || {missing}; }}"
         # a program of one rank may still be linked with MPI, which refuses root
         as_root = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
-        self.prerun_cmds = [*self.prerun_cmds, there, as_root]
+        mpi = as_root if self.uses_mpi else f"{as_root}; {WITHOUT_OUR_MPI}"
+        self.prerun_cmds = [*self.prerun_cmds, there, mpi]
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         launch = self.job.launcher.run_command(self.job) if self.uses_mpi else ""
         line = f"tenken_there && {launch} {self.command()} {self.options()}"
