@@ -33,14 +33,16 @@ class _Printable:
         return getattr(self._stream, name)
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The parser of all subcommands; with the name of one, of this one alone: the others are not imported."""
     parser = argparse.ArgumentParser(
         prog="tenken",
         description="Describe machines, list checks, judge and report results. The checks are run by ReFrame.",
     )
     parser.add_argument("--version", action="version", version=f"tenken {version('tenken')}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
+    entries = sorted(entry_points(group=GROUP), key=lambda e: e.name)
+    for entry in [e for e in entries if e.name == command] or entries:
         entry.load()(subparsers)
     return parser
 
@@ -55,7 +57,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str] | None) -> int:
-    arguments = build_parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    arguments = build_parser(*given[:1]).parse_args(given)
     try:
         return int(arguments.func(arguments) or 0)
     except TenkenError as error:

@@ -93,9 +93,7 @@ def test_any_language_is_borne(env):
     done = tenken("systems", "describe", "no-such-system-\N{MULTIPLICATION SIGN}", **env)
     assert done.returncode == 2 and "unknown system" in done.stderr, done.stderr[-500:]
     # what is printed holds a character that no ASCII terminal has
-    said = (
-        "import sys; from tenken import cli; cli.build_parser = lambda: exit(print('4 \\N{MULTIPLICATION SIGN} H200'))"
-    )
+    said = "import sys; from tenken import cli; cli.build_parser = lambda *a: exit(print('4 \\N{DEGREE SIGN} H200'))"
     done = subprocess.run(
         [sys.executable, "-c", f"{said}; cli.main([])"], cwd=ROOT, capture_output=True, text=True, check=False,
         env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], **env}, timeout=60, errors="replace",

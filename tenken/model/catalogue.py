@@ -422,6 +422,11 @@ def _below(src: Path) -> Mapping[str, Program]:
     return {path.parent.name: load_program(path) for path in sorted(src.glob("*/metrics.yaml"))}
 
 
+def has(name: str, src: Path = PROGRAMS) -> bool:
+    """Whether the catalogue has a program; reads no file."""
+    return (src == PROGRAMS and name in _declared) or (src / name / "metrics.yaml").is_file()
+
+
 def program(name: str, src: Path = PROGRAMS) -> Program:
     """One program of the catalogue. Raises CatalogueError with the names of the existing programs."""
     return _declared[name] if name in _declared and src == PROGRAMS else _in_folder(name, src)

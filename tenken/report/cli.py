@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"tenken report: {error}", file=sys.stderr)
         return 3
     written = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-    text = page.render(found, _catalogue(paths.PROGRAMS), written)
+    named = sorted({case.result.program for case in found.cases if case.result is not None})
+    text = page.render(found, _catalogue(paths.PROGRAMS, named), written)
     target = arguments.output or paths.ROOT / "output" / "pages" / f"{found.name}.html"
     try:
         write(target, text)
@@ -91,12 +92,14 @@ def _by_node(arguments: argparse.Namespace, perflogs: Path) -> int:
     return found.exit_code
 
 
-def _catalogue(src: Path) -> Mapping[str, Any]:
-    """Titles and plot kinds; if the catalogue cannot be read the page has no titles."""
+def _catalogue(src: Path, named: Iterable[str] | None = None) -> Mapping[str, Any]:
+    """Titles and plot kinds of the programs `named` (default: all); if they cannot be read the page has no titles."""
     try:
         from tenken.model import catalogue
 
-        return catalogue.load_catalogue(src)
+        if named is None:
+            return catalogue.load_catalogue(src)
+        return {name: catalogue.program(name, src) for name in named if catalogue.has(name, src)}
     except Exception as error:
         print(
             f"tenken report: the metric catalogue in {src} cannot be read, metrics are shown by name only: {error}",

@@ -42,6 +42,8 @@ MAX_POINTS = 600
 MAX_BARS = 40
 #: Lines overlaid in one panel, panels of one plot, cells of a heat map's side, labelled outliers of a strip
 MAX_LINES, MAX_PANELS, MAX_SIDE, MAX_LABELS = 16, 12, 24, 5
+#: Texts whose sizes are kept.
+MAX_SIZES = 10_000
 
 WIDTH = 12.0  # inches at 72 units each; the page shows one unit as about one CSS pixel
 
@@ -117,15 +119,32 @@ def draw(rows: Sequence[Row], ident: str) -> tuple[str, str]:
 # ---- the drawing as markup -------------------------------------------------------------------------------
 
 
-def _svg(figure: Any, ident: str, caption: str) -> str:
+@functools.cache
+def _renderer() -> Any:
+    """matplotlib's renderer, with the sizes of texts kept for all plots of a page, which repeat most of them."""
     from matplotlib.backends.backend_svg import RendererSVG
 
+    sizes: dict[Any, Any] = {}
+
+    class Renderer(RendererSVG):
+        def get_text_width_height_descent(self, s: str, prop: Any, ismath: Any) -> Any:
+            key = s, hash(prop), ismath
+            if key not in sizes:
+                if len(sizes) >= MAX_SIZES:
+                    sizes.clear()
+                sizes[key] = super().get_text_width_height_descent(s, prop, ismath)
+            return sizes[key]
+
+    return Renderer
+
+
+def _svg(figure: Any, ident: str, caption: str) -> str:
     sink = io.StringIO()
     width, height = (figure.get_size_inches() * 72).round().astype(int)
     with _matplotlib().rc_context({"svg.hashsalt": ident, "svg.id": None}):
         # one renderer for layout and drawing, so that every text is measured once
         hidden = {"Date": None, "Creator": None, "Format": None, "Type": None}
-        renderer = RendererSVG(width, height, sink, image_dpi=72, metadata=hidden)
+        renderer = _renderer()(width, height, sink, image_dpi=72, metadata=hidden)
         _arrange(figure, renderer)
         figure.draw(renderer)
         renderer.finalize()

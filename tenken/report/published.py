@@ -16,7 +16,7 @@ from typing import Any
 
 from tenken.machines.model import Reference, System
 from tenken.machines.publications import Publications, Row
-from tenken.model.catalogue import load_catalogue
+from tenken.model.catalogue import program
 from tenken.model.result import MetricValue, Result
 from tenken.report import formatting, plots, policy
 
@@ -98,7 +98,7 @@ def _alike(reference: Reference, metric: MetricValue, result: Result) -> bool:
 def _axis(lines: Sequence[Line]) -> str:
     first = lines[0].reference
     one_row = len({id(one.row) for one in lines}) == 1
-    if one_row and load_catalogue()[first.program].metrics[first.metric].plot == "series":
+    if one_row and program(first.program).metrics[first.metric].plot == "series":
         return "repetition"
     for key in SWEEPS:
         found = [line.reference.parameters.get(key) for line in lines]

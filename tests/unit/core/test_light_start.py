@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from tenken import cli
+
 HEAVY = ("numpy", "matplotlib", "duckdb", "pandas")
 
 SCRIPT = """
@@ -40,3 +44,18 @@ def test_commands_start_without_the_packages_of_the_reports():
 def test_a_command_that_needs_them_names_what_is_missing():
     done = without("gate", "run")
     assert done.returncode not in (0, None)
+
+
+def test_one_command_imports_no_other():
+    """`tenken report` has no need of ReFrame, which takes longer to import than the page to begin."""
+    script = "import sys; from tenken import cli; cli.build_parser({}); print('reframe' in sys.modules)"
+    for of, there in (("'report'", "False"), ("'checks'", "True"), ("'no-such-command'", "True")):
+        done = subprocess.run([sys.executable, "-c", script.format(of)], capture_output=True, text=True)
+        assert done.stdout.strip() == there, (of, done.stderr)
+
+
+def test_all_commands_are_offered_where_none_is_named(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["no-such-command"])
+    offered = capsys.readouterr().err
+    assert all(name in offered for name in ("no-such-command", "report", "gate", "checks"))

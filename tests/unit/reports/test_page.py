@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from lxml import etree, html
 
+from tenken.model.catalogue import PROGRAMS
 from tenken.report import cli, page, plots, session
 from tenken.report.rows import Row
 from tests.unit.reports import builder
@@ -395,3 +396,11 @@ def test_a_page_that_cannot_be_written_still_gives_the_table(tmp_path, capsys):
 def test_control_characters_do_not_reach_the_terminal(tmp_path):
     root = builder.write_session(tmp_path, [], [builder.testcase("hpl", "fail", "bad\x1b[31m\nnode")])
     assert "\x1b" not in cli.table(session.load(root, "last"))
+
+
+def test_a_page_reads_the_metrics_of_its_own_programs_alone(tmp_path, capsys):
+    for name, text in (("daxpy", (PROGRAMS / "daxpy/metrics.yaml").read_text()), ("broken", "[")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.yaml").write_text(text)
+    assert list(cli._catalogue(tmp_path, ["absent", "daxpy"])) == ["daxpy"] and not capsys.readouterr().err
+    assert cli._catalogue(tmp_path, ["broken", "daxpy"]) == {} and "broken/metrics.yaml" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from lxml import etree, html
 from matplotlib.backends.backend_svg import RendererSVG
+from matplotlib.font_manager import FontProperties
 
 from tenken.archive import packed
 from tenken.model.catalogue import load_catalogue
@@ -151,6 +152,14 @@ def test_labels_are_neither_cut_off_nor_covered():
     assert cut_or_covered() == []
     wide = [axis.bbox.width for axis in axes]
     assert max(wide) - min(wide) < 1 and axes[2].bbox.height == pytest.approx(2 * axes[0].bbox.height)
+
+
+def test_sizes_of_texts_are_those_of_matplotlib():
+    own = [kind(864, 432, io.StringIO(), image_dpi=72) for kind in (plots._renderer(), plots._renderer(), RendererSVG)]
+    for text in ("0", "H200 GPU 0", "0"):
+        for font in (FontProperties(size=9), FontProperties(size=11), FontProperties(size=11, weight="bold")):
+            sizes = {one.get_text_width_height_descent(text, font, False) for one in own}
+            assert len(sizes) == 1, (text, font, sizes)
 
 
 @pytest.fixture(scope="module")
