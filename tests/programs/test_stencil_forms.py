@@ -67,11 +67,20 @@ def test_a_wrong_argument_is_one_line(run: Run, arguments: list[str], message: s
     assert re.match(f"stencil_forms: {message}", outcome.stderr), outcome.stderr
 
 
-def test_a_process_that_dies_ends_the_run(build_dir: Path, tmp_path: Path) -> None:
-    """The others wait for it at the barrier: they must not wait for ever."""
+def cpus_of(process: str) -> str:
+    status = Path(f"/proc/{process}/status").read_text()
+    return re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.M)[1]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("binding", ["close", "false"])
+def test_processes_have_cpus_each_and_one_that_dies_ends_the_run(build_dir: Path, tmp_path: Path, binding: str) -> None:
+    """Started by a bound thread, all would share its CPU; and the others must not wait for ever at the barrier."""
     command = [str(build_dir / "bin" / "stencil_forms"), "--form", "shared", "--parts", "3", "--json", "r.json"]
     size = ["--nx", "64", "--ny", "64", "--nz", "64", "--steps", "1000000", "--warmup-seconds", "0"]
-    process = subprocess.Popen([*command, *size], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    places = {"OMP_PROC_BIND": binding, "OMP_PLACES": "threads", "OMP_NUM_THREADS": "2"}
+    process = subprocess.Popen(
+        [*command, *size], cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=os.environ | places
+    )
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     deadline = time.monotonic() + 60
     killed = False
@@ -81,11 +90,17 @@ def test_a_process_that_dies_ends_the_run(build_dir: Path, tmp_path: Path) -> No
         time.sleep(0.3)
         again = children.read_text().split()
         if len(first) == 2 and first == again:
+            allowed = {cpus_of(child) for child in first}
             os.kill(int(first[1]), signal.SIGKILL)
             killed = True
     out, _ = process.communicate(timeout=60)
     assert killed and process.returncode == 1
     assert out.splitlines()[-1] == "stencil_forms: failed: a process that shares the grid did not start or died"
+    cpus = sorted(os.sched_getaffinity(0))
+    if binding == "close" and len(cpus) > 1:
+        assert len(allowed) == 2 and all(int(cpu) in cpus for cpu in allowed), allowed
+    else:
+        assert len(allowed) == 1
 
 
 def test_lines_of_code_are_counted_without_comments_and_blanks() -> None:

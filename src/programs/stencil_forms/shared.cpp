@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/placement.h"
 #include "programs/stencil_forms/row.h"
 
 namespace stencil_forms {
@@ -29,6 +30,11 @@ struct Common {
 class Shared : public Form {
   public:
     Shared(const Grid& grid, int processes) : grid_(grid), processes_(processes) {
+        // A process inherits the place of the thread that starts it: bound by OpenMP, all would share one
+        // core.
+        const tenken::Placement placement = tenken::find_placement();
+        const bool bound = placement.binding != "none" && placement.binding != "false";
+        if (bound) cpus_ = placement.thread_cpus;
         void* const memory =
             mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) throw std::bad_alloc();
@@ -49,6 +55,7 @@ class Shared : public Form {
             const pid_t process = fork();
             if (process == 0) {
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
+                bind(rank);
                 compute(rank, steps, [] { return false; });
                 _exit(0);
             }
@@ -64,6 +71,13 @@ class Shared : public Form {
     void store(double* cells) override { std::copy(now_, now_ + cells_of(grid_), cells); }
 
   private:
+    /// To the CPU of the OpenMP thread of this number; not bound unless OpenMP binds its threads.
+    void bind(int rank) const {
+        if (cpus_.empty()) return;
+        const int cpu = cpus_[static_cast<std::size_t>(rank) % cpus_.size()];
+        if (cpu >= 0) tenken::bind_this_thread({cpu});
+    }
+
     std::size_t bytes() const { return 4096 + 2 * cells_of(grid_) * sizeof(double); }
 
     /// One of the others has died; those that ended after their last step do not count.
@@ -111,6 +125,7 @@ class Shared : public Form {
 
     Grid grid_;
     int processes_;
+    std::vector<int> cpus_;
     Common* common_ = nullptr;
     double* now_ = nullptr;
     double* next_ = nullptr;
