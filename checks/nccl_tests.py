@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
@@ -33,6 +32,7 @@ class NcclTests(TenkenCheck):
     valid_prog_environs = ["+cuda"]
     subjects = ["ranks"]
     on_gpus = True
+    lists_gpus = False
     ours = False
     cores = 0
 
@@ -73,10 +73,6 @@ class NcclTests(TenkenCheck):
         self.executable = locks.each_binary("NCCL-TESTS", folder, "TENKEN_NCCL_TESTS", self.nccl_tests_benchmarks)
         run = f'tenken_run() {{ "$1" {sizes} -g {self.gpus or 1} -n 100 -w 20 -c 1; }}'
         self.prerun_cmds = [*self.prerun_cmds, run]
-
-    def request(self):
-        # the binaries report devices only in the lines that the parser counts
-        return replace(super().request(), gpus=None)
 
     def judgement(self):
         """Writes the result document from the output of the binaries; it is then judged like any other."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
@@ -355,6 +353,7 @@ class StencilOpenACC(FormBase):
     descr = "stencil by OpenACC"
     valid_prog_environs = ["+one_openacc"]
     on_gpus = True
+    lists_gpus = False
 
     @run_after("setup")
     def set_problem(self):
@@ -362,9 +361,6 @@ class StencilOpenACC(FormBase):
             self.ask_on_host("openacc")
         else:
             self.ask_on_gpu("openacc")
-
-    def request(self):
-        return replace(super().request(), gpus=None)  # OpenACC lists no GPU
 
 
 @rfm.simple_test

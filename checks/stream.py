@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import reframe as rfm
 from reframe.core.builtins import fixture, parameter, run_after
 
@@ -86,12 +84,10 @@ class StreamOpenACC(StreamBase):
     arguments = {"backend": "openacc"}
     asked = {"backend": "openacc"}
     on_gpus = True
+    lists_gpus = False
 
     @run_after("setup")
     def expect_the_device(self):
         """A GPU, except of gcc: whether it offloads is known where it compiles, and the result states it."""
         if "g++" not in self.current_environ.cxx:
             self.subjects = ["gpu"]
-
-    def request(self):
-        return replace(super().request(), gpus=None)  # OpenACC lists no GPU

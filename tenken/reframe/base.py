@@ -121,6 +121,11 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #: GPUs of the node that the program must see; None: all that the system file names.
     gpus = variable(int, type(None), value=None)
 
+    #: Whether the document lists the GPUs it used, so that their number can be required of it.
+    #:
+    #: :default: ``True``
+    lists_gpus = variable(bool, value=True)
+
     #: The verdict, as a column of ReFrame's performance log.
     tenken_verdict = variable(str, value="none", loggable=True)
 
@@ -342,7 +347,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
             subjects=tuple(self.subjects),
             metrics=None if self.metrics is None else tuple(self.metrics),
             parameters={**self.asked, **({"inject_fault": self.fault} if self.fault else {})},
-            gpus=self.gpus or None,
+            gpus=(self.gpus or None) if self.lists_gpus else None,
             cores=self.cores or None,
             ranks=self.num_tasks,
             arguments=tuple(command_line(self.given)) if self.ours else (),

@@ -1,13 +1,8 @@
 #include "lib/base/energy.h"
 
-#include <sched.h>
-
-#include <algorithm>
-#include <chrono>
 #include <cstdlib>
 
 #include "lib/base/clock.h"
-#include "lib/base/placement.h"
 #include "lib/base/text_file.h"
 
 namespace tenken {
@@ -101,66 +96,43 @@ Optional<EnergyReading> energy_of_power(const std::vector<EnergySample>& samples
 EnergyMeter::EnergyMeter(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id,
                          double interval_seconds)
     : nvml_(std::move(nvml)), interval_seconds_(interval_seconds) {
-    process_cpus();  // determined here, not in the monitoring thread, where the query would start OpenMP
-                     // threads
     std::string why_not;
     if (nvml_) device_ = nvml_->find(pci_bus_id, why_not);
 }
 
-EnergyMeter::~EnergyMeter() {
-    stop();
-}
-
 void EnergyMeter::start() {
-    if (device_ == nullptr || thread_.joinable()) return;
+    if (device_ == nullptr || reader_.running()) return;
     counter_.clear();
     power_.clear();
     clock_sum_ = 0;
     clocks_ = 0;
     temperature_ = {};
-    running_ = true;
+    readings_ = 0;
     begin_ = now_seconds();
-    const int caller_cpu = sched_getcpu();
-    thread_ = std::thread([this, caller_cpu] { watch(caller_cpu); });
+    reader_.start([this] { read(); }, interval_seconds_);
 }
 
-void EnergyMeter::watch(int avoid_cpu) {
-    std::vector<int> cpus = process_cpus();
-    cpus.erase(std::remove(cpus.begin(), cpus.end(), avoid_cpu), cpus.end());
-    bind_this_thread(cpus);
-    const bool counts = static_cast<bool>(nvml_->energy_joules(device_));
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (long reading = 0; running_; ++reading) {
-        lock.unlock();
-        if (counts) {
-            const Optional<double> joules = nvml_->energy_joules(device_);
-            if (joules) counter_.push_back({now_seconds(), *joules});
-        }
-        if (!counts || reading % counter_readings_per_power == 0) {
-            const Optional<double> watts = nvml_->power_watts(device_);
-            if (watts) power_.push_back({now_seconds(), *watts});
-            const HealthSample sample = nvml_->read(device_, false);
-            if (sample.sm_clock_mhz) {
-                clock_sum_ += *sample.sm_clock_mhz;
-                ++clocks_;
-            }
-            if (sample.temperature_c && (!temperature_ || *sample.temperature_c > *temperature_))
-                temperature_ = sample.temperature_c;
-        }
-        lock.lock();
-        ended_.wait_for(lock, std::chrono::duration<double>(interval_seconds_), [this] { return !running_; });
+void EnergyMeter::read() {
+    const Optional<double> joules = nvml_->energy_joules(device_);
+    if (joules) counter_.push_back({now_seconds(), *joules});
+    const bool with_power = !joules || readings_ % counter_readings_per_power == 0;
+    ++readings_;
+    if (!with_power) return;
+    const Optional<double> watts = nvml_->power_watts(device_);
+    if (watts) power_.push_back({now_seconds(), *watts});
+    const HealthSample sample = nvml_->read(device_, false);
+    if (sample.sm_clock_mhz) {
+        clock_sum_ += *sample.sm_clock_mhz;
+        ++clocks_;
     }
+    if (sample.temperature_c && (!temperature_ || *sample.temperature_c > *temperature_))
+        temperature_ = sample.temperature_c;
 }
 
 Optional<EnergyReading> EnergyMeter::stop() {
-    if (!thread_.joinable()) return {};
+    if (!reader_.running()) return {};
     const double duration = now_seconds() - begin_;
-    {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        running_ = false;
-    }
-    ended_.notify_all();
-    thread_.join();
+    reader_.stop();
     Optional<EnergyReading> found = energy_of_counter(counter_);
     std::string source = "NVML total energy counter";
     if (!found) {
@@ -228,48 +200,26 @@ Optional<double> HostEnergy::module_watts() const {
 }
 
 void HostEnergyMeter::start() {
-    if (!there() || thread_.joinable()) return;
+    if (!there() || reader_.running()) return;
     counter_.clear();
     power_.clear();
     module_power_.clear();
     module_ = {};
-    process_cpus();  // determined here, not in the monitoring thread, where the query would start OpenMP
-                     // threads
-    running_ = true;
     begin_ = now_seconds();
-    const int caller_cpu = sched_getcpu();
-    thread_ = std::thread([this, caller_cpu] { watch(caller_cpu); });
+    reader_.start([this] { read(); }, host_interval_seconds);
 }
 
-void HostEnergyMeter::watch(int avoid_cpu) {
-    std::vector<int> cpus = process_cpus();
-    cpus.erase(std::remove(cpus.begin(), cpus.end(), avoid_cpu), cpus.end());
-    bind_this_thread(cpus);
-    std::unique_lock<std::mutex> lock(mutex_);
-    const auto read = [&] {
-        if (const Optional<double> joules = sensors_.joules()) counter_.push_back({now_seconds(), *joules});
-        if (const Optional<double> watts = sensors_.watts()) power_.push_back({now_seconds(), *watts});
-        if (const Optional<double> watts = sensors_.module_watts())
-            module_power_.push_back({now_seconds(), *watts});
-    };
-    while (running_) {
-        lock.unlock();
-        read();
-        lock.lock();
-        ended_.wait_for(lock, std::chrono::duration<double>(host_interval_seconds),
-                        [this] { return !running_; });
-    }
+void HostEnergyMeter::read() {
+    if (const Optional<double> joules = sensors_.joules()) counter_.push_back({now_seconds(), *joules});
+    if (const Optional<double> watts = sensors_.watts()) power_.push_back({now_seconds(), *watts});
+    if (const Optional<double> watts = sensors_.module_watts())
+        module_power_.push_back({now_seconds(), *watts});
 }
 
 Optional<EnergyReading> HostEnergyMeter::stop() {
-    if (!thread_.joinable()) return {};
+    if (!reader_.running()) return {};
     const double duration = now_seconds() - begin_;
-    {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        running_ = false;
-    }
-    ended_.notify_all();
-    thread_.join();
+    reader_.stop();
     if (const Optional<EnergyReading> module = energy_of_power(module_power_))
         module_ = of_pass(*module, "hwmon Module Power Socket", duration);
     Optional<EnergyReading> found = energy_of_counter(counter_);

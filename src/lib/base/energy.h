@@ -1,16 +1,14 @@
 // Energy consumed by a GPU or a host during a pass (docs/energy.md).
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "lib/base/document.h"
 #include "lib/base/nvml.h"
 #include "lib/base/optional.h"
+#include "lib/base/periodic_reader.h"
 
 namespace tenken {
 
@@ -66,29 +64,24 @@ class EnergyMeter : public Meter {
     /// @param nvml may be null @param interval_seconds between the end of a reading and the next
     EnergyMeter(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id,
                 double interval_seconds = 0.002);
-    ~EnergyMeter() override;
-    EnergyMeter(const EnergyMeter&) = delete;
-    EnergyMeter& operator=(const EnergyMeter&) = delete;
 
     void start() override;
     Optional<EnergyReading> stop() override;
 
   private:
-    void watch(int avoid_cpu);
+    void read();
 
     std::shared_ptr<const Nvml> nvml_;
     Nvml::Device device_ = nullptr;
     double interval_seconds_;
-    std::thread thread_;
-    std::mutex mutex_;
-    std::condition_variable ended_;
-    bool running_ = false;
     double begin_ = 0;
     std::vector<EnergySample> counter_;
     std::vector<EnergySample> power_;
     double clock_sum_ = 0;
     int clocks_ = 0;
     Optional<double> temperature_;
+    long readings_ = 0;
+    PeriodicReader reader_;
 };
 
 /// The host's sensors: RAPL's packages (powercap), or the module's or socket's power of Grace (hwmon).
@@ -125,9 +118,6 @@ class HostEnergyMeter : public Meter {
   public:
     HostEnergyMeter() = default;
     explicit HostEnergyMeter(const std::string& root) : sensors_(root) {}
-    ~HostEnergyMeter() override { stop(); }
-    HostEnergyMeter(const HostEnergyMeter&) = delete;
-    HostEnergyMeter& operator=(const HostEnergyMeter&) = delete;
 
     bool of_node() const override { return true; }
     /// Whether there is any sensor.
@@ -138,18 +128,15 @@ class HostEnergyMeter : public Meter {
     const Optional<EnergyReading>& module() const { return module_; }
 
   private:
-    void watch(int avoid_cpu);
+    void read();
 
     HostEnergy sensors_;
-    std::thread thread_;
-    std::mutex mutex_;
-    std::condition_variable ended_;
-    bool running_ = false;
     double begin_ = 0;
     std::vector<EnergySample> counter_;
     std::vector<EnergySample> power_;
     std::vector<EnergySample> module_power_;
     Optional<EnergyReading> module_;
+    PeriodicReader reader_;
 };
 
 }  // namespace tenken

@@ -1,12 +1,8 @@
 #include "lib/base/health.h"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <chrono>
 
 #include "lib/base/clock.h"
-#include "lib/base/placement.h"
 
 namespace tenken {
 
@@ -61,8 +57,6 @@ void fold_worst(HealthSample& worst, const HealthSample& reading, bool first) {
 HealthMonitor::HealthMonitor(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id, int index,
                              double interval_seconds)
     : nvml_(std::move(nvml)), interval_seconds_(interval_seconds) {
-    process_cpus();  // determined here, not in the monitoring thread, where the query would start OpenMP
-                     // threads
     health_.index = index;
     if (!nvml_) {
         why_not_ = std::string("no NVML");
@@ -78,43 +72,22 @@ HealthMonitor::HealthMonitor(std::shared_ptr<const Nvml> nvml, const std::string
     health_.before = nvml_->read(device_);
 }
 
-HealthMonitor::~HealthMonitor() {
-    stop();
-}
-
 void HealthMonitor::start() {
-    if (device_ == nullptr || thread_.joinable()) return;
-    running_ = true;
-    const int caller_cpu = sched_getcpu();
-    thread_ = std::thread([this, caller_cpu] { watch(caller_cpu); });
+    if (device_ == nullptr) return;
+    reader_.start([this] { read(); }, interval_seconds_);
 }
 
 void HealthMonitor::stop() {
-    if (!thread_.joinable()) return;
-    {
-        const std::lock_guard<std::mutex> lock(mutex_);
-        running_ = false;
-    }
-    ended_.notify_all();
-    thread_.join();
+    reader_.stop();
 }
 
-void HealthMonitor::watch(int avoid_cpu) {
-    std::vector<int> cpus = process_cpus();
-    cpus.erase(std::remove(cpus.begin(), cpus.end(), avoid_cpu), cpus.end());
-    bind_this_thread(cpus);
-    std::unique_lock<std::mutex> lock(mutex_);
-    do {  // at least once, however short the timed part
-        lock.unlock();
-        const double begin = now_seconds();
-        const bool with_links = health_.samples % readings_per_look_at_links == 0;
-        fold_worst(health_.worst, nvml_->read(device_, with_links), health_.samples == 0);
-        fetch_xids();
-        ++health_.samples;
-        seconds_reading_ += now_seconds() - begin;
-        lock.lock();
-        ended_.wait_for(lock, std::chrono::duration<double>(interval_seconds_), [this] { return !running_; });
-    } while (running_);
+void HealthMonitor::read() {
+    const double begin = now_seconds();
+    const bool with_links = health_.samples % readings_per_look_at_links == 0;
+    fold_worst(health_.worst, nvml_->read(device_, with_links), health_.samples == 0);
+    fetch_xids();
+    ++health_.samples;
+    seconds_reading_ += now_seconds() - begin;
 }
 
 void HealthMonitor::fetch_xids() {

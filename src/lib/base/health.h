@@ -1,14 +1,13 @@
 // Monitoring of a GPU during a measurement.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
+#include <vector>
 
 #include "lib/base/device.h"
 #include "lib/base/nvml.h"
+#include "lib/base/periodic_reader.h"
 
 namespace tenken {
 
@@ -24,9 +23,6 @@ class HealthMonitor {
     /// @param interval_seconds between two readings during the timed part
     HealthMonitor(std::shared_ptr<const Nvml> nvml, const std::string& pci_bus_id, int index,
                   double interval_seconds = 0.05);
-    ~HealthMonitor();
-    HealthMonitor(const HealthMonitor&) = delete;
-    HealthMonitor& operator=(const HealthMonitor&) = delete;
 
     /// The timed part begins; it may begin and end several times.
     void start();
@@ -41,7 +37,7 @@ class HealthMonitor {
     double reading_seconds() const;
 
   private:
-    void watch(int avoid_cpu);
+    void read();
     void fetch_xids();
 
     std::shared_ptr<const Nvml> nvml_;
@@ -52,11 +48,7 @@ class HealthMonitor {
     std::vector<int> xids_;
     std::unique_ptr<Nvml::XidWatch> xid_watch_;
     double seconds_reading_ = 0;
-
-    std::thread thread_;
-    std::mutex mutex_;
-    std::condition_variable ended_;
-    bool running_ = false;
+    PeriodicReader reader_;
 };
 
 /// Merges a reading into the worst of the timed part: minimum clocks, utilization and active NVLinks, maximum

@@ -1,0 +1,39 @@
+// A thread that reads sensors beside a timed part.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace tenken {
+
+/// Calls a function again and again in a thread of its own, on any CPU of the process but the one of the
+/// thread that called start(), so that it does not take time from it. A class that has one as a member
+/// declares it last: it is then stopped before what the function reads is destroyed.
+class PeriodicReader {
+  public:
+    /// Determines the CPUs of the process, because in the new thread the query would start OpenMP threads.
+    PeriodicReader();
+    ~PeriodicReader();
+    PeriodicReader(const PeriodicReader&) = delete;
+    PeriodicReader& operator=(const PeriodicReader&) = delete;
+
+    /// Calls `read` at least once, however soon stop() is called.
+    /// @param read called without a lock; its results may be used after stop()
+    /// @param interval_seconds between the end of a call and the next
+    void start(std::function<void()> read, double interval_seconds);
+    /// Waits for a call in progress. Without start() it does nothing.
+    void stop();
+    bool running() const { return thread_.joinable(); }
+
+  private:
+    void repeat(int avoid_cpu, double interval_seconds, const std::function<void()>& read);
+
+    std::thread thread_;
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    bool continue_ = false;
+};
+
+}  // namespace tenken
