@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import reframe as rfm
+import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
@@ -40,7 +41,7 @@ class NcclTests(TenkenCheck):
     nccl_tests_dir = variable(str, value="")
 
     #: Which binaries.
-    nccl_tests_benchmarks = variable(list, value=["all_reduce_perf", "all_gather_perf", "sendrecv_perf"])
+    nccl_tests_benchmarks = variable(typ.List[str], value=["all_reduce_perf", "all_gather_perf", "sendrecv_perf"])
 
     #: Smallest and largest size in bytes, and the factor between sizes.
     nccl_tests_min_bytes = variable(int, value=1024)

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import reframe as rfm
+import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
@@ -45,7 +46,7 @@ class MpiOsu(MpiBase):
     osu_buffers = variable(str, value="H")
 
     #: Which benchmarks.
-    osu_benchmarks = variable(list, value=["osu_latency", "osu_bw", "osu_bibw"])
+    osu_benchmarks = variable(typ.List[str], value=["osu_latency", "osu_bw", "osu_bibw"])
 
     #: Further options of each; -c requests validation (from OSU 6.0 on), without which nothing is verified.
     osu_options = variable(str, value="-c")

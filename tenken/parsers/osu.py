@@ -2,7 +2,8 @@
 
 The format is that of OMB's own sources (mpi/pt2pt and mpi/collective of osu-micro-benchmarks 5.6 to 7.5): a title
 `# OSU MPI... Test v7.4`, a line of column names, then one line per size. MB are 10^6 bytes, times are means in us. With
-`-c` (from 6.0 on) each line ends in Pass or Fail.
+`-c` (from 6.0 on) each line ends in Pass or Fail. OMB-Py (OMB's folder python) and the ports among mpi4py's demos print
+the same without a version, `# OMB-Py MPI ... Test` and `# MPI ... Test`, and verify nothing.
 
 Lines of launchers around them are ignored; a line that begins with a size but cannot be parsed, duplicate or unordered
 sizes, and a validation for only some sizes are rejected: what is skipped is not verified.
@@ -30,6 +31,10 @@ BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
 }
 
 _TITLE = re.compile(r"^# OSU [^\n]{0,200}?(?:Test|Benchmark)[^v\n]{0,100} v([0-9.]{1,20})", re.M)
+#: Of the ports to Python, which state no version.
+_PORT = re.compile(r"^# ((?:OMB-Py|OMB Python) )?MPI [^\n]{1,100} Test[ \t]*$", re.M)
+_COLUMNS = re.compile(r"^# Size\b([^\n]*)", re.M)
+_UNIT = re.compile(r"\b(?:[munp]?s|[KMGTkmgt]i?B/s)\b")
 #: Begins like a line of results, or like a corrupted one.
 _ROW = re.compile(r"[-+.]?(?:[0-9]|nan\b|inf\b)", re.I)
 #: ... except for a line that begins with a date, as in logs of launchers and containers.
@@ -69,20 +74,22 @@ def parse(benchmark: str, text: str) -> Output:
     """Read one benchmark's output; lines of launchers are ignored. Raises OsuFormatError: what is missing."""
     if benchmark not in BENCHMARKS:
         raise OsuFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
-    title = _TITLE.search(text)
+    title = _TITLE.search(text) or _PORT.search(text)
     if title is None:
         words = text.strip().splitlines()
         raise OsuFormatError(
             f"{benchmark}: no title '# OSU ... v<version>'; its output begins {(words or [''])[0][:80]!r}"
         )
     _, unit, _, column = BENCHMARKS[benchmark]
+    ported = title.re is _PORT
+    _hold_columns(benchmark, text[title.end() :], "us" if unit == "us" else "MB/s", ported)
     scale = 1e-3 if unit == "GB/s" else 1.0
     in_full = _IN_FULL.search(text) is not None
     points: list[Point] = []
     after = 0
     for line in text[title.end() :].splitlines()[1:]:
         if not _ROW.match(line.strip()) or _DATE.match(line.strip()):
-            if points and _TITLE.match(line):
+            if points and (_TITLE.match(line) or _PORT.match(line)):
                 raise OsuFormatError(f"{benchmark}: a second title {line.strip()[:80]!r}: two outputs in one")
             continue
         point = _point(benchmark, line.split(), column, scale, in_full)
@@ -97,7 +104,18 @@ def parse(benchmark: str, text: str) -> Output:
     if len({point.valid is None for point in points}) > 1:
         bare = next(point.bytes for point in points if point.valid is None)
         raise OsuFormatError(f"{benchmark}: the size {bare} has no Pass or Fail, unlike others")
-    return Output(benchmark, title[1], tuple(points))
+    version = f"({'OMB-Py' if title[1] else 'a port'}, version not stated)" if ported else title[1]
+    return Output(benchmark, version, tuple(points))
+
+
+def _hold_columns(benchmark: str, text: str, unit: str, required: bool) -> None:
+    """Raises OsuFormatError if the names of the columns state another unit, or, where `required`, none."""
+    columns = _COLUMNS.search(text)
+    units = _UNIT.findall(columns[1]) if columns else []
+    if units and unit not in units:
+        raise OsuFormatError(f"{benchmark}: its columns are in {', '.join(units)}; required: {unit}")
+    if required and not units:
+        raise OsuFormatError(f"{benchmark}: no line '# Size' with the unit of its columns; required: {unit}")
 
 
 def _point(benchmark: str, words: list[str], column: int, scale: float, in_full: bool) -> Point:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import runpy
 import sys
@@ -19,10 +18,8 @@ from tenken.model.verdicts import FAIL, RECORDED, WAIVED
 from tenken.paths import ROOT
 from tenken.reframe.foreign import Figure, ForeignCheck, ForeignOutputError
 from tests.programs.conftest import mpi  # noqa: F401 -- a fixture
-from tests.support import debian
+from tests.support import debian, mpi4py_source
 from tests.support.reframe import Outcome, reframe
-from toolchains import wheels
-from toolchains.wheels import Target
 
 
 def figure(**changes: Any) -> Figure:
@@ -101,15 +98,6 @@ def test_a_foreign_program_has_a_name_of_its_own(name, said):
         catalogue.declare({"program": name}, "here")
 
 
-def mpi4py_in(folder: Path) -> str:
-    """PYTHONPATH with mpi4py from its wheel, which finds the MPI of LD_LIBRARY_PATH or of the system."""
-    target = Target(platform.machine(), f"3.{sys.version_info.minor}")
-    pins = wheels.select(wheels.read_lock(ROOT / "toolchains" / "mpi4py.lock"), ["mpi4py"], target)
-    for wheel in wheels.fetch(pins, target, folder / "wheels"):
-        wheels.unpack(wheel, folder / "site")
-    return os.pathsep.join([str(folder / "site"), *filter(None, [os.environ.get("PYTHONPATH")])])
-
-
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory, mpi: dict[str, str]) -> Outcome:  # noqa: F811
     debian.need(*debian.FOREIGN)
@@ -117,7 +105,9 @@ def session(tmp_path_factory: pytest.TempPathFactory, mpi: dict[str, str]) -> Ou
     more = ("-c", "tests/reframe/foreign", "--system", "local", "-r")
     more_env = {name: value for name, value in mpi.items() if os.environ.get(name) != value}
     more_env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), mpi["PATH"]])
-    return reframe(*more, folder=folder, checks="examples/foreign", **more_env, PYTHONPATH=mpi4py_in(folder))
+    return reframe(
+        *more, folder=folder, checks="examples/foreign", **more_env, PYTHONPATH=mpi4py_source.pythonpath(folder)
+    )
 
 
 pytestmark = pytest.mark.xdist_group("foreign")

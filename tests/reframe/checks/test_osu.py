@@ -1,12 +1,14 @@
 """The parser of the OSU Micro-Benchmarks.
 
 The lines are made up in the format of OMB's sources (osu_latency.c, osu_mbw_mr.c and osu_util.c of versions 5.6 and
-7.4); the figures are nobody's.
+7.4); the figures are nobody's. At the end real programs run through the check: the ports among mpi4py's demos.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,11 @@ from tenken.model import verdicts as verdict
 from tenken.model.catalogue import program
 from tenken.model.judgement import Judgement
 from tenken.parsers import osu
+from tenken.paths import ROOT
+from tests.programs.conftest import mpi  # noqa: F401 -- a fixture
+from tests.support import mpi4py_source
 from tests.support.judging import Expectation, judge
-from tests.support.reframe import reframe
+from tests.support.reframe import Outcome, reframe
 
 LATENCY = """\
 # OSU MPI-CUDA Latency Test v7.4
@@ -50,6 +55,19 @@ FULL = """\
 # Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
 8                       3.00              2.50              3.50        1000
 """
+#: OMB's own ports to Python, and those among mpi4py's demos.
+OMB_PY = """\
+# OMB-Py MPI Bandwidth Test
+# Size (B)  Bandwidth (MB/s)
+1                       0.94
+4194304              9876.54
+"""
+PORT = """\
+# MPI Latency Test
+# Size [B]        Latency [us]
+         0                0.49
+         8                0.54
+"""
 
 
 def test_latency_with_validation() -> None:
@@ -70,6 +88,36 @@ def test_units_and_columns() -> None:
     assert osu.parse("osu_bw", BANDWIDTH).points[-1].value == pytest.approx(12.0)  # MB are 10^6 bytes
     assert osu.parse("osu_mbw_mr", RATE).points[0].value == 4e6
     assert osu.parse("osu_allreduce", FULL).points[0].value == 3.0
+
+
+@pytest.mark.parametrize(("title", "version"), [
+    ("# OMB-Py MPI Bandwidth Test", "(OMB-Py, version not stated)"),
+    ("# OMB Python MPI Bandwidth Test", "(OMB-Py, version not stated)"),
+    ("# MPI Bandwidth Test", "(a port, version not stated)"),
+])  # fmt: skip
+def test_ports_to_python_state_no_version(title: str, version: str) -> None:
+    output = osu.parse("osu_bw", OMB_PY.replace("# OMB-Py MPI Bandwidth Test", title))
+    assert (output.version, output.points[-1].value) == (version, pytest.approx(9.87654))
+    assert [(p.bytes, p.value, p.valid) for p in osu.parse("osu_latency", PORT).points] == [(8, 0.54, None)]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "text", "says"),
+    [
+        # the header of mpi4py's osu_bw names a latency, while its figures are MB/s
+        ("osu_bw", PORT.replace("Latency Test", "Bandwidth Test"), "its columns are in us; required: MB/s"),
+        ("osu_bw", BANDWIDTH.replace("MB/s", "GB/s"), "its columns are in GB/s; required: MB/s"),
+        ("osu_latency", OMB_PY, "its columns are in MB/s; required: us"),
+        ("osu_latency", LATENCY.replace("(us)", "(ns)"), "its columns are in ns; required: us"),
+        ("osu_latency", PORT.replace("# Size [B]        Latency [us]\n", ""), "no line '# Size' with the unit"),
+        ("osu_latency", PORT.replace(" [us]", ""), "no line '# Size' with the unit"),
+        ("osu_latency", PORT + PORT, "a second title '# MPI Latency Test': two outputs in one"),
+    ],
+)
+def test_columns_of_another_unit_are_refused(benchmark: str, text: str, says: str) -> None:
+    with pytest.raises(osu.OsuFormatError, match=f"^{benchmark}: ") as raised:
+        osu.parse(benchmark, text)
+    assert says in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -121,12 +169,50 @@ def test_no_output_at_all() -> None:
 def test_a_site_names_its_own_in_the_job_too(tmp_path: Path, session: str, job: str, folder: str) -> None:
     """A module or the system file sets TENKEN_OSU in the job alone; the session's own variable goes before it."""
     more = {"TENKEN_OSU": session} if session else {}
+    two = ["-S", "MpiOsu.osu_benchmarks=osu_latency,osu_bibw"]
     outcome = reframe(
-        "--dry-run", "--system", "miyabi-c", "-n", "^MpiOsu$", folder=tmp_path, TENKEN_GROUP="gz00", **more
+        "--dry-run", "--system", "miyabi-c", "-n", "^MpiOsu$", *two, folder=tmp_path, TENKEN_GROUP="gz00", **more
     )
     assert outcome.code == 0, outcome.output
     (script,) = (file for file in (tmp_path / "stage").rglob("rfm_*.sh") if "MpiOsu" in str(file))
     (line,) = (one for one in script.read_text().splitlines() if one.startswith("tenken_each "))
+    assert line.endswith(" osu_latency osu_bibw")
     environment = {"PATH": "/usr/bin:/bin", **({"TENKEN_OSU": job} if job else {})}
     shell = f'tenken_each() {{ printf %s "$2"; }}; {line}'
     assert subprocess.run(["sh", "-uc", shell], capture_output=True, text=True, env=environment).stdout == folder
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory, mpi: dict[str, str]) -> Outcome:  # noqa: F811
+    """MpiOsu with the port of osu_latency among mpi4py's demos, where a site has its binaries."""
+    folder = tmp_path_factory.mktemp("ports")
+    port = folder / "osu_latency"
+    file = ROOT / "tests" / "support" / "osu_port.py"
+    demo = mpi4py_source.demos() / "osu_latency.py"
+    port.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{file}' '{demo}' \"$@\"\n")
+    port.chmod(0o755)
+    more = {name: value for name, value in mpi.items() if os.environ.get(name) != value}
+    more["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), mpi["PATH"]])
+    more["PYTHONPATH"] = mpi4py_source.pythonpath(folder)
+    return reframe("-r", "--system", "local", folder=folder, checks="tests/reframe/osu", TENKEN_OSU=str(folder), **more)
+
+
+@pytest.mark.build
+@pytest.mark.slow
+@pytest.mark.xdist_group("foreign")
+@pytest.mark.parametrize(("check", "found", "says"), [
+    ("PortCompared", verdict.RECORDED, ""),
+    ("PortAsItIs", verdict.FAIL, "the program verified nothing"),
+    ("PortChanged", verdict.FAIL, "64 B: Fail"),
+])  # fmt: skip
+def test_real_ports_with_and_without_validation(ports: Outcome, check: str, found: str, says: str) -> None:
+    """Ports verify nothing by themselves, and the check states that; with every message compared they are recorded."""
+    (record,) = [one for one in ports.records if one.check == check]
+    assert record.verdict == found, ports.output
+    assert says in " ".join(finding.message for finding in record.findings)
+    assert record.result is not None and record.result.path["implementation"] == (
+        "OSU Micro-Benchmarks (a port, version not stated)"
+    )
+    sizes = [metric.at["bytes"] for metric in record.result.metrics]
+    assert sizes == [1 << power for power in range(17)]
+    assert all(metric.name == "osu_latency" and metric.value > 0 for metric in record.result.metrics)
