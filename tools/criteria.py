@@ -76,6 +76,11 @@ class Held:
     def counts(self) -> bool:
         return self.judged.criterion is not None and (self.judged.verdict, self.worse) == (PASS, FAIL)
 
+    @property
+    def again(self) -> bool:
+        """Whether others of its run give it again, and nothing else holds it."""
+        return bool(self.follows) and not self.counts
+
 
 def slower(metric: MetricValue) -> MetricValue:
     """The value, its samples and every statistic 30 % worse."""
@@ -95,7 +100,8 @@ def held(system: System, kept: Iterable[Record]) -> list[Held]:
         if place not in machines:
             machines[place] = facts.facts(system, system.partitions[place[0]], system.environments[place[1]])
         floors = cross_checks.floors(result, asked(record, result))
-        given = {metric.id: what for metric, _, _, what in ratio_cross_checks.derived(result)}
+        derived = ratio_cross_checks.derived(result)
+        given = {m.id: what for m, _, apart, what in derived if m.value and apart < 1 - WORSE}
         for metric in result.metrics:
             declared = catalogue[result.program].metric_named(metric.name)
             assert declared is not None, metric.id
@@ -119,7 +125,11 @@ def in_run(record: Record, metric: MetricValue, judged: JudgedMetric, floor: Cri
         assert record.result is not None
         with_it = tuple(one if m.id == one.id else m for m in record.result.metrics)
         changed = replace(record.result, metrics=with_it)
-        of_it = [f.verdict for f in cross_checks.of(changed, asked(record, changed), machine) if f.metric == one.id]
+        of_it = [
+            f.verdict
+            for f in cross_checks.of(changed, asked(record, changed), machine)
+            if f.metric == one.id and f not in ratio_cross_checks.of(changed)  # not what others give again
+        ]
         return worst(of_it) if of_it else PASS if floor.low is None or one.value >= floor.low else RECORDED
 
     return Held(record, metric, replace(judged, criterion=floor, verdict=verdict(metric)), verdict(slower(metric)))
@@ -131,17 +141,18 @@ def table(found: Sequence[Held], refused: Counter[str]) -> list[str]:
     for one in found:
         values[one.shown] += 1
         without[one.shown] += not one.counts
-    why, again = _refusals(refused), sum(bool(one.follows) and not one.counts for one in found)
+    why, again = _refusals(refused), sum(one.again for one in found)
     lines = [
         f"{have} of {len(found)} values ({100 * have / len(found):.1f} %) have a criterion that a loss of 30 % misses. "
         f"{again} more ({100 * again / len(found):.1f} %)",
         "are given again by others of their run, and fail a cross-check if they alone are changed.",
         "",
-        "| values | with | of | share |",
-        "|---|---|---|---|",
+        "| values | all | with a criterion | share | given again | neither | why |",
+        "|---|---|---|---|---|---|---|",
         *(
-            f"| {what} | {sum(one.counts for one in of)} | {len(of)} | "
-            f"{100 * sum(one.counts for one in of) / len(of):.1f} % |"
+            f"| {what} | {len(of)} | {sum(one.counts for one in of)} | "
+            f"{100 * sum(one.counts for one in of) / len(of):.1f} % | {sum(one.again for one in of)} | "
+            f"{sum(not one.counts and not one.again for one in of)} | {_rest(what, of, why)} |"
             for what, of in classes(found)
         ),
         "",
@@ -159,6 +170,18 @@ def table(found: Sequence[Held], refused: Counter[str]) -> list[str]:
     return lines
 
 
+def _rest(what: str, values: Sequence[Held], why: Mapping[str, Counter[str]]) -> str:
+    """Why values of a class have neither criterion nor others that give them again."""
+    if what != DESCRIBED:
+        return CLASS_REASONS[what]
+    reasons: Counter[str] = Counter()
+    for one in values:
+        if not one.counts and not one.again:
+            own = (text for text, _ in why[one.shown].most_common() if text not in CLASS_REASONS)
+            reasons[next(own, FLOOR_TOO_LOW)] += 1
+    return "; ".join(f"{text}: {count}" for text, count in reasons.most_common())
+
+
 def _refusals(refused: Counter[str]) -> dict[str, Counter[str]]:
     """Reasons why values are no reference, by metric."""
     why: dict[str, Counter[str]] = defaultdict(Counter)
@@ -174,6 +197,10 @@ CLASS_REASONS = {
     "of the host's CPU": "the host's CPU decides",
     "of the storage": "a borrowed disk that others share",
     "accuracy": "verified against its own threshold",
+    "a share of one total": "a smaller share of one phase is a larger one of another",
+    "a count": "neither many nor few are better",
+    "a difference of two measured figures": "can be 0; both figures are listed",
+    "a part of one solution, whose rate is measured": "phases overlap",
 }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from tenken.judge.criteria import miss
 from tenken.model.judgement import Finding
+from tenken.model.numbers import quantile
 from tenken.model.result import MetricValue, Result
 
 #: A ratio of medians is formed from the same numbers as here; a median of ratios lies within this of it.
@@ -22,6 +23,8 @@ PHASES_LEAST, PHASES_MOST = 0.90, 1.02
 SETS_APART = 0.05
 #: The energy pass of a solver repeats its timed run.
 ENERGY_RATE = 0.15
+#: How `storage_map` names a plain copy, a page of 4 KiB at a time, and what begins the names of cuFile's ways.
+COPIES, CUFILE = "posix_4ki_1", ("cufile", "gds")
 #: Metrics of a message's time, and the rate at the same size; the rate counts so much of the bytes by ranks.
 TIMES: Mapping[str, tuple[tuple[str, ...], Callable[[int], float]]] = {
     "all_reduce_time": (("all_reduce",), lambda n: 2 * (n - 1) / n),
@@ -118,8 +121,14 @@ def _transpose(result: Result) -> Derived:
             yield metric, above.median / below.median, EXACT, f"{above.id} over {below.id}"
 
 
+#: Phases of a block of the stencil; medians of shares and of times lie within so many percentage points.
+PHASES, SHARES_APART = ("compute", "pack", "halo_node", "halo_net", "sync"), 2.0
+
+
 def _stencil(result: Result) -> Derived:
-    """Efficiency is the rate of all parts over as many times the best of one GPU alone."""
+    """Efficiency is the rate of all parts over as many times the best of one GPU alone, a gain that over halos through
+    the host, and a share is its phase over the sum of all.
+    """
     values = _Values(result)
     alone = [metric.value for metric in result.metrics if metric.name in ("alone", "fused") and metric.kind == "gpu"]
     for metric in result.metrics:
@@ -127,6 +136,80 @@ def _stencil(result: Result) -> Derived:
         if metric.name == "efficiency" and cells is not None and alone:
             by_others = 100 * cells.value / (metric.subject.first * max(alone))
             yield metric, by_others, OF_MEDIANS, f"{cells.id} and the best of one part alone"
+        elif metric.name == "gain":
+            host = values.at("cells", metric, exchange="host")
+            if cells is not None and host is not None and host.median > 0:
+                yield metric, 100 * (cells.median / host.median - 1), EXACT, f"{cells.id} and {host.id}"
+        elif metric.name == "share":
+            times = {phase: values.at(phase, metric, phase=None) for phase in PHASES}
+            own, total = times.get(str(metric.at.get("phase"))), sum(one.value for one in times.values() if one)
+            if own is not None and all(times.values()) and total > 0:
+                share = 100 * own.value / total
+                apart = SHARES_APART / share if share > 0 else EXACT
+                yield metric, share, apart, f"{own.id} and the sum of all phases"
+
+
+def _storage_map(result: Result) -> Derived:
+    """The best way is one of the measured ones, and ratios are those of the rates of their ways."""
+    values, by_way = _Values(result), dict[tuple[str, object, object], list[MetricValue]]()
+    for metric in result.metrics:
+        by_way.setdefault((metric.name, metric.subject, metric.at.get("bytes")), []).append(metric)
+    for metric in result.metrics:
+        situation = str(metric.at.get("situation"))
+        ways = by_way.get((situation, metric.subject, metric.at.get("bytes")), [])
+        cufile = [way for way in ways if _way(way).startswith(CUFILE) and way.median > 0]
+        copies = next((way for way in ways if _way(way) == COPIES), None)
+        if metric.name.startswith("best_"):
+            of = values.at(metric.name.removeprefix("best_"), metric)
+            if of is not None:
+                yield metric, of.median, EXACT, of.id
+        elif metric.name == "copy_over_cufile" and cufile and copies is not None:
+            fastest = max(cufile, key=_of_times)
+            yield metric, _of_times(copies) / _of_times(fastest), OF_MEDIANS, f"{copies.id} over {fastest.id}"
+        elif metric.name == "adaptive_over_cufile" and cufile:
+            adaptive = values.at("adaptive", metric)
+            if adaptive is not None:
+                by_others = _of_times(adaptive) / _of_times(cufile[0])
+                yield metric, by_others, OF_MEDIANS, f"{adaptive.id} over {cufile[0].id}"
+        elif metric.name == "pinned_read_over_least":
+            read, cached = values.at("pinned_read", metric), values.at("cached_read", metric)
+            link = result.path.get(f"link_to_memory_gbs.{metric.subject.id}")
+            if read is not None and cached is not None and isinstance(link, (int, float)):
+                least = min(float(link), cached.median)
+                if least > 0:
+                    yield metric, read.median / least, OF_MEDIANS, f"{read.id}, {cached.id} and the link of path"
+
+
+def _way(metric: MetricValue) -> str:
+    return str(metric.at.get("io_config", metric.at.get("way", "")))
+
+
+def _of_times(metric: MetricValue) -> float:
+    """The rate of the median time: of an even number of samples that lie far apart the median rate is another one."""
+    if not metric.samples or len(metric.samples) != metric.count or min(metric.samples) <= 0:
+        return metric.median
+    return 1 / quantile(sorted(1 / one for one in metric.samples), 0.5)
+
+
+def _overlap(result: Result) -> Derived:
+    """Costs of snapshots, shares of them hidden and gains, round by round from the loops."""
+    loops = {(m.subject, m.at.get("mode")): m for m in result.metrics if m.name == "loop"}
+    steps, every = (result.parameters.get(name) for name in ("steps", "every"))
+    snapshots = steps // every if isinstance(steps, int) and isinstance(every, int) and every > 0 else 0
+    of_rounds: dict[str, Callable[[float, float, float], float]] = {
+        "gain": lambda none, serial, loop: serial / loop,
+        "hidden": lambda none, serial, loop: 1 - (loop - none) / (serial - none),
+        "snapshot_cost": lambda none, serial, loop: 1e3 * (loop - none) / snapshots,
+    }
+    for metric in result.metrics:
+        modes = [loops.get((metric.subject, mode)) for mode in ("none", "serial", metric.at.get("mode"))]
+        of = [one.samples for one in modes if one is not None and len(one.samples) == one.count == metric.count]
+        if metric.name in of_rounds and len(of) == len(modes):
+            try:
+                each = [of_rounds[metric.name](*seconds) for seconds in zip(*of, strict=True)]
+            except ZeroDivisionError:  # no snapshot, or loops of equal time
+                continue
+            yield metric, quantile(sorted(each), 0.5), EXACT, "the loops of the same rounds"
 
 
 def _access_patterns(result: Result) -> Derived:
@@ -201,7 +284,9 @@ BY_PROGRAM: Mapping[str, Callable[[Result], Derived]] = {
     "access_patterns": _access_patterns,
     "hpcg": _hpcg,
     "nccl": _times,
+    "overlap": _overlap,
     "p2p": _times,
     "stencil": _stencil,
+    "storage_map": _storage_map,
     "transpose": _transpose,
 }

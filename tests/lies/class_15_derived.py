@@ -20,7 +20,10 @@ DERIVED = (
     ("hpcg", ("raw", "spmv", "mg")),
     ("hpcg_gpus", ("raw", "spmv", "mg")),
     ("hpcg_ranks", ("raw", "spmv", "mg")),
-    ("stencil_gpus", ("efficiency",)),
+    ("stencil_gpus", ("efficiency", "gain", "share")),
+    ("overlap", ("snapshot_cost", "hidden", "gain")),
+    ("overlap_host", ("snapshot_cost", "hidden", "gain")),
+    ("storage_map", ("best_write", "best_write_synced", "best_read_cold", "best_read_cached")),
     ("hpl_mxp", ("per_watt",)),
     ("access_patterns", ("relative",)),
 )

@@ -358,6 +358,9 @@ def test_every_value_is_of_one_class_and_each_class_but_one_is_a_reason(judged):
 
 
 def test_a_comparison_within_a_run_counts_where_a_loss_of_30_percent_fails(judged):
+    gains = [one for one in judged if one.metric.name == "gain" and one.record.program == "overlap"]
+    # a gain of 1.5 that is 30 % lower contradicts its loops, and still meets its criterion
+    assert gains and all(one.counts == (one.metric.value < 0.9 / 0.7) for one in gains if one.metric.kind == "gpu")
     ratios = [one for one in judged if one.metric.name.endswith(("over_asis", "over_best"))]
     counting = [one for one in ratios if one.counts]
     assert len(counting) >= 60 and {one.judged.criterion.kind for one in counting} == {"floor"}
@@ -410,7 +413,8 @@ def test_a_key_metric_without_a_reason_is_an_error(judged):
 
 def test_what_others_give_again_fails_alone_and_never_counts(judged):
     again = [one for one in judged if one.follows and not one.counts]
-    assert len(again) >= 170 and {one.metric.name for one in again} >= {"speedup", "all_reduce_time", "mg"}
+    assert len(again) >= 340
+    assert {one.metric.name for one in again} >= {"speedup", "all_reduce_time", "mg", "share", "hidden", "best_write"}
     for one in again[::20]:
         result, worse = one.record.result, criteria.slower(one.metric)
         alone = replace(result, metrics=tuple(worse if m.id == worse.id else m for m in result.metrics))
