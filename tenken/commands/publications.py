@@ -273,7 +273,7 @@ publications may differ from what is installed today: compilers, MPI and drivers
 named in the system files.
 
 The list contains results, and the facts of the machines on which they were measured. It omits the facts of other parts:
-Reedbush-U, the file systems and the power supply of Reedbush, other memory sizes of a GH200.
+Reedbush-U, the file systems and the power supply of Reedbush, other memory sizes and the on-chip network of a GH200.
 """
 
 
