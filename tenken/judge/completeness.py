@@ -11,12 +11,13 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any
 
 from tenken.model.catalogue import Program
-from tenken.model.contract import Claim, Contract, Listed, Points, Sweep, Verified, With
+from tenken.model.contract import Claim, Contract, Counted, Listed, Points, Sweep, Verified, With
 from tenken.model.request import Request
 from tenken.model.result import Check, MetricValue, Result
 
@@ -136,7 +137,8 @@ def points(result: Result, program: Program, request: Request) -> Iterator[str]:
     contract = program.contract
     if not contract.verifications:
         return
-    entry_of = {name: entry for entry in contract.points for name in entry.metrics}
+    entries = [_of_run(result, contract, entry) for entry in contract.points]
+    entry_of = {name: entry for entry in entries for name in entry.metrics}
     have: dict[tuple[str, str], dict[str, set[At]]] = {}
     for metric in result.metrics:
         if metric.name not in program.metrics:
@@ -155,8 +157,26 @@ def points(result: Result, program: Program, request: Request) -> Iterator[str]:
         yield from _of_subjects(result, request, name, kind, by_subject, entry)
         for subject, found in by_subject.items():
             yield from _on_grid(result, contract, f"{name} of {subject}", found, entry)
-    for entry in contract.points:
+    for entry in entries:
         yield from _alike(entry, have)
+
+
+def _of_run(result: Result, contract: Contract, entry: Points) -> Points:
+    """Without the coordinates that count to 1 in this run."""
+    single = {
+        key for key, values in entry.at.items()
+        if isinstance(values, Counted) and _count(result, contract, values.parameter) in (None, 1)
+    }  # fmt: skip
+    return replace(entry, at={k: v for k, v in entry.at.items() if k not in single}) if single else entry
+
+
+def _count(result: Result, contract: Contract, name: str) -> int | None:
+    """A parameter that counts; None if it is absent or cannot be a count of points in a document."""
+    try:
+        count = plain(parameter(result, contract, name))
+    except KeyError:
+        return None
+    return int(count) if isinstance(count, float) and 1 <= count <= 10_000 else None
 
 
 def _today(metric: MetricValue, contract: Contract) -> dict[str, Any]:
@@ -215,6 +235,8 @@ def _expected(result: Result, contract: Contract, values: Any) -> set[Any] | Non
         if isinstance(values, Listed):
             words = [word.strip() for word in str(parameter(result, contract, values.parameter)).split(",")]
             return None if not words or set(words) & set(values.own) else {plain(word) for word in words}
+        if isinstance(values, Counted):
+            return {float(i) for i in range(1, (_count(result, contract, values.parameter) or 0) + 1)}
         if isinstance(values, Sweep):
             start, end, factor = (
                 plain(parameter(result, contract, one) if isinstance(one, str) else one)
@@ -440,23 +462,20 @@ def _each_count(
 ) -> Iterator[str]:
     """Every repetition, every trial: from 1 to the parameter."""
     for name, counter in one.each.items():
-        try:
-            count = plain(parameter(result, contract, counter))
-        except KeyError:
-            continue
-        if not isinstance(count, float) or not 1 <= count <= 10_000:
+        count = _count(result, contract, counter)
+        if count is None:
             continue
         groups: dict[tuple[tuple[str, str], ...], set[float]] = {}
         for _, said in came:
             rest = tuple(sorted((k, v) for k, v in said.items() if k != name))
             number = plain(said[name])
             groups.setdefault(rest, set()).add(number if isinstance(number, float) else -1.0)
-        expected = {float(i) for i in range(1, int(count) + 1)}
+        expected = {float(i) for i in range(1, count + 1)}
         for rest, numbers in groups.items():
             if numbers != expected:
                 lost = ", ".join(_text(n) for n in sorted(expected - numbers)[:NAMED]) or "none"
                 place = ", ".join(f"{k} {v}" for k, v in rest)
-                yield f"verification {one.what!r} ({place}): {name} {lost} of {_text(count)} are missing"
+                yield f"verification {one.what!r} ({place}): {name} {lost} of {count} are missing"
 
 
 # ---- claims of path ------------------------------------------------------------------------------------------

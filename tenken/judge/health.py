@@ -96,9 +96,12 @@ def conditions(result: Result, request: Request) -> list[Finding]:
             note(verdict, Subject("gpu", gpu), text)
     seconds = _seconds(result)
     of_first_rank = result.program in FIRST_RANK_WATCHES and result.placement.ranks > 1
+    # copies by the CPU in memory that a GPU pinned: the GPU itself has no timed part
+    of_host = bool(request.subjects) and set(request.subjects) <= {"host"}
     measured = {gpu for metric in result.metrics for gpu in metric.subject.gpus}
     for entry in result.health.devices:
-        during = not (of_first_rank and entry.samples == 0 and entry.index not in measured)
+        unwatched = entry.samples == 0 and entry.index not in measured
+        during = not (unwatched and (of_first_rank or of_host))
         for verdict, text in _of_device(entry, result.device(entry.index), seconds, during):
             note(verdict, Subject("gpu", entry.index), text)
     return found

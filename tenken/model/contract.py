@@ -55,8 +55,16 @@ class With:
     values: tuple[Any, ...]
 
 
-Values = tuple[Any, ...] | Sweep | Listed | With | None
-"""Of a coordinate: written out, a sweep, a parameter's list, or found by the program (None, or with some for sure)."""
+@dataclass(frozen=True)
+class Counted:
+    """From 1 to the value of a parameter. With a value of 1, or without the parameter, the coordinate is absent."""
+
+    parameter: str
+
+
+Values = tuple[Any, ...] | Sweep | Listed | With | Counted | None
+"""Of a coordinate: written out, a sweep, a parameter's list or count, or found by the program (None, or with some for
+sure)."""
 
 
 @dataclass(frozen=True)
@@ -199,9 +207,11 @@ def _values(raw: Any, where: str) -> Values:
         return Sweep(raw["from"], raw["to"], raw["by"])
     if isinstance(raw, dict) and set(raw) == {"with"}:
         return With(tuple(_a(list, raw["with"], where)))
+    if isinstance(raw, dict) and set(raw) == {"each"} and isinstance(raw["each"], str):
+        return Counted(raw["each"])
     raise CatalogueError(
-        f"{where} is {raw!r}; allowed: own, a list of values, a parameter's name, a map of with, or one of from, to "
-        "and by"
+        f"{where} is {raw!r}; allowed: own, a list of values, a parameter's name, a map of with or of each, or one of "
+        "from, to and by"
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.programs.conftest import Outcome
+from tests.support.judging import incomplete
 
 pytestmark = pytest.mark.build
 
@@ -42,6 +43,9 @@ def test_trials_are_told_apart(run: Run, size: str) -> None:
         "host_pageable.host.trial=2",
     ]
     assert [metric["at"] for metric in document["metrics"]] == [{"trial": 1}, {"trial": 2}]
+    assert incomplete(document) == []
+    lost = {**document, "metrics": document["metrics"][:1]}
+    assert "metric host_pageable of host: trial 2 is missing" in incomplete(lost)
 
 
 def test_the_published_count_is_the_default(run: Run) -> None:

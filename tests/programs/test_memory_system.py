@@ -14,6 +14,7 @@ import pytest
 
 from tenken.model.catalogue import program as catalogue
 from tests.programs.conftest import Outcome
+from tests.support.judging import incomplete
 
 pytestmark = pytest.mark.build
 
@@ -161,6 +162,37 @@ def test_the_double_migrates_once(run: Run) -> None:
     assert by_id["ramp.gpu0.phase=first"]["samples"] == [50.0] * 3
     assert by_id["new_ramp.gpu0"]["value"] == 0
     assert [i for i in by_id if i.startswith("gpu_last")] == [f"gpu_last.gpu0.trial={i}" for i in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments", "metric"),
+    [
+        ("access_patterns", ["--bytes", "1M"], "host_by_cpu.host.pattern=1"),
+        ("access_patterns_double", SAM, "remote_by_gpu.gpu0.pattern=6"),
+        ("migration", ["--bytes", "1M"], "cpu_last.host"),
+        ("migration_double", SAM, "gpu_first.gpu0"),
+    ],
+)
+def test_a_series_of_trials_is_complete_or_refused(run: Run, program: str, arguments: list[str], metric: str) -> None:
+    document = run(program, *arguments, "--repetitions", "3", "--warmup-seconds", "0", "--trials", "2").document
+    assert document is not None and document["status"] == "ok", document and document["reason"]
+    assert incomplete(document) == []
+    last = next(m for m in document["metrics"] if m["id"] == f"{metric}.trial=2")
+    without = {**document, "metrics": [m for m in document["metrics"] if m is not last]}
+    assert any("trial" in text and "missing" in text for text in incomplete(without))
+    third = {**last, "id": f"{metric}.trial=3", "at": {**last["at"], "trial": 3}}
+    assert any(
+        "trial 3 is not requested" in text
+        for text in incomplete(
+            {
+                **document,
+                "metrics": [*document["metrics"], third],
+                "limits": {**document["limits"], third["id"]: document["limits"][last["id"]]},
+            }
+        )
+    )
+    single = {**document, "parameters": {**document["parameters"], "trials": 1}}
+    assert any("has the coordinates" in text and "trial" in text for text in incomplete(single))
 
 
 @pytest.mark.parametrize(

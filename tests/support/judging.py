@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tenken.judge import judging
+from tenken.judge import completeness, judging
 from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model import catalogue
@@ -69,6 +69,13 @@ def judge(
     )  # fmt: skip
     machine = Machine(expect.capabilities, expect.limits, lambda _, metric: known(metric), expect.links_per_pair)
     return judging.judge(result, values_of(program), request, machine, exit_status)
+
+
+def incomplete(document: Mapping[str, Any]) -> list[str]:
+    """What is missing, or was not requested, among a document's points and verifications."""
+    result, program = results.validate(document, "result.json"), catalogue.program(document["program"])
+    request = Request(None, program.name, subjects=tuple({metric.kind for metric in result.metrics}))
+    return [*completeness.points(result, program, request), *completeness.verifications(result, program)]
 
 
 def on_system(
