@@ -38,7 +38,7 @@ def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | 
     if result.status == "ok":
         found += [*_devices(result, machine, job)]
         for device in result.devices if built else ():
-            found += [*_against_reading(device, job)]
+            found += [*_against_reading(device, job, result.health.available)]
             if not device.mig_enabled:
                 found += [*_against_sheet(device, f"GPU {device.index}", machine)]
     return found
@@ -231,21 +231,22 @@ def _memory_and_links(device: Device, place: str, machine: Machine) -> Iterator[
             yield f"{place} has {name} false; the system file claims {capability}"
 
 
-def _against_reading(device: Device, job: JobAccount | None) -> Iterator[str]:
-    """A card as nvidia-smi described it to the job script; what it did not report is not compared."""
+def _against_reading(device: Device, job: JobAccount | None, nvml: bool) -> Iterator[str]:
+    """A card as nvidia-smi described it to the job script; what it did not report is not compared, nor what a program
+    without NVML cannot know."""
     card = next((card for card in job.cards if card.uuid == device.uuid), None) if job is not None else None
     if card is None:
         return
     place = f"GPU {device.index}"
-    for name in ("driver", "vbios"):
+    for name in ("driver", "vbios", "serial"):
         said, seen = getattr(device, name), getattr(card, name)
-        if seen and (said or "").lower() != seen.lower():
+        if seen and (said or nvml) and (said or "").lower() != seen.lower():
             yield f"{place} has {name} {said!r}; nvidia-smi in the job reports {seen!r}"
     if card.pci_bus_id and _bus(device.pci_bus_id or "") != _bus(card.pci_bus_id):
         yield f"{place} has pci_bus_id {device.pci_bus_id!r}; nvidia-smi in the job reports {card.pci_bus_id!r}"
-    for name in ("mig_enabled", "ecc_enabled"):
+    for name in ("mig_enabled", "ecc_enabled", "persistence_mode"):
         said, seen = getattr(device, name), getattr(card, name)
-        if seen is not None and said != seen:
+        if seen is not None and (said is not None or nvml) and said != seen:
             yield f"{place} has {name} {said}; nvidia-smi in the job reports {seen}"
 
 

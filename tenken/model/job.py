@@ -29,6 +29,8 @@ class CardReading:
     vbios: str = ""
     mig_enabled: bool | None = None
     ecc_enabled: bool | None = None
+    serial: str = ""
+    persistence_mode: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ incomplete output; only these lines are trusted. Each begins with a word and has
     TENKEN-NAME n1 H                             Slurm: the host name of a node whose name is another
     TENKEN-HOST machine=M kernel=K online=0-N memory_kib=N cpu=...  the first node; blanks of the CPU's name as _
     TENKEN-GPU GPU 0: NVIDIA ... (UUID: GPU-...)  one line per GPU of the first node
-    TENKEN-DEVICE GPU-..., driver, PCI bus id, VBIOS, MIG mode, ECC mode    the same, as nvidia-smi describes it
+    TENKEN-DEVICE GPU-..., driver, PCI bus id, VBIOS, MIG mode, ECC mode, serial number, persistence mode
+                                                  the same, as nvidia-smi describes it
     TENKEN-ROOT ...                              Open MPI may start as root here, and the job runs as root
     TENKEN-RUN begin node=H time=S               around the check's command
     TENKEN-RANK host=H                           one line per rank of each launch: its own host name
@@ -47,7 +48,7 @@ _FIND_NODES = """tenken_nodes=$( { if [ -n "$SLURM_JOB_NODELIST" ]; then scontro
 _NAMES = r"s/.*NodeName=\([^ ]*\) .*NodeHostName=\([^ ]*\) .*/\1 \2/p"
 _FIND_NAMES = f"""[ -z "$SLURM_JOB_NODELIST" ] || scontrol -o show node "$SLURM_JOB_NODELIST" 2>/dev/null |
   sed -n '{_NAMES}' | while read -r name host; do [ "$name" = "$host" ] || echo "TENKEN-NAME $name $host"; done"""
-_FIELDS = "uuid,driver_version,pci.bus_id,vbios_version,mig.mode.current,ecc.mode.current"
+_FIELDS = "uuid,driver_version,pci.bus_id,vbios_version,mig.mode.current,ecc.mode.current,serial,persistence_mode"
 # Each start takes up to a second per GPU where the driver is not kept loaded, so both run at the same time; `wait $!`
 # leaves children of a site's own commands alone.
 _FIND_GPUS = (
@@ -355,10 +356,13 @@ _MODES = {"Enabled": True, "Disabled": False}
 def _card(text: str) -> CardReading | None:
     """A line of nvidia-smi; None for a message in place of one."""
     words = [word.strip() for word in text.split(",")]
-    if len(words) != 6 or not re.fullmatch(r"GPU-[0-9a-fA-F-]+", words[0]):
+    # a job script of an earlier version asks for the first six
+    if len(words) not in (6, 8) or not re.fullmatch(r"GPU-[0-9a-fA-F-]+", words[0]):
         return None
-    uuid, driver, bus, vbios = (word if re.fullmatch(r"[\w.:-]+", word) else "" for word in words[:4])
-    return CardReading(uuid, driver, bus, vbios, _MODES.get(words[4]), _MODES.get(words[5]))
+    uuid, driver, bus, vbios, _, _, serial, mode = [*words, "", ""][:8]
+    texts = (word if re.fullmatch(r"[\w.:-]+", word) else "" for word in (uuid, driver, bus, vbios, serial))
+    uuid, driver, bus, vbios, serial = texts
+    return CardReading(uuid, driver, bus, vbios, _MODES.get(words[4]), _MODES.get(words[5]), serial, _MODES.get(mode))
 
 
 _UUID = re.compile(r"UUID: ([A-Za-z0-9-]+)\)")

@@ -96,7 +96,7 @@ def lies() -> Iterator[Lie]:
     for of in ("stream", "p2p"):
         for name, value in (
             ("driver", "570.86.10"), ("vbios", "96.00.00.00.01"), ("pci_bus_id", "00000000:7F:00.0"),
-            ("mig_enabled", True), ("ecc_enabled", False),
+            ("mig_enabled", True), ("ecc_enabled", False), ("serial", "1654922012345"), ("persistence_mode", False),
         ):  # fmt: skip
             job = {"job": read(of, **{name: value})}
             yield Lie(of, f"nvidia-smi tells another {name}", f"has {name}", untouched, beside=job)
@@ -162,12 +162,19 @@ def twins() -> Iterator[tuple[str, str, str]]:
             ("a bus in short form", read(of, **({} if of == "p2p" else {"pci_bus_id": short}))),
             ("a VBIOS in small letters", read(of, vbios=((raw["devices"] or [{}])[0].get("vbios") or "").lower())),
             ("modes that nvidia-smi does not know", read(of, mig_enabled=None, ecc_enabled=None)),
+            ("a board without a serial number", read(of, serial="", persistence_mode=None)),
             ("a container with a little less memory", read(of, memory_bytes=int(1.01 * raw["host"]["memory_bytes"]))),
             ("more blanks in the name of the CPU", read(of, cpu=raw["host"]["cpu"].replace(" ", "__") + "_")),
             ("a script on another node", replace(read(of, kernel="5.14.0"), node="node0")),
             ("a card that the run did not use", replace(read(of), cards=(CardReading("GPU-0", "1.0"),))),
         ):
             yield f"{of}: {name}", run.judged(raw, job=job).verdict, run.verdict
+    run = honest.run("stream")
+    raw = run.raw()
+    raw["health"] = {"available": False, "reason": "no libnvidia-ml.so.1", "devices": []}
+    raw["devices"][0] |= {name: None for name in ("driver", "vbios", "mig_enabled", "serial", "persistence_mode")}
+    known = read("stream", serial="1654922012345", persistence_mode=True)
+    yield "stream: a container without NVML", run.judged(raw, job=known).verdict, "INVALID"
     run = honest.run("gemm")
     for name, change in (
         ("a low clock by the power limit", health(0, "worst", sm_clock_mhz=900, reasons=["sw_power_cap"])),

@@ -196,10 +196,10 @@ def account(run: Honest, **changed: Any) -> JobAccount:
     host = raw["host"]
     named = ("architecture", "kernel", "logical_cpus", "memory_bytes")
     facts = {**{name: host[name] for name in named}, "cpu": host["cpu"].replace(" ", "_")}
-    read = ("uuid", "driver", "pci_bus_id", "vbios", "mig_enabled", "ecc_enabled")
+    read = ("uuid", "driver", "pci_bus_id", "vbios", "mig_enabled", "ecc_enabled", "serial", "persistence_mode")
     cards = tuple(
         replace(
-            CardReading(*(one.get(name) for name in read)),
+            CardReading(**{name: one.get(name) for name in read}),
             **{key: value for key, value in changed.items() if key not in facts},
         )
         for one in raw["devices"]

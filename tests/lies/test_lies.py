@@ -123,7 +123,9 @@ def test_host_and_cards_are_read_from_the_job_lines() -> None:
             "TENKEN-RUN begin",
             "TENKEN-HOST machine=x86_64 kernel=6.1 online=0-3,8 memory_kib=1024 cpu=AMD_EPYC\n"
             "TENKEN-DEVICE GPU-0a, 580.159.04, 00000000:01:00.0, 96.00.A5.00.1A, Disabled, Enabled\n"
-            "TENKEN-DEVICE GPU-0b, 580.159.04, 00000000:02:00.0, [N/A], [N/A], Enabled\n"
+            "TENKEN-DEVICE GPU-0b, 580.159.04, 00000000:02:00.0, [N/A], [N/A], Enabled, [N/A], [N/A]\n"
+            "TENKEN-DEVICE GPU-0d, 580.159.04, 00000000:03:00.0, 96.00, Disabled, Enabled, 1654922012345, Enabled\n"
+            "TENKEN-DEVICE GPU-0e, 580.159.04, 00000000:03:00.0, 96.00, Disabled, Enabled, 1654922012345\n"
             "TENKEN-DEVICE GPU-0c, a, message, of, five\n"
             "TENKEN-DEVICE Failed to initialize NVML, 1, 2, 3, 4, 5\n"
             "TENKEN-RUN begin",
@@ -134,6 +136,7 @@ def test_host_and_cards_are_read_from_the_job_lines() -> None:
     assert told.cards == (
         CardReading("GPU-0a", "580.159.04", "00000000:01:00.0", "96.00.A5.00.1A", False, True),
         CardReading("GPU-0b", "580.159.04", "00000000:02:00.0", "", None, True),
+        CardReading("GPU-0d", "580.159.04", "00000000:03:00.0", "96.00", False, True, "1654922012345", True),
     )
     assert joblines.account(told).cards == told.cards
 
