@@ -10,6 +10,7 @@ from tenken.judge import link_cross_checks as links
 from tenken.judge import model_cross_checks as models
 from tenken.judge import path_cross_checks as paths
 from tenken.judge import ratio_cross_checks as ratios
+from tenken.judge import sample_cross_checks as samples
 from tenken.judge import solver_cross_checks as solvers
 from tenken.judge import stated_cross_checks as stated
 from tenken.judge.hpcg_cross_checks import rating_above_raw
@@ -161,6 +162,7 @@ def of(result: Result, request: Request, machine: Machine) -> list[Finding]:
         *paths.of(result, machine),
         *limits.of(result, machine, request.revision is not None),
         *ratios.of(result),
+        *samples.of(result),
         *stated.of(result, request, machine),
     ]
     return [*found, *models.of(result), *checked]
