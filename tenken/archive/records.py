@@ -104,10 +104,12 @@ def check_writable(archive: Path) -> None:
             probe.unlink(missing_ok=True)
 
 
-def read(path: Path) -> Record:
-    """One record. Raises ArchiveError with what is wrong with the file."""
+def read(path: Path, figures_only: bool = False) -> Record:
+    """One record; `figures_only`: without the text of its result. Raises ArchiveError with what is wrong with the
+    file.
+    """
     try:
-        return parse(files.read_text(path, MAX_RECORD_BYTES), path)
+        return parse(files.read_text(path, MAX_RECORD_BYTES), path, figures_only)
     except (files.FileError, RecordError) as error:
         raise ArchiveError(f"{path}: {error}") from None
 
@@ -120,17 +122,21 @@ def paths(archive: Path, system: str | None = None) -> Iterator[Path]:
 
 
 def records(
-    archive: Path, session: str | None = None, system: str | None = None, damaged: list[Damaged] | None = None
+    archive: Path,
+    session: str | None = None,
+    system: str | None = None,
+    damaged: list[Damaged] | None = None,
+    figures_only: bool = False,
 ) -> Iterator[Record]:
-    """All records, optionally of one session or system. Files that are not records are appended to `damaged` and
-    skipped.
+    """All records, optionally of one session or system; `figures_only`: without the texts of their results. Files that
+    are not records are appended to `damaged` and skipped.
     """
     part = f"-{safe_name(session)}-" if session else ""
     for path in paths(archive, system):
         if part not in path.name:
             continue
         try:
-            record = read(path)
+            record = read(path, figures_only)
         except ArchiveError as error:
             if damaged is not None:
                 damaged.append(Damaged(path, str(error)))

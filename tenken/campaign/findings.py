@@ -269,7 +269,7 @@ def read(state: State, root: Path, campaign: Campaign) -> tuple[Table, Findings]
         )
         for name in attempt.gathered["records"]:
             try:
-                record = archive.read(root / name)
+                record = archive.read(root / name, figures_only=True)
             except ArchiveError as error:
                 found.damaged.append(str(error))
                 continue

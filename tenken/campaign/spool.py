@@ -79,7 +79,7 @@ def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gath
                 below = inside.relative_to("archive")
                 if len(below.parts) == 5 and below.suffix == ".json" and archive.SESSIONS not in below.parts:
                     try:
-                        records.append((below, text, parse(text)))
+                        records.append((below, text, parse(text, figures_only=True)))
                     except RecordError as error:
                         return Gathered(token, fault=f"{name}: {error}")
                 elif str(below) == inventory.FILE:

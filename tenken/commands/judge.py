@@ -98,7 +98,7 @@ def judge_file(file: Path, system: str | None, said: dict[str, str], check: str 
     try:
         text = results.read_text(file)
         if '"record":"tenken-record/' in text[:100].replace(" ", ""):
-            record = records.parse(text, file)
+            record = records.parse(text, file, figures_only=True)
             return anew.of_record(record, machine_of(system, record), _facts(said, record))
         result = results.parse(text, file.name)
     except (ResultError, RecordError) as error:

@@ -35,6 +35,9 @@ _AHEAD = timedelta(days=1)
 _LOWER_IS_BETTER = re.compile(r"(?i)^(?:[munp]?s|sec|secs|seconds?|minutes?|hours?|[mun]sec|cycles?|J|W|°?C)(?:/|$)")
 
 
+_compact = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
 class Unreadable(Exception):
     """The reason why a file or a line is not a row."""
 
@@ -122,7 +125,7 @@ def identity(*parts: object) -> int:
 def record(text: str, now: datetime) -> Parsed:
     """One record of the archive. Raises Unreadable; `now` (UTC, naive) is the maximum valid time."""
     try:
-        found = parse(text)
+        found = parse(text, figures_only=True)
     except RecordError as error:
         raise Unreadable(str(error)) from None
     return parsed(found, now)
@@ -203,7 +206,7 @@ def _identity(result: Result, program: Program | None) -> str:
     else:
         found = {name: program.parameter(result.parameters, name) for name in program.identity}
         kept = {k: v for k, v in found.items() if v is not None and v != program.identity[k]}
-    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    return _compact(kept)
 
 
 def _conditions(found: Record, result: Result, program: Program | None) -> str:
@@ -212,7 +215,7 @@ def _conditions(found: Record, result: Result, program: Program | None) -> str:
         return ""
     today = program.parameters_today(result.parameters)
     kept = {k: v for k, v in today.items() if k not in program.identity and not _is_path(v)}
-    return json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    return _compact(kept)
 
 
 def _is_path(value: object) -> bool:
@@ -258,12 +261,19 @@ def moment(text: str, now: datetime) -> datetime:
 
 def _hold_against_session(time: datetime, session: str) -> None:
     """Sessions are named by their time: a record long before its own session was stamped by a clock that jumped."""
-    found = re.match(r"(\d{8}T\d{6})Z-", session)
-    if not found:
-        return
-    begun = datetime.strptime(found[1], "%Y%m%dT%H%M%S")
-    if not begun - _BEFORE_SESSION <= time <= begun + _AFTER_SESSION:
+    begun = _begun(session)
+    if begun is not None and not begun - _BEFORE_SESSION <= time <= begun + _AFTER_SESSION:
         raise Unreadable(f"time {time:%Y-%m-%d %H:%M} does not fit its session {session}: a clock jumped")
+
+
+@lru_cache(maxsize=256)
+def _begun(session: str) -> datetime | None:
+    """The time in a session's name, None for one with another name. Raises Unreadable for an impossible time."""
+    found = re.match(r"(\d{8}T\d{6})Z-", session, re.ASCII)
+    try:
+        return datetime.strptime(found[1], "%Y%m%dT%H%M%S") if found else None
+    except ValueError:
+        raise Unreadable(f"session {session[:60]!r} has an impossible time in its name") from None
 
 
 # ---- performance logs ------------------------------------------------------------------------------------
@@ -418,7 +428,7 @@ class LogReader:
         if self._own:
             metric, text, coordinates = split_metric_id(name)
             subject = Subject.in_id(text)
-            at = json.dumps(coordinates, sort_keys=True, separators=(",", ":")) if coordinates else ""
+            at = _compact(coordinates) if coordinates else ""
             place = subject.place if subject else text or "host"
             if subject is not None and subject.gpus:
                 kind, (gpu, peer) = subject.kind, [*map(str, subject.gpus), ""][:2]

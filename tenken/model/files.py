@@ -48,7 +48,9 @@ def read_text(path: Path, most: int, links: bool = False) -> str:
         if facts.st_size > most:
             raise FileError(f"has {facts.st_size} bytes; at most {most} are accepted")
         try:
-            content = stream.read(most + 1)
+            content = stream.read(facts.st_size + 1)
+            if len(content) > facts.st_size:  # it grew; a buffer for `most` bytes would cost more than the reading
+                content += stream.read(most + 1 - len(content))
         except OSError as error:
             raise FileError(f"cannot be read: {error.strerror}") from None
     if len(content) > most:

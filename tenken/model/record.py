@@ -83,8 +83,12 @@ class Record:
         return self.judgement.findings
 
     def text(self) -> str:
-        """As archived: compact JSON, with the result as the program wrote it."""
+        """As archived: compact JSON, with the result as the program wrote it. Raises ValueError if only the figures of
+        a record were read.
+        """
         result = "null" if self.result is None else self.result.text
+        if not result:
+            raise ValueError(f"{self.path}: only the figures of this record were read, not the text of its result")
         head = {
             "record": RECORD, "session": self.session, "time": self.time, "system": self.system,
             "partition": self.partition, "environ": self.environ, "check": self.check,
@@ -100,8 +104,10 @@ class Record:
         return f'{body[:-1]},"result":{result.strip()}}}'
 
 
-def parse(text: str, path: Path = Path()) -> Record:
-    """A record from its JSON text, migrated if written by an earlier version. Raises RecordError with the reason."""
+def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
+    """A record from its JSON text, migrated if written by an earlier version; `figures_only`: without the text of its
+    result, which takes as long as all else. Raises RecordError with the reason.
+    """
     try:
         raw = decode(text, MAX_RECORD_BYTES)
     except ResultError as error:
@@ -110,13 +116,13 @@ def parse(text: str, path: Path = Path()) -> Record:
     if version not in READABLE:
         raise RecordError(f"not a {RECORD} file but {version!r}; this version reads {', '.join(READABLE)}")
     try:
-        return checked(_typed(raw if version == RECORD else _migrated(raw), path, str(version)))
+        return checked(_typed(raw if version == RECORD else _migrated(raw), path, str(version), figures_only))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ResultError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RecordError(f"misshapen: {what}") from None
 
 
-def _typed(raw: Mapping[str, Any], path: Path, version: str) -> Record:
+def _typed(raw: Mapping[str, Any], path: Path, version: str, figures_only: bool) -> Record:
     job, result, request = raw["job"], raw["result"], raw["request"]
     if request is not None and request.get("declared") is not None:
         catalogue.declare_of_record(request["declared"])
@@ -133,8 +139,8 @@ def _typed(raw: Mapping[str, Any], path: Path, version: str) -> Record:
         subjects=tuple(raw["subjects"] or ()), nodes=tuple(map(str, raw["nodes"] or ())),
         job=Job(job["scheduler"] or "", job["id"], job["state"], job["exit_code"], job.get("facts") or {}),
         judgement=Judgement.of(raw), request=None if request is None else Request.of(request),
-        result=None if result is None else typed(result), result_error=raw["result_error"],
-        result_text=raw["result_text"] or "", path=path, version=version,
+        result=None if result is None else typed(result, "" if figures_only else None),
+        result_error=raw["result_error"], result_text=raw["result_text"] or "", path=path, version=version,
     )  # fmt: skip
 
 

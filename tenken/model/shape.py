@@ -17,6 +17,8 @@ _Test = Callable[[Any], bool]
 _EXACT: dict[Any, frozenset[type]] = {
     str: frozenset({str}), int: frozenset({int}), float: frozenset({int, float}), bool: frozenset({bool}),
 }  # fmt: skip
+#: More are tested each time.
+_COMBINATIONS = 1000
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -36,12 +38,13 @@ def _test(annotation: Any) -> _Test:
     if annotation is Coordinates:
         return lambda value: type(value) is Coordinates and {type(one) for _, one in value.items_} <= _SCALARS
     if is_dataclass(annotation):
-        hints = typing.get_type_hints(annotation)
-        tests = [(field.name, _test(hints[field.name])) for field in fields(annotation) if hints[field.name] is not Any]
-        return lambda value: is_dataclass(value) and all(test(getattr(value, name)) for name, test in tests)
+        return _test_of_fields(annotation)
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         some = [_test(one) for one in inner if one is not type(None)]
+        if len(some) == 1 and type(None) in inner:
+            only = some[0]
+            return lambda value: value is None or only(value)
         return lambda value: value is None or any(test(value) for test in some)
     if origin is tuple and inner[-1] is Ellipsis and inner[0] in _EXACT:
         allowed = _EXACT[inner[0]]
@@ -56,6 +59,40 @@ def _test(annotation: Any) -> _Test:
         of_value = _test(inner[1])
         return lambda value: isinstance(value, Mapping) and all(map(of_value, value.values()))
     return lambda value: True  # Any, and what does not come out of a file
+
+
+def _test_of_fields(annotation: Any) -> _Test:
+    """A predicate for a dataclass. Scalar fields are tested once for each combination of types: devices have thirty."""
+    hints = typing.get_type_hints(annotation)
+    names = [field.name for field in fields(annotation)]
+    tests = [(name, _test(hints[name])) for name in names if hints[name] is not Any]
+    others = [(name, test) for name, test in tests if not _is_scalar(hints[name])]
+    good: set[tuple[type, ...]] = set()
+
+    def test_of_value(value: Any) -> bool:
+        if not isinstance(value, annotation):
+            return False
+        held = vars(value)
+        kinds = tuple(map(type, held.values()))
+        if kinds not in good or list(held) != names:
+            if not all(test(getattr(value, name)) for name, test in tests):
+                return False
+            if len(good) < _COMBINATIONS and list(held) == names:
+                good.add(kinds)
+            return True
+        for name, test in others:  # noqa: SIM110
+            if not test(held[name]):
+                return False
+        return True
+
+    return test_of_value
+
+
+def _is_scalar(annotation: Any) -> bool:
+    """Whether the type of a value alone determines if it matches."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return all(map(_is_scalar, typing.get_args(annotation)))
+    return annotation in _EXACT or annotation is type(None)
 
 
 def _wrong(value: Any, where: str) -> str:

@@ -224,8 +224,11 @@ def accept(
         if contract.modes and record.mode not in contract.modes:
             found.other_modes += 1
             continue
-        text = record.result.text if record.result is not None else ""
-        digest = hashlib.sha256(text.encode()).hexdigest() if text and record.result and record.result.metrics else ""
+        digest = ""
+        if record.result is not None and record.result.metrics:
+            if not record.result.text:
+                raise ValueError(f"{file}: read without the text of its result, by which copies are recognised")
+            digest = hashlib.sha256(record.result.text.encode()).hexdigest()
         if digest and digest in seen:
             found.damaged.append(f"{file}: contains the same result as {seen[digest]}: one run, archived twice")
             continue

@@ -150,7 +150,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
 
     recorded: list[Case] = []
     unread: list[archive.Damaged] = []
-    for record in archive.records(perflogs, session=name, damaged=unread):
+    for record in archive.records(perflogs, session=name, damaged=unread, figures_only=True):
         case = _case_of_record(record)
         if each is not None:
             each(case)

@@ -1,0 +1,183 @@
+"""Strict JSON, read by orjson where it is sure and by the standard library otherwise: both must read the same."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenken.archive import packed, records
+from tenken.errors import RecordError, ResultError
+from tenken.model import files, result
+from tenken.model import record as record_model
+from tenken.model.result import Device
+from tenken.model.shape import checked
+from tests.support.documents import gpu_document, host_document
+
+DATA = Path(__file__).parents[2] / "data"
+GOOD = json.dumps(host_document())
+COMPACT = json.dumps(host_document(), separators=(",", ":"))
+
+
+def read(text: str) -> Any:
+    """The value with the types of its parts, or the refusal."""
+    try:
+        return _with_types(result.decode(text))
+    except ResultError as error:
+        return f"refused: {error}"
+
+
+def _with_types(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_types(inner) for key, inner in value.items()}
+    return [_with_types(inner) for inner in value] if isinstance(value, list) else (type(value).__name__, repr(value))
+
+
+def both(text: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is read with orjson, which must be what is read without it."""
+    with_it = read(text)
+    with monkeypatch.context() as without:
+        without.setattr(result, "orjson", None)
+        assert read(text) == with_it
+    return with_it
+
+
+#: Equal keys in forms in which the count of `":` alone would not show them.
+TWICE = {
+    "plain": '{"a":1,"a":2}',
+    "spaces before the colon": '{"a" :1,"a":2}',
+    "each with a space": '{"a" :1,"a" :2,"b":":"}',
+    "a line before the colon": '{"a"\n:1,"a":2}',
+    "a tab before the colon": '{"a"\t:1,"a":2}',
+    "a carriage return before the colon": '{"a"\r:1,"a":2}',
+    "several kinds of space": '{"a" \n\t:1,"a":2}',
+    "the same key by an escape": '{"a":1,"\\u0061":2}',
+    "a text that begins with a colon": '{"a" :1,"a":":"}',
+    "a quote and a colon in a text": '{"a" :1,"a":"x\\":"}',
+    "an escaped colon": '{"a":1,"a":"\\u003a"}',
+    "in a list": '[{"b":1},{"a":1,"a":1}]',
+    "empty keys": '{"":1,"":2}',
+    "lost objects with keys": '{"a":{"b":1,"c":2},"a":{}}',
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_equal_keys_are_refused_however_they_are_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert re.fullmatch(r"refused: contains the key '.?' twice in one object", both(TWICE[name], monkeypatch))
+
+
+#: Honest text that looks like one of those above, and every kind of number.
+HONEST = [
+    '{"a" :1,"b":2}', '{"a":":"}', '{"a":"\\":","b":"\\u003a"}', '{"a :":" :"}', '{"a"\n:\n1}', "[]", "{}",
+    '""', "null", "-0", "-0.0", "1e5", "1E+5", "1.5e-300", "5e-324", "1e-400",
+    "0.1234567890123456789012345678901234567890", "0.00012345678901234567",
+    "999999999999999999", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809",
+    "18446744073709551615", "18446744073709551616", "99999999999999999999", "[12345678901234567890,1]",
+    '{"a":36893488147419103232}', "1.7976931348623157e308",
+    '"\\ud83d\\ude00 é 点検"', '["\\u0000"]', '"0000000000000000000"',
+    '"\\ud800"', "[" * 24 + "]" * 24, " [1 , 2 ] \n",
+]  # fmt: skip
+REFUSED = [
+    "1e400", "-1e400", "NaN", "[Infinity]", "-Infinity", "999999999999999999999", "[1,]", '{"a":1,}', "01", "1.", ".5",
+    "+1", '"\x01"', "[1]x", "[1][2]", "", " ", "'a'", "[1 2]", "\ufeff1", "nul", "[" * 25 + "]" * 25, "[" * 2000,
+    '{"a":' * 30 + "1" + "}" * 30, "1" * 400, "1" * 400 + ".5",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HONEST)
+def test_honest_text_is_read_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert both(text, monkeypatch) == _with_types(json.loads(text))
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=range(len(REFUSED)))
+def test_all_else_is_refused_the_same(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert str(both(text, monkeypatch)).startswith("refused: ")
+
+
+def test_generated_text_is_read_or_refused_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objects whose keys, colons and texts are written in every way, some damaged in one place; seeded."""
+    rng = random.Random(20261123)
+    keys = ['"a"', '"b"', '"\\u0061"', '"b:"', '" :"', '"\\":"', '"c d"']
+    colons = [":", ": ", " :", "\n:", "\t: ", " \n :"]
+    values = ['":"', '"x\\":"', '" :"', '"\\u003a"', "1", "-2.5e3", "12345678901234567890", "null", "[1,{}]", '"0: 1"']
+    pieces = ['"', ":", '":', " :", ",", "{", "}", "[", "]", "\\", "\n", "0" * 20, "e999", ".", "-"]
+    outcomes = {"twice": 0, "read": 0, "refused": 0}
+    for _ in range(3000):
+        spaced = rng.random() < 0.5
+        members = [
+            rng.choice(keys) + (rng.choice(colons) if spaced else ":") + rng.choice(values)
+            for _ in range(rng.randint(1, 4))
+        ]
+        text = "{" + ",".join(members) + "}"
+        if rng.random() < 0.3:
+            at = rng.randrange(len(text) + 1)
+            text = text[:at] + rng.choice(pieces) + text[at + rng.randint(0, 1) :]
+        found = both(text, monkeypatch)
+        outcomes["read" if not isinstance(found, str) else "twice" if "twice" in found else "refused"] += 1
+    assert min(outcomes.values()) > 300, outcomes
+
+
+def test_records_are_read_by_orjson(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of a whole kept session takes the slow way: otherwise nothing would be gained."""
+    pytest.importorskip("orjson")
+    texts = [path.read_text() for path in records.paths(packed.folder_of(DATA / "h200-quick-run.tar.xz"))]
+    slow = [text for text in texts if result._quickly(text) is result._UNDECIDED]
+    assert len(texts) > 10 and len(slow) <= len(texts) // 10
+    for text in texts[:5]:
+        both(text, monkeypatch)
+
+
+# ---- figures only, and what is typed without a schema ---------------------------------------------------------------
+
+
+def of_2(change: Callable[[dict[str, Any]], object] = lambda raw: None) -> str:
+    """A record of the current version with a result of two GPUs."""
+    path = next(iter(records.paths(packed.folder_of(DATA / "h200-quick-run.tar.xz"))))
+    raw = json.loads(path.read_text())
+    raw["result"] = gpu_document()
+    change(raw)
+    return json.dumps(raw)
+
+
+def test_figures_alone_are_those_of_the_record_and_cannot_be_archived() -> None:
+    text = of_2()
+    whole, figures = record_model.parse(text), record_model.parse(text, figures_only=True)
+    assert whole.result is not None and figures.result is not None
+    assert figures.result.metrics == whole.result.metrics and figures.result.devices == whole.result.devices
+    assert json.loads(whole.text())["result"] == json.loads(text)["result"]
+    with pytest.raises(ValueError, match="only the figures of this record were read"):
+        figures.text()
+
+
+@pytest.mark.parametrize("wrong", ["20.0", True, None, [20.0]])
+def test_samples_are_numbers(wrong: Any) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        raw["result"]["metrics"][0]["samples"][0] = wrong
+
+    for figures_only in (False, True):
+        with pytest.raises(RecordError, match=f"misshapen: samples contain {type(wrong).__name__}"):
+            record_model.parse(of_2(change), figures_only=figures_only)
+
+
+def test_a_field_of_another_type_is_named_whatever_was_read_before() -> None:
+    """Combinations of types that matched are remembered; others must still be refused."""
+    good = Device(0, "GPU-1", "GPU", "9.0", 2**30)
+    for _ in range(2):
+        assert checked(good) is good
+        for name, wrong in (("uuid", 7), ("memory_bytes", "many"), ("ecc_enabled", 1), ("index", True), ("name", None)):
+            with pytest.raises(TypeError, match=f"^{name} is {type(wrong).__name__}"):
+                checked(Device(**{**vars(good), name: wrong}))
+    assert checked(Device(0, None, "GPU", "9.0", 2**30, memory_clock_mhz=1000)).memory_clock_mhz == 1000
+
+
+def test_a_file_that_grew_while_it_was_read_is_read_whole_or_refused() -> None:
+    """The kernel states 0 bytes for its files, however long they are."""
+    status = Path("/proc/self/status")
+    assert status.stat().st_size == 0 and "VmRSS" in files.read_text(status, 1 << 20)
+    with pytest.raises(files.FileError, match="grew beyond 100 bytes"):
+        files.read_text(status, 100)
