@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from markupsafe import Markup, escape
+
 from tenken.model.numbers import is_number
 from tenken.model.quantities import coordinate, number, size
 from tenken.model.result import HealthSample
 
 __all__ = [
-    "coordinate", "duration", "health_cell", "is_number", "key", "natural", "number", "percent", "revision", "size",
+    "code", "coordinate", "duration", "health_cell", "is_number", "key", "natural", "number", "percent", "revision",
+    "size",
 ]  # fmt: skip
 
 #: NVML's clock event reasons (nvml.h, nvmlClocksEventReason*), as the result document spells them.
@@ -98,6 +101,11 @@ def health_cell(sample: HealthSample, keys: tuple[str, ...], unit: str) -> str:
     return f"{number(value)}\u202f{unit}".strip() if is_number(value) else str(value)
 
 
+def code(text: str) -> Markup:
+    """A sentence of the terminal: what stands in backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 #: Available in every template: each page includes parts of the others.
 FILTERS = {
     "key": key,
@@ -106,4 +114,5 @@ FILTERS = {
     "duration": duration,
     "size": size,
     "revision": revision,
+    "code": code,
 }

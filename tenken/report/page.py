@@ -193,6 +193,7 @@ def render(session: Session, catalogue: Mapping[str, Program], written: str = ""
         machine=opening.machine(session),
         judged_by=opening.judged_by(counted),
         counts=opening.counts(session, counted),
+        builds=sum(case.build and case.verdict == PASS for case in session.counted),
         next_steps=opening.next_steps(session, counted),
         attention=_attention(session, anchors, rows),
         most=MAX_ATTENTION,

@@ -329,6 +329,23 @@ def reason_of(testcase: Mapping[str, Any]) -> str:
     return f"{reason} (in {where})" if where and where not in reason else reason
 
 
+#: What ended ReFrame, by the exception that it names.
+_ENDED_BY = {
+    "ForceExitError": "ReFrame was terminated by a signal",
+    "KeyboardInterrupt": "ReFrame was interrupted from the keyboard",
+    "FailureLimitError": "the maximum number of failures was reached",
+    "RunSessionTimeout": "the time limit of the session was reached",
+}
+
+
+def _aborted(reason: str) -> str:
+    """Why a case was not finished, for the reader who does not know ReFrame's exceptions."""
+    named = re.match(r"aborted due to '?(\w+)'?", reason)
+    if named is None:
+        return f"aborted: {reason}"
+    return f"aborted: {_ENDED_BY.get(named[1], named[1])}{reason[named.end() :]}"
+
+
 def _hold_against_reframe(case: Case, testcase: Mapping[str, Any]) -> None:
     """A record with PASS does not override a failure that ReFrame reports afterwards."""
     result = testcase.get("result")
@@ -362,7 +379,7 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
         elif result == "skip":
             message = "skipped by ReFrame before anything was archived; a waiver would have left a record"
         elif result == "abort":
-            message = f"aborted: {reason_of(testcase)}"
+            message = _aborted(reason_of(testcase))
         elif result in ("pass", "xfail", "xpass"):
             message = "ReFrame passed it, but the archive contains no record of a measurement"
         else:

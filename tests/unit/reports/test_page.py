@@ -8,7 +8,7 @@ import pytest
 from lxml import etree, html
 
 from tenken.model.catalogue import PROGRAMS
-from tenken.report import cli, page, plots, session
+from tenken.report import cli, formatting, page, plots, session
 from tenken.report.rows import Row
 from tests.unit.reports import builder
 
@@ -404,3 +404,13 @@ def test_a_page_reads_the_metrics_of_its_own_programs_alone(tmp_path, capsys):
         (tmp_path / name / "metrics.yaml").write_text(text)
     assert list(cli._catalogue(tmp_path, ["absent", "daxpy"])) == ["daxpy"] and not capsys.readouterr().err
     assert cli._catalogue(tmp_path, ["broken", "daxpy"]) == {} and "broken/metrics.yaml" in capsys.readouterr().err
+
+
+def test_sentences_of_the_terminal_have_their_commands_as_code():
+    assert formatting.code("run `tenken <b>` & see") == "run <code>tenken &lt;b&gt;</code> &amp; see"
+
+
+def test_builds_are_counted_apart_from_checks(everything):
+    tree = html.document_fromstring(everything)
+    (passed,) = tree.xpath("//ul[@class='counts']/li[contains(@class, 'PASS')]")
+    assert re.search(r"met; (1 of them is a build|\d+ of them builds)$", passed.text_content().strip())

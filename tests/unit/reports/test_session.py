@@ -40,7 +40,12 @@ def test_overall_verdict_and_exit_code(tmp_path, verdicts, overall, code):
     "testcase, words",
     [
         (builder.testcase("hpl", "fail", "job killed", "run_wait"), "job killed"),
-        (builder.testcase("hpl", "abort", None, "run"), "aborted"),
+        (builder.testcase("hpl", "abort", None, "run"), "aborted: ReFrame gives no reason (in submission)"),
+        (
+            builder.testcase("hpl", "abort", "aborted due to ForceExitError", "run"),
+            "aborted: ReFrame was terminated by a signal (in submission)",
+        ),
+        (builder.testcase("hpl", "abort", "aborted due to OddError", "run"), "aborted: OddError (in submission)"),
         (builder.testcase("hpl", "skip"), "would have left a record"),
         (builder.testcase("hpl", "pass"), "no record"),
         (builder.testcase("hpl", "fail_deps"), "a dependency failed"),

@@ -188,6 +188,12 @@ def test_the_page_of_the_largest_kept_session_keeps_its_bars(largest):
     assert set(re.findall(r"(?:href=\"?|url\()#([^\")> /]+)", text)) <= set(ids)
 
 
+def test_a_ratio_has_no_unit_and_a_single_figure_no_statistic(largest):
+    rows = html.document_fromstring(largest[0]).xpath("//table[contains(@class, 'metrics')]//tr[td]")
+    units = {row.xpath("./td")[2].text_content() for row in rows}
+    assert {"GB/s", ""} <= units and not any(unit == "1" or "total" in unit for unit in units)
+
+
 def test_it_loads_without_a_layout_of_all_sections(largest, tmp_path: Path):
     """0.35 to 0.5 s on two busy cores, 1.5 to 1.7 s if all sections are laid out at once."""
     debian.need(*debian.BROWSER)
