@@ -22,6 +22,7 @@ CUDA_MAJORS = ("12", "13")
 #: What DALI's Python modules import.
 IMPORTED = (
     "numpy", "astunparse", "gast", "libcst", "makefun", "nvtx", "optree", "packaging", "pyyaml", "six",
+    "typing-extensions",
 )  # fmt: skip
 
 

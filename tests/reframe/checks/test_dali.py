@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tenken.model.verdicts import FAIL, RECORDED, WAIVED
 from tenken.paths import ROOT
@@ -62,6 +64,17 @@ def test_a_node_without_dali_is_waived(tmp_path: Path) -> None:
         "DataLoadingDaliCpu",
     )  # fmt: skip
     assert one.verdict == WAIVED and "library missing: nvidia.dali: No module named" in one.result.reason
+
+
+@pytest.mark.slow
+def test_the_folder_contains_what_its_packages_require(session: Outcome) -> None:
+    """A python3 that has nothing installed imports it; NVIDIA's decoders and what only building needs are left out."""
+    (folder,) = (ROOT / ".cache" / "dali").glob(f"cuda-13-python-3.{sys.version_info.minor}")
+    every = [dist.requires or [] for dist in importlib.metadata.distributions(path=[str(folder)])]
+    needed = [Requirement(text) for one in every for text in one]
+    names = {one.name for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})}
+    names = {name for name in names if not name.startswith("nvidia-")} - {"wheel"}
+    assert "optree" in names and names <= set(dali.IMPORTED), names - set(dali.IMPORTED)
 
 
 @pytest.mark.parametrize("wrong", [["--batches", "0"], ["--prefetch", "65"], ["--threads", "-1"]])
