@@ -22,6 +22,8 @@ from tenken.report import formatting, plots, policy
 
 #: Axes of the publications' sweeps, in the order of preference.
 SWEEPS = ("nodes", "ranks", "particles", "n", "bytes")
+#: Sizes of a problem among what a row requests of its job; how often it is repeated is none.
+SIZES = frozenset({"bytes", "nx", "ny", "nz", "bt", "steps", "n", "nb", "grid", "size"})
 #: Lines of one panel.
 MAX_LINES = 20
 
@@ -65,7 +67,7 @@ def panels(known: Publications, systems: Mapping[str, System], results: Sequence
             continue
         for reference in row.references(systems[row.system]):
             place = row.place.split(",")[0].strip()
-            line = Line(row, reference, tuple(_measured(reference, results)))
+            line = Line(row, reference, tuple(_measured(row, reference, results)))
             grouped.setdefault((row.publication, place, reference.unit), []).append(line)
     return [
         Panel(publication, place, unit, tuple(lines), _axis(lines))
@@ -73,23 +75,35 @@ def panels(known: Publications, systems: Mapping[str, System], results: Sequence
     ]
 
 
-def _measured(reference: Reference, results: Iterable[Result]) -> Iterator[Measured]:
+def _measured(row: Row, reference: Reference, results: Iterable[Result]) -> Iterator[Measured]:
     for result in results:
         if result.program != reference.program:
             continue
         for metric in result.metrics:
-            if metric.name == reference.metric and _alike(reference, metric, result):
+            if metric.name == reference.metric and _alike(row, reference, metric, result):
                 where = result.devices[0].name if result.devices else result.host.cpu or result.host.name
                 yield Measured(where, metric.statistic_named(reference.statistic), tuple(metric.samples), metric.at)
 
 
-def _alike(reference: Reference, metric: MetricValue, result: Result) -> bool:
+def _sizes(row: Row) -> dict[str, list[str]]:
+    """Published sizes of a row's problem, each with its values: 4 and 8 GB alike are one reference without a size."""
+    asked = row.run.asked if row.run else {}
+    return {
+        key: [str(one) for one in (value if isinstance(value, list) else [value])]
+        for key, value in asked.items()
+        if key in SIZES
+    }
+
+
+def _alike(row: Row, reference: Reference, metric: MetricValue, result: Result) -> bool:
     """Whether a figure was measured as the reference was; the path of a file system is another one everywhere. An
     environment of a reference is the kind of its programs, which a result states as its back end.
     """
     here = {**result.parameters, **metric.at}
     backend = result.parameters.get("backend")
     if reference.environ and backend is not None and backend not in reference.environ:
+        return False
+    if any(key in here and str(here[key]) not in values for key, values in _sizes(row).items()):
         return False
     wanted = reference.parameters.items()
     return all(key == "path" or (key in here and str(here[key]) == str(value)) for key, value in wanted)
@@ -202,7 +216,9 @@ def counted(found: Sequence[Panel]) -> str:
     """How many published values have measured ones beside them."""
     lines = [line for panel in found for line in panel.lines]
     measured = sum(bool(line.measured) for line in lines)
-    unstated = sum(bool(line.measured) and not set(line.reference.parameters) - {"path"} for line in lines)
+    unstated = sum(
+        bool(line.measured) and not (set(line.reference.parameters) - {"path"} or _sizes(line.row)) for line in lines
+    )
     text = f"{measured} of {len(lines)} published values were measured in the results given, with the published sizes"
     return text + (f"; for {unstated} of them none is published." if unstated else ".")
 

@@ -65,6 +65,19 @@ def test_what_was_measured_with_the_published_size_lies_beside_and_nothing_else_
                       ("figure 13 (b)", "S4", 4.25)}  # fmt: skip
 
 
+@pytest.mark.parametrize(("size", "lies"), [(4_000_000_000, True), (8_000_000_000, True), (256_000_000, False)])
+def test_a_size_that_the_reference_does_not_name_is_that_of_its_job(size: int, lies: bool) -> None:
+    """4 and 8 GB alike: one reference without a size, beside which a copy of 256 MB is no published measurement."""
+    rate = foreign.metric("htod_pinned", {"gpu": 0}, "GB/s", "higher", [55.0], "median")
+    made = foreign.document("transfer", "x", "1", [], "node7", ["node7"], 1, {"bytes": size}, [rate], [], "none")
+    found = published.panels(KNOWN, SYSTEMS, [result.typed(made)])
+    (line,) = [line for p in found for line in p.lines if line.row.row == "T3"]
+    assert [one.value for one in line.measured] == ([55.0] if lies else [])
+    assert published.counted(found).startswith(f"{int(lies)} of ") and "none is published" not in published.counted(
+        found
+    )
+
+
 def test_rates_of_another_back_end_are_not_compared() -> None:
     def stream(backend: str) -> Result:
         triad = foreign.metric("triad", {"gpu": 0}, "GB/s", "higher", [530.0], "median")
