@@ -430,6 +430,28 @@ def test_without_hdf5_the_run_is_waived(go: Run) -> None:
     assert outcome.code == 3 and "libc.so.6 is not HDF5: H5open() is missing or fails" in outcome.stdout
 
 
+@pytest.mark.parametrize(
+    ("named", "circle", "found"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_what_a_library_needs_is_found_next_to_it(
+    go: Run, tmp_path: Path, named: bool, circle: bool, found: bool
+) -> None:
+    """HDF5 of h5py 3.14 has no path to the libraries of its own folder, which are on no path of the system. Where
+    loading them first does not help, without names (SONAME) of their own or in a circle, the message is the loader's.
+    """
+    links = [("third", ""), ("second", "third"), ("first", "second"), *([("third", "first")] if circle else [])]
+    for name, needs in links:
+        linked = ["-L.", "-Wl,--no-as-needed", f"-l:lib{needs}.so"] if needs else []
+        soname = [f"-Wl,-soname,lib{name}.so"] if named else []
+        command = ["gcc", "-shared", "-x", "c", "/dev/null", "-x", "none", "-o", f"lib{name}.so", *linked, *soname]
+        subprocess.run(command, cwd=tmp_path, check=True)
+    first = tmp_path / "libfirst.so"
+    outcome = go("snapshot_io", env={"TENKEN_HDF5": str(first)})
+    assert outcome.code == 3, outcome.stderr
+    assert (f"{first} is not HDF5: H5open() is missing or fails" in outcome.stdout) == found
+    assert ("libsecond.so: cannot open shared object file" in outcome.stdout) != found
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_a_kill_in_the_middle_leaves_nothing_under_the_final_name(
     build_dir: Path, place: Path, environment: dict[str, str], number: signal.Signals

@@ -1,10 +1,44 @@
 #include "lib/base/dynlib.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
 namespace tenken {
+
+namespace {
+
+/// In the same folder, the library whose absence is the loader's message; empty if it is not that, or not
+/// there. Wheels keep what their libraries need next to them, not always with a path to it.
+std::string missing_neighbour(const std::string& name, const std::string& error) {
+    const std::size_t slash = name.rfind('/');
+    const std::size_t end = error.find(": cannot open shared object file");
+    if (slash == std::string::npos || end == std::string::npos) return "";
+    const std::string missing = error.substr(0, end);
+    if (missing.empty() || missing.find('/') != std::string::npos) return "";
+    const std::string path = name.substr(0, slash + 1) + missing;
+    return access(path.c_str(), R_OK) == 0 ? path : "";
+}
+
+/// dlopen, after what is missing of a library's neighbours; `depth` ends a circle of them.
+void* loaded(const std::string& name, int mode, std::string& why_not, int depth = 0) {
+    std::string before;
+    for (;;) {
+        void* const handle = dlopen(name.c_str(), mode);
+        if (handle != nullptr) return handle;
+        const char* const error = dlerror();
+        why_not = error == nullptr ? name : error;
+        const std::string neighbour = missing_neighbour(name, why_not);
+        std::string ignored;
+        // a library without a name of its own (SONAME) is still missing after it was loaded
+        if (neighbour.empty() || neighbour == before || depth > 8) return nullptr;
+        if (loaded(neighbour, RTLD_NOW | RTLD_LOCAL, ignored, depth + 1) == nullptr) return nullptr;
+        before = neighbour;
+    }
+}
+
+}  // namespace
 
 std::vector<std::string> DynamicLibrary::names(const char* variable, std::vector<std::string> usual) {
     const char* const given = std::getenv(variable);
@@ -15,12 +49,8 @@ std::vector<std::string> DynamicLibrary::names(const char* variable, std::vector
 DynamicLibrary DynamicLibrary::open(const std::string& name, std::string& why_not, Symbols symbols) {
     DynamicLibrary library;
     library.name_ = name;
-    library.handle_ =
-        dlopen(name.c_str(), RTLD_NOW | (symbols == Symbols::global ? RTLD_GLOBAL : RTLD_LOCAL));
-    if (library.handle_ == nullptr) {
-        const char* const error = dlerror();
-        why_not = error == nullptr ? name : error;
-    }
+    const int visible = symbols == Symbols::global ? RTLD_GLOBAL : RTLD_LOCAL;
+    library.handle_ = loaded(name, RTLD_NOW | visible, why_not);
     return library;
 }
 
