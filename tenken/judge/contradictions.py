@@ -241,7 +241,7 @@ def _placement(result: Result) -> Iterator[str]:
         yield f"placement.numa_nodes_of_memory names {len(set(place.numa_nodes_of_memory))}; the host has {nodes}"
 
 
-def _run_seconds(result: Result) -> float | None:
+def run_seconds(result: Result) -> float | None:
     """Duration of the program by its own times; None if they cannot be read, which is a separate finding."""
     try:
         first, last = (datetime.fromisoformat(text.rstrip("Z")[:26]) for text in (result.started, result.finished))
@@ -252,7 +252,7 @@ def _run_seconds(result: Result) -> float | None:
 
 def _times(result: Result) -> Iterator[str]:
     """The samples of one metric are taken in sequence within the run."""
-    run = _run_seconds(result)
+    run = run_seconds(result)
     if run is None:
         return
     for metric in result.metrics:
@@ -265,7 +265,7 @@ def _times(result: Result) -> Iterator[str]:
 
 
 def _load(result: Result) -> Iterator[str]:
-    load, run, cpus = result.load, _run_seconds(result), result.host.logical_cpus
+    load, run, cpus = result.load, run_seconds(result), result.host.logical_cpus
     if (load is None) != (result.locks is None):
         yield f"{'locks' if load is None else 'load'} is present, {'load' if load is None else 'locks'} is missing"
     if load is None:

@@ -197,6 +197,26 @@ def _p2p(result: Result, machine: Machine) -> Texts:
             yield subject, f"peer_access.{subject.id} is false; {metric.id} reads or writes the other GPU's memory"
 
 
+#: As a program notes where the pages of an array are: before and after.
+ON_HOST = re.compile(r".*-> host 100 %, device 0 %")
+
+
+def _pages(result: Result, machine: Machine) -> Texts:
+    """Arrays that stayed in the memory of the host are read by a GPU no faster than its link."""
+    link = machine.limits.get(("host_link", "gpu"))
+    for metric in _of(result, "gpu_last", "remote_by_gpu", "device_by_gpu") if link and link.value else ():
+        pattern = f".pattern={metric.at['pattern']}" if "pattern" in metric.at else ""
+        place = f"pages.{metric.subject.id}{pattern}.trial={metric.at.get('trial', 1)}"
+        said = [str(result.path.get(f"{place}.{end}")) for end in ("source", "destination")]
+        most = BEYOND_STAGED * 2 * (link.value or 0.0) if link else 0.0
+        if all(ON_HOST.fullmatch(one) for one in said) and metric.median > most:
+            yield (
+                metric.subject,
+                f"{place}.source and destination are on the host; {metric.id} reaches {metric.median:.4g} GB/s; by its "
+                f"link at most {most:.4g}",
+            )
+
+
 # ---- files ---------------------------------------------------------------------------------------------------
 
 
@@ -297,4 +317,6 @@ BY_PROGRAM: Mapping[str, Callable[[Result, Machine], Texts]] = {
     "hpcg": _hpcg,
     "stencil": _stencil,
     "nccl": _nccl,
+    "migration": _pages,
+    "access_patterns": _pages,
 }

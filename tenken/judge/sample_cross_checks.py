@@ -7,6 +7,7 @@ the result, so each is formed again. All functions are pure.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tenken.judge.criteria import miss
@@ -18,7 +19,7 @@ from tenken.model.result import MetricValue, Result
 #: A number formed twice from the same ones; differences of them are compared at the size of what is subtracted.
 EXACT = 1e-5
 #: Share of its plateau from which a rate counts as being on it, and how many in a row: src/lib/base/ramp.h.
-ON_PLATEAU, IN_A_ROW = 0.95, 5
+ON_PLATEAU, IN_A_ROW, NEW_RAMP = 0.95, 5, 0.9
 #: Operations of an iteration of HPCG with three passes over the matrix: bytes each, by which `of_dot` is relative.
 BYTES_OF_HPCG = 4.70
 
@@ -38,7 +39,7 @@ def of(result: Result) -> list[Finding]:
             message = f"{result.node} {metric.place}: {metric.id}: {text} by {what}"
             by_others = _middle(samples) if samples else 0.0
             found.append(miss(result, metric, message, metric.value, by_others, "cross-check"))
-    for metric, text in _verified(result):
+    for metric, text in [*_verified(result), *_refined(result), *_repeated(result)]:
         message = f"{result.node} {metric.place}: {metric.id}: {text}"
         found.append(miss(result, metric, message, metric.value, 0.0, "cross-check"))
     return found
@@ -229,6 +230,7 @@ def _storage_map(values: _Values) -> Formed:
         if rates is not None and metric.samples and metric.samples[0] > 0 and rates.samples:
             of_map = rates.samples[0] / metric.samples[0]
             yield metric, [rate / of_map for rate in rates.samples], 0.0, f"{rates.id} over one value of the map"
+    yield from _choices(values)
     link = values.result.path
     for metric in values.of("pinned_read_over_least"):
         to_gpu, cached = values.at("pinned_read", metric), values.at("cached_read", metric)
@@ -236,6 +238,40 @@ def _storage_map(values: _Values) -> Formed:
         if to_gpu is not None and cached is not None and isinstance(copies, (int, float)) and copies > 0:
             least = min(float(copies), cached.median)
             yield metric, [to_gpu.median / least], 0.0, f"{to_gpu.id}, {cached.id} and link_to_memory_gbs of path"
+
+
+#: The choice by a map as it is noted: configuration, outcome, median of the ratios, the next best, number of rounds.
+CHOICE = re.compile(r"(\S+): (?:held|behind|undecided), (\S+) \(\S+ to \S+\) of (\S+) in (\d+) (rounds|pairs)")
+#: It is noted with three digits.
+NOTED = 6e-3
+
+
+def _choices(values: _Values) -> Formed:
+    """A choice over the next best configuration: round by round, or as it is noted of pairs that were measured anew."""
+    for metric in values.of("adaptive_over_best"):
+        situation, size = str(metric.at.get("situation")), metric.at.get("bytes")
+        if not isinstance(size, int):
+            continue
+        key = f"choice.{situation}.{short_bytes(size)}.{metric.subject.id}"
+        said = CHOICE.match(str(values.result.path.get(key)))
+        if said is None:
+            continue
+        ways = {
+            str(one.at.get("io_config")): one
+            for one in values.of(situation)
+            if one.subject == metric.subject and one.at.get("bytes") == size
+        }
+        own, rival = ways.get(said[1]), ways.get(said[3])
+        if said[5] == "rounds" and own is not None and rival is not None:
+            yield metric, _ratios(own, rival), 0.0, f"{own.id} over {rival.id}"
+        elif re.fullmatch(r"[0-9.e+-]+", said[2]) and not math.isclose(metric.value, float(said[2]), rel_tol=NOTED):
+            yield metric, [float(said[2])] * metric.count, 0.0, f"path {key}"
+
+
+def short_bytes(size: int) -> str:
+    """As programs write a size in a name: 4ki, 16mi."""
+    units = ((30, "gi"), (20, "mi"), (10, "ki"))
+    return next((f"{size >> bits}{unit}" for bits, unit in units if size and size % (1 << bits) == 0), str(size))
 
 
 def _data_loading(values: _Values) -> Formed:
@@ -299,8 +335,19 @@ def ramp_of(rates: Sequence[float]) -> tuple[int, float, float]:
     return first + 1, _middle(rates[:first]) if first else rates[0], plateau
 
 
+def _seen(rates: Sequence[float]) -> bool:
+    """Whether more than one repetition was below 0.9 of the plateau."""
+    repetition, before, plateau = ramp_of(rates)
+    return repetition > 2 and before < NEW_RAMP * plateau
+
+
 def _ramps(values: _Values) -> Formed:
     trials = int(values.number("trials") or 1)
+    for metric in values.of("new_ramp"):
+        again = [_trial(values, "gpu_last", metric, number, trials) for number in range(1, trials + 1)]
+        seen = [_seen(one.samples) for one in again if one is not None and one.samples]
+        if len(seen) == trials:
+            yield metric, [float(one) for one in seen], 0.0, "the repetitions of gpu_last"
     for metric in values.of("ramp", "before", "plateau"):
         phase = metric.at.get("phase")
         names = (_PHASES.get(str(phase)),) if phase is not None else ("remote_by_gpu", "device_by_gpu")
@@ -360,3 +407,46 @@ def _verified(result: Result) -> Iterator[tuple[MetricValue, str]]:
                     text = f"sample {number + 1} is {sample:.6g}; its verifications have {errors[0]:.6g}"
                     yield metric, text if len(set(errors)) == 1 else f"{text} to {max(errors):.6g}"
                     break
+
+
+#: How the refinements of a solution are noted: their number, and the residual before the first and after each.
+REFINED = re.compile(r"(\d+) refinements?: (.+)")
+
+
+def _refined(result: Result) -> Iterator[tuple[MetricValue, str]]:
+    """The number of refinements is that which the verification of each repetition notes."""
+    noted = [
+        (int(said[1]), len(said[2].split(",")))
+        for check in result.verification.checks
+        if "declared maximum of" in check.what and (said := REFINED.fullmatch(check.detail or ""))
+    ]
+    metrics = [metric for metric in result.metrics if metric.name == "refinements" and metric.count == len(noted)]
+    for metric in metrics if len(metrics) == 1 else ():
+        for number, (sample, (count, residuals)) in enumerate(zip(metric.samples, noted, strict=True)):
+            if sample != count or residuals != count + 1:
+                yield (
+                    metric,
+                    f"sample {number + 1} is {sample:g}; its verification has {residuals} residuals of {count}",
+                )
+                break
+
+
+#: Metrics with one sample of each requested repetition, by program: no sample is left out.
+REPEATED: Mapping[str, Sequence[str]] = {
+    "access_patterns": ("host_by_cpu", "remote_by_cpu", "device_by_cpu", "remote_by_gpu", "device_by_gpu"),
+    "daxpy": ("daxpy",),
+    "hpl": ("hpl", "residual"),
+    "hpl_mxp": ("hpl_mxp", "lu_fp8", "residual", "factor_error", "refinements"),
+    "memcopy": ("memcpy", "kernel"),
+    "migration": ("gpu_first", "cpu", "gpu_last", "cpu_first", "cpu_last"),
+    "overlap": ("loop", "snapshot_cost", "hidden", "gain"),
+    "stream": ("copy", "scale", "add", "triad", "dot", "memcpy"),
+    "transpose": ("init", "htod", "kernel", "dtoh", "copy_out", "check", "total"),
+}
+
+
+def _repeated(result: Result) -> Iterator[tuple[MetricValue, str]]:
+    asked, names = result.parameters.get("repetitions"), REPEATED.get(result.program, ())
+    for metric in result.metrics if isinstance(asked, int) else ():
+        if metric.name in names and metric.count != asked:
+            yield metric, f"it has {metric.count} samples; parameter repetitions is {asked}"

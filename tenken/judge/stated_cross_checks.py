@@ -10,6 +10,8 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from tenken.judge.contradictions import ROUNDED_S, run_seconds
+from tenken.judge.ratio_cross_checks import PHASES_LEAST
 from tenken.model.judgement import Finding
 from tenken.model.machine import Machine
 from tenken.model.request import Request
@@ -38,6 +40,9 @@ OF_PEAK = 0.4
 #: Arrays in memory are this many times as large as the cache.
 CACHES = 4
 
+#: An official run of HPCG.
+OFFICIAL_S = 1800.0
+
 #: Of a product, as its algorithm is named by them.
 SIDES = ("m", "n", "k", "batch")
 
@@ -54,6 +59,7 @@ def of(result: Result, request: Request, machine: Machine) -> list[Finding]:
     else:
         checks = BY_PROGRAM.get(result.program)
         texts = [*_files(result), *_energies(result), *(checks(result, request, machine) if checks else ())]
+    texts += _possible(result)
     return [Finding(FAIL, f"{result.node}: {text}", node=result.node, kind="cross-check") for text in texts]
 
 
@@ -98,6 +104,7 @@ def _files(result: Result) -> Texts:
 def _energies(result: Result) -> Texts:
     """The parts of an energy reading: its time, its scatter, clock and temperature."""
     clocks = [device.sm_clock_max_mhz for device in result.devices if device.sm_clock_max_mhz]
+    run = run_seconds(result)
     for key in result.path:
         if not key.startswith("energy.") or not key.endswith(".duration"):
             continue
@@ -111,10 +118,46 @@ def _energies(result: Result) -> Texts:
             yield f"path {place}.seconds is {seconds:.6g} of {duration:.6g} (duration); minimum: {READ_PART:g} of it"
         if scatter is not None and whole is not None and not math.isclose(whole, scatter + SENSOR_GAIN, rel_tol=EXACT):
             yield f"path {place}.uncertainty is {whole:.6g}; repeatability gives {scatter + SENSOR_GAIN:.6g}"
+        if duration and run is not None and duration > run + ROUNDED_S:
+            yield f"path {place}.duration is {duration:.6g}; the run took {run:.6g} s"
         if clock is not None and clocks and clock > ABOVE_LIMIT * max(clocks):
             yield f"path {place}.sm_clock_mhz is {clock:g}; sm_clock_max_mhz is {max(clocks):g}"
         if heat is not None and not -20 <= heat <= 150:
             yield f"path {place}.temperature_c is {heat:g}; sensors report -20 to 150"
+
+
+#: No copy and no message takes less, between cores or with a GPU: light crosses 3 m, or 30 m, in this many us.
+SHORTEST_US, SHORTEST_OF_GPU_US = 0.01, 0.1
+#: The fastest memory of a socket is below 6,000 GB/s (stacked memory of an APU).
+SOCKET_GBS = 10_000.0
+#: Operations per cycle of a logical CPU at most, and its clock at most: two units of 512 bits have 32 of FP64, matrix
+#: units up to 2,048 of small formats.
+CPU_CLOCK_HZ, CPU_OPERATIONS, CPU_FP64 = 7e9, 8192, 128
+
+
+def _possible(result: Result) -> Texts:
+    """What no machine exceeds, on hosts too, whose limits no data sheet has."""
+    sockets, cpus = result.host.sockets, result.host.logical_cpus
+    nodes = max(1, len(set(result.placement.nodes)))
+    for metric in result.metrics:
+        on_gpu = metric.kind in ("gpu", "pair")
+        shortest = SHORTEST_OF_GPU_US if on_gpu else SHORTEST_US
+        if metric.unit == "us" and metric.samples and min(metric.samples) < shortest:
+            yield f"{metric.id} contains {min(metric.samples):.3g} us; the shortest that is possible is {shortest:g}"
+        if on_gpu or result.parameters.get("backend", "host") != "host":
+            continue
+        most = math.inf
+        if result.program == "stream" and metric.unit == "GB/s" and sockets:
+            most = SOCKET_GBS * sockets * nodes
+        elif metric.unit in FLOPS and cpus:
+            fp64 = result.program == "hpl" or metric.at.get("precision") == "fp64"
+            most = nodes * cpus * CPU_CLOCK_HZ * (CPU_FP64 if fp64 else CPU_OPERATIONS) / FLOPS[metric.unit]
+        if metric.best > most:
+            yield f"{metric.id} is {metric.best:.4g} {metric.unit}; {nodes} hosts of this kind reach at most {most:.4g}"
+
+
+#: Operations per second of a unit.
+FLOPS: Mapping[str, float] = {"GFLOP/s": 1e9, "TFLOP/s": 1e12}
 
 
 # ---- of single programs --------------------------------------------------------------------------------------
@@ -202,6 +245,9 @@ def _fastest_alone(result: Result, name: str) -> set[float]:
 
 def _hpcg(result: Result, request: Request, machine: Machine) -> Texts:
     """The error of the solution, relative to the residual that was reached, is a verification."""
+    lasted = sum(_starting(result, "phase_seconds.").values())
+    if result.path.get("official_time") == "yes" and 0 < lasted < OFFICIAL_S * PHASES_LEAST:
+        yield f"path official_time is 'yes'; phase_seconds are {lasted:.6g} s together; required: {OFFICIAL_S:g}"
     error, reached = number(result.path.get("worst_error")), number(result.path.get("reference_residual"))
     if error is None or reached is None:
         return
@@ -250,8 +296,48 @@ def _storage_map(result: Result, request: Request, machine: Machine) -> Texts:
                 yield f"path {way}{where} is {rate:.6g}; {sheet.basis}: {sheet.value:.6g}"
 
 
+#: Bytes of a sample of a kind, and samples of a batch that was not requested: src/programs/data_loading/samples.cpp. Of
+#: speech, samples have several lengths, and this mean.
+KINDS: Mapping[str, tuple[int | None, int]] = {"speech": (1230 * 80 * 4, 32), "deepcam": (768 * 1152 * 16 * 4, 2)}
+LENGTHS_APART = {"speech": 0.1}
+SHIFTS = {"": 0, "ki": 10, "mi": 20, "gi": 30}
+#: Waiting, by the steps of a GPU: 0.2 to 1.0 points apart in 60 results, more on a host with other load. Steps of
+#: a host scatter: not compared.
+WAITS_POINTS = 25.0
+
+
+def _kind(name: str) -> tuple[int | None, int]:
+    said = re.fullmatch(r"(\d+)(ki|mi|gi|)", name)
+    if said is None:
+        return KINDS.get(name, (None, 0))
+    size = int(said[1]) << SHIFTS[said[2]]
+    return size, max(1, min(64, 2**25 // size)) if size else 0
+
+
+def _loaded(result: Result) -> Texts:
+    """Bytes follow from the samples of a kind, waiting from the step and from how many samples a second came."""
+    counts = {(m.subject, m.at.text): m for m in _of(result, "samples")}
+    for metric in _of(result, "rate", "waits"):
+        count = counts.get((metric.subject, metric.at.text))
+        kind = str(metric.at.get("kind"))
+        size, usual = _kind(kind)
+        if count is None or count.median <= 0:
+            continue
+        each, apart = 1e9 * metric.median / count.median, LENGTHS_APART.get(kind, EXACT)
+        if metric.name == "rate" and size and not math.isclose(each, size, rel_tol=apart):
+            yield f"{metric.id} and {count.id} give {each:.6g} B; a sample has {size}"
+        step = number(result.path.get(f"step_ms.{kind}.{metric.subject.id}"))
+        batch = number(result.parameters.get("batch")) or usual
+        if metric.name != "waits" or metric.kind != "gpu" or step is None or not batch:
+            continue
+        waits = 100 * (1 - 1e-3 * step * count.median / batch)
+        if abs(metric.median - waits) > WAITS_POINTS:
+            yield f"{metric.id} is {metric.median:.4g} %; step_ms of path and {count.id} give {waits:.4g}"
+
+
 def _data_loading(result: Result, request: Request, machine: Machine) -> Texts:
     """A step lasts as long as requested, or as its checksums alone where they or one more pass take longer."""
+    yield from _loaded(result)
     asked, sums = number(result.parameters.get("step_ms")), _starting(result, "checksum_ms.")
     for where, step in _starting(result, "step_ms.").items():
         alone = sums.get(where, 0.0)
@@ -289,6 +375,36 @@ def _gemm(result: Result, request: Request, machine: Machine) -> Texts:
         if m.kind == "gpu"
     }
     yield from (f"path {key} is missing: the product was measured with it" for key in sorted(wanted - set(result.path)))
+    for metric in _of(result, "over_first"):
+        sides = "x".join(str(metric.at[side]) for side in SIDES if side in metric.at)
+        key = f"algorithm.{metric.at.get('precision')}:{sides}.{metric.subject.id}"
+        said = PROPOSED.match(str(result.path.get(key)))
+        if said is None:
+            continue
+        which, proposed, tried = map(int, said.groups())
+        if which > proposed or tried > proposed or which < 1:
+            yield f"path {key} is number {which} of {proposed}, {tried} tried"
+        elif which == 1 and not math.isclose(metric.value, 1, rel_tol=EXACT):
+            yield f"{metric.id} is {metric.value:.6g}; path {key} is the library's first proposal"
+
+
+#: How the algorithm of a product is noted.
+PROPOSED = re.compile(r"number (\d+) of (\d+) proposed, (\d+) tried\b")
+
+
+def _stencil_forms(result: Result, request: Request, machine: Machine) -> Texts:
+    """One formulation, with as many parts as it has."""
+    form, parts = result.parameters.get("form"), number(result.parameters.get("parts"))
+    if result.path.get("form") != form:
+        yield f"path form is {result.path.get('form')!r}; parameter form is {form!r}"
+    own = 1 if form == "sequential" else result.placement.threads if form == "openmp" else None
+    for metric in _of(result, "cells"):
+        if metric.at.get("form", form) != form:
+            yield f"{metric.id} is of form {metric.at['form']!r}; parameter form is {form!r}"
+        if own is not None and metric.subject.first != own:
+            yield f"{metric.id} is of {metric.subject.first} parts; {form} has {own}"
+        if parts and metric.subject.first != parts:
+            yield f"{metric.id} is of {metric.subject.first} parts; parameter parts is {parts:g}"
 
 
 def _lu(result: Result, request: Request, machine: Machine) -> Texts:
@@ -353,6 +469,7 @@ BY_PROGRAM: Mapping[str, Callable[[Result, Request, Machine], Texts]] = {
     "overlap": _overlap,
     "storage_map": _storage_map,
     "data_loading": _data_loading,
+    "stencil_forms": _stencil_forms,
     "himeno": _himeno,
     "gemm": _gemm,
     "mpi_p2p": _mpi_p2p,

@@ -184,6 +184,14 @@ def lies() -> Iterator[Lie]:
     yield Lie("osu", "a note that adapters do not write", "mpi_says_cuda", path("mpi_says_cuda", "yes"))
 
 
+def official(raw: Any) -> None:
+    """An official run lasts as many times longer as it has more sets."""
+    raw["path"]["official_time"] = "yes"
+    for key in raw["path"]:
+        if key == "sets" or key.startswith("phase_seconds."):
+            raw["path"][key] *= 1000
+
+
 def twins() -> Iterator[tuple[str, str, str]]:
     """Other honest claims and notes: name, verdict, and the verdict of the run itself."""
     told: tuple[tuple[str, str, Change], ...] = (
@@ -203,6 +211,6 @@ def twins() -> Iterator[tuple[str, str, str]]:
         ("snapshot_io", "memory as a file system", path("note.file_system", "files on tmpfs are memory, no storage")),
         ("hpl", "another panel", path("panel", "cuSOLVER")),
         ("nccl", "NCCL chooses", path("nvlink_multicast", "as NCCL chooses")),
-        ("hpcg", "an official run", path("official_time", "yes")),
+        ("hpcg", "an official run", official),
     )  # fmt: skip
     yield from honest.altered(told)

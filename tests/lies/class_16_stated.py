@@ -3,12 +3,15 @@ Each alone, where something else of the result, of the data sheet or of the syst
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tenken.model.judgement import Judgement
 from tests.lies import honest
-from tests.lies.lie import Change, Lie, both, each, health, put, samples, times, without
+from tests.lies.lie import Change, Lie, both, each, health, put, remade, samples, times, without
+from tests.support.documents import metric as made
 
 ADAPTERS = ("osu", "xhpl", "xhpcg", "nccl_tests")
 #: What the adapters write of a host and a build that they do not know, and something else.
@@ -78,6 +81,149 @@ def first_note(begin: str) -> Change:
     return lambda raw: raw["path"].pop(next(key for key in raw["path"] if key.startswith(begin))) and None
 
 
+def rated(*names: str, factor: float) -> Change:
+    """All metrics of some names, worse or better by a factor; of none: all."""
+
+    def spoil(raw: Any) -> None:
+        found = [metric for metric in raw["metrics"] if metric["name"] in names or not names]
+        assert found, names
+        for metric in found:
+            way = factor if metric["direction"] == "higher" else 1 / factor
+            remade(raw, metric, [way * sample for sample in metric["samples"]])
+
+    return spoil
+
+
+def chosen_repetitions(raw: Any) -> None:
+    """The first repetition is left out of everything that has one sample of each."""
+    count = raw["parameters"]["repetitions"]
+    for metric in raw["metrics"]:
+        if metric["count"] == count:
+            remade(raw, metric, metric["samples"][1:])
+
+
+def noted(begin: str, end: str, value: Any) -> Change:
+    """All notes of path of that beginning and end have another value; a callable gets the number."""
+
+    def spoil(raw: Any) -> None:
+        keys = [key for key in raw["path"] if key.startswith(begin) and key.endswith(end)]
+        assert keys, begin
+        for key in keys:
+            raw["path"][key] = value(raw["path"][key]) if callable(value) else value
+
+    return spoil
+
+
+def of_large(name: str, factor: float) -> Change:
+    """The times of messages of 4 KiB and more."""
+
+    def spoil(raw: Any) -> None:
+        for metric in raw["metrics"]:
+            if metric["name"] == name and metric["at"]["bytes"] >= 2**12:
+                remade(raw, metric, [factor * sample for sample in metric["samples"]])
+
+    return spoil
+
+
+def forms(form: str = "openmp") -> honest.Honest:
+    """A formulation of the stencil, on the host of another run."""
+    base = honest.run("daxpy")
+    raw = base.raw()
+    parts = 1 if form == "sequential" else raw["placement"]["threads"]
+    asked = {"form": form, "nx": 64, "ny": 64, "nz": 64, "steps": 16}
+    words = [word for key, value in asked.items() for word in (f"--{key}", str(value))]
+    cells = made("cells", {"ranks": parts}, [1.61, 1.62, 1.63, 1.64, 1.65], unit="Gcell/s")
+    raw |= {
+        "program": "stencil_forms",
+        "command": ["stencil_forms", *words],
+        "parameters": {**asked, "parts": parts, "repetitions": 5, "warmup_seconds": 0.2, "inject_fault": "none"},
+        "metrics": [{**cells, "id": f"cells.ranks{parts}", "clock": "host"}],
+        "path": {"form": form},
+    }
+    raw["limits"] = {metric["id"]: {"unknown": "stencil compares its cells with a copy"} for metric in raw["metrics"]}
+    said = ("9 steps of a small grid against one step at a time", "every cell one step after those before")
+    checks = [{"what": f"{what}, bit for bit", "error": 0, "tolerance": 0, "passed": True} for what in said]
+    raw["verification"] = {"passed": True, "checks": checks}
+    request = replace(
+        base.request,
+        program="stencil_forms",
+        subjects=("ranks",),
+        metrics=None,
+        parameters=asked,
+        arguments=tuple(words),
+    )
+    run = replace(base, name=f"stencil_forms {form}", text=json.dumps(raw), request=request)
+    return replace(run, verdict=run.judged(run.raw()).verdict)
+
+
+@dataclass(frozen=True)
+class FormLie(Lie):
+    """A lie about a formulation of the stencil: `of` is its name."""
+
+    def told(self) -> Judgement:
+        run = forms(self.of)
+        raw = run.raw()
+        self.change(raw)
+        return run.judged(raw)
+
+
+def impossible() -> Iterator[Lie]:
+    """What no machine exceeds, and what follows from the parts or the notes of the same run."""
+    for of in (
+        "overlap",
+        "overlap_host",
+        "stream_host",
+        "migration",
+        "memcopy",
+        "daxpy",
+        "access_patterns",
+        "transpose",
+    ):
+        yield Lie(of, "the first repetition left out", "repetitions|samples", chosen_repetitions)
+    for of in ("hpl", "hpl_mxp", "hpl_large"):
+        for factor in (0.7, 2.0):
+            yield Lie(of, f"phases faster x{factor}", "phase", rated("phase", factor=factor))
+    yield Lie("hpl_mxp", "no refinement", "refinements", samples("refinements", lambda values: [0.0] * len(values)))
+    yield Lie("gemm", "the first proposal is faster than itself", "over_first", samples("over_first", lambda _: [1.3]))
+    yield Lie(
+        "gemm", "more tried than proposed", "number 3 of 2", noted("algorithm.", "", "number 3 of 2 proposed, 2 tried")
+    )
+    yield Lie("migration", "a new ramp", "new_ramp", samples("new_ramp", lambda values: [1.0] * len(values)))
+    stayed = "host 100 %, device 0 % -> host 100 %, device 0 %"
+    for of in ("migration", "access_patterns"):
+        yield Lie(of, "pages that stayed on the host", "pages", noted("pages.", "", stayed))
+    for factor in (0.5, 2.0):
+        yield Lie("storage_map", f"adaptive_over_best x{factor}", "adaptive_over_best",
+                  samples("adaptive_over_best", times(factor)))  # fmt: skip
+    yield Lie("transfer", "a copy in no time", "htod_latency", rated("htod_latency", factor=1e3))
+    yield Lie("mpi_p2p_host", "a message in no time", "latency", rated("latency", factor=1e3))
+    yield Lie("osu", "a message in no time", "osu_latency", rated("osu_latency", factor=1e3))
+    for of in ("stream_host", "gemm_host", "hpl_host"):
+        names = {"gemm_host": ("gemm",), "hpl_host": ("hpl", "dgemm")}.get(of, ())
+        yield Lie(
+            of,
+            "a host of another century",
+            "hosts of this kind",
+            rated(*names, factor=3000 if of == "gemm_host" else 300),
+        )
+    yield Lie("hpcg", "an official time of two seconds", "official_time", put("path.official_time", "yes"))
+    for part in ("duration", "seconds", "joules"):
+        yield Lie("hpl_mxp", f"energy of a week: {part}", part, noted("energy.", f".{part}", lambda value: 1e5 * value))
+    whole = both(*(noted("energy.", f".{part}", lambda v: 1e5 * v) for part in ("duration", "seconds", "joules")))
+    yield Lie("hpl_mxp", "energy of a week", "duration", whole)
+    for of in ("data_loading", "data_loading_host"):
+        for name in ("rate", "gain", "best"):
+            yield Lie(of, f"{name} x2", name, samples(name, times(2.0)))
+    yield Lie("data_loading", "no waiting", "waits", samples("waits", lambda values: [0.0] * len(values)))
+    for form, name, names, change in (
+        ("openmp", "another form", "path form", put("path.form", "sequential")),
+        ("openmp", "parts of another run", "ranks|parts", put("parameters.parts", 4096)),
+        ("sequential", "parts of another run", "parts", put("parameters.parts", 7)),
+        ("openmp", "threads of another run", "parts|thread", put("placement.threads", 1)),
+    ):
+        yield FormLie(form, f"{form}: {name}", names, change)
+
+
 def load(**fields: Any) -> Change:
     return lambda raw: raw["load"].update(fields)
 
@@ -135,6 +281,7 @@ def lies() -> Iterator[Lie]:
             ("it waited longer than it ran", put("locks.waited_seconds", 1e6)),
         ):
             yield from each(of, (name, "load.seconds|waited_seconds", both(honest.of_today, change)))
+    yield from impossible()
 
 
 def twins() -> Iterator[tuple[str, str, str]]:
@@ -154,11 +301,21 @@ def twins() -> Iterator[tuple[str, str, str]]:
         ("stream", "twice the cache on two sockets", both(
             put("host.sockets", 2), put("host.last_level_cache_bytes", 3 * 2**30))),
         ("stream", "a build without OpenMP", put("placement.places", "built without OpenMP")),
+        ("mpi_p2p_host", "a disturbed point of a sweep", of_large("latency", 1e-2)),
+        ("osu", "a disturbed point of a sweep", of_large("osu_latency", 300)),
+        ("mpi_p2p_host", "slow collectives", rated("allreduce", "alltoall", "bcast", factor=0.1)),
+        ("transfer", "fast small copies", rated("htod_latency", "dtoh_latency", factor=10)),
+        ("gemm_host", "a host with matrix units", rated("gemm", factor=2)),
+        ("stream_host", "a host with stacked memory", rated(factor=4)),
+        ("access_patterns", "pages that moved later", noted(
+            "pages.", "", "host 100 %, device 0 % -> host 1 %, device 99 %")),
         ("stream", "as many readings as fit", health(0, samples=60)),
         ("stream_host", "a cache that is unknown", put("host.last_level_cache_bytes", None)),
         ("daxpy", "a smaller cache by its rounding", put("host.last_level_cache_bytes", lambda value: value + 1)),
     )  # fmt: skip
     yield from honest.altered(changes)
+    for form in ("openmp", "sequential"):
+        yield f"stencil_forms: {form}", forms(form).verdict, "RECORDED"
     run = honest.run("stream_host")
     raw = run.raw()
     command = [*raw["command"], "--array-bytes", "4Gi"]

@@ -31,6 +31,8 @@ REVISION = "3da5dc6c9385da86c8f6d4766094adea021e54dc"
 CHOSEN = {
     "access_patterns": ("942e0d", "AccessPatternsQuick"),
     "access_patterns_host": ("942e0d", "AccessPatternsHost"),
+    "data_loading": ("h200five1", "DataLoadingCuda"),
+    "data_loading_host": ("h200five1", "DataLoadingHost"),
     "daxpy": ("942e0d", "Daxpy"),
     "gemm": ("942e0d", "Gemm %gpus_at=one_by_one"),
     "gemm_host": ("942e0d", "GemmHost"),
@@ -114,10 +116,16 @@ def records() -> tuple[Record, ...]:
     return (*kept.all_records(), *kept.first_runs())
 
 
+@cache
+def _later() -> tuple[Record, ...]:
+    """Sessions of another card, with programs that the earlier ones did not have."""
+    return tuple(kept.two_quick())
+
+
 def _record(session: str, check: str, waived: bool) -> Record:
     found = [
         r
-        for r in records()
+        for r in (*records(), *_later())
         if r.session.endswith(session)
         and (r.check == check or r.check.startswith(check + " "))
         and r.result is not None
