@@ -27,15 +27,12 @@ DERIVED = (
     ("hpl_mxp", ("per_watt",)),
     ("access_patterns", ("relative", "ramp", "before", "plateau")),
     ("migration", ("ramp", "plateau")),
-    ("overlap", ("snapshot_cost", "hidden", "gain")),
-    ("overlap_host", ("snapshot_cost", "gain")),
     ("transpose", ("total", "transfer_growth_ratio")),
     ("spmv", ("own_over_vendor",)),
     ("himeno", ("behind_explicit",)),
     ("hpcg", ("of_dot", "iterations")),
     ("hpl", ("residual",)),
     ("hpl_mxp", ("residual", "factor_error", "small_share", "energy", "power")),
-    ("stencil_gpus", ("share", "gain")),
     ("snapshot_io", ("write_hyperslab_over_asis", "read_hyperslab_over_asis")),
 )
 #: Of which run, metrics of which two samples change places: every statistic stays.

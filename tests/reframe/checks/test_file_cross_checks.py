@@ -179,8 +179,8 @@ def test_below_the_bound_without_proof_is_no_pass_of_the_value() -> None:
     drawn = [samples[i * 37 % 100] for i in range(100)]
     open_ = replace(document_of("snapshot_io", pairs(one.name, drawn)).metrics[0], id=one.id, at=one.at)
     changed = tuple(open_ if m.id == one.id else m for m in kept.result.metrics)
-    judged = judging.judge(
-        replace(kept.result, metrics=changed), catalogue("snapshot_io"), kept.request, machine_of(None, kept), None
-    )
+    # without a token the ratio is not compared with the two rates
+    result, request = replace(kept.result, metrics=changed, token=None), replace(kept.request, token=None)
+    judged = judging.judge(result, catalogue("snapshot_io"), request, machine_of(None, kept), None)
     assert judged.verdict == "INVALID"
     assert judged.judged[one.id].criterion is None and judged.judged[one.id].verdict == "RECORDED"
