@@ -128,6 +128,32 @@ def group_testing(seeds: int, first: int, nodes: int) -> Iterator[str]:
                 yield f"{MISSED}group testing of healthy fleets, {noise}"
 
 
+def crowded(seeds: int, first: int, nodes: int) -> Iterator[str]:
+    """Three to five bad nodes, three of them behind one leaf switch: they resemble a bad leaf."""
+    count = max(nodes // LEAF, 8) * LEAF
+    for noise in ("t(3)", "lognormal", "drifting"):
+        right = wrong = unsaid = 0
+        for seed in range(first, first + seeds):
+            rng = np.random.default_rng([seed, 99])
+            leaf = int(rng.integers(count // LEAF))
+            inside = rng.choice(LEAF, 3, replace=False) + LEAF * leaf
+            outside = [n for n in rng.permutation(count) if n // LEAF != leaf][: seed % 3]
+            bad = frozenset(int(n) for n in (*inside, *outside))
+            fabric = Fabric(count, bad, noise=noise, seed=seed)
+            found = groups.search(range(count), fabric.leaf_of, fabric.ask, seed)
+            exact = set(found.nodes) == bad and not found.leaves
+            right += exact and found.jobs <= groups.allowed_jobs(len(bad)) and found.rounds <= groups.MAX_ROUNDS
+            wrong += bool(set(found.nodes) - bad or found.leaves)
+            unsaid += not exact and found.whole
+        yield (
+            f"crowded, noise {noise}: three of 3 to 5 bad among {count} behind one leaf: found within the permitted "
+            f"jobs and rounds in {right} of {seeds}, a healthy node or leaf reported in {wrong}, a miss not stated in "
+            f"{unsaid} (required: 1 %)"
+        )
+        if max(wrong, unsaid) > 0.01 * seeds:
+            yield f"{MISSED}crowded, {noise}"
+
+
 def pair_faults(seeds: int, first: int, nodes: int) -> Iterator[str]:
     """A pair of nodes that is slow only in combination: tournaments of leaves, then bisection."""
     count = max(nodes // LEAF, 8) * LEAF
@@ -205,6 +231,7 @@ TABLES: dict[str, tuple[Table, int, int]] = {
     "planted": (planted, 100, 1000),
     "healthy": (healthy, 300, 1000),
     "groups": (group_testing, 100, 1024),
+    "crowded": (crowded, 30, 1024),
     "pairs": (pair_faults, 50, 1024),
     "cost": (cost, 1, 1000),
 }

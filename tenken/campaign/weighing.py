@@ -6,9 +6,11 @@ Noise is heavy-tailed, so that no answer is believed alone; each possibility has
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import combinations
 
 import numpy as np
 
@@ -21,8 +23,9 @@ WAY, NAMED = 3.0, 7.0
 MOST_BAD_BLOCKS, _OUT_OF_THE_QUESTION = 5, 1e-10
 #: Chance that there are so many bad ones, at which jobs are spent for as many.
 ENOUGH = 0.9
-#: Up to this number of nodes, pairs are weighed as well.
-_PAIRED = 128
+#: Up to this number of nodes, pairs are weighed as well; up to this number, three: otherwise three behind one switch
+#: resemble a bad switch.
+_PAIRED, _IN_THREES = 128, 40
 #: Prior probabilities of a bad node, of a bad leaf, and of a fault that appears only with all nodes together.
 NODE, LEAF, TOGETHER = 1 / 300, 1 / 100, 1e-4
 #: Weight at which a possibility is taken for true, also when no more can be asked, nobody for bad, and a node for
@@ -42,6 +45,8 @@ _BITS_FOR_TWO, _BITS_FOR_THREE = 1.5, 7.0
 _ROUNDS_TO_PROVE = 3
 #: Fractions of the probability of being bad at which nodes are divided for a test.
 _SHARES = np.array([0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875])
+#: Single nodes of a leaf that are slow before it is proved.
+_OF_A_LEAF = 2
 #: Maximum repetitions of one test.
 _PATIENCE = 6
 #: Maximum number of rounds of a search.
@@ -237,10 +242,17 @@ class Blocks:
         return tuple(n for i, b in enumerate(self.blocks) if int(self.both[row]) >> i & 1 for n in b)
 
 
+@cache
+def _threes(count: int) -> tuple[np.ndarray, ...]:
+    """All sets of three of so many, as three columns."""
+    sets = np.array(list(combinations(range(count), 3)), dtype=int).reshape(-1, 3)
+    return tuple(sets.T)
+
+
 class Suspects:
     """What may be wrong among the nodes of one slow group, each possibility with its weight after all answers: nobody,
-    one node, two, a leaf, a leaf and a node, two leaves, or what shows only where all are together. Nodes that are all
-    but certain (`sure`) are part of every possibility from then on, so that three and more are found."""
+    one node, two, three of a few, a leaf, a leaf and a node, two leaves, or what shows only where all are together.
+    Nodes that are all but certain (`sure`) are part of every possibility from then on, so that more are found."""
 
     def __init__(
         self, whole: Question, leaf_of: Callable[[int], int], leaves: Mapping[int, Sequence[int]], level: Level
@@ -266,12 +278,14 @@ class Suspects:
         free = np.flatnonzero(~(self.sure | self.inside[self.sure_leaves].any(axis=0)))
         open_leaves = np.flatnonzero(~self.sure_leaves)
         pairs = np.triu_indices(len(free), 1) if len(free) <= _PAIRED else (np.empty(0, int),) * 2
+        threes = _threes(len(free)) if len(free) <= _IN_THREES else (np.empty(0, int),) * 3
         beside = np.nonzero(~self.inside[open_leaves][:, free])
         both = np.triu_indices(len(open_leaves), 1)
         #: Columns of nodes, columns of leaves, and the chance of each kind of possibility.
         kinds: list[tuple[list[np.ndarray], list[np.ndarray], float]] = [
             ([], [], 1.0), ([], [], TOGETHER), ([free], [], NODE), ([free[pairs[0]], free[pairs[1]]], [], NODE**2),
-            ([], [open_leaves], LEAF), ([free[beside[1]]], [open_leaves[beside[0]]], LEAF * NODE),
+            ([free[column] for column in threes], [], NODE**3), ([], [open_leaves], LEAF),
+            ([free[beside[1]]], [open_leaves[beside[0]]], LEAF * NODE),
             ([], [open_leaves[both[0]], open_leaves[both[1]]], LEAF**2),
         ]  # fmt: skip
         alone, of_leaves, prior = [], [], []
@@ -336,10 +350,16 @@ class Suspects:
 
     @property
     def proved(self) -> bool:
-        """Whether more than one result would have to be wrong, and each bad node was slow without the others."""
-        nodes, _ = self.best()
-        alone = {test.nodes[0] for test in self.tests if len(test.nodes) == 1 and test.weigh(self.level) > 0}
-        return bool(self.weight.max() >= _PROVED and alone.issuperset(nodes))
+        """Whether more than one result would have to be wrong, each bad node was slow without the others, and so were
+        single nodes of each bad leaf: three bad nodes resemble a leaf until one of the others is tested.
+        """
+        nodes, leaves = self.best()
+        alone = self._slow_alone()
+        of_leaves = all(len(alone.intersection(self.members[leaf])) >= _OF_A_LEAF for leaf in leaves)
+        return bool(self.weight.max() >= _PROVED and alone.issuperset(nodes) and of_leaves)
+
+    def _slow_alone(self) -> set[int]:
+        return {test.nodes[0] for test in self.tests if len(test.nodes) == 1 and test.weigh(self.level) > 0}
 
     @property
     def nobody(self) -> bool:
@@ -396,8 +416,17 @@ class Suspects:
         return [tuple(n for n, inside in zip(self.nodes, one, strict=True) if inside) for one in chosen]
 
     def proof(self) -> list[tuple[int, ...]]:
-        """Tests of the decision: each bad node alone, and all others of the group."""
+        """Tests of the decision: each bad node alone, single nodes of each bad leaf, and all others of the group."""
         nodes, leaves = self.best()
+        alone = self._slow_alone()
+        singles: list[int] = []
+        for leaf in leaves:
+            # those that were in the fewest tests: what was slow so far does not depend on them
+            often = Counter(n for test in self.tests for n in test.nodes)
+            left = sorted(set(self.members[leaf]) - alone, key=lambda n: often[n])
+            singles += left[: max(_OF_A_LEAF - len(alone.intersection(self.members[leaf])), 0)]
+        if singles:
+            return [(n,) for n in singles]
         if leaves or self.only_together:
             return self.next_tests()
         others = tuple(n for n in self.nodes if n not in nodes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tenken.campaign import bench, conformity, groups, synthetic, tails
+from tenken.campaign import bench, conformity, groups, synthetic, tails, weighing
 from tenken.campaign.configuration import conformity as configured
 from tenken.campaign.fabric import NOISES, Fabric
 
@@ -168,6 +168,32 @@ def test_two_bad_nodes_of_one_leaf_are_both_named():
     fabric = Fabric(1024, frozenset({169, 184}), noise="lognormal")
     found = groups.search(range(1024), fabric.leaf_of, fabric.ask)
     assert set(found.nodes) == fabric.bad and found.jobs <= groups.allowed_jobs(2)
+
+
+#: Faults, noise and seed with which three nodes of a leaf were taken for a bad leaf, or one of them for good.
+THREE_OF_A_LEAF = [
+    ({343, 449, 463, 472}, "t(3)", 810013), ({183, 322, 345, 351, 413}, "t(3)", 810005),
+    ({64, 84, 93, 171, 310}, "drifting", 700006),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bad", "noise", "seed"), THREE_OF_A_LEAF)
+def test_three_bad_nodes_of_a_leaf_are_told_from_a_bad_leaf(bad, noise, seed):
+    fabric = Fabric(512, frozenset(bad), noise=noise, seed=seed)
+    found = groups.search(range(512), fabric.leaf_of, fabric.ask, seed)
+    assert set(found.nodes) == bad and not found.leaves and found.whole
+    assert found.jobs <= groups.allowed_jobs(len(bad)) and found.rounds <= groups.MAX_ROUNDS
+
+
+@pytest.mark.parametrize(("name", "value"), [("_OF_A_LEAF", 0), ("_IN_THREES", 2)])
+def test_without_single_nodes_or_sets_of_three_they_are_not(monkeypatch, name, value):
+    monkeypatch.setattr(weighing, name, value)
+    failed = 0
+    for bad, noise, seed in THREE_OF_A_LEAF:
+        fabric = Fabric(512, frozenset(bad), noise=noise, seed=seed)
+        found = groups.search(range(512), fabric.leaf_of, fabric.ask, seed)
+        failed += set(found.nodes) != bad or bool(found.leaves) or not found.whole
+    assert failed
 
 
 def test_group_testing_never_spends_more_than_noise_would_justify():
