@@ -50,6 +50,26 @@ def spoiled(text: Callable[[str], str]) -> Change:
     return change
 
 
+#: A finding, as records of the first version have it.
+BAD = {"verdict": "FAIL", "metric": None, "subject": "host", "message": "triad is below its floor"}
+
+
+def edited(changes: dict[str, Any]) -> Change:
+    """The first record with other fields: "document.status"; a name that has points is one key."""
+
+    def change(root: Path) -> None:
+        path = records(root)[0]
+        raw = json.loads(path.read_text())
+        for field_name, value in changes.items():
+            place, way = raw, field_name.replace("triad.host", "triad-host").split(".")
+            for step in way[:-1]:
+                place = place[step.replace("triad-host", "triad.host")]
+            place[way[-1]] = value
+        path.write_text(json.dumps(raw))
+
+    return change
+
+
 def later(name: str) -> Change:
     """A session that began later, was killed, and left nothing but the note of its beginning."""
 
@@ -185,6 +205,23 @@ def lies() -> Iterator[Lie]:
             )
         ),
     )
+    for name, names, verdict, change in (
+        ("its verdict alone was changed", "contradicts itself: verdict is PASS; a finding is FAIL", "FAIL",
+         {"verdict": "PASS", "findings": [BAD]}),
+        ("a finding is INVALID", "a finding is INVALID", "PASS", {"findings": [{**BAD, "verdict": "INVALID"}]}),
+        ("its verdict and its findings", "judged triad.host is FAIL", "FAIL",
+         {"verdict": "PASS", "findings": [], "judged.triad.host.verdict": "FAIL"}),
+        ("a value failed", "judged triad.host is FAIL", "PASS", {"judged.triad.host.verdict": "FAIL"}),
+        ("its result failed", "status of its result is failed", "PASS",
+         {"document.status": "failed", "document.reason": "CUDA error"}),
+        ("its result was waived", "status of its result is waived", "PASS",
+         {"document.status": "waived", "document.reason": "needs two GPUs: 1"}),
+        ("its verification failed", "verification of its result failed", "PASS",
+         {"document.verification.passed": False}),
+        ("its result is gone", "it has no result", "PASS", {"document": None}),
+        ("its result was cut", "it has no result", "PASS", {"document": None, "document_error": "truncated"}),
+    ):  # fmt: skip
+        yield lie(f"a record in which {name}", names, [run(verdict=verdict)], (case(),), edited(change))
     yield lie("a later session was killed", "20261122T030000Z-dead", good, (case(),), later("20261122T030000Z-dead"))
     yield lie("nothing ran", "session", [], ())
     yield lie(
