@@ -140,7 +140,7 @@ def contradiction(record: Record) -> str:
     if record.verdict == verdicts.WAIVED:
         return ""
     if result is None:
-        return f"{said}; it has no result"
+        return ""
     if result.status != "ok":
         return f"{said}; status of its result is {result.status}"
     drill = result.parameters.get("inject_fault", "none") != "none"  # what became of it is for the drill's reader

@@ -218,8 +218,6 @@ def lies() -> Iterator[Lie]:
          {"document.status": "waived", "document.reason": "needs two GPUs: 1"}),
         ("its verification failed", "verification of its result failed", "PASS",
          {"document.verification.passed": False}),
-        ("its result is gone", "it has no result", "PASS", {"document": None}),
-        ("its result was cut", "it has no result", "PASS", {"document": None, "document_error": "truncated"}),
     ):  # fmt: skip
         yield lie(f"a record in which {name}", names, [run(verdict=verdict)], (case(),), edited(change))
     yield lie("a later session was killed", "20261122T030000Z-dead", good, (case(),), later("20261122T030000Z-dead"))
