@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tenken.judge.criteria import miss
 from tenken.model.judgement import Finding
@@ -121,8 +121,8 @@ def _transpose(result: Result) -> Derived:
             yield metric, above.median / below.median, EXACT, f"{above.id} over {below.id}"
 
 
-#: Phases of a block of the stencil; medians of shares and of times lie within so many percentage points.
-PHASES, SHARES_APART = ("compute", "pack", "halo_node", "halo_net", "sync"), 2.0
+#: Phases of a block of the stencil.
+PHASES = ("compute", "pack", "halo_node", "halo_net", "sync")
 
 
 def _stencil(result: Result) -> Derived:
@@ -141,12 +141,18 @@ def _stencil(result: Result) -> Derived:
             if cells is not None and host is not None and host.median > 0:
                 yield metric, 100 * (cells.median / host.median - 1), EXACT, f"{cells.id} and {host.id}"
         elif metric.name == "share":
-            times = {phase: values.at(phase, metric, phase=None) for phase in PHASES}
-            own, total = times.get(str(metric.at.get("phase"))), sum(one.value for one in times.values() if one)
-            if own is not None and all(times.values()) and total > 0:
-                share = 100 * own.value / total
-                apart = SHARES_APART / share if share > 0 else EXACT
-                yield metric, share, apart, f"{own.id} and the sum of all phases"
+            # block by block: the median of shares is not the share of medians where blocks scatter
+            blocks = _rounds([values.at(phase, metric, phase=None) for phase in PHASES], metric.count)
+            own = PHASES.index(str(metric.at.get("phase"))) if metric.at.get("phase") in PHASES else None
+            if own is not None and blocks:
+                shares = [100 * block[own] / sum(block) if sum(block) > 0 else 0.0 for block in blocks]
+                yield metric, quantile(sorted(shares), 0.5), EXACT, "all phases of the same blocks"
+
+
+def _rounds(parts: Sequence[MetricValue | None], count: int) -> list[tuple[float, ...]]:
+    """The samples of several metrics round by round; none unless all of them are there, complete."""
+    of = [one.samples for one in parts if one is not None and len(one.samples) == one.count == count]
+    return list(zip(*of, strict=True)) if len(of) == len(parts) else []
 
 
 def _storage_map(result: Result) -> Derived:
@@ -203,10 +209,10 @@ def _overlap(result: Result) -> Derived:
     }
     for metric in result.metrics:
         modes = [loops.get((metric.subject, mode)) for mode in ("none", "serial", metric.at.get("mode"))]
-        of = [one.samples for one in modes if one is not None and len(one.samples) == one.count == metric.count]
-        if metric.name in of_rounds and len(of) == len(modes):
+        rounds = _rounds(modes, metric.count)
+        if metric.name in of_rounds and rounds:
             try:
-                each = [of_rounds[metric.name](*seconds) for seconds in zip(*of, strict=True)]
+                each = [of_rounds[metric.name](*seconds) for seconds in rounds]
             except ZeroDivisionError:  # no snapshot, or loops of equal time
                 continue
             yield metric, quantile(sorted(each), 0.5), EXACT, "the loops of the same rounds"

@@ -59,14 +59,30 @@ def test_a_value_that_was_changed_alone_is_named(program: str, name: str) -> Non
         assert (finding.verdict, finding.metric) == (FAIL, metric.id) and "% apart" in finding.message
 
 
-def test_a_share_is_its_phase_over_all_phases() -> None:
+def test_a_share_is_its_phase_over_all_phases_of_the_same_block() -> None:
     result = one_of("stencil", "share")
-    large = next(m for m in result.metrics if m.name == "share" and m.value > 30)
-    small = next(m for m in result.metrics if m.name == "share" and 0 < m.value < 0.5)
-    (finding,) = ratio_cross_checks.of(with_one(result, replace(large, value=large.value - 3)))
-    assert finding.metric == large.id and "the sum of all phases" in finding.message
-    assert not ratio_cross_checks.of(with_one(result, replace(large, value=large.value - 1)))
-    assert not ratio_cross_checks.of(with_one(result, replace(small, value=3 * small.value))), "medians of microseconds"
+    for share in [m for m in result.metrics if m.name == "share" and m.value > 0]:
+        (finding,) = ratio_cross_checks.of(with_one(result, replace(share, value=1.05 * share.value)))
+        assert finding.metric == share.id and "all phases of the same blocks" in finding.message
+
+
+def test_shares_of_scattered_blocks_are_not_formed_from_medians() -> None:
+    """Seen with three ranks on two busy cores: 55.6 % by blocks, 61.2 % by the medians of the phases."""
+    result = one_of("stencil", "share")
+    exchange = next(m.at["exchange"] for m in result.metrics if m.name == "share")
+    times = {"compute": (1.0, 1.0, 8.0), "pack": (0.0, 0.0, 0.0), "halo_node": (3.0, 1.0, 1.0), "halo_net": (0.0,) * 3}
+    times["sync"] = (0.5, 4.0, 4.0)
+    sums = [sum(block) for block in zip(*times.values(), strict=True)]
+    for m in [m for m in result.metrics if m.at.get("exchange") == exchange]:
+        if m.name in times:
+            result = with_one(result, sampled(m, times[m.name]))
+        elif m.name == "share":
+            of = zip(times[str(m.at["phase"])], sums, strict=True)
+            result = with_one(result, sampled(m, tuple(100 * one / whole for one, whole in of)))
+    assert not [f for f in ratio_cross_checks.of(result) if (f.metric or "").startswith("share")]
+    shares = {m.at["phase"]: m.value for m in result.metrics if m.name == "share" and m.at["exchange"] == exchange}
+    of_medians = 100 * 1.0 / (1.0 + 0.0 + 1.0 + 0.0 + 4.0)
+    assert abs(shares["compute"] - of_medians) > 5
 
 
 def test_a_ratio_of_few_scattered_rounds_is_formed_from_times() -> None:
