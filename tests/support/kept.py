@@ -29,6 +29,8 @@ LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
 ONE_CARD = ROOT / "tests" / "data" / "h200-one-card.tar.xz"
 #: `make run` of a bare machine with two cards, as an ordinary user and as root.
 TWO_CLEAN = ROOT / "tests" / "data" / "h200-two-clean.tar.xz"
+#: One card and two: the whole quick run, `make run` as an ordinary user, and checks of modes acceptance and published.
+MODES = ROOT / "tests" / "data" / "h200-modes.tar.xz"
 
 
 def archive() -> Path:
@@ -54,6 +56,11 @@ def user_run() -> list[records.Record]:
 def two_cards() -> list[records.Record]:
     """The records of a newcomer's whole session on two cards, and one of a solver over both."""
     return list(records.records(packed.folder_of(TWO_CARDS)))
+
+
+def modes() -> list[records.Record]:
+    """The records of many modes; three were judged FAIL by rules that have been mended since."""
+    return list(records.records(packed.folder_of(MODES)))
 
 
 def acceptance() -> list[records.Record]:
