@@ -34,6 +34,8 @@ _EPILOGUE = re.compile(
     r"|\[\S+:\d+\] \S+ FORCE-TERMINATE AT "
     r"|srun: (error: .*Exited with exit code|Terminating|launch/\S+: _step_signal)"
     r"|FAILED: |\[\d+/\d+\] "
+    r"|collect2: error: ld returned |\S*ld(\.\w+)?: error: lto-wrapper failed|compilation terminated"
+    r"|(lto-wrapper|\w+ mkoffload|mkoffload): fatal error: \S+ returned "
     r"|TENKEN-"
 )
 _ERROR = re.compile(

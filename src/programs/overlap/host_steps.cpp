@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "lib/base/clock.h"
 #include "lib/base/host_array.h"
@@ -8,6 +10,9 @@
 namespace overlap {
 
 namespace {
+
+/// A step is calibrated if it takes the requested time within this fraction.
+constexpr double calibrated_within = 0.1;
 
 class HostSteps : public Steps {
   public:
@@ -24,16 +29,16 @@ class HostSteps : public Steps {
     }
 
     int calibrate(double seconds) override {
-        passes_ = 1;
-        step(1);
-        double begin = tenken::now_seconds();
-        step(1);
-        const double one = tenken::now_seconds() - begin;
-        passes_ = 5;
-        begin = tenken::now_seconds();
-        step(1);
-        const double pass = std::max(1e-6, (tenken::now_seconds() - begin - one) / 4);
-        passes_ = std::max(1, static_cast<int>((seconds - (one - pass)) / pass + 0.5));
+        const double one = timed(1);
+        const double pass = std::max(1e-6, (timed(5) - one) / 4);
+        int passes = whole((seconds - (one - pass)) / pass);
+        // Passes of a few microseconds tell little of hundreds of them: the step itself decides.
+        for (int round = 0; round < 5; ++round) {
+            const double took = timed(passes);
+            if (std::abs(took / seconds - 1) < calibrated_within) break;
+            passes = whole(passes * seconds / took);
+        }
+        passes_ = passes;
         return passes_;
     }
 
@@ -64,6 +69,20 @@ class HostSteps : public Steps {
     void wait() override {}
 
   private:
+    static int whole(double passes) { return static_cast<int>(std::min(1e6, std::max(1.0, passes + 0.5))); }
+
+    /// The shortest of three steps, in seconds: a disturbed one is not what the steps of a loop take.
+    double timed(int passes) {
+        passes_ = passes;
+        double shortest = std::numeric_limits<double>::infinity();
+        for (int i = 0; i < 3; ++i) {
+            const double begin = tenken::now_seconds();
+            step(1);
+            shortest = std::min(shortest, tenken::now_seconds() - begin);
+        }
+        return shortest;
+    }
+
     template <typename Part>
     void each(std::uint64_t items, const Part& part) {
         const std::uint64_t parts = static_cast<std::uint64_t>(workers_.maximum());

@@ -35,6 +35,17 @@ Please either unset the parameter, or check that the path is correct
 {RULE}
 [vm:06246] [[INVALID],INVALID] FORCE-TERMINATE AT Not found:-13 - error ../../orte/mca/plm/rsh/plm_rsh_component.c(335)
 """
+OFFLOAD = """[9/9] Linking CXX executable bin/stream
+FAILED: [code=1] bin/stream
+lto1: error: '-fcf-protection=full' is not supported for this target
+nvptx mkoffload: fatal error: x86_64-linux-gnu-accel-nvptx-none-gcc-13 returned 1 exit status
+compilation terminated.
+lto-wrapper: fatal error: /usr/libexec/gcc/x86_64-linux-gnu/13//accel/nvptx-none/mkoffload returned 1 exit status
+compilation terminated.
+/usr/bin/ld: error: lto-wrapper failed
+collect2: error: ld returned 1 exit status
+ninja: build stopped: subcommand failed.
+"""
 LOST_RANK = f"""mpi_p2p: cannot allocate 64 MiB on GPU 1: out of memory
 {RULE}
 Primary job  terminated normally, but 1 process returned
@@ -65,6 +76,7 @@ ninja: build stopped: subcommand failed.
         (NO_SSH, 243, "was set to a path that could not be found: plm_rsh_agent: ssh : rsh Please either unset"),
         (LOST_RANK, 1, "mpi_p2p: cannot allocate 64 MiB on GPU 1: out of memory"),
         (COMPILER, 1, "health.cpp:41:9: error: 'nvml' was not declared in this scope"),
+        (OFFLOAD, 1, "lto1: error: '-fcf-protection=full' is not supported for this target"),
         ("rfm_job.sh: line 19: cmake: command not found\n", 127, NO_CMAKE),
         ("sh: 1: cmake: not found\n", 127, NO_CMAKE),
         ("rfm_job.sh: Zeile 19: mpirun: Kommando nicht gefunden.\n", 127, "command 'mpirun' was not found: install"),

@@ -96,7 +96,7 @@ def test_overlapping_that_is_slower_than_waiting_fails_on_a_gpu(gain: float, nam
     assert [f.metric for f in found] == ([metric.id] if named else [])
     host = next(r.result for r in SESSIONS if r.check == "OverlapHost" and r.result is not None)
     slow = replace(next(m for m in host.metrics if m.name == "gain"), value=0.5)
-    assert not model_cross_checks.of(with_one(host, slow))  # the steps of a host are not calibrated
+    assert not model_cross_checks.of(with_one(host, slow))  # those of a host depend on its load
 
 
 def test_the_judgement_shows_the_model_as_criterion_and_fails_by_it() -> None:
