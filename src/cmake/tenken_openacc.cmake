@@ -9,15 +9,16 @@ endif()
 # back end both remain on: OpenMP then divides the loops among the cores.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   include(CheckCXXSourceCompiles)
-  list(JOIN TENKEN_OPENACC_FLAGS " " CMAKE_REQUIRED_FLAGS)
-  string(PREPEND CMAKE_REQUIRED_FLAGS "-fopenmp ")
-  unset(TENKEN_OPENACC_WITH_OPENMP CACHE)  # the back end may have been installed since
-  check_cxx_source_compiles("
+  set(tenken_openacc_loop "
     int main(int count, char**) {
     #pragma acc parallel loop copy(count)
       for (int i = 0; i < 8; ++i) count += i;
       return count;
-    }" TENKEN_OPENACC_WITH_OPENMP)
+    }")
+  list(JOIN TENKEN_OPENACC_FLAGS " " CMAKE_REQUIRED_FLAGS)
+  string(PREPEND CMAKE_REQUIRED_FLAGS "-fopenmp ")
+  unset(TENKEN_OPENACC_WITH_OPENMP CACHE)  # the back end may have been installed since
+  check_cxx_source_compiles("${tenken_openacc_loop}" TENKEN_OPENACC_WITH_OPENMP)
   unset(CMAKE_REQUIRED_FLAGS)
   if(NOT TENKEN_OPENACC_WITH_OPENMP)
     set(TENKEN_OPENACC_COMPILE -fno-openmp -Wno-unknown-pragmas -fno-stack-protector)
@@ -29,5 +30,23 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       list(APPEND TENKEN_OPENACC_COMPILE -fcf-protection=none)
       list(APPEND TENKEN_OPENACC_LINK -fcf-protection=none)
     endif()
+    # The back end's assembler has its output checked by the ptxas on PATH, if there is one. That of CUDA 13 refuses
+    # GPUs older than sm_75, among them gcc's default: the oldest target that it accepts is used.
+    foreach(target default sm_53 sm_70 sm_75 sm_80)
+      set(tenken_openacc_target "")
+      if(NOT target STREQUAL "default")
+        set(tenken_openacc_target -foffload-options=nvptx-none=-misa=${target})
+      endif()
+      set(CMAKE_REQUIRED_FLAGS ${TENKEN_OPENACC_FLAGS} ${TENKEN_OPENACC_COMPILE} ${TENKEN_OPENACC_LINK}
+                               ${tenken_openacc_target})
+      list(JOIN CMAKE_REQUIRED_FLAGS " " CMAKE_REQUIRED_FLAGS)
+      unset(TENKEN_OPENACC_LINKS_FOR_${target} CACHE)  # another ptxas may be on PATH since
+      check_cxx_source_compiles("${tenken_openacc_loop}" TENKEN_OPENACC_LINKS_FOR_${target})
+      unset(CMAKE_REQUIRED_FLAGS)
+      if(TENKEN_OPENACC_LINKS_FOR_${target})
+        list(APPEND TENKEN_OPENACC_LINK ${tenken_openacc_target})
+        break()
+      endif()
+    endforeach()
   endif()
 endif()

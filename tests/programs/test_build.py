@@ -60,8 +60,18 @@ MKOFFLOAD = """#!/bin/sh
 case " $* " in *" -c "*) ;; *-fopenmp*-fopenacc*)
   echo "mkoffload: fatal error: either '-fopenacc' or '-fopenmp' must be set" >&2; exit 1 ;;
 esac
+"""
+#: What the ptxas of CUDA 13 answers to the default of gcc's back end, wherever it is on PATH.
+PTXAS = """case " $* " in *" -c "*) ;; *-misa=sm_75*) ;; *-fopenacc*)
+  echo "ptxas fatal   : Value 'sm_50' is not defined for option 'gpu-name'" >&2; exit 1 ;;
+esac
+"""
+COMPILE = """for one; do shift; case $one in -foffload*) ;; *) set -- "$@" "$one" ;; esac; done
 exec g++ "$@"
 """
+#: A compiler that offloads, without and with the ptxas of CUDA 13.
+OFFLOADING = {"offloads": MKOFFLOAD + COMPILE, "CUDA 13": MKOFFLOAD + PTXAS + COMPILE}
+WITHOUT_OPENMP = "-fno-openmp;-Wno-unknown-pragmas;-fno-stack-protector"
 #: Ubuntu's gcc turns this protection on, which the back end's compiler refuses.
 CF = "-fcf-protection=none"
 
@@ -69,17 +79,18 @@ CF = "-fcf-protection=none"
 @pytest.mark.parametrize(
     ("kind", "offloads", "expected"),
     [
-        ("GNU", False, "-fopenacc|||"),
-        ("GNU", True, f"-fopenacc|-fno-openmp;-Wno-unknown-pragmas;-fno-stack-protector;{CF}|-no-pie;{CF}|"),
-        ("PGI", False, "-acc|||"),
+        ("GNU", "", "-fopenacc|||"),
+        ("GNU", "offloads", f"-fopenacc|{WITHOUT_OPENMP};{CF}|-no-pie;{CF}|"),
+        ("GNU", "CUDA 13", f"-fopenacc|{WITHOUT_OPENMP};{CF}|-no-pie;{CF};-foffload-options=nvptx-none=-misa=sm_75|"),
+        ("PGI", "", "-acc|||"),
     ],
 )
 def test_openacc_sources_leave_openmp_out_where_the_compiler_offloads(
-    tmp_path: Path, kind: str, offloads: bool, expected: str
+    tmp_path: Path, kind: str, offloads: str, expected: str
 ) -> None:
     """With it the program could not be linked; without an offload back end OpenMP divides the loops among the cores."""
     compiler = tmp_path / "offloading-g++"
-    compiler.write_text(MKOFFLOAD)
+    compiler.write_text(OFFLOADING.get(offloads, COMPILE))
     compiler.chmod(0o755)
     project = tmp_path / "CMakeLists.txt"
     project.write_text(
