@@ -37,6 +37,8 @@ _FACTORS = {
     "gi": 2**30,
     "ti": 2**40,
 }
+#: A key of `where` that names no parameter: the kinds of subject, of which any metric must be reported.
+SUBJECT = "subject"
 #: How many missing points one sentence names.
 NAMED = 4
 
@@ -376,11 +378,16 @@ def _is_of(metric: MetricValue, said: Mapping[str, Any], groups: Mapping[str, st
 
 
 def _comes(result: Result, contract: Contract, one: Verified) -> bool:
-    return _where_holds(result, contract, one.where)
+    return where_holds(result, contract, one.where)
 
 
-def _where_holds(result: Result, contract: Contract, where: Mapping[str, tuple[Any, ...]]) -> bool:
+def where_holds(result: Result, contract: Contract, where: Mapping[str, tuple[Any, ...]]) -> bool:
+    """Whether the parameters of a run have the values of `where`."""
     for name, allowed in where.items():
+        if name == SUBJECT:
+            if not {metric.kind for metric in result.metrics} & set(allowed):
+                return False
+            continue
         try:
             said = parameter(result, contract, name)
         except KeyError:
@@ -509,7 +516,7 @@ def paths(result: Result, program: Program) -> Iterator[str]:
         elif said is None or (isinstance(said, str) and not said.strip()):
             yield f"path {key} is empty"
     for pattern, claim in claims.items():
-        wanted = claim.required and _where_holds(result, contract, claim.where)
+        wanted = claim.required and where_holds(result, contract, claim.where)
         if wanted and not any(fnmatchcase(key, pattern) for key in result.path):
             yield f"path {pattern} is missing; allowed: {_words(claim)}"
     backend = result.parameters.get("backend")

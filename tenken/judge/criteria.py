@@ -69,9 +69,10 @@ def hold(
     sheets: Mapping[tuple[str, str], Limit],
     known: Criterion | None,
     reach: float = 1.0,
+    floors: bool = True,
 ) -> tuple[JudgedMetric, list[Finding]]:
     """Compare one value with its physical limit and its criterion (otherwise the floor). `reach`: factor by which the
-    limit itself may be exceeded (`yardstick`).
+    limit itself may be exceeded (`yardstick`). `floors`: whether the program's floors apply to this run.
     """
     where = f"{result.node} {metric.place}"
     limit = limit_of(result, metric, declared, sheets)
@@ -87,7 +88,7 @@ def hold(
         ceiling *= reach
     criterion = known
     floor = declared.floor.get(metric.kind)
-    if criterion is None and limit.value is not None and floor:
+    if criterion is None and limit.value is not None and floor and floors:
         bound = limit.value * floor if higher else limit.value / floor
         criterion = Criterion(
             FLOOR, limit.value, bound if higher else None, None if higher else bound, metric.unit, metric.statistic,

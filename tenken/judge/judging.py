@@ -107,10 +107,13 @@ def _judge(
     ]
     judged: dict[str, JudgedMetric] = {}
     misses: list[Finding] = []
+    floors = not (
+        program.contract.no_floor and completeness.where_holds(result, program.contract, program.contract.no_floor)
+    )
     for metric in result.metrics:
         known = machine.criterion(result, metric)
         reach = yardstick(result, metric, program, machine.limits)
-        one, findings = hold(result, metric, program.metrics[metric.name], machine.limits, known, reach)
+        one, findings = hold(result, metric, program.metrics[metric.name], machine.limits, known, reach, floors)
         judged[metric.id] = one
         misses += findings
         misses += claims(result, metric, program.metrics[metric.name], machine.limits)

@@ -15,6 +15,7 @@ A section of metrics.yaml each, read by `read` and compared with a result by ten
       gpu_path: [GPUDirect, not GPUDirect]
       stores: {words: [streaming], required: true, where: {backend: host}}   required with these parameters
     notes: [launch.*]                    keys of path that are not claims
+    no_floor: {backend: openacc}         runs without floors: the compiler, not this program, made the kernels
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ class Verified:
     """A required verification: one for each point of the metrics `of`, or at least one.
 
     `each` maps a placeholder to the parameter that counts it: {repetition} from 1 to `repetitions`. `where`:
-    parameters with which it is required, each with its permitted values. `count`: how many for each point (0: once
+    parameters with which it is required, each with its permitted values; `subject`: the kinds of subject of which any
+    metric must be reported. `count`: how many for each point (0: once
     for all points).
     """
 
@@ -136,9 +138,11 @@ class Contract:
     paths: Mapping[str, Claim] = field(default_factory=dict)
     #: Keys of path that claim nothing, with *.
     notes: tuple[str, ...] = ()
+    #: Parameters with which no metric has a floor: the floors were measured with kernels of another origin.
+    no_floor: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
-KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "notes")
+KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "notes", "no_floor")
 
 
 def read(
@@ -162,6 +166,7 @@ def read(
             for key, allowed in _a(dict, raw.get("paths") or {}, f"{where}: paths").items()
         },
         tuple(map(str, _a(list, raw.get("notes") or [], f"{where}: notes"))),
+        _values_by_name(_a(dict, raw.get("no_floor") or {}, f"{where}: no_floor")),
     )
 
 
@@ -225,7 +230,11 @@ def _claim(raw: Any, where: str) -> Claim:
 
 
 def _where(raw: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    return {k: tuple(v) if isinstance(v, list) else (v,) for k, v in (raw.get("where") or {}).items()}
+    return _values_by_name(raw.get("where") or {})
+
+
+def _values_by_name(raw: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    return {k: tuple(v) if isinstance(v, list) else (v,) for k, v in raw.items()}
 
 
 def _verified(raw: Any, metrics: Mapping[str, Any], where: str) -> Verified:

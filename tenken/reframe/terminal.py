@@ -244,9 +244,19 @@ class Progress(TaskEventListener):
 
     def _left(self) -> str:
         done = self.total - len(self.waiting)
-        seconds = sum(self.durations.of(name) for name in self.waiting)
-        after = " after the build" if self.building else ""
-        return f"{done}/{self.total}" + (f", about {span(seconds)} left{after}" if self.waiting else "")
+        left = f"{done}/{self.total}"
+        if not self.waiting:
+            return left
+        now = self.clock()
+        began = {
+            _name(task.check, task.testcase.partition, task.testcase.environ): at
+            for task, at in [*self.started.items()]
+        }
+        rests = [self.durations.of(name) - (now - began.get(name, now)) for name in self.waiting]
+        if max(rests) <= 0:
+            return f"{left}, longer than expected"  # an estimate of 0 s would be repeated until it ends
+        seconds = sum(max(0.0, rest) for rest in rests)
+        return f"{left}, about {span(seconds)} left{' after the build' if self.building else ''}"
 
     def _say(self, text: str) -> None:
         with self._lock:

@@ -143,6 +143,20 @@ def test_what_is_left_is_told_by_what_each_check_took_last_time(clock, tmp_path)
     assert Durations(tmp_path / "durations.json").known["A @local:node+host quick"] == 7
 
 
+def test_a_check_that_outlasts_its_estimate_is_said_to_do_so(clock, tmp_path):
+    """Ten trials of 4 GB took 5 minutes, beside "about 8 s left" all the time."""
+    cases = [case("A"), case("B")]
+    run = progress(cases, clock, tmp_path, {"A @local:node+host quick": 8, "B @local:node+host quick": 20})
+    run.on_task_run(Task(cases[0]))
+    clock.now += 30
+    run.tick()
+    assert lines(run)[-1].endswith("[0/2, about 20 s left]")
+    run.on_task_run(Task(cases[1]))
+    clock.now += 30
+    run.tick()
+    assert lines(run)[-1].endswith("[0/2, longer than expected]")
+
+
 def test_the_first_check_is_no_measure_of_all_others(clock, tmp_path):
     """StreamHost takes three times as long as a check does on average, and comes first."""
     here = case("A")
@@ -221,7 +235,7 @@ def test_a_run_that_was_stopped_says_what_was_not_run(clock, tmp_path):
 
 def test_long_work_says_what_is_going_on(clock, tmp_path):
     one = case("HpcgHost")
-    run = progress([one], clock, tmp_path)
+    run = progress([one], clock, tmp_path, {"HpcgHost @local:node+host quick": 60})
     run.on_task_run(Task(one))
     clock.now += terminal.SILENCE - 1
     run.tick()
@@ -229,7 +243,7 @@ def test_long_work_says_what_is_going_on(clock, tmp_path):
     clock.now += 2
     run.tick()
     run.tick()
-    assert len(lines(run)) == 1 and "HpcgHost running for 26 s" in lines(run)[0] and "[0/1, about" in lines(run)[0]
+    assert len(lines(run)) == 1 and "HpcgHost running for 26 s" in lines(run)[0] and "[0/1, about 34 s" in lines(run)[0]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,10 @@
 
 #include "programs/stencil/grid.h"
 
+namespace tenken {
+class Document;
+}
+
 namespace stencil_forms {
 
 using stencil::Coefficients;
@@ -33,7 +37,7 @@ std::unique_ptr<Form> make_openmp(const Grid& grid);
 std::unique_ptr<Form> make_shared(const Grid& grid, int processes);
 /// On the device of the OpenACC runtime, or on the host if there is none.
 std::unique_ptr<Form> make_openacc(const Grid& grid);
-bool openacc_is_on_host();
+void describe_openacc(tenken::Document& document);
 /// On the current GPU.
 std::unique_ptr<Form> make_device(const Grid& grid);
 /// On these GPUs; each has planes of the grid, which all of them can access.

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/openacc_device.h"
 #include "programs/stencil_forms/form.h"
 
 namespace stencil_forms {
 
-bool openacc_is_on_host() {
-    const acc_device_t type = acc_get_device_type();
-    return type == acc_device_host || acc_get_num_devices(type) == 0;
+void describe_openacc(tenken::Document& document) {
+    tenken::describe_openacc(document);
 }
 
 namespace {

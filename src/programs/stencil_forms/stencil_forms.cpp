@@ -89,7 +89,7 @@ class StencilForms : public tenken::Program {
         if (gpus_) document.build.backends.push_back("cuda");
         document.path("form", form_);
 #ifdef TENKEN_HAVE_OPENACC
-        if (form_ == "openacc") document.path("openacc_device", openacc_is_on_host() ? "host" : "device");
+        if (form_ == "openacc") describe_openacc(document);
 #endif
         verify_small(run);
         const std::unique_ptr<Form> form = make(grid_);
