@@ -397,6 +397,12 @@ def where_holds(result: Result, contract: Contract, where: Mapping[str, tuple[An
     return True
 
 
+def by_compiler(result: Result, program: Program) -> bool:
+    """Whether the compiler made the kernels of this run (`Contract.by_compiler`)."""
+    where = program.contract.by_compiler
+    return bool(where) and where_holds(result, program.contract, where)
+
+
 def must_come(result: Result, program: Program) -> Iterator[str]:
     """Optional metrics that the parameters of this run require."""
     for name, metric in program.metrics.items():

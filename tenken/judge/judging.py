@@ -107,9 +107,7 @@ def _judge(
     ]
     judged: dict[str, JudgedMetric] = {}
     misses: list[Finding] = []
-    floors = not (
-        program.contract.no_floor and completeness.where_holds(result, program.contract, program.contract.no_floor)
-    )
+    floors = not completeness.by_compiler(result, program)
     for metric in result.metrics:
         known = machine.criterion(result, metric)
         reach = yardstick(result, metric, program, machine.limits)
@@ -400,6 +398,7 @@ def _exit(result: Result, exit_status: int | None) -> list[str]:
 def _samples(result: Result, program: Program) -> list[Finding]:
     """Values with too few samples, or with too large a spread."""
     found = []
+    by_compiler = completeness.by_compiler(result, program)
     for metric in result.metrics:
         declared = program.metrics[metric.name]
         where = f"{result.node} {metric.place}"
@@ -408,7 +407,7 @@ def _samples(result: Result, program: Program) -> list[Finding]:
         if metric.count < needed:
             text = f"{where}: {metric.id} has {metric.count} samples; at least {needed} are required"
             found.append(Finding(INVALID, text, metric.id, metric.subject, result.node))
-        spread = declared.allowed_spread(metric.kind, metric.at)
+        spread = declared.allowed_spread("host" if by_compiler else metric.kind, metric.at)
         if spread is not None and metric.spread > spread:
             text = (
                 f"{where}: {metric.id} varies too much: median {metric.median:.6g}, best {metric.best:.6g} "

@@ -15,7 +15,7 @@ A section of metrics.yaml each, read by `read` and compared with a result by ten
       gpu_path: [GPUDirect, not GPUDirect]
       stores: {words: [streaming], required: true, where: {backend: host}}   required with these parameters
     notes: [launch.*]                    keys of path that are not claims
-    no_floor: {backend: openacc}         runs without floors: the compiler, not this program, made the kernels
+    by_compiler: {backend: openacc}      runs whose GPU kernels the compiler makes: no floors, the spread of a host
 """
 
 from __future__ import annotations
@@ -138,11 +138,12 @@ class Contract:
     paths: Mapping[str, Claim] = field(default_factory=dict)
     #: Keys of path that claim nothing, with *.
     notes: tuple[str, ...] = ()
-    #: Parameters with which no metric has a floor: the floors were measured with kernels of another origin.
-    no_floor: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    #: Parameters with which the compiler makes the kernels of the GPU: floors and spreads of its metrics were measured
+    #: with kernels of our own, so none has a floor, and the maximum spread is that of a host.
+    by_compiler: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
-KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "notes", "no_floor")
+KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "notes", "by_compiler")
 
 
 def read(
@@ -166,7 +167,7 @@ def read(
             for key, allowed in _a(dict, raw.get("paths") or {}, f"{where}: paths").items()
         },
         tuple(map(str, _a(list, raw.get("notes") or [], f"{where}: notes"))),
-        _values_by_name(_a(dict, raw.get("no_floor") or {}, f"{where}: no_floor")),
+        _values_by_name(_a(dict, raw.get("by_compiler") or {}, f"{where}: by_compiler")),
     )
 
 

@@ -26,6 +26,8 @@ OURS = (
     "storage_map",
     "stream",
     "stream_host",
+    "stream_openacc",
+    "stencil_openacc",
     "transfer",
     "transpose",
 )
@@ -69,7 +71,17 @@ def lies() -> Iterator[Lie]:
         "memcopy",
     ):
         yield Lie(of, "the last check does not come", "verification", one_less)
-    for of in ("hpcg", "hpl_mxp", "nccl", "stream", "stream_host", "transfer", "spmv_two", "mpi_mixed"):
+    for of in (
+        "hpcg",
+        "hpl_mxp",
+        "nccl",
+        "stream",
+        "stream_host",
+        "stream_openacc",
+        "transfer",
+        "spmv_two",
+        "mpi_mixed",
+    ):
         yield Lie(of, "only the first check comes", "verification", only_first)
         yield Lie(of, "the first check in place of the last", "verification", twin)
     yield Lie(

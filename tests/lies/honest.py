@@ -66,6 +66,8 @@ CHOSEN = {
     "storage_map": ("942e0d", "StorageMapHost"),
     "stream": ("942e0d", "StreamCuda"),
     "stream_host": ("942e0d", "StreamHost"),
+    "stream_openacc": ("0acc02", "StreamOpenACC"),
+    "stencil_openacc": ("0acc02", "StencilOpenACC"),
     "stream_two": ("h200links", "StreamCuda %gpus_at=at_once"),
     "spmv_two": ("h200links", "SpmvCuda"),
     "transfer": ("942e0d", "Transfer"),
@@ -119,7 +121,7 @@ def records() -> tuple[Record, ...]:
 @cache
 def _later() -> tuple[Record, ...]:
     """Sessions of another card, with programs that the earlier ones did not have."""
-    return tuple(kept.two_quick())
+    return (*kept.two_quick(), *kept.openacc())
 
 
 def _record(session: str, check: str, waived: bool) -> Record:
@@ -131,7 +133,9 @@ def _record(session: str, check: str, waived: bool) -> Record:
         and r.result is not None
         and (r.result.status == "waived") == waived
     ]
-    good = [r for r in found if waived or r.verdict in ("PASS", "RECORDED")]
+    healthy = ("PASS", "RECORDED")
+    good = [r for r in found if waived or r.verdict in healthy]
+    good = good or [r for r in found if anew.of_record(r).verdict in healthy]  # judged by a rule that was wrong
     assert good, f"no kept run {check} in {session}"
     return min(good, key=lambda r: len(r.result.text) if r.result else 0)
 

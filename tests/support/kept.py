@@ -32,6 +32,9 @@ TWO_CLEAN = ROOT / "tests" / "data" / "h200-two-clean.tar.xz"
 #: One card and two: the whole quick run, `make run` as an ordinary user, and checks of modes acceptance and published.
 MODES = ROOT / "tests" / "data" / "h200-modes.tar.xz"
 
+OPENACC = ROOT / "tests" / "data" / "h200-openacc.tar.xz"
+ONE_USER = ROOT / "tests" / "data" / "h200-one-user.tar.xz"
+
 
 def archive() -> Path:
     """The kept archive as a folder that is only to be read."""
@@ -56,6 +59,18 @@ def user_run() -> list[records.Record]:
 def two_cards() -> list[records.Record]:
     """The records of a newcomer's whole session on two cards, and one of a solver over both."""
     return list(records.records(packed.folder_of(TWO_CARDS)))
+
+
+def openacc() -> list[records.Record]:
+    """The first records of OpenACC on a GPU, and two of mode published; three of StreamOpenACC were judged by rules for
+    kernels of our own.
+    """
+    return list(records.records(packed.folder_of(OPENACC)))
+
+
+def one_user() -> list[records.Record]:
+    """`make run` of one card, as an ordinary user and as root."""
+    return list(records.records(packed.folder_of(ONE_USER)))
 
 
 def modes() -> list[records.Record]:

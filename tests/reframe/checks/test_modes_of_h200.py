@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tenken.judge import anew
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 from tests.support import kept
@@ -12,6 +14,26 @@ def test_no_healthy_run_of_any_mode_fails() -> None:
     judged = {(r.session, r.check): anew.of_record(r).verdict for r in records}
     assert len(judged) >= 110
     assert not {key for key, verdict in judged.items() if verdict in (FAIL, INVALID)}
+
+
+def test_openacc_on_a_gpu_is_judged_as_kernels_of_the_compiler() -> None:
+    """Neither floors nor spreads of our own kernels hold for those that gcc makes, but the peak of the memory does."""
+    found = {r.check: r for r in kept.openacc() if r.session.endswith("0acc02")}
+    assert {anew.of_record(r).verdict for r in kept.openacc() if "OpenACC" in r.check} == {RECORDED}
+    stream = found["StreamOpenACC"]
+    assert stream.verdict == FAIL and stream.result is not None
+    for metric in stream.result.metrics:
+        assert metric.kind == "gpu"
+        (limit,) = {anew.of_record(stream).judged[metric.id].limit.value}
+        assert limit == 4800
+    faster = [replace(m, value=1.6 * m.value, best=1.6 * m.best) for m in stream.result.metrics]
+    result = replace(stream.result, metrics=tuple(faster))
+    assert anew.of_record(replace(stream, result=result)).verdict == FAIL
+
+
+def test_make_run_as_user_and_as_root_stays_healthy() -> None:
+    verdicts = [anew.of_record(r).verdict for r in kept.one_user()]
+    assert len(verdicts) == 96 and set(verdicts) == {PASS, RECORDED, "WAIVED"}
 
 
 def test_ten_trials_and_pinned_memory_are_judged_by_their_values() -> None:
