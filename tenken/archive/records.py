@@ -28,6 +28,8 @@ SESSIONS = ".sessions"
 #: Names of the notes of started runs, in the folder of their session.
 BEGUN = "begun-"
 _TEMPORARY = ".tmp-"
+#: The name of a record's file. That of an export has a number in place of the time, and no random part.
+_NAME = re.compile(r"(?P<time>\d{6})-(?P<session>.+)-[0-9a-f]{8}\.json")
 
 
 @dataclass(frozen=True)
@@ -131,18 +133,48 @@ def records(
     """All records, optionally of one session or system; `figures_only`: without the texts of their results. Files that
     are not records are appended to `damaged` and skipped.
     """
-    part = f"-{safe_name(session)}-" if session else ""
+    part = f"-{safe_name(session)}" if session else ""
     for path in paths(archive, system):
         if part not in path.name:
             continue
         try:
             record = read(path, figures_only)
+            if why := misplaced(record, path):
+                raise ArchiveError(f"{path}: cannot be believed: {why}")
         except ArchiveError as error:
-            if damaged is not None:
+            if damaged is not None and (session is None or _session_in(path.name) in ("", safe_name(session))):
                 damaged.append(Damaged(path, str(error)))
             continue
         if session is None or record.session == session:
             yield record
+
+
+def misplaced(record: Record, path: Path) -> str:
+    """Why a record cannot be in this file of an archive, whose place and name repeat its fields; empty: it can.
+
+    Files that were put there by hand, or exported without names, are not compared with it.
+    """
+    named = _NAME.fullmatch(path.name)
+    if named is None:
+        return ""
+    system, partition, day, check = path.parts[-5:-1]
+    for field, said, place in (
+        ("session", safe_name(record.session), named["session"]),
+        ("system", safe_name(record.system), system),
+        ("partition", safe_name(record.partition), partition),
+        ("check", safe_name(record.check), check),
+        ("time", record.time[:10], day),
+        ("time", record.time[11:19].replace(":", ""), named["time"]),
+    ):
+        if said != place:
+            return f"{field} is {said!r}; its place in the archive has {place!r}"
+    return ""
+
+
+def _session_in(name: str) -> str:
+    """The session in the name of a record's file; empty for a name that the suite does not give."""
+    named = _NAME.fullmatch(name)
+    return named["session"] if named else ""
 
 
 def session_folder(archive: Path, session: str) -> Path:

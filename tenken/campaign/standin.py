@@ -20,7 +20,7 @@ from typing import Any
 from tenken.archive import records as archive
 from tenken.campaign import nodejob
 from tenken.campaign.queue import JobScript, Limits, Refused, Seen
-from tenken.model.judgement import Judgement
+from tenken.model.judgement import JudgedMetric, Judgement, Limit
 from tenken.model.numbers import quantile
 from tenken.model.record import Job, Record
 from tenken.model.result import typed
@@ -139,7 +139,7 @@ class StandIn:
             for check in range(self.checks):
                 record = self._record(job["session"], job["node"], check)
                 inside = archive.folder_of(record, Path("archive"))
-                name = f"{check:06d}-{archive.safe_name(record.session)}-{self.rng.getrandbits(32):08x}.json"
+                name = f"00{check:02d}00-{archive.safe_name(record.session)}-{self.rng.getrandbits(32):08x}.json"
                 _add(packed, str(inside / name), record.text())
         part.rename(spool / f"{token}.tar")
 
@@ -148,13 +148,19 @@ class StandIn:
             (name, gpu): level * self.factor(node, gpu, f"Check{check:02d} {name}") * (1 + 5e-4 * self.rng.gauss(0, 1))
             for name, level in _FIGURES for gpu in range(self.gpus)
         }  # fmt: skip
-        text = json.dumps(_document(node, values, self.gpus), separators=(",", ":"))
+        result = typed(json.loads(json.dumps(_document(node, values, self.gpus), separators=(",", ":"))))
+        judged = {
+            m.id: JudgedMetric(
+                "RECORDED", m.value, m.unit, m.direction, m.statistic, None, Limit(None), None, (None, None)
+            )
+            for m in result.metrics
+        }  # fmt: skip
         return Record(
             session=session, time=f"2026-01-01T00:{check:02d}:00.000000Z", system="standin", partition="gpu",
             environ="cuda", check=f"Check{check:02d}", base_check=f"Check{check:02d}", parameters={}, mode="acceptance",
             program="stream", program_version=1, subjects=("gpu",), nodes=(node,),
-            job=Job("local", "1", "SUCCESS", 0), judgement=Judgement("RECORDED", (), ()),
-            result=typed(json.loads(text)),
+            job=Job("local", "1", "SUCCESS", 0), judgement=Judgement("RECORDED", judged=judged),
+            result=result,
         )  # fmt: skip
 
 

@@ -132,7 +132,10 @@ def records_of(files: Files) -> Iterator[tuple[str, Record]]:
         if f"{bundle.ARCHIVE}/{archive.SESSIONS}/" in name:
             continue
         try:
-            yield name, archive.read(path)
+            record = archive.read(path)
+            if why := archive.misplaced(record, path):
+                raise ArchiveError(f"{path}: cannot be believed: {why}")
+            yield name, record
         except ArchiveError as error:
             files.damaged.append(f"{name}: {str(error).removeprefix(f'{path}: ')}")
 

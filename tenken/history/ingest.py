@@ -245,7 +245,7 @@ class _Pass:
             shown = f"{folder}/{name}"
             try:
                 text = read_text(self.archive / shown, MAX_RECORD_BYTES)
-                parsed.append((reading.record(text, self.now), shown))
+                parsed.append((reading.record(text, self.now, self.archive / shown), shown))
                 rows.append([folder, name, "ok", "", stat.st_size, stat.st_mtime_ns])
             except (reading.Unreadable, FileError) as error:
                 rows.append([folder, name, "bad", str(error), stat.st_size, stat.st_mtime_ns])

@@ -14,8 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from tenken.archive.records import misplaced
 from tenken.errors import CatalogueError, RecordError
 from tenken.model.catalogue import NOTHING, Program, program
 from tenken.model.numbers import is_number
@@ -122,12 +124,14 @@ def identity(*parts: object) -> int:
 # ---- records ---------------------------------------------------------------------------------------------
 
 
-def record(text: str, now: datetime) -> Parsed:
-    """One record of the archive. Raises Unreadable; `now` (UTC, naive) is the maximum valid time."""
+def record(text: str, now: datetime, path: Path) -> Parsed:
+    """One record of the archive, in the file `path`. Raises Unreadable; `now` (UTC, naive): the maximum valid time."""
     try:
         found = parse(text, figures_only=True)
     except RecordError as error:
         raise Unreadable(str(error)) from None
+    if why := misplaced(found, path):
+        raise Unreadable(f"cannot be believed: {why}")
     return parsed(found, now)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tenken.errors import CatalogueError
-from tenken.judge import ending, identity, judging
-from tenken.model import verdicts
+from tenken.judge import identity, judging
+from tenken.model import belief, ending, verdicts
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.job import JobAccount, short
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Finding, Judgement, Limit
 from tenken.model.machine import Machine
 from tenken.model.record import RECORD, Record
 from tenken.model.request import Request
-from tenken.model.result import WAIVER_REASONS, MetricValue, Result
+from tenken.model.result import MetricValue, Result
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,8 @@ def _kinds(result: Result) -> tuple[str, ...]:
 
 
 def _without_result(record: Record, where: str) -> Judgement:
-    """A case waived during setup stays waived if its reason is in the closed list; others without a result failed."""
-    reason = record.judgement.message()
-    if record.verdict == verdicts.WAIVED and any(f": {known}" in f": {reason}" for known in WAIVER_REASONS):
+    """A case waived during setup stays waived; others without a result failed."""
+    if belief.waived_before_start(record):
         return Judgement(verdicts.WAIVED, record.findings)
     why = record.result_error or "the run left no result"
     return judging.failed(f"{where}: {record.program}: {why}", where)

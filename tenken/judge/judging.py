@@ -9,9 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tenken.judge import completeness, contradictions, cross_checks, ending, identity, sharing, waivers
+from tenken.judge import completeness, contradictions, cross_checks, identity, sharing, waivers
 from tenken.judge.criteria import behind_siblings, claims, hold, yardstick
 from tenken.judge.health import conditions
+from tenken.model import ending
 from tenken.model.catalogue import NOTHING, Program
 from tenken.model.job import JobAccount
 from tenken.model.judgement import REFERENCE, Criterion, Finding, JudgedMetric, Judgement

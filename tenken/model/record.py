@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import RecordError, ResultError
-from tenken.model import catalogue, verdicts
+from tenken.model import belief, catalogue, verdicts
 from tenken.model.judgement import FLOOR, REFERENCE, Finding, Judgement
 from tenken.model.request import Request
 from tenken.model.result import MAX_BYTES, Result, decode, typed
@@ -120,33 +120,9 @@ def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ResultError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RecordError(f"misshapen: {what}") from None
-    if text := contradiction(record):
-        raise RecordError(f"contradicts itself: {text}")
+    if text := belief.doubt(record):
+        raise RecordError(f"cannot be believed: {text}")
     return record
-
-
-def contradiction(record: Record) -> str:
-    """Why a verdict better than FAIL and INVALID cannot be that of its findings, values and result; empty: it can."""
-    if record.verdict not in (verdicts.PASS, verdicts.RECORDED, verdicts.WAIVED):
-        return ""
-    said, result, judged = f"verdict is {record.verdict}", record.result, record.judgement.judged
-    bad = (verdicts.FAIL, verdicts.INVALID)
-    for finding in record.findings:
-        if finding.verdict in bad:
-            return f"{said}; a finding is {finding.verdict}: {finding.message[:100]}"
-    for name, one in judged.items():
-        if one.verdict in bad:
-            return f"{said}; judged {name[:80]} is {one.verdict}"
-    if record.verdict == verdicts.WAIVED:
-        return ""
-    if result is None:
-        return ""
-    if result.status != "ok":
-        return f"{said}; status of its result is {result.status}"
-    drill = result.parameters.get("inject_fault", "none") != "none"  # what became of it is for the drill's reader
-    if not result.verification.passed and not drill:
-        return f"{said}; verification of its result failed"
-    return ""
 
 
 def _typed(raw: Mapping[str, Any], path: Path, version: str, figures_only: bool) -> Record:

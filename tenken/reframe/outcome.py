@@ -14,9 +14,9 @@ from reframe.utility import nodelist_expand
 
 from tenken.archive import disk
 from tenken.errors import CatalogueError, ResultError
-from tenken.judge import ending, judging
+from tenken.judge import judging
+from tenken.model import ending, verdicts
 from tenken.model import result as results
-from tenken.model import verdicts
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.machine import Machine

@@ -7,8 +7,9 @@ result of ReFrame the worse counts, and an unreadable file is listed and does no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tenken.model.judgement import Finding
 from tenken.model.record import MAX_RECORD_BYTES, Record
 from tenken.model.result import Result, decode
 from tenken.model.verdicts import FAIL, HEALTHY, INVALID, PASS, VERDICTS, worst
+from tenken.report import coherence
 
 
 class NoSession(Exception):
@@ -47,6 +49,12 @@ class Case:
     #: number of this attempt (ReFrame's --max-retries) and of all; only the last one counts.
     attempt: int = 1
     attempts: int = 1
+
+    def refuse(self, findings: Sequence[Finding]) -> None:
+        """Findings against its record, which decide before those of the record."""
+        if findings:
+            self.verdict = worst([self.verdict, *(finding.verdict for finding in findings)])
+            self.findings[:0] = findings
 
     @property
     def superseded(self) -> bool:
@@ -148,10 +156,19 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
     plan = _read_object(folder / "plan.json", damaged)
     run = _read_object(folder / "run-report.json", damaged)
 
+    begun = [_read_object(path, damaged) for path in sorted(folder.glob(f"{archive.BEGUN}*.json"))]
+    first, now = coherence.begun(begun), datetime.now(timezone.utc)
     recorded: list[Case] = []
     unread: list[archive.Damaged] = []
+    attempts: dict[str, list[Case]] = {}
+    stricter: list[str] = []
     for record in archive.records(perflogs, session=name, damaged=unread, figures_only=True):
         case = _case_of_record(record)
+        again = coherence.judged_anew(record)
+        stricter += [f"{record.check} on {record.where}: {one.message}" for one in again[:1] if one.verdict == INVALID]
+        case.refuse([*coherence.of_record(record, first, plan, now), *(one for one in again if one.verdict == FAIL)])
+        if attempt := coherence.attempt_of(record):
+            attempts.setdefault(attempt, []).append(case)
         if each is not None:
             each(case)
             case.record = replace(record, request=None, result=None, judgement=replace(record.judgement, judged={}))
@@ -162,7 +179,8 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
         known = sorted(p.name for p in (perflogs / archive.SESSIONS).glob("*") if p.is_dir())[-5:]
         raise NoSession(f"no session '{name}' in {perflogs}; most recent: {', '.join(known) or 'none'}")
 
-    begun = [_read_object(path, damaged) for path in sorted(folder.glob(f"{archive.BEGUN}*.json"))]
+    for copies in attempts.values():
+        _refuse_copies(copies, perflogs)
     load_errors = [_error_text(e) for one in (plan, *begun) for e in _list(one.get("load_errors"))]
     load_errors = list(dict.fromkeys(load_errors))
     incomplete = []
@@ -171,7 +189,9 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
             "ReFrame's run report is missing: the run was interrupted or has not ended. "
             "Test cases without a record cannot be shown."
         )
-    notes = []
+    else:
+        incomplete += coherence.counts(run, len(recorded))
+    notes = [f"By the rules of today: {text}" for text in stricter]
     if not plan and not begun:
         incomplete.append(
             "This session has no plan and no start note: check files that did not load are not recorded, "
@@ -183,7 +203,9 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
             "This session has no plan, which `make run` writes: checks that do not apply to the machine are not listed "
             "here (`tenken checks --system NAME` lists them)."
         )
-    return Session(name, _join(recorded, run), damaged, plan, run, incomplete, load_errors, notes)
+    cases = _join(recorded, run)
+    incomplete += coherence.never_ran(plan, run, {name for case in cases for name in (case.check, case.base_check)})
+    return Session(name, cases, damaged, plan, run, incomplete, load_errors, notes)
 
 
 def records_of(perflogs: Path, name: str) -> int:
@@ -294,7 +316,7 @@ def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
             cases.append(_case_without_record(testcase, by_unique_name))
             continue
         attempts[-1].testcase = testcase
-        _hold_against_reframe(attempts[-1], testcase)
+        _hold_against_reframe(attempts[-1], testcase, run)
         cases += attempts
         by_key[key] = {place: others for place, others in by_key[key].items() if others is not attempts}
     # Cases unknown to the run report (interrupted, or of another process) have their records.
@@ -346,9 +368,19 @@ def _aborted(reason: str) -> str:
     return f"aborted: {_ENDED_BY.get(named[1], named[1])}{reason[named.end() :]}"
 
 
-def _hold_against_reframe(case: Case, testcase: Mapping[str, Any]) -> None:
+def _refuse_copies(cases: Sequence[Case], perflogs: Path) -> None:
+    """Records of one attempt: all but one are copies, and nothing says which."""
+    files = [_shown(case.record.path, perflogs) for case in cases if case.record]
+    for case in cases if len(cases) > 1 else ():
+        said = f"the record cannot be believed: {len(files)} records are of one attempt: {', '.join(files[:3])}"
+        case.refuse([Finding(FAIL, said, node=case.where)])
+
+
+def _hold_against_reframe(case: Case, testcase: Mapping[str, Any], run: Mapping[str, Any]) -> None:
     """A record with PASS does not override a failure that ReFrame reports afterwards."""
     result = testcase.get("result")
+    if case.record is not None:
+        case.refuse([*coherence.with_testcase(case.record, testcase), *coherence.within_run(case.record, run)])
     if result not in ("fail", "abort") or case.verdict in (FAIL, INVALID):
         return
     reason = reason_of(testcase)

@@ -206,7 +206,7 @@ def lies() -> Iterator[Lie]:
         ),
     )
     for name, names, verdict, change in (
-        ("its verdict alone was changed", "contradicts itself: verdict is PASS; a finding is FAIL", "FAIL",
+        ("its verdict alone was changed", "cannot be believed: verdict is PASS; a finding is FAIL", "FAIL",
          {"verdict": "PASS", "findings": [BAD]}),
         ("a finding is INVALID", "a finding is INVALID", "PASS", {"findings": [{**BAD, "verdict": "INVALID"}]}),
         ("its verdict and its findings", "judged triad.host is FAIL", "FAIL",

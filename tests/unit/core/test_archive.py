@@ -14,21 +14,27 @@ import pytest
 
 from tenken.archive import records as archive
 from tenken.errors import ArchiveError
-from tenken.model.judgement import Judgement
+from tenken.model.judgement import JudgedMetric, Judgement, Limit
 from tenken.model.record import Job, Record
 from tenken.model.result import validate
 from tenken.paths import ROOT
 from tests.support.documents import gpu_document
 from tools import kills
 
+NO_LIMIT = Limit(None, unknown="a virtual machine tells no memory clock")
+
 
 def record(session="20261121T000000Z-abcdef", **changes):
-    document = gpu_document()
+    result = validate(gpu_document(), "result.json")
+    judged = {
+        m.id: JudgedMetric("RECORDED", m.value, m.unit, m.direction, m.statistic, None, NO_LIMIT, None, (None, None))
+        for m in result.metrics
+    }
     found = Record(
         session=session, time="2026-11-21T01:02:03.000004Z", system="miyabi", partition="gpu", environ="cuda",
         check="StreamCuda %x=1", base_check="StreamCuda", parameters={"x": 1}, mode="quick", program="stream",
         program_version=1, subjects=("gpu",), nodes=("nid001",), job=Job("slurm", "17", "COMPLETED", 0),
-        judgement=Judgement("PASS"), result=validate(document, "result.json"),
+        judgement=Judgement("PASS", judged=judged), result=result,
     )  # fmt: skip
     return replace(found, **changes)
 

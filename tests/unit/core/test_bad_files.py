@@ -138,7 +138,10 @@ def test_what_is_no_regular_file_is_refused_and_nothing_waits_for_it(tmp_path: P
 
 @pytest.mark.parametrize("kind", SPECIAL)
 def test_the_archive_has_no_pipes_and_links(tmp_path: Path, kind: str) -> None:
-    root = builder.write_session(tmp_path, [builder.record("good", None)])
+    root = builder.write_session(
+        tmp_path,
+        [builder.record("good", builder.document("stream", [builder.metric("triad", {"host": 0}, [1.0, 2.0])]))],
+    )
     path = special(root / "h200" / "gpu" / "2026-11-21" / "odd", kind)
     path = path.rename(path.with_name(f"030000-{builder.NAME}-00000000.json"))
     with pytest.raises(ArchiveError, match=SPECIAL[kind]):

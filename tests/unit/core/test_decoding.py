@@ -139,7 +139,7 @@ def of_2(change: Callable[[dict[str, Any]], object] = lambda raw: None) -> str:
     """A record of the current version with a result of two GPUs."""
     path = next(iter(records.paths(packed.folder_of(DATA / "h200-quick-run.tar.xz"))))
     raw = json.loads(path.read_text())
-    raw["result"] = gpu_document()
+    raw["result"], raw["verdict"] = gpu_document(), "FAIL"
     change(raw)
     return json.dumps(raw)
 

@@ -58,12 +58,12 @@ def document(change: Any = None) -> dict[str, Any]:
 
 
 def archived(folder: Path, change: Any = None, **more: Any) -> str:
-    """A record's path. Its verdict as archived is WAIVED throughout: what the command says is found anew."""
+    """A record's path. Its verdict as archived is FAIL throughout: what the command says is found anew."""
     status = {"failed": 1, "waived": 3}.get(document(change)["status"], 0)
     fields = {
         "system": "unheard",
         "request": ASKED,
-        "judgement": WAIVED,
+        "judgement": Judgement("FAIL"),
         "job": Job("slurm", "17", "COMPLETED", status),
     }
     return str(
@@ -221,8 +221,12 @@ def test_a_record_keeps_the_names_that_its_nodes_give_themselves(tmp_path: Path)
     ("fields", "status", "says"),
     [
         ({"judgement": WAIVED}, 4, "library missing"),
-        ({"judgement": Judgement("WAIVED", (Finding("WAIVED", "nid001: no wish to: x"),))}, 1, "left no result"),
-        ({"judgement": Judgement("PASS")}, 1, "nid001: stream: the run left no result"),
+        (
+            {"judgement": Judgement("WAIVED", (Finding("WAIVED", "nid001: no wish to: x"),))},
+            1,
+            "WAIVED without a result",
+        ),
+        ({"judgement": Judgement("PASS")}, 1, "cannot be believed: verdict is PASS without a result"),
         ({"judgement": Judgement("FAIL"), "result_error": "result.json: is empty"}, 1, "stream: result.json: is empty"),
     ],
 )

@@ -34,6 +34,7 @@ def root(tmp_path):
         document = json.loads(record.result.text)
         for gpu in document["devices"]:
             gpu["uuid"] = f"GPU-12345678-1234-1234-1234-12345678901{gpu['index']}"
+        document.update(started=time, finished=time)
         record = replace(record, result=typed(document))
         archive.write(replace(record, time=time), found)
     return found

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+from tenken.archive.records import safe_name
 from tenken.model.catalogue import Program
 from tests.support.catalogue import make_metric
 
@@ -125,13 +126,13 @@ def document(
     **changes: Any,
 ) -> dict[str, Any]:
     limit = limit or {"unknown": "a virtual machine tells no memory clock"}
+    changes.setdefault("finished", changes.get("started", "2026-11-21T03:00:01Z").replace("01Z", "09Z"))
     return {
         "schema": "tenken-result/1",
         "program": program,
         "version": "v0.1.0-12-gabc1234",
         "command": [f"./{program}", "--backend", "cuda" if gpus else "host", "--json", "result.json"],
         "started": "2026-11-21T03:00:01Z",
-        "finished": "2026-11-21T03:00:09Z",
         "host": {
             "name": "nid001",
             "os": "Rocky Linux 9.4",
@@ -212,7 +213,7 @@ def judgement(
         }
         bounds = [round(reference * (1 - tolerance), 3), round(reference * (1 + tolerance), 3)]
     elif known:
-        bounds = [0.8 * known, None]
+        bounds = [min(0.8 * known, entry["value"]), None] if verdict == "PASS" else [0.8 * known, None]
     return {
         "verdict": verdict,
         "value": entry["value"],
@@ -236,9 +237,14 @@ def record(
     nodes: tuple[str, ...] = ("nid001",),
     **changes: Any,
 ) -> dict[str, Any]:
+    if verdict == "WAIVED" and doc and doc["status"] == "ok":
+        doc, judged = (
+            {**doc, "status": "waived", "reason": "needs two GPUs: 1 is there", "metrics": [], "limits": {}},
+            {},
+        )
     if judged is None:
         judged = {m["id"]: judgement(m, doc["limits"][m["id"]]) for m in doc["metrics"]} if doc else {}
-    return {
+    made = {
         "record": "tenken-record/1",
         "session": NAME,
         "time": "2026-11-21T03:00:10Z",
@@ -251,9 +257,8 @@ def record(
         "mode": "acceptance",
         "nodes": list(nodes),
         "scheduler": "local",
-        "job_id": "4711",
         "job_state": None,
-        "exit_code": 0,
+        "exit_code": 3 if doc and doc["status"] == "waived" else 0,
         "verdict": verdict,
         "findings": findings or [],
         "judged": judged,
@@ -261,6 +266,9 @@ def record(
         "document_error": None,
         **changes,
     }
+    # each run is a job of its own
+    made.setdefault("job_id", f"{check}-{made['partition']}-{made['environ']}-{'-'.join(made['nodes'])}-{made['time']}")
+    return made
 
 
 def finding(verdict: str, subject: str, message: str, metric_id: str | None = None) -> dict[str, Any]:
@@ -298,7 +306,7 @@ def testcase(
         "fixture": fixture,
         "scheduler": "local",
         "job_nodelist": ["nid001"],
-        "jobid": "4711",
+        "jobid": None,
         "job_exitcode": 0,
         "job_stderr": "rfm_job.err",
         "build_stderr": None,
@@ -348,9 +356,10 @@ def write_session(
             for r in records
         ]
     for number, entry in enumerate(records):
-        folder = perflogs / entry["system"] / entry["partition"] / "2026-11-21" / entry["base_check"]
+        day, clock = entry["time"][:10], entry["time"][11:19].replace(":", "")
+        folder = perflogs / entry["system"] / entry["partition"] / day / safe_name(entry["check"])
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"030010-{name}-{number:08x}.json").write_text(json.dumps({**entry, "session": name}))
+        (folder / f"{clock}-{name}-{number:08x}.json").write_text(json.dumps({**entry, "session": name}))
     session = perflogs / ".sessions" / name
     session.mkdir(parents=True, exist_ok=True)
     (session / "plan.json").write_text(json.dumps(plan or PLAN))

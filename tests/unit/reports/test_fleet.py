@@ -145,7 +145,7 @@ def test_what_came_to_no_node_stands_where_it_was_to_run(tmp_path):
 
 
 def test_two_nodes_never_share_a_page(tmp_path):
-    made = [builder.record("S", builder.document("stream", []), nodes=(n,)) for n in ("a/b", "a_b", "a:b", "")]
+    made = [builder.record("S", builder.document("stream", []), "FAIL", nodes=(n,)) for n in ("a/b", "a_b", "a:b", "")]
     archive = builder.write_session(tmp_path / "perflogs", made)
     _, index = fleet.write(archive, "last", builder.CATALOGUE, tmp_path / "i.html", "")
     assert len(list(index.with_suffix("").glob("*.html"))) == 4

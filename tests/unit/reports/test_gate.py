@@ -85,6 +85,7 @@ def test_quiet_missing_void_old_and_refused(tmp_path: Path) -> None:
         if number == 1:
             record = json.loads(json.dumps(record))
             record["document"]["metrics"][0]["unit"] = "GiB/s"
+            record["judged"][record["document"]["metrics"][0]["id"]]["unit"] = "GiB/s"
         synthetic.write(archive, record, number)
     bad = archive / "m" / "gpu" / "2025-10-11" / "x" / "x.json"
     bad.parent.mkdir()

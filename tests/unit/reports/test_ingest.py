@@ -40,6 +40,8 @@ def entry(day: int, node: str = "n00", value: float = 100.0, **changes: Any) -> 
     when = datetime(2025, 9, day, 18)
     metrics = [synthetic.metric("triad", {"gpu": g}, [value + g, value + g + 1, value + g + 2]) for g in (0, 1)]
     record = synthetic.record("m", node, when, "Stream", "stream", metrics, synthetic.devices(node))
+    if str(changes.get("time", "noon")) != "noon":
+        record["document"].update(started=changes["time"], finished=changes["time"])
     return {**record, **changes}
 
 
@@ -79,7 +81,7 @@ def test_a_second_pass_reads_nothing_again(archive: Path, store: Path, monkeypat
     assert take(archive, store).records == 5
     read: list[str] = []
     true = reading.record
-    monkeypatch.setattr(reading, "record", lambda text, now: read.append(text) or true(text, now))
+    monkeypatch.setattr(reading, "record", lambda text, *more: read.append(text) or true(text, *more))
     again = take(archive, store)
     assert (again.records, again.folders, read) == (0, 0, [])
     synthetic.write(archive, entry(6), 6)
@@ -115,10 +117,10 @@ def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
         (json.dumps(entry(7))[:300], "truncated or not JSON"),
         (json.dumps({**entry(7), "record": "tenken-record/3"}), "not a tenken-record/2 file but 'tenken-record/3'"),
         ("[]", "not a tenken-record/2 file but 'list'"),
-        (json.dumps({**entry(7), "time": "1970-01-01T00:00:00Z"}), "a clock was not set"),
-        (json.dumps({**entry(7), "time": "2031-01-01T00:00:00Z"}), "in the future"),
-        (json.dumps({**entry(7), "time": "2025-08-01T00:00:00Z"}), "a clock jumped"),
-        (json.dumps({**entry(7), "time": "noon"}), "time 'noon' is invalid"),
+        (json.dumps(entry(7, time="1970-01-01T00:00:00Z")), "a clock was not set"),
+        (json.dumps(entry(7, time="2031-01-01T00:00:00Z")), "in the future"),
+        (json.dumps(entry(7, time="2025-08-01T00:00:00Z")), "a clock jumped"),
+        (json.dumps({**entry(7), "time": "noon"}), "time is 'noon': not a valid time"),
         (json.dumps({**entry(7), "session": "20251399T250000Z-4f2a"}), "an impossible time in its name"),
         (
             json.dumps({k: v for k, v in entry(7).items() if k != "environ"}),
@@ -146,7 +148,7 @@ def test_bad_files_are_listed_and_stop_nothing(archive: Path, store: Path, text:
 
 def test_a_unit_that_changed_is_refused_not_mixed(archive: Path, store: Path) -> None:
     changed = entry(6)
-    changed["document"]["metrics"][0]["unit"] = "GiB/s"
+    changed["document"]["metrics"][0]["unit"] = changed["judged"]["triad.gpu0"]["unit"] = "GiB/s"
     synthetic.write(archive, changed, 6)
     found = take(archive, store)
     assert found.refused == 1
@@ -203,7 +205,7 @@ def test_only_what_makes_another_quantity_makes_another_series(archive, store, p
 
 
 def test_a_raised_version_begins_a_series_that_names_its_predecessor(archive: Path, store: Path) -> None:
-    synthetic.write(archive, {**entry(6), "record": "tenken-record/2", **V2, "result": entry(6)["document"]}, 6)
+    synthetic.write(archive, {**entry(6), "record": "tenken-record/2", "verdict": "FAIL", **V2, "result": entry(6)["document"]}, 6)
     take(archive, store)
     found = rows(archive, store, "SELECT version, count(*) FROM series GROUP BY version ORDER BY version")
     assert found == [(1, 2), (2, 2)]
@@ -228,7 +230,7 @@ def test_a_renamed_metric_and_a_renamed_option_go_on(archive: Path, store: Path,
     for metric in document["metrics"]:
         metric["name"], metric["id"] = "triad_new", metric["id"].replace("triad.", "triad_new.")
     document["limits"] = {m["id"]: {"unknown": "synthetic"} for m in document["metrics"]}
-    changed["judged"] = {}
+    changed["judged"], changed["verdict"] = {}, "FAIL"
     synthetic.write(archive, changed, 6)
     take(archive, store)
     reading.known_program.cache_clear()

@@ -169,7 +169,7 @@ def test_a_document_of_any_shape_costs_only_itself(tmp_path, doc):
 
 def test_a_metric_that_nobody_judged_does_not_look_green(tmp_path):
     doc = builder.document("stream", [builder.metric("triad", {"host": 0}, [1.0, 2.0])])
-    assert "not judged" in build(tmp_path, [builder.record("stream", doc, judged={})])
+    assert "not judged" in build(tmp_path, [builder.record("stream", doc, "FAIL", judged={})])
 
 
 def test_without_matplotlib_the_page_still_comes(tmp_path, monkeypatch):

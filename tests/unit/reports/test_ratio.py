@@ -50,7 +50,7 @@ def sets(tmp_path: Path) -> tuple[Path, Path]:
     one, two = tmp_path / "p100.json", tmp_path / "k40"
     two.mkdir()
     one.write_text(json.dumps(document(False)))
-    (two / "record.json").write_text(json.dumps(builder.record("SpmvCuda", document(True), judged={})))
+    (two / "record.json").write_text(json.dumps(builder.record("SpmvCuda", document(True))))
     (two / "other.json").write_text("{}")
     return one, two
 

@@ -165,7 +165,8 @@ def without_plan(root):
 def test_a_plain_reframe_run_has_no_plan_and_is_no_worse_for_it(tmp_path):
     root = builder.write_session(tmp_path, [simple()])
     without_plan(root)
-    archive.begin_session(root, builder.NAME, [])
+    note = archive.begin_session(root, builder.NAME, [])
+    note.write_text(json.dumps({"begun": "2026-11-21T03:00:00Z", "load_errors": []}))
     found = session.load(root, "last")
     assert found.exit_code == 0 and "no plan" in found.notes[0]
 
