@@ -1,8 +1,8 @@
-"""Whether a record can be what the suite wrote: its words, its times, its job, and its verdict held against itself.
+"""Whether a record can be what the suite wrote: its words, its times, its job, and its verdict compared with its parts.
 
 These are properties of every record that the suite archived, of any version, and no rules of judging: a record that
-lacks one was changed afterwards. Whoever changes a record consistently in all places is not found out here: records
-are not signed.
+lacks one was changed afterwards. A record that was changed consistently in all places cannot be refuted: records are
+not signed.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _times(record: Record) -> Iterator[str]:
         return
     if finished < started:
         yield f"finished is {finished:%Y-%m-%d %H:%M:%S}, before started {started:%Y-%m-%d %H:%M:%S}"
-    if not written - WRITTEN_WITHIN <= finished <= written + CLOCKS:
+    if not -CLOCKS <= written - finished <= WRITTEN_WITHIN:
         yield (
             f"finished is {finished:%Y-%m-%d %H:%M:%S}; the record was written at {written:%Y-%m-%d %H:%M:%S}; "
             f"allowed: from {WRITTEN_WITHIN.days} days before to {CLOCKS.seconds // 3600} hour after that"

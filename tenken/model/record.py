@@ -117,11 +117,12 @@ def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
         raise RecordError(f"not a {RECORD} file but {version!r}; this version reads {', '.join(READABLE)}")
     try:
         record = checked(_typed(raw if version == RECORD else _migrated(raw), path, str(version), figures_only))
+        doubt = belief.doubt(record)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ResultError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RecordError(f"misshapen: {what}") from None
-    if text := belief.doubt(record):
-        raise RecordError(f"cannot be believed: {text}")
+    if doubt:
+        raise RecordError(f"cannot be believed: {doubt}")
     return record
 
 

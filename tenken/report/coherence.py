@@ -83,18 +83,19 @@ def within_run(record: Record, run: Mapping[str, Any]) -> Iterator[Finding]:
     written = belief.moment(record.time)
     if written is None:
         return
-    if begin is not None and written < begin - CLOCK:
+    if begin is not None and begin - written > CLOCK:
         yield _finding(record, f"time is {record.time}, before the run began at {begin:%Y-%m-%dT%H:%M:%SZ}")
-    if end is not None and written > end + CLOCK:
+    if end is not None and written - end > CLOCK:
         yield _finding(record, f"time is {record.time}, after the run ended at {end:%Y-%m-%dT%H:%M:%SZ}")
 
 
 def of_record(record: Record, begun: datetime | None, plan: Mapping[str, Any], now: datetime) -> Iterator[Finding]:
-    """Whether a record belongs to its session."""
+    """Whether a record belongs to its session. An adopted one has the time of another clock, that of its node."""
     written = belief.moment(record.time)
-    if written is not None and begun is not None and written < begun - CLOCK:
+    adopted = record.job.facts.get("adopted")
+    if written is not None and begun is not None and begun - written > CLOCK and not adopted:
         yield _finding(record, f"time is {record.time}, before the session began at {begun:%Y-%m-%dT%H:%M:%SZ}")
-    if written is not None and written > now + AHEAD:
+    if written is not None and written - now > AHEAD:
         yield _finding(record, f"time is {record.time}; it is {now:%Y-%m-%dT%H:%M:%SZ}: it lies in the future")
     for name in ("system", "mode"):
         said, planned = getattr(record, name), plan.get(name)

@@ -205,7 +205,9 @@ def test_only_what_makes_another_quantity_makes_another_series(archive, store, p
 
 
 def test_a_raised_version_begins_a_series_that_names_its_predecessor(archive: Path, store: Path) -> None:
-    synthetic.write(archive, {**entry(6), "record": "tenken-record/2", "verdict": "FAIL", **V2, "result": entry(6)["document"]}, 6)
+    synthetic.write(
+        archive, {**entry(6), "record": "tenken-record/2", "verdict": "FAIL", **V2, "result": entry(6)["document"]}, 6
+    )
     take(archive, store)
     found = rows(archive, store, "SELECT version, count(*) FROM series GROUP BY version ORDER BY version")
     assert found == [(1, 2), (2, 2)]
