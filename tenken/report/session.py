@@ -46,6 +46,10 @@ class Case:
     record: Record | None = None
     testcase: dict[str, Any] | None = None
     build: bool = False
+    #: what no two runs have in common; empty: not known
+    attempt_id: str = ""
+    #: findings against its record itself: it cannot be believed
+    refused: list[Finding] = field(default_factory=list)
     #: number of this attempt (ReFrame's --max-retries) and of all; only the last one counts.
     attempt: int = 1
     attempts: int = 1
@@ -55,6 +59,7 @@ class Case:
         if findings:
             self.verdict = worst([self.verdict, *(finding.verdict for finding in findings)])
             self.findings[:0] = findings
+            self.refused += findings
 
     @property
     def superseded(self) -> bool:
@@ -160,15 +165,12 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
     first, now = coherence.begun(begun), datetime.now(timezone.utc)
     recorded: list[Case] = []
     unread: list[archive.Damaged] = []
-    attempts: dict[str, list[Case]] = {}
     stricter: list[str] = []
     for record in archive.records(perflogs, session=name, damaged=unread, figures_only=True):
         case = _case_of_record(record)
         again = coherence.judged_anew(record)
         stricter += [f"{record.check} on {record.where}: {one.message}" for one in again[:1] if one.verdict == INVALID]
         case.refuse([*coherence.of_record(record, first, plan, now), *(one for one in again if one.verdict == FAIL)])
-        if attempt := coherence.attempt_of(record):
-            attempts.setdefault(attempt, []).append(case)
         if each is not None:
             each(case)
             case.record = replace(record, request=None, result=None, judgement=replace(record.judgement, judged={}))
@@ -179,8 +181,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
         known = sorted(p.name for p in (perflogs / archive.SESSIONS).glob("*") if p.is_dir())[-5:]
         raise NoSession(f"no session '{name}' in {perflogs}; most recent: {', '.join(known) or 'none'}")
 
-    for copies in attempts.values():
-        _refuse_copies(copies, perflogs)
+    _refuse_copies(recorded, perflogs)
     load_errors = [_error_text(e) for one in (plan, *begun) for e in _list(one.get("load_errors"))]
     load_errors = list(dict.fromkeys(load_errors))
     incomplete = []
@@ -265,6 +266,7 @@ def _case_of_record(record: Record) -> Case:
         record.verdict,
         findings,
         record,
+        attempt_id=coherence.attempt_of(record),
     )
 
 
@@ -368,12 +370,17 @@ def _aborted(reason: str) -> str:
     return f"aborted: {_ENDED_BY.get(named[1], named[1])}{reason[named.end() :]}"
 
 
-def _refuse_copies(cases: Sequence[Case], perflogs: Path) -> None:
-    """Records of one attempt: all but one are copies, and nothing says which."""
-    files = [_shown(case.record.path, perflogs) for case in cases if case.record]
-    for case in cases if len(cases) > 1 else ():
-        said = f"the record cannot be believed: {len(files)} records are of one attempt: {', '.join(files[:3])}"
-        case.refuse([Finding(FAIL, said, node=case.where)])
+def _refuse_copies(cases: Iterable[Case], perflogs: Path) -> None:
+    """Of the records of one attempt all but one are copies, and nothing shows which."""
+    attempts: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.attempt_id:
+            attempts.setdefault(case.attempt_id, []).append(case)
+    for copies in attempts.values():
+        files = [_shown(case.record.path, perflogs) for case in copies if case.record]
+        for case in copies if len(copies) > 1 else ():
+            said = f"the record cannot be believed: {len(files)} records are of one attempt: {', '.join(files[:3])}"
+            case.refuse([Finding(FAIL, said, node=case.where)])
 
 
 def _hold_against_reframe(case: Case, testcase: Mapping[str, Any], run: Mapping[str, Any]) -> None:
@@ -437,18 +444,33 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
 
 
 def without_records(perflogs: Path, sessions: Iterable[str], records: Iterable[Record]) -> tuple[list[Case], list[str]]:
-    """Failed cases in the sessions' run reports without a record among `records`, and unreadable files."""
-    kept = {(r.session, r.check, r.partition, r.environ) for r in records}
+    """Failed cases in the sessions' run reports without a record among `records`; unreadable files, and records that
+    differ from each other, the run report or the plan.
+    """
+    found = list(records)
+    kept = {(r.session, r.check, r.partition, r.environ) for r in found}
     lost: list[Case] = []
     damaged: list[tuple[str, str]] = []
     for name in sessions:
         folder = archive.session_folder(perflogs, name)
-        _read_object(folder / "plan.json", damaged)
-        testcases = list(_testcases(_read_object(folder / "run-report.json", damaged)))
+        plan, run = (_read_object(folder / f"{file}.json", damaged) for file in ("plan", "run-report"))
+        testcases = list(_testcases(run))
         by_unique_name = {str(t.get("unique_name")): t for t in testcases}
         for testcase in testcases:
             if not any((name, *key) in kept for key in _keys(testcase)):
                 case = _case_without_record(testcase, by_unique_name)
                 if case.verdict != PASS:
                     lost.append(case)
+        begun = [_read_object(path, damaged) for path in sorted(folder.glob(f"{archive.BEGUN}*.json"))]
+        cases = [_case_of_record(record) for record in found if record.session == name]
+        if run:
+            damaged += [(f"{archive.SESSIONS}/{name}", text) for text in coherence.counts(run, len(cases))]
+        first, now = coherence.begun(begun), datetime.now(timezone.utc)
+        for case in cases:
+            assert case.record is not None
+            case.refuse(list(coherence.of_record(case.record, first, plan, now)))
+        _refuse_copies(cases, perflogs)
+        _join(cases, run)
+        refused = [(case.record.path, one.message) for case in cases if case.record for one in case.refused]
+        damaged += [(_shown(path, perflogs), message) for path, message in refused]
     return lost, [f"{file}: {reason}" for file, reason in damaged]
