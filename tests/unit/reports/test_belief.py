@@ -9,8 +9,13 @@ import pytest
 
 from tenken import cli
 from tenken.archive import packed, records
+from tenken.model import belief, catalogue
+from tenken.model import result as results
+from tenken.model.record import Job, Record
 from tenken.paths import ROOT
+from tenken.report import coherence
 from tests.lies import class_17_archives as archives
+from tests.lies import honest
 
 #: All that machines wrote, of every version.
 KEPT = sorted((ROOT / "tests" / "data").glob("*.tar.xz"))
@@ -59,3 +64,20 @@ def test_no_kept_record_is_doubted(file: Path) -> None:
     damaged: list[records.Damaged] = []
     assert list(records.records(packed.folder_of(file), damaged=damaged, figures_only=True))
     assert not damaged
+
+
+@pytest.mark.parametrize("name", [*honest.CHOSEN, *honest.foreign.RUNS])
+def test_an_honest_run_of_any_program_is_believed_and_judged_the_same_again(name: str) -> None:
+    """Also those of other implementations, whose adapters fill in less."""
+    run = honest.run(name)
+    result = results.parse(run.text, "result.json")
+    record = Record(
+        session=archives.NAME, time=result.finished, system="h200", partition="gpu", environ="cuda",
+        check=run.request.check or "Check", base_check=run.request.check or "Check", parameters={},
+        mode=run.request.mode, program=run.request.program,
+        program_version=catalogue.program(run.request.program).version, subjects=run.request.subjects,
+        nodes=tuple(run.job.nodes) or (result.node,), job=Job("slurm", "17", "COMPLETED", run.status),
+        judgement=run.judged(run.raw()), request=run.request, result=result,
+    )  # fmt: skip
+    assert belief.doubt(record) == ""
+    assert [one.message for one in coherence.judged_anew(record)] == []
