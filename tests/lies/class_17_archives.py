@@ -395,7 +395,6 @@ OF_PLAN = {
     "two more checks": (
         lambda one: one.plan["applicable"].extend(["GemmHost", "Transfer"]), "2 of 6 checks .*GemmHost, Transfer"),
     "it is of another system": (lambda one: one.plan.update(system="h200"), "the plan of the session has 'h200'"),
-    "it is of another mode": (lambda one: one.plan.update(mode="acceptance"), "plan of the session has 'acceptance'"),
     "a check could not be loaded": (lambda one: one.plan.update(applicable=[*CHOSEN, {"check": "Hpl"}]), "Hpl"),
 }  # fmt: skip
 #: What every reader of a record sees.
@@ -456,5 +455,7 @@ def twins() -> Iterator[tuple[str, str, str]]:
             "scheduler": "pbs", "id": "7989", "state": "COMPLETED (no longer listed)", "exit_code": None})),
     ):  # fmt: skip
         yield what, told(change).verdict, "PASS"
+    full = case(DAXPY, tenken_verdict="INVALID", result="fail", fail_reason="sanity error: INVALID: n1: no space")
+    yield "a record that the full archive took later", told(full).verdict, "INVALID"
     yield "a killed job is a FAIL", told(_killed).verdict, "FAIL"
     yield "a killed job is a record", told(_killed, "acceptance").verdict, "PASS"
