@@ -72,6 +72,8 @@ class Finding:
     causes: list[Cause] = field(default_factory=list)
     times: int = 1
     recovered: int | None = None
+    #: on the night `recovered`: its series became noisy, and no level had moved
+    withdrawn: bool = False
     acknowledged: str = ""
     notes: list[str] = field(default_factory=list)
 
@@ -91,8 +93,10 @@ def findings(history: History, found: Findings, settings: Settings, together: Se
     flaps = [e for e in found.events if _flapping(e, found.events, len(history.nights))]
     out, taken = _together(history, together, events)
     events = [e for e in events if id(e) not in taken]
-    shifts = [e for e in events if e.kind != "noisy"]
-    out += [_shift(history, group) for group in group_events(shifts, labels(history))]
+    # what was withdrawn is no part of a cause that stands
+    for withdrawn in (False, True):
+        shifts = [e for e in events if e.kind != "noisy" and e.withdrawn == withdrawn]
+        out += [_shift(history, group) for group in group_events(shifts, labels(history))]
     noisy = group_events(_aligned([e for e in events if e.kind == "noisy"]), labels(history))
     out = _merged(out) + _flapping_findings(history, flaps) + [_shift(history, group) for group in noisy]
     for outlier in outliers(history):
@@ -212,6 +216,7 @@ def _shift(history: History, group: Group) -> Finding:
         recovered=max(r for r in recovered if r is not None)
         if sum(r is not None for r in recovered) * 2 > len(recovered)
         else None,
+        withdrawn=all(e.withdrawn for e in group.events),
     )
     one.causes = causes(history, rows, one.night)
     return one
@@ -237,15 +242,16 @@ def _merged(found: list[Finding]) -> list[Finding]:
 
 def _flapping(event: Event, events: Sequence[Event], nights: int) -> bool:
     """Whether an event is one of several recent, recovered ones of its series."""
-    if not event.worse or event.kind == "noisy" or event.change_night < nights - FLAP_NIGHTS:
+    if not _recent_loss(event, nights):
         return False
-    same = [
-        e
-        for e in events
-        if e.series == event.series and e.worse and e.kind != "noisy" and e.change_night >= nights - FLAP_NIGHTS
-    ]
+    same = [e for e in events if e.series == event.series and _recent_loss(e, nights)]
     gone = [e for e in same if e.recovered_night is not None]
     return len(same) >= FLAPS and len(gone) >= len(same) - 1 and bool(gone)
+
+
+def _recent_loss(event: Event, nights: int) -> bool:
+    lost = event.worse and event.kind != "noisy" and not event.withdrawn
+    return lost and event.change_night >= nights - FLAP_NIGHTS
 
 
 def _flapping_findings(history: History, events: Sequence[Event]) -> list[Finding]:

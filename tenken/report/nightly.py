@@ -119,7 +119,11 @@ def _since_yesterday(gate: Gate, shown: list[Shown]) -> list[tuple[str, str, str
         last = len(one.history.nights) - 1
         for entry in shown:
             recovered = entry.finding.recovered
-            if entry.system == one.history.system and recovered is not None and recovered >= last - 1 and not entry.new:
+            if entry.system != one.history.system or recovered is None or entry.new:
+                continue
+            if entry.finding.withdrawn and recovered >= last:
+                out.append(("PASS", f"Withdrawn: {entry.text}", entry.anchor))
+            elif not entry.finding.withdrawn and recovered >= last - 1:
                 out.append(("PASS", f"Back: {entry.text}", entry.anchor))
         if last > 0:
             ran = ~np.isnan(one.history.values)

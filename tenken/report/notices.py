@@ -64,9 +64,17 @@ def sentence(history: History, finding: Finding) -> str:
         text += f"; no environment change on {first.node}" if first.node and not _changed(history, finding) else ""
     if finding.notes:
         text += "; " + ", ".join(finding.notes)
-    if finding.recovered is not None:
+    if finding.recovered is not None and finding.withdrawn:
+        night = history.nights[min(finding.recovered, len(history.nights) - 1)]
+        text += f"; withdrawn on {night}: the values scatter more than before, and no level moved"
+    elif finding.recovered is not None:
         text += f"; back since {history.nights[min(finding.recovered, len(history.nights) - 1)]}"
     return text
+
+
+def _was_withdrawn(history: History, finding: Finding) -> bool:
+    """Whether a finding was withdrawn on an earlier night: the withdrawal is reported once."""
+    return finding.withdrawn and finding.recovered is not None and finding.recovered < len(history.nights) - 1
 
 
 def _changed(history: History, finding: Finding) -> bool:
@@ -101,9 +109,13 @@ def text(gate: Gate) -> str:
             f"{len(one.history.nights)} nights; {states} (judged from {gate.least} nights of baseline on)"
         )
         for finding in one.findings:
+            if _was_withdrawn(one.history, finding):
+                continue
             word = (
                 "FAIL"
                 if finding.alarming
+                else "withdrawn"
+                if finding.withdrawn
                 else "known"
                 if finding.acknowledged
                 else "better"
@@ -164,8 +176,8 @@ def _finding(history: History, f: Finding) -> dict[str, Any]:
         "alarming": f.alarming, "acknowledged": f.acknowledged or None, "night": str(history.nights[f.night]),
         "found": str(history.nights[min(f.found, last)]),
         "recovered": None if f.recovered is None else str(history.nights[min(f.recovered, last)]),
-        "size": f.size, "low": f.low, "high": f.high, "evidence_nats": f.evidence, "p_value": f.p_value,
-        "times": f.times, "of": f.of,
+        "withdrawn": f.withdrawn, "size": f.size, "low": f.low, "high": f.high, "evidence_nats": f.evidence,
+        "p_value": f.p_value, "times": f.times, "of": f.of,
         "causes": [{"field": c.field, "from": c.before, "to": c.after, "nodes": list(c.nodes)} for c in f.causes],
         "members": [
             {
@@ -237,7 +249,7 @@ def markdown(gate: Gate) -> str:
             lines.append("")
         else:
             lines += ["No regression.", ""]
-        rest = [f for f in one.findings if not f.alarming]
+        rest = [f for f in one.findings if not f.alarming and not _was_withdrawn(one.history, f)]
         lines += [f"- {_plain(sentence(one.history, f))}" for f in rest] + [""] * bool(rest)
         lines += [power_sentence(one, gate.least), ""]
     if gate.incomplete:

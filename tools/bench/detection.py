@@ -85,13 +85,15 @@ class Column:
 
 
 def first_finding(row: Row, seeds: tuple[int, ...], settings: Settings) -> np.ndarray:
-    """Values of each series from the change to its first finding of a level, or of noise; very many without one."""
+    """Values of each series from the change to its first finding of the row's kind; very many without one."""
     values = _planted(row, seeds)
     errors = _errors(row.family, *values.shape)
     findings = detect(values, np.ones(len(values), bool), settings, alone_among=SERIES, errors=errors)
     since = _since(values)
     first = np.full(len(values), np.iinfo(int).max)
     for event in findings.events:
+        if row.left and event.withdrawn:
+            continue
         if event.worse and event.found_night >= CHANGE_NIGHT and (event.kind == "noisy") == row.noisy:
             first[event.series] = min(first[event.series], since[event.series, event.found_night])
     return first
@@ -221,10 +223,10 @@ def table(columns: list[Column]) -> str:
         asked = f"<= {_ASKED[name]:g}" if name in _ASKED else ""
         lines.append(f"| false findings per month, {name} | {asked} | " + " | ".join(cells) + " |")
     for row in ROWS:
-        for nights, target in row.targets.items():
-            asked = "" if target is None else f"{target:g}"
+        for nights in row.targets:
             cells = [str(column.found.get((row.name, nights), "")) for column in columns]
-            lines.append(f"| {row.name}, within {nights} nights, % | {asked} | " + " | ".join(cells) + " |")
+            when = "after" if row.left else "within"
+            lines.append(f"| {row.name}, {when} {nights} nights, % | {row.required(nights)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -236,10 +238,10 @@ def misses(column: Column) -> list[str]:
         if name in _ASKED and rate.findings / rate.months > _ASKED[name]
     ]
     for row in ROWS:
-        for nights, target in row.targets.items():
+        for nights in row.targets:
             share = column.found[row.name, nights]
-            if target is not None and 100 * share.hits / share.trials < target:
-                out.append(f"{row.name}, within {nights} nights: {share} %, required {target:g}")
+            if row.missed(nights, 100 * share.hits / share.trials):
+                out.append(f"{row.name}, within {nights} nights: {share} %, required {row.required(nights)}")
     return out
 
 

@@ -18,7 +18,7 @@ class Row:
     requirement; nights on which a series has a value, and `spare` more are simulated for series that often have none.
 
     A drift of 0.1 % has cost 2.9 % after 29 nights.  `noisy` rows require findings of that kind, others those of
-    a level.
+    a level.  `left` rows count the findings of a level that were not withdrawn; their targets are maxima.
     """
 
     name: str
@@ -27,6 +27,17 @@ class Row:
     targets: dict[int, float | None]
     noisy: bool = False
     spare: int = 0
+    left: bool = False
+
+    def required(self, nights: int) -> str:
+        """The target as text, empty without one."""
+        target = self.targets[nights]
+        return "" if target is None else f"<= {target:g}" if self.left else f"{target:g}"
+
+    def missed(self, nights: int, share: float) -> bool:
+        """Whether a percentage is worse than the target."""
+        target = self.targets[nights]
+        return target is not None and (share > target if self.left else share < target)
 
 
 ROWS = (
@@ -60,6 +71,10 @@ ROWS = (
     ),
     *(
         Row(f"scatter x 3, {name}, a loss", name, Change(scatter=3.0), {20: None, 50: None})
+        for name in ("lognormal", "student", "ar7")
+    ),
+    *(
+        Row(f"scatter x 3, {name}, left as a loss", name, Change(scatter=3.0), {50: 5.0}, left=True)
         for name in ("lognormal", "student", "ar7")
     ),
     Row("variance x 3, lognormal, became noisy", "lognormal", Change(scatter=3**0.5), {50: None}, noisy=True),

@@ -49,6 +49,8 @@ _QUICK = 1 / 8  # weight of the newest value in it
 _LOUDER = 1.5  # factor above the usual loudness from which distances are in units of the recent deviation
 #: Deviations at which values that may tell scatter are drawn in, and the evidence that it takes.
 _SCATTER_CLIP, _SCATTER_NATS = 3.0, 3.0
+_UNSURE = 10  # values: nine of ten series became noisy at most this long before their restlessness says
+_SCATTERED = 2.5  # standard deviations of a mean, within which no level moved if the series became noisy
 _PLAIN = 4.0  # standard deviations of the mean of its values that a change must be that has lasted
 _SPIKE = 4.0  # a value so far from the level is a spike
 
@@ -79,6 +81,8 @@ class Event:
     evidence: float  # nats
     p_value: float  # probability of this evidence on one night of one series without any change
     recovered_night: int | None = None
+    #: its end, `recovered_night`, is that of the finding alone: the series became noisy, and no level had moved
+    withdrawn: bool = False
 
 
 @dataclass(frozen=True)
@@ -641,7 +645,7 @@ class Detector:
             length, ratio, low, high = self._unrest.moved(row)
             began = self._unrest.night(row, length)
             self._scatter(row, ratio)
-            self._unfounded(row, began)
+            self._withdraw(row, began)
             index = int(self._noisy[row])
             if index >= 0:  # even noisier: the same finding
                 was = 1 + self._events[index].size
@@ -671,16 +675,43 @@ class Detector:
         self._usual[row] = max(self._usual[row] * ratio**2, floor**2)
         self._loud[row] = 1.0
 
-    def _unfounded(self, row: int, night: int) -> None:
-        """Closes changes detected since a series became noisy that its noise explains."""
-        index = int(self._open[row])
-        if index < 0 or self._events[index].change_night < night - 2:
+    def _withdraw(self, row: int, night: int) -> None:
+        """Withdraw the changes since a series became noisy, on `night`, that its scatter explains: no level moved.
+
+        The mean of the values since such a change lies as near the level before it as this scatter allows. The series
+        returns to that level, so that a change too small to be distinguished yet is found later.
+        """
+        unit = self._deviation[row]
+        doubt = (1 + self._memory[row]) / (1 - self._memory[row])
+        own, nights = self._long[row], self._long_nights[row]
+        first = int(nights[max(LONG - int((nights >= night).sum()) - _UNSURE, 0)])
+        gone = []
+        for index, event in enumerate(self._events):
+            end = event.recovered_night
+            if event.series != row or event.kind == "noisy" or event.withdrawn:
+                continue
+            if event.change_night < first or (end is not None and end <= first):
+                continue
+            new = own[(nights >= event.change_night) & (nights < (self.night + 1 if end is None else end))]
+            off = np.clip(new - self._formers[index], -_SCATTER_CLIP * unit, _SCATTER_CLIP * unit)
+            # a change that came and went is the most distant of many means
+            within = _SCATTERED if end is None else self.settings.threshold
+            if abs(off.mean()) < within * unit * np.sqrt(doubt / len(off)):
+                gone.append(index)
+                self._events[index] = replace(event, recovered_night=self.night, withdrawn=True)
+        if not gone:
             return
-        count = int(min(self._since[row], KEPT))
-        change = np.median(self._kept[row, KEPT - count :]) - self._former[row]
-        if change < self.settings.threshold * self._deviation[row] / np.sqrt(count):
-            self._events[index] = replace(self._events[index], recovered_night=self.night)
+        if self._open[row] in gone:
             self._open[row] = -1
+        if self._last_event[row] in gone:
+            count = int((nights >= self._events[gone[0]].change_night).sum())
+            self._peaks.pop(row, None)
+            self._returned[row] = -1
+            self._former[row] = np.nan
+            self._level[row] = self._formers[gone[0]]
+            self._anchor[row] = self._former_anchor[row]
+            self._since[row] = min(count, KEPT)
+            self._place(row, KEPT)
 
     def _lately(self, row: int, length: int) -> int:
         """Number of newest values since a step that is the major part of a slow window's change; 0 without one."""

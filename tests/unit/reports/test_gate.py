@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from tenken.cli import main
-from tenken.history import acknowledged, causes, propose
+from tenken.history import acknowledged, causes, gate, propose
 from tenken.history.acknowledged import AcknowledgedError, Entry
-from tenken.history.detect import Settings, detect
+from tenken.history.detect import Event, Settings, detect
+from tenken.history.ingest import Ingested
 from tenken.history.nights import History, Series
 from tenken.history.record_parser import FINGERPRINT
-from tenken.report import compare, notices
+from tenken.report import compare, nightly, notices
 from tools import synthetic
 
 
@@ -182,6 +183,49 @@ def test_every_event_that_is_open_is_told() -> None:
     found = detect(values, np.ones(40, bool), Settings())
     told = {row for finding in causes.findings(h, found, Settings()) for row in finding.rows}
     assert {event.series for event in found.events} <= told and set(range(30)) <= told
+
+
+def test_a_loss_that_was_noise_is_withdrawn_once_and_in_every_form() -> None:
+    """The scatter of one node triples on night 100, and its first three values are low by chance."""
+    values = 400 * np.exp(np.random.default_rng(9).normal(0, 0.01, (4, 150)))
+    values[0, 100:] = 400 * (values[0, 100:] / 400) ** 3
+    values[0, 100:103] = [370, 368, 372]
+    forms = {}
+    for night in range(100, 150):
+        h = history(nodes=4, nights=night + 1)
+        h = replace(h, values=values[:, : night + 1])
+        one = gate.system(h, detect(h.values, h.higher), Settings())
+        forms[night] = gate.Gate(Path("a"), [one], Ingested(), 20)
+    kinds = {night: sorted(f.kind for f in form.alarms) for night, form in forms.items()}
+    told = min(night for night, found in kinds.items() if found == ["step"])
+    gone = min(night for night, found in kinds.items() if found == ["noisy"])
+    assert told <= 103 < gone <= 125 and all(kinds[night] == ["noisy"] for night in range(gone, 150))
+    said = f"withdrawn on {forms[gone].systems[0].night}: the values scatter more than before, and no level moved"
+    for form in (notices.markdown, notices.text, lambda g: str(nightly._since_yesterday(g, nightly._shown(g)))):
+        assert [night for night in range(gone - 1, gone + 2) if said in form(forms[night])] == [gone], "once"
+    assert all(said in notices.sentence(forms[gone].systems[0].history, f) for f in withdrawn(forms[gone + 9]))
+    assert [f["withdrawn"] for f in notices.as_json(forms[149])["systems"][0]["findings"]].count(True) == 1
+    assert 'type="noisy"' in notices.junit(forms[gone]) and 'type="step"' not in notices.junit(forms[gone])
+    (finding,) = withdrawn(forms[gone])
+    entry = Entry("m", "known", "me", night=forms[gone].systems[0].history.nights[finding.night], size=finding.size)
+    assert not entry.covers(forms[gone].systems[0].history, forms[gone].alarms[0]), "the noise is a finding of its own"
+
+
+def withdrawn(judged: gate.Gate) -> list[causes.Finding]:
+    return [f for f in judged.systems[0].findings if f.withdrawn]
+
+
+def test_a_withdrawn_loss_is_neither_intermittent_nor_part_of_another() -> None:
+    h = history(nodes=4, nights=60)
+    step = Event(0, "step", True, 40, 42, -0.05, -0.06, -0.04, 9.0, 1e-4, 50)
+    events = (step, replace(step, change_night=52, found_night=53, recovered_night=55))
+    found = detect(h.values, h.higher)
+    for gone, kinds in ((False, ["flapping"]), (True, ["step", "step"])):
+        some = replace(found, events=tuple(replace(e, withdrawn=gone) for e in events))
+        assert [f.kind for f in causes.findings(h, some, Settings()) if 0 in f.rows] == kinds
+    others = (replace(step, withdrawn=True), *(replace(step, series=n, recovered_night=None) for n in (1, 2, 3)))
+    found = replace(found, events=others)
+    assert [(f.withdrawn, len(f.rows)) for f in causes.findings(h, found, Settings())] == [(False, 3), (True, 1)]
 
 
 def test_a_store_that_cannot_be_read_is_incomplete(tmp_path: Path, capsys: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tenken.history.detect import Detector, Settings, State, detect, excursions, power, state, windows
+from tools.bench import floor as bench_floor
 from tools.bench.real import by_day, main
 from tools.bench.rows import ROWS, planted
 from tools.bench.simulate import FAMILIES, TUNED, TUNING_SEEDS, Change, histories
@@ -368,6 +369,7 @@ def test_a_state_with_noise_goes_on_as_if_never_put_away(tmp_path):
     first = Detector(np.ones(4, bool))
     for night in range(150):
         first.advance(values[:, night])
+    assert any(e.withdrawn for e in first.findings().events)
     state.write(tmp_path / "s", "m", 150, first)
     second = Detector(np.ones(4, bool))
     assert state.read(tmp_path / "s", second, 150, lambda nights: "m") == 150
@@ -553,6 +555,53 @@ def test_noise_that_grew_and_remembers_itself_is_no_loss():
     losses = [e for e in events if e.worse and e.kind != "noisy" and e.found_night > noisy.get(e.series, 999)]
     assert len(noisy) >= 50 and len({e.series for e in losses if e.series < 40}) <= 3
     assert len({e.series for e in losses if e.series >= 40 and e.found_night >= 140}) >= 15
+
+
+@pytest.fixture(scope="module")
+def tripled():
+    """Findings of 200 series whose scatter triples on night 100, by their loss on the same night; 50 nights."""
+    out = {}
+    for loss in (0.0, 0.05, 0.08):
+        values = histories(FAMILIES["lognormal"], planted(TUNING_SEEDS[2]), Change(step=loss, scatter=3.0), 200, 150)
+        out[loss] = detect(values, np.ones(200, bool), alone_among=200).events
+    return out
+
+
+def _losses(events):
+    return [e for e in events if e.worse and e.kind != "noisy" and e.found_night >= 100]
+
+
+def test_scatter_that_was_reported_as_a_loss_ends_as_noise(tripled):
+    losses = _losses(tripled[0.0])
+    assert len({e.series for e in losses}) >= 20, "otherwise this test shows nothing"
+    assert len({e.series for e in losses if not e.withdrawn}) <= 7
+    noisy = {e.series: e.found_night for e in tripled[0.0] if e.kind == "noisy"}
+    withdrawn = [e for e in losses if e.withdrawn]
+    assert withdrawn and all(e.recovered_night >= noisy[e.series] for e in withdrawn), "once it is known to be noisy"
+
+
+@pytest.mark.parametrize(("loss", "stay"), [(0.05, 120), (0.08, 180)])
+def test_a_loss_in_a_series_that_became_noisy_stays_or_is_found_again(tripled, loss, stay):
+    """The twin: the level did move. 5 % in noise of 3 % is 1.7 deviations."""
+    losses = _losses(tripled[loss])
+    assert len({e.series for e in tripled[loss] if e.kind == "noisy"}) >= 190
+    assert len({e.series for e in losses if e.recovered_night is None}) >= stay
+
+
+def test_a_loss_that_was_over_before_the_noise_is_not_withdrawn():
+    values = np.concatenate([_quiet(nights=160, seed=40 + n) for n in range(20)])
+    values[0, 80:92] *= 0.97
+    values[0, 110:] = 1000 * (values[0, 110:] / 1000) ** 3
+    events = [e for e in detect(values, np.ones(20, bool)).events if e.series == 0]
+    assert events[0].kind == "step" and "noisy" in {e.kind for e in events}
+    assert not events[0].withdrawn and events[0].recovered_night <= 97
+
+
+def test_the_floor_of_tripled_noise_is_that_of_its_likelihood():
+    """A single value of noise and a step of three deviations: the region is an interval about 3.375."""
+    least, error = bench_floor.floor((3.0,), 1, 80.0, 400_000)
+    # 80 % of N(3, 1) lie within 1.371 of 3.375, where 19.5 % of N(0, 3) lie
+    assert least == pytest.approx(19.5, abs=4 * error + 0.1)
 
 
 def test_entries_of_one_day_are_judged_as_one_night(tmp_path, capsys):
