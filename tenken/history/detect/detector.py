@@ -14,11 +14,13 @@ from tenken.history.detect.windows import (
     BEFORE,
     KEPT,
     LASTED,
+    LASTED_LARGE,
     LONG,
     LONGEST,
     SLOW,
     SLOW_KEPT,
     SLOW_ONES,
+    STAGE,
     STRIDE,
     WINDOWS,
     distances,
@@ -398,11 +400,11 @@ class Detector:
         plain = self._plain(judged)
         if self._calendar is not None:
             self._hold(known, plain)
-        for row in np.flatnonzero(judged & ((loudest > 1) | plain)).tolist():
+        for row in np.flatnonzero(judged & ((loudest > 1) | (plain > 0))).tolist():
             side = 0 if worse[row] else 1
             if not plain[row] and loudest[row] <= self._scattered(row, int(best[side][row])):
                 continue
-            if self._of_one_night(row, LASTED if plain[row] else WINDOWS[int(best[side][row])][1]):
+            if self._of_one_night(row, int(plain[row]) or WINDOWS[int(best[side][row])][1]):
                 continue
             found.append(
                 self._open_event(
@@ -411,7 +413,7 @@ class Detector:
                     int(best[side][row]),
                     float(loudest[row]),
                     float(limits[side][row, best[side][row]]),
-                    bool(plain[row]),
+                    int(plain[row]),
                 )
             )
         found += self._noises(rows, cost)
@@ -436,24 +438,33 @@ class Detector:
         for row in sorted({*np.flatnonzero(plain).tolist(), *self._held}):
             if not known[row]:
                 continue
+            length = int(plain[row]) or LASTED
             if plain[row]:
-                new, old = self._kept[row, -LASTED:], self._kept[row, -LASTED - BEFORE : -LASTED]
+                new, old = self._kept[row, -length:], self._kept[row, -length - BEFORE : -length]
                 self._held[row] = (1.0, float(old.max())) if new.mean() > old.mean() else (-1.0, float(-old.min()))
             way, bound = self._held[row]
-            plain[row] = way * self._kept[row, -1] > bound
-            if not plain[row] or not self._of_one_night(row, LASTED):
+            plain[row] = length if way * self._kept[row, -1] > bound else 0
+            if not plain[row] or not self._of_one_night(row, length):
                 del self._held[row]
 
     def _plain(self, judged: np.ndarray) -> np.ndarray:
-        """Series with an obvious and persistent change."""
-        worse, better = lasted(self._kept, self._told)
-        change = np.maximum(worse, -better)
-        plain = judged & (change >= self.settings.plain)
+        """Number of values of an obvious and persistent change of each series, 0 without one."""
+        settings, deviation = self.settings, self._past_deviation[:, 0]
+        change, plain = np.zeros(self.series), np.zeros(self.series, int)
+        for length, before, least, gap in (
+            (LASTED, BEFORE, settings.plain, 0.0),
+            (LASTED_LARGE, BEFORE, settings.large, settings.large / 2),
+            (LASTED, STAGE, settings.large, settings.large / 2),
+        ):
+            worse, better = lasted(self._kept, self._told, length, before, gap)
+            found = judged & (plain == 0) & (np.maximum(worse, -better) >= least)
+            change = np.where(found, np.maximum(worse, -better), change)
+            plain[found] = length
         # noise that remembers itself lies on one side for long: where it has grown, the order of values tells little
-        rows = np.flatnonzero(plain & (self._noisy >= 0) & (self._past_memory[:, 0] > 0))
+        rows = np.flatnonzero((plain > 0) & (self._noisy >= 0) & (self._past_memory[:, 0] > 0))
         memory = self._past_memory[rows, 0]
-        own = spread_of_mean(memory)[:, LASTED - 1] * self._past_deviation[rows, 0]
-        plain[rows] = change[rows] >= _PLAIN * own
+        own = spread_of_mean(memory)[np.arange(len(rows)), plain[rows] - 1] * deviation[rows]
+        plain[rows] *= change[rows] >= _PLAIN * own
         return plain
 
     def _weighed(self, cost: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
@@ -479,7 +490,7 @@ class Detector:
         excursions = self._excursions[side]
         fleet = np.where(SHORT, settings.young_fleet, settings.young_fleet_long)
         young = self._youth() * (1 + (fleet / np.maximum(excursions.nights, fleet)) ** 2)
-        own = np.maximum(settings.threshold * excursions.nearer(), settings.habit * excursions.habit()) * young
+        own = np.maximum(excursions.least(), settings.habit * excursions.habit()) * young
         own[:, SLOW_ONES] *= settings.slow
         distance, change = excursions.thresholds(among)
         return np.where(shift >= change, own, np.maximum(own, distance * young))
@@ -565,12 +576,12 @@ class Detector:
 
     # -- events
 
-    def _open_event(self, row: int, side: int, window: int, loudness: float, limit: float, plain: bool) -> Event | None:
-        """Record a change and the level after it."""
+    def _open_event(self, row: int, side: int, window: int, loudness: float, limit: float, plain: int) -> Event | None:
+        """Record a change and the level after it; `plain` is the number of values of a persistent one."""
         if plain:
-            side = 0 if np.median(self._kept[row, -LASTED:]) > np.median(self._kept[row, -2 * LASTED : -LASTED]) else 1
+            side = 0 if np.median(self._kept[row, -plain:]) > np.median(self._kept[row, -2 * plain : -plain]) else 1
         slow = not plain and WINDOWS[window][0] == "slow"
-        length = LASTED if plain else WINDOWS[window][1]
+        length = plain or WINDOWS[window][1]
         lately = self._lately(row, length) if slow else 0
         sudden = lately > 0
         if slow and not lately:
@@ -578,7 +589,7 @@ class Detector:
             began = int(self._long_nights[row, LONG - new])
             length = min(new, KEPT - 2) if sudden else _RECENT
         else:
-            length = self._beginning(row, lately or length, LASTED if plain else 2)
+            length = self._beginning(row, lately or length, plain or 2)
             former, began = self._levels[row, KEPT - length - 1], int(self._nights[row, KEPT - length])
         worse = side == 0
         distance = max(loudness, 1.0) * limit

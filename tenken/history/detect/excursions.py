@@ -117,6 +117,17 @@ class Excursions:
         """Part of the threshold at which each window may speak, shape (windows,)."""
         return np.where(SHORT, np.minimum(_NEARER + _PER_TAIL * self._heaviness(), _FARTHEST), 1.0)
 
+    def least(self) -> np.ndarray:
+        """Minimum distance at which each window may speak, shape (windows,), whatever the size of the change.
+
+        Means of up to three values are judged by the single ones, and those of ten and more find drifts.
+        """
+        least = self._settings.threshold * self.nearer()
+        for index, (kind, length, _, _) in enumerate(WINDOWS):
+            if kind == "mean" and 3 < length < 10:
+                least[index] = max(least[index], self._skewed(length))
+        return least
+
     def _share(self, window: int) -> float:
         """Of the allowed false findings, the part of a window."""
         name = WINDOWS[window][:2]
@@ -150,7 +161,6 @@ class Excursions:
         """
         share = np.cumsum(_filled(single)[::-1])[::-1] / self._watched[0]  # of values beyond the beginning of each bin
         out = np.zeros(len(WINDOWS))
-        usual, skewness = self._settings.threshold, max(self._cubes[0] / self._watched[0], 0.0)
         for index, (kind, length, mean, unit) in enumerate(WINDOWS):
             if kind == "slow":
                 continue
@@ -167,8 +177,13 @@ class Excursions:
             far = far if kind == "min" else (2 * far + reach) / length
             out[index] = (far - mean) / unit if scaled else far
             if scaled and kind == "mean" and length > 2:
-                out[index] = max(out[index], usual + _SKEWED * (usual**2 - 1) / 6 * skewness / length**0.5)
+                out[index] = max(out[index], self._skewed(length))
         return out
+
+    def _skewed(self, length: int) -> float:
+        """Distance of a mean of so many values of this fleet that is as rare as the threshold is of normal ones."""
+        usual, skewness = self._settings.threshold, max(self._cubes[0] / max(self._watched[0], 1.0), 0.0)
+        return float(usual + _SKEWED * (usual**2 - 1) / 6 * skewness / length**0.5)
 
     def _beyond(self, count: np.ndarray, width: float, usual: float, least: np.ndarray, among: int) -> np.ndarray:
         wanted, largest = self._wanted(among), self._settings.largest

@@ -17,6 +17,8 @@ class Settings:
     smallest_slow: float = 0.022
     #: a persistent change of this size (windows.LASTED values) is a finding, regardless of the fleet's excursions
     plain: float = 0.04
+    #: ... and of one value fewer for a change of this size, in cost: a factor of 1.2
+    large: float = 0.18
     #: a series became noisy if its scatter increased by this factor ...
     noisier: float = 1.5
     #: ... and its mean restlessness is this many standard deviations from the usual one

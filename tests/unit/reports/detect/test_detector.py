@@ -604,6 +604,51 @@ def test_the_floor_of_tripled_noise_is_that_of_its_likelihood():
     assert least == pytest.approx(19.5, abs=4 * error + 0.1)
 
 
+def _beside_excursions(stages, seed=8):
+    """A fleet of which each series is worse by a third for three values now and then; the first one moves in stages."""
+    rng = np.random.default_rng(seed)
+    values = 1000 * np.exp(rng.normal(0, 0.005, (60, 130)))
+    for row in range(1, 60):
+        for start in rng.choice(np.arange(35, 125, 8), 5, replace=False):
+            values[row, start : start + 3] *= 0.67
+    for begin, factor in stages.items():
+        values[0, begin:] *= factor
+    return [e for e in detect(values, np.ones(60, bool)).events if e.series == 0]
+
+
+def test_a_step_in_three_stages_is_reported_to_its_last_stage():
+    """After two or three values the level is that of the stage; six values later the rest is a finding as well."""
+    events = _beside_excursions({100: 0.5, 102: 0.95, 104: 0.7})
+    assert events[0].worse and 100 <= events[0].change_night <= 101 and events[0].found_night <= 106
+    assert [e for e in events[1:] if e.worse and 102 <= e.change_night <= 105 and e.found_night <= 112]
+
+
+def test_four_large_values_and_two_others_are_no_large_change():
+    events = _beside_excursions({100: 0.985, 102: 0.8})
+    assert events[0].change_night in (100, 102) and events[0].found_night >= 106
+
+
+def test_means_of_skewed_values_need_a_larger_distance():
+    known = excursions.Excursions(10, Settings())
+    symmetric = np.random.default_rng(5).normal(0, 1, 20_000)
+    known.single(symmetric, np.ones(20_000))
+    before = known.least()
+    skewed = np.random.default_rng(5).gamma(2, 1, 200_000) - 2
+    known.single(skewed, np.full(200_000, 2**0.5))
+    longer = np.array([kind == "mean" and 3 < length < 10 for kind, length, _, _ in windows.WINDOWS])
+    assert np.all(known.least()[longer] > before[longer] + 0.4)
+    detector = Detector(UP)
+    detector._excursions = (known, known)
+    limit = detector._limits(0, 200, np.full((1, len(windows.WINDOWS)), 9.0))
+    assert np.all(limit[0, longer] >= known.least()[longer]), "however large the change"
+
+
+@pytest.mark.parametrize(("factor", "after"), [(0.8, 5), (0.9, 6)])
+def test_a_large_change_lasts_from_its_sixth_value_on(factor, after):
+    (event,) = _beside_excursions({100: factor})
+    assert event.worse and event.change_night == 100 and event.found_night == 100 + after
+
+
 def test_entries_of_one_day_are_judged_as_one_night(tmp_path, capsys):
     """Of ten series with four values a day, all disturbed for one day: a false finding each if they were nights."""
     values = np.concatenate([_quiet(nights=160, noise=0.005, seed=300 + n) for n in range(10)])
