@@ -155,7 +155,7 @@ def never_ran(plan: Mapping[str, Any], run: Mapping[str, Any], names: set[str]) 
         words = shlex.split(line)
     except ValueError:
         return
-    if any(_CHOOSE.fullmatch(word) for word in words):
+    if any(_CHOOSE.fullmatch(word) for word in words) or not _as_planned(words, plan):
         return
     planned = plan.get("applicable")
     entries = planned if isinstance(planned, list) else []
@@ -167,6 +167,23 @@ def never_ran(plan: Mapping[str, Any], run: Mapping[str, Any], names: set[str]) 
             f"{len(missing)} of {len(wanted)} checks of the plan never ran: neither a record nor the run report has "
             f"{', '.join(missing[:_NAMED])}{more}."
         )
+
+
+def _as_planned(words: Sequence[str], plan: Mapping[str, Any]) -> bool:
+    """Whether a command line of ReFrame has the folder of checks, the system and the mode of the plan."""
+    said: dict[str, list[str]] = {"path": [], "system": [], "mode": []}
+    names = {"-c": "path", "--checkpath": "path", "--system": "system", "--mode": "mode"}
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        option, equals, value = word.partition("=")
+        if option in names:
+            said[names[option]].append(value if equals else after)
+        elif re.fullmatch("-c[^-].*", word):
+            said["path"].append(word[2:])
+    return (
+        all(path.rstrip("/").rpartition("/")[2] == "checks" for path in said["path"])
+        and set(said["system"]) <= {plan.get("system")}
+        and set(said["mode"][-1:]) <= {plan.get("mode")}
+    )
 
 
 def _finding(record: Record, text: str) -> Finding:

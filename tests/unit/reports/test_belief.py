@@ -59,6 +59,25 @@ def test_a_changed_session_does_not_end_with_pass(
     assert (tmp_path / "page.html").is_file()
 
 
+@pytest.mark.parametrize(
+    ("options", "complete"),
+    [
+        ("-c checks -r --system local --mode quick", False),
+        ("-c checks/ -r --system=local --mode quick", False),
+        ("-c checks -r --system local:gpu --mode quick", True),
+        ("-c checks/stream.py -r --system local --mode quick", True),
+        ("-cchecks/stream.py -r --system local --mode quick", True),
+        ("-c checks -r --system local --mode nightly", True),
+        ("-c checks -r --system local --mode quick -n StreamCuda", True),
+    ],
+)
+def test_a_plan_holds_a_run_of_the_same_folder_system_and_mode(options: str, complete: bool) -> None:
+    """An operator who runs one file or one partition has no incomplete session."""
+    plan = {"system": "local", "mode": "quick", "applicable": ["Daxpy", "Gemm"]}
+    run = {"session_info": {"cmdline": f"reframe {options}"}}
+    assert (list(coherence.never_ran(plan, run, {"Daxpy"})) == []) == complete
+
+
 @pytest.mark.parametrize("file", KEPT, ids=lambda file: file.name)
 def test_no_kept_record_is_doubted(file: Path) -> None:
     damaged: list[records.Damaged] = []
