@@ -638,9 +638,28 @@ def test_means_of_skewed_values_need_a_larger_distance():
     longer = np.array([kind == "mean" and 3 < length < 10 for kind, length, _, _ in windows.WINDOWS])
     assert np.all(known.least()[longer] > before[longer] + 0.4)
     detector = Detector(UP)
+    known.nights = 1_000_000  # a young fleet has larger limits, which would hide this one
     detector._excursions = (known, known)
     limit = detector._limits(0, 200, np.full((1, len(windows.WINDOWS)), 9.0))
-    assert np.all(limit[0, longer] >= known.least()[longer]), "however large the change"
+    assert limit[0, longer] == pytest.approx(detector._youth()[0] * known.least()[longer]), "however large the change"
+
+
+@pytest.mark.parametrize(
+    ("levels", "told", "values"),
+    [
+        ([0.0] * 12 + [0.25] * 6, 18, 6),  # a large change
+        ([0.0] * 12 + [0.10] * 6, 18, 0),  # 10 % has to last for seven values
+        ([0.0] * 11 + [0.10] * 7, 18, 7),
+        ([0.1] * 9 + [0.0] * 2 + [0.25] * 7, 9, 7),  # a further stage, two values after a change that was reported
+        ([0.1] * 9 + [0.0] * 2 + [0.10] * 7, 9, 0),
+        ([0.1] * 10 + [0.0] + [0.25] * 7, 8, 0),  # one value is no level
+    ],
+)
+def test_how_many_values_a_persistent_change_needs(levels, told, values):
+    detector = Detector(UP[:1])
+    detector._kept[:] = levels
+    detector._told[:] = told
+    assert detector._plain(np.ones(1, bool)).tolist() == [values]
 
 
 @pytest.mark.parametrize(("factor", "after"), [(0.8, 5), (0.9, 6)])
