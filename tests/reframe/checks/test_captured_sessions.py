@@ -151,6 +151,7 @@ def test_power_and_operations_per_joule_give_the_rate(tmp_path, name, factor, ve
         if metric["name"] == name:
             metric["samples"] = [factor * sample for sample in metric["samples"]]
             metric.update({key: factor * metric[key] for key in ("value", "best", "median", "p5", "p95")})
+    raw["verdict"] = "FAIL"  # as PASS the file would be refused: its judged values are not those of its samples
     (tmp_path / "doctored.json").write_text(json.dumps(raw))
     record = archived.read(tmp_path / "doctored.json")
     judgement = anew.of_record(record, machine_of(None, record))
