@@ -80,7 +80,8 @@ def direct_hdf5() -> dict[str, str]:
 
 
 def bad_disk(build_dir: Path, **settings: str) -> dict[str, str]:
-    (library,) = build_dir.rglob("libtenken_bad_disk.so")
+    library = build_dir / "unit" / "libtenken_bad_disk.so"  # no search: another worker may be configuring the folder
+    assert library.is_file()
     return {"LD_PRELOAD": str(library), **{f"BAD_DISK_{name.upper()}": value for name, value in settings.items()}}
 
 
