@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -38,13 +38,20 @@ def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     there = {"CCACHE_BASEDIR": str(clone)} if "CCACHE_DIR" in os.environ else {}
     return subprocess.run(
         ["make", *arguments], cwd=clone, env=clean_environment(**there), capture_output=True, text=True, check=False,
-        timeout=900,
+        timeout=1800,  # of a run that hangs: how long one takes depends on what else runs here
     )  # fmt: skip
 
 
+def cpu_seconds() -> float:
+    """What every child of this process that has ended used of CPU, in seconds, its own children included."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def test_make_run_ends_with_verdicts_and_a_page(clone):
-    begun = time.monotonic()
+    before = cpu_seconds()
     done = make(clone, "run")
+    used = cpu_seconds() - before
     output = done.stdout + done.stderr
     # a shared machine may void a measurement, one that hides its memory channels has no limit to hold STREAM against:
     # those are verdicts too, never a failure of the suite
@@ -61,7 +68,9 @@ def test_make_run_ends_with_verdicts_and_a_page(clone):
     text = page.read_text()
     assert "StreamHost" in text and "Triad" in text
     assert not re.search(r'(src|href)="https?://', text)
-    assert time.monotonic() - begun < 600
+    # set-up and build included. Two quiet cores use 313 s and take 3 min 28 s; beside another worker's compilations
+    # the same run has taken 11 min, which says nothing of the run
+    assert used < 600, f"{used:.0f} s of CPU"
 
 
 def test_selecting_nothing_is_not_green(clone):

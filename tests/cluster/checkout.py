@@ -32,5 +32,5 @@ class Checkout:
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[Any]:
         return subprocess.run(
-            words, cwd=self.root, env=self.environment, capture_output=True, text=True, check=False, timeout=600
+            words, cwd=self.root, env=self.environment, capture_output=True, text=True, check=False, timeout=1800
         )

@@ -8,8 +8,6 @@ import random
 import re
 import resource
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -211,7 +209,7 @@ def test_a_large_file_is_read_in_bounded_time_and_memory(build_dir: Path, tmp_pa
     def little_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
 
-    begin = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [
         str(build_dir / "bin" / "spmv"),
         *QUICK,
@@ -226,4 +224,6 @@ def test_a_large_file_is_read_in_bounded_time_and_memory(build_dir: Path, tmp_pa
         command, capture_output=True, text=True, preexec_fn=little_memory, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert time.monotonic() - begin < 20, sys.platform
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # of the CPU: how long it takes depends on what else runs here
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 20

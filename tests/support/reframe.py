@@ -57,7 +57,7 @@ def reframe(
     }
     done = subprocess.run(
         [*before, "reframe", "-c", checks, *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600,
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=1800,
     )  # fmt: skip
     path = archive.session_folder(root, session) / "run-report.json"
     report = json.loads(path.read_text()) if path.is_file() else {}
