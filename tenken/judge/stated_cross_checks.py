@@ -163,11 +163,23 @@ FLOPS: Mapping[str, float] = {"GFLOP/s": 1e9, "TFLOP/s": 1e12}
 
 # ---- of single programs --------------------------------------------------------------------------------------
 
+#: Arrays of stream on a device whose caches OpenACC does not report: above 4 x any L2, and what its memory permits.
+OPENACC_ARRAY_BYTES = (512 * 2**20, 4 * 2**30)
 
 def _stream(result: Result, request: Request, machine: Machine) -> Texts:
     """Arrays that no cache holds: 4 times the last one, by default exactly that or 64 MiB."""
     size, cache = number(result.parameters.get("array_bytes")), result.host.last_level_cache_bytes
-    if size is None or not cache or any(metric.kind == "gpu" for metric in result.metrics):
+    if any(metric.kind == "gpu" for metric in result.metrics):
+        chosen = request.token is not None and "--array-bytes" not in result.command
+        if chosen and size is not None and result.path.get("backend") == "openacc":
+            lowest, highest = OPENACC_ARRAY_BYTES
+            if not lowest - 8 < size <= highest:
+                yield (
+                    f"parameter array_bytes is {size:.0f}; it was not requested, and on an OpenACC device its default "
+                    f"is from {lowest} to {highest}"
+                )
+        return
+    if size is None or not cache:
         return
     usual = max(CACHES * cache, 64 * 2**20)
     if size < CACHES * cache - 8:

@@ -36,7 +36,8 @@ NOTED = (
 #: Of which run, a parameter that the program chose itself, and another value.
 CHOSEN = (
     ("stream_host", "array_bytes", 10), ("stream_host", "array_bytes", 0.1), ("daxpy", "elements", 10),
-    ("daxpy", "elements", 0.5), ("overlap", "threads", 10), ("overlap_host", "threads", 2),
+    ("stream_openacc", "array_bytes", 2**-12), ("stream_openacc", "array_bytes", 1 / 9),
+    ("stream_openacc", "array_bytes", 2), ("daxpy", "elements", 0.5), ("overlap", "threads", 10), ("overlap_host", "threads", 2),
     ("snapshot_io", "threads", 2),
     ("storage_map", "threads", 2), ("overlap", "block_bytes", 2), ("snapshot_io", "block_bytes", 2),
     ("hpl_mxp", "maximum_refinements", 10), ("mpi_p2p", "partner", 10), ("xhpcg", "ny", 10), ("xhpcg", "nz", 2),
@@ -310,6 +311,7 @@ def twins() -> Iterator[tuple[str, str, str]]:
         ("access_patterns", "pages that moved later", noted(
             "pages.", "", "host 100 %, device 0 % -> host 1 %, device 99 %")),
         ("stream", "as many readings as fit", health(0, samples=60)),
+        ("stream_openacc", "a device of little memory", put("parameters.array_bytes", 2**30)),
         ("stream_host", "a cache that is unknown", put("host.last_level_cache_bytes", None)),
         ("daxpy", "a smaller cache by its rounding", put("host.last_level_cache_bytes", lambda value: value + 1)),
     )  # fmt: skip
