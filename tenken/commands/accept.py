@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tenken.report.acceptance import (
 )
 from tenken.report.contracts import Contract, ContractError
 
+RELEASE = version("tenken")
 #: Exit status; 2 is a wrong command line or contract.
 EXIT_CODES: Mapping[str, int] = {ACCEPTED: 0, EXCEPTIONS: 0, REJECTED: 1, INCONCLUSIVE: 3}
 
@@ -140,10 +142,12 @@ def records_of(files: Files) -> Iterator[tuple[str, Record]]:
             files.damaged.append(f"{name}: {str(error).removeprefix(f'{path}: ')}")
 
 
-def decide(contract: Contract, files: Files, sessions: tuple[str, ...]) -> Acceptance:
-    """The decision, including cases without a record and damaged files."""
+def decide(contract: Contract, files: Files, sessions: tuple[str, ...], again: bool = True) -> Acceptance:
+    """The decision, including cases without a record and damaged files. `again`: records that are FAIL when they are
+    judged again count as damaged.
+    """
     kept = list(records_of(files))
-    lost, unread = session.without_records(files.root, sessions, [record for _, record in kept])
+    lost, unread = session.without_records(files.root, sessions, [record for _, record in kept], again)
     return accept(contract, kept, load_catalogue(), sessions, [*files.damaged, *unread], lost)
 
 
@@ -194,7 +198,8 @@ def write(
 
 
 def answer_text(found: Acceptance) -> str:
-    return json.dumps(as_json(found), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """`acceptance.json`: the decision, and the release that made it."""
+    return json.dumps({"release": RELEASE, **as_json(found)}, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def lines(found: Acceptance) -> Iterator[str]:
@@ -228,8 +233,9 @@ def verify(file: Path) -> int:
     """
     members = bundle.read(file)
     faults = list(bundle.faults(file, members))
+    stricter: list[str] = []
     if not faults:
-        faults = list(_against_itself(members))
+        faults = list(_against_itself(members, stricter))
     for fault in faults[:50]:
         print(f"CHANGED: {fault}")
     if len(faults) > 50:
@@ -240,11 +246,14 @@ def verify(file: Path) -> int:
     digest = bundle.archive_digest({name: bundle.sha256(content) for name, content in members.items()})
     print(f"{file}: intact, and the decision is reproduced: {statement}")
     print(f"Archive SHA-256 {digest}: compare it with the signed one")
+    print("\n".join(stricter), end="\n" if stricter else "")
     return 0
 
 
-def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
-    """Whether report and answer follow from the archive and the contract in the same file."""
+def _against_itself(members: Mapping[str, bytes], stricter: list[str]) -> Iterator[str]:
+    """Whether report and answer follow from the archive and the contract in the same file. What only the rules of this
+    release say of the decision of another one is appended to `stricter`.
+    """
     for name in (bundle.CONTRACT, bundle.ANSWER, "report.html"):
         if name not in members:
             yield f"{name} is missing"
@@ -270,19 +279,25 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
             read = contracts.load(str(agreed), load_catalogue(), [*loader.names(), str(said.get("system"))])
             contract = replace(read, name=name)
             # a fault of this installation, not of the file, must not look like a modification: it is reported as such
-            anew = decide(contract, files_of(root / bundle.ARCHIVE, sessions), sessions)
+            files = files_of(root / bundle.ARCHIVE, sessions)
+            anew = decide(contract, files, sessions)
+            if said.get("release") != RELEASE and _decided(json.loads(answer_text(anew))) != _decided(said):
+                of_then = decide(contract, files_of(files.root, sessions), sessions, again=False)
+                refused = [text for text in anew.damaged if text not in of_then.damaged]
+                stricter += [f"By the rules of {RELEASE}: {text}" for text in refused]
+                anew = of_then
         except ContractError as error:
             yield f"{bundle.CONTRACT} cannot be read by this version: {error}"
             return
-        text = json.dumps(as_json(anew), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        text = answer_text(anew)
     if text != members[bundle.ANSWER].decode("utf-8", "replace"):
         yield from _differences(_decided(said), _decided(json.loads(text)), "")
     if json.loads(text)["statement"] not in members["report.html"].decode("utf-8", "replace"):
         yield f"report.html does not contain {json.loads(text)['statement']}"
 
 
-#: Keys of an answer whose texts only explain it, and lists of such texts: releases may word them differently.
-_EXPLAIN = ("why", "stability_why")
+#: Keys of an answer that do not decide: which release wrote it, and texts, which releases may word differently.
+_EXPLAIN = ("release", "why", "stability_why")
 _SENTENCES = ("reasons", "damaged", "missing", "unlisted")
 
 

@@ -166,6 +166,7 @@ FLOPS: Mapping[str, float] = {"GFLOP/s": 1e9, "TFLOP/s": 1e12}
 #: Arrays of stream on a device whose caches OpenACC does not report: above 4 x any L2, and what its memory permits.
 OPENACC_ARRAY_BYTES = (512 * 2**20, 4 * 2**30)
 
+
 def _stream(result: Result, request: Request, machine: Machine) -> Texts:
     """Arrays that no cache holds: 4 times the last one, by default exactly that or 64 MiB."""
     size, cache = number(result.parameters.get("array_bytes")), result.host.last_level_cache_bytes

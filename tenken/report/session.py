@@ -443,9 +443,11 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
     )
 
 
-def without_records(perflogs: Path, sessions: Iterable[str], records: Iterable[Record]) -> tuple[list[Case], list[str]]:
+def without_records(
+    perflogs: Path, sessions: Iterable[str], records: Iterable[Record], again: bool = True
+) -> tuple[list[Case], list[str]]:
     """Failed cases in the sessions' run reports without a record among `records`; unreadable files, and records that
-    differ from each other, the run report or the plan.
+    differ from each other, the run report or the plan, or (`again`) are FAIL when they are judged again.
     """
     found = list(records)
     kept = {(r.session, r.check, r.partition, r.environ) for r in found}
@@ -468,7 +470,8 @@ def without_records(perflogs: Path, sessions: Iterable[str], records: Iterable[R
         first, now = coherence.begun(begun), datetime.now(timezone.utc)
         for case in cases:
             assert case.record is not None
-            case.refuse(list(coherence.of_record(case.record, first, plan, now)))
+            anew = [one for one in coherence.judged_anew(case.record) if one.verdict == FAIL] if again else []
+            case.refuse([*coherence.of_record(case.record, first, plan, now), *anew])
         _refuse_copies(cases, perflogs)
         _join(cases, run)
         refused = [(case.record.path, one.message) for case in cases if case.record for one in case.refused]

@@ -37,7 +37,8 @@ NOTED = (
 CHOSEN = (
     ("stream_host", "array_bytes", 10), ("stream_host", "array_bytes", 0.1), ("daxpy", "elements", 10),
     ("stream_openacc", "array_bytes", 2**-12), ("stream_openacc", "array_bytes", 1 / 9),
-    ("stream_openacc", "array_bytes", 2), ("daxpy", "elements", 0.5), ("overlap", "threads", 10), ("overlap_host", "threads", 2),
+    ("stream_openacc", "array_bytes", 2), ("daxpy", "elements", 0.5),
+    ("overlap", "threads", 10), ("overlap_host", "threads", 2),
     ("snapshot_io", "threads", 2),
     ("storage_map", "threads", 2), ("overlap", "block_bytes", 2), ("snapshot_io", "block_bytes", 2),
     ("hpl_mxp", "maximum_refinements", 10), ("mpi_p2p", "partner", 10), ("xhpcg", "ny", 10), ("xhpcg", "nz", 2),

@@ -405,7 +405,7 @@ OF_RECORDS = {
 OF_SESSIONS = {"session": OF_SESSION, "run report": OF_RUN_REPORT, "plan": OF_PLAN, "result": OF_RESULTS}
 #: What the acceptance sees too: which checks must have run is said by its contract, not by the plan.
 OF_ACCEPTANCE = {
-    **OF_RECORDS, "session": OF_SESSION, "run report": OF_RUN_REPORT,
+    **OF_RECORDS, "session": OF_SESSION, "run report": OF_RUN_REPORT, "result": OF_RESULTS,
     "plan": {name: one for name, one in OF_PLAN.items() if name.startswith("it is of another")},
 }  # fmt: skip
 
