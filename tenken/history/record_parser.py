@@ -10,7 +10,7 @@ import json
 import math
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
@@ -159,11 +159,14 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
     injected = known.get("inject_fault") not in NOTHING
     sound = run.verdict != INVALID and result.status == "ok" and result.verification.passed and not injected
     devices = {d.index: d for d in result.devices}
-    conditions = _conditions(found, result, program)
+    conditions = _conditions(known, program)
     marks = {index: _fingerprint(result, [device], conditions) for index, device in devices.items()}
     whole = _fingerprint(result, result.devices, conditions)
     parameters = _identity(result, program)
     node = (found.nodes[0] if found.nodes else result.node) if len(found.nodes) < 2 else f"{len(found.nodes)} nodes"
+    of_run = (
+        run.system, run.partition, run.environ, run.base_check, result.program, found.program_version, parameters,
+    )  # fmt: skip
     points, refused = [], []
     for metric in result.metrics:
         if not is_number(metric.value):
@@ -171,17 +174,17 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
             continue
         judged = found.judgement.judged.get(metric.id)
         verdict = judged.verdict if judged else ""
-        gpus = [str(gpu) for gpu in metric.subject.gpus]
+        subject = metric.subject
+        kind, place, gpus = subject.kind, subject.place, subject.gpus
         declared = program.metric_named(metric.name) if program else None
         key = SeriesKey(
-            run.system, run.partition, run.environ, run.base_check, result.program, found.program_version, parameters,
-            declared.name if declared else metric.name, _coordinates(metric, program),
-            metric.place if metric.kind == "ranks" else metric.kind, node, *[*gpus, "", ""][:2],
+            *of_run, declared.name if declared else metric.name, _coordinates(metric, program),
+            place if kind == "ranks" else kind, node, *(*map(str, gpus), "", "")[:2],
         )  # fmt: skip
-        mark = marks.get(metric.subject.first, whole) if gpus else whole
+        mark = marks.get(subject.first, whole) if gpus else whole
         points.append(
             Point(
-                key, metric.unit, metric.direction, metric.statistic, metric.id, node, metric.place, metric.value,
+                key, metric.unit, metric.direction, metric.statistic, metric.id, node, place, metric.value,
                 metric.best, metric.p5, metric.p95, metric.count, verdict, sound and verdict != INVALID, mark,
             )
         )  # fmt: skip
@@ -213,11 +216,10 @@ def _identity(result: Result, program: Program | None) -> str:
     return _compact(kept)
 
 
-def _conditions(found: Record, result: Result, program: Program | None) -> str:
+def _conditions(today: Mapping[str, Any], program: Program | None) -> str:
     """All other parameters, as compact JSON: a changed one is a mark on the series. Paths differ in every run."""
     if program is None:
         return ""
-    today = program.parameters_today(result.parameters)
     kept = {k: v for k, v in today.items() if k not in program.identity and not _is_path(v)}
     return _compact(kept)
 

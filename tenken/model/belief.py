@@ -7,6 +7,7 @@ not signed.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
@@ -33,6 +34,8 @@ _SAME = 1e-9
 _STATISTICS = ("best", "median", "p5", "p95", "mean", "total", "")
 _DIRECTIONS = ("higher", "lower", "")
 _SOURCES = (DATA_SHEET, DEVICE, SAME_RUN, RESULT)
+#: Of a judged value: verdict, direction, statistic, source of its limit, kind of its criterion.
+_WORDS = frozenset(itertools.product(verdicts.VERDICTS, _DIRECTIONS, _STATISTICS, _SOURCES, CRITERIA))
 
 
 def doubt(record: Record) -> str:
@@ -76,12 +79,15 @@ def _words(record: Record) -> Iterator[str]:
         if finding.verdict not in verdicts.VERDICTS:
             yield f"findings/{number}/verdict is {finding.verdict[:40]!r}; allowed: {allowed}"
     for name, one in record.judgement.judged.items():
+        kind = one.criterion.kind if one.criterion else CRITERIA[0]
+        if (one.verdict, one.direction, one.statistic, one.limit.said_by, kind) in _WORDS:
+            continue
         for field, said, words in (
             ("verdict", one.verdict, verdicts.VERDICTS),
             ("direction", one.direction, _DIRECTIONS),
             ("statistic", one.statistic, _STATISTICS),
             ("limit/said_by", one.limit.said_by, _SOURCES),
-            ("criterion/kind", one.criterion.kind if one.criterion else CRITERIA[0], CRITERIA),
+            ("criterion/kind", kind, CRITERIA),
         ):
             if said not in words:
                 known = ", ".join(word for word in words if word)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tenken.errors import printable
 from tenken.model import verdicts
+from tenken.model.shape import CONVERTED
 from tenken.model.subject import Subject
 
 #: Kinds of criteria: a target agreed with a vendor, the machine's own figure, a share of the physical limit.
@@ -27,7 +28,10 @@ _SAYS = (
 
 def says(basis: str, other: str) -> str:
     """The origin of a limit, by the beginning of its basis; `other` if not stated."""
-    return next((who for begin, who in _SAYS if basis.startswith(begin)), other)
+    for begin, who in _SAYS:
+        if basis.startswith(begin):
+            return who
+    return other
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class JudgedMetric:
     direction: str
     statistic: str
     criterion: Criterion | None
-    limit: Limit
+    limit: Limit = field(metadata=CONVERTED)
     efficiency: float | None
     bounds: tuple[float | None, float | None]
 

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tenken.errors import ResultError
 from tenken.model import files
 from tenken.model.judgement import Limit
 from tenken.model.numbers import quantile
+from tenken.model.shape import CONVERTED
 from tenken.model.subject import Coordinates, Subject
 
 try:
@@ -69,7 +70,7 @@ class MetricValue:
     p5: float
     p95: float
     count: int
-    samples: tuple[float, ...]
+    samples: tuple[float, ...] = field(metadata=CONVERTED)
     clock: str = ""
 
     @property
@@ -117,7 +118,7 @@ class MetricValue:
         wrong = [
             f"{name} is {said:.9g} but the samples give {found:.9g}"
             for name, (said, found) in stated.items()
-            if not math.isclose(said, found, rel_tol=1e-6, abs_tol=1e-12)
+            if said != found and not math.isclose(said, found, rel_tol=1e-6, abs_tol=1e-12)
         ]
         if self.count != len(self.samples):
             wrong.append(f"count is {self.count} but there are {len(self.samples)} samples")
@@ -349,7 +350,7 @@ class Result:
     placement: Placement
     devices: tuple[Device, ...]
     metrics: tuple[MetricValue, ...]
-    limits: Mapping[str, Limit]
+    limits: Mapping[str, Limit] = field(metadata=CONVERTED)
     verification: Verification
     path: Mapping[str, Any]
     health: Health
@@ -663,6 +664,11 @@ def _always_there(kind: type) -> frozenset[str]:
     return frozenset(field.name for field in fields(kind)) - _MAY_BE_ABSENT
 
 
+@lru_cache(maxsize=4096)
+def _lacking(where: str, kind: type, given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{where}/{name}" for name in sorted(_always_there(kind).difference(given)))
+
+
 def _absent(raw: Mapping[str, Any]) -> Iterator[str]:
     parts: list[tuple[str, type, Mapping[str, Any]]] = [
         ("host", Host, raw["host"]), ("build", Build, raw["build"]), ("placement", Placement, raw["placement"]),
@@ -673,7 +679,7 @@ def _absent(raw: Mapping[str, Any]) -> Iterator[str]:
         if "xids" not in entry:
             yield f"health/devices/{i}/xids"
     for where, kind, given in parts:
-        yield from (f"{where}/{name}" for name in sorted(_always_there(kind) - given.keys()))
+        yield from _lacking(where, kind, tuple(given))
     yield from (f"metrics/{metric['id']}/clock" for metric in raw["metrics"] if "clock" not in metric)
 
 
