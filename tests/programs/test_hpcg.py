@@ -202,7 +202,8 @@ def test_the_others_end_when_a_rank_dies(ranks: Callable[..., Outcome], how: str
     assert outcome.code not in (0, 3)
     said = outcome.stdout + outcome.stderr
     if how == "kill":
-        assert "signal 9" in said or "Killed" in said
+        # where the cores are busy, the others notice the silence before the launcher notices the death
+        assert "signal 9" in said or "Killed" in said or "another rank has died or hangs" in said
     else:
         assert "no progress for 5 s in: set " in said
         assert outcome.document is not None and "another rank has died or hangs" in outcome.document["reason"]

@@ -55,7 +55,10 @@ def demos() -> Path:
                 raise ToolchainError(f"cannot fetch the source package of mpi4py: {done.stderr[-500:]}")
             (archive,) = work.glob("mpi4py-*.tar.gz")
             with tarfile.open(archive) as source:
-                source.extractall(work / "source", filter="data")
+                if hasattr(tarfile, "data_filter"):
+                    source.extractall(work / "source", filter="data")
+                else:  # Python 3.10.11, 3.11.3 and older
+                    source.extractall(work / "source")
             (unpacked,) = (work / "source").glob("*/demo")
             unpacked.rename(place / "demo")
     return place / "demo"

@@ -4,12 +4,14 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <sstream>
 #include <vector>
 
@@ -87,6 +89,21 @@ tenken::Optional<Mount> find_mount(const std::string& mountinfo, const std::stri
     return best;
 }
 
+Mount unlisted_mount(std::uint64_t statfs_type) {
+    // statfs(2), and the sources of the parallel file systems; ext2, ext3 and ext4 share one type
+    static const std::map<std::uint64_t, const char*> names{
+        {0xEF53, "ext4"},     {0x58465342, "xfs"},    {0x9123683E, "btrfs"}, {0xF2F52010, "f2fs"},
+        {0x2FC12FC1, "zfs"},  {0x01021994, "tmpfs"},  {0x858458F6, "ramfs"}, {0x794C7630, "overlay"},
+        {0x6969, "nfs"},      {0xFF534D42, "cifs"},   {0x65735546, "fuse"},  {0x0BD00BD0, "lustre"},
+        {0x47504653, "gpfs"}, {0x19830326, "beegfs"}, {0x00C36400, "ceph"},  {0x73717368, "squashfs"},
+    };
+    const auto name = names.find(statfs_type);
+    Mount mount;
+    mount.file_system = name == names.end() ? "unknown" : name->second;
+    mount.point = mount.source = mount.options = "unknown: not in /proc/self/mountinfo";
+    return mount;
+}
+
 void Place::describe(tenken::Document& document) const {
     document.path("folder", folder);
     document.path("file_system", mount.file_system);
@@ -116,8 +133,10 @@ Place find_place(const tenken::Arguments& arguments, const std::string& option, 
     place.folder = real;
     const tenken::Optional<Mount> mount =
         find_mount(tenken::read_text("/proc/self/mountinfo").value_or(""), real);
-    place.mount.file_system = "unknown";
-    if (mount) place.mount = *mount;
+    struct statfs type;
+    if (statfs(real, &type) != 0) throw refuse(std::strerror(errno));
+    // the type is a signed word of 32 or 64 bits, of which file systems use 32
+    place.mount = mount ? *mount : unlisted_mount(static_cast<std::uint32_t>(type.f_type));
     struct statvfs space;
     if (statvfs(real, &space) != 0) throw refuse(std::strerror(errno));
     place.block_bytes = space.f_bsize;
