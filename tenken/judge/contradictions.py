@@ -305,7 +305,22 @@ def _cpu_seconds(load: Load, cpus: int) -> Iterator[str]:
             )
 
 
+#: GB/s of one NVLink in one direction, as drivers state it, by compute capability: V100 25.8, A100 25, H100 and H200
+#: 26.6. Older and smaller GPUs have several rates of one generation; of newer ones no driver's figure was seen.
+LINK_GBS: Mapping[str, tuple[float, float]] = {
+    "7.0": (24.0, 27.5),
+    "8.0": (24.0, 27.5),
+    "9.0": (24.0, 27.5),
+}
+
+
 def _device(device: Device) -> Iterator[str]:
+    rate, allowed = device.nvlink_gbs_per_link, LINK_GBS.get(device.compute_capability)
+    if rate is not None and allowed and not allowed[0] <= rate <= allowed[1]:
+        yield (
+            f"nvlink_gbs_per_link is {rate:g}; NVLink of compute capability {device.compute_capability} has from "
+            f"{allowed[0]:g} to {allowed[1]:g}"
+        )
     for name in ("memory_clock_mhz", "memory_clock_max_mhz", "sm_clock_max_mhz", "nvlink_gbs_per_link"):
         value = getattr(device, name)
         if value is not None and value <= 0:

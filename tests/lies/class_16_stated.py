@@ -265,6 +265,7 @@ def lies() -> Iterator[Lie]:
         yield Lie(of, "a cache of a rack", "last_level_cache", put("host.last_level_cache_bytes", 2**35))
         yield Lie(of, "clocks of a GPU that sleeps", "sm_clock_mhz", health(0, "worst", sm_clock_mhz=150,
                                                                          reasons=["sw_power_cap"]))  # fmt: skip
+    yield Lie("stream_two", "slower links", "nvlink_gbs_per_link is 20;", put("devices.0.nvlink_gbs_per_link", 20.0))
     yield Lie(
         "p2p", "links of another generation", "nvlink_gbs_per_link|limit", put("devices.0.nvlink_gbs_per_link", 12.5)
     )
