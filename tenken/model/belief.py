@@ -232,4 +232,4 @@ def _bounds(name: str, one: JudgedMetric, metric: MetricValue) -> Iterator[str]:
 
 
 def _same(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=_SAME, abs_tol=1e-12)
+    return one == other or math.isclose(one, other, rel_tol=_SAME, abs_tol=1e-12)

@@ -53,6 +53,10 @@ WAIVER_REASONS: Mapping[str, str | None] = {
 EXIT_OK, EXIT_FAILED, EXIT_BAD_ARGUMENTS, EXIT_WAIVED = 0, 1, 2, 3
 
 
+#: Where a metric has each statistic.
+_FIELD_OF = {"best": "best", "median": "median", "p5": "p5", "p95": "p95", "total": "value"}
+
+
 @dataclass(frozen=True)
 class MetricValue:
     """One value of a result: *the* value is the statistic named, in `unit`; samples in the order measured."""
@@ -94,9 +98,8 @@ class MetricValue:
             if not self.samples:  # pruned
                 return self.value if self.statistic == "mean" else math.nan
             return math.fsum(self.samples) / len(self.samples)
-        return {"best": self.best, "median": self.median, "p5": self.p5, "p95": self.p95, "total": self.value}[
-            statistic
-        ]
+        figure: float = getattr(self, _FIELD_OF[statistic])
+        return figure
 
     def inconsistencies(self) -> list[str]:
         """How the stated statistics differ from those of the samples; empty if they agree within 1e-6."""

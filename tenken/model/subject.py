@@ -24,7 +24,8 @@ class Subject:
     @classmethod
     def of(cls, raw: Mapping[str, int]) -> Subject:
         """From a result's object: {"host": 0}, {"gpu": 1}, {"from": 0, "to": 1}, {"ranks": 4}. Otherwise ValueError."""
-        if set(raw) == {"from", "to"}:
+        single = type(raw) is dict and len(raw) == 1  # nearly all: without two sets for each metric
+        if not single and set(raw) == {"from", "to"}:
             return cls("pair", raw["from"], raw["to"])
         if len(raw) == 1:
             ((kind, number),) = raw.items()
@@ -83,7 +84,7 @@ class Coordinates(Mapping[str, Any]):
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Coordinates:
-        return cls(tuple(sorted(raw.items())))
+        return _NOWHERE if raw == {} else cls(tuple(sorted(raw.items())))
 
     def __getitem__(self, key: str) -> Any:
         for name, value in self.items_:
@@ -110,6 +111,10 @@ class Coordinates(Mapping[str, Any]):
     def text(self) -> str:
         """Compact JSON; empty without a sweep."""
         return json.dumps(dict(self.items_), separators=(",", ":")) if self.items_ else ""
+
+
+#: Of all metrics without a sweep.
+_NOWHERE = Coordinates()
 
 
 def split_metric_id(metric_id: str) -> tuple[str, str, dict[str, str]]:
