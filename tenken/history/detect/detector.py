@@ -35,6 +35,8 @@ _CLIPPED = 0.973  # deviation of a normal variable that is drawn in to 2.5 (of w
 _SPREAD_FROM = 20  # initial weight of a window's own spread in values, so that it adapts slowly
 _SPREAD_CLIP = 3.0
 _SPREAD_AT_LEAST = 0.85
+#: Part of a window's own spread, beyond 1, that counts: a hundred values have only some fifteen separate means of seven
+_SPREAD_COUNTS = np.array([0.5 if kind == "mean" and length > 5 else 1.0 for kind, length, _, _ in WINDOWS])
 _RECENT = 5  # values that determine the end point of a drift
 _PAST = 2.5  # standard deviations, and ...
 _OVERSHOT = 0.35  # fraction of the recovery beyond which values have passed the former level
@@ -370,11 +372,12 @@ class Detector:
         still = np.flatnonzero(known & counted & (self._since >= KEPT - 1))
         alone = self._kept[still, KEPT - 1 - LONGEST] - self._levels[still, KEPT - 2 - LONGEST]
         ratio, best, limits = [], [], []
+        loud = self._loudness()
         for side, (distance, shift) in enumerate(((away.worse, away.shift_worse), (away.better, -away.shift_better))):
             excursions = self._excursions[side]
             spread = self._past_spread[0, side].copy()
             spread[:, SLOW_ONES] = self._slow_spread[_SLOW_LAG, side]
-            plain = distance / np.sqrt(np.maximum(spread, _SPREAD_AT_LEAST)) / self._loud[:, :1]
+            plain = distance / _deviations(spread) / loud
             tellable = shift >= settings.smallest
             # slow changes are normal for a wandering level
             tellable[:, SLOW_ONES] = (shift[:, SLOW_ONES] >= settings.smallest_slow) & ~self._slow_wanders[
@@ -402,17 +405,18 @@ class Detector:
             self._hold(known, plain)
         for row in np.flatnonzero(judged & ((loudest > 1) | (plain > 0))).tolist():
             side = 0 if worse[row] else 1
-            if not plain[row] and loudest[row] <= self._scattered(row, int(best[side][row])):
+            window = int(best[side][row])
+            if not plain[row] and loudest[row] <= self._scattered(row, window, float(loud[row, window])):
                 continue
-            if self._of_one_night(row, int(plain[row]) or WINDOWS[int(best[side][row])][1]):
+            if self._of_one_night(row, int(plain[row]) or WINDOWS[window][1]):
                 continue
             found.append(
                 self._open_event(
                     int(row),
                     side,
-                    int(best[side][row]),
+                    window,
                     float(loudest[row]),
-                    float(limits[side][row, best[side][row]]),
+                    float(limits[side][row, window]),
                     int(plain[row]),
                 )
             )
@@ -500,6 +504,20 @@ class Detector:
         number = np.maximum(self._number, self.settings.min_baseline)[:, None]
         return 1 + self.settings.youth / np.minimum(number, 2 / self.settings.noise_weight)
 
+    def _loudness(self) -> np.ndarray:
+        """Factor by which each series has become louder, 1 if it has not, shape (series, windows).
+
+        The step into a window is the change that the window looks for: it is left out.
+        """
+        loud = np.repeat(self._loud[:, :1], len(WINDOWS), axis=1)
+        reach = 4 * np.sqrt(self._usual)
+        for index, (kind, length, _, _) in enumerate(WINDOWS):
+            if kind != "slow" and length > _QUIET:  # shorter ones begin after the values of the loudness
+                step = np.clip(self._kept[:, -length] - self._kept[:, -length - 1], -reach, reach)
+                part = _QUICK * (1 - _QUICK) ** (length - 1 - _QUIET) * (step**2 / 2 / self._usual - 1)
+                loud[:, index] = np.sqrt(np.maximum(loud[:, index] ** 2 - np.maximum(part, 0), 0))
+        return np.where(loud > _LOUDER, loud, 1.0)
+
     def _widen(self, side: int, distance: np.ndarray, known: np.ndarray) -> None:
         """Track the actual spread of the windows of a series."""
         there = known[:, None] & np.isfinite(distance)
@@ -537,9 +555,8 @@ class Detector:
         half = np.clip(own[:, -1] - own[:, -2], -reach, reach) ** 2 / 2
         self._quick[at] += _QUICK * (half - self._quick[at])
         self._usual[at] = np.maximum(self._usual[at] + weight * (half - self._usual[at]), self._floor(at) ** 2)
-        louder = np.sqrt(self._quick[at] / self._usual[at])
         self._loud[at, :-1] = self._loud[at, 1:]
-        self._loud[at, -1] = np.where(louder > _LOUDER, louder, 1.0)
+        self._loud[at, -1] = np.sqrt(self._quick[at] / self._usual[at])
         self._choose(rows)
         self._remember(at)
         due = rows[self._number[rows] % STRIDE == 0]
@@ -782,8 +799,10 @@ class Detector:
                 best, most = count, total
         return best
 
-    def _scattered(self, row: int, window: int) -> float:
+    def _scattered(self, row: int, window: int, loud: float) -> float:
         """How many times as far as usual the newest values scatter about the change that a window saw; 1 unless sure.
+
+        In a loud spell the usual is that of the spell, `loud` times as far: the distance is expressed in it already.
 
         About the level before the change and about the new one after it: what is left tells a change of scatter from
         a change of level. The likelihood of such a scatter, since any of the newest values, must be great. While a
@@ -803,7 +822,7 @@ class Detector:
         memory = self._past_memory[row, 0]
         off[1:] -= memory * off[:-1]
         off[1:] /= np.sqrt(1 - memory**2)
-        unit = self._past_deviation[row, 0] * self._loud[row, 0]  # a loud spell is in the distances already
+        unit = self._past_deviation[row, 0] * loud
         square = np.minimum((off[::-1] / unit) ** 2, _SCATTER_CLIP**2)
         total = np.cumsum(square)[length:]
         free = np.arange(length, count)  # values less the one that the new level took
@@ -975,7 +994,7 @@ class Detector:
             values=np.where(known, self._number, 0),
             remembered=np.maximum(np.minimum(self._anchor, self._remembered()), 1),
             limit=limit,
-            spread=np.sqrt(np.maximum(self._spread[0], _SPREAD_AT_LEAST)),
+            spread=_deviations(self._spread[0]),
             smallest=np.full(self.series, self.settings.smallest),
         )
 
@@ -1017,3 +1036,8 @@ class Detector:
         if last >= 0 and not self._events[last].worse and self._events[last].recovered_night is None:
             return State.IMPROVED
         return State.STEADY
+
+
+def _deviations(spread: np.ndarray) -> np.ndarray:
+    """Deviation of the distances of each window, from the mean of their squares; both of shape (series, windows)."""
+    return np.sqrt(np.maximum(1 + _SPREAD_COUNTS * (spread - 1), _SPREAD_AT_LEAST))

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tenken.history.detect import Detector, Settings, State, detect, excursions, power, state, windows
+from tenken.history.detect import detector as detector_module
 from tools.bench import floor as bench_floor
+from tools.bench.detection import first_finding
 from tools.bench.real import by_day, main
 from tools.bench.rows import ROWS, planted
 from tools.bench.simulate import FAMILIES, TUNED, TUNING_SEEDS, Change, histories
@@ -404,6 +406,56 @@ def test_values_of_one_night_are_never_a_finding_alone():
     assert 103 <= event.change_night <= 105 and event.found_night <= 111, "the night after it bears it out"
     with pytest.raises(ValueError, match="calendar: shape"):
         detect(values, UP, calendar=session[1:])
+
+
+def _window(kind, length):
+    return next(index for index, one in enumerate(windows.WINDOWS) if one[:2] == (kind, length))
+
+
+def test_a_step_is_seen_in_full_on_its_second_to_fifth_and_on_its_seventh_night():
+    """A window of eight would weigh the night before the step as much as each of the seven after it."""
+    ones, none = np.ones(1), np.zeros(1)
+    usable = np.full(1, 100)
+    for nights, share in ((2, 0.97), (3, 0.97), (4, 0.97), (5, 0.97), (6, 0.9), (7, 0.97), (8, 0.9), (9, 0.9)):
+        kept = np.zeros((1, windows.KEPT))
+        kept[:, -nights:] = 3.0
+        away = windows.distances(
+            kept, np.zeros_like(kept), 79 * ones, usable, usable, ones, none, np.zeros((1, windows.SLOW_KEPT)), none
+        )
+        full = 3.0 / np.sqrt(1 / nights + 1 / 79)
+        assert away.worse[0].max() > share * full, nights
+
+
+def test_a_step_does_not_make_its_own_series_louder():
+    """Loudness by a step into the window and by chance; the honest twin became louder within the window."""
+    detector = Detector(UP)
+    five, two, seven = (_window("mean", length) for length in (5, 2, 7))
+    detector._usual[:], detector._loud[:] = 1.0, 1.55
+    detector._kept[0] = [0.0] * 13 + [4.0] * 5
+    loud = detector._loudness()[0]
+    assert loud[five] == 1 and loud[two] == loud[seven] == 1.55
+    detector._kept[0] = [0.0] * 11 + [4.0] * 7
+    assert detector._loudness()[0, seven] == 1
+    detector._kept[0] = [0.0] * 13 + [0.5, 4.0, -4.0, 4.0, -4.0]
+    assert (detector._loudness() == 1.55).all()
+    detector._loud[:] = 1.45
+    assert (detector._loudness() == 1).all()
+
+
+def test_the_spread_of_few_separate_means_counts_in_part():
+    """Of a hundred values there are fifteen means of seven, whose spread is known to a sixth."""
+    counted = detector_module._deviations(np.full((1, len(windows.WINDOWS)), 1.5))[0]
+    assert counted[_window("mean", 7)] == counted[_window("mean", 14)] == pytest.approx(1.25**0.5)
+    assert counted[_window("mean", 5)] == counted[_window("min", 2)] == pytest.approx(1.5**0.5)
+    known = Detector(UP)
+    known._spread[:] = 1.5
+    assert known.noise().spread[0] == pytest.approx(counted), "the detection sensitivity rests on the same"
+
+
+def test_a_loss_of_three_deviations_is_found_within_seven_nights():
+    row = next(row for row in ROWS if row.name == "3 % step, lognormal, soon")
+    first = first_finding(row, TUNING_SEEDS[:5], Settings())
+    assert np.count_nonzero(first > 7) <= 5, "of 1000, whose noise is normal"
 
 
 def test_a_change_that_lasted_through_one_night_is_a_finding_on_the_next():
