@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tenken import cli
 from tenken.archive import packed, records
+from tenken.errors import ArchiveError
 from tenken.model import belief, catalogue
 from tenken.model import result as results
 from tenken.model.record import Job, Record
@@ -100,3 +103,35 @@ def test_an_honest_run_of_any_program_is_believed_and_judged_the_same_again(name
     )  # fmt: skip
     assert belief.doubt(record) == ""
     assert [one.message for one in coherence.judged_anew(record)] == []
+
+
+def renamed(raw: Any, verdict: str) -> Any:
+    """A failed record in which every word of a failure was replaced, as by somebody who wants it accepted."""
+    raw.update(verdict=verdict, findings=[], result_error=None)
+    raw["job"] = {**(raw.get("job") or {}), "state": "COMPLETED", "exit_code": 0}
+    for one in (raw.get("judged") or {}).values():
+        if one.get("verdict") in ("FAIL", "INVALID"):
+            one["verdict"] = "PASS" if one.get("criterion") else "RECORDED"
+    return raw
+
+
+@pytest.mark.parametrize("verdict", ["PASS", "RECORDED"])
+def test_a_failure_of_a_real_machine_cannot_be_renamed(tmp_path: Path, verdict: str) -> None:
+    """Neither reading it nor judging it again, of which page and acceptance do both, takes it for what it claims."""
+    failures = 0
+    for packed_file in KEPT:
+        root = packed.folder_of(packed_file)
+        for path in records.paths(root):
+            raw = json.loads(path.read_text())
+            if raw.get("verdict") != "FAIL" or not raw.get("result") or not raw.get("request"):
+                continue
+            failures += 1
+            target = tmp_path / str(failures) / path.relative_to(root)
+            target.parent.mkdir(parents=True)
+            target.write_text(json.dumps(renamed(raw, verdict)))
+            try:
+                said = coherence.judged_anew(records.read(target))
+            except ArchiveError:
+                continue
+            assert [one.verdict for one in said][:1] == ["FAIL"], f"{packed_file.name}: {path.name}: {verdict}"
+    assert failures >= 20
