@@ -237,9 +237,8 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
         build = f"cmake --build {tree} -j {jobs}"
         apart = self.machine.measured_where_built and not self.for_first
         if self.build_locally and not self.machine.measured_where_built:
-            build = (
-                f"nice -n 10 {build}"  # others work on a login node; at 19 their work would leave it 1.5 % of a core
-            )
+            # others work on a login node; at 19 their work would leave this build 1.5 % of a core
+            build = f"nice -n 10 {build}"
         install = f'cmake --install {tree} --prefix "$PWD"'
         if programs:
             # one target: make builds several of a command line one after another
