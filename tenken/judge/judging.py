@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tenken.judge import completeness, contradictions, cross_checks, identity, sharing, waivers
+from tenken.judge import solver_cross_checks as solvers
 from tenken.judge.criteria import behind_siblings, claims, hold, yardstick
 from tenken.judge.health import conditions
 from tenken.model import ending
@@ -112,7 +113,8 @@ def _judge(
     for metric in result.metrics:
         known = machine.criterion(result, metric)
         reach = yardstick(result, metric, program, machine.limits)
-        one, findings = hold(result, metric, program.metrics[metric.name], machine.limits, known, reach, floors)
+        panels = solvers.of_panels(result, metric)
+        one, findings = hold(result, metric, program.metrics[metric.name], machine.limits, known, reach, floors, panels)
         judged[metric.id] = one
         misses += findings
         misses += claims(result, metric, program.metrics[metric.name], machine.limits)

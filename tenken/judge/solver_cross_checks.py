@@ -18,6 +18,13 @@ BESIDE = ("panel", "ahead", "broadcast", "refine_residuals", "refine_corrections
 CRITICAL = 0.70
 #: A ratio of two values of the same run agrees with them to this.
 RATIO_APART = 0.02
+#: Programs, and their metrics of the same name, whose rate is compared with products that panels run beside.
+LU = ("hpl", "hpl_mxp")
+
+
+def operations(n: int) -> float:
+    """Operations of HPL and HPL-MxP for a matrix of order n: (2/3) n^3 + (3/2) n^2."""
+    return 2 / 3 * n**3 + 1.5 * n**2
 
 
 def parts_of_lu(result: Result, rate: str) -> list[Finding]:
@@ -28,10 +35,10 @@ def parts_of_lu(result: Result, rate: str) -> list[Finding]:
         parts = [m for m in _of(result, "phase") if m.subject == metric.subject and _at(m) == _at(metric)]
         if not parts or not isinstance(n, int) or metric.unit != "TFLOP/s":
             continue
-        operations = 2 / 3 * n**3 + 1.5 * n**2
-        most, least = (operations / at / 1e12 for at in (min(metric.samples), max(metric.samples)))
+        count = operations(n)
+        most, least = (count / at / 1e12 for at in (min(metric.samples), max(metric.samples)))
         longest, total = max(parts, key=lambda m: m.value), sum(m.value for m in parts)
-        last = operations / metric.samples[-1] / 1e12
+        last = count / metric.samples[-1] / 1e12
         critical = sum(m.value for m in parts if m.at.get("part") not in BESIDE)
         names = {m.at.get("part") for m in parts}
         whole = (
@@ -54,8 +61,25 @@ def parts_of_lu(result: Result, rate: str) -> list[Finding]:
             )
         if text:
             message = f"{result.node} {metric.place}: {metric.id} = {metric.value:.6g} {metric.unit} means {text}"
-            found.append(miss(result, metric, message, metric.value, operations / longest.value / 1e12, "cross-check"))
+            found.append(miss(result, metric, message, metric.value, count / longest.value / 1e12, "cross-check"))
     return found
+
+
+def of_panels(result: Result, metric: MetricValue) -> float | None:
+    """The rate of an LU that its panels alone permit, in the unit of the metric; None: not an LU, or not reported.
+
+    With look-ahead a panel runs beside an update, but panels follow one another: an LU takes at least as long as all of
+    them. Their time grows with N^2, that of the updates with N^3: at a small N on a fast GPU the panels decide.
+    """
+    n = metric.at.get("n")
+    if result.program not in LU or metric.name != result.program or not isinstance(n, int) or metric.unit != "TFLOP/s":
+        return None
+    panels = [
+        m.value
+        for m in _of(result, "phase")
+        if m.subject == metric.subject and m.at.get("part") == "panel" and _at(m) == _at(metric)
+    ]
+    return operations(n) / panels[0] / 1e12 if panels and panels[0] > 0 else None
 
 
 def over_library(result: Result, rate: str) -> list[Finding]:

@@ -1,0 +1,70 @@
+"""The floor of an LU refers to the products of its run, or to its panels where these take longer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tenken.commands.judge import machine_of
+from tenken.judge import anew
+from tenken.judge.solver_cross_checks import of_panels
+from tests.support import kept
+
+#: `make run` on an H200 that no system file describes: N = 65536, products at 658.8 TFLOP/s, panels of 348.3 ms.
+RECORD = next(r for r in kept.one_user() if r.base_check == "HplMxp")
+
+
+def judged(rate: float | None = None, panel: float | None = None):
+    """The judgement of the record with another rate in TFLOP/s and other panels in seconds, not of their agreement."""
+    metrics = []
+    for metric in RECORD.result.metrics:
+        value = {"hpl_mxp": rate, "phase": panel if metric.at.get("part") == "panel" else None}.get(metric.name)
+        if value is not None:
+            metric = replace(metric, value=value, median=value, best=value, p5=value, p95=value, samples=(value,))
+        metrics.append(metric)
+    record = replace(RECORD, result=replace(RECORD.result, metrics=tuple(metrics)))
+    judgement = anew.of_record(record, machine_of(None, RECORD))
+    one = next(value for ident, value in judgement.judged.items() if ident.startswith("hpl_mxp."))
+    return one, [f for f in judgement.findings if f.kind == "floor"]
+
+
+def product() -> float:
+    return next(m.value for m in RECORD.result.metrics if m.name == "product")
+
+
+def test_what_panels_permit_is_the_operations_over_their_time():
+    rate = next(m for m in RECORD.result.metrics if m.name == "hpl_mxp")
+    panel = next(m.value for m in RECORD.result.metrics if m.name == "phase" and m.at.get("part") == "panel")
+    # (2/3) 65536^3 + (3/2) 65536^2 = 187,656,426,924,714.67 operations
+    assert of_panels(RECORD.result, rate) == pytest.approx(187.65642692471467 / panel, rel=1e-12)
+
+
+def test_a_healthy_run_of_panels_is_compared_with_them():
+    one, findings = judged()
+    assert one.verdict == "PASS" and not findings
+    assert one.criterion.value < product()
+    assert "what the panels of this run permit" in one.criterion.source
+
+
+def test_hidden_panels_leave_the_products():
+    one, _ = judged(panel=0.1)
+    assert one.criterion.value == product() and one.criterion.low == pytest.approx(0.6 * product())
+
+
+@pytest.mark.parametrize(("panel", "rate"), [(0.1, 0.59), (0.35, 0.59 * 0.8)])
+def test_a_slow_run_fails_whatever_its_panels(panel, rate):
+    one, findings = judged(rate=rate * product(), panel=panel)
+    assert one.verdict == "FAIL" and any("is below" in f.message for f in findings)
+
+
+def test_a_run_of_panels_alone_is_not_held_against_products():
+    permitted = 0.69 * product()
+    one, _ = judged(panel=187.65642692471467 / permitted)
+    assert one.criterion is None and one.verdict == "RECORDED"
+
+
+def test_without_phases_nothing_is_known_of_panels():
+    metrics = tuple(m for m in RECORD.result.metrics if m.name != "phase")
+    rate = next(m for m in metrics if m.name == "hpl_mxp")
+    assert of_panels(replace(RECORD.result, metrics=metrics), rate) is None
