@@ -3,6 +3,11 @@
 # From CUDA 11 on, a driver runs every toolkit of its own major version (minor version compatibility, CUDA documentation);
 # before that it runs toolkits up to its own version. Says nothing where there is no driver (a login node) or no nvcc.
 nvcc=${1:-nvcc}
+# as the build finds it (src/cmake/tenken_cuda.cmake)
+for home in "$CUDA_HOME" "$CUDA_PATH" /usr/local/cuda; do
+    command -v "$nvcc" >/dev/null 2>&1 && break
+    [ -z "$home" ] || [ ! -x "$home/bin/${nvcc##*/}" ] || nvcc=$home/bin/${nvcc##*/}
+done
 command -v nvidia-smi >/dev/null 2>&1 && command -v "$nvcc" >/dev/null 2>&1 || exit 0
 head=$(nvidia-smi 2>/dev/null) || exit 0
 able=$(printf '%s\n' "$head" | sed -n 's/.*CUDA Version: *\([0-9]*\.[0-9]*\).*/\1/p' | head -n 1)

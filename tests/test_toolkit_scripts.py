@@ -44,6 +44,15 @@ def test_a_toolkit_newer_than_the_driver_is_refused_naming_both(tmp_path, able, 
         assert f"driver 470.57.02 runs CUDA up to {able}, the toolkit is CUDA {toolkit}" in done.stderr
 
 
+def test_a_toolkit_that_is_only_in_cuda_home_is_compared_too(tmp_path):
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    machine(tmp_path, "470.57.02", "12.2", None)
+    tool(home / "bin", "nvcc", "Cuda compilation tools, release 13.0, V13.0.1")
+    done = script("driver.sh", tmp_path, CUDA_HOME=str(home))
+    assert done.returncode == 1 and f"the toolkit is CUDA 13.0 ({home}/bin/nvcc)" in done.stderr
+
+
 def test_without_driver_or_compiler_nothing_is_said(tmp_path):
     assert script("driver.sh", tmp_path).returncode == 0
     assert script("nvcc.sh", tmp_path).stdout == ""

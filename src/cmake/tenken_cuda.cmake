@@ -2,19 +2,28 @@
 
 # The version is needed before CMake knows the compiler, because the architectures depend on it.
 if(NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER nvcc)
   if(DEFINED ENV{CUDACXX})
     set(CMAKE_CUDA_COMPILER $ENV{CUDACXX})
-  else()
-    find_program(CMAKE_CUDA_COMPILER nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin)
   endif()
 endif()
-if(NOT CMAKE_CUDA_COMPILER)
-  message(FATAL_ERROR "TENKEN_CUDA=ON, but there is no nvcc on PATH or in CUDA_HOME/bin; "
-                      "load a module, set CUDA_HOME, or give -DCMAKE_CUDA_COMPILER=...")
+# System files name the compiler (`cuda: nvcc`); the PATH of root often has the folder of the toolkit, that of a user not.
+if(NOT CMAKE_CUDA_COMPILER MATCHES "/")
+  find_program(TENKEN_NVCC ${CMAKE_CUDA_COMPILER}
+    HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  mark_as_advanced(TENKEN_NVCC)
+  if(NOT TENKEN_NVCC)
+    message(FATAL_ERROR "TENKEN_CUDA=ON, but there is no ${CMAKE_CUDA_COMPILER} on PATH, in CUDA_HOME/bin, "
+                        "CUDA_PATH/bin or /usr/local/cuda/bin; load a module, set CUDA_HOME, or give "
+                        "-DCMAKE_CUDA_COMPILER=... (in a system file: `modules:` or `cuda:` of the environment)")
+  endif()
+  set(CMAKE_CUDA_COMPILER ${TENKEN_NVCC} CACHE FILEPATH "CUDA compiler" FORCE)
 endif()
-execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version OUTPUT_VARIABLE nvcc_says ERROR_VARIABLE nvcc_says)
+execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version
+  RESULT_VARIABLE nvcc_ended OUTPUT_VARIABLE nvcc_says ERROR_VARIABLE nvcc_says)
 if(NOT nvcc_says MATCHES "release ([0-9]+)\\.([0-9]+)")
-  message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} --version does not tell a version: ${nvcc_says}")
+  message(FATAL_ERROR "${CMAKE_CUDA_COMPILER} --version reports no version (exit status ${nvcc_ended}): "
+                      "${nvcc_says}")
 endif()
 set(nvcc_version ${CMAKE_MATCH_1}.${CMAKE_MATCH_2})
 

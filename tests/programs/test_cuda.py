@@ -133,9 +133,24 @@ def test_the_architectures_compiled_reach_every_branch() -> None:
     assert bounds and min(compiled) < min(bounds) and max(compiled) >= max(bounds)
 
 
-def test_a_missing_compiler_is_named(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="there is no nvcc on PATH or in CUDA_HOME/bin"):
-        configure(tmp_path, "-DTENKEN_CUDA=ON", "-DCMAKE_CUDA_COMPILER=", "-DCMAKE_FIND_USE_CMAKE_ENVIRONMENT_PATH=OFF")
+@pytest.mark.parametrize(("compiler", "named"), [("", "nvcc"), ("nvcc", "nvcc"), ("nvcc-9", "nvcc-9")])
+def test_a_missing_compiler_is_named(tmp_path: Path, compiler: str, named: str) -> None:
+    with pytest.raises(AssertionError, match=f"there is no {named} on PATH, in CUDA_HOME/bin"):
+        configure(
+            tmp_path, "-DTENKEN_CUDA=ON", f"-DCMAKE_CUDA_COMPILER={compiler}",
+            "-DCMAKE_FIND_USE_CMAKE_ENVIRONMENT_PATH=OFF", "-DCMAKE_FIND_USE_CMAKE_PATH=OFF",
+        )  # fmt: skip
+
+
+def test_a_compiler_that_is_not_on_the_path_of_a_user_is_found_in_cuda_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a system file names it: `cuda: nvcc`. The build tree is configured again in every session."""
+    home = cuda_home.make("13.0")
+    monkeypatch.setenv("CUDA_HOME", str(home))
+    for _ in range(2):
+        configure(tmp_path, "-DTENKEN_CUDA=ON", "-DCMAKE_CUDA_COMPILER=nvcc", f"-DCUDAToolkit_ROOT={home}")
+    assert f"CMAKE_CUDA_COMPILER:FILEPATH={home}/bin/nvcc\n" in (tmp_path / "CMakeCache.txt").read_text()
 
 
 @pytest.fixture(scope="module")

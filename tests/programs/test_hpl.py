@@ -73,6 +73,17 @@ def test_a_system_is_solved_counted_and_verified(hpl: Run, algorithm: str) -> No
     assert float(lines[0][1]) == pytest.approx(rate["samples"][0] * 1e3, rel=1e-3)
 
 
+def test_every_repetition_begins_after_products(hpl: Run) -> None:
+    """A GPU at its power limit would be faster after the pause in which a solution is checked."""
+    seconds = {}
+    for count in ("1", "3"):
+        begin = time.monotonic()
+        outcome = hpl(*SMALL, "--repetitions", count, "--warmup-seconds", "0.4")
+        assert outcome.code == 0
+        seconds[count] = time.monotonic() - begin
+    assert seconds["3"] - seconds["1"] > 0.7
+
+
 @pytest.mark.parametrize("nb", [1, 7, 64, 300, 512])
 @pytest.mark.parametrize("n", [1, 2, 8, 63, 65, 129])
 def test_ugly_sizes(hpl: Run, n: int, nb: int) -> None:
