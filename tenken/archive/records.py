@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
 
 from tenken.archive import disk
@@ -45,6 +46,7 @@ def new_session() -> str:
     return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
 
 
+@lru_cache(maxsize=4096)
 def safe_name(text: str) -> str:
     """`text` as a file name: letters, digits and ._=+- are retained, runs of other characters become one underscore."""
     return re.sub(r"[^A-Za-z0-9._=+-]+", "_", text).strip("_.")[:120] or "unnamed"

@@ -168,6 +168,9 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
         run.system, run.partition, run.environ, run.base_check, result.program, found.program_version, parameters,
     )  # fmt: skip
     points, refused = [], []
+    # the same for all metrics of a GPU, and for all values of a metric
+    slots: dict[tuple[str, int, int | None], tuple[str, str, str, str, tuple[str, ...]]] = {}
+    names: dict[str, str] = {}
     for metric in result.metrics:
         if not is_number(metric.value):
             refused.append((metric.id, f"value {metric.value!r} is not a finite number"))
@@ -175,13 +178,16 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
         judged = found.judgement.judged.get(metric.id)
         verdict = judged.verdict if judged else ""
         subject = metric.subject
-        kind, place, gpus = subject.kind, subject.place, subject.gpus
-        declared = program.metric_named(metric.name) if program else None
-        key = SeriesKey(
-            *of_run, declared.name if declared else metric.name, _coordinates(metric, program),
-            place if kind == "ranks" else kind, node, *(*map(str, gpus), "", "")[:2],
-        )  # fmt: skip
-        mark = marks.get(subject.first, whole) if gpus else whole
+        slot = slots.get((subject.kind, subject.first, subject.second))
+        if slot is None:
+            slot = _slot(subject, marks, whole)
+            slots[subject.kind, subject.first, subject.second] = slot
+        kind, place, gpu, peer, mark = slot
+        name = names.get(metric.name)
+        if name is None:
+            declared = program.metric_named(metric.name) if program else None
+            name = names[metric.name] = declared.name if declared else metric.name
+        key = SeriesKey(*of_run, name, _coordinates(metric, program), kind, node, gpu, peer)
         points.append(
             Point(
                 key, metric.unit, metric.direction, metric.statistic, metric.id, node, place, metric.value,
@@ -189,6 +195,15 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
             )
         )  # fmt: skip
     return points, refused
+
+
+def _slot(
+    subject: Subject, marks: Mapping[int, tuple[str, ...]], whole: tuple[str, ...]
+) -> tuple[str, str, str, str, tuple[str, ...]]:
+    """Of a series its kind, place, GPU and peer, and the fingerprint of its values."""
+    kind, place, gpus = subject.kind, subject.place, subject.gpus
+    gpu, peer = (*map(str, gpus), "", "")[:2]
+    return place if kind == "ranks" else kind, place, gpu, peer, marks.get(subject.first, whole) if gpus else whole
 
 
 @lru_cache(maxsize=64)

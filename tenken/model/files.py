@@ -12,6 +12,9 @@ from typing import BinaryIO
 
 from tenken.errors import TenkenError
 
+#: Bytes that are read at a time
+_PIECE = 1 << 20
+
 
 class FileError(TenkenError):
     """Why a file cannot be read, without its name; `line` (from 1) if known."""
@@ -25,6 +28,11 @@ class NoFile(FileError):
 
 def open_regular(path: Path, links: bool = False) -> tuple[BinaryIO, os.stat_result]:
     """A regular file and its status; `links`: also through a symbolic link. Raises FileError."""
+    descriptor, facts = _opened(path, links)
+    return os.fdopen(descriptor, "rb"), facts
+
+
+def _opened(path: Path, links: bool) -> tuple[int, os.stat_result]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW))
     except FileNotFoundError:
@@ -38,24 +46,35 @@ def open_regular(path: Path, links: bool = False) -> tuple[BinaryIO, os.stat_res
     if not stat.S_ISREG(facts.st_mode):
         os.close(descriptor)
         raise FileError("is not a regular file")
-    return os.fdopen(descriptor, "rb"), facts
+    return descriptor, facts
 
 
 def read_text(path: Path, most: int, links: bool = False) -> str:
     """The UTF-8 text of a regular file of at most `most` bytes. Raises FileError."""
-    stream, facts = open_regular(path, links)
-    with stream:
+    descriptor, facts = _opened(path, links)
+    try:
         if facts.st_size > most:
             raise FileError(f"has {facts.st_size} bytes; at most {most} are accepted")
         try:
-            content = stream.read(facts.st_size + 1)
+            content = _up_to(descriptor, facts.st_size + 1)
             if len(content) > facts.st_size:  # it grew; a buffer for `most` bytes would cost more than the reading
-                content += stream.read(most + 1 - len(content))
+                content += _up_to(descriptor, most + 1 - len(content))
         except OSError as error:
             raise FileError(f"cannot be read: {error.strerror}") from None
+    finally:
+        os.close(descriptor)
     if len(content) > most:
         raise FileError(f"grew beyond {most} bytes while being read")
     return decoded(content)
+
+
+def _up_to(descriptor: int, count: int) -> bytes:
+    """The next `count` bytes, or all that there are."""
+    pieces, missing = [], count
+    while missing and (piece := os.read(descriptor, min(missing, _PIECE))):
+        pieces.append(piece)
+        missing -= len(piece)
+    return b"".join(pieces)
 
 
 def decoded(content: bytes) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tenken.errors import printable
 from tenken.model import verdicts
+from tenken.model.quick import quick
 from tenken.model.shape import CONVERTED
 from tenken.model.subject import Subject
 
@@ -34,6 +35,7 @@ def says(basis: str, other: str) -> str:
     return other
 
 
+@quick
 @dataclass(frozen=True)
 class Limit:
     """A physical limit in `unit`, its basis and its origin; `value` None: unknown, with the reason."""
@@ -60,6 +62,7 @@ class Limit:
         return {"value": self.value, "unit": self.unit, "basis": self.basis, "said_by": self.said_by}
 
 
+@quick
 @dataclass(frozen=True)
 class Criterion:
     """The criterion of a value: `low` and `high` in `unit`, None without a bound. `value` is the anchor (the
@@ -121,6 +124,7 @@ class Finding:
         }  # fmt: skip
 
 
+@quick
 @dataclass(frozen=True)
 class JudgedMetric:
     """A value with everything it was compared with. `bounds` are absolute and include the ceiling."""

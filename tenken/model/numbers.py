@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 
@@ -14,7 +15,22 @@ def is_number(value: Any) -> bool:
 
 def quantile(ordered: Sequence[float], fraction: float) -> float:
     """Quantile of an ascending sequence by linear interpolation between order statistics (numpy's default)."""
-    position = fraction * (len(ordered) - 1)
-    low = math.floor(position)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+    return quantiles(ordered, (fraction,))[0]
+
+
+def quantiles(ordered: Sequence[float], fractions: tuple[float, ...]) -> list[float]:
+    """Several quantiles of one ascending sequence, in the order of `fractions`."""
+    return [
+        ordered[low] + (ordered[high] - ordered[low]) * part for low, high, part in _places(len(ordered), fractions)
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _places(count: int, fractions: tuple[float, ...]) -> tuple[tuple[int, int, float], ...]:
+    """Of each quantile of `count` numbers the two neighbours, and the part of the way from one to the other."""
+    found = []
+    for fraction in fractions:
+        position = fraction * (count - 1)
+        low = math.floor(position)
+        found.append((low, min(low + 1, count - 1), position - low))
+    return tuple(found)

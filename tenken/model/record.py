@@ -112,6 +112,8 @@ def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
         raw = decode(text, MAX_RECORD_BYTES)
     except ResultError as error:
         raise RecordError(str(error).removeprefix("is ")) from None
+    if half := _half_a_character(text, raw):
+        raise RecordError(f"contains U+{ord(half):04X}, half of a character, which no file can hold")
     version = raw.get("record") if isinstance(raw, dict) else type(raw).__name__
     if version not in READABLE:
         raise RecordError(f"not a {RECORD} file but {version!r}; this version reads {', '.join(READABLE)}")
@@ -124,6 +126,17 @@ def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
     if doubt:
         raise RecordError(f"cannot be believed: {doubt}")
     return record
+
+
+def _half_a_character(text: str, raw: Any) -> str:
+    """The first surrogate that stands alone, which JSON can have by its number only; empty if there is none."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return ""
+    try:
+        json.dumps(raw, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        return str(error.object[error.start])
+    return ""
 
 
 def _typed(raw: Mapping[str, Any], path: Path, version: str, figures_only: bool) -> Record:

@@ -8,11 +8,14 @@ from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tenken.model.quick import quick
+
 KINDS = ("host", "gpu", "pair", "ranks")
 
 _IN_ID = re.compile(r"gpu(\d+)-gpu(\d+)$|gpu(\d+)$|ranks=?(\d+)$|host$")
 
 
+@quick
 @dataclass(frozen=True)
 class Subject:
     """The host, one GPU (`first` is its index), an ordered pair of GPUs (`first` to `second`) or `first` ranks."""
@@ -76,6 +79,7 @@ class Subject:
         return (self.first,) if self.kind == "gpu" else ()
 
 
+@quick
 @dataclass(frozen=True)
 class Coordinates(Mapping[str, Any]):
     """The point of a sweep: (key, value) sorted by key; the unit is in the key."""

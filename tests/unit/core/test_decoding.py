@@ -1,10 +1,13 @@
-"""Strict JSON, read by orjson where it is sure and by the standard library otherwise: both must read the same."""
+"""Strict JSON, read by orjson where it is sure and by the standard library otherwise: both must read the same, and so
+must orjson with its text examined by numpy, which the history has loaded.
+"""
 
 from __future__ import annotations
 
 import json
 import random
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,8 +42,15 @@ def _with_types(value: Any) -> Any:
 
 
 def both(text: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What is read with orjson, which must be what is read without it."""
-    with_it = read(text)
+    """What is read with orjson and numpy, which must be what is read without either."""
+    import numpy
+
+    with monkeypatch.context() as loaded:
+        loaded.setitem(sys.modules, "numpy", numpy)
+        with_it = read(text)
+    with monkeypatch.context() as without:
+        without.delitem(sys.modules, "numpy")
+        assert read(text) == with_it
     with monkeypatch.context() as without:
         without.setattr(result, "orjson", None)
         assert read(text) == with_it
@@ -62,6 +72,7 @@ TWICE = {
     "an escaped colon": '{"a":1,"a":"\\u003a"}',
     "in a list": '[{"b":1},{"a":1,"a":1}]',
     "empty keys": '{"":1,"":2}',
+    "colons by their numbers in place of those of a lost key": '{"a":"\\u003a\\u003A","a":1,"b":"\\u003a"}',
     "lost objects with keys": '{"a":{"b":1,"c":2},"a":{}}',
 }
 
@@ -80,12 +91,13 @@ HONEST = [
     "18446744073709551615", "18446744073709551616", "99999999999999999999", "[12345678901234567890,1]",
     '{"a":36893488147419103232}', "1.7976931348623157e308",
     '"\\ud83d\\ude00 é 点検"', '["\\u0000"]', '"0000000000000000000"',
-    '"\\ud800"', "[" * 24 + "]" * 24, " [1 , 2 ] \n",
+    '"\\ud800"', "[" * 24 + "]" * 24, " [1 , 2 ] \n", "[" * 24 + "1" + "]" * 24, json.dumps(" " * 60),
+    '{"\\u003a":1,"b":2}', '{"a":"1234567890123456789"}', "[0.1234567890123456789,1]", "[1234567890123456789.5]",
 ]  # fmt: skip
 REFUSED = [
     "1e400", "-1e400", "NaN", "[Infinity]", "-Infinity", "999999999999999999999", "[1,]", '{"a":1,}', "01", "1.", ".5",
     "+1", '"\x01"', "[1]x", "[1][2]", "", " ", "'a'", "[1 2]", "\ufeff1", "nul", "[" * 25 + "]" * 25, "[" * 2000,
-    '{"a":' * 30 + "1" + "}" * 30, "1" * 400, "1" * 400 + ".5",
+    '{"a":' * 30 + "1" + "}" * 30, "[1," * 25 + "1" + "]" * 25, "[" * 300 + "]" * 300, "1" * 400, "1" * 400 + ".5",
 ]  # fmt: skip
 
 
@@ -181,3 +193,12 @@ def test_a_file_that_grew_while_it_was_read_is_read_whole_or_refused() -> None:
     assert status.stat().st_size == 0 and "VmRSS" in files.read_text(status, 1 << 20)
     with pytest.raises(files.FileError, match="grew beyond 100 bytes"):
         files.read_text(status, 100)
+
+
+def test_a_record_with_half_a_character_is_refused_and_a_whole_one_is_read() -> None:
+    """JSON can have a surrogate alone by its number; the store cannot, and one such record must not stop the others."""
+    whole = of_2().replace('"mode": "', '"mode": "\\ud83d\\ude00')
+    assert record_model.parse(whole).mode.startswith("\U0001f600")
+    for half in ("\\ud83d", "\\uDE00"):
+        with pytest.raises(RecordError, match=r"contains U\+D[8E]\w\w, half of a character"):
+            record_model.parse(of_2().replace('"mode": "', f'"mode": "{half}'))
