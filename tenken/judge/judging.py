@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tenken.judge import completeness, contradictions, cross_checks, identity, sharing, waivers
 from tenken.judge import solver_cross_checks as solvers
-from tenken.judge.criteria import behind_siblings, claims, hold, yardstick
+from tenken.judge.criteria import UNSTEADY, behind_siblings, claims, hold, yardstick
 from tenken.judge.health import conditions
 from tenken.model import ending
 from tenken.model.catalogue import NOTHING, Program
@@ -168,7 +168,8 @@ def _verdict(found: Sequence[Finding], misses: Sequence[Finding], judged: Mappin
     """Hardware faults decide first, then invalid conditions: the numbers of an invalid run are not misses."""
     if any(f.verdict == FAIL for f in found):
         return FAIL
-    if any(f.verdict == INVALID for f in (*found, *misses)):
+    # a value that varies too much does not invalidate the misses of others
+    if any(f.verdict == INVALID and f.kind != UNSTEADY for f in (*found, *misses)):
         return INVALID
     if misses:
         return worst(f.verdict for f in misses)

@@ -34,6 +34,10 @@ MODES = ROOT / "tests" / "data" / "h200-modes.tar.xz"
 
 OPENACC = ROOT / "tests" / "data" / "h200-openacc.tar.xz"
 ONE_USER = ROOT / "tests" / "data" / "h200-one-user.tar.xz"
+#: A GPU that no system file describes: `make run` of an H100, as an ordinary user and as root.
+H100 = ROOT / "tests" / "data" / "h100-one-user.tar.xz"
+#: A user whose PATH lacks CUDA: `make run` and the system file's own run in mode quick.
+PATH_USER = ROOT / "tests" / "data" / "h200-path-user.tar.xz"
 
 
 def archive() -> Path:
@@ -71,6 +75,16 @@ def openacc() -> list[records.Record]:
 def one_user() -> list[records.Record]:
     """`make run` of one card, as an ordinary user and as root."""
     return list(records.records(packed.folder_of(ONE_USER)))
+
+
+def h100() -> list[records.Record]:
+    """`make run` of one H100, as an ordinary user and as root."""
+    return list(records.records(packed.folder_of(H100)))
+
+
+def path_user() -> list[records.Record]:
+    """Three sessions of an ordinary user whose PATH lacks CUDA."""
+    return list(records.records(packed.folder_of(PATH_USER)))
 
 
 def modes() -> list[records.Record]:
