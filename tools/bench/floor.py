@@ -1,4 +1,4 @@
-"""How often any method reports a loss where only the noise tripled: a lower limit, by likelihood ratio.
+"""Limits of any method, by likelihood ratio: losses reported where only the noise tripled, steps found in two nights.
 
     python -m tools.bench.floor [--draws N]
 
@@ -8,6 +8,9 @@ likelihood ratio of a step to the noise has the smallest share of the noise (Ney
 and independent, and level and noise before the change are known. The last column is what the gate reports within k
 nights. A method does not know on which night a step begins, and chance has a further opportunity on each: the limit is
 below what is possible.
+
+The second table is the maximum share of steps of 5 % found by two values at a rate of false findings, for a method that
+knows the noise, the level and the size of the step.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import numpy as np
 
 from tenken.history.detect import Settings
 from tools.bench import detection
-from tools.bench.rows import ROWS, SEEDS
+from tools.bench.rows import ROWS, SEEDS, SERIES_NIGHTS_A_MONTH
 
 #: Sizes of the step in deviations, equally probable; nights; percentage of steps found.
 CASES: tuple[tuple[tuple[float, ...], int, float], ...] = (
@@ -31,6 +34,9 @@ CASES: tuple[tuple[tuple[float, ...], int, float], ...] = (
 )
 TIMES = 3.0
 FLEETS = 5
+STEP = 0.05
+#: False findings per month of a fleet of which two values alone are the cause.
+RATES = (0.8, 0.2, 0.1)
 
 
 def floor(sizes: tuple[float, ...], nights: int, share: float, draws: int, seed: int = 1) -> tuple[float, float]:
@@ -53,6 +59,28 @@ def _ratio(values: np.ndarray, sizes: tuple[float, ...]) -> np.ndarray:
     return np.asarray(step - (values**2).sum(axis=1) * (1 - 1 / TIMES**2) / 2)
 
 
+def _gamma(rng: np.random.Generator, draws: int) -> np.ndarray:
+    scale = 0.01 / np.sqrt(2.0)
+    value = rng.gamma(2.0, 1.0, (draws, 2))
+    return np.asarray((np.log1p(STEP / scale / value) - STEP / scale).sum(axis=1))
+
+
+def _mixed(rng: np.random.Generator, draws: int) -> np.ndarray:
+    size = STEP / rng.choice([0.003, 0.01, 0.015], (draws, 1))
+    return np.asarray((-size * rng.normal(size=(draws, 2)) - size**2 / 2).sum(axis=1))
+
+
+#: Log-likelihood ratio of no change to the step, for pairs of values after the step, by family of `simulate`.
+PAIRS = {"gamma": _gamma, "mixed": _mixed}
+
+
+def found_by_two(family: str, rate: float, draws: int, seed: int = 1) -> float:
+    """Maximum percentage of steps found by two values at `rate` false findings per month of a fleet."""
+    weight = np.sort(np.exp(PAIRS[family](np.random.default_rng(seed), draws)))
+    # what chance does as often as the likeliest so many pairs: Neyman and Pearson, by importance sampling
+    return 100 * float((np.cumsum(weight) / draws <= rate / SERIES_NIGHTS_A_MONTH).mean())
+
+
 def gate() -> dict[int, float]:
     """Percentage of series with tripled normal noise of which the gate reports a loss, by number of nights."""
     row = next(row for row in ROWS if row.name == "scatter x 3, lognormal, a loss")
@@ -73,6 +101,11 @@ def main(arguments: list[str] | None = None) -> int:
         least, error = floor(sizes, nights, share, given.draws)
         told = " to ".join(f"{size:g}" for size in sorted({min(sizes), max(sizes)}))
         print(f"| {told} | {nights} | {share:g} | {least:.2f} ± {error:.2f} | {ours[nights]:.1f} |")
+    print("\n| false findings per month | " + " | ".join(f"5 % step, {name}, found, %" for name in PAIRS) + " |")
+    print("|---|" + "---|" * len(PAIRS))
+    for rate in RATES:
+        cells = [f"{found_by_two(name, rate, given.draws):.1f}" for name in PAIRS]
+        print(f"| {rate:g} | " + " | ".join(cells) + " |")
     return 0
 
 

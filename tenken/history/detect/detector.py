@@ -408,6 +408,8 @@ class Detector:
             window = int(best[side][row])
             if not plain[row] and loudest[row] <= self._scattered(row, window, float(loud[row, window])):
                 continue
+            if not plain[row] and loudest[row] <= settings.slowest and self._wanders(row, window):
+                continue
             if self._of_one_night(row, int(plain[row]) or WINDOWS[window][1]):
                 continue
             found.append(
@@ -427,6 +429,11 @@ class Detector:
             self._move(int(row), WINDOWS[window][1])
         self._follow(rows, cost)
         return [event for event in found if event is not None]
+
+    def _wanders(self, row: int, window: int) -> bool:
+        """Whether a level may have wandered as far as the slowest window says: no step, nor too fast for it."""
+        fast = self._choice[row] == len(self._tracks) - 1
+        return window == SLOW_ONES[-1] and not fast and not self._lately(row, WINDOWS[window][1])
 
     def _of_one_night(self, row: int, length: int) -> bool:
         """Whether all of the newest `length` values that have gone at least half of the way are of one night."""

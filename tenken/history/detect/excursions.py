@@ -25,19 +25,24 @@ _USUAL, _USUAL_WEIGHT = (
     10.0,
 )  # distance by which the frequency of peaks falls to 1/e, unless as many say otherwise
 _FAR_USUAL = 0.002
-#: Of what is allowed, to the windows that can speak first: the second night hangs on two values alone.  Times the first
-#: of _MORE where the fleet's tail is that of normal values, whose limits are hardly ever met, down to the second from
-#: _HEAVY factors e on.
-_SHARES = {("min", 2): 1.5, ("mean", 2): 1.5, ("mean", 3): 2.5}
-_MORE, _HEAVY = (1.7, 0.8), 1.1
+#: Of what is allowed, the parts of the windows that can speak first, for (distances, changes): where the fleet's tail
+#: is that of normal values, whose limits are hardly ever met, and from _HEAVY factors e on.  Of heavy tails the better
+#: of two values says more than their mean, and the change more than the distance: a deviation is known badly there.
+_SHARES = {
+    ("min", 2): ((2.6, 2.6), (0.5, 3.3)),
+    ("mean", 2): ((4.0, 4.0), (0.5, 0.5)),
+    ("mean", 3): ((4.2, 4.2), (1.0, 1.0)),
+}
+_HEAVY = 1.1
 _SKEW_CLIP = 4.0  # values beyond it tell no skewness: two of them at once are counted for themselves
 _SKEWED = 1.0
 #: Windows of two and three values may speak nearer, at this part of the threshold: there are few habits so short.  The
 #: heavier the fleet's tail, the less: by so much per factor e by which more values than normal lie beyond _TAIL
 #: deviations.
 SHORT = np.array([length <= 3 for _, length, _, _ in WINDOWS])
-_NEARER = np.array([{2: 0.88, 3: 0.91}.get(length, 1.0) for _, length, _, _ in WINDOWS])
-_PER_TAIL, _FARTHEST = 0.05, 1.0
+_NEARER, _PER_TAIL = 0.85, 0.07
+_FINE = 20  # bins of a reach at which pairs of values are counted
+_FAR_SHARE = 0.01  # of single values: those that tell in which series they go far
 _TAIL, _NORMAL_TAIL = 2.5, 0.00621
 _ASSUMED, _ASSUMED_FROM = 4.0, 2000.0  # a heavy tail, known from so many values, until the fleet's own have been seen
 
@@ -115,7 +120,7 @@ class Excursions:
 
     def nearer(self) -> np.ndarray:
         """Part of the threshold at which each window may speak, shape (windows,)."""
-        return np.where(SHORT, np.minimum(_NEARER + _PER_TAIL * self._heaviness(), _FARTHEST), 1.0)
+        return np.where(SHORT, np.minimum(_NEARER + _PER_TAIL * self._heaviness(), 1.0), 1.0)
 
     def least(self) -> np.ndarray:
         """Minimum distance at which each window may speak, shape (windows,), whatever the size of the change.
@@ -125,14 +130,16 @@ class Excursions:
         least = self._settings.threshold * self.nearer()
         for index, (kind, length, _, _) in enumerate(WINDOWS):
             if kind == "mean" and 3 < length < 10:
-                least[index] = max(least[index], self._skewed(length))
+                least[index] += self._skewed(length)
         return least
 
-    def _share(self, window: int) -> float:
-        """Of the allowed false findings, the part of a window."""
-        name = WINDOWS[window][:2]
-        heavy = min(self._heaviness() / _HEAVY, 1.0)
-        return _SHARES[name] * (_MORE[0] + (_MORE[1] - _MORE[0]) * heavy) if name in _SHARES else 1.0
+    def _share(self, window: int, scaled: bool) -> float:
+        """Of the allowed false findings, the part of a window, by distance (`scaled`) or by change."""
+        shares = _SHARES.get(WINDOWS[window][:2])
+        if shares is None:
+            return 1.0
+        normal, heavy = (one[0 if scaled else 1] for one in shares)
+        return normal + (heavy - normal) * min(self._heaviness() / _HEAVY, 1.0)
 
     def thresholds(self, among: int) -> tuple[np.ndarray, np.ndarray]:
         """Distance and change of the level, each of shape (windows,), beyond which a fleet of so many series strays as
@@ -142,11 +149,12 @@ class Excursions:
         threshold; Pickands 1975).
         """
         settings = self._settings
-        distance = self._beyond(self._count, _BIN, _USUAL, settings.threshold * self.nearer(), among)
-        change = self._beyond(self._far_count, _FAR_BIN, _FAR_USUAL, np.full(len(WINDOWS), settings.smallest), among)
+        least, smallest = settings.threshold * self.nearer(), np.full(len(WINDOWS), settings.smallest)
+        distance = self._beyond(self._count, _BIN, _USUAL, least, among)
+        change = self._beyond(self._far_count, _FAR_BIN, _FAR_USUAL, smallest, among)
         if self._watched[0] > 0:
-            distance = np.maximum(distance, self._at_once(self._single[0], _BIN, True, among))
-            change = np.maximum(change, self._at_once(self._far_single[0], _FAR_BIN, False, among))
+            distance = np.maximum(distance, self._at_once(self._single[0], _BIN, True, among, least))
+            change = np.maximum(change, self._at_once(self._far_single[0], _FAR_BIN, False, among, smallest))
         return distance, change
 
     def _wanted(self, among: int) -> float:
@@ -154,22 +162,28 @@ class Excursions:
         settings = self._settings
         return settings.false_findings_per_month / 30 / max(among, settings.fleet) / len(WINDOWS) * 2
 
-    def _at_once(self, single: np.ndarray, width: float, scaled: bool, among: int) -> np.ndarray:
+    def _at_once(self, single: np.ndarray, width: float, scaled: bool, among: int, least: np.ndarray) -> np.ndarray:
         """How far windows come by chance where values are independent: by as many far values at once as it takes.
 
-        All of a `min` window, and two of a `mean` window, of which the larger is drawn in to a reach beyond the other.
+        Of two values both count, of which the larger is drawn in to a reach beyond the other; for the change that a
+        window speaks of (`windows.distances`) the reach is longer by twice the mean that is taken off.  Of more, all of
+        a `min` window and two of a `mean` window.
         """
         share = np.cumsum(_filled(single)[::-1])[::-1] / self._watched[0]  # of values beyond the beginning of each bin
         out = np.zeros(len(WINDOWS))
         for index, (kind, length, mean, unit) in enumerate(WINDOWS):
             if kind == "slow":
                 continue
-            if scaled and kind == "mean" and length == 2:
-                pairs = _pairs(share, REACH[2] / width)
-                out[index] = (np.count_nonzero(pairs > self._share(index) * self._wanted(among)) * width - mean) / unit
+            if length == 2:
+                reach = REACH[2] if kind == "mean" else 0.0
+                bins = (reach if scaled else (reach - 2 * mean) * self._unit()) / width
+                step = max(round(bins / _FINE), 1)  # as exact as need be, at the same cost for every noise
+                pairs = _pairs(share[::step], bins / step)
+                far = np.count_nonzero(pairs > self._share(index, scaled) * self._wanted(among)) * width * step
+                out[index] = (far - mean) / unit if scaled else far
                 continue
             if kind == "min":
-                each = (self._share(index) * self._wanted(among)) ** (1 / length)
+                each = (self._share(index, scaled) * self._wanted(among)) ** (1 / length)
             else:
                 each = (2 * self._wanted(among) / (length * (length - 1))) ** 0.5
             far = np.count_nonzero(share > each) * width
@@ -177,18 +191,27 @@ class Excursions:
             far = far if kind == "min" else (2 * far + reach) / length
             out[index] = (far - mean) / unit if scaled else far
             if scaled and kind == "mean" and length > 2:
-                out[index] = max(out[index], self._skewed(length))
+                out[index] = max(out[index], least[index] + self._skewed(length))
         return out
 
+    def _unit(self) -> float:
+        """Deviation, in cost, of the series of which values go far: how far in cost over how far in deviations."""
+        far = [
+            np.count_nonzero(np.cumsum(_filled(single)[::-1])[::-1] > _FAR_SHARE * self._watched[0]) * width
+            for single, width in ((self._far_single[0], _FAR_BIN), (self._single[0], _BIN))
+        ]
+        return float(far[0] / max(far[1], _BIN))
+
     def _skewed(self, length: int) -> float:
-        """Distance of a mean of so many values of this fleet that is as rare as the threshold is of normal ones."""
+        """What a mean of so many of this fleet's values needs beyond the threshold, to be as rare as of normal ones."""
         usual, skewness = self._settings.threshold, max(self._cubes[0] / max(self._watched[0], 1.0), 0.0)
-        return float(usual + _SKEWED * (usual**2 - 1) / 6 * skewness / length**0.5)
+        return float(_SKEWED * (usual**2 - 1) / 6 * skewness / length**0.5)
 
     def _beyond(self, count: np.ndarray, width: float, usual: float, least: np.ndarray, among: int) -> np.ndarray:
         wanted, largest = self._wanted(among), self._settings.largest
+        allowed = [wanted * self._share(window, width == _BIN) for window in range(len(WINDOWS))]
         return np.array(
-            [beyond(peaks, width, usual, float(least[window]), wanted * self._share(window), self._exposed, largest)
+            [beyond(peaks, width, usual, float(least[window]), allowed[window], self._exposed, largest)
              for window, peaks in enumerate(count)]
         )  # fmt: skip
 

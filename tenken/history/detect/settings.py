@@ -49,6 +49,9 @@ class Settings:
     threshold: float = 4.0
     #: ... and this factor for a slow change: a level may wander
     slow: float = 1.27
+    #: ... and this one beside it for the slowest of all, without a step or a quick decline: a level that wanders goes
+    #: farther the longer it is watched
+    slowest: float = 1.12
     #: added to it, relative, over the number of values in the noise estimate
     youth: float = 4.5
     #: ... and for a fleet with a short history: 1 + the square of this over the number of nights

@@ -515,7 +515,38 @@ def test_windows_of_few_values_may_speak_nearer_where_tails_are_light():
     short = excursions.SHORT
     assert (light.nearer()[short] < 0.93).all() and (heavy.nearer()[short] > light.nearer()[short] + 0.04).all()
     assert (heavy.nearer() <= 1).all() and (light.nearer()[~short] == 1).all()
-    assert light._share(1) > 1.5 > heavy._share(1)
+    for scaled in (True, False):
+        assert light._share(1, scaled) > 1.5 > heavy._share(1, scaled), "the mean of two values"
+    assert heavy._share(0, False) > 3 > 1 > heavy._share(0, True), "the better of two: by the change"
+
+
+@pytest.mark.parametrize("name", ["gamma", "normal"])
+@pytest.mark.parametrize("window", [0, 1])
+def test_two_values_exceed_the_change_of_the_fleet_as_often_as_is_allowed(name, window):
+    """A limit from the better value alone was exceeded twice as often."""
+    rng = np.random.default_rng(94)
+    draw = {"gamma": lambda shape: (rng.gamma(2.0, 1.0, shape) - 2) / 2**0.5, "normal": lambda s: rng.normal(size=s)}
+    known = excursions.Excursions(1, Settings())
+    for _ in range(5):
+        known.single(0.01 * draw[name](400_000), np.full(400_000, 0.01))
+    counts = (known._far_single[0], excursions._FAR_BIN, False, 200)
+    limit = known._at_once(*counts, np.zeros(len(windows.WINDOWS)))[window]
+    kind, _, mean, _ = windows.WINDOWS[window]
+    reach = 0.01 * ((windows.REACH[2] if kind == "mean" else 0.0) - 2 * mean)
+    allowed = known._share(window, False) * known._wanted(200)
+    near = far = 0
+    for _ in range(8):
+        better, worse = np.sort(0.01 * draw[name]((2, 1_000_000)), axis=0)
+        change = (better + np.minimum(worse, better + reach)) / 2  # as windows.distances has it
+        near += np.count_nonzero(change > limit - excursions._FAR_BIN)
+        far += np.count_nonzero(change > limit + excursions._FAR_BIN)
+    assert near > 0.8 * 8e6 * allowed and far < 1.25 * 8e6 * allowed
+
+
+def test_a_level_that_wanders_has_few_false_findings():
+    """34 months at 2: there were 81, most of them drifts by the slowest window."""
+    fleets = [histories(FAMILIES["wander"], 510 + n) for n in range(6)]
+    assert sum(len(_regressions(detect(values, np.ones(200, bool)))) for values in fleets) <= 68
 
 
 def test_a_calendar_of_single_nights_changes_nothing():
@@ -656,6 +687,13 @@ def test_the_floor_of_tripled_noise_is_that_of_its_likelihood():
     assert least == pytest.approx(19.5, abs=4 * error + 0.1)
 
 
+def test_two_values_find_what_their_likelihood_allows():
+    """Where both exceed the step, which gamma noise does 0.28 times a month, everything is found."""
+    assert bench_floor.found_by_two("gamma", 0.3, 100_000) == 100
+    assert 96 < bench_floor.found_by_two("gamma", 0.2, 100_000) < 99
+    assert 93 < bench_floor.found_by_two("mixed", 0.2, 100_000) < 96
+
+
 def _beside_excursions(stages, seed=8):
     """A fleet of which each series is worse by a third for three values now and then; the first one moves in stages."""
     rng = np.random.default_rng(seed)
@@ -681,7 +719,7 @@ def test_four_large_values_and_two_others_are_no_large_change():
 
 
 def test_means_of_skewed_values_need_a_larger_distance():
-    known = excursions.Excursions(10, Settings())
+    known = excursions.Excursions(len(UP), Settings())
     symmetric = np.random.default_rng(5).normal(0, 1, 20_000)
     known.single(symmetric, np.ones(20_000))
     before = known.least()
