@@ -26,7 +26,7 @@ MEETING = 0.25
 #: Samples from which a share of them says something.
 ENOUGH = 8
 #: The panels of an LU may lower the limit that its floor refers to down to this share of it; below, the rate is one of
-#: panels, not of products, and no floor applies. Mode quick: 0.82 to 0.94 on H200, 0.79 on H100.
+#: panels, not of products, and no floor applies. Mode quick: 0.81 to 0.95 on H200, 0.74 and 0.79 on H100.
 PANELS_PERMIT = 0.70
 
 
@@ -107,7 +107,8 @@ def hold(
         bound = limit.value * share * floor if higher else limit.value / floor
         source = f"{100 * floor:.0f} % of the limit, {limit.basis}"
         if share < 1:
-            source = f"{100 * floor:.0f} % of what the panels of this run permit, {100 * share:.0f} % of {limit.basis}"
+            permit = f"what the panels of this run permit: {100 * share:.0f} % of the limit"
+            source = f"{100 * floor:.0f} % of {permit}, {limit.basis}"
         if share >= PANELS_PERMIT:
             low, high = (bound, None) if higher else (None, bound)
             criterion = Criterion(

@@ -45,6 +45,7 @@ def _hpcg(result: Result, request: Request, machine: Machine) -> list[Finding]:
 def _hpl(result: Result, request: Request, machine: Machine) -> list[Finding]:
     return [
         *solvers.parts_of_lu(result, "hpl"),
+        *solvers.slow_updates(result),
         *solvers.over_library(result, "hpl"),
         *([] if result.parameters.get("sweep") else _beside(result, request, "hpl", "dgemm", _above_nb)),
     ]
@@ -108,7 +109,7 @@ def _beside(
 
 
 def _hpl_mxp(result: Result, request: Request, machine: Machine) -> list[Finding]:
-    return solvers.parts_of_lu(result, "hpl_mxp")
+    return [*solvers.parts_of_lu(result, "hpl_mxp"), *solvers.slow_updates(result)]
 
 
 def _stencil(result: Result, request: Request, machine: Machine) -> list[Finding]:

@@ -15,18 +15,22 @@ from tests.support import kept
 RECORD = next(r for r in kept.one_user() if r.base_check == "HplMxp")
 
 
-def judged(rate: float | None = None, panel: float | None = None):
-    """The judgement of the record with another rate in TFLOP/s and other panels in seconds, not of their agreement."""
+def judged(rate: float | None = None, panel: float | None = None, update: float | None = None):
+    """The record's value and findings with another rate in TFLOP/s, and other panels and updates in seconds, not of
+    their agreement.
+    """
     metrics = []
     for metric in RECORD.result.metrics:
-        value = {"hpl_mxp": rate, "phase": panel if metric.at.get("part") == "panel" else None}.get(metric.name)
+        value = {"hpl_mxp": rate, "phase": {"panel": panel, "update": update}.get(metric.at.get("part"))}.get(
+            metric.name
+        )
         if value is not None:
             metric = replace(metric, value=value, median=value, best=value, p5=value, p95=value, samples=(value,))
         metrics.append(metric)
     record = replace(RECORD, result=replace(RECORD.result, metrics=tuple(metrics)))
     judgement = anew.of_record(record, machine_of(None, RECORD))
     one = next(value for ident, value in judgement.judged.items() if ident.startswith("hpl_mxp."))
-    return one, [f for f in judgement.findings if f.kind == "floor"]
+    return one, [f for f in judgement.findings if f.kind == "floor" or "its updates alone" in f.message]
 
 
 def product() -> float:
@@ -62,6 +66,16 @@ def test_a_run_of_panels_alone_is_not_held_against_products():
     permitted = 0.69 * product()
     one, _ = judged(panel=187.65642692471467 / permitted)
     assert one.criterion is None and one.verdict == "RECORDED"
+
+
+def test_slow_updates_fail_however_slow_the_panels_are():
+    """All parts twice as long: no floor applies to the rate, but the updates are products."""
+    parts = {m.at["part"]: m.value for m in RECORD.result.metrics if m.name == "phase"}
+    rate = next(m.value for m in RECORD.result.metrics if m.name == "hpl_mxp")
+    one, findings = judged(rate=rate / 2, panel=2 * parts["panel"], update=2 * parts["update"])
+    assert one.criterion is None and one.verdict == "FAIL"
+    assert [f.verdict for f in findings] == ["FAIL"] and "the products of this run" in findings[0].message
+    assert not judged(panel=2 * parts["panel"])[1]
 
 
 def test_without_phases_nothing_is_known_of_panels():
