@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from tenken.model import ending, verdicts
+from tenken.model.agreement import agreeing
 from tenken.model.judgement import CRITERIA, DATA_SHEET, DEVICE, RESULT, SAME_RUN, JudgedMetric
 from tenken.model.result import WAIVER_REASONS, MetricValue, Result
 
@@ -179,8 +180,12 @@ def _values(record: Record, result: Result) -> Iterator[str]:
         missing = "judged" if name in metrics else "its result"
         yield f"verdict is {record.verdict}; {name[:80]} is not in {missing}"
         return
+    good = agreeing(result.metrics)
     for name, one in judged.items():
-        yield from _value(name[:80], one, metrics[name])
+        metric = metrics[name]
+        if metric.samples and name not in good:
+            yield from (f"{name[:80]}: {text}" for text in metric.inconsistencies())
+        yield from _value(name[:80], one, metric)
     # the first version had no verdict for a run none of whose values has a criterion
     passes = record.verdict == verdicts.PASS and record.request is not None
     if passes and not any(one.verdict == verdicts.PASS for one in judged.values()):
@@ -188,8 +193,6 @@ def _values(record: Record, result: Result) -> Iterator[str]:
 
 
 def _value(name: str, one: JudgedMetric, metric: MetricValue) -> Iterator[str]:
-    if metric.samples:
-        yield from (f"{name}: {text}" for text in metric.inconsistencies())
     if one.unit != metric.unit:
         yield f"judged/{name}/unit is {one.unit!r}; its result has {metric.unit!r}"
     if one.direction and one.direction != metric.direction:

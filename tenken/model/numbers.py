@@ -20,13 +20,11 @@ def quantile(ordered: Sequence[float], fraction: float) -> float:
 
 def quantiles(ordered: Sequence[float], fractions: tuple[float, ...]) -> list[float]:
     """Several quantiles of one ascending sequence, in the order of `fractions`."""
-    return [
-        ordered[low] + (ordered[high] - ordered[low]) * part for low, high, part in _places(len(ordered), fractions)
-    ]
+    return [ordered[low] + (ordered[high] - ordered[low]) * part for low, high, part in places(len(ordered), fractions)]
 
 
 @lru_cache(maxsize=1024)
-def _places(count: int, fractions: tuple[float, ...]) -> tuple[tuple[int, int, float], ...]:
+def places(count: int, fractions: tuple[float, ...]) -> tuple[tuple[int, int, float], ...]:
     """Of each quantile of `count` numbers the two neighbours, and the part of the way from one to the other."""
     found = []
     for fraction in fractions:

@@ -130,7 +130,8 @@ def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
 
 def _half_a_character(text: str, raw: Any) -> str:
     """The first surrogate that stands alone, which JSON can have by its number only; empty if there is none."""
-    if "\\ud" not in text and "\\uD" not in text:
+    # a backslash alone is found in a tenth of the time
+    if "\\" not in text or ("\\ud" not in text and "\\uD" not in text):
         return ""
     try:
         json.dumps(raw, ensure_ascii=False).encode()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
@@ -17,6 +17,7 @@ from typing import Any
 
 from tenken.errors import ResultError
 from tenken.model import files
+from tenken.model.agreement import ABSOLUTE, RELATIVE, numpy
 from tenken.model.judgement import Limit
 from tenken.model.numbers import quantiles
 from tenken.model.quick import of_keys, quick
@@ -66,7 +67,7 @@ class MetricValue:
 
     id: str
     name: str
-    subject: Subject
+    subject: Subject = field(metadata=CONVERTED)
     at: Coordinates
     unit: str
     direction: str
@@ -105,7 +106,7 @@ class MetricValue:
         return figure
 
     def inconsistencies(self) -> list[str]:
-        """How the stated statistics differ from those of the samples; empty if they agree within 1e-6."""
+        """How the stated statistics differ from those of the samples; empty if they agree (tenken.model.agreement)."""
         if not self.samples:
             return ["no samples: they were pruned or never written"]
         ordered = sorted(self.samples)
@@ -123,7 +124,7 @@ class MetricValue:
         wrong = [
             f"{name} is {said:.9g} but the samples give {found:.9g}"
             for name, (said, found) in stated.items()
-            if said != found and not math.isclose(said, found, rel_tol=1e-6, abs_tol=1e-12)
+            if said != found and not math.isclose(said, found, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
         ]
         if self.count != len(self.samples):
             wrong.append(f"count is {self.count} but there are {len(self.samples)} samples")
@@ -471,6 +472,8 @@ def decode(text: str, most: int = MAX_BYTES) -> Any:
 
 #: In place of the value of a text that only the standard library can judge
 _UNDECIDED = object()
+#: Under these keys a record has its result: of this version and of the first.
+_OF_RECORDS = ("result", "document")
 #: Digits become 0, the decimal point remains, all else becomes a comma.
 _DIGITS = bytes(48 if 48 <= i < 58 else 46 if i == 46 else 44 for i in range(256))
 _LONG = 19 * b"0"
@@ -491,36 +494,49 @@ def _quickly(text: str) -> Any:
     try:
         content = text.encode()
         found = orjson.loads(content)
-        again = orjson.dumps(found, option=orjson.OPT_INDENT_2)
+        again = orjson.dumps(_without_figures(found), option=orjson.OPT_INDENT_2)
     except (ValueError, orjson.JSONEncodeError):
         return _UNDECIDED
-    if _colons(content) != _colons(again):
+    if any(_count(content, each) != _count(again, each) for each in b":["):
         return _UNDECIDED
     if _DEEP[::_STRIDE] in again[::_STRIDE] and _DEEP in again:
         return _UNDECIDED
-    # a colon by its number is one in the text that is written again alone
-    if b"\\" in content and b"\\u003" in content:
+    # a colon or a bracket by its number is one in the text that is written again alone
+    if b"\\" in content and (b"\\u003" in content or b"\\u005" in content):
         return _UNDECIDED
     return _UNDECIDED if _has_long_integer(content) else found
 
 
-def _numpy() -> Any:
-    """numpy where it is loaded, as in the history; loading it takes as long as a thousand records."""
-    return sys.modules.get("numpy")
+def _count(content: bytes, character: int) -> int:
+    np = numpy()
+    if np is None:
+        return content.count(character)
+    return int(np.count_nonzero(np.frombuffer(content, np.uint8) == character))
 
 
-def _colons(content: bytes) -> int:
-    numpy = _numpy()
-    if numpy is None:
-        return content.count(b":")
-    return int(numpy.count_nonzero(numpy.frombuffer(content, numpy.uint8) == ord(":")))
+def _without_figures(found: Any) -> Any:
+    """The same with an empty list in place of the samples of each metric, which are most of a text: to write them again
+    takes as long as to read them. If they contain more than figures, the text has brackets that the rest has not.
+    """
+    if type(found) is not dict:
+        return found
+    for key in _OF_RECORDS:
+        if type(found.get(key)) is dict:
+            return {**found, key: _without_figures(found[key])}
+    if type(found.get("metrics")) is not list:
+        return found
+    metrics = [
+        {**one, "samples": []} if type(one) is dict and type(one.get("samples")) is list else one
+        for one in found["metrics"]
+    ]
+    return {**found, "metrics": metrics}
 
 
 def _has_long_integer(content: bytes) -> bool:
     """Whether there may be an integer of 19 or more digits: those beyond 64 bits orjson rounds to a double."""
-    numpy = _numpy()
-    if numpy is not None:
-        run = (numpy.frombuffer(content, numpy.uint8) - 48) < 10
+    np = numpy()
+    if np is not None:
+        run = (np.frombuffer(content, np.uint8) - 48) < 10
         for further in (1, 2, 4, 8, 3):  # 1 + 1 + 2 + 4 + 8 + 3 = 19 digits in succession
             run = run[:-further] & run[further:]
         if not run.any():
@@ -716,7 +732,7 @@ def _absent(raw: Mapping[str, Any]) -> Iterator[str]:
             yield f"health/devices/{i}/xids"
     for where, kind, given in parts:
         yield from _lacking(where, kind, tuple(given))
-    yield from (f"metrics/{metric['id']}/clock" for metric in raw["metrics"] if "clock" not in metric)
+    yield from [f"metrics/{metric['id']}/clock" for metric in raw["metrics"] if "clock" not in metric]
 
 
 def _build(raw: Mapping[str, Any]) -> Build:
@@ -757,14 +773,11 @@ def _metric(raw: Mapping[str, Any]) -> MetricValue:
     )  # fmt: skip
 
 
-_FLOATS = frozenset({float})
-
-
 def _numbers(raw: list[Any]) -> tuple[float, ...]:
     """As doubles. Raises TypeError for anything else, texts and truth values included."""
-    if _FLOATS.issuperset(map(type, raw)):
+    if operator.countOf(map(type, raw), float) == len(raw):
         return tuple(raw)
     kinds = set(map(type, raw))
     if not kinds <= {float, int}:
         raise TypeError(f"samples contain {', '.join(sorted(kind.__name__ for kind in kinds - {float, int}))}")
-    return tuple(map(float, raw)) if int in kinds else tuple(raw)
+    return tuple(map(float, raw))

@@ -77,6 +77,26 @@ TWICE = {
 }
 
 
+#: Results, whose samples are not written again, with a key lost or brackets gained beside or in the samples.
+AROUND_SAMPLES = [
+    '{"metrics":[{"samples":[1.5,2],"value":1,"value":2}]}',
+    '{"metrics":[{"samples":[1.5],"samples":[1.5,2]}]}',
+    '{"metrics":[{"samples":[1.5]}],"metrics":[{"samples":[1.5]}]}',
+    '{"metrics":[{"samples":[":"],"a":1,"a":2}]}',
+    '{"metrics":[{"samples":[{"a":1,"a":2}]}]}',
+    '{"metrics":[{"samples":"[","a":[1],"a":1}]}',
+    '{"record":"x","result":{"metrics":[{"samples":[1],"a":1,"a":1}]}}',
+    '{"record":"x","result":{"metrics":[]},"document":{"metrics":[{"samples":[1]}],"a":1,"a":1}}',
+    '{"metrics":[{"samples":' + "[" * 30 + "]" * 30 + "}]}",
+    '{"metrics":[{"samples":"["},{"samples":1},{"samples":' + "[" * 24 + "1" + "]" * 24 + "}]}",
+]
+
+
+@pytest.mark.parametrize("text", AROUND_SAMPLES)
+def test_what_is_hidden_around_samples_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert str(both(text, monkeypatch)).startswith("refused: ")
+
+
 @pytest.mark.parametrize("name", TWICE)
 def test_equal_keys_are_refused_however_they_are_written(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.fullmatch(r"refused: contains the key '.?' twice in one object", both(TWICE[name], monkeypatch))
@@ -90,6 +110,8 @@ HONEST = [
     "999999999999999999", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809",
     "18446744073709551615", "18446744073709551616", "99999999999999999999", "[12345678901234567890,1]",
     '{"a":36893488147419103232}', "1.7976931348623157e308",
+    '{"metrics":[{"samples":[1,2.5,12345678901234567890]}]}', '{"metrics":[{"samples":["[",":",{},[]]}, 1, {}]}',
+    '{"metrics":{"samples":[1]}}', '{"result":{"metrics":[{"samples":"a:[b"}]}}', '{"metrics":[{"samples":"\\u005b"}]}',
     '"\\ud83d\\ude00 é 点検"', '["\\u0000"]', '"0000000000000000000"',
     '"\\ud800"', "[" * 24 + "]" * 24, " [1 , 2 ] \n", "[" * 24 + "1" + "]" * 24, json.dumps(" " * 60),
     '{"\\u003a":1,"b":2}', '{"a":"1234567890123456789"}', "[0.1234567890123456789,1]", "[1234567890123456789.5]",
