@@ -16,7 +16,18 @@ from typing import Any
 import pytest
 
 from tests.programs.test_cuda import built
-from tests.support.oracles import COLLECTIVE, Clock, close, compiled, figure, figures, ramp, spans, statistics_follow
+from tests.support.oracles import (
+    BY_CPU,
+    COLLECTIVE,
+    Clock,
+    close,
+    compiled,
+    figure,
+    figures,
+    ramp,
+    spans,
+    statistics_follow,
+)
 from toolchains import cuda_home
 
 pytestmark = [pytest.mark.build, pytest.mark.slow]
@@ -49,10 +60,10 @@ def double(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def on_gpus(programs: Path, double: Path, tmp_path: Path) -> Callable[..., Timed]:
     """on_gpus("p2p", ...) runs a program on the double: its document, and the times of host and events."""
 
-    def run(program: str, *arguments: str, fails: str = "verification: ") -> Timed:
+    def run(program: str, *arguments: str, fails: str = "verification: ", **more: str) -> Timed:
         result = tmp_path / "result.json"
         env = {**os.environ, "LD_PRELOAD": str(double), "TENKEN_TEST_CLOCK": str(tmp_path / "clock")}
-        env |= {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double)}
+        env |= {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), **more}
         command = [str(programs / program), *FEW, "--json", str(result), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
         document: dict[str, Any] = json.loads(result.read_text())
@@ -122,6 +133,31 @@ def test_transfer(on_gpus: Callable[..., Timed]) -> None:
     for name in ("htod_sweep", "dtoh_sweep"):
         for bytes_ in (1024, 4096):
             clock.device(spans(figure(document, name, bytes=bytes_), bytes_))
+
+
+#: What the double truly copies, writes and compares: arrays of up to 1 MiB from and to pinned memory.
+SMALL = ("transfer", *ONE, "--kinds", "pinned,latency,sweep", "--bytes", "64Ki", "--sweep-max-bytes", "64Ki")
+
+
+def test_the_cpu_does_not_write_what_a_transfer_reads_from_pinned_memory(on_gpus: Callable[..., Timed]) -> None:
+    """What it wrote would be in the caches of its cores, and the rate theirs."""
+    document, clock = on_gpus(*SMALL)
+    assert document["status"] == "ok", document["reason"]
+    assert BY_CPU not in clock.events
+
+
+def test_the_double_sees_what_the_cpu_writes(on_gpus: Callable[..., Timed]) -> None:
+    """The matrix of transpose is written by the CPU: that is one of its phases."""
+    _, clock = on_gpus("transpose", *ONE, "--sizes", "64", "--memory", "pinned", "--bandwidth-n", "0")
+    assert {value for _, value in clock.events[BY_CPU]} == {4 * 64 * 64}
+
+
+def test_timed_transfers_that_move_nothing_fail(on_gpus: Callable[..., Timed]) -> None:
+    """No destination contains the expected values before: not those of the warm-up, nor by the source's writing."""
+    document, _ = on_gpus(*SMALL, TENKEN_TEST_LOST="1")
+    assert document["status"] == "failed"
+    checks = document["verification"]["checks"]
+    assert [one["what"] for one in checks if one["error"] == 0] == []
 
 
 def test_transpose(on_gpus: Callable[..., Timed]) -> None:

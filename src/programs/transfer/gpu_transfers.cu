@@ -75,6 +75,12 @@ class OneGpu {
         stream_.synchronize();
     }
 
+    /// By the GPU: no core may have the source of a copy to the device in its cache. Nothing on the CPU
+    /// touches it from here to the end of the timed part.
+    void fill_pinned(double* array, std::size_t n, int pattern) {
+        tenken::cuda::fill_pinned(array, n, pattern, stream_);
+    }
+
     /// --inject-fault element changes the first compared destination.
     void spoil(double* array, std::size_t n) {
         if (plan_.fault == tenken::Fault::element && !spoilt_) tenken::cuda::flip_bit(array, n / 2);
@@ -98,19 +104,27 @@ class OneGpu {
 
     /// Both directions of cudaMemcpy between the two arrays, with one series each.
     /// @param warm seconds of warm-up
+    /// @param gating Gating::open: `host` is pageable. The driver's CPU thread stages it, so the host does
+    /// part
+    ///               of the work: its clock counts, and the CPU writes the source.
     All between(double* host, double* device, std::size_t n, const std::string& suffix, long repetitions,
                 double warm, Gating gating = Gating::gated) {
+        const bool by_host = gating == Gating::open;
+        const auto fill_host = [&](int pattern) {
+            if (by_host) return tenken::fill_on_host(host, n, pattern);
+            fill_pinned(host, n, pattern);
+        };
         All all;
         for (const Direction& direction : directions) {
             double* const to = direction.to_device ? device : host;
             double* const from = direction.to_device ? host : device;
-            tenken::fill_on_host(host, n, direction.to_device ? 1 : 0);
+            fill_host(direction.to_device ? 1 : 0);
             fill_device(device, n, direction.to_device ? 0 : 1);
             const auto copy = [&](const Stream& stream) { enqueue(to, from, n, stream); };
             tenken::cuda::warm_up(warm, stream_, copy);
             // Data of the warm-up must not be mistaken for that of the timed part.
             if (direction.to_device) {
-                tenken::fill_on_host(host, n, 2);
+                fill_host(2);
             } else {
                 fill_device(device, n, 2);
             }
@@ -118,8 +132,6 @@ class OneGpu {
             {
                 const tenken::cuda::TimedPart timed(gpu_);
                 const tenken::cuda::Times times = tenken::cuda::time_each(repetitions, stream_, copy, gating);
-                // With pageable memory the host does part of the work: its clock counts.
-                const bool by_host = gating == Gating::open;
                 series.metric.clock = by_host ? "host" : "device";
                 series.metric.samples = tenken::giga_per_second(static_cast<double>(n * sizeof(double)),
                                                                 by_host ? times.host : times.device);
@@ -152,8 +164,8 @@ class OneGpu {
         PinnedArray<double> down(n);
         DeviceArray<double> up_device(n);
         DeviceArray<double> down_device(n);
-        tenken::fill_on_host(up.data(), n, 1);
-        tenken::fill_on_host(down.data(), n, 0);
+        fill_pinned(up.data(), n, 1);
+        fill_pinned(down.data(), n, 0);
         fill_device(up_device.data(), n, 0);
         fill_device(down_device.data(), n, 3);
         const Stream other;
@@ -168,7 +180,7 @@ class OneGpu {
             TENKEN_CUDA(cudaStreamWaitEvent(stream.get(), done.get(), 0));
         };
         tenken::cuda::warm_up(plan_.warmup_seconds / 4, stream_, copy);
-        tenken::fill_on_host(up.data(), n, 2);
+        fill_pinned(up.data(), n, 2);
         fill_device(down_device.data(), n, 4);
         Series series = start("both_pinned");
         series.limit = tenken::host_link_limit(gpu_.description(), 2);
@@ -223,9 +235,15 @@ class OneGpu {
         for (const Direction& direction : directions) {
             double* const to = direction.to_device ? device.data() : host.data();
             double* const from = direction.to_device ? host.data() : device.data();
-            tenken::fill_on_host(host.data(), n, direction.to_device ? 2 : 0);
-            fill_device(device.data(), n, direction.to_device ? 0 : 2);
+            fill_pinned(host.data(), n, direction.to_device ? 1 : 0);
+            fill_device(device.data(), n, direction.to_device ? 0 : 1);
             const tenken::cuda::Launch launch = best_launch(to, from, n);
+            // The trials have copied the first values.
+            if (direction.to_device) {
+                fill_pinned(host.data(), n, 2);
+            } else {
+                fill_device(device.data(), n, 2);
+            }
             const auto copy = [&](const Stream& stream) { tenken::cuda::copy(to, from, n, launch, stream); };
             Series series = start(std::string(direction.name) + "_sm");
             {
@@ -241,7 +259,8 @@ class OneGpu {
         return all;
     }
 
-    /// Write-combined host memory, uncached and slow to read by the CPU: only for host to device.
+    /// Write-combined host memory, uncached and slow to read by the CPU: only for host to device. The CPU
+    /// writes it, because that is its purpose.
     All write_combined() {
         const std::size_t n = plan_.slow_elements();
         double* host = nullptr;
@@ -339,7 +358,7 @@ class OneGpu {
         return series;
     }
 
-    /// Pinned memory on each NUMA node that has CPUs, written by a thread bound there.
+    /// Pinned memory on each NUMA node that has CPUs, allocated by a thread bound there.
     All numa() {
         All all;
         const std::set<int> nodes = tenken::nodes_with_cpus();
