@@ -36,6 +36,10 @@ OPENACC = ROOT / "tests" / "data" / "h200-openacc.tar.xz"
 ONE_USER = ROOT / "tests" / "data" / "h200-one-user.tar.xz"
 #: A GPU that no system file describes: `make run` of an H100, as an ordinary user and as root.
 H100 = ROOT / "tests" / "data" / "h100-one-user.tar.xz"
+#: The same of another H100, after transfer's sources were written by the GPU.
+H100_AGAIN = ROOT / "tests" / "data" / "h100-two-runs.tar.xz"
+#: One H200 then: `make run` as an ordinary user and as root, and the system file's own run in mode quick.
+WRITTEN_BY_GPU = ROOT / "tests" / "data" / "h200-written-by-gpu.tar.xz"
 #: A user whose PATH lacks CUDA: `make run` and the system file's own run in mode quick.
 PATH_USER = ROOT / "tests" / "data" / "h200-path-user.tar.xz"
 
@@ -78,8 +82,13 @@ def one_user() -> list[records.Record]:
 
 
 def h100() -> list[records.Record]:
-    """`make run` of one H100, as an ordinary user and as root."""
-    return list(records.records(packed.folder_of(H100)))
+    """`make run` of one H100, as an ordinary user and as root, and of another."""
+    return [*records.records(packed.folder_of(H100)), *records.records(packed.folder_of(H100_AGAIN))]
+
+
+def written_by_gpu() -> list[records.Record]:
+    """Three sessions of one H200 since sources of copies are written by the GPU."""
+    return list(records.records(packed.folder_of(WRITTEN_BY_GPU)))
 
 
 def path_user() -> list[records.Record]:

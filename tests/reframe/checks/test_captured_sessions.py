@@ -20,7 +20,7 @@ RECORDS = [
     *kept_sessions.all_records(), *kept_sessions.first_runs(), *kept_sessions.user_run(), *kept_sessions.two_cards(),
     *kept_sessions.quick_run(), *kept_sessions.acceptance(), *kept_sessions.two_quick(),
     *kept_sessions.launches(), *kept_sessions.one_card(), *kept_sessions.two_clean(),
-    *kept_sessions.h100(), *kept_sessions.path_user(),
+    *kept_sessions.h100(), *kept_sessions.path_user(), *kept_sessions.written_by_gpu(),
 ]  # fmt: skip
 #: Verdicts that a later rule changes: session and check, or a rule for all, with the reason.
 REVIEWED = YAML(typ="safe").load(ROOT / "tests" / "data" / "reviewed-verdicts.yaml")
