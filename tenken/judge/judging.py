@@ -142,8 +142,13 @@ def _in_run(
     return {
         name: replace(judged[name], criterion=floor, verdict=PASS)
         for name, floor in floors.items()
-        if judged[name].verdict == RECORDED and (name in proven or floor.low is None or judged[name].value >= floor.low)
+        if judged[name].verdict == RECORDED and (name in proven or _within(judged[name].value, floor))
     }
+
+
+def _within(value: float, criterion: Criterion) -> bool:
+    low, high = criterion.low, criterion.high
+    return (low is None or value >= low) and (high is None or value <= high)
 
 
 def _unmatched(result: Result, machine: Machine, judged: Mapping[str, JudgedMetric]) -> list[Finding]:

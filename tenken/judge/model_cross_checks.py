@@ -7,11 +7,13 @@ values on which they were tested.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
-from tenken.judge.criteria import miss
+from tenken.judge.criteria import UNSTEADY, miss
 from tenken.model.judgement import FLOOR, Criterion, Finding
 from tenken.model.result import MetricValue, Result
+from tenken.model.verdicts import INVALID
 
 #: Metrics whose time grows with a size by one latency and one bandwidth: copies by one path. Metrics with a
 #: size-dependent protocol (staging through the host, MPI, NCCL, small copies to a GPU) are up to twice the line: none.
@@ -25,7 +27,7 @@ ABOVE_LINE = 1.25
 ABOVE_STEPS = 1.10
 #: The same below: the steps of a GPU were calibrated in the same run.
 BELOW_STEPS = 0.85
-#: Minimum gain of a loop with overlapped snapshots over the one that waits: 1.13 to 1.52 on H200.
+#: Minimum gain of a loop with overlapped snapshots over the one that waits: 0.99 to 1.52 on H200 and H100.
 OF_SERIAL = 0.90
 
 
@@ -48,8 +50,19 @@ def of(result: Result) -> list[Finding]:
             f"{result.node} {metric.place}: {metric.id} = {metric.value:.4g} {metric.unit}: {required.source}; at "
             f"{'least' if bound == low else 'most'} {bound:.4g} {metric.unit} is required"
         )
-        found.append(miss(result, metric, text, metric.value, bound, "cross-check"))
+        found.append(_of_noise(metric, bound, miss(result, metric, text, metric.value, bound, "cross-check")))
     return found
+
+
+def _of_noise(metric: MetricValue, bound: float, finding: Finding) -> Finding:
+    """INVALID in place of a loop with snapshots that some of its rounds prove as fast as required: the rate of a file
+    system decides it, and three rounds on a healthy machine with one H200 took 0.34, 0.40 and 0.43 s.
+    """
+    good = [sample for sample in metric.samples if (sample <= bound) == (metric.direction == "lower")]
+    if metric.name not in ("loop", "gain") or metric.at.get("mode") == "none" or not good:
+        return finding
+    text = f"{finding.message}; undecided: {len(good)} of {metric.count} rounds reach it, the file system varies"
+    return replace(finding, verdict=INVALID, message=text, kind=UNSTEADY)
 
 
 def floors(result: Result) -> dict[str, Criterion]:

@@ -12,7 +12,7 @@ from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model.catalogue import program as catalogue
 from tenken.model.result import MetricValue, Result
-from tenken.model.verdicts import FAIL, PASS, RECORDED
+from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 from tests.support import kept
 from tools.criteria import slower
 
@@ -97,6 +97,22 @@ def test_overlapping_that_is_slower_than_waiting_fails_on_a_gpu(gain: float, nam
     host = next(r.result for r in SESSIONS if r.check == "OverlapHost" and r.result is not None)
     slow = replace(next(m for m in host.metrics if m.name == "gain"), value=0.5)
     assert not model_cross_checks.of(with_one(host, slow))  # those of a host depend on its load
+
+
+@pytest.mark.parametrize("name", ["loop", "gain"])
+@pytest.mark.parametrize(("rounds", "verdict"), [((0.4, 0.5, 0.6), FAIL), ((0.4, 0.5, 1.1), INVALID)])
+def test_overlapping_that_some_rounds_prove_fast_enough_is_undecided(
+    name: str, rounds: tuple[float, ...], verdict: str
+) -> None:
+    """The rate of a file system varies more between three rounds than the bound permits. `rounds`: gains."""
+    result = one_of("overlap", "gain")
+    serial = next(m for m in result.metrics if m.name == "loop" and m.at["mode"] == "serial").value
+    metric = next(m for m in result.metrics if m.name == name and m.at["mode"] == "writer" and m.kind == "gpu")
+    samples = rounds if name == "gain" else tuple(serial / gain for gain in rounds)
+    changed = replace(metric, value=samples[1], median=samples[1], samples=samples, count=3)
+    (finding,) = model_cross_checks.of(with_one(result, changed))
+    assert (finding.verdict, finding.metric) == (verdict, metric.id)
+    assert ("undecided: 1 of 3 rounds" in finding.message) == (verdict == INVALID)
 
 
 def test_the_judgement_shows_the_model_as_criterion_and_fails_by_it() -> None:
