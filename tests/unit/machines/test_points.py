@@ -359,8 +359,11 @@ def test_every_value_is_of_one_class_and_each_class_but_one_is_a_reason(judged):
 
 def test_a_comparison_within_a_run_counts_where_a_loss_of_30_percent_fails(judged):
     gains = [one for one in judged if one.metric.name == "gain" and one.record.program == "overlap"]
-    # a gain of 1.5 that is 30 % lower contradicts its loops, and still meets its criterion
-    assert gains and all(one.counts == (one.metric.value < 0.9 / 0.7) for one in gains if one.metric.kind == "gpu")
+    # a gain of 1.5 that is 30 % lower contradicts its loops, and still meets its criterion; one round that does leaves
+    # it undecided
+    assert gains and all(
+        one.counts == (max(one.metric.samples) < 0.9 / 0.7) for one in gains if one.metric.kind == "gpu"
+    )
     ratios = [one for one in judged if one.metric.name.endswith(("over_asis", "over_best"))]
     counting = [one for one in ratios if one.counts]
     assert len(counting) >= 60 and {one.judged.criterion.kind for one in counting} == {"floor"}
