@@ -104,9 +104,8 @@ class OneGpu {
 
     /// Both directions of cudaMemcpy between the two arrays, with one series each.
     /// @param warm seconds of warm-up
-    /// @param gating Gating::open: `host` is pageable. The driver's CPU thread stages it, so the host does
-    /// part
-    ///               of the work: its clock counts, and the CPU writes the source.
+    /// @param gating Gating::open: `host` is pageable and staged by the CPU, whose clock counts and which
+    /// writes the source
     All between(double* host, double* device, std::size_t n, const std::string& suffix, long repetitions,
                 double warm, Gating gating = Gating::gated) {
         const bool by_host = gating == Gating::open;
