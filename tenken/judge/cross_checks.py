@@ -34,6 +34,10 @@ def _p2p(result: Result, request: Request, machine: Machine) -> list[Finding]:
     ]
 
 
+def _transfer(result: Result, request: Request, machine: Machine) -> list[Finding]:
+    return links.faster_together(result)
+
+
 def _mpi_p2p(result: Result, request: Request, machine: Machine) -> list[Finding]:
     return links.of_ranks(result, "device_mpi" in machine.capabilities, "--stay" in request.arguments)
 
@@ -142,6 +146,7 @@ def floors(result: Result, request: Request) -> dict[str, Criterion]:
 
 BY_PROGRAM: Mapping[str, CrossChecks] = {
     "p2p": _p2p,
+    "transfer": _transfer,
     "mpi_p2p": _mpi_p2p,
     "hpcg": _hpcg,
     "hpl": _hpl,

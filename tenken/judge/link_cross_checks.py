@@ -6,6 +6,7 @@ All functions are pure; each returns findings that name the node, the pair and t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from statistics import median
 
 from tenken.judge.criteria import miss
@@ -30,8 +31,33 @@ APART: Mapping[str, float] = {
 #: Minimum rate of a peer copy relative to plain cudaMemcpyPeer in the same job.
 OF_PLAIN_COPY = 0.98
 
+#: Maximum of both directions of the host link at once relative to the sum of the best copies in one direction at a
+#: time: medians at most 0.92 in 36 results of H200 and H100.
+BOTH_OF_SUM = 1.05
+
 #: Minimum gain of a direct copy over one through the host.
 BEYOND_STAGED = 1.2
+
+
+def faster_together(result: Result) -> list[Finding]:
+    """GPUs that report more in both directions at once than in one and the other at a time: not measured so."""
+    found = []
+    for metric in result.metrics:
+        if metric.name != "both_pinned" or metric.at:
+            continue
+        alone = [
+            m.best
+            for m in result.metrics
+            if m.name in ("htod_pinned", "dtoh_pinned") and m.subject == metric.subject and not m.at
+        ]
+        bound = BOTH_OF_SUM * sum(alone)
+        if len(alone) == 2 and metric.value > bound:
+            text = (
+                f"both_pinned is {metric.value:.4g} {metric.unit}; htod_pinned and dtoh_pinned, each alone, give "
+                f"{sum(alone):.4g} {metric.unit} together; at most {bound:.4g} {metric.unit} is possible"
+            )
+            found.append(replace(_finding(result, metric, text, bound), verdict=INVALID))
+    return found
 
 
 def by_pair(result: Result, name: str) -> dict[tuple[int, int], MetricValue]:

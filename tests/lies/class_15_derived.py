@@ -100,6 +100,8 @@ def lies() -> Iterator[Lie]:
         for name in names:
             for factor in (0.7, 1.3):
                 yield Lie(of, f"{name} x{factor}", name, samples(name, times(factor)))
+    # below the physical limit
+    yield Lie("transfer", "both directions x1.2", "each alone, give", samples("both_pinned", times(1.2)))
     for of, name in EXCHANGED:
         yield Lie(of, f"two samples of {name} exchanged", name, samples(name, exchanged))
     for of, name in LIMITED:
