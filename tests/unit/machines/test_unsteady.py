@@ -87,11 +87,16 @@ def test_a_slow_copy_fails(samples):
 
 
 def test_an_unsteady_value_does_not_hide_the_miss_of_another():
-    metric = next(m for m in RECORD.result.metrics if m.id == "htod_pinned.gpu0")
-    verdict, findings = judged(sweep=SLOWED, htod_pinned=[one / 2 for one in metric.samples])
+    half = {
+        name: [one / 2 for one in metric.samples]
+        for name in ("htod_pinned", "both_pinned")  # a slow link is slow in both directions at once, too
+        for metric in RECORD.result.metrics
+        if metric.id == f"{name}.gpu0"
+    }
+    verdict, findings = judged(sweep=SLOWED, **half)
     assert verdict == "FAIL"
     assert {f.metric: f.verdict for f in findings if f.kind in ("reference", "unsteady")} == {
-        "htod_pinned.gpu0": "FAIL", SWEEP: "INVALID",
+        "htod_pinned.gpu0": "FAIL", "both_pinned.gpu0": "FAIL", SWEEP: "INVALID",
     }  # fmt: skip
 
 
