@@ -12,7 +12,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -141,7 +141,7 @@ def records(
             continue
         try:
             record = read(path, figures_only)
-            if why := misplaced(record, path):
+            if why := misplaced(record, path.parts[:-1], path.name):
                 raise ArchiveError(f"{path}: cannot be believed: {why}")
         except ArchiveError as error:
             if damaged is not None and (session is None or _session_in(path.name) in ("", safe_name(session))):
@@ -151,15 +151,16 @@ def records(
             yield record
 
 
-def misplaced(record: Record, path: Path) -> str:
-    """Why a record cannot be in this file of an archive, whose place and name repeat its fields; empty: it can.
+def misplaced(record: Record, folders: Sequence[str], name: str) -> str:
+    """Why a record cannot be in this file of an archive, the last of whose folders and whose name repeat its fields;
+    empty: it can.
 
     Files that were put there by hand, or exported without names, are not compared with it.
     """
-    named = _NAME.fullmatch(path.name)
+    named = _NAME.fullmatch(name)
     if named is None:
         return ""
-    system, partition, day, check = path.parts[-5:-1]
+    system, partition, day, check = folders[-4:]
     for field, said, place in (
         ("session", safe_name(record.session), named["session"]),
         ("system", safe_name(record.system), system),

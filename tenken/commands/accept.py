@@ -135,7 +135,7 @@ def records_of(files: Files) -> Iterator[tuple[str, Record]]:
             continue
         try:
             record = archive.read(path)
-            if why := archive.misplaced(record, path):
+            if why := archive.misplaced(record, path.parts[:-1], path.name):
                 raise ArchiveError(f"{path}: cannot be believed: {why}")
             yield name, record
         except ArchiveError as error:

@@ -242,17 +242,23 @@ class _Pass:
         self._waiting, self._done = [], []
 
     def _commit(self, files: list[tuple[str, str, os.stat_result]]) -> None:
-        parsed, rows = [], []
+        import numpy  # noqa: F401  (the store needs it; loaded before, it examines the samples: tenken.model.agreement)
+
         with _no_cycles():
-            for folder, name, stat in files:
-                shown = f"{folder}/{name}"
-                try:
-                    path = self.archive / shown
-                    parsed.append((reading.record(read_text(path, MAX_RECORD_BYTES), self.now, path), shown))
-                    rows.append([folder, name, "ok", "", stat.st_size, stat.st_mtime_ns])
-                except (reading.Unreadable, FileError) as error:
-                    rows.append([folder, name, "bad", str(error), stat.st_size, stat.st_mtime_ns])
-                    self.out.bad.append((shown, str(error)))
+            self._commit_parsed(files)
+
+    def _commit_parsed(self, files: list[tuple[str, str, os.stat_result]]) -> None:
+        parsed, rows = [], []
+        root = os.fspath(self.archive)
+        for folder, name, stat in files:
+            shown = f"{folder}/{name}"
+            try:
+                text = read_text(f"{root}/{shown}", MAX_RECORD_BYTES)
+                parsed.append((reading.record(text, self.now, folder, name), shown))
+                rows.append([folder, name, "ok", "", stat.st_size, stat.st_mtime_ns])
+            except (reading.Unreadable, FileError) as error:
+                rows.append([folder, name, "bad", str(error), stat.st_size, stat.st_mtime_ns])
+                self.out.bad.append((shown, str(error)))
         good = [row for row in rows if row[2] == "ok"]
         with self.store.transaction():
             double = self.store.insert_records(parsed)

@@ -14,15 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from tenken.archive.records import misplaced
 from tenken.errors import CatalogueError, RecordError
 from tenken.model.catalogue import NOTHING, Program, program
-from tenken.model.numbers import is_number
-from tenken.model.record import Record, parse
-from tenken.model.result import Device, MetricValue, Result
+from tenken.model.record import MAX_INTEGER, Record, parse
+from tenken.model.result import MetricValue, Result
 from tenken.model.subject import Coordinates, Subject, split_metric_id
 from tenken.model.verdicts import INVALID, VERDICTS
 
@@ -124,13 +122,15 @@ def identity(*parts: object) -> int:
 # ---- records ---------------------------------------------------------------------------------------------
 
 
-def record(text: str, now: datetime, path: Path) -> Parsed:
-    """One record of the archive, in the file `path`. Raises Unreadable; `now` (UTC, naive): the maximum valid time."""
+def record(text: str, now: datetime, folder: str, name: str) -> Parsed:
+    """One record of the archive: the file `name` in `folder`, which is <system>/<partition>/<date>/<check>. Raises
+    Unreadable; `now` (UTC, naive): the maximum valid time.
+    """
     try:
         found = parse(text, figures_only=True)
     except RecordError as error:
         raise Unreadable(str(error)) from None
-    if why := misplaced(found, path):
+    if why := misplaced(found, folder.split("/"), name):
         raise Unreadable(f"cannot be believed: {why}")
     return parsed(found, now)
 
@@ -155,14 +155,9 @@ def parsed(found: Record, now: datetime) -> Parsed:
 
 def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[tuple[str, str]]]:
     program = known_program(result.program)
-    known = program.parameters_today(result.parameters) if program else result.parameters
-    injected = known.get("inject_fault") not in NOTHING
+    injected, conditions, parameters = _of_parameters(result, program)
     sound = run.verdict != INVALID and result.status == "ok" and result.verification.passed and not injected
-    devices = {d.index: d for d in result.devices}
-    conditions = _conditions(known, program)
-    marks = {index: _fingerprint(result, [device], conditions) for index, device in devices.items()}
-    whole = _fingerprint(result, result.devices, conditions)
-    parameters = _identity(result, program)
+    marks, whole = _fingerprints(result, conditions)
     node = (found.nodes[0] if found.nodes else result.node) if len(found.nodes) < 2 else f"{len(found.nodes)} nodes"
     of_run = (
         run.system, run.partition, run.environ, run.base_check, result.program, found.program_version, parameters,
@@ -172,8 +167,8 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
     slots: dict[tuple[str, int, int | None], tuple[str, str, str, str, tuple[str, ...]]] = {}
     names: dict[str, str] = {}
     for metric in result.metrics:
-        if not is_number(metric.value):
-            refused.append((metric.id, f"value {metric.value!r} is not a finite number"))
+        if why := _refused(metric):
+            refused.append((metric.id, why))
             continue
         judged = found.judgement.judged.get(metric.id)
         verdict = judged.verdict if judged else ""
@@ -187,7 +182,8 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
         if name is None:
             declared = program.metric_named(metric.name) if program else None
             name = names[metric.name] = declared.name if declared else metric.name
-        key = SeriesKey(*of_run, name, _coordinates(metric, program), kind, node, gpu, peer)
+        at = _coordinates(metric.at, program) if metric.at.items_ else ""
+        key = SeriesKey(*of_run, name, at, kind, node, gpu, peer)
         points.append(
             Point(
                 key, metric.unit, metric.direction, metric.statistic, metric.id, node, place, metric.value,
@@ -195,6 +191,15 @@ def _points(found: Record, run: Run, result: Result) -> tuple[list[Point], list[
             )
         )  # fmt: skip
     return points, refused
+
+
+def _refused(metric: MetricValue) -> str:
+    """Why a value cannot be a row; empty: it can. One that a column cannot hold would stop all others."""
+    if not math.isfinite(metric.value):
+        return f"value {metric.value!r} is not a finite number"
+    if not 1 <= metric.count <= MAX_INTEGER:
+        return f"count is {metric.count}; allowed: 1 to {MAX_INTEGER}"
+    return ""
 
 
 def _slot(
@@ -215,10 +220,29 @@ def known_program(name: str) -> Program | None:
         return None
 
 
-def _coordinates(metric: MetricValue, program: Program | None) -> str:
+def _coordinates(at: Coordinates, program: Program | None) -> str:
     if not program or not program.was:
-        return metric.at.text
-    return Coordinates.of({program.current_name(k): v for k, v in metric.at.items()}).text
+        return at.text
+    return Coordinates.of({program.current_name(k): v for k, v in at.items()}).text
+
+
+#: By program and the text of the parameters, which a check has every night: the program, whether a fault was injected,
+#: conditions and identity.
+_PARAMETERS: dict[tuple[str, str], tuple[Program, bool, str, str]] = {}
+_REMEMBERED = 4096
+
+
+def _of_parameters(result: Result, program: Program | None) -> tuple[bool, str, str]:
+    """Whether a fault was injected, the conditions and the identity."""
+    key = (result.program, repr(result.parameters))  # 1, 1.0 and true are equal, but not as texts
+    known = _PARAMETERS.get(key)
+    if known is not None and known[0] is program:
+        return known[1:]
+    today = program.parameters_today(result.parameters) if program else result.parameters
+    found = today.get("inject_fault") not in NOTHING, _conditions(today, program), _identity(result, program)
+    if program is not None and len(_PARAMETERS) < _REMEMBERED:
+        _PARAMETERS[key] = (program, *found)
+    return found
 
 
 def _identity(result: Result, program: Program | None) -> str:
@@ -243,26 +267,34 @@ def _is_path(value: object) -> bool:
     return isinstance(value, str) and "/" in value
 
 
-def _fingerprint(result: Result, devices: Sequence[Device], conditions: str) -> tuple[str, ...]:
-    """Values of FINGERPRINT, for some devices of a result; an empty text if not reported."""
-    return _named(
+def _fingerprints(result: Result, conditions: str) -> tuple[Mapping[int, tuple[str, ...]], tuple[str, ...]]:
+    """Values of FINGERPRINT for each device of a result, by its index, and for all together; an empty text if not
+    reported.
+    """
+    return _of_devices(
         result.host.kernel, result.host.firmware or "", result.version, result.build.compiler, conditions,
-        tuple((d.driver, d.cuda_runtime, d.vbios, d.memory_clock_max_mhz, d.sm_clock_max_mhz, d.uuid) for d in devices),
+        tuple([
+            (d.index, d.driver, d.cuda_runtime, d.vbios, d.memory_clock_max_mhz, d.sm_clock_max_mhz, d.uuid)
+            for d in result.devices
+        ]),
     )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
-def _named(
+def _of_devices(
     kernel: str, firmware: str, revision: str, compiler: str, conditions: str, devices: tuple[tuple[Any, ...], ...]
-) -> tuple[str, ...]:
-    driver, cuda, vbios, memory, sm, uuid = (
-        "/".join(dict.fromkeys(str(d[i]) for d in devices if d[i] is not None)) for i in range(6)
-    )
-    clocks = [f"{title} {mhz} MHz" for title, mhz in (("memory", memory), ("SM", sm)) if mhz]
-    parts = [firmware] * bool(firmware) + [f"VBIOS {vbios}"] * bool(vbios)
-    return (
-        driver, cuda, kernel, ", ".join(parts), ", ".join(clocks), revision, compiler, uuid, conditions,
-    )  # fmt: skip
+) -> tuple[Mapping[int, tuple[str, ...]], tuple[str, ...]]:
+    def named(devices: Sequence[tuple[Any, ...]]) -> tuple[str, ...]:
+        driver, cuda, vbios, memory, sm, uuid = (
+            "/".join(dict.fromkeys(str(d[i]) for d in devices if d[i] is not None)) for i in range(1, 7)
+        )
+        clocks = [f"{title} {mhz} MHz" for title, mhz in (("memory", memory), ("SM", sm)) if mhz]
+        parts = [firmware] * bool(firmware) + [f"VBIOS {vbios}"] * bool(vbios)
+        return (
+            driver, cuda, kernel, ", ".join(parts), ", ".join(clocks), revision, compiler, uuid, conditions,
+        )  # fmt: skip
+
+    return {device[0]: named([device]) for device in devices}, named(devices)
 
 
 def moment(text: str, now: datetime) -> datetime:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +58,15 @@ CREATE VIEW series_with_predecessor AS SELECT s.*, (SELECT arg_max(b.series, b.v
     AND b.coordinates = s.coordinates AND b.kind = s.kind AND b.node = s.node AND b.gpu = s.gpu AND b.peer = s.peer)
     AS predecessor FROM series s;
 """
+
+
+#: numpy's type for values of a column. Integers that a column cannot hold are DuckDB's to refuse.
+_ARRAYS = {
+    "VARCHAR": "object", "BIGINT": "int64", "INTEGER": "int64", "DOUBLE": "float64", "TIMESTAMP": "datetime64[us]",
+    "BOOLEAN": "bool",
+}  # fmt: skip
+_PACKED = {"int64": "q", "float64": "d"}
+_EPOCH = datetime(1970, 1, 1)
 
 
 class StoreError(TenkenError):
@@ -105,6 +116,8 @@ class Store:
         self.fingerprints: dict[tuple[str, ...], int] = {}
         self._new_series: list[tuple[Any, ...]] = []
         self._new_fingerprints: list[tuple[Any, ...]] = []
+        #: name and numpy's type of each column of a table
+        self._kinds: dict[str, list[tuple[str, str]]] = {}
 
     # -- caches
 
@@ -155,13 +168,12 @@ class Store:
             self._new_series.append((number, *key, unit, direction, statistic))
             return number, ""
         number, *was = known
-        if was == [unit, direction, statistic]:
+        stated = [unit, direction, statistic]
+        if was == stated:
             return number, ""
         names = ("unit", "direction", "statistic")
         changed = [
-            f"{n} is {b!r} where the series has {a!r}"
-            for n, a, b in zip(names, was, (unit, direction, statistic), strict=True)
-            if a != b
+            f"{n} is {b!r} where the series has {a!r}" for n, a, b in zip(names, was, stated, strict=True) if a != b
         ]
         return number, "; ".join(changed) + ": not mixed; give the metric another name"
 
@@ -176,15 +188,20 @@ class Store:
     def insert(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         """Append rows, in the table's order of columns."""
         if rows:
-            self.connection.register("incoming", self._frame(table, rows))
+            self.connection.register("incoming", self._arrays(table, rows))
             self.connection.execute(f"INSERT INTO {table} SELECT * FROM incoming")
             self.connection.unregister("incoming")
 
-    def _frame(self, table: str, rows: list[tuple[Any, ...]]) -> pandas.DataFrame:
-        import pandas
-
-        names = [r[0] for r in self.connection.execute(f"DESCRIBE {table}").fetchall()]
-        return pandas.DataFrame.from_records(rows, columns=names)
+    def _arrays(self, table: str, rows: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
+        """Rows as one array for each column of a table. DuckDB reads them without pandas, whose import alone takes as
+        long as some hundred records.
+        """
+        kinds = self._kinds.get(table)
+        if kinds is None:
+            found = self.connection.execute(f"DESCRIBE {table}").fetchall()
+            kinds = self._kinds[table] = [(row[0], _ARRAYS[row[1]]) for row in found]
+        columns = zip(*rows, strict=True)
+        return {name: _array(values, kind) for (name, kind), values in zip(kinds, columns, strict=True)}
 
     def flush_keys(self) -> None:
         """Write new series and fingerprints; to be called within the transaction that uses them."""
@@ -196,7 +213,8 @@ class Store:
         """Add runs with their points; returns the indices of those that already existed (duplicates)."""
         duplicate = self._known_runs([p.run.run for p, _ in parsed])
         refused: list[tuple[Any, ...]] = []
-        runs, points, seen, double = [], [], set(), set()
+        points: list[tuple[Any, ...]] = []
+        runs, seen, double = [], set(), set()
         for index, (one, file) in enumerate(parsed):
             if one.run.run in duplicate or one.run.run in seen:
                 double.add(index)
@@ -205,11 +223,7 @@ class Store:
             runs.append((*one.run, file))
             refused += [(one.run.run, None, one.run.time, file, metric, why) for metric, why in one.refused]
             for point in one.points:
-                number, why = self.series_of(point.series, point.unit, point.direction, point.statistic)
-                if why:
-                    refused.append((one.run.run, number, one.run.time, file, point.id, why))
-                else:
-                    points.append(self._point(one.run, point, number))
+                self._add(one.run, point, file, points, refused)
         self.flush_keys()
         self.insert("runs", runs)
         self.insert("points", points)
@@ -220,18 +234,26 @@ class Store:
             self.drop_logged_twice(sessions)
         return double
 
-    def _point(self, run: Run, point: Point, number: int) -> tuple[Any, ...]:
-        return (
-            run.run, number, self.fingerprint_of(point.fingerprint), run.time, point.id, point.node, point.place,
-            point.value, point.best, point.p5, point.p95, point.samples, point.verdict, point.valid,
-        )  # fmt: skip
+    def _add(
+        self, run: Run, point: Point, file: str, points: list[tuple[Any, ...]], refused: list[tuple[Any, ...]]
+    ) -> None:
+        """Append the row of a value to `points`, or to `refused` if its series is in another unit."""
+        (
+            key, unit, direction, statistic, id_, node, place, value, best, p5, p95, count, verdict, valid, mark,
+        ) = point  # fmt: skip
+        number, why = self.series_of(key, unit, direction, statistic)
+        if why:
+            refused.append((run.run, number, run.time, file, id_, why))
+            return
+        fingerprint = self.fingerprint_of(mark)
+        points.append(
+            (run.run, number, fingerprint, run.time, id_, node, place, value, best, p5, p95, count, verdict, valid)
+        )
 
     def _known_runs(self, runs: list[int]) -> set[int]:
-        import pandas
-
         if not runs:
             return set()
-        self.connection.register("incoming", pandas.DataFrame({"run": runs}))
+        self.connection.register("incoming", {"run": _array(runs, "int64")})
         found = self.connection.execute("SELECT run FROM runs SEMI JOIN incoming USING (run)").fetchall()
         self.connection.unregister("incoming")
         return {row[0] for row in found}
@@ -239,20 +261,17 @@ class Store:
     def insert_logged(self, rows: list[tuple[Run, Point]], file: str) -> int:
         """Add lines of a performance log that are not yet stored, from it or as a record; returns their number."""
         runs: dict[int, tuple[Any, ...]] = {}
-        points, refused = [], []
+        points: list[tuple[Any, ...]] = []
+        refused: list[tuple[Any, ...]] = []
         for run, point in rows:
-            number, why = self.series_of(point.series, point.unit, point.direction, point.statistic)
             if run.run not in runs:
                 runs[run.run] = (*run, file)
-            if why:
-                refused.append((run.run, number, run.time, file, point.id, why))
-            else:
-                points.append(self._point(run, point, number))
+            self._add(run, point, file, points, refused)
         self.flush_keys()
         if not runs:
             return 0
         execute = self.connection.execute
-        self.connection.register("found_runs", self._frame("runs", list(runs.values())))
+        self.connection.register("found_runs", self._arrays("runs", runs.values()))
         execute(
             "CREATE OR REPLACE TEMP TABLE fresh AS SELECT * FROM found_runs ANTI JOIN (SELECT session, system, "
             "partition, environ, \"check\" FROM runs WHERE kind = 'record' AND session <> '') "
@@ -261,14 +280,14 @@ class Store:
         self.connection.unregister("found_runs")
         added = 0
         if points:
-            self.connection.register("found", self._frame("points", points))
+            self.connection.register("found", self._arrays("points", points))
             added = execute(
                 "INSERT INTO points SELECT DISTINCT ON (run, series) found.* FROM found SEMI JOIN fresh USING (run) "
                 "ANTI JOIN (SELECT run, series FROM points SEMI JOIN fresh USING (run)) old USING (run, series)"
             ).fetchone()[0]
             self.connection.unregister("found")
         if refused:
-            self.connection.register("found", self._frame("refused", refused))
+            self.connection.register("found", self._arrays("refused", refused))
             execute(
                 "INSERT INTO refused SELECT DISTINCT ON (run, id) found.* FROM found SEMI JOIN fresh USING (run) "
                 "ANTI JOIN (SELECT run, id FROM refused) old USING (run, id)"
@@ -304,6 +323,24 @@ class Store:
             ).fetchone()[0]
             temporary.replace(target)
         return int(count)
+
+
+def _array(values: Sequence[Any], kind: str) -> Any:
+    """Values of a column as a numpy array, masked where they are None. numpy takes five times as long as packing for
+    numbers, and for times.
+    """
+    import numpy as np
+
+    if kind in _PACKED:
+        with contextlib.suppress(struct.error):  # None, or beyond 64 bits
+            return np.frombuffer(struct.pack(f"{len(values)}{_PACKED[kind]}", *values), kind)
+    if kind == "datetime64[us]":
+        since = {time: (time - _EPOCH) // timedelta(microseconds=1) for time in set(values)}
+        return np.array([since[time] for time in values], dtype="int64").view(kind)
+    if kind == "object" or None not in values:
+        return np.array(values, dtype=kind)
+    none = [value is None for value in values]
+    return np.ma.masked_array(np.array([0 if value is None else value for value in values], dtype=kind), none)
 
 
 @contextlib.contextmanager

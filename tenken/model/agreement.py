@@ -9,7 +9,7 @@ import itertools
 import math
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -47,13 +47,12 @@ def agreeing(metrics: Sequence[MetricValue]) -> frozenset[str]:
 def _of_size(count: int, metrics: list[MetricValue]) -> Iterable[str]:
     """Of metrics with `count` samples each the ids of those that agree."""
     np = numpy()
-    flat = struct.pack(f"{count * len(metrics)}d", *itertools.chain.from_iterable(m.samples for m in metrics))
+    flat = b"".join([packed(count)(*metric.samples) for metric in metrics])
     ordered = np.sort(np.frombuffer(flat).reshape(len(metrics), count), axis=1)
     low, high, part = _places(count)
-    found = ordered[:, low]
-    found += (ordered[:, high] - found) * part
-    compared = [_compared(metric.direction, metric.statistic) for metric in metrics]
-    found = found[np.arange(len(metrics))[:, None], compared]
+    found = ordered.take(low, axis=1)
+    found += (ordered.take(high, axis=1) - found) * part
+    found = found[_compared(tuple([(metric.direction, metric.statistic) for metric in metrics]))]
     stated = np.array([(m.best, m.median, m.p5, m.p95, m.value) for m in metrics])
     for row, metric in enumerate(metrics):
         if metric.statistic == "mean":
@@ -61,20 +60,33 @@ def _of_size(count: int, metrics: list[MetricValue]) -> Iterable[str]:
         elif metric.statistic == "total":
             found[row, -1] = min(max(metric.value, min(metric.samples)), max(metric.samples))
     # a little less than `inconsistencies` allows
-    good = (abs(stated - found) <= abs(found * RELATIVE)).all(axis=1)
-    return itertools.compress([metric.id for metric in metrics], good.tolist())
+    good = abs(stated - found) <= abs(found) * RELATIVE
+    ids = [metric.id for metric in metrics]
+    return ids if good.all() else itertools.compress(ids, good.all(axis=1).tolist())
 
 
 @lru_cache(maxsize=1024)
-def _places(count: int) -> tuple[list[int], list[int], list[float]]:
+def packed(count: int) -> Callable[..., bytes]:
+    """What packs `count` numbers as doubles. Raises struct.error for anything else; truth values are numbers."""
+    return struct.Struct(f"{count}d").pack
+
+
+@lru_cache(maxsize=1024)
+def _places(count: int) -> tuple[Any, Any, Any]:
     """The lower and the upper neighbour of each quantile, and the part of the way from one to the other."""
-    low, high, part = zip(*places(count, _QUANTILES), strict=True)
-    return list(low), list(high), list(part)
+    low, high, part = map(numpy().array, zip(*places(count, _QUANTILES), strict=True))
+    return low, high, part
 
 
-@lru_cache(maxsize=64)
-def _compared(direction: str, statistic: str) -> tuple[int, ...]:
-    """The quantile with which each of best, median, p5, p95 and value is compared."""
-    best = _LAST if direction == "higher" else _FIRST
-    value = {"best": best, "p5": _P5, "p95": _P95}.get(statistic, _MEDIAN)
-    return best, _MEDIAN, _P5, _P95, value
+@lru_cache(maxsize=1024)
+def _compared(directions_and_statistics: tuple[tuple[str, str], ...]) -> tuple[Any, Any]:
+    """Where an array of quantiles has, for each metric in turn, those that are compared with best, median, p5, p95 and
+    value.
+    """
+    np = numpy()
+    columns = []
+    for direction, statistic in directions_and_statistics:
+        best = _LAST if direction == "higher" else _FIRST
+        value = {"best": best, "p5": _P5, "p95": _P95}.get(statistic, _MEDIAN)
+        columns.append((best, _MEDIAN, _P5, _P95, value))
+    return np.arange(len(columns))[:, None], np.array(columns)

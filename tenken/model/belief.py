@@ -176,7 +176,8 @@ def _values(record: Record, result: Result) -> Iterator[str]:
     """Every value was judged, by the figure that its samples give, and passes what it was compared with."""
     judged = record.judgement.judged
     metrics = {metric.id: metric for metric in result.metrics}
-    for name in [*(n for n in metrics if n not in judged), *(n for n in judged if n not in metrics)]:
+    if metrics.keys() != judged.keys():
+        name = next(name for name in (*metrics, *judged) if name not in judged or name not in metrics)
         missing = "judged" if name in metrics else "its result"
         yield f"verdict is {record.verdict}; {name[:80]} is not in {missing}"
         return

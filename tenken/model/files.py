@@ -32,13 +32,13 @@ def open_regular(path: Path, links: bool = False) -> tuple[BinaryIO, os.stat_res
     return os.fdopen(descriptor, "rb"), facts
 
 
-def _opened(path: Path, links: bool) -> tuple[int, os.stat_result]:
+def _opened(path: Path | str, links: bool) -> tuple[int, os.stat_result]:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW))
     except FileNotFoundError:
         raise NoFile("there is no such file") from None
     except OSError as error:
-        link = not links and path.is_symlink()
+        link = not links and os.path.islink(path)
         raise FileError("is a symbolic link" if link else f"cannot be read: {error.strerror}") from None
     except ValueError:  # a NUL in the name
         raise FileError("cannot be read: its name contains a NUL character") from None
@@ -49,7 +49,7 @@ def _opened(path: Path, links: bool) -> tuple[int, os.stat_result]:
     return descriptor, facts
 
 
-def read_text(path: Path, most: int, links: bool = False) -> str:
+def read_text(path: Path | str, most: int, links: bool = False) -> str:
     """The UTF-8 text of a regular file of at most `most` bytes. Raises FileError."""
     descriptor, facts = _opened(path, links)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import NoneType
 from typing import Any
 
 from tenken.errors import printable
@@ -19,6 +20,8 @@ CRITERIA = (CONTRACT, REFERENCE, FLOOR)
 
 #: The sources of a limit.
 DATA_SHEET, DEVICE, SAME_RUN, RESULT = "data sheet", "device's own claim", "same run", "result"
+
+_OPTIONAL = frozenset({int, float, NoneType})
 
 #: How the basis of a limit in a result begins, and its source (docs/result-format.md).
 _SAYS = (
@@ -49,6 +52,18 @@ class Limit:
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Limit:
         """From an entry in the `limits` of a result or a record."""
+        entries = tuple(raw.items())
+        try:
+            return _LIMITS[entries]
+        except (KeyError, TypeError):  # a list cannot be searched for
+            found = cls._of(raw)
+        texts = all(type(one) is str for key, one in entries if key != "value")
+        if texts and type(raw.get("value")) in _OPTIONAL and len(_LIMITS) < _REMEMBERED:
+            _LIMITS[entries] = found
+        return found
+
+    @classmethod
+    def _of(cls, raw: Mapping[str, Any]) -> Limit:
         if "unknown" in raw and raw.get("value") is None:
             return cls(None, unknown=str(raw["unknown"]))
         basis, said_by = str(raw["basis"]), str(raw.get("said_by") or RESULT)
@@ -60,6 +75,11 @@ class Limit:
         if self.value is None:
             return {"unknown": self.unknown or "no reason given"}
         return {"value": self.value, "unit": self.unit, "basis": self.basis, "said_by": self.said_by}
+
+
+#: By their entries in a file: an archive has millions of values with the same few limits.
+_LIMITS: dict[tuple[tuple[str, Any], ...], Limit] = {}
+_REMEMBERED = 4096
 
 
 @quick
@@ -79,8 +99,11 @@ class Criterion:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Criterion:
+        low, high = raw["low"], raw["high"]
+        if not (type(low) in _OPTIONAL and type(high) in _OPTIONAL):
+            raise TypeError(f"criterion is from {low!r} to {high!r}; allowed: numbers, null")
         return cls(
-            str(raw["kind"]), float(raw["value"]), raw["low"], raw["high"], str(raw["unit"]), str(raw["statistic"]),
+            str(raw["kind"]), float(raw["value"]), low, high, str(raw["unit"]), str(raw["statistic"]),
             str(raw["source"]),
         )  # fmt: skip
 
@@ -141,12 +164,13 @@ class JudgedMetric:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> JudgedMetric:
-        criterion = raw["criterion"]
+        criterion, efficiency = raw["criterion"], raw["efficiency"]
         low, high = raw["bounds"]
+        if not (type(low) in _OPTIONAL and type(high) in _OPTIONAL and type(efficiency) in _OPTIONAL):
+            raise TypeError(f"judged has efficiency {efficiency!r}, bounds {low!r} to {high!r}; allowed: numbers, null")
         return cls(
             str(raw["verdict"]), float(raw["value"]), str(raw["unit"]), str(raw["direction"]), str(raw["statistic"]),
-            None if criterion is None else Criterion.of(criterion), Limit.of(raw["limit"]), raw["efficiency"],
-            (low, high),
+            None if criterion is None else Criterion.of(criterion), Limit.of(raw["limit"]), efficiency, (low, high),
         )  # fmt: skip
 
     def as_json(self) -> dict[str, Any]:
@@ -164,7 +188,7 @@ class Judgement:
     verdict: str
     findings: tuple[Finding, ...] = ()
     structural: tuple[Finding, ...] = ()
-    judged: Mapping[str, JudgedMetric] = field(default_factory=dict)
+    judged: Mapping[str, JudgedMetric] = field(default_factory=dict, metadata=CONVERTED)
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Judgement:

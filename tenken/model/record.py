@@ -12,6 +12,7 @@ from typing import Any
 from tenken.errors import RecordError, ResultError
 from tenken.model import belief, catalogue, verdicts
 from tenken.model.judgement import FLOOR, REFERENCE, Finding, Judgement
+from tenken.model.quick import quick
 from tenken.model.request import Request
 from tenken.model.result import MAX_BYTES, Result, decode, typed
 from tenken.model.shape import checked
@@ -22,6 +23,8 @@ RECORD = "tenken-record/2"
 MAX_RECORD_BYTES = 2 * MAX_BYTES
 #: Versions that are read.
 READABLE = ("tenken-record/1", RECORD)
+#: The largest count or version: the history has columns of 32 bits for them.
+MAX_INTEGER = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Job:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+@quick
 @dataclass(frozen=True)
 class Record:
     """One archived run of one check: its request, its result and the judgement.
@@ -149,11 +153,13 @@ def _typed(raw: Mapping[str, Any], path: Path, version: str, figures_only: bool)
             raise ValueError(f"{key} is {raw[key]!r}; expected a text")
     if not raw["check"]:
         raise ValueError("the check has no name")
+    if type(raw["program_version"]) is not int or not 1 <= raw["program_version"] <= MAX_INTEGER:
+        raise ValueError(f"program_version is {raw['program_version']!r}; allowed: 1 to {MAX_INTEGER}")
     return Record(
         session=raw["session"], time=raw["time"], system=raw["system"], partition=raw["partition"],
         environ=raw["environ"], check=raw["check"], base_check=raw["base_check"] or raw["check"],
         parameters=raw["parameters"] or {}, mode=raw["mode"] or "",
-        program=raw["program"] or (result or {}).get("program") or "", program_version=int(raw["program_version"]),
+        program=raw["program"] or (result or {}).get("program") or "", program_version=raw["program_version"],
         subjects=tuple(raw["subjects"] or ()), nodes=tuple(map(str, raw["nodes"] or ())),
         job=Job(job["scheduler"] or "", job["id"], job["state"], job["exit_code"], job.get("facts") or {}),
         judgement=Judgement.of(raw), request=None if request is None else Request.of(request),

@@ -12,6 +12,7 @@ from tenken.model.quick import quick
 
 KINDS = ("host", "gpu", "pair", "ranks")
 
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 _IN_ID = re.compile(r"gpu(\d+)-gpu(\d+)$|gpu(\d+)$|ranks=?(\d+)$|host$")
 
 
@@ -28,9 +29,10 @@ class Subject:
     def of(cls, raw: Mapping[str, int]) -> Subject:
         """From a result's object: {"host": 0}, {"gpu": 1}, {"from": 0, "to": 1}, {"ranks": 4}. Otherwise ValueError."""
         found = tuple(raw.items())
-        if all(type(number) is int for _, number in found):  # truth values equal numbers
-            if found in _KNOWN:
-                return _KNOWN[found]
+        known = _KNOWN.get(found)
+        if known is not None and type(found[0][1]) is type(found[-1][1]) is int:  # truth values equal numbers
+            return known
+        if all(type(number) is int for _, number in found):
             if len(found) == 1 and found[0][0] in ("host", "gpu", "ranks"):
                 return _remembered(found, cls(*found[0]))
             if set(raw) == {"from", "to"}:
@@ -100,7 +102,7 @@ class Coordinates(Mapping[str, Any]):
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Coordinates:
-        return _NOWHERE if raw == {} else cls(tuple(sorted(raw.items())))
+        return NOWHERE if raw == {} else cls(tuple(sorted(raw.items())))
 
     def __getitem__(self, key: str) -> Any:
         for name, value in self.items_:
@@ -126,11 +128,11 @@ class Coordinates(Mapping[str, Any]):
     @property
     def text(self) -> str:
         """Compact JSON; empty without a sweep."""
-        return json.dumps(dict(self.items_), separators=(",", ":")) if self.items_ else ""
+        return _compact(dict(self.items_)) if self.items_ else ""
 
 
 #: Of all metrics without a sweep.
-_NOWHERE = Coordinates()
+NOWHERE = Coordinates()
 
 
 def split_metric_id(metric_id: str) -> tuple[str, str, dict[str, str]]:

@@ -18,6 +18,7 @@ from tenken.archive import packed, records
 from tenken.errors import RecordError, ResultError
 from tenken.model import files, result
 from tenken.model import record as record_model
+from tenken.model.judgement import Limit
 from tenken.model.result import Device
 from tenken.model.shape import checked
 from tests.support.documents import gpu_document, host_document
@@ -188,14 +189,97 @@ def test_figures_alone_are_those_of_the_record_and_cannot_be_archived() -> None:
         figures.text()
 
 
-@pytest.mark.parametrize("wrong", ["20.0", True, None, [20.0]])
-def test_samples_are_numbers(wrong: Any) -> None:
+@pytest.mark.parametrize("examined", ["at once", "singly"])
+@pytest.mark.parametrize("wrong", ["20.0", True, False, None, [20.0], {}])
+def test_samples_are_numbers(wrong: Any, examined: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy
+
+    monkeypatch.setitem(sys.modules, "numpy", numpy)
+    if examined == "singly":
+        monkeypatch.delitem(sys.modules, "numpy")
+
     def change(raw: dict[str, Any]) -> None:
         raw["result"]["metrics"][0]["samples"][0] = wrong
 
     for figures_only in (False, True):
         with pytest.raises(RecordError, match=f"misshapen: samples contain {type(wrong).__name__}"):
             record_model.parse(of_2(change), figures_only=figures_only)
+
+
+def test_whole_samples_are_floats_like_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy
+
+    def change(raw: dict[str, Any]) -> None:
+        raw["result"]["metrics"][0].update(samples=[20, 20.5, 2**60])
+
+    for loaded in (numpy, None):
+        with monkeypatch.context() as modules:
+            modules.setitem(sys.modules, "numpy", numpy)
+            if loaded is None:
+                modules.delitem(sys.modules, "numpy")
+            found = record_model.parse(of_2(change)).result
+        assert found is not None
+        assert [type(one) for one in found.metrics[0].samples] == [float] * 3
+        assert found.metrics[0].samples == (20.0, 20.5, 2.0**60)
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        *((key, wrong) for key in ("id", "name", "unit", "direction", "statistic") for wrong in (7, None, ["GB/s"])),
+        *(("count", wrong) for wrong in (7.0, True, "7", None)),
+        ("clock", 7), ("at", {"bytes": [1]}), ("at", {"bytes": {}}),
+    ],
+)  # fmt: skip
+def test_a_metric_with_a_field_of_another_type_is_refused(key: str, wrong: Any) -> None:
+    def change(raw: dict[str, Any]) -> None:
+        raw["result"]["metrics"][1][key] = wrong
+
+    with pytest.raises(RecordError, match=f"misshapen: {key} is {type(wrong).__name__}|misshapen: at is Coordinates"):
+        record_model.parse(of_2(change))
+
+
+@pytest.mark.parametrize("wrong", ["1", True, [1], {}])
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        (("efficiency",), "judged has efficiency"),
+        (("bounds", 0), "judged has efficiency .*, bounds"),
+        (("bounds", 1), "judged has efficiency .*, bounds"),
+        (("criterion", "low"), "criterion is from"),
+        (("criterion", "high"), "criterion is from"),
+    ],
+)
+def test_a_judged_value_with_a_bound_of_another_type_is_refused(place: tuple[Any, ...], says: str, wrong: Any) -> None:
+    criterion = {
+        "kind": "floor", "value": 1.0, "low": 0.5, "high": None, "unit": "GB/s", "statistic": "median", "source": "x",
+    }  # fmt: skip
+    judged: dict[str, Any] = {
+        "verdict": "PASS", "value": 1.0, "unit": "GB/s", "direction": "higher", "statistic": "median",
+        "criterion": criterion, "limit": {"unknown": "x"}, "efficiency": None, "bounds": [0.5, None],
+    }  # fmt: skip
+
+    def change(raw: dict[str, Any]) -> None:
+        raw["judged"] = {"triad.gpu0": judged}
+
+    assert record_model.parse(of_2(change)).judgement.judged["triad.gpu0"].bounds == (0.5, None)
+    holder: Any = judged
+    for step in place[:-1]:
+        holder = holder[step]
+    holder[place[-1]] = wrong
+    with pytest.raises(RecordError, match=f"misshapen: {says}"):
+        record_model.parse(of_2(change))
+
+
+def test_a_limit_is_that_of_its_own_entries_whatever_was_read_before() -> None:
+    first = Limit.of({"value": 1.0, "unit": "GB/s", "basis": "data sheet: x"})
+    assert Limit.of({"value": 1.0, "unit": "GB/s", "basis": "data sheet: x"}) == first
+    assert Limit.of({"value": 1.0, "unit": "GB/s", "basis": "driver: x"}).said_by != first.said_by
+    assert Limit.of({"value": 2.0, "unit": "GB/s", "basis": "data sheet: x"}).value == 2.0
+    for wrong in ({"value": 1.0, "unit": "GB/s"}, {"value": "one", "unit": "GB/s", "basis": "x"}, {}):
+        for _ in range(2):
+            with pytest.raises((KeyError, ValueError)):
+                Limit.of(wrong)
 
 
 def test_a_field_of_another_type_is_named_whatever_was_read_before() -> None:

@@ -72,13 +72,13 @@ def test_quantiles_are_numpys_default():
 @pytest.mark.parametrize("key", ["best", "median", "p5", "p95", "value"])
 def test_statistics_that_do_not_follow_from_the_samples_are_found(key):
     raw = metric("triad", {"gpu": 0}, [1.0, 2.0, 3.0, 4.0])
-    assert document._metric(raw).inconsistencies() == []
+    assert document._metric(raw, tuple(raw["samples"])).inconsistencies() == []
     raw[key] = raw[key] * 1.01
-    assert any(key in text for text in document._metric(raw).inconsistencies())
+    assert any(key in text for text in document._metric(raw, tuple(raw["samples"])).inconsistencies())
 
 
 def test_lower_is_better_takes_the_smallest_as_best():
     raw = metric("latency", {"from": 0, "to": 1}, [3.0, 1.0, 2.0], unit="us", direction="lower")
-    read = document._metric(raw)
+    read = document._metric(raw, tuple(raw["samples"]))
     assert (read.best, read.kind, read.place) == (1.0, "pair", "GPU 0 → 1")
     assert read.inconsistencies() == []

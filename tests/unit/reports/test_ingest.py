@@ -146,6 +146,62 @@ def test_bad_files_are_listed_and_stop_nothing(archive: Path, store: Path, text:
     assert rows(archive, store, "SELECT count(*) FROM files WHERE status = 'bad'") == [(0,)]
 
 
+@pytest.mark.parametrize("count", [0, -5, 2**31, 2**40, 2**63, 10**19])
+def test_a_count_that_no_run_has_is_refused_and_stops_nothing(archive: Path, store: Path, count: int) -> None:
+    """Without its samples a value's count cannot be compared with them, and the store has a column of 32 bits."""
+    changed = entry(6)
+    changed["document"]["metrics"][0].update(samples=[], count=count)
+    synthetic.write(archive, changed, 6)
+    found = take(archive, store)
+    assert (found.records, found.points, found.refused, found.bad) == (6, 11, 1, [])
+    assert rows(archive, store, "SELECT id, reason FROM refused") == [
+        ("triad.gpu0", f"count is {count}; allowed: 1 to 2147483647")
+    ]
+
+
+@pytest.mark.parametrize("version", [0, 2**31, 10**19, "2", True, None, 2.0])
+def test_a_version_that_no_program_has_is_refused_and_stops_nothing(archive: Path, store: Path, version: Any) -> None:
+    folder = next(archive.glob("m/gpu/2025-09-03/*"))
+    when = {"time": "2025-09-03T18:00:00Z", "session": "s", "check": "Stream", "verdict": "FAIL", "findings": []}
+    bad = {**entry(3), **V2, **when, "record": "tenken-record/2", "program_version": version}
+    (folder / "x.json").write_text(json.dumps(bad))
+    found = take(archive, store)
+    assert (found.records, len(found.bad)) == (5, 1)
+    assert f"program_version is {version!r}; allowed: 1 to 2147483647" in found.bad[0][1]
+
+
+def test_parameters_that_are_equal_but_not_the_same_are_different_conditions(archive: Path, store: Path) -> None:
+    """1, 1.0 and true are equal, also as keys of what is remembered."""
+    for day, value in enumerate((True, 1, 1.0, True, 1), start=6):
+        synthetic.write(archive, stream(day, brand_new_option=value), day)
+    take(archive, store)
+    marks = rows(archive, store, "SELECT options, count(*) FROM history GROUP BY options ORDER BY options")
+    found = [(json.loads(text).get("brand_new_option"), count) for text, count in marks]
+    assert sorted(map(repr, found)) == ["(1, 4)", "(1.0, 2)", "(None, 10)", "(True, 4)"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("BIGINT", [1, None, -(2**63), 2**63 - 1]),
+        ("INTEGER", [1, None, 2**31 - 1]),
+        ("DOUBLE", [1.5, None, 5e-324, -1.7976931348623157e308, float("inf")]),
+        ("DOUBLE", [2, 2.5]),
+        ("BOOLEAN", [True, None, False]),
+        ("VARCHAR", ["a", None, "", "点検 ' \\", "x" * 100_000]),
+        ("TIMESTAMP", [datetime(2025, 9, 1, 3, 4, 5, 678901), datetime(1969, 12, 31, 23, 59, 59, 1)]),
+    ],
+)
+@pytest.mark.parametrize("none", [False, True])
+def test_rows_are_stored_as_they_are(kind: str, values: list[Any], none: bool, archive: Path, store: Path) -> None:
+    """Columns are converted at once, by another way if one has a None."""
+    kept = [value for value in values if none or value is not None]
+    with open_store(store, archive) as opened:
+        opened.connection.execute(f"CREATE TEMP TABLE one (number INTEGER, value {kind})")
+        opened.insert("one", list(enumerate(kept)))
+        assert [row[0] for row in opened.rows("SELECT value FROM one ORDER BY number")] == kept
+
+
 def test_a_unit_that_changed_is_refused_not_mixed(archive: Path, store: Path) -> None:
     changed = entry(6)
     changed["document"]["metrics"][0]["unit"] = changed["judged"]["triad.gpu0"]["unit"] = "GiB/s"
