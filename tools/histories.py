@@ -20,6 +20,7 @@ import json
 import math
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -176,11 +177,16 @@ def save(public: Public, path: Path) -> None:
 
 
 def load(path: Path) -> Public:
-    """Reads the file of `save`. Raises HistoriesError if the values do not match their checksum."""
-    with np.load(path) as one:
-        public = Public(
-            one["values"], one["higher"], one["names"].tolist(), one["entries"], json.loads(str(one["provenance"]))
-        )
+    """Reads the file of `save`. Raises HistoriesError if it cannot, or if the values do not match their checksum."""
+    try:
+        with np.load(path) as one:
+            public = Public(
+                one["values"], one["higher"], one["names"].tolist(), one["entries"], json.loads(str(one["provenance"]))
+            )
+    except OSError as error:
+        raise HistoriesError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile):
+        raise HistoriesError(f"{path}: is not a file of `python -m tools.histories`") from None
     digest = hashlib.sha256(np.ascontiguousarray(public.values).tobytes()).hexdigest()
     if digest != public.provenance["sha256"]:
         raise HistoriesError(f"{path}: the values have SHA-256 {digest}, the note says {public.provenance['sha256']}")
@@ -199,10 +205,13 @@ def main(arguments: list[str] | None = None) -> int:
     command = "python -m tools.histories " + " ".join(sys.argv[1:] if arguments is None else arguments)
     try:
         public = read(given.format, given.repository, given.ref, given.machine, given.source, command)
+        save(public, given.output)
     except HistoriesError as error:
         print(f"tools.histories: {error}", file=sys.stderr)
         return 1
-    save(public, given.output)
+    except OSError as error:
+        print(f"tools.histories: {given.output}: cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
     print(f"{given.output}: {len(public.values)} series, {len(public.entries)} entries")
     print(json.dumps(public.provenance, indent=1))
     return 0

@@ -81,7 +81,7 @@ def test_every_repetition_begins_after_products(hpl: Run) -> None:
         outcome = hpl(*SMALL, "--repetitions", count, "--warmup-seconds", "0.5")
         assert outcome.code == 0
         seconds[count] = time.monotonic() - begin
-    # four more of half a second each; two or fewer would be at most 1 s, and the start varies by some tenths of a second
+    # four more of half a second; two or fewer would be at most 1 s, and the start varies by some tenths of a second
     assert seconds["5"] - seconds["1"] > 1.5
 
 

@@ -199,11 +199,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rivals", action="store_true", help="also EWMA and the three-night rule")
     parser.add_argument("--missed", action="store_true", help="list the steps that were not reported")
     given = parser.parse_args(arguments)
+    try:
+        read = {file: histories.load(file) for file in given.files}
+    except histories.HistoriesError as error:
+        print(f"tools.bench.real: {error}", file=sys.stderr)
+        return 2
     print("| history | method | steps > 5 % reported | > 20 % | findings | false (per month and 200 series) |")
     print("|---|---|---|---|---|---|")
     bad = False
-    for file in given.files:
-        public = histories.load(file)
+    for file, public in read.items():
         rows = chosen(public, given.series)
         values, higher = public.values[rows], public.higher[rows]
         values = by_day(values, public.entries) if given.days else values

@@ -25,6 +25,7 @@ from tenken.history.detect.windows import (
     WINDOWS,
     distances,
     lasted,
+    span,
     spread_of_mean,
 )
 
@@ -408,6 +409,8 @@ class Detector:
             window = int(best[side][row])
             if not plain[row] and loudest[row] <= self._scattered(row, window, float(loud[row, window])):
                 continue
+            if not plain[row] and self._since[row] < span(window):
+                continue  # the level has returned tonight, after the distance from the one before was computed
             if not plain[row] and loudest[row] <= settings.slowest and self._wanders(row, window):
                 continue
             if self._of_one_night(row, int(plain[row]) or WINDOWS[window][1]):
@@ -472,10 +475,11 @@ class Detector:
             change = np.where(found, np.maximum(worse, -better), change)
             plain[found] = length
         # noise that remembers itself lies on one side for long: where it has grown, the order of values tells little
+        # of a small change; it does not stay beyond a large one
         rows = np.flatnonzero((plain > 0) & (self._noisy >= 0) & (self._past_memory[:, 0] > 0))
         memory = self._past_memory[rows, 0]
         own = spread_of_mean(memory)[np.arange(len(rows)), plain[rows] - 1] * deviation[rows]
-        plain[rows] *= change[rows] >= _PLAIN * own
+        plain[rows] *= change[rows] >= np.minimum(_PLAIN * own, settings.large)
         return plain
 
     def _weighed(self, cost: np.ndarray, known: np.ndarray, errors: np.ndarray | None) -> np.ndarray:
@@ -768,7 +772,7 @@ class Detector:
         beginning of its slope, or to the largest step of a staircase.
         """
         former = float(self._slow[row, SLOW_KEPT - (length + SLOW[length]) // STRIDE])
-        count = int(min(self._since[row], length + SLOW[length] + STRIDE))
+        count = length + SLOW[length] + STRIDE
         own = self._long[row, LONG - count :]
         total = float(np.median(own[-_RECENT:])) - former
         reach = self.settings.clip * self._deviation[row]

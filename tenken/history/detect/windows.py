@@ -61,6 +61,12 @@ class Distances:
     shift_better: np.ndarray
 
 
+def span(window: int) -> int:
+    """Number of newest values that a window compares: all of them must have come since the level moved."""
+    kind, length, _, _ = WINDOWS[window]
+    return length + SLOW[length] + STRIDE if kind == "slow" else length
+
+
 def spread_of_mean(memory: np.ndarray) -> np.ndarray:
     """Standard deviation of the mean of 1, 2, ... LONGEST values whose predecessor is known, shape (series, LONGEST).
 
@@ -131,8 +137,7 @@ def distances(
         own = unit * np.sqrt(doubt) if kind == "slow" else unit * spread[:, length - 1] * np.sqrt(length)
         # a level that was placed by the few values that gave it away is known worse than by as many others
         scale = deviation * np.sqrt(own**2 + np.minimum(doubt / anchor * (1 + _CHOSEN / anchor), 1))
-        longest = length + SLOW[length] + STRIDE if kind == "slow" else length
-        fits = (usable >= longest) & (held - length >= 3)
+        fits = (usable >= span(index)) & (held - length >= 3)
         up, down = up - level - echo, down - level - echo
         worse[:, index] = np.where(fits, (up - mean * deviation) / scale, -np.inf)
         better[:, index] = np.where(fits, (-down - mean * deviation) / scale, -np.inf)

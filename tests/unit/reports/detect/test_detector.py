@@ -280,6 +280,31 @@ def _strayed(rows: int, nights: int, until: int, seed: int) -> np.ndarray:
     return values
 
 
+@pytest.mark.parametrize("seed", [5, 23, 30, 48])
+def test_an_improvement_that_is_lost_on_the_night_of_a_slow_loss_ends_once(seed, monkeypatch):
+    """After 45 values a slow window sees the loss on the night on which the level returns; it has no values since."""
+    opened, short = Detector._open_event, []
+
+    def recorded(self, row, side, window, loudness, limit, plain):
+        if not plain and self._since[row] < windows.span(window):
+            short.append((row, window))
+        return opened(self, row, side, window, loudness, limit, plain)
+
+    monkeypatch.setattr(Detector, "_open_event", recorded)
+    rng = np.random.default_rng(seed)
+    cost, gain = 0.008 * rng.standard_normal((60, 110)), rng.uniform(0.02, 0.035)
+    for row in range(60):
+        end = int(rng.integers(77, 84))
+        cost[row, 40:end] -= gain
+        if row % 2:
+            cost[row, end - 12 : end] += gain * np.linspace(0, 0.6, 12)
+    found = detect(1000 * np.exp(-cost), np.ones(60, bool)).events
+    ended = [e for e in found if not e.worse and e.recovered_night]
+    assert len(ended) >= 30 and short == []
+    lost = {e.series for e in found if e.worse and e.found_night >= 77} & {e.series for e in ended}
+    assert len(lost) <= 1, "what is lost within 45 values was an excursion"
+
+
 @pytest.mark.parametrize("loss", [0.06, 0.25])
 def test_a_loss_that_goes_beyond_what_an_improvement_had_gained_is_told(loss):
     """It was taken for a return to the level before the improvement, and nothing was said of the rest."""
@@ -752,6 +777,16 @@ def test_how_many_values_a_persistent_change_needs(levels, told, values):
     assert detector._plain(np.ones(1, bool)).tolist() == [values]
 
 
+@pytest.mark.parametrize(("change", "values"), [(0.15, 0), (0.25, 7), (0.40, 7)])
+def test_a_large_change_is_reported_however_noisy_the_series_became(change, values):
+    """Noise of 10 % that remembers itself: four deviations of a mean of seven such values are 0.28."""
+    detector = Detector(UP[:1])
+    detector._kept[:] = [0.0] * 11 + [change] * 7
+    detector._told[:] = 18
+    detector._noisy[:], detector._past_memory[:], detector._past_deviation[:] = 0, 0.5, 0.1
+    assert detector._plain(np.ones(1, bool)).tolist() == [values]
+
+
 @pytest.mark.parametrize(("factor", "after"), [(0.8, 5), (0.9, 6)])
 def test_a_large_change_lasts_from_its_sixth_value_on(factor, after):
     (event,) = _beside_excursions({100: factor})
@@ -769,6 +804,33 @@ def test_entries_of_one_day_are_judged_as_one_night(tmp_path, capsys):
         save(public, tmp_path / f"{hours}.npz")
         main([str(tmp_path / f"{hours}.npz")])
         assert f"| {false} (" in capsys.readouterr().out.splitlines()[2]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "is not a file of"),
+        (b"text", "is not a file of"),
+        (b"array", "is not a file of"),
+        (b"part", "is not a file of"),
+        (b"values", "the values have SHA-256"),
+    ],
+)
+def test_a_file_that_is_no_history_is_one_line(content, says, tmp_path, capsys):
+    file = tmp_path / "h.npz"
+    public = Public(np.ones((1, 80)), np.ones(1, bool), ["s"], np.arange(80.0), {"sha256": "0"})
+    if content in (b"part", b"values"):
+        save(public, file)
+        file.write_bytes(file.read_bytes()[: 200 if content == b"part" else None])
+    elif content == b"array":
+        with file.open("wb") as stream:
+            np.save(stream, np.ones(3))
+    elif content is not None:
+        file.write_bytes(content)
+    assert main([str(file)]) == 2
+    out = capsys.readouterr()
+    assert out.out == "" and out.err.count("\n") == 1 and f"{file}: {says}" in out.err
 
 
 def test_the_entries_of_a_day_are_one_value_their_median():
