@@ -11,7 +11,7 @@ from typing import Any
 
 from tenken.archive.records import write_file
 from tenken.errors import TenkenError
-from tenken.history.causes import Finding
+from tenken.history.causes import LATER, SHIFTS, Finding
 from tenken.history.nights import History
 from tenken.machines import yamlfile
 from tenken.machines.errors import SystemFileError
@@ -21,6 +21,8 @@ from tenken.paths import REPORTS
 FILE = REPORTS / "acknowledged.yaml"
 #: A shift within this many nights of an acknowledged one is that shift.
 _NEAR = timedelta(days=3)
+#: ... and the night on which a series became noisy is an estimate.
+_NEAR_NOISE = timedelta(days=LATER)
 #: An outlier or a level that exceeds the accepted one by this factor has moved again.
 _AGAIN = 0.02
 
@@ -56,11 +58,14 @@ class Entry:
         """Whether a finding is this shift and has not moved since."""
         if self.until is not None and history.nights[-1] > self.until:
             return False
-        if self.system != history.system or (self.kind and self.kind != finding.kind):
+        same = self.kind in (None, finding.kind) or {self.kind, finding.kind} == set(SHIFTS)
+        if self.system != history.system or not same:
             return False
-        if self.night is not None and abs(self.night - history.nights[finding.night]) > _NEAR:
+        near = _NEAR_NOISE if self.kind == finding.kind == "noisy" else _NEAR
+        if self.night is not None and abs(self.night - history.nights[finding.night]) > near:
             return False
-        if self.size is not None and abs(finding.size) > abs(self.size) + _AGAIN:
+        size = finding.size if finding.largest is None else finding.largest
+        if self.size is not None and abs(size) > abs(self.size) + _AGAIN:
             return False
         return all(_is_named(self, history, row) for row in finding.rows)
 
@@ -222,10 +227,9 @@ def snippet(history: History, finding: Finding) -> str:
     """The entry that accepts a finding."""
     first = history.series[finding.rows[0]]
     lines = [f"system: {history.system}", f"kind: {finding.kind}"]
-    if finding.kind == "outlier":
-        lines.append(f"size: {finding.size:.3f}")
-    else:
-        lines += [f"night: {history.nights[finding.night]}", f"size: {finding.size:.3f}"]
+    if finding.kind != "outlier":
+        lines.append(f"night: {history.nights[finding.night]}")
+    lines.append(f"size: {finding.size if finding.largest is None else finding.largest:.3f}")
     for key in ("node", "gpu", "check", "metric"):
         values = {getattr(history.series[row], key) for row in finding.rows}
         if len(values) == 1 and getattr(first, key):

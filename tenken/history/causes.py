@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -25,8 +25,15 @@ COVERED, MOVED = 0.8, 0.5
 #: This many regressions of one series within this many nights, each recovered, are flapping.
 FLAPS, FLAP_NIGHTS = 2, 30
 #: An event of one sibling is that of all of them if it began within this many nights, or this many later (detection on
-#: one takes longer), and is at most this factor larger.
+#: one takes longer), and is at most this factor larger. A component that moves again so many later is drifting.
 SAME, LATER, TWICE = 3, 12, 2.0
+#: Findings on several nodes have one cause if they have this fraction of the nodes in common: of the smaller set if
+#: they are of one benchmark, of all their nodes otherwise.
+COMMON = 0.5
+#: Names of benchmarks that the text of a finding lists.
+NAMED = 3
+#: Kinds of findings that are shifts of a level.
+SHIFTS = ("step", "drift")
 #: Uncertainty in nights of the beginning of noise.
 UNSURE = 5
 #: A sibling is an outlier if it was one on this many of the last nights on which it ran.
@@ -76,6 +83,8 @@ class Finding:
     withdrawn: bool = False
     acknowledged: str = ""
     notes: list[str] = field(default_factory=list)
+    #: the largest size of the findings that were joined to this one
+    largest: float | None = None
 
     @property
     def alarming(self) -> bool:
@@ -89,24 +98,30 @@ def findings(history: History, found: Findings, settings: Settings, together: Se
     Every event is a member of one finding: each event opened by the detector is reported.  Changes of
     siblings, `together`, include the events of their members, so that one cause is reported once.
     """
-    events = [e for e in found.events if not _flapping(e, found.events, len(history.nights))]
-    flaps = [e for e in found.events if _flapping(e, found.events, len(history.nights))]
-    out, taken = _together(history, together, events)
-    events = [e for e in events if id(e) not in taken]
+    out, taken = _together(history, together, found.events)
+    own = [e for e in found.events if id(e) not in taken]
+    flaps = _flaps(history, own)
+    flapping = {id(e) for e in flaps}
+    events = [e for e in own if id(e) not in flapping]
     # what was withdrawn is no part of a cause that stands
     for withdrawn in (False, True):
         shifts = [e for e in events if e.kind != "noisy" and e.withdrawn == withdrawn]
         out += [_shift(history, group) for group in group_events(shifts, labels(history))]
     noisy = group_events(_aligned([e for e in events if e.kind == "noisy"]), labels(history))
-    out = _merged(out) + _flapping_findings(history, flaps) + [_shift(history, group) for group in noisy]
+    out = _merged(history, out) + _flapping_findings(history, flaps) + [_shift(history, group) for group in noisy]
     for outlier in outliers(history):
         standing = next((f for f in out if f.worse and f.recovered is None and _same_thing(history, f, outlier)), None)
         if standing is None:
             out.append(outlier)
         elif standing.of <= len(standing.rows) * 4 or len(standing.rows) == 1:
             standing.notes.append(f"now {100 * outlier.size:+.1f} % from its siblings")
+    return _ordered(out)
+
+
+def _ordered(found: Sequence[Finding]) -> list[Finding]:
+    """Open ones first, then improvements and recovered ones."""
     order = {True: 0, False: 1}
-    return sorted(out, key=lambda f: (order[f.recovered is None], order[f.worse], -len(f.rows), f.size))
+    return sorted(found, key=lambda f: (order[f.recovered is None], order[f.worse], -len(f.rows), f.size))
 
 
 def _aligned(events: Sequence[Event]) -> list[Event]:
@@ -222,11 +237,184 @@ def _shift(history: History, group: Group) -> Finding:
     return one
 
 
-def _merged(found: list[Finding]) -> list[Finding]:
-    """Successive unrecovered moves of one component in one direction are one finding: a drift is detected in steps."""
+def joined(history: History, found: Sequence[Finding]) -> list[Finding]:
+    """The same findings, of which those of one cause are one: all sizes and metrics of a benchmark, all benchmarks that
+    changed with a driver or on the same nodes, all that one node lost on a night.
+
+    Acknowledged findings remain as they are, and so do components that flap and outliers.
+    """
+    apart = [f for f in found if f.kind not in (*SHIFTS, "noisy") or f.acknowledged]
+    waiting = [_Group.of(history, f) for f in found if f.kind in (*SHIFTS, "noisy") and not f.acknowledged]
+    checks: dict[str, set[str]] = defaultdict(set)
+    nodes_of: dict[str, set[str]] = defaultdict(set)
+    for series in history.series:
+        checks[series.partition].add(series.check)
+        nodes_of[series.measure].add(series.node)
+    groups: list[_Group] = []
+    while waiting:  # what two findings have not in common, a third one may have with both
+        waiting.sort(key=lambda g: -len(g.rows))
+        group, *rest = waiting
+        same = [g for g in rest if group.near(g) and group.one_cause(g, checks, nodes_of)]
+        if same:
+            kept = [g for g in rest if not any(g is one for one in same)]
+            waiting = [*kept, group.with_all(same)]
+        else:
+            groups.append(group)
+            waiting = rest
+    return _ordered(apart + [_as_one(history, g.members) if len(g.members) > 1 else g.members[0] for g in groups])
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Findings of one cause, the largest first, and what they concern."""
+
+    members: tuple[Finding, ...]
+    rows: frozenset[int]
+    nodes: frozenset[str]
+    partitions: frozenset[str]
+    checks: frozenset[str]
+    measures: frozenset[str]
+    #: changes of the environment that explain a member
+    changed: frozenset[tuple[tuple[str, str, str], ...]]
+
+    @classmethod
+    def of(cls, history: History, one: Finding) -> _Group:
+        series = [history.series[row] for row in one.rows]
+        changed = tuple(sorted((c.field, c.before, c.after) for c in one.causes))
+        return cls(
+            (one,), frozenset(one.rows), frozenset(_nodes(history, one.rows)), frozenset(s.partition for s in series),
+            frozenset(s.check for s in series), frozenset(s.measure for s in series),
+            frozenset([changed] if changed else []),
+        )  # fmt: skip
+
+    def with_all(self, others: Sequence[_Group]) -> _Group:
+        every = [self, *others]
+        return _Group(
+            tuple(f for g in every for f in g.members), frozenset().union(*(g.rows for g in every)),
+            frozenset().union(*(g.nodes for g in every)), frozenset().union(*(g.partitions for g in every)),
+            frozenset().union(*(g.checks for g in every)), frozenset().union(*(g.measures for g in every)),
+            frozenset().union(*(g.changed for g in every)),
+        )  # fmt: skip
+
+    def near(self, other: _Group) -> bool:
+        """Whether the others, which are not more, are of this kind, direction and state, and began and ended then."""
+        first, one = self.members[0], other.members[0]
+        if (first.kind == "noisy", first.worse, first.withdrawn) != (one.kind == "noisy", one.worse, one.withdrawn):
+            return False
+        ended = (first.recovered is None, one.recovered is None)
+        if ended[0] != ended[1] or abs((first.recovered or 0) - (one.recovered or 0)) > SAME:
+            return False
+        later = one.night - first.night
+        if len(self.nodes) == 1 and (other.rows <= self.rows or one.kind == "noisy"):
+            return abs(later) <= LATER  # a drift is found in steps, and the beginning of noise is an estimate
+        # of a series that moved with others, the beginning may be that of chance values before it
+        with_it = one.found >= first.night and other.measures <= self.measures and other.nodes <= self.nodes
+        return -(LATER if with_it else SAME) <= later <= SAME
+
+    def one_cause(self, other: _Group, checks: Mapping[str, set[str]], nodes_of: Mapping[str, set[str]]) -> bool:
+        """Whether findings that began together have one cause, by the benchmarks of each partition and the nodes of
+        each measurement.
+        """
+        both = self.nodes & other.nodes
+        if len(self.nodes) == len(other.nodes) == 1 and both:
+            return True
+        if self.changed & other.changed:
+            return True
+        if self.partitions != other.partitions:
+            return False
+        same_check = bool(self.checks & other.checks)
+        if not both:  # two nodes, where there are hardly more
+            every = set().union(*(nodes_of[measure] for measure in self.measures & other.measures))
+            return bool(every) and len(self.nodes | other.nodes) >= COMMON * len(every) and self.checks == other.checks
+        if len(other.nodes) == 1:  # one node of those that moved; what it lost beyond them has another cause
+            ours, shift = (abs(float(np.log1p(g.members[0].size))) for g in (self, other))
+            many = len(self.checks) >= COMMON * len(set().union(*(checks[name] for name in self.partitions)))
+            return shift <= TWICE * ours and (same_check or many)
+        all_of = min(len(self.nodes), len(other.nodes)) if same_check else len(self.nodes | other.nodes)
+        return len(both) >= COMMON * all_of
+
+
+def _nodes(history: History, rows: Sequence[int]) -> set[str]:
+    return {history.series[row].node or history.series[row].where for row in rows}
+
+
+def _as_one(history: History, group: Sequence[Finding]) -> Finding:
+    """One finding with all members; its size is that of the middle one, and its night that of the largest."""
+    by_size = sorted((f for f in group for _ in f.rows), key=lambda f: abs(np.log1p(f.size)))
+    middle = by_size[len(by_size) // 2]
+    rows = sorted({row for f in group for row in f.rows})
+    label, what = _component(history, rows)
+    ended = [f.recovered for f in group if f.recovered is not None]
+    one = Finding(
+        kind=Counter(f.kind for f in group for _ in f.rows).most_common(1)[0][0],
+        label=label,
+        what=what,
+        worse=group[0].worse,
+        night=group[0].night,
+        found=min(f.found for f in group),
+        size=middle.size,
+        low=middle.low,
+        high=middle.high,
+        evidence=max(f.evidence for f in group),
+        p_value=min(f.p_value for f in group),
+        rows=rows,
+        of=_of(history, rows),
+        times=max(f.times for f in group),
+        recovered=max(ended) if ended else None,
+        withdrawn=group[0].withdrawn,
+        notes=list(dict.fromkeys(note for f in group for note in f.notes)),
+        largest=max((f.size if f.largest is None else f.largest for f in group), key=lambda size: abs(np.log1p(size))),
+    )
+    one.causes = causes(history, rows, one.night) or list(dict.fromkeys(c for f in group for c in f.causes))
+    return one
+
+
+def _of(history: History, rows: Sequence[int]) -> int:
+    """Number of series of which these are a part: of their node, or of their measurements on their partitions."""
+    nodes = _nodes(history, rows)
+    if len(nodes) == 1:
+        return len(_rows_of(history, nodes))
+    known = {(history.series[row].partition, history.series[row].measure) for row in rows}
+    return sum((series.partition, series.measure) in known for series in history.series)
+
+
+def _rows_of(history: History, nodes: set[str]) -> list[int]:
+    return [row for row in range(len(history.series)) if _nodes(history, [row]) <= nodes]
+
+
+def _component(history: History, rows: Sequence[int]) -> tuple[str, str]:
+    """Label and text of the narrowest component with all of these rows."""
+    series = [history.series[row] for row in rows]
+    nodes = _nodes(history, rows)
+    if len(nodes) == 1:
+        places = {(s.gpu, s.peer) for s in series}
+        if len(places) == 1 and series[0].gpu:
+            return "gpu", describe(history, "gpu", rows)
+        label = "program" if len({s.program for s in series}) == 1 else "node"
+        return label, describe(history, label, rows)
+    partitions = sorted({s.partition for s in series})
+    if len(partitions) > 1:
+        return "fleet", f"partitions {', '.join(partitions)}"
+    known = [s for s in history.series if s.partition == partitions[0]]
+    measures = {s.measure for s in series}
+    every = len({s.node for s in known if s.measure in measures})
+    part = "" if len(nodes) == every else f" ({len(nodes)} of {every} nodes)"
+    if len(measures) == 1:
+        return "measure", describe(history, "measure", rows) + part
+    if len(measures) > COMMON * len({s.measure for s in known}) and len({s.check for s in series}) > 1:
+        return "partition", describe(history, "partition", rows) + part
+    checks = sorted({s.check for s in series})
+    more = f" and {len(checks) - NAMED} more" if len(checks) > NAMED else ""
+    return "check", f"{', '.join(checks[:NAMED])}{more} on partition {partitions[0]}{part}"
+
+
+def _merged(history: History, found: list[Finding]) -> list[Finding]:
+    """Successive unrecovered moves of one component in one direction are one finding: a drift is detected in steps.
+    Of a node or a GPU half of the series that moved before may show the next step.
+    """
     out: list[Finding] = []
     for one in sorted(found, key=lambda f: f.night):
-        same = [f for f in out if f.rows == one.rows and f.worse == one.worse and f.recovered is None]
+        same = [f for f in out if f.worse == one.worse and f.recovered is None and _moves_again(history, f, one)]
         if not same or one.recovered is not None or one.causes:
             out.append(one)
             continue
@@ -238,6 +426,25 @@ def _merged(found: list[Finding]) -> list[Finding]:
         first.evidence = max(first.evidence, one.evidence)
         first.p_value = min(first.p_value, one.p_value)
     return out
+
+
+def _moves_again(history: History, first: Finding, one: Finding) -> bool:
+    part = set(one.rows) <= set(first.rows) and len(one.rows) * 2 >= len(first.rows)
+    return first.rows == one.rows or (part and len(_nodes(history, first.rows)) == 1)
+
+
+def _flaps(history: History, events: Sequence[Event]) -> list[Event]:
+    """Events of intermittent series. One that moved with others is intermittent if half of these are: a loss by chance
+    before a loss of the whole machine is none.
+    """
+    flaps = {id(e) for e in events if _flapping(e, events, len(history.nights))}
+    if flaps:
+        for group in group_events([e for e in events if e.kind != "noisy" and not e.withdrawn], labels(history)):
+            own = {id(e) for e in group.events}
+            if 2 * len(own & flaps) < len(own):
+                flaps -= own
+    kept = [e for e in events if id(e) in flaps]
+    return [e for e in kept if _flapping(e, kept, len(history.nights))]
 
 
 def _flapping(event: Event, events: Sequence[Event], nights: int) -> bool:

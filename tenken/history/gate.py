@@ -115,7 +115,7 @@ class Gate:
 
 def judge(arguments: argparse.Namespace) -> Gate:
     """Read, judge and group. Raises NoArchive, StoreError, AcknowledgedError."""
-    from tenken.history import acknowledged, nights
+    from tenken.history import acknowledged, causes, nights
     from tenken.history.detect import Settings
 
     archive = arguments.archive or archive_root()
@@ -142,6 +142,8 @@ def judge(arguments: argparse.Namespace) -> Gate:
         found = nights.judge(history, settings, kept if arguments.night is None else None, notices)
         one = system(history, found, settings, decisions.retired)
         one.notes += notices
+        acknowledged.apply(decisions, history, one.findings)
+        one.findings = causes.joined(history, one.findings)
         acknowledged.apply(decisions, history, one.findings)
         gate.systems.append(one)
         gate.incomplete += _incomplete(one, settings.min_baseline, 0 if arguments.night else arguments.max_age)

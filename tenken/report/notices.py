@@ -37,9 +37,7 @@ def sentence(history: History, finding: Finding) -> str:
     night = history.nights[finding.night]
     size = words.percent(abs(finding.size))
     first = history.series[finding.rows[0]]
-    more = "" if len(finding.rows) == 1 else f" ({len(finding.rows)} series)"
-    measures = sorted({history.series[r].measure for r in finding.rows})
-    on = f"{measures[0]}" if len(measures) == 1 else f"{len(measures)} metrics"
+    on, more = _members(history, finding)
     directions = {history.series[r].direction for r in finding.rows}
     # bandwidths that fall and latencies that rise are both worse, and neither less nor more
     better = "worse" if finding.worse else "better"
@@ -70,6 +68,13 @@ def sentence(history: History, finding: Finding) -> str:
     elif finding.recovered is not None:
         text += f"; back since {history.nights[min(finding.recovered, len(history.nights) - 1)]}"
     return text
+
+
+def _members(history: History, finding: Finding) -> tuple[str, str]:
+    """The metric of a finding or the number of its metrics, and the number of its series if it has several."""
+    measures = {history.series[row].measure for row in finding.rows}
+    more = "" if len(finding.rows) == 1 else f" ({len(finding.rows)} series)"
+    return measures.pop() if len(measures) == 1 else f"{len(measures)} metrics", more
 
 
 def _was_withdrawn(history: History, finding: Finding) -> bool:
@@ -245,7 +250,8 @@ def markdown(gate: Gate) -> str:
                 with_it = ", ".join(c.text for c in f.causes) or "nothing"
                 since = one.history.nights[f.night]
                 size = f"scatter x {1 + f.size:.1f}" if f.kind == "noisy" else f"{100 * f.size:+.1f} %"
-                lines.append(f"| {f.kind}: {_plain(f.what)} | {since} | {size} | {_plain(with_it)} |")
+                what = f.what if f.label == "measure" else ": ".join((f.what, "".join(_members(one.history, f))))
+                lines.append(f"| {f.kind}: {_plain(what)} | {since} | {size} | {_plain(with_it)} |")
             lines.append("")
         else:
             lines += ["No regression.", ""]

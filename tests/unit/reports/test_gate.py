@@ -228,6 +228,15 @@ def test_a_withdrawn_loss_is_neither_intermittent_nor_part_of_another() -> None:
     assert [(f.withdrawn, len(f.rows)) for f in causes.findings(h, found, Settings())] == [(False, 3), (True, 1)]
 
 
+def test_a_chance_loss_before_a_loss_of_all_is_not_intermittent() -> None:
+    h = history(nodes=4, nights=60)
+    before = Event(0, "step", True, 40, 42, -0.05, -0.06, -0.04, 9.0, 1e-4, 46)
+    now = [replace(before, series=n, change_night=55, found_night=57, recovered_night=None) for n in range(4)]
+    for others, kinds in ((now, ["step", "step"]), (now[:1], ["flapping"])):
+        some = replace(detect(h.values, h.higher), events=(before, *others))
+        assert sorted(f.kind for f in causes.findings(h, some, Settings())) == kinds
+
+
 def test_a_store_that_cannot_be_read_is_incomplete(tmp_path: Path, capsys: Any) -> None:
     fill(tmp_path / "a", 2)
     (tmp_path / "s.duckdb").write_bytes(b"x" * 10000)
@@ -296,6 +305,36 @@ def test_one_program_slower_on_a_node_at_all_sizes_is_one_finding() -> None:
     (finding,) = [f for f in causes.findings(h, found, Settings()) if f.alarming]
     assert finding.rows == list(range(12)) and finding.what == "node n0"
     assert "12 metrics" in notices.sentence(h, finding) and " worse " in notices.sentence(h, finding)
+
+
+def test_a_driver_that_slows_all_sizes_is_one_row_of_the_mail(tmp_path: Path) -> None:
+    """Two benchmarks of six metrics on four nodes: one loses 5 %; the entry that is printed silences it."""
+    archive, rng = tmp_path / "a", random.Random(7)
+    for night in range(44):
+        for node in range(4):
+            name, new = synthetic.node_name(node), night >= 40
+            gpus = synthetic.devices(name, 1, synthetic.DRIVERS[new])
+            for number, check in enumerate(("Memcopy", "Stream")):
+                when = synthetic.FIRST + timedelta(days=night, minutes=node, seconds=number)
+                loss = 0.95 if new and check == "Memcopy" else 1
+                metrics = [
+                    synthetic.metric(f"m{n}", {"gpu": 0}, [(1 + n) * 400 * rng.gauss(1, 0.004) * loss])
+                    for n in range(6)
+                ]
+                record = synthetic.record("m", name, when, check, check.lower(), metrics, gpus)
+                synthetic.write(archive, record, 2 * node + number)
+    code, found = run(archive)
+    (finding,) = [f for f in found["systems"][0]["findings"] if f["alarming"]]
+    assert code == 1 and (finding["label"], len(finding["members"])) == ("check", 24)
+    assert [(c["field"], len(c["nodes"])) for c in finding["causes"]] == [("driver", 4)]
+    (row,) = [line for line in (tmp_path / "out" / "summary.md").read_text().splitlines() if line.startswith("| step")]
+    assert row.startswith("| step: Memcopy on partition gpu: 6 metrics (24 series) | ")
+    (tmp_path / "k.yaml").write_text(
+        f"acknowledged:\n  - {{system: m, kind: step, night: {finding['night']}, size: {finding['size'] - 0.01}, "
+        "check: Memcopy, reason: x, owner: me}\n"
+    )
+    code, found = run(archive, "--acknowledged", str(tmp_path / "k.yaml"))
+    assert code == 0 and not [f for f in found["systems"][0]["findings"] if f["alarming"]]
 
 
 # ---- acknowledged ----------------------------------------------------------------------------------------
