@@ -13,7 +13,7 @@ import argparse
 import sys
 
 from tools import judging_speed, speed
-from tools.bench import detection, intervals, pages, real
+from tools.bench import causes, detection, intervals, pages, real
 
 
 def main(arguments: list[str]) -> int:
@@ -24,6 +24,8 @@ def main(arguments: list[str]) -> int:
     if given.public:
         print("\npublic histories\n")
         missed = max(missed, real.main([*given.public, "--rivals"]))
+    print("\nfindings per cause\n")
+    missed = max(missed, causes.main([]))
     print("\nintervals of an acceptance\n")
     missed = max(missed, intervals.main([]))
     print("\npages\n")

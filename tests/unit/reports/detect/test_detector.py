@@ -779,11 +779,11 @@ def test_how_many_values_a_persistent_change_needs(levels, told, values):
 
 @pytest.mark.parametrize(("change", "values"), [(0.15, 0), (0.25, 7), (0.40, 7)])
 def test_a_large_change_is_reported_however_noisy_the_series_became(change, values):
-    """Noise of 10 % that remembers itself: four deviations of a mean of seven such values are 0.28."""
+    """Noise of 20 % that remembers itself: four deviations of a mean of seven such values are 0.46."""
     detector = Detector(UP[:1])
     detector._kept[:] = [0.0] * 11 + [change] * 7
     detector._told[:] = 18
-    detector._noisy[:], detector._past_memory[:], detector._past_deviation[:] = 0, 0.5, 0.1
+    detector._noisy[:], detector._past_memory[:], detector._past_deviation[:] = 0, 0.5, 0.2
     assert detector._plain(np.ones(1, bool)).tolist() == [values]
 
 
