@@ -338,15 +338,25 @@ class MiniSlurm:
             self.start_accounting()
         for partition in ("gpu", "debug"):
             self.slurm("scontrol", "update", f"partition={partition}", "state=up")
-        until = time.time() + 40
+        if self._resume():
+            # a controller that is killed before it has saved this would come back with the nodes drained
+            self.stop_controller(signal.SIGTERM)
+            self.start_controller()
+            self._resume()
+
+    def _resume(self) -> bool:
+        """All nodes idle; whether one had to be resumed."""
+        until, resumed = time.time() + 40, False
         while self.idle() < NODES and time.time() < until:
             for line in self.slurm("sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %T").splitlines():
                 node, _, state = line.partition(" ")
                 if "drain" in state or "down" in state:
                     self.slurm("scontrol", "update", f"node={node}", "state=resume")
+                    resumed = True
             time.sleep(0.2)
         if self.idle() < NODES:
             raise ClusterError("the test cluster does not recover: " + self.slurm("sinfo"))
+        return resumed
 
     # -- small parts --
 

@@ -295,7 +295,7 @@ def test_jobs_that_end_while_a_killed_controller_has_lost_them_are_whole(run, sl
     """One is taken for waiting, started again and cancelled; the others, submitted after it, are not known at all."""
     watcher = threading.Thread(target=kill_the_controller, args=(slurm, 4))
     watcher.start()
-    outcome = run("--distribute=all", command="sleep 2", TENKEN_PATIENCE="submission=00:01:00,blocked=00:01:00")
+    outcome = run("--distribute=all", command="sleep 2", TENKEN_PATIENCE="submission=00:01:00,blocked=00:03:00")
     watcher.join()
     assert outcome.code == 0, outcome.output
     assert sorted(record.nodes[0] for record in outcome.records) == ["nid1", "nid2", "nid3", "nid4"]
@@ -316,7 +316,7 @@ def test_jobs_that_a_killed_controller_cuts_off_are_invalid(slurm, run, tmp_path
     outcome = run(
         "--job-option=-w nid2", "--repeat=2",
         command=f"[ -e {back} ] || {{ touch {began}; until [ -e {back} ]; do sleep 1; done; sleep 20; }}",
-        TENKEN_PATIENCE="submission=00:01:00,output=00:00:08,blocked=00:01:00",
+        TENKEN_PATIENCE="submission=00:01:00,output=00:00:08,blocked=00:03:00",
     )  # fmt: skip
     watcher.join()
     assert len(outcome.records) == 2, outcome.output
@@ -335,7 +335,7 @@ def test_jobs_with_the_numbers_of_jobs_that_the_controller_lost_run_all_the_same
     assert until(lambda: len(queued(slurm, "R")) == 4)
     numbers = set(queued(slurm, "R"))
     slurm.lose_since(noted)
-    outcome = run("--distribute=all", TENKEN_PATIENCE="submission=00:01:00,blocked=00:01:00")
+    outcome = run("--distribute=all", TENKEN_PATIENCE="submission=00:01:00,blocked=00:03:00")
     found = {record.nodes[0]: record for record in outcome.records}
     assert sorted(found) == ["nid1", "nid2", "nid3", "nid4"], outcome.output
     assert {record.verdict for record in found.values()} == {"RECORDED"}, [text(r) for r in found.values()]

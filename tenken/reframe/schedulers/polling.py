@@ -12,6 +12,7 @@ import enum
 import math
 import os
 import re
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from typing import Any
 
 import reframe.core.runtime as runtime
 import reframe.utility.osext as osext
-from reframe.core.exceptions import JobSchedulerError
+from reframe.core.exceptions import ForceExitError, JobSchedulerError
 from reframe.core.logging import WARNING
 from reframe.core.schedulers import Job, JobScheduler
 
@@ -45,6 +46,16 @@ TRANSIENT = (
     "unable to contact", "could not connect", "communication", "busy", "zero bytes were transmitted",
     "connect failure", "end of file", "no permission to reach", "server is not running", "server shutting down",
 )  # fmt: skip
+
+
+def end_if_signalled() -> None:
+    """Raises ForceExitError if a signal to end the session has come, and the session continues.
+
+    ReFrame's handler of SIGTERM and SIGHUP ignores further ones and raises this once; where it interrupts the output
+    of a log message, Python's logging prints the exception and continues, and the session would wait for its jobs.
+    """
+    if all(signal.getsignal(one) == signal.SIG_IGN for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)):
+        raise ForceExitError("received a signal to end")
 
 
 class Waiting(enum.Enum):
@@ -462,6 +473,7 @@ class Patient(JobScheduler):
         return PatientJob(*args, **kwargs)
 
     def poll(self, *jobs):
+        end_if_signalled()
         known = [job for job in jobs if job is not None and job.jobid is not None and not job.completed]
         if not known or time.monotonic() < self.ask_next:
             return
