@@ -6,6 +6,7 @@ Pure functions on arrays; docs/gate.md describes them.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -327,7 +328,7 @@ class _Group:
             every = set().union(*(nodes_of[measure] for measure in self.measures & other.measures))
             return bool(every) and len(self.nodes | other.nodes) >= COMMON * len(every) and self.checks == other.checks
         if len(other.nodes) == 1:  # one node of those that moved; what it lost beyond them has another cause
-            ours, shift = (abs(float(np.log1p(g.members[0].size))) for g in (self, other))
+            ours, shift = (_far(g.members[0].size) for g in (self, other))
             many = len(self.checks) >= COMMON * len(set().union(*(checks[name] for name in self.partitions)))
             return shift <= TWICE * ours and (same_check or many)
         all_of = min(len(self.nodes), len(other.nodes)) if same_check else len(self.nodes | other.nodes)
@@ -338,9 +339,14 @@ def _nodes(history: History, rows: Sequence[int]) -> set[str]:
     return {history.series[row].node or history.series[row].where for row in rows}
 
 
+def _far(size: float) -> float:
+    """Magnitude of a relative change, in logarithm; infinite for a series with zeros that lost its usual size."""
+    return abs(math.log1p(size)) if size > -1 else math.inf
+
+
 def _as_one(history: History, group: Sequence[Finding]) -> Finding:
     """One finding with all members; its size is that of the middle one, and its night that of the largest."""
-    by_size = sorted((f for f in group for _ in f.rows), key=lambda f: abs(np.log1p(f.size)))
+    by_size = sorted((f for f in group for _ in f.rows), key=lambda f: _far(f.size))
     middle = by_size[len(by_size) // 2]
     rows = sorted({row for f in group for row in f.rows})
     label, what = _component(history, rows)
@@ -363,7 +369,7 @@ def _as_one(history: History, group: Sequence[Finding]) -> Finding:
         recovered=max(ended) if ended else None,
         withdrawn=group[0].withdrawn,
         notes=list(dict.fromkeys(note for f in group for note in f.notes)),
-        largest=max((f.size if f.largest is None else f.largest for f in group), key=lambda size: abs(np.log1p(size))),
+        largest=max((f.size if f.largest is None else f.largest for f in group), key=_far),
     )
     one.causes = causes(history, rows, one.night) or list(dict.fromkeys(c for f in group for c in f.causes))
     return one

@@ -153,6 +153,16 @@ def test_planted_causes_raise_one_alarm(cause: str) -> None:
         assert len(own[0].causes[0].nodes) == len({planted.history.series[row].node for row in planted.rows})
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("size", [-1.0, -1.5, -40.0])
+def test_a_series_with_zeros_may_lose_more_than_its_usual_size(size: float) -> None:
+    h = machine(nodes=8)
+    own = shift(rows(h, "Stream", "n7")[:1], size=size)
+    assert len(causes.joined(h, [shift(rows(h, "Stream", metric="m1")), own])) == 2
+    (one,) = causes.joined(h, [shift(rows(h, "Stream", "n1")[:2]), shift(rows(h, "Hpl", "n1")[:1], size=size)])
+    assert one.largest == size and one.size == -0.05 and f"size: {size:.3f}" in acknowledged.snippet(h, one)
+
+
 def test_a_thousand_separate_findings_are_compared_in_seconds() -> None:
     h = machine(nodes=100)
     rng = np.random.default_rng(1)
