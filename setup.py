@@ -14,7 +14,12 @@ ROOT = Path(__file__).resolve().parent
 def package_data() -> list[str]:
     """Files that the package reads from the checkout, and from its own folder `data/` where there is none."""
     return [
-        *(str(file.relative_to(ROOT)) for file in sorted((ROOT / "src" / "programs").glob("*/metrics.yaml"))),
+        "src/programs/common.yaml",
+        *(
+            str(file.relative_to(ROOT))
+            for name in ("metrics.yaml", "derived.py")
+            for file in sorted((ROOT / "src" / "programs").glob(f"*/{name}"))
+        ),
         "systems/hardware.yaml",
     ]
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from tenken.errors import CatalogueError
 from tenken.model import contract, files, units
+from tenken.model.derivation import Derivation, LimitRule, derivation, limit_rules
 from tenken.paths import PROGRAMS
 
 DIRECTIONS = ("higher", "lower")
@@ -97,6 +98,11 @@ class Metric:
     across: bool = True
     max_spread_at: tuple[SpreadAt, ...] = ()
     clock: Mapping[str, str] = field(default_factory=dict)
+    #: From what other metrics of the run it is formed; None: measured.
+    derive: Derivation | None = None
+    #: Its physical limit by subject, and why other subjects have none.
+    limit_rules: Mapping[str, LimitRule] = field(default_factory=dict)
+    no_limit: str = ""
 
     def clock_of(self, kind: str, backend: object) -> str | None:
         """The clock that times it for that subject with that back end; None: not declared."""
@@ -128,6 +134,8 @@ class Program:
     was: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     key: tuple[str, ...] = ()
     contract: contract.Contract = field(default_factory=contract.Contract)
+    #: Numbers of the hardware by the names of common.yaml, for formulas.
+    tables: Mapping[str, Any] = field(default_factory=dict)
 
     def metric_named(self, name: str) -> Metric | None:
         """A metric by its name or a former one; None if there is none."""
@@ -150,14 +158,16 @@ class Program:
 
 
 _PROGRAM_KEYS = {"program", "title", "section", "version", "identity", "metrics"}
-_OPTIONAL_PROGRAM_KEYS = {"was", "key", *contract.KEYS}
+_OPTIONAL_PROGRAM_KEYS = {"was", "key", "every", "limits", *contract.KEYS}
+#: Beside the programs' folders: what they share.
+COMMON = "common.yaml"
 #: Key metrics of a program at most.
 MOST_KEY = 12
 _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
     "published", "optional", "comes", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
     "across",
-    "max_spread_at", "clock",
+    "max_spread_at", "clock", "derive",
 }  # fmt: skip
 
 
@@ -203,8 +213,11 @@ def _samples_by_subject(value: Any, per: tuple[str, ...], where: str) -> dict[st
     return dict(counts)
 
 
-def read_metric(name: str, raw: Any, where: str) -> Metric:
-    """One metric as declared in a metrics.yaml or by the check of a third-party program. Raises CatalogueError."""
+def read_metric(
+    name: str, raw: Any, where: str, folder: Path | None = None, limits: Mapping[str, Any] | None = None
+) -> Metric:
+    """One metric as declared in a metrics.yaml, in `folder`, or by the check of a third-party program; `limits` are
+    those of common.yaml. Raises CatalogueError."""
     if not isinstance(raw, dict):
         raise CatalogueError(f"{where}: not a mapping")
     unknown = set(raw) - _METRIC_KEYS
@@ -223,6 +236,7 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
         raise CatalogueError(f"{where}: siblings is {siblings!r}; allowed: a fraction above 0 and below 1, or null")
     if not isinstance(raw.get("across", True), bool):
         raise CatalogueError(f"{where}: across is {raw['across']!r}; allowed: true, false")
+    rules, no_limit = limit_rules(raw["limit"], per, limits or {}, where, name, folder)
     return Metric(
         name=name,
         title=str(raw["title"]),
@@ -230,7 +244,7 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
         direction=_one_of(raw["direction"], DIRECTIONS, where, "direction"),
         statistic=_one_of(raw["statistic"], STATISTICS, where, "statistic"),
         per=per,
-        limit=str(raw["limit"]),
+        limit=no_limit if not rules else "; ".join(dict.fromkeys(rule.basis for rule in rules.values())),
         floor=_by_subject(raw.get("floor"), per, where, "floor"),
         min_count=_samples_by_subject(raw.get("min_count", 1), per, where),
         max_spread=_by_subject(raw.get("max_spread"), per, where, "max_spread"),
@@ -249,6 +263,9 @@ def read_metric(name: str, raw: Any, where: str) -> Metric:
         chosen_of=tuple(str(name) for name in raw.get("chosen_of", ())),
         across=raw.get("across", True),
         clock=_clock(raw.get("clock"), per, where),
+        derive=derivation(raw.get("derive"), name, folder, where),
+        limit_rules=rules,
+        no_limit=no_limit,
     )
 
 
@@ -330,18 +347,59 @@ def load_program(path: Path) -> Program:
     except Exception as error:  # FileError, YAMLError, and errors of the reader itself for unforeseen texts
         raise CatalogueError(f"{where}: {' '.join(str(error).split())}") from error
     try:
-        return _program(raw, path.parent.name, where)
+        return _program(raw, path.parent.name, where, path.parent, _common(path.parent.parent))
     except (TypeError, ValueError, AttributeError) as error:  # a list where a map should be, and the like
         raise CatalogueError(f"{where}: malformed: {error}") from None
 
 
-def _program(raw: Any, folder: str, where: str) -> Program:
+@lru_cache(maxsize=4)
+def _common(src: Path) -> Mapping[str, Any]:
+    """common.yaml beside the programs' folders, otherwise the suite's: limits, tables, keys that metrics inherit."""
+    from ruamel.yaml import YAML
+
+    path = next((folder / COMMON for folder in (src, PROGRAMS) if (folder / COMMON).is_file()), None)
+    if path is None:
+        return {}
+    try:
+        raw = YAML(typ="safe", pure=True).load(files.read_text(path, MAX_BYTES, links=True))
+    except Exception as error:
+        raise CatalogueError(f"{COMMON}: {' '.join(str(error).split())}") from error
+    if not isinstance(raw, dict) or set(raw) - {"limits", "tables", "every"}:
+        raise CatalogueError(f"{COMMON}: allowed keys: limits, tables, every")
+    return raw
+
+
+def _inherited(raw: Mapping[str, Any], common: Mapping[str, Any], where: str) -> dict[str, dict[str, Any]]:
+    """The metrics of a file with all their keys: those of `every` in common.yaml, of `every` in the file, and of the
+    metric that one is `like` (but for its title and what was published of it). Raises CatalogueError."""
+    every = {**(common.get("every") or {}), **(raw.get("every") or {})}
+    found: dict[str, dict[str, Any]] = {}
+    for name, own in raw["metrics"].items():
+        if not isinstance(own, dict):
+            raise CatalogueError(f"{where}: metric {name}: not a mapping")
+        base = every
+        if "like" in own:
+            if own["like"] not in found:
+                raise CatalogueError(f"{where}: metric {name}: like is {own['like']!r}; allowed: {', '.join(found)}")
+            base = {k: v for k, v in found[own["like"]].items() if k not in ("title", "published", "was")}
+        found[str(name)] = {**base, **{k: v for k, v in own.items() if k != "like"}}
+    return found
+
+
+def _program(
+    raw: Any, name: str, where: str, folder: Path | None = None, common: Mapping[str, Any] | None = None
+) -> Program:
     if not isinstance(raw, dict) or not _PROGRAM_KEYS <= set(raw) <= _PROGRAM_KEYS | _OPTIONAL_PROGRAM_KEYS:
         optional = ", ".join(sorted(_OPTIONAL_PROGRAM_KEYS))
         raise CatalogueError(f"{where}: keys must be {', '.join(sorted(_PROGRAM_KEYS))}; also allowed: {optional}")
-    if raw["program"] != folder:
+    if raw["program"] != name:
         raise CatalogueError(f"{where}: program is {raw['program']!r}; it must be the folder's name")
-    metrics = {str(name): read_metric(str(name), m, f"{where}: metric {name}") for name, m in raw["metrics"].items()}
+    common = common or {}
+    limits = {**(common.get("limits") or {}), **(raw.get("limits") or {})}
+    metrics = {
+        one: read_metric(one, keys, f"{where}: metric {one}", folder, limits)
+        for one, keys in _inherited(raw, common, where).items()
+    }
     version = raw["version"]
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise CatalogueError(f"{where}: version is {version!r}; allowed: an integer, 1 or above")
@@ -349,7 +407,8 @@ def _program(raw: Any, folder: str, where: str) -> Program:
     key = _key(raw.get("key") or [], metrics, where)
     agreed = contract.read(raw, metrics, was, where)
     return Program(
-        str(raw["program"]), str(raw["title"]), str(raw["section"]), metrics, version, identity, was, key, agreed
+        str(raw["program"]), str(raw["title"]), str(raw["section"]), metrics, version, identity, was, key, agreed,
+        common.get("tables") or {},
     )  # fmt: skip
 
 

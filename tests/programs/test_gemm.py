@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.programs.conftest import ROOT, Outcome
+from tests.programs.conftest import Outcome
+from tests.support.catalogue import declared_metrics
 
 pytestmark = pytest.mark.build
 
@@ -93,8 +94,7 @@ def test_wrong_cases_are_refused_in_one_line(run: Run, cases: str, allowed: str)
 
 
 def test_metrics_are_those_of_metrics_yaml(run: Run) -> None:
-    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
-    declared = yaml.load((ROOT / "src" / "programs" / "gemm" / "metrics.yaml").read_text())["metrics"]
+    declared = declared_metrics("gemm")
     outcome = run("gemm", *QUICK, "--cases", "fp16")
     assert outcome.document is not None
     names = {m["name"] for m in outcome.document["metrics"]}

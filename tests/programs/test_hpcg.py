@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tenken.parsers import hpcg as xhpcg
-from tests.programs.conftest import ROOT, Outcome
+from tests.programs.conftest import Outcome
+from tests.support.catalogue import declared_metrics
 
 pytestmark = pytest.mark.build
 
@@ -87,8 +88,7 @@ def test_the_number_of_threads_changes_no_bit(run: Callable[..., Outcome], colum
 
 
 def test_metrics_are_those_of_metrics_yaml(run: Callable[..., Outcome]) -> None:
-    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
-    declared = yaml.load((ROOT / "src" / "programs" / "hpcg" / "metrics.yaml").read_text())["metrics"]
+    declared = declared_metrics("hpcg")
     document = run("hpcg", *QUICK).document
     assert document is not None
     for metric in document["metrics"]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs.conftest import ROOT, Outcome
+from tests.support.catalogue import declared_metrics
 
 pytestmark = pytest.mark.build
 
@@ -128,8 +129,7 @@ def test_four_ranks_solve_what_lapack_solves(ranks: Run) -> None:
 
 
 def test_metrics_are_those_of_metrics_yaml(hpl: Run) -> None:
-    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
-    declared = yaml.load((ROOT / "src" / "programs" / "hpl" / "metrics.yaml").read_text())["metrics"]
+    declared = declared_metrics("hpl")
     outcome = hpl(*SMALL, "--algorithm", "blocks")
     assert outcome.document is not None
     for metric in outcome.document["metrics"]:

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs.conftest import ROOT, Outcome
+from tests.programs.conftest import Outcome
+from tests.support.catalogue import declared_metrics
 
 pytestmark = pytest.mark.build
 
@@ -168,8 +169,7 @@ def test_wrong_sizes_are_told(mxp: Run) -> None:
 
 
 def test_metrics_are_those_of_metrics_yaml(mxp: Run) -> None:
-    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
-    declared = yaml.load((ROOT / "src" / "programs" / "hpl_mxp" / "metrics.yaml").read_text())["metrics"]
+    declared = declared_metrics("hpl_mxp")
     outcome = mxp(*QUICK)
     names = {m["name"] for m in (outcome.document or {})["metrics"]}
     needed = {name for name, metric in declared.items() if not metric["optional"]}

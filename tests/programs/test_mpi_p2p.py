@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tenken.reframe import joblines
-from tests.programs.conftest import ROOT, Outcome
+from tests.programs.conftest import Outcome
+from tests.support.catalogue import declared_metrics
 
 pytestmark = pytest.mark.build
 
@@ -43,8 +44,7 @@ def test_all_exchanges_between_real_ranks(run: Callable[..., Outcome], ranks: in
 
 
 def test_metrics_are_those_of_metrics_yaml(run: Callable[..., Outcome]) -> None:
-    yaml = pytest.importorskip("ruamel.yaml").YAML(typ="safe")
-    declared = yaml.load((ROOT / "src" / "programs" / "mpi_p2p" / "metrics.yaml").read_text())["metrics"]
+    declared = declared_metrics("mpi_p2p")
     document = run(2, *QUICK).document
     assert document is not None
     for metric in document["metrics"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tenken.model.catalogue import SUBJECTS, Metric, Program
+from tenken.model.catalogue import SUBJECTS, Metric, Program, load_catalogue
 
 
 def make_metric(name: str, **changes: Any) -> Metric:
@@ -33,3 +33,8 @@ def make_program(name: str = "stream", *metrics: str, **changes: Any) -> Program
     """A program whose metrics are all like STREAM's."""
     names = metrics or ("copy", "scale", "add", "triad", "dot")
     return Program(name, name, f"docs/{name}.md", {m: make_metric(m, **changes) for m in names})
+
+
+def declared_metrics(program: str) -> dict[str, dict[str, Any]]:
+    """The metrics of a program of the suite, with their keys, inherited ones included."""
+    return {name: dict(vars(metric)) for name, metric in load_catalogue()[program].metrics.items()}

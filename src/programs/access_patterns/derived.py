@@ -1,0 +1,36 @@
+"""Figures of access patterns: the ramp of the GPU's repetitions in each pattern."""
+
+from tenken.model.ramp import ramp_of
+
+#: The accesses of the GPU, of which a pattern has one.
+BY_GPU = ("remote_by_gpu", "device_by_gpu")
+
+
+def ramp(run):
+    return _of_patterns(run, 0)
+
+
+def before(run):
+    return _of_patterns(run, 1)
+
+
+def plateau(run):
+    return _of_patterns(run, 2)
+
+
+def _of_patterns(run, which):
+    found = {}
+    for one in run.of(*BY_GPU):
+        at = {key: value for key, value in one.at.items() if key != "trial"}
+        found.setdefault((one.subject, tuple(at.items())), []).append(one)
+    for (subject, at), trials in found.items():
+        trials.sort(key=lambda one: one.at.get("trial", 1))
+        yield subject, dict(at), [float(ramp_of(one.samples)[which]) for one in trials]
+
+
+def relative(run):
+    """The plateau of pattern 8, which touches the device memory by the GPU alone, over a copy there."""
+    for one in run.of("plateau"):
+        copy = run.at("device_copy", one.subject, {})
+        if one.at.get("pattern") == 8 and copy is not None:
+            yield one.subject, one.at, [rate / copy.median for rate in one.samples]

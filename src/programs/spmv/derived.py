@@ -1,0 +1,65 @@
+"""Figures of a matrix over its variants, and of a set over its matrices."""
+
+import math
+
+#: How the variants of the vendor's library begin; all others are our own kernels.
+VENDOR = "cusparse"
+
+
+def best(run):
+    """The variant with the highest median rate, of each matrix, with all its samples."""
+    for ones in _by_matrix(run).values():
+        fastest = max(ones, key=lambda one: one.median)
+        yield fastest.subject, _without(fastest.at, "variant"), fastest.samples
+
+
+def own_over_vendor(run):
+    for ones in _by_matrix(run).values():
+        theirs = [one.median for one in ones if str(one.at.get("variant")).startswith(VENDOR)]
+        ours = [one.median for one in ones if not str(one.at.get("variant")).startswith(VENDOR)]
+        if theirs and ours and max(theirs) > 0:
+            yield ones[0].subject, _without(ones[0].at, "variant"), [max(ours) / max(theirs)]
+
+
+def geomean(run):
+    """Geometric mean of the best variants of a set of at least two matrices."""
+    for subject, ones in _sets(run):
+        yield subject, {}, [_geometric(ones)]
+
+
+def worst(run):
+    for subject, ones in _sets(run):
+        yield subject, {}, [min(one.median for one in ones)]
+
+
+def geomean_by_size(run):
+    """The same by powers of ten of the entries."""
+    for subject, ones in _sets(run):
+        decades = {}
+        for one in ones:
+            decades.setdefault(math.floor(math.log10(one.at["nnz"])), []).append(one)
+        for decade, members in sorted(decades.items()):
+            yield subject, {"nnz_decade": decade}, [_geometric(members)]
+
+
+def _geometric(ones):
+    return math.exp(math.fsum(math.log(one.median) for one in ones) / len(ones))
+
+
+def _by_matrix(run):
+    found = {}
+    for one in run.of("spmv"):
+        found.setdefault((one.subject, one.at.get("matrix")), []).append(one)
+    return found
+
+
+def _sets(run):
+    found = {}
+    for one in run.of("best"):
+        if one.median > 0:
+            found.setdefault(one.subject, []).append(one)
+    return [(subject, ones) for subject, ones in found.items() if len(ones) > 1]
+
+
+def _without(at, *names):
+    return {key: value for key, value in at.items() if key not in names}

@@ -1,0 +1,77 @@
+"""Figures over the configurations that a map of storage measured."""
+
+import math
+
+from tenken.model.numbers import quantile
+
+
+def best_write(run):
+    return _best(run, "write")
+
+
+def best_write_synced(run):
+    return _best(run, "write_synced")
+
+
+def best_read_cached(run):
+    return _best(run, "read_cached")
+
+
+def best_read_cold(run):
+    return _best(run, "read_cold")
+
+
+def _best(run, situation):
+    """The configuration with the shortest median time, of each size, with all its samples."""
+    found = {}
+    for one in run.of(situation):
+        found.setdefault((one.subject, one.at.get("bytes")), []).append(one)
+    for ones in found.values():
+        fastest = max(ones, key=of_times)
+        yield fastest.subject, fastest.at, fastest.samples
+
+
+def pinned_read_over_least(run):
+    """Reading to the GPU over the slower of its halves: the link and the page cache."""
+    for one in run.of("pinned_read"):
+        cached = run.at("cached_read", one.subject, one.at)
+        link = run.result.path.get(f"link_to_memory_gbs.{one.subject.id}")
+        if cached is not None and link:
+            yield one.subject, one.at, [one.median / min(link, cached.median)]
+
+
+#: A copy by the operating system in pages, and how the names of cuFile's ways begin.
+COPIES, CUFILE = "posix_4ki_1", ("cufile", "gds")
+
+
+def copy_over_cufile(run):
+    """Copies by the operating system over the fastest way of cuFile."""
+    found = {}
+    for one in run.of("write", "write_synced", "read_cached", "read_cold"):
+        if one.kind == "gpu":
+            found.setdefault((one.subject, one.name, one.at.get("bytes")), []).append(one)
+    for (subject, situation, size), ones in found.items():
+        cufile = [one for one in ones if _way(one).startswith(CUFILE)]
+        copies = [one for one in ones if _way(one) == COPIES]
+        if cufile and copies:
+            ratio = of_times(copies[0]) / max(map(of_times, cufile))
+            yield subject, {"situation": situation, "bytes": size}, [ratio]
+
+
+def _way(one):
+    return str(one.at.get("io_config", one.at.get("way", "")))
+
+
+def of_times(one):
+    """The rate of the median time: of an even number of samples that lie far apart the median rate is another one."""
+    if not one.samples or min(one.samples) <= 0:
+        return one.median
+    return 1 / quantile(sorted(1 / rate for rate in one.samples), 0.5)
+
+
+def adaptive_over_map(run):
+    """The rate reached by the map's choice over that which the map promises."""
+    for one in run.of("adaptive"):
+        promised = one.counts.get("map_gbs")
+        if promised and math.isfinite(promised):
+            yield one.subject, one.at, [rate / promised for rate in one.samples]

@@ -1,0 +1,45 @@
+"""Figures of transposing over memory types and sizes that take more than one formula."""
+
+import math
+
+
+def htod_speedup(run):
+    return _speedup(run, "htod")
+
+
+def dtoh_speedup(run):
+    return _speedup(run, "dtoh")
+
+
+def _speedup(run, name):
+    """Time of a copy from pageable over that from pinned memory, with the first kernel of the run."""
+    kernel = _first_kernel(run)
+    for one in run.of(name):
+        if one.at.get("memory") == "pinned" and one.at.get("kernel") == kernel:
+            pageable = run.at(name, one.subject, one.at, memory="pageable")
+            if pageable is not None:
+                yield one.subject, {"n": one.at["n"]}, [pageable.value / one.value]
+
+
+def transfer_growth_ratio(run):
+    """By how much transfers take longer at twice the side, pageable over pinned."""
+    kernel = _first_kernel(run)
+    for one in run.of("htod"):
+        if one.at.get("memory") == "pinned" and one.at.get("kernel") == kernel:
+            growths = [_growth(run, one, memory) for memory in ("pageable", "pinned")]
+            if all(growths):
+                yield one.subject, {"n": one.at["n"]}, [growths[0] / growths[1]]
+
+
+def _growth(run, one, memory):
+    def transfers(n):
+        parts = [run.at(name, one.subject, one.at, memory=memory, n=n) for name in ("htod", "dtoh")]
+        return None if None in parts else math.fsum(part.median for part in parts)
+
+    n = one.at["n"]
+    whole, half = transfers(n), transfers(n // 2)
+    return whole / half if whole and half else None
+
+
+def _first_kernel(run):
+    return str(run.parameters.get("kernels", "")).split(",")[0]

@@ -1,0 +1,108 @@
+"""Numbers of a run: a series of samples as measured, and a value with its statistics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tenken.model.agreement import ABSOLUTE, RELATIVE
+from tenken.model.numbers import quantiles
+from tenken.model.subject import Coordinates, Subject
+
+#: Where a value has each statistic.
+_FIELD_OF = {"best": "best", "median": "median", "p5": "p5", "p95": "p95", "total": "value"}
+
+
+@dataclass(frozen=True)
+class Series:
+    """Samples of one metric at one place, in the order measured: seconds with what one sample counts (bytes,
+    operations, cells, samples), otherwise numbers in the unit of the catalogue. `clock`: host, device or both.
+    """
+
+    name: str
+    subject: Subject
+    at: Coordinates
+    samples: tuple[float, ...]
+    clock: str = ""
+    seconds: bool = False
+    counts: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """name.subject[.key=value...], keys in alphabetical order."""
+        return f"{self.name}.{self.subject.id}{self.at.id}"
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """One value of a run: *the* value is the statistic named, in `unit`; samples in the order measured, none where they
+    were pruned. `counts`: what one sample counts. `derived`: formed from other values of the run.
+    """
+
+    id: str
+    name: str
+    subject: Subject
+    at: Coordinates
+    unit: str
+    direction: str
+    statistic: str
+    value: float
+    best: float
+    median: float
+    p5: float
+    p95: float
+    count: int
+    samples: tuple[float, ...]
+    clock: str = ""
+    counts: Mapping[str, float] = field(default_factory=dict, compare=False)
+    derived: bool = field(default=False, compare=False)
+
+    @property
+    def kind(self) -> str:
+        """host, gpu, pair or ranks."""
+        return self.subject.kind
+
+    @property
+    def place(self) -> str:
+        """The subject in words, without the node: "host", "GPU 0", "GPU 0 → 1", "4 ranks"."""
+        return self.subject.place
+
+    @property
+    def spread(self) -> float:
+        """Distance of the median from the best as a fraction of the best; 0 when best is 0."""
+        return abs(self.best - self.median) / abs(self.best) if self.best else 0.0
+
+    def statistic_named(self, statistic: str) -> float:
+        """best, median, p5, p95 or mean of the samples; the value for `total`."""
+        if statistic == "mean":
+            if not self.samples:  # pruned
+                return self.value if self.statistic == "mean" else math.nan
+            return math.fsum(self.samples) / len(self.samples)
+        figure: float = getattr(self, _FIELD_OF[statistic])
+        return figure
+
+    def inconsistencies(self) -> list[str]:
+        """How the stated statistics differ from those of the samples; empty if they agree (tenken.model.agreement)."""
+        if not self.samples:
+            return ["no samples: they were pruned or never written"]
+        ordered = sorted(self.samples)
+        best = ordered[-1] if self.direction == "higher" else ordered[0]
+        median, p5, p95 = quantiles(ordered, (0.5, 0.05, 0.95))
+        stated = {
+            "best": (self.best, best), "median": (self.median, median), "p5": (self.p5, p5), "p95": (self.p95, p95),
+        }  # fmt: skip
+        if self.statistic in ("median", "best", "p5", "p95"):
+            stated["value"] = (self.value, stated[self.statistic][1])
+        elif self.statistic == "mean":
+            stated["value"] = (self.value, math.fsum(ordered) / len(ordered))
+        else:  # a total of several parts lies among them
+            stated["value"] = (self.value, min(max(self.value, ordered[0]), ordered[-1]))
+        wrong = [
+            f"{name} is {said:.9g} but the samples give {found:.9g}"
+            for name, (said, found) in stated.items()
+            if said != found and not math.isclose(said, found, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        ]
+        if self.count != len(self.samples):
+            wrong.append(f"count is {self.count} but there are {len(self.samples)} samples")
+        return wrong
