@@ -8,6 +8,7 @@ import tenken.reframe.full_disk
 import tenken.reframe.launchers
 import tenken.reframe.logs
 import tenken.reframe.orphans
+import tenken.reframe.stages
 import tenken.reframe.terminal
 import tenken.reframe.unjudged
 from tenken.errors import TenkenError
@@ -19,6 +20,7 @@ tenken.reframe.build.register()
 tenken.reframe.full_disk.register()
 tenken.reframe.unjudged.register()
 tenken.reframe.orphans.register()
+tenken.reframe.stages.register()
 tenken.reframe.terminal.register()
 try:
     site_configuration = _assemble()

@@ -14,6 +14,7 @@ from pathlib import Path
 from tenken.campaign import inventory
 from tenken.campaign.file import Campaign
 from tenken.campaign.journal import Unit
+from tenken.model.ending import NO_STAGE
 from tenken.paths import ROOT
 
 #: Exit status of a job that found that it was started before.
@@ -52,6 +53,8 @@ def commands(
         reframe += ["--exec-order", "random"]
     return [
         f"spool={q(str(spool))}; token={token}; node={q(unit.node)}",
+        # the claim would fail as at a second start
+        f'cd "$spool" || exit {NO_STAGE}',
         # of two starts of one job the second one tests nothing
         f'mkdir "$spool/$token.claim" 2>/dev/null || exit {SECOND_START}',
         'here=$(mktemp -d "${TMPDIR:-/tmp}/tenken-$token.XXXXXX") || exit 74',

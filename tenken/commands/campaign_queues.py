@@ -15,6 +15,7 @@ from reframe.core.exceptions import JobSchedulerError
 from tenken.campaign.file import Campaign, CampaignError
 from tenken.campaign.queue import JobScript, Limits, Queue, Refused, Seen
 from tenken.machines.model import Partition, fill
+from tenken.model import ending
 from tenken.reframe.schedulers import command, gridengine, nqsv, pbs, slurm
 from tenken.reframe.schedulers.polling import Seen as Told
 from tenken.reframe.schedulers.polling import Waiting, hms
@@ -41,7 +42,9 @@ def _seen(one: Told | None) -> Seen | None:
         return None
     dead = one.lost or (one.pending and one.waiting is Waiting.NEVER)
     running = not one.pending and not one.ended
-    return Seen(running, one.ended, dead, "; ".join(filter(None, (one.state, one.why))))
+    unseen = one.exit_code == ending.NO_STAGE or "unseen" in one.facts
+    why = (one.state, one.why, "its node does not see the campaign's folder" if unseen else "", one.facts.get("unseen"))
+    return Seen(running, one.ended, dead, "; ".join(filter(None, why)))
 
 
 class _Base:

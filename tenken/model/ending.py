@@ -12,6 +12,9 @@ KILLED_STATES = ("TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTE
 ENDED_STATES = ("COMPLETED", "SUCCESS", "TERMINATED")
 #: States of a job that ended by itself with another exit status than 0.
 FAILED_STATES = ("FAILED", "FAILURE", "ERROR")
+#: The exit status of a script whose node does not see the stage folder. It is systemd's for a working directory that
+#: cannot be entered. No program here ends with it, and it is above those of signals (up to 192) and below ssh's 255.
+NO_STAGE = 200
 #: The exit status of a program by the status of its result.
 EXPECTED = {"ok": 0, "failed": 1, "waived": 3}
 

@@ -238,7 +238,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         if self.uses_mpi:
             options = self.machine.launcher_options(self.num_tasks, self.num_tasks_per_node)
             held = "" if self.ours else locks.around_rank()
-            self.job.launcher.options = [*options, joblines.around_rank(held)]
+            self.job.launcher.options = [*options, joblines.around_rank(self.stagedir, held)]
         else:
             self.job.launcher = getlauncher("local")()
 
@@ -271,7 +271,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     def mark_the_end(self):
         """A killed job may report exit 0: only a job that printed its own exit status ran to its end."""
         before, after = list(self.prerun_cmds), list(self.postrun_cmds)  # type: ignore[has-type]
-        begin = self.machine.begin_commands(self.token, self.outputs)
+        begin = self.machine.begin_commands(self.token, self.stagedir, self.outputs)
         allowed = joblines.allow_root() if self.uses_mpi else []
         if self.uses_mpi and self.num_tasks == (self.num_tasks_per_node or self.num_tasks):
             allowed += joblines.without_ssh()

@@ -23,6 +23,7 @@ from tenken.paths import PROGRAMS, ROOT, SRC
 from tenken.reframe.last_words import why
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
+from tenken.reframe.outcome import Outcome, known_nodes
 
 #: What the build's job prints at its end, with its exit status.
 _END = "TENKEN-BUILD-END"
@@ -303,11 +304,18 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest, HasMode):
 
     @sanity_function
     def programs_are_there(self):
-        said = Path(self.stagedir, self.build_job.stdout).read_text(errors="replace")
+        job = self.build_job
+        outcome = Outcome(
+            Path(self.stagedir), job.stdout, job.stderr, None, False,
+            facts=getattr(job, "scheduler_facts", {}), known=known_nodes(job, (), self.current_partition),
+        )  # fmt: skip
+        if outcome.unseen is not None:
+            raise SanityError(f"the build did not run: {outcome.unseen}")
+        said = outcome.text()
         ended = re.search(rf"^{_END} (\d+)$", said, re.M)
         status = int(ended[1]) if ended else None
         if status != 0:
-            errors = Path(self.stagedir, self.build_job.stderr).read_text(errors="replace")
+            errors = outcome.text("stderr")
             how = "was cut short" if status is None else f"failed with exit status {status}"
             # compilers speak on standard error, ninja forwards their messages to its own output
             raise SanityError(f"the build {how}: {why(errors + said, status) or 'it printed nothing'}")

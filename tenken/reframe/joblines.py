@@ -3,6 +3,7 @@
 A scheduler may report exit code 0 for a job that it killed, name one node of two, start a job twice, or return
 incomplete output; only these lines are trusted. Each begins with a word and has `key=value` pairs without blanks:
 
+    TENKEN-NOSTAGE node=H                        this node does not see the stage folder: the script or rank ended here
     TENKEN-BEGIN token=T node=H time=S job=J     one line per attempt of this script, earlier ones first
     TENKEN-NODES n1,n2                           the nodes as the scheduler names them to the job
     TENKEN-NAME n1 H                             Slurm: the host name of a node whose name is another
@@ -21,6 +22,10 @@ H is the output of `uname -n` there, S seconds of that node's clock since 1970, 
 the scheduler queued it again) finds the line of its first run in `tenken-attempts` of the stage folder, whatever
 became of that first output, and removes the files that were left before anything else is run.
 
+The first line of every script, of a check or a build and on every scheduler, enters the stage folder. Where the node
+does not see it, the script ends there with status 200 (NO_STAGE): it would continue in the home folder. What it prints
+is then often lost, since the output belongs into that folder; the scheduler records status and node.
+
 The shell lines are POSIX sh. `report` reads them back.
 """
 
@@ -31,6 +36,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tenken.model.ending import NO_STAGE
 from tenken.model.job import CardReading, HostReading, JobAccount, short
 
 #: In the stage folder: the TENKEN-BEGIN line of every attempt that began there.
@@ -62,24 +68,34 @@ _FIND_HOST = (
 )
 _HERE = "node=$(uname -n) time=$(date +%s.%N)"
 _JOB = "${SLURM_JOB_ID:-${PBS_JOBID:-${JOB_ID:-none}}}"
+_UNSEEN = f'echo "TENKEN-NOSTAGE node=$(uname -n)"; exit {NO_STAGE}'
 _RANK = 'echo TENKEN-RANK host=$(uname -n); exec "$@"'
 
 
 # -- what a script prints --
 
 
-def begin(gpus: bool, token: str, outputs: Sequence[str] = ()) -> list[str]:
+def enter(folder: str) -> str:
+    """The shell line that enters the stage folder, or ends the script before it removes or writes anything."""
+    return f"cd {shlex.quote(folder)} || {{ {_UNSEEN}; }}"
+
+
+def begin(gpus: bool, token: str, folder: str, outputs: Sequence[str] = ()) -> list[str]:
     """Shell lines that report this attempt, its nodes, and the GPUs of the first one.
 
-    `token`: name of this attempt, of letters, digits, `_`, `.` and `-`. `outputs`: files that the job will write,
-    relative to the stage folder, removed here if an earlier attempt left them; they may contain `*`. Raises
-    ValueError for another token.
+    `token`: name of this attempt, of letters, digits, `_`, `.` and `-`. `folder`: the stage folder. `outputs`: files
+    that the job will write, relative to it, removed here by their absolute path if an earlier attempt left them; they
+    may contain `*`. Raises ValueError for another token, and for a file that is not below the folder.
     """
     if not _WORD.fullmatch(token):
         raise ValueError(f"token {token!r}: only letters, digits, '_', '.' and '-' are allowed in a job script")
-    left = " ".join("*".join(shlex.quote(part) if part else "" for part in name.split("*")) for name in outputs)
+    for name in outputs:
+        if not folder.startswith("/") or name[:1] in ("", "/") or ".." in name.split("/"):
+            raise ValueError(f"output {name!r}: only files below the stage folder {folder!r} are removed")
+    here = shlex.quote(f"{folder}/")
+    left = [here + "*".join(shlex.quote(part) if part else "" for part in name.split("*")) for name in outputs]
     return [
-        *([f"rm -rf -- {left}"] if left else []),
+        *([f"rm -rf -- {' '.join(left)}"] if left else []),
         f"tenken_token={token}",
         f'grep -s "^TENKEN-BEGIN token=$tenken_token " {ATTEMPTS_FILE}',
         f'echo "TENKEN-BEGIN token=$tenken_token {_HERE} job={_JOB}" | tee -a {ATTEMPTS_FILE}',
@@ -101,12 +117,15 @@ def command_end() -> list[str]:
     return ["tenken_status=$?", f'echo "TENKEN-RUN end {_HERE} status=$tenken_status"']
 
 
-def around_rank(first: str = "") -> str:
-    """Words between a launcher with its options and the program: each rank first prints its own host name.
+def around_rank(folder: str = "", first: str = "") -> str:
+    """Words between a launcher with its options and the program: each rank enters the stage folder, which launchers
+    replace by another one where a node does not see it, and prints its own host name.
 
-    `first`: shell words of the rank before that.
+    `folder`: the stage folder; empty: the rank stays where the launcher starts it. `first`: shell words of the rank
+    between the two.
     """
-    return f"sh -c {shlex.quote(first + _RANK)} rank"
+    there = f"{enter(folder)}; " if folder else ""
+    return f"sh -c {shlex.quote(f'{there}{first}{_RANK}')} rank"
 
 
 def allow_root() -> list[str]:
@@ -213,6 +232,8 @@ class JobReport:
     cards: tuple[CardReading, ...] = ()
     behind: str = ""
     """The first line of a command or a rank behind the end mark; empty: none."""
+    unseen: tuple[str, ...] = ()
+    """Host names of nodes that do not see the stage folder, of the last attempt."""
     within: str = ""
     """The token of another job that began or ended between the begin and the end mark; empty: none."""
 
@@ -312,6 +333,7 @@ def report(text: str, token: str | None = None) -> JobReport:
         ends=tuple(pairs.get("status", "none") for at, pairs in enumerate(ended) if pairs not in ended[:at]),
         host=_host(next((dict(_PAIR.findall(line)) for line in last if _is(line, "HOST")), {})),
         behind=_behind(marks, next(at for at, pairs in ends if pairs is ended[0])) if end_of else "",
+        unseen=tuple(dict.fromkeys(dict(_PAIR.findall(line)).get("node", "") for line in last if _is(line, "NOSTAGE"))),
         within=next(
             (
                 pairs.get("token", "none")[:64]

@@ -108,7 +108,7 @@ tenken_foreign() {
   echo "TENKEN-FOREIGN-VERSION $(eval "$2" 2>&1 | head -n 1)"
   tenken_runs=$3
   shift 3
-  rm -f tenken-foreign.out
+  : > tenken-foreign.out
   for tenken_run in $(seq "$tenken_runs"); do
     "$@" >> tenken-foreign.out 2>&1 || { tenken_runs=$?; cat tenken-foreign.out; return "$tenken_runs"; }
   done

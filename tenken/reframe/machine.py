@@ -152,11 +152,11 @@ class Machine:
         """Modules that provide the platform of the suite's image."""
         return self.partition.image.modules if self.partition.image else ()
 
-    def begin_commands(self, token: str, outputs: Sequence[str]) -> list[str]:
+    def begin_commands(self, token: str, folder: str, outputs: Sequence[str]) -> list[str]:
         """Shell lines before all others: attempt, nodes and GPUs, site settings, required modules."""
         modules = [*self.partition.modules, *self.environment.modules]
         has_gpus = self.gpus is None or self.gpus > 0
-        begin = joblines.begin(has_gpus, token, outputs)
+        begin = joblines.begin(has_gpus, token, folder, outputs)
         return [*begin, *self.partition.prerun, *joblines.need_modules(modules)]
 
     def launcher_options(self, num_tasks: int, num_tasks_per_node: int) -> list[str]:

@@ -86,18 +86,33 @@ class Outcome:
     @property
     def nodes(self) -> tuple[str, ...]:
         """As printed by the job (the scheduler's list may be incomplete), otherwise what is known without it."""
-        return self.told.nodes or self.known
+        return self.told.nodes or self.known or self.told.unseen
 
     @property
     def where(self) -> str:
         """The nodes, or what was requested."""
         return ",".join(self.nodes) or self.place
 
+    @cached_property
+    def unseen(self) -> str | None:
+        """Which node does not see the stage folder; None: the script entered it everywhere. The job itself often
+        cannot report it: then the scheduler's record names the nodes, of which the first one runs the script.
+        """
+        told = self.told
+        if told.status == 0 or not (told.unseen or ("unseen" in self.facts and not told.attempts)):
+            return None
+        nodes = self.known if len(self.known) == 1 else told.unseen or self.known[:1]
+        where, why = ",".join(nodes), self.facts.get("unseen")
+        said = f"{f'node {where}' if where else 'its node'} does not see {self.folder}{f': {why}' if why else ''}"
+        return said + disk.room(self.folder)
+
     def exit_status(self, ranks: int | None) -> tuple[int | None, str | None]:
         """The program's exit status as printed by the job, and what invalidates the job: cut short, or on other nodes
         than requested.
         """
         told = self.told
+        if self.unseen is not None:
+            return told.status, self.unseen
         if (cut := ending.killed(self.state)) is not None:
             return None, cut
         if told.status is None:

@@ -24,7 +24,7 @@ from tests.support.reframe import Outcome, reframe
 SITES: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
     "pbs": ("miyabi", {"TENKEN_GROUP": "gz00"}, ("qsub", "qstat", "qdel", "pbsnodes")),
     "nqsv": ("pegasus", {"TENKEN_PROJECT": "gz00"}, ("qsub", "qstat", "qdel")),
-    "gridengine": ("tsubame3", {"TENKEN_GROUP": "gz00"}, ("qsub", "qstat", "qdel")),
+    "gridengine": ("tsubame3", {"TENKEN_GROUP": "gz00"}, ("qsub", "qstat", "qacct", "qdel")),
 }
 
 #: A test must not wait for what a person would wait for.

@@ -281,8 +281,10 @@ class MiniSlurm:
         self.start_controller()
         self.numbers_return = False
 
-    def start_node(self, name: str, full_spool: bool = False) -> None:
-        """The daemon of a node; with `full_spool` on a spool disk that holds nothing more."""
+    def start_node(self, name: str, full_spool: bool = False, unseen: Path | None = None) -> None:
+        """The daemon of a node; with `full_spool` on a spool disk that holds nothing more. `unseen`: a folder of which
+        it does not see the content, as where a file system is not mounted.
+        """
         (self.dir / "spool" / name).mkdir(exist_ok=True)
         (self.dir / "tmp" / name).mkdir(exist_ok=True)
         if self.namespace:
@@ -290,18 +292,19 @@ class MiniSlurm:
             spool = f"{self.dir}/spool/{name}"
             full = f"mount -t tmpfs -o size=64k none {spool} && {{ cat /dev/zero > {spool}/fill; true; }} && "
             hosts = f"mount --bind {self.dir}/etc/hosts /etc/hosts"
-            alone = f"{full if full_spool else ''}hostname {name} && {hosts} && exec slurmd -N {name}"
+            hidden = f"mount -t tmpfs -o size=64k none {unseen} && " if unseen else ""
+            alone = f"{full if full_spool else ''}{hidden}hostname {name} && {hosts} && exec slurmd -N {name}"
             self._run(*self.namespace, "sh", "-c", alone)
         else:
             self._run("slurmd", "-N", name)
 
-    def restart_node(self, name: str, full_spool: bool = False) -> None:
+    def restart_node(self, name: str, full_spool: bool = False, unseen: Path | None = None) -> None:
         """Its daemon ends and comes again; what it runs goes on."""
         pid = self._pid(self.dir / "pid" / f"slurmd-{name}")
         if pid:
             self._end(pid, signal.SIGTERM)
             self._wait(lambda: not _alive(pid), f"slurmd of {name} does not end", 20)
-        self.start_node(name, full_spool)
+        self.start_node(name, full_spool, unseen)
 
     def kill_node(self, name: str) -> None:
         """What a power cut does: its daemon and the steps that it runs are gone at once."""

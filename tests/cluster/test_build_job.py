@@ -99,3 +99,10 @@ def test_a_compiler_that_nodes_lack_is_named(checkout, scheduler, request, tmp_p
     assert [(one.check, one.verdict) for one in records] == [("Daxpy", "FAIL")], said
     (reason,) = re.findall(r"Reason: (.*)", said)
     assert "the build failed with exit status 1: " in reason and "/opt/nowhere/g++" in reason, reason
+
+
+def test_a_node_that_does_not_see_the_stage_folder_builds_nothing_and_is_named(checkout, tmp_path):
+    cluster = Cluster(tmp_path / "cluster").create("pbs", ("qsub", "qstat", "qdel", "pbsnodes"), unseen="lost")
+    records, said = session(checkout("pbs", cluster), "^Daxpy$")
+    assert [(one.check, one.verdict) for one in records] == [("Daxpy", "FAIL")], said
+    assert re.search(r"the build did not run: node mg0001 does not see /\S+BuildPrograms", said), said

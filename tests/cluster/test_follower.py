@@ -734,7 +734,7 @@ def run_lines(lines, folder, **environment):
 
 
 def test_a_job_ends_by_name_of_the_module_that_is_missing(tmp_path):
-    lines = [*joblines.begin(False, "t1"), *joblines.need_modules(["gcc/12", "cuda"]), "echo ran"]
+    lines = [*joblines.begin(False, "t1", str(tmp_path)), *joblines.need_modules(["gcc/12", "cuda"]), "echo ran"]
     done = run_lines(lines, tmp_path, LOADEDMODULES="gcc/12:cuda/12.6")
     assert "ran" in done.stdout
     done = run_lines(lines, tmp_path, LOADEDMODULES="gcc/12")
@@ -744,19 +744,21 @@ def test_a_job_ends_by_name_of_the_module_that_is_missing(tmp_path):
 
 def test_nodes_are_named_once_in_order(tmp_path):
     (tmp_path / "nodes").write_text("n2\nn1\nn1\n")
-    done = run_lines(joblines.begin(False, "t1"), tmp_path, PBS_NODEFILE=str(tmp_path / "nodes"))
+    done = run_lines(joblines.begin(False, "t1", str(tmp_path)), tmp_path, PBS_NODEFILE=str(tmp_path / "nodes"))
     assert joblines.nodes(done.stdout) == ["n1", "n2"]
 
 
-LINES = [
-    *joblines.begin(False, "t1", ["result.json", "HPCG-Benchmark*.txt", "a b"]), *joblines.command_begin(),
-    "sh -c 'exit 3'", *joblines.command_end(), *joblines.end(),
-]  # fmt: skip
+def lines(folder):
+    outputs = ["result.json", "HPCG-Benchmark*.txt", "a b"]
+    return [
+        joblines.enter(str(folder)), *joblines.begin(False, "t1", str(folder), outputs), *joblines.command_begin(),
+        "sh -c 'exit 3'", *joblines.command_end(), *joblines.end(),
+    ]  # fmt: skip
 
 
 def test_a_job_tells_where_and_when_it_began_and_ended(tmp_path):
     before = time.time()
-    done = run_lines(LINES, tmp_path, PBS_JOBID="12.opbs")
+    done = run_lines(lines(tmp_path), tmp_path, PBS_JOBID="12.opbs")
     found = joblines.report(done.stdout, "t1")
     here = os.uname().nodename
     assert (found.status, done.returncode, found.nodes, found.ran_again) == (3, 3, (here,), False)
@@ -769,18 +771,18 @@ def test_a_job_tells_where_and_when_it_began_and_ended(tmp_path):
 def test_a_second_attempt_says_so_although_the_first_output_is_gone(tmp_path):
     for name in ("result.json", "HPCG-Benchmark_3.1.txt", "a b", "keep"):
         (tmp_path / name).touch()
-    run_lines(LINES, tmp_path)
+    run_lines(lines(tmp_path), tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.name != joblines.ATTEMPTS_FILE] == ["keep"]
-    again = joblines.report(run_lines(LINES, tmp_path).stdout, "t1")
+    again = joblines.report(run_lines(lines(tmp_path), tmp_path).stdout, "t1")
     assert again.ran_again and len(again.attempts) == 2
     # an output that is appended to tells the first attempt twice: it is one
-    both = joblines.report(run_lines(LINES, tmp_path).stdout * 2, "t1")
+    both = joblines.report(run_lines(lines(tmp_path), tmp_path).stdout * 2, "t1")
     assert len(both.attempts) == 3
 
 
 def test_another_attempt_of_reframe_in_the_same_folder_is_none_of_this_one(tmp_path):
-    run_lines(LINES, tmp_path)
-    other = [line.replace("t1", "t2") for line in LINES]
+    run_lines(lines(tmp_path), tmp_path)
+    other = [line.replace("t1", "t2") for line in lines(tmp_path)]
     found = joblines.report(run_lines(other, tmp_path).stdout, "t2")
     assert not found.ran_again and found.other_tokens == ()
 
@@ -825,12 +827,12 @@ def test_ranks_are_held_against_the_nodes_of_the_job(nodes, hosts, names, words)
 
 
 def test_each_rank_tells_its_host_before_its_program(tmp_path):
-    done = run_lines([f"{joblines.around_rank()} echo 'a  b'"], tmp_path)
+    done = run_lines([f"{joblines.around_rank(str(tmp_path))} echo 'a  b'"], tmp_path)
     assert done.stdout == f"TENKEN-RANK host={os.uname().nodename}\na  b\n"
 
 
 def test_a_token_that_would_break_the_script_is_refused():
     with pytest.raises(ValueError, match="only letters, digits"):
-        joblines.begin(False, "a b")
-    assert joblines.token_of(joblines.begin(False, "t-1.x")) == "t-1.x"
+        joblines.begin(False, "a b", "/stage")
+    assert joblines.token_of(joblines.begin(False, "t-1.x", "/stage")) == "t-1.x"
     assert joblines.token_of(["echo"]) is None

@@ -87,7 +87,7 @@ def test_mpirun_runs_a_rank_on_each_of_two_nodes(run, tmp_path):
         "    def use_mpirun(self):\n"
         "        self.job.launcher = getlauncher('mpirun')()\n"
         "        options = ['--map-by', 'ppr:1:node', '--allow-run-as-root', '--oversubscribe']\n"
-        "        self.job.launcher.options = [*options, joblines.around_rank()]\n"
+        "        self.job.launcher.options = [*options, joblines.around_rank(self.stagedir)]\n"
         "        self.env_vars['OMPI_MCA_btl'] = 'self,tcp'\n"
     )
     outcome = run(

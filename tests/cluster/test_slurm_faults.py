@@ -391,6 +391,38 @@ def test_a_node_whose_spool_disk_is_full_fails_by_name(run, slurm):
     assert text(found["nid3"]).startswith("nid3: ")
 
 
+def test_a_node_that_does_not_see_the_stage_folder_fails_by_name(run, slurm, tmp_path):
+    """Slurm cannot open the output there. Where a site puts that elsewhere, the script runs, and ends at its first line
+    in the folder that Slurm chose instead, or in the home folder."""
+    if not slurm.namespace:
+        pytest.skip("no mount namespace here: unshare --mount must work")
+    stage, home = tmp_path / "stage", tmp_path / "home"
+    for folder in (stage, home):
+        folder.mkdir()
+    (home / "result.json").write_text("mine")
+    slurm.restart_node("nid3", unseen=stage)
+    try:
+        found = {r.nodes[0]: r for r in run("--distribute=all", HOME=str(home)).records}
+        apart = f"--job-option=--output={tmp_path}/out-%N"
+        shutil.rmtree(tmp_path / "perflogs")
+        there = only(run("--job-option=-w nid3", apart, "--job-option=--error=/dev/null", HOME=str(home)))
+        shutil.rmtree(tmp_path / "perflogs")
+        two = only(run("--job-option=-w nid2,nid3", check="ProbeTwo", ranks=2, HOME=str(home)))
+    finally:
+        slurm.restart_node("nid3")
+    assert {node: record.verdict for node, record in found.items()} == {
+        "nid1": "RECORDED", "nid2": "RECORDED", "nid3": "FAIL", "nid4": "RECORDED",
+    }  # fmt: skip
+    said = rf"nid3: node nid3 does not see {stage}/\S+"
+    assert re.fullmatch(rf"{said}: Slurm could not open the job's output there \(ExitCode 0:53\)", text(found["nid3"]))
+    assert there.verdict == "FAIL" and re.fullmatch(said, text(there)), text(there)
+    assert there.job.exit_code == 200 and there.nodes == ("nid3",)
+    assert (tmp_path / "out-nid3").read_text() == "TENKEN-NOSTAGE node=nid3\n"
+    # the script runs on the first node, a rank on the other one
+    assert two.verdict == "FAIL" and re.fullmatch(said.replace("nid3", "nid2,nid3", 1), text(two)), text(two)
+    assert {path.name: path.read_text() for path in home.iterdir()} == {"result.json": "mine"}
+
+
 def test_an_archive_that_fills_while_jobs_run_costs_none_of_them(run, slurm, small_disks, tmp_path):
     """It is full from the first question about the jobs on; what they measured is archived by the next session."""
     fill = f'cat /dev/zero > {tmp_path}/perflogs/fill 2>/dev/null; exec $REAL "$@"'

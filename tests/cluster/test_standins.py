@@ -128,6 +128,36 @@ def test_a_module_that_nodes_lack_fails_the_job_by_name(site, scheduler):
     assert f"tenken: module {MODULES[scheduler]} is not loaded here" in text(record)
 
 
+@pytest.mark.parametrize("scheduler", ALL)
+def test_a_node_that_does_not_see_the_stage_folder_fails_by_name(site, scheduler):
+    """Its script ends at the first line: nothing is removed in the home folder, where PBS and NQSV start it."""
+    one = site(scheduler, unseen="told")
+    (one.cluster.folder / "result.json").write_text("mine")
+    record = only(one.run())
+    node = {"pbs": "mg0001", "nqsv": "pg001", "gridengine": "r1i0n0"}[scheduler]
+    said = rf"{node}: node {node} does not see {one.folder}/stage/\S+"
+    assert record.verdict == "FAIL" and re.fullmatch(said, text(record)), text(record)
+    assert record.nodes == (node,) and (one.cluster.folder / "result.json").read_text() == "mine"
+    assert not (one.cluster.folder / "tenken-attempts").exists()
+
+
+@pytest.mark.parametrize("scheduler", ["pbs", "gridengine"])
+def test_what_such_a_node_printed_may_be_lost(site, scheduler):
+    """Then the scheduler's record names it; NQSV keeps none."""
+    record = only(site(scheduler, unseen="lost").run())
+    node = {"pbs": "mg0001", "gridengine": "r1i0n0"}[scheduler]
+    assert (record.verdict, record.nodes, record.job.exit_code) == ("FAIL", (node,), 200)
+    assert f"{node}: node {node} does not see /" in text(record)
+
+
+def test_gridengine_starts_no_job_on_such_a_node(site):
+    record = only(site("gridengine", never_starts=True, error_state="Eqw", unseen="error").run())
+    assert (record.verdict, record.nodes) == ("FAIL", ("r1i0n0",))
+    assert re.search(
+        r"^r1i0n0: node r1i0n0 does not see (/\S+): Grid Engine: error: can't chdir to \1: No such file", text(record)
+    ), text(record)
+
+
 REFUSALS = {
     ("pbs", "queue"): ({"TENKEN_QUEUE": "nosuch"}, "Unknown queue"),
     ("pbs", "group"): ({"TENKEN_GROUP": "other"}, "Bad GID"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
+from dataclasses import replace
 
 import reframe.utility.osext as osext
 from reframe.core.backends import register_scheduler
@@ -16,6 +17,12 @@ from tenken.reframe.schedulers.polling import Answer, PatientJob, Seen, Waiting,
 
 #: `sge` is ReFrame's own, which drops the partition's options and waits without end for a job in error.
 NAME = "gridengine"
+
+
+#: `failed` of `qacct` for a job whose output could not be opened, or whose folder could not be entered.
+_UNSEEN = ("26", "28")
+_REASON = re.compile(r"^error reason\s+\d+:.*?\b(error: .*)$", re.M)
+_NOT_SEEN = re.compile(r"can't (chdir to|open \w+ file)")
 
 
 @register_scheduler(NAME)
@@ -37,7 +44,33 @@ class GridEngine(Batch):
         return found[1] if found else None
 
     def ask(self, jobs: Sequence[PatientJob]) -> Answer:
-        return states(run(["qstat", "-xml", "-u", osext.osuser()], self.timeout))
+        found: dict[str, Seen] = states(run(["qstat", "-xml", "-u", osext.osuser()], self.timeout))
+        for job in jobs:
+            number = str(job.jobid)
+            if number in found and found[number].lost:
+                found[number] = self._in_error(job, found[number])
+            elif number not in found and job.gone and (one := self._accounted(job)):
+                # it ended without an end mark so far
+                found[number] = one
+        return found
+
+    def _in_error(self, job: PatientJob, seen: Seen) -> Seen:
+        """A job that a node could not start, with the reason by qstat and the node by accounting."""
+        reason = _REASON.search(self._told("qstat", "-j", str(job.jobid)))
+        facts = {"unseen": f"Grid Engine: {reason[1]}"} if reason and _NOT_SEEN.search(reason[1]) else {}
+        record = self._accounted(job) or Seen("unknown")
+        return replace(seen, nodes=record.nodes, facts={**record.facts, **facts})
+
+    def _accounted(self, job: PatientJob) -> Seen | None:
+        return accounted(self._told("qacct", "-j", str(job.jobid)), job.name)
+
+    def _told(self, *words: str) -> str:
+        """The answer of a command that sites may lack or forbid; empty if there is none."""
+        try:
+            return run(list(words), self.timeout)
+        except CommandError as error:
+            self.log(str(error))
+            return ""
 
 
 def states(answer: str) -> dict[str, Seen]:
@@ -48,6 +81,21 @@ def states(answer: str) -> dict[str, Seen]:
         raise CommandError(f"qstat printed no XML: {error}") from None
     entries = ((entry.findtext("JB_job_number"), entry.findtext("state") or "") for entry in root.iter("job_list"))
     return {number: seen(letters) for number, letters in entries if number}
+
+
+def accounted(table: str, name: str) -> Seen | None:
+    """The last entry of `qacct -j NUMBER`; None if it is not of a job of that name: numbers are given again. `failed`
+    of a job that did not start is `28 : changing into working directory`.
+    """
+    found = dict(line.split(None, 1) for line in table.splitlines() if len(line.split(None, 1)) == 2)
+    failed, status = found.get("failed", "").strip(), found.get("exit_status", "").strip()
+    if "hostname" not in found or found.get("jobname", "").strip() != name:
+        return None
+    facts = {"unseen": f"Grid Engine: failed {failed}"} if failed.split(" ")[0] in _UNSEEN else {}
+    code = int(status) if re.fullmatch(r"\d{1,9}", status) else None
+    return Seen(
+        "COMPLETED (no longer listed)", ended=True, exit_code=code, nodes=(found["hostname"].strip(),), facts=facts
+    )
 
 
 def seen(letters: str) -> Seen:

@@ -30,9 +30,6 @@ class Nqsv(Batch):
             words.append(f"-l elapstim_req={hms(job.time_limit)}")
         return [*words, *options]
 
-    def emit_preamble(self, job):
-        return [*super().emit_preamble(job), f"cd {job.workdir}"]
-
     def job_id(self, answer: str) -> str | None:
         found = re.search(r"^Request (\d+\.\S+) submitted to queue: \S+", answer, re.M)
         return found[1] if found else None

@@ -56,10 +56,6 @@ class Pbs(Batch):
         words.append(f"-v TENKEN_JOB={tag(job)}")
         return [*words, *self.place(job, dashed), *dashed]
 
-    def emit_preamble(self, job):
-        # PBS starts a job in the home folder
-        return [*super().emit_preamble(job), f"cd {job.workdir}"]
-
     def select(self, job: PatientJob, more: Sequence[str]) -> str:
         """`2:mpiprocs=4+1:mpiprocs=2`; with pinned nodes a chunk for each. Raises JobSchedulerError if they differ."""
         text = str(self.settings.get("select") or _DEFAULT_SELECT)
@@ -156,7 +152,8 @@ def seen(info: Mapping[str, Any]) -> Seen:
     status = str(info.get("Exit_status", ""))
     comment = str(info.get("comment", ""))
     code = int(status) if re.fullmatch(r"-?[0-9]{1,18}", status) else None
-    nodes = tuple(sorted({part.split("/")[0] for part in str(info.get("exec_host", "")).split("+") if part}))
+    # the first one runs the script
+    nodes = tuple(dict.fromkeys(part.split("/")[0] for part in str(info.get("exec_host", "")).split("+") if part))
     facts = {key: info[key] for key in _KEPT if key in info}
     if letter in _ENDED:
         state, killed = _ENDED[letter], False

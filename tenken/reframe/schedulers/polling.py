@@ -27,6 +27,7 @@ from reframe.core.schedulers import Job, JobScheduler
 
 from tenken.archive.records import safe_name
 from tenken.machines.model import Patience
+from tenken.model import ending
 from tenken.paths import archive_root
 from tenken.reframe import joblines
 from tenken.reframe.schedulers import ledger, lost
@@ -237,6 +238,7 @@ class Follower:
             job.gone, job.killed, job.ended_at, job._exitcode = False, job.cancelled, None, None
         if job.ended_at is not None:
             job._exitcode = seen.exit_code if job._exitcode is None else job._exitcode
+            job._nodelist = job._nodelist or list(seen.nodes)
             return
         job._nodelist = list(seen.nodes) or job._nodelist
         job.started = job.started or not (seen.pending or seen.ended)
@@ -350,7 +352,8 @@ class Follower:
         if job.output_whole or now - (job.ended_at or now) >= self.patience.output:
             return True
         text = _output(job)
-        if joblines.end_status(text, job.token) is not None:
+        told = joblines.report(text, job.token)
+        if told.status is not None or (not told.attempts and (told.unseen or "unseen" in job.scheduler_facts)):
             return True
         if job.token is not None and not job.killed:
             return False  # it ran to its end, so its end mark is on its way
@@ -381,7 +384,13 @@ class Follower:
         # ReFrame fails a job whose error file is not there: joined to the output, or never written
         with contextlib.suppress(OSError):
             Path(job.workdir, job.stderr).touch()
-        job._nodelist = list(told.nodes) or job._nodelist
+        job._nodelist = list(told.nodes) or job._nodelist or list(told.unseen)
+        # of a build there are no attempts, and its script ends with 0
+        ended_so = not told.attempts and job._exitcode in (ending.NO_STAGE, ending.NO_STAGE << 8)
+        if ended_so or (told.unseen and told.status != 0):
+            job.scheduler_facts.setdefault("unseen", "")
+        if job.token is None and "unseen" in job.scheduler_facts:
+            job._exitcode = None  # ReFrame would report it alone, the build reports the node
         began = told.attempts[-1].time if told.attempts else None
         if began is not None and job.began_at is not None and began < job.began_at - LOST_S:
             self._started_again(job, told, began)

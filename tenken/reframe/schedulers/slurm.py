@@ -29,6 +29,9 @@ _ENDED = {
 _SUSPENDED = {"SUSPENDED", "STOPPED"}
 _KILLED = _ENDED - {"COMPLETED", "FAILED"}
 _FORGOTTEN = Seen("UNKNOWN (the scheduler does not know the job)", forgotten=True)
+#: What accounting has as the signal of a job whose output file could not be opened (`0:53`): the controller keeps
+#: slurmd's error 4021 in place of a wait status.
+_NO_OUTPUT = 53
 _WHOLE = re.compile(r"[0-9]{1,18}")
 #: What others may have written as they like comes last.
 _COLUMNS = "JobID:|,State:|,exit_code:|,NodeList:|,Partition:|,RestartCnt:|,Reason:|,StartTime:|,Name:|,Comment:"
@@ -198,8 +201,11 @@ def listed(table: str) -> dict[str, Seen]:
     found = {}
     for line in table.splitlines():
         number, state, status, nodes, partition, restarts, reason, start, *_ = [*line.strip().split("|"), *[""] * 7]
-        one = seen(state, int(status) >> 8 if _WHOLE.fullmatch(status) else None, nodes, reason)
+        raw = int(status) if _WHOLE.fullmatch(status) else None
+        # as sacct has it, a job that was ended by a signal has exit code 0
+        one = seen(state, None if raw is None else 0 if raw & 127 else raw >> 8, nodes, reason)
         facts: dict[str, str | int] = {"state": state, "reason": reason, "nodes": nodes, "partition": partition}
+        facts |= _unseen(one, 0 if raw is None else raw & 127)
         if _WHOLE.fullmatch(restarts):
             facts["run_count"] = int(restarts) + 1
         found[number] = replace(one, began=_began(start, one), facts=facts)
@@ -211,12 +217,19 @@ def accounted(table: str) -> dict[str, Seen]:
     found = {}
     for line in table.splitlines():
         number, state, status, nodes, start, *_ = [*line.strip().split("|"), *[""] * 4]
-        code = status.split(":")[0]
+        code, _, number_of_signal = status.partition(":")
         one = seen((state.split() or [""])[0], int(code) if _WHOLE.fullmatch(code) else None, nodes, "")
-        found[number] = replace(
-            one, began=_began(start, one), facts={"state": state, "exit_code": status, "nodes": nodes}
-        )
+        facts = {"state": state, "exit_code": status, "nodes": nodes}
+        facts |= _unseen(one, int(number_of_signal) if _WHOLE.fullmatch(number_of_signal) else 0)
+        found[number] = replace(one, began=_began(start, one), facts=facts)
     return found
+
+
+def _unseen(one: Seen, number: int) -> dict[str, str]:
+    """Of a job that Slurm could not start because its node has no folder for the output; `number`: of its signal."""
+    if one.state != "FAILED" or number != _NO_OUTPUT:
+        return {}
+    return {"unseen": f"Slurm could not open the job's output there (ExitCode 0:{number})"}
 
 
 def _began(start: str, one: Seen) -> float | None:

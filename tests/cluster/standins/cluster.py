@@ -147,8 +147,9 @@ class Cluster:
         nodefile = spool / f"{number}.nodes"
         nodefile.write_text("".join(f"{node}\n" for node in job["nodes"]))
         with out.open("wb") as stdout, err.open("wb") as stderr:
+            script = self._spooled(job["script"], number)
             process = subprocess.Popen(
-                ["bash", job["script"]], cwd=job["start_in"], stdin=subprocess.DEVNULL, stdout=stdout,
+                ["bash", script], cwd=job["start_in"], stdin=subprocess.DEVNULL, stdout=stdout,
                 stderr=stdout if job["stderr"] is None else stderr, start_new_session=True,
                 env={
                     "PATH": f"{self.folder / 'node-bin'}:/usr/bin:/bin", "HOME": str(self.folder),
@@ -173,9 +174,22 @@ class Cluster:
             whole = out.read_bytes()
             Path(job["folder"], job["stdout"]).write_bytes(whole[: len(whole) // 2])
             time.sleep(faults["halved_output"])
+        if faults.get("unseen") == "lost":
+            return  # the node that has the output has no folder to copy it to
         shutil.copy(out, Path(job["folder"], job["stdout"]))
         if job["stderr"] is not None:
             shutil.copy(err, Path(job["folder"], job["stderr"]))
+
+    def _spooled(self, script: str, number: str) -> str:
+        """A node runs a copy of the script. With the fault `unseen` it has nothing at the path of the script's folder:
+        the copy names another one, which does not exist.
+        """
+        if not self.faults().get("unseen"):
+            return script
+        text, folder = Path(script).read_text(), str(Path(script).parent)
+        copy = self.folder / "jobs" / f"{number}.script"
+        copy.write_text(text.replace(folder, f"{folder}/unseen"))
+        return str(copy)
 
     def _deleted(self, number: str) -> bool:
         return (self.folder / "jobs" / f"{number}.deleted").exists()

@@ -47,6 +47,13 @@ def qsub(cluster: Cluster, arguments: list[str]) -> None:
 
 
 def qstat(cluster: Cluster, arguments: list[str]) -> None:
+    if arguments[0] == "-j" and cluster.faults().get("unseen") == "error":
+        # not recorded: in the form of the manual, for a job in state Eqw
+        folder = (cluster.job(arguments[1]) or {})["folder"]
+        print(f"job_number:                 {arguments[1]}")
+        print("error reason          1:          11/22/2026 14:01:12 [1000:4711]: "
+              f"error: can't chdir to {folder}: No such file or directory")  # fmt: skip
+        return
     if arguments[:2] != ["-xml", "-u"]:
         refuse("qstat", "Unknown option", 1)
     faults = cluster.faults()
@@ -70,6 +77,22 @@ def qstat(cluster: Cluster, arguments: list[str]) -> None:
     )
 
 
+def qacct(cluster: Cluster, arguments: list[str]) -> None:
+    """`-j NUMBER`: what ended, and what a node could not start."""
+    job = cluster.job(arguments[1])
+    failed = cluster.faults().get("unseen") == "error"
+    if arguments[0] != "-j" or job is None or not (failed or job["state"] == "ended"):
+        refuse("qacct", f"error: job id {arguments[1]} not found", 1)
+    status = 0 if failed else {"walltime": 137, "deleted": 137}.get(job["ended"], job["ended"])
+    print("=" * 62)
+    for name, value in {
+        "qname": "all.q", "hostname": job["nodes"][0], "owner": "user", "jobname": job["name"],
+        "jobnumber": arguments[1], "failed": "28  : changing into working directory" if failed else 0,
+        "exit_status": status,
+    }.items():  # fmt: skip
+        print(f"{name:12} {value}")
+
+
 def qdel(cluster: Cluster, arguments: list[str]) -> None:
     (number,) = arguments
     job = cluster.job(number)
@@ -89,7 +112,7 @@ def main(arguments: list[str]) -> None:
         hosts.write_text("".join(f"{node} 28 all.q@{node} UNDEFINED\n" for node in job["nodes"]))
         cluster.run(number, {"JOB_ID": number, "PE_HOSTFILE": str(hosts)})
         return
-    {"qsub": qsub, "qstat": qstat, "qdel": qdel}[arguments[0]](cluster, arguments[1:])
+    {"qsub": qsub, "qstat": qstat, "qacct": qacct, "qdel": qdel}[arguments[0]](cluster, arguments[1:])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ esac
 
 
 def run_script(folder: Path) -> joblines.JobReport:
-    lines = ["sleep 60 > /dev/null & child=$!", *joblines.begin(gpus=True, token="t"), "kill $child"]
+    begin = joblines.begin(gpus=True, token="t", folder=str(folder))
+    lines = ["sleep 60 > /dev/null & child=$!", *begin, "kill $child"]
     done = subprocess.run(
         ["sh", "-c", "\n".join(lines)], cwd=folder, capture_output=True, text=True, timeout=50, check=True,
         env=os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"},

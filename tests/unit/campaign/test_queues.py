@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tenken.campaign import nodejob
 from tenken.campaign.file import Campaign, CampaignError
+from tenken.campaign.journal import Unit
 from tenken.campaign.queue import JobScript, Refused
 from tenken.commands import campaign_queues as queues
 from tenken.machines import loader
+from tenken.model.ending import NO_STAGE
 from tenken.reframe import configuration
 from tenken.reframe.build import built_key, built_once
 
@@ -118,3 +121,19 @@ def test_one_node_builds_and_all_others_take_what_it_built(tmp_path):
     (tmp_path / "c").mkdir()
     done = subprocess.run(["bash", "-c", broken], cwd=tmp_path / "c", check=False)
     assert done.returncode != 0 and not (tmp_path / "other" / "whole").exists()
+
+
+def test_a_node_that_does_not_see_the_campaign_s_folder_is_no_second_start(tmp_path, monkeypatch):
+    """Its claim cannot be made either; nothing in the home folder is touched."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "result.json").write_text("mine")
+    one = Campaign("c", "minislurm", "gpu", ("n7",), 90.0)
+    lines = nodejob.commands(one, Unit("n7"), "t", tmp_path / "no spool", tmp_path, "20260101T000000Z", 0, tmp_path)
+    done = subprocess.run(["bash", "-c", "\n".join(lines)], cwd=home, env={"PATH": "/usr/bin:/bin", "HOME": str(home)})
+    assert done.returncode == NO_STAGE and [path.name for path in home.iterdir()] == ["result.json"]
+    for status, more in ((NO_STAGE << 8, ""), (4021, "; Slurm could not open the job's output there (ExitCode 0:53)")):
+        table = f"1|FAILED|{status}|n7|gpu|0|NonZeroExitCode|2026-11-22T10:00:00"
+        monkeypatch.setattr(queues.command, "run", lambda words, timeout, ok=(0,), table=table: table)
+        (seen,) = queue("minislurm").states(["1"]).values()
+        assert seen.ended and seen.why == f"FAILED; its node does not see the campaign's folder{more}"
