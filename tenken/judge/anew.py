@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tenken.errors import CatalogueError
 from tenken.judge import identity, judging
-from tenken.model import belief, ending, verdicts
+from tenken.model import belief, ending, engine, verdicts
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.job import JobAccount, short
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Finding, Judgement, Limit
@@ -77,6 +77,7 @@ def of_result(result: Result, request: Request | None, machine: Machine, job: Jo
         declared = catalogue_program(result.program)
     except CatalogueError as error:
         return judging.failed(f"{result.node}: {error}", result.node)
+    result = engine.completed(result, declared)
     if request is not None:
         return judging.judge(result, declared, request, machine, job.marked, job.held())
     asked = Request(None, result.program, subjects=_kinds(result), arguments=identity.without_files(result.command[1:]))

@@ -16,7 +16,7 @@ from tenken.model.derivation import Derivation
 from tenken.model.formula import Formula, Unknown
 from tenken.model.judgement import Limit
 from tenken.model.numbers import quantiles
-from tenken.model.result import Result
+from tenken.model.result import SCHEMA, Result, Verification
 from tenken.model.subject import Coordinates, Subject
 from tenken.model.values import MetricValue, Series
 
@@ -67,7 +67,22 @@ def completed(result: Result, program: Program) -> Result:
     for metric in program.metrics.values():
         for one in run.derived(metric):
             run.add(one)
-    return replace(result, metrics=run.metrics, limits={one.id: run.limit(one) for one in run.metrics})
+    limits = {one.id: run.limit(one) for one in run.metrics}
+    return replace(result, metrics=run.metrics, limits=limits, verification=_verified(result, program))
+
+
+def _verified(result: Result, program: Program) -> Verification:
+    """The comparisons of a result of version 2 with the tolerances of the catalogue; one that it does not declare has
+    none, and has not passed."""
+    if result.schema != SCHEMA:
+        return result.verification
+    checks = []
+    for check in result.verification.checks:
+        declared = (one for one in program.contract.verifications if one.pattern.fullmatch(check.what))
+        tolerance = next((one.tolerance for one in declared), math.nan)
+        passed = check.error is not None and check.error <= tolerance
+        checks.append(replace(check, tolerance=tolerance, passed=passed))
+    return Verification(bool(checks) and all(check.passed for check in checks), tuple(checks))
 
 
 Formed = tuple[Subject, Mapping[str, Any], Sequence[float]]

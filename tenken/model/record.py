@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import RecordError, ResultError
-from tenken.model import belief, catalogue, verdicts
+from tenken.model import belief, catalogue, engine, verdicts
 from tenken.model.judgement import FLOOR, REFERENCE, Finding, Judgement
 from tenken.model.quick import quick
 from tenken.model.request import Request
-from tenken.model.result import MAX_BYTES, Result, decode, typed
+from tenken.model.result import MAX_BYTES, SCHEMA, Result, decode, typed
 from tenken.model.shape import checked
 from tenken.model.subject import Subject, split_metric_id
 
@@ -163,9 +163,16 @@ def _typed(raw: Mapping[str, Any], path: Path, version: str, figures_only: bool)
         subjects=tuple(raw["subjects"] or ()), nodes=tuple(map(str, raw["nodes"] or ())),
         job=Job(job["scheduler"] or "", job["id"], job["state"], job["exit_code"], job.get("facts") or {}),
         judgement=Judgement.of(raw), request=None if request is None else Request.of(request),
-        result=None if result is None else typed(result, "" if figures_only else None),
+        result=None if result is None else _completed(typed(result, "" if figures_only else None)),
         result_error=raw["result_error"], result_text=raw["result_text"] or "", path=path, version=version,
     )  # fmt: skip
+
+
+def _completed(result: Result) -> Result:
+    """A result of version 2 with what follows from it; one of version 1 states it."""
+    if result.schema != SCHEMA or not catalogue.has(result.program):
+        return result
+    return engine.completed(result, catalogue.program(result.program))
 
 
 # ---- records of version 1 ------------------------------------------------------------------------------------

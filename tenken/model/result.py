@@ -1,43 +1,31 @@
-"""Results: what one run of one benchmark program reports, parsed once and typed from then on.
+"""Results: what one run of one benchmark program reports, decoded once into types.
 
-`result.schema.json` describes them; `load` and `parse` reject everything else with one line that states what and where.
+`parse` reads results of both versions, by types alone; anything else is refused with one line that says what and where.
+Version 2 states what was measured and done; version 1 also states what follows, which tenken.model.engine forms again.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import operator
 import re
-import struct
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tenken.errors import ResultError
 from tenken.model import files
-from tenken.model.agreement import numpy, packed
 from tenken.model.judgement import Limit
-from tenken.model.quick import of_keys, quick
-from tenken.model.shape import CONVERTED, checked
-from tenken.model.subject import NOWHERE, Coordinates, Subject
+from tenken.model.subject import Coordinates, Subject
 from tenken.model.values import MetricValue, Series
 
-try:
-    import orjson
-except ImportError:  # no wheel for this machine: the standard library reads the same in five times the time
-    orjson = None  # type: ignore[assignment]
-
-SCHEMA = "tenken-result/1"
+FIRST, SCHEMA = "tenken-result/1", "tenken-result/2"
 
 #: A larger result is refused unread. The largest kept one has 1.1 MB.
 MAX_BYTES = 32 * 2**20
-#: More values than this are refused unread: they are what takes time and memory. The largest kept one has 40,000.
-MAX_VALUES = 400_000
-#: Nesting beyond this is refused before it can exhaust the stack.
-MAX_DEPTH = 24
 
 #: Reasons for which a program may report that this machine cannot do it; the detail follows a colon.
 #: Each names the capability that such a waiver denies (None: nothing is claimed).
@@ -57,7 +45,6 @@ WAIVER_REASONS: Mapping[str, str | None] = {
 EXIT_OK, EXIT_FAILED, EXIT_BAD_ARGUMENTS, EXIT_WAIVED = 0, 1, 2, 3
 
 
-@quick
 @dataclass(frozen=True)
 class Host:
     """The node that wrote the result. Sizes are in bytes; None: not known."""
@@ -77,7 +64,6 @@ class Host:
     firmware: str | None = None
 
 
-@quick
 @dataclass(frozen=True)
 class Build:
     """How the program was compiled."""
@@ -92,7 +78,6 @@ class Build:
     libraries: Mapping[str, str] | None = None
 
 
-@quick
 @dataclass(frozen=True)
 class Placement:
     """Where the program ran: threads, logical CPUs, ranks and the nodes that the ranks named."""
@@ -113,7 +98,6 @@ class Placement:
         return self.allowed_cores or len(self.allowed_cpus)
 
 
-@quick
 @dataclass(frozen=True)
 class Device:
     """A GPU as seen by the program. Clocks in MHz, sizes in bytes; None: not reported by the driver."""
@@ -153,7 +137,6 @@ class Device:
     pageable_uses_host_page_tables: bool | None = None
 
 
-@quick
 @dataclass(frozen=True)
 class HealthSample:
     """One reading of a GPU's health, or the worst of several. None: not reported by the driver."""
@@ -178,7 +161,6 @@ class HealthSample:
     utilization_percent: float | None = None
 
 
-@quick
 @dataclass(frozen=True)
 class DeviceHealth:
     """A GPU's health before, after and at its worst during the timed part, read `samples` times."""
@@ -239,10 +221,11 @@ class Load:
         return said
 
 
-@quick
 @dataclass(frozen=True)
 class Check:
-    """One verification: what was compared, the error found (None: not finite), the program's own tolerance."""
+    """One verification: what was compared, the error found (None: not finite), the first wrong element. The tolerance
+    is the catalogue's (NaN: not looked up yet); results of version 1 state it.
+    """
 
     what: str
     error: float | None
@@ -270,7 +253,6 @@ class Link:
     text: str
 
 
-@quick
 @dataclass(frozen=True)
 class Result:
     """A schema-valid result. `text` is the JSON as the program wrote it, which the archive keeps; empty if only figures
@@ -289,8 +271,8 @@ class Result:
     parameters: Mapping[str, Any]
     placement: Placement
     devices: tuple[Device, ...]
-    metrics: tuple[MetricValue, ...] = field(metadata=CONVERTED)
-    limits: Mapping[str, Limit] = field(metadata=CONVERTED)
+    metrics: tuple[MetricValue, ...]
+    limits: Mapping[str, Limit]
     verification: Verification
     path: Mapping[str, Any]
     health: Health
@@ -301,8 +283,11 @@ class Result:
     load: Load | None = None
     series: tuple[Series, ...] = ()
     """What was measured, of results of version 2; those of version 1 state values."""
-    absent: tuple[str, ...] = ()
-    """Optional fields that every program of this suite writes, and this result does not hold."""
+    catalogue: str = ""
+    """The digest of the metrics.yaml with which the program was built; empty: of version 1, or not stated."""
+    schema: str = SCHEMA
+    connections: tuple[Link, ...] | None = None
+    """How GPUs are connected; None: results of version 1 have it in their path."""
 
     @property
     def node(self) -> str:
@@ -314,7 +299,9 @@ class Result:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The links between GPUs that are named in the path."""
+        """The links between GPUs."""
+        if self.connections is not None:
+            return self.connections
         found = []
         for key, claim in self.path.items():
             ends = _LINK.fullmatch(key)
@@ -343,176 +330,223 @@ def _link(first: int, second: int, text: str, path: Mapping[str, Any]) -> Link:
 
 # ---- the border ------------------------------------------------------------------------------------------
 
-
-@lru_cache(maxsize=1)
-def _validator() -> Any:
-    import jsonschema
-
-    schema = json.loads(Path(__file__).with_name("result.schema.json").read_text(encoding="utf-8"))
-    return jsonschema.Draft202012Validator(schema)
+_Scalar = str | int | float | bool | None
+_At = dict[str, _Scalar]
 
 
-def _refuse_constant(name: str) -> float:
-    raise ResultError(f"contains {name}, which is not a number")
+class _Other(msgspec.Struct):
+    pid: int
+    name: str
+    cpu_seconds: float
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ResultError(f"contains {text[:40]}, which is not finite")
-    return number
+class _Load(msgspec.Struct):
+    seconds: float
+    load_average_before: float | None
+    load_average_after: float | None
+    own_cpu_seconds: float
+    others_cpu_seconds: float
+    steal_cpu_seconds: float = 0.0
+    others: tuple[_Other, ...] = ()
+
+    def typed(self) -> Load:
+        return Load(
+            self.seconds, self.load_average_before, self.load_average_after, self.own_cpu_seconds,
+            self.others_cpu_seconds, self.steal_cpu_seconds,
+            tuple((one.pid, one.name, one.cpu_seconds) for one in self.others),
+        )  # fmt: skip
 
 
-def _integer(text: str) -> int:
-    if len(text) > 20:
-        raise ResultError(f"contains an integer of {len(text)} digits; at most 20 are allowed")
-    return int(text)
+class _Common(msgspec.Struct, kw_only=True):
+    """What results of both versions have."""
+
+    schema: str
+    program: str
+    version: str
+    command: tuple[str, ...]
+    started: str
+    finished: str
+    host: Host
+    build: Build
+    status: str
+    reason: str
+    parameters: dict[str, Any]
+    placement: Placement
+    devices: tuple[Device, ...]
+    health: Health
+    token: str | None = None
+    locks: Locks | None = None
+    load: _Load | None = None
+
+    def result(self, text: str, **more: Any) -> Result:
+        if self.status not in ("ok", "failed", "waived"):
+            raise ResultError(f"status is {self.status[:40]!r}; allowed: ok, failed, waived")
+        return Result(
+            self.program, self.version, self.command, self.started, self.finished, self.host, self.build, self.status,
+            self.reason, self.parameters, self.placement, self.devices, token=self.token, text=text, locks=self.locks,
+            load=None if self.load is None else self.load.typed(), health=self.health, schema=self.schema, **more,
+        )  # fmt: skip
 
 
-#: Only such digits can be an integer beyond 20 digits or a number beyond a double: without them the numbers are left to
-#: the parser of the standard library, in a quarter of the time.
-_HUGE = re.compile(r"[eE]\+?\d{3}|\d{21}")
+class _Metric(msgspec.Struct):
+    id: str
+    name: str
+    subject: dict[str, int]
+    unit: str
+    direction: str
+    statistic: str
+    value: float
+    best: float
+    median: float
+    p5: float
+    p95: float
+    count: int
+    samples: tuple[float, ...]
+    at: _At | None = None
+    clock: str | None = None
+
+    def typed(self) -> MetricValue:
+        return MetricValue(
+            self.id, self.name, Subject.of(self.subject), Coordinates.of(self.at or {}), self.unit, self.direction,
+            self.statistic, self.value, self.best, self.median, self.p5, self.p95, self.count, self.samples,
+            self.clock or "",
+        )  # fmt: skip
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+class _StatedLimit(msgspec.Struct):
+    value: float | None = None
+    unit: str = ""
+    basis: str = ""
+    said_by: str | None = None
+    unknown: str | None = None
+
+
+class _First(_Common, kw_only=True):
+    """A result of version 1: it states values, limits, tolerances."""
+
+    metrics: tuple[_Metric, ...]
+    limits: dict[str, _StatedLimit]
+    verification: Verification
+    path: dict[str, Any]
+
+    def typed(self, text: str) -> Result:
+        ids: set[str] = set()
+        for metric in self.metrics:
+            if metric.id in ids:
+                raise ResultError(f"metric {metric.id} appears twice")
+            ids.add(metric.id)
+        missing = sorted(ids - self.limits.keys())
+        if missing:
+            raise ResultError(f"metric {missing[0]} has no entry in limits")
+        return self.result(
+            text,
+            metrics=tuple(metric.typed() for metric in self.metrics),
+            limits={
+                name: Limit.of({k: v for k, v in msgspec.structs.asdict(one).items() if v is not None})
+                for name, one in self.limits.items()
+            },
+            verification=self.verification,
+            path=self.path,
+        )
+
+
+class _Series(msgspec.Struct, omit_defaults=True):
+    """Samples of a metric: `seconds`, with what one of them counts, or `values` in the unit of the catalogue."""
+
+    metric: str
+    subject: dict[str, int]
+    at: _At = {}
+    clock: str = ""
+    counts: dict[str, float] = {}
+    seconds: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()
+
+    def typed(self) -> Series:
+        if self.seconds and self.values:
+            raise ResultError(f"series of {self.metric} has both seconds and values")
+        samples = self.seconds or self.values
+        where = Subject.of(self.subject), Coordinates.of(self.at)
+        return Series(self.metric, *where, samples, self.clock, bool(self.seconds), self.counts)
+
+
+class _Verified(msgspec.Struct, omit_defaults=True):
+    name: str
+    error: float | None
+    first_wrong: str = ""
+
+
+class _Link(msgspec.Struct):
+    first: int
+    second: int
+    count: int | None
+    kind: str
+
+
+class _Second(_Common, kw_only=True):
+    """A result of version 2: what was measured and done, nothing that follows from it."""
+
+    series: tuple[_Series, ...]
+    verification: tuple[_Verified, ...]
+    provenance: dict[str, Any]
+    links: tuple[_Link, ...] = ()
+    catalogue: str = ""
+
+    def typed(self, text: str) -> Result:
+        series = tuple(one.typed() for one in self.series)
         seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ResultError(f"contains the key {twice[:60]!r} twice in one object")
-    return found
+        for one in series:
+            if one.id in seen:
+                raise ResultError(f"series {one.id} appears twice")
+            seen.add(one.id)
+        checks = tuple(Check(one.name, one.error, math.nan, False, one.first_wrong) for one in self.verification)
+        return self.result(
+            text,
+            metrics=(),
+            limits={},
+            verification=Verification(False, checks),
+            path=self.provenance,
+            series=series,
+            catalogue=self.catalogue,
+            connections=tuple(Link(one.first, one.second, one.count, one.kind, one.kind) for one in self.links),
+        )
+
+
+class _Version(msgspec.Struct):
+    schema: str = ""
+
+
+_KINDS: Mapping[str, type[_First] | type[_Second]] = {FIRST: _First, SCHEMA: _Second}
+_DECODERS = {name: msgspec.json.Decoder(kind) for name, kind in _KINDS.items()}
+_VERSION = msgspec.json.Decoder(_Version)
+_ANY = msgspec.json.Decoder()
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of version 2, from the types."""
+    return msgspec.json.schema(_Second)
 
 
 def decode(text: str, most: int = MAX_BYTES) -> Any:
-    """Strictly parsed JSON: no duplicate key, no NaN, no number beyond a double, bounded nesting, `most` characters.
-    Raises ResultError with the reason.
-    """
+    """A JSON value of at most `most` characters. Raises ResultError with the reason."""
+    return _decoded(_ANY, text, most)
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], text: str, most: int = MAX_BYTES) -> Any:
     if len(text) > most:
         raise ResultError(f"has {len(text)} characters; at most {most} are accepted")
-    # each value but the first of its container follows a comma
-    values = text.count(",") + text.count("[") + text.count("{") if len(text) > MAX_VALUES else 0
-    if values > MAX_VALUES:
-        raise ResultError(f"contains {values} values; at most {MAX_VALUES} are accepted")
-    found = _quickly(text)
-    if found is _UNDECIDED:
-        found = _strictly(text)
-    return found
-
-
-#: In place of the value of a text that only the standard library can judge
-_UNDECIDED = object()
-#: Under these keys a record has its result: of this version and of the first.
-_OF_RECORDS = ("result", "document")
-#: Digits become 0, the decimal point remains, all else becomes a comma.
-_DIGITS = bytes(48 if 48 <= i < 58 else 46 if i == 46 else 44 for i in range(256))
-_LONG = 19 * b"0"
-#: The indentation, in orjson's text, of what lies in MAX_DEPTH containers.
-_DEEP = MAX_DEPTH * b"  "
-#: Of so many bytes one is examined first: the run of blanks is as much shorter, and found in a tenth of the time.
-_STRIDE = 16
-
-
-def _quickly(text: str) -> Any:
-    """The value of a text that orjson reads exactly as required; _UNDECIDED for any other.
-
-    orjson is less strict in three points: of equal keys it keeps the last, it rounds long integers, and it reads any
-    nesting. Written again, the value has fewer colons than the text if a key was lost, and indented as it is deep.
-    """
-    if orjson is None:
-        return _UNDECIDED
     try:
-        content = text.encode()
-        found = orjson.loads(content)
-        again = orjson.dumps(_without_figures(found), option=orjson.OPT_INDENT_2)
-    except (ValueError, orjson.JSONEncodeError):
-        return _UNDECIDED
-    if any(_count(content, each) != _count(again, each) for each in b":["):
-        return _UNDECIDED
-    if _DEEP[::_STRIDE] in again[::_STRIDE] and _DEEP in again:
-        return _UNDECIDED
-    # a colon or a bracket by its number is one in the text that is written again alone
-    if b"\\" in content and (b"\\u003" in content or b"\\u005" in content):
-        return _UNDECIDED
-    return _UNDECIDED if _has_long_integer(content) else found
-
-
-def _count(content: bytes, character: int) -> int:
-    np = numpy()
-    if np is None:
-        return content.count(character)
-    return int(np.count_nonzero(np.frombuffer(content, np.uint8) == character))
-
-
-def _without_figures(found: Any) -> Any:
-    """The same with an empty list in place of the samples of each metric, which are most of a text: to write them again
-    takes as long as to read them. If they contain more than figures, the text has brackets that the rest has not.
-    """
-    if type(found) is not dict:
-        return found
-    for key in _OF_RECORDS:
-        if type(found.get(key)) is dict:
-            return {**found, key: _without_figures(found[key])}
-    if type(found.get("metrics")) is not list:
-        return found
-    metrics = [
-        {**one, "samples": []} if type(one) is dict and type(one.get("samples")) is list else one
-        for one in found["metrics"]
-    ]
-    return {**found, "metrics": metrics}
-
-
-def _has_long_integer(content: bytes) -> bool:
-    """Whether there may be an integer of 19 or more digits: those beyond 64 bits orjson rounds to a double."""
-    np = numpy()
-    if np is not None:
-        run = (np.frombuffer(content, np.uint8) - 48) < 10
-        for further in (1, 2, 4, 8, 3):  # 1 + 1 + 2 + 4 + 8 + 3 = 19 digits in succession
-            run = run[:-further] & run[further:]
-        if not run.any():
-            return False
-    digits = b"," + content.translate(_DIGITS) + b","
-    # the end is found in half the time of the beginning, and only small numbers with many decimals have it too
-    return _LONG + b"," in digits and b"," + _LONG in digits
-
-
-def _strictly(text: str) -> Any:
-    """By the standard library, which names what is wrong."""
-    huge = _HUGE.search(text) is not None
-    try:
-        found = json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            parse_float=_finite if huge else None,
-            parse_int=_integer if huge else None,
-            object_pairs_hook=_once,
-        )
-    except ResultError:
-        raise
-    except RecursionError:
-        raise ResultError(f"is nested deeper than {MAX_DEPTH} levels") from None
-    except ValueError as error:
-        if getattr(error, "msg", "") == "Extra data":
-            raise ResultError(f"contains more than one document: {str(error).partition(': ')[2]}") from None
+        return decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise ResultError(_misshapen(str(error))) from None
+    except msgspec.DecodeError as error:
         raise ResultError("is empty" if not text.strip() else f"is truncated or not JSON ({error})") from None
-    _bounded(found)
-    return found
+    except (RecursionError, UnicodeEncodeError) as error:
+        raise ResultError(f"cannot be read: {str(error)[:100]}") from None
 
 
-_CONTAINERS = frozenset({dict, list})
-
-
-def _bounded(value: Any) -> None:
-    """Raises ResultError for nesting beyond MAX_DEPTH."""
-    level = [value] if type(value) in _CONTAINERS else []
-    for _ in range(MAX_DEPTH + 1):
-        if not level:
-            return
-        inner: list[Any] = []
-        for one in level:
-            values = one.values() if type(one) is dict else one
-            inner += [each for each in values if type(each) in _CONTAINERS]
-        level = inner
-    raise ResultError(f"is nested deeper than {MAX_DEPTH} levels")
+def _misshapen(text: str) -> str:
+    what, _, where = text.partition(" - at ")
+    return f"{where.strip('`').removeprefix('$').lstrip('.') or 'top level'}: {what}"
 
 
 def read_text(path: Path) -> str:
@@ -531,202 +565,38 @@ def load(path: Path) -> Result:
 
 
 def parse(text: str, where: str) -> Result:
-    """A result from its JSON text. Raises ResultError; its message begins with `where`."""
+    """A result from its JSON text, of either version. Raises ResultError; its message begins with `where`."""
     try:
-        raw = decode(text)
+        said = _decoded(_VERSION, text).schema
+        if said not in _DECODERS:
+            raise ResultError(f"not a {SCHEMA} document: schema is {said[:40]!r}; allowed: {', '.join(_DECODERS)}")
+        return _typed(_decoded(_DECODERS[said], text), text)
     except ResultError as error:
         raise ResultError(f"{where}: {error}") from None
-    return validate(raw, where, text)
-
-
-def _without_samples(raw: Any) -> Any:
-    """The same with one sample instead of many numbers: the schema takes ten times as long for each of them."""
-    if not isinstance(raw, dict) or not isinstance(raw.get("metrics"), list):
-        return raw
-    return {**raw, "metrics": [{**m, "samples": [0.0]} if _plain(m) else m for m in raw["metrics"]]}
-
-
-def _plain(metric: Any) -> bool:
-    samples = metric.get("samples") if isinstance(metric, dict) else None
-    return isinstance(samples, list) and bool(samples) and {float, int}.issuperset(map(type, samples))
-
-
-#: Halves of a character, which no file can hold; control characters; such as cannot be seen or turn the text round.
-_UNSEEN = re.compile(
-    "[\ud800-\udfff\x00-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u206f\ufeff]"
-)
-#: Texts of several lines.
-_OF_LINES = ("what", "detail", "reason")
-
-
-def _spoilt(value: Any, where: str = "", name: str = "") -> Iterator[str]:
-    """Texts and keys with characters that are not printed, or with spaces around them."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _spoilt(key, f"{where}/{key}".lstrip("/"), "key")
-            if key != "samples" and not isinstance(inner, (int, float)):
-                yield from _spoilt(inner, f"{where}/{key}".lstrip("/"), key)
-    elif isinstance(value, list):
-        for number, inner in enumerate(value):
-            if isinstance(inner, (str, dict, list)):
-                yield from _spoilt(inner, f"{where}/{number}", name)
-    elif isinstance(value, str):
-        found = _UNSEEN.search(value.replace("\n", "") if name in _OF_LINES else value)
-        if found is not None:
-            yield f"{where[:120]!r} contains the character U+{ord(found[0]):04X}, which is not printed"
-        elif value != value.strip():
-            yield f"{where[:120]!r} is {value[:60]!r}: spaces at its beginning or end"
 
 
 def validate(raw: Any, where: str, text: str | None = None) -> Result:
-    """A result from a JSON value. Raises ResultError with the first violation of the schema."""
-    import jsonschema
-
-    error = jsonschema.exceptions.best_match(_validator().iter_errors(_without_samples(raw)))
-    if error is not None:
-        place = "/".join(str(p) for p in error.absolute_path) or "top level"
-        raise ResultError(f"{where}: not a {SCHEMA} document: {place}: {error.message[:300]}")
-    spoilt = next(_spoilt(raw), None)
-    if spoilt is not None:
-        raise ResultError(f"{where}: {spoilt}")
-    seen: set[str] = set()
-    for metric in raw["metrics"]:
-        if metric["id"] in seen:
-            raise ResultError(f"{where}: metric {metric['id']} appears twice")
-        seen.add(metric["id"])
-        if metric["id"] not in raw["limits"]:
-            raise ResultError(f"{where}: metric {metric['id']} has no entry in limits")
+    """A result from a JSON value. Raises ResultError; its message begins with `where`."""
     try:
         return typed(raw, text)
-    except (KeyError, TypeError, ValueError, OverflowError) as wrong:
-        raise ResultError(f"{where}: {wrong}") from None
+    except ResultError as error:
+        raise ResultError(f"{where}: {error}") from None
 
 
-def typed(raw: Mapping[str, Any], text: str | None = None) -> Result:
-    """A result from an object that was validated before (an archived one), with its text, or else one made of the
-    object. Otherwise KeyError, TypeError or ValueError.
-    """
-    verification, health = raw["verification"], raw["health"]
-    return Result(
-        program=raw["program"],
-        version=raw["version"],
-        command=tuple(raw["command"]),
-        started=raw["started"],
-        finished=raw["finished"],
-        host=of_keys(Host)(raw["host"]),
-        build=_build(raw["build"]),
-        status=raw["status"],
-        reason=raw["reason"],
-        parameters=raw["parameters"],
-        placement=_placement(raw["placement"]),
-        devices=tuple(map(of_keys(Device), raw["devices"])),
-        metrics=tuple(map(_metric, raw["metrics"], _samples([one["samples"] for one in raw["metrics"]]))),
-        limits={name: Limit.of(limit) for name, limit in raw["limits"].items()},
-        verification=Verification(verification["passed"], tuple(map(of_keys(Check), verification["checks"]))),
-        path=raw["path"],
-        health=Health(
-            health["available"], health.get("reason") or "", tuple(_device_health(d) for d in health["devices"])
-        ),
-        token=raw.get("token"),
-        locks=_locks(raw["locks"]) if "locks" in raw else None,
-        load=_load(raw["load"]) if "load" in raw else None,
-        absent=tuple(_absent(raw)),
-        text=json.dumps(raw, separators=(",", ":")) if text is None else text,
-    )
+def typed(raw: Any, text: str | None = None) -> Result:
+    """A result from a JSON value, with its text, or else one made of the value. Raises ResultError."""
+    said = str(raw.get("schema") if isinstance(raw, dict) else type(raw).__name__)
+    if said not in _KINDS:
+        raise ResultError(f"not a {SCHEMA} document: schema is {said[:40]!r}; allowed: {', '.join(_KINDS)}")
+    try:
+        found = msgspec.convert(raw, _KINDS[said])
+    except msgspec.ValidationError as error:
+        raise ResultError(_misshapen(str(error))) from None
+    return _typed(found, json.dumps(raw, separators=(",", ":")) if text is None else text)
 
 
-#: Optional fields that not every program writes: only ranks have nodes; kept results of before lack the others, and
-#: those that a later version adds belong here.
-_MAY_BE_ABSENT = {"nodes", "remapping_failed", "persistence_mode", "power_limit_w", "serial"}
-
-
-@lru_cache(maxsize=16)
-def _always_there(kind: type) -> frozenset[str]:
-    return frozenset(field.name for field in fields(kind)) - _MAY_BE_ABSENT
-
-
-@lru_cache(maxsize=4096)
-def _lacking(where: str, kind: type, given: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{where}/{name}" for name in sorted(_always_there(kind).difference(given)))
-
-
-def _absent(raw: Mapping[str, Any]) -> Iterator[str]:
-    parts: list[tuple[str, type, Mapping[str, Any]]] = [
-        ("host", Host, raw["host"]), ("build", Build, raw["build"]), ("placement", Placement, raw["placement"]),
-        *((f"devices/{i}", Device, device) for i, device in enumerate(raw["devices"])),
-    ]  # fmt: skip
-    for i, entry in enumerate(raw["health"]["devices"]):
-        parts += [(f"health/devices/{i}/{when}", HealthSample, entry[when]) for when in ("before", "worst", "after")]
-        if "xids" not in entry:
-            yield f"health/devices/{i}/xids"
-    for where, kind, given in parts:
-        yield from _lacking(where, kind, tuple(given))
-    yield from [f"metrics/{metric['id']}/clock" for metric in raw["metrics"] if "clock" not in metric]
-
-
-def _build(raw: Mapping[str, Any]) -> Build:
-    return Build(**{**raw, "backends": tuple(raw["backends"])})
-
-
-def _placement(raw: Mapping[str, Any]) -> Placement:
-    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
-    return Placement(**fields)
-
-
-def _locks(raw: Mapping[str, Any]) -> Locks:
-    return Locks(tuple(raw["held"]), float(raw["waited_seconds"]), raw["shared_with"], raw["none_because"])
-
-
-def _load(raw: Mapping[str, Any]) -> Load:
-    others = tuple((one["pid"], one["name"], float(one["cpu_seconds"])) for one in raw["others"])
-    return Load(**{**raw, "others": others})
-
-
-def _device_health(raw: Mapping[str, Any]) -> DeviceHealth:
-    return DeviceHealth(
-        raw["index"], _sample(raw["before"]), _sample(raw["after"]), _sample(raw["worst"]), raw["samples"],
-        tuple(raw.get("xids") or ()),
-    )  # fmt: skip
-
-
-def _sample(raw: Mapping[str, Any]) -> HealthSample:
-    reasons = raw.get("reasons")
-    return of_keys(HealthSample)({**raw, "reasons": None if reasons is None else tuple(reasons)})
-
-
-def _samples(lists: list[list[Any]]) -> Iterable[tuple[float, ...]]:
-    """Of each metric as doubles; all at once where numpy is loaded and none is whole, as truth values and integers are.
-    Raises TypeError for anything else.
-    """
-    np = numpy()
-    if np is not None:
-        try:
-            flat = np.frombuffer(b"".join([packed(len(one))(*one) for one in lists]))
-        except (struct.error, OverflowError, TypeError):
-            return map(_numbers, lists)
-        if not (flat == np.floor(flat)).any():
-            return map(tuple, lists)
-    return map(_numbers, lists)
-
-
-def _metric(raw: Mapping[str, Any], samples: tuple[float, ...]) -> MetricValue:
-    made = MetricValue(
-        raw["id"], raw["name"], Subject.of(raw["subject"]), Coordinates.of(raw.get("at") or {}), raw["unit"],
-        raw["direction"], raw["statistic"], float(raw["value"]), float(raw["best"]), float(raw["median"]),
-        float(raw["p5"]), float(raw["p95"]), raw["count"], samples, raw.get("clock") or "",
-    )  # fmt: skip
-    # what `checked` tests of it, in a third of the time
-    texts = (made.id, made.name, made.unit, made.direction, made.statistic, made.clock)
-    if type(made.count) is int and made.at is NOWHERE and operator.countOf(map(type, texts), str) == len(texts):
-        return made
-    return checked(made)
-
-
-def _numbers(raw: list[Any]) -> tuple[float, ...]:
-    """As doubles. Raises TypeError for anything else, texts and truth values included."""
-    if operator.countOf(map(type, raw), float) == len(raw):
-        return tuple(raw)
-    kinds = set(map(type, raw))
-    if not kinds <= {float, int}:
-        raise TypeError(f"samples contain {', '.join(sorted(kind.__name__ for kind in kinds - {float, int}))}")
-    return tuple(map(float, raw))
+def _typed(found: _First | _Second, text: str) -> Result:
+    try:
+        return found.typed(text)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ResultError(str(error)) from None

@@ -15,7 +15,7 @@ from reframe.utility import nodelist_expand
 from tenken.archive import disk
 from tenken.errors import CatalogueError, ResultError
 from tenken.judge import judging
-from tenken.model import ending, verdicts
+from tenken.model import ending, engine, verdicts
 from tenken.model import result as results
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.judgement import Finding, Judgement
@@ -184,6 +184,7 @@ class Outcome:
             declared = catalogue_program(request.program)
         except CatalogueError as raised:
             return judging.failed(f"{where}: {raised}", where), result, error, text
+        result = engine.completed(result, declared)
         judgement = judging.judge(result, declared, request, machine, status, joblines.account(self.told))
         return judging.extended(judgement, self.disturbance()), result, error, text
 

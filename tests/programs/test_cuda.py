@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -13,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import jsonschema
 import pytest
 
 from tests.programs.conftest import ROOT, after_host_build, build, checked, configure
+from tests.support.documents import completed
 from toolchains import cuda_home, kvikio
 
 pytestmark = [pytest.mark.build, pytest.mark.slow, pytest.mark.xdist_group("cuda")]
@@ -70,18 +69,14 @@ def cuda(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path]]:
 
 
 @pytest.fixture
-def run(
-    cuda: tuple[str, Path], tmp_path: Path, schema: jsonschema.Draft202012Validator
-) -> Callable[..., tuple[int, dict[str, Any]]]:
+def run(cuda: tuple[str, Path], tmp_path: Path) -> Callable[..., tuple[int, dict[str, Any]]]:
     """run("stream", ...) gives exit code and document of a program built with CUDA."""
 
     def run_program(program: str, *arguments: str) -> tuple[int, dict[str, Any]]:
         file = tmp_path / "document.json"
         command = [str(cuda[1] / "bin" / program), "--json", str(file), *QUICK, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        document = json.loads(file.read_text())
-        schema.validate(document)
-        return done.returncode, document
+        return done.returncode, completed(file.read_text())
 
     return run_program
 
@@ -174,7 +169,7 @@ def snapshot(cuda: tuple[str, Path], folder: Path, env: dict[str, str], *more: s
     brief = ["--repetitions", "3", "--seconds", "0", "--decide-seconds", "0", "--block-bytes", "64Ki"]
     command = [str(cuda[1] / "bin" / "snapshot_io"), "--path", str(folder), "--json", str(file), *sizes, *brief, *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
-    return done.returncode, json.loads(file.read_text())
+    return done.returncode, completed(file.read_text())
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a driver")

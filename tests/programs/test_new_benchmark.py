@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import runpy
 import subprocess
@@ -20,6 +19,7 @@ from tenken.model.request import Request
 from tenken.model.verdicts import INVALID, RECORDED
 from tenken.paths import ROOT
 from tests.programs.conftest import checked, runner, tool
+from tests.support.documents import completed
 from tests.support.oracles import Clocked, spans
 from tools.mutants import mutant as mutants
 
@@ -74,15 +74,15 @@ def test_it_measures_is_judged_and_notices_its_fault(skeleton, binary, tmp_path)
     request = Request(token=None, program="two_words", subjects=("host",))
     judged = judging.judge(result, program, request, Machine(), 0)
     assert judged.verdict in (RECORDED, INVALID), judged.message()  # times of a busy machine are spread
-    assert json.loads(document.read_text())["metrics"][0]["count"] == 100
+    assert completed(document.read_text())["metrics"][0]["count"] == 100
     assert subprocess.run([*words, "--inject-fault", "element"], capture_output=True, check=False).returncode == 1
 
 
-def test_the_test_that_it_writes_passes_and_has_an_oracle(skeleton, binary, clock_log, schema, tmp_path):
+def test_the_test_that_it_writes_passes_and_has_an_oracle(skeleton, binary, clock_log, tmp_path):
     """Each test function, with the fixtures that it names."""
     own = runpy.run_path(str(skeleton / "tests/programs/test_two_words.py"))
     fixtures = {
-        "run": runner(binary.parent, tmp_path, schema), "clocked": Clocked(binary.parent, clock_log, tmp_path),
+        "run": runner(binary.parent, tmp_path), "clocked": Clocked(binary.parent, clock_log, tmp_path),
     }  # fmt: skip
     tests = {name: test for name, test in own.items() if name.startswith("test_")}
     for test in tests.values():

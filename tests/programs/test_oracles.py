@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 import subprocess
@@ -19,6 +18,7 @@ import pytest
 from tenken.model.units import UNITS
 from tests.programs.test_file_io import hdf5_library
 from tests.programs.test_hpl import blas as blas  # a fixture
+from tests.support.documents import completed
 from tests.support.oracles import (
     TIMES,
     Clocked,
@@ -631,7 +631,7 @@ def test_the_timed_part_is_the_work(
     begin = time.monotonic()
     subprocess.run([*command, "--warmup-seconds", "0", "--json", str(result)], check=True, capture_output=True)
     taken = time.monotonic() - begin
-    document = json.loads(result.read_text())
+    document = completed(result.read_text())
     by_name = amounts(document) if callable(amounts) else amounts
     told = sum(sum(seconds(figure(document, name), amount)) for name, amount in by_name.items())
     assert 0.2 * taken < told < taken, f"samples of {told} s in a run of {taken} s"

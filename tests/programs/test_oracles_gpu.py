@@ -5,7 +5,6 @@ It computes nothing, so a run may fail its verification; what it counts is told 
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.programs.test_cuda import built
+from tests.support.documents import completed
 from tests.support.oracles import (
     BY_CPU,
     COLLECTIVE,
@@ -66,7 +66,7 @@ def on_gpus(programs: Path, double: Path, tmp_path: Path) -> Callable[..., Timed
         env |= {"TENKEN_NVML": str(double), "TENKEN_NCCL": str(double), **more}
         command = [str(programs / program), *FEW, "--json", str(result), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
-        document: dict[str, Any] = json.loads(result.read_text())
+        document: dict[str, Any] = completed(result.read_text())
         told = done.stdout[-2000:] + done.stderr
         assert document["status"] == "ok" or document["reason"].startswith(fails), told
         statistics_follow(document)

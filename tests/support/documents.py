@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tenken.model import catalogue, engine
+from tenken.model import result as results
 from tenken.model.numbers import quantile
 
 
@@ -159,3 +162,32 @@ def spoiled(document: dict[str, Any], change: Callable[[dict[str, Any]], object]
     copied = copy.deepcopy(document)
     change(copied)
     return copied
+
+
+def completed(text: str) -> dict[str, Any]:
+    """A result's JSON with all that follows from it, as `tenken show` prints it: values with their statistics, limits,
+    and verifications with their tolerances. In the form of version 1, which stated all of it.
+    """
+    raw = json.loads(text)
+    result = results.parse(text, "result")
+    if catalogue.has(result.program):
+        result = engine.completed(result, catalogue.program(result.program))
+    values = [
+        {
+            "id": one.id, "name": one.name, "subject": one.subject.as_json(),
+            **({"at": dict(one.at)} if one.at else {}),
+            "unit": one.unit, "direction": one.direction, "statistic": one.statistic, "value": one.value,
+            "best": one.best, "median": one.median, "p5": one.p5, "p95": one.p95, "count": one.count,
+            "clock": one.clock, "samples": list(one.samples), "counts": dict(one.counts), "derived": one.derived,
+        }
+        for one in result.metrics
+    ]  # fmt: skip
+    checks = [
+        {"what": c.what, "error": c.error, "tolerance": c.tolerance, "passed": c.passed, "detail": c.detail}
+        for c in result.verification.checks
+    ]
+    limits = {name: limit.as_json() for name, limit in result.limits.items()}
+    verification = {"passed": result.verification.passed, "checks": checks}
+    stated = {key: value for key, value in raw.items() if key not in ("series", "provenance", "links", "catalogue")}
+    whole = {"metrics": values, "limits": limits, "verification": verification, "path": dict(result.path)}
+    return {**stated, **whole, "schema": results.FIRST}

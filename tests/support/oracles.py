@@ -7,7 +7,6 @@ to the nanosecond. A program that counts another amount, or another unit, gives 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import subprocess
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tenken.paths import ROOT
+from tests.support.documents import completed
 
 #: Nanoseconds of an amount of one over a figure of one, by unit.
 NANOSECONDS = {
@@ -137,7 +137,7 @@ class Clocked:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
         assert done.returncode == 0, done.stdout + done.stderr
         self.stdout = done.stdout
-        document = json.loads(result.read_text())
+        document = completed(result.read_text())
         statistics_follow(document)
         return document, Clock.read(self.folder / "clock")
 

@@ -31,24 +31,6 @@ const char* name_of(Status status) {
     return "failed";
 }
 
-const char* name_of(Statistic statistic) {
-    switch (statistic) {
-        case Statistic::median:
-            return "median";
-        case Statistic::best:
-            return "best";
-        case Statistic::p5:
-            return "p5";
-        case Statistic::p95:
-            return "p95";
-        case Statistic::mean:
-            return "mean";
-        case Statistic::total:
-            return "total";
-    }
-    return "median";
-}
-
 double pick(const Statistics& statistics, Statistic statistic) {
     switch (statistic) {
         case Statistic::median:
@@ -123,25 +105,25 @@ void Document::add(const Metric& measured, const Limit& limit) {
             return fail("metric " + id + " is not finite in sample " + std::to_string(i));
         }
     }
-    const Statistics statistics = order_statistics(metric.samples, metric.direction);
-    const double value = pick(statistics, metric.statistic);
     Json json = Json::object();
-    json.set("id", id).set("name", metric.name).set("subject", metric.subject.json());
+    json.set("metric", metric.name).set("subject", metric.subject.json());
     if (!metric.at.empty()) {
         Json at = Json::object();
         for (const auto& coordinate : metric.at) at.set(coordinate.first, coordinate.second);
         json.set("at", at);
     }
-    json.set("unit", metric.unit);
-    json.set("direction", metric.direction == Direction::higher ? "higher" : "lower");
-    json.set("statistic", name_of(metric.statistic)).set("value", value);
-    json.set("best", statistics.best).set("median", statistics.median);
-    json.set("p5", statistics.p5).set("p95", statistics.p95).set("count", statistics.count);
-    json.set("clock", metric.clock).set("samples", metric.samples);
-    metrics_.push(json);
-    limits_.set(id, limit.json());
+    json.set("clock", metric.clock);
+    if (!metric.counts.empty()) {
+        Json counts = Json::object();
+        for (const auto& count : metric.counts) counts.set(count.first, count.second);
+        json.set("counts", counts);
+    }
+    json.set("values", metric.samples);
+    series_.push(json);
     ids_.push_back(id);
 
+    const Statistics statistics = order_statistics(metric.samples, metric.direction);
+    const double value = pick(statistics, metric.statistic);
     char row[320];
     std::snprintf(row, sizeof row, "%-32s %12.6g %-8s %12.6g %12.6g %12.6g %12.6g %7zu  %s", id.c_str(),
                   value, metric.unit.c_str(), statistics.best, statistics.median, statistics.p5,
@@ -184,21 +166,18 @@ Json Document::json() const {
     for (const Json& device : more_devices) devices_json.push(device);
 
     Json checks = Json::array();
-    bool passed = !checks_.empty();  // without a comparison nothing was verified
     for (const Check& check : checks_) {
         checks.push(check.json());
-        passed = passed && check.passed();
     }
 
     Json json = Json::object();
-    json.set("schema", "tenken-result/1").set("program", program_).set("version", version());
+    json.set("schema", "tenken-result/2").set("program", program_).set("version", version());
     json.set("token", token).set("command", command_).set("started", started_).set("finished", utc_now());
     json.set("host", describe_host().json()).set("build", build_json);
     json.set("status", name_of(status_)).set("reason", reason_);
     json.set("parameters", parameters).set("placement", placement.json()).set("devices", devices_json);
-    json.set("metrics", metrics_).set("limits", limits_);
-    json.set("verification", Json::object().set("passed", passed).set("checks", checks));
-    json.set("path", path_).set("health", health.json());
+    json.set("series", series_).set("verification", checks);
+    json.set("provenance", path_).set("health", health.json());
     if (locks) json.set("locks", *locks);
     if (load) json.set("load", *load);
     return json;

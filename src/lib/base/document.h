@@ -1,4 +1,5 @@
-// The result document: the report of one run of one program (tenken/model/result.schema.json).
+// The result document: what one run of one program measured and did, nothing that follows from it
+// (tenken/model/result.schema.json). Statistics, limits and tolerances are in metrics.yaml.
 #pragma once
 
 #include <memory>
@@ -43,6 +44,8 @@ struct Metric {
     std::vector<double> samples;  ///< in the order measured, in `unit`
     Statistic statistic = Statistic::median;
     std::string clock = "host";  ///< "host", "device" or "host and device"
+    /// What one sample counts, where figures follow from it: {"bytes", 3e9}, {"operations", 2e9}.
+    std::vector<std::pair<std::string, double>> counts = {};
     /// Coordinates within a sweep, with the unit in the key: {"bytes", 4096}.
     std::vector<std::pair<std::string, Json>> at = {};
 
@@ -107,8 +110,7 @@ class Document {
     bool damage_next_ = false;
     Status status_ = Status::ok;
     std::string reason_;
-    Json metrics_ = Json::array();
-    Json limits_ = Json::object();
+    Json series_ = Json::array();
     std::vector<std::string> ids_;
     std::vector<std::string> rows_;
     std::vector<Check> checks_;

@@ -36,6 +36,9 @@ struct PairLink {
 /// to lead to a switch, as do all links of a GPU that has more of them than its neighbours require.
 PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to);
 
+/// Reports a connection as link_count.gpuA-gpuB (null: not known) and link_kind.gpuA-gpuB.
+void report_link(Document& document, int from, int to, const PairLink& link);
+
 /// Peak rate from one GPU to another in GB/s: active NVLinks x their rate, or the narrower PCIe.
 /// @param ways 1, or 2 for the sum of both directions
 Limit pair_limit(const LinkedGpu& from, const LinkedGpu& to, int directions = 1);

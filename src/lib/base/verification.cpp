@@ -38,9 +38,8 @@ Check ErrorScan::check(const std::string& what) const {
 
 Json Check::json() const {
     Json json = Json::object();
-    json.set("what", what).set("error", std::isfinite(error) ? Json(error) : Json());
-    json.set("tolerance", tolerance).set("passed", passed());
-    if (!detail.empty()) json.set("detail", detail);
+    json.set("name", what).set("error", std::isfinite(error) ? Json(error) : Json());
+    if (!detail.empty()) json.set("first_wrong", detail);
     return json;
 }
 

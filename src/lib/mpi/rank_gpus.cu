@@ -137,11 +137,9 @@ class CudaRankGpus : public RankGpus {
                                        tenken::cuda::time_each(repetitions, stream, copy).device);
     }
 
-    tenken::Limit limit(const std::string& pci_bus_id, int directions) override {
+    void report_link(tenken::Document& document, const std::string& pci_bus_id) override {
         const int other = seen(pci_bus_id);
-        if (other < 0 || other == index() || !nvml_) {
-            return tenken::Limit::unknown("the other GPU is not visible to rank 0");
-        }
+        if (other < 0 || other == index() || !nvml_) return;
         tenken::LinkedGpu ends[2];
         ends[0].description = gpu_->description();
         {
@@ -153,7 +151,7 @@ class CudaRankGpus : public RankGpus {
             const tenken::Nvml::Device device = nvml_->find(end.description.pci_bus_id.value_or(""), why_not);
             if (device != nullptr) end.links = nvml_->links(device);
         }
-        return tenken::pair_limit(ends[0], ends[1], directions);
+        tenken::report_link(document, index(), other, tenken::pair_link(ends[0], ends[1]));
     }
 
   private:

@@ -31,8 +31,8 @@ class RankGpus {
     /// it is not visible or accessible from here.
     virtual std::vector<double> peer_copy(const std::string& pci_bus_id, std::size_t bytes,
                                           long repetitions) = 0;
-    /// The limit between this rank's GPU and another of this node.
-    virtual tenken::Limit limit(const std::string& pci_bus_id, int directions) = 0;
+    /// Reports how this rank's GPU is connected to another of this node, if that is visible to it.
+    virtual void report_link(tenken::Document& document, const std::string& pci_bus_id) = 0;
 };
 
 /// Null in a build without CUDA.

@@ -213,6 +213,7 @@ class CudaSolvers : public GpuSolvers {
 
     void describe(tenken::Document& document) override {
         gpus_.report(document);
+        document.path("arrays_bytes", static_cast<double>(arrays * grid_.bytes_of_one()));
         document.path("kernel", "march " + std::to_string(march) + " planes, blocks of " +
                                     std::to_string(block_x) + " x " + std::to_string(block_y) +
                                     " threads, 4 cells a thread");

@@ -438,6 +438,9 @@ class Hpcg : public tenken::Program {
         document.add(set, limit);
         add_total("raw", operations.total() / outcome_.total_seconds / 1e9, limit);
         add_total("rating", outcome_.rating(), limit);
+        document.path("operations_of_iteration.product", operations.product / iterations / all_ranks);
+        document.path("operations_of_iteration.cycle", operations.cycle / iterations / all_ranks);
+        document.path("bytes_of_matrix", bytes_.matrix);
         add_total("spmv", operations.product / outcome_.phases.product / 1e9,
                   limit_of(operations.product / iterations, all_ranks * bytes_.product, dot_gbs));
         add_total("mg", operations.cycle / outcome_.phases.cycle / 1e9,

@@ -308,6 +308,7 @@ class MpiP2p : public tenken::Program {
     void compare_with_peer_copy() {
         world_.alive("peer copy");
         if (world_.rank() == 0 && same_node_ && !partner_address_.empty()) {
+            gpu_->report_link(run_->document, partner_address_);
             constexpr long repetitions = 100;
             const std::vector<double> samples =
                 gpu_->peer_copy(partner_address_, std::max<std::size_t>(max_bytes_, 1 << 20), repetitions);
@@ -318,7 +319,7 @@ class MpiP2p : public tenken::Program {
                 metric.unit = "GB/s";
                 metric.samples = samples;
                 metric.clock = "device";
-                run_->document.add(metric, gpu_->limit(partner_address_, 1));
+                run_->document.add(metric, tenken::Limit::unknown("of the link between the GPUs"));
                 peer_copy_ = tenken::order_statistics(samples, tenken::Direction::higher).median;
             }
         }
@@ -385,8 +386,6 @@ class MpiP2p : public tenken::Program {
             metric.samples = tenken::giga_per_second((both ? 2 : 1) * messages * static_cast<double>(bytes),
                                                      outcome.seconds);
             const bool joined = pair.direct() && same_node_;
-            limit = joined ? gpu_->limit(partner_address_, both ? 2 : 1)
-                           : tenken::Limit::unknown("the connection between the ranks is not known");
             if (joined && !both)
                 direct_gbs_ = std::max(
                     direct_gbs_, tenken::order_statistics(metric.samples, tenken::Direction::higher).median);

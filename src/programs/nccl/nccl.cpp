@@ -88,7 +88,7 @@ class NcclProgram : public tenken::Program {
         ranks_.alive("joining NCCL");
         const int first = ranks_.size() > 1 ? ranks_.rank() : 0;
         ring_.reset(new Ring(*library_, gpus_, members_, id, first, total_, max_bytes_));
-        const tenken::Limit limit = link_limit();
+        const tenken::Limit limit = link_limit(run.document);
         double warmup_seconds = run.warmup_seconds;
         bool fault = run.fault == tenken::Fault::element;
         for (const Named& one : operations) {
@@ -145,7 +145,7 @@ class NcclProgram : public tenken::Program {
     }
 
     /// Peak rate of the links of one GPU: known if all GPUs belong to this process.
-    tenken::Limit link_limit() {
+    tenken::Limit link_limit(tenken::Document& document) {
         if (ranks_.size() > 1)
             return tenken::Limit::unknown("the connection between the GPUs of all ranks is not known");
         std::string why_not;
@@ -160,7 +160,11 @@ class NcclProgram : public tenken::Program {
             linked.push_back(one);
         }
         std::vector<const tenken::LinkedGpu*> others;
-        for (std::size_t i = 1; i < linked.size(); ++i) others.push_back(&linked[i]);
+        for (std::size_t i = 1; i < linked.size(); ++i) {
+            others.push_back(&linked[i]);
+            tenken::report_link(document, linked.front().description.index, linked[i].description.index,
+                                tenken::pair_link(linked.front(), linked[i]));
+        }
         return tenken::fan_limit(linked.front(), others);
     }
 

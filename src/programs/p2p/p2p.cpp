@@ -161,10 +161,7 @@ class P2p : public tenken::Program {
             const tenken::PairLink link =
                 tenken::pair_link(arena_->linked(pair.from), arena_->linked(pair.to));
             run_->document.path("link." + text_of(pair), link.text());
-            run_->document.path("link_kind." + text_of(pair), link.kind_text());
-            const bool known = link.kind != tenken::PairLink::Kind::unknown;
-            run_->document.path("link_count." + text_of(pair),
-                                known ? tenken::Json(link.count) : tenken::Json());
+            tenken::report_link(run_->document, pair.from, pair.to, link);
             run_->document.path("peer_access." + text_of(pair), accessible(pair));
         }
         for (const auto& gpu : gpus_.list()) {

@@ -63,3 +63,23 @@ def _sets(run):
 
 def _without(at, *names):
     return {key: value for key, value in at.items() if key not in names}
+
+
+def limit_spmv(run, one):
+    """GFLOP/s: the best read rate of a dot product over the least traffic of the format, beyond 4 x the cache."""
+    dot = run.at("dot", one.subject, {})
+    moved, done = one.counts.get("bytes"), one.counts.get("operations")
+    cache = _cache(run.result, one.subject)
+    if dot is not None and moved and done and cache and moved >= 4 * cache:
+        yield dot.best * done / moved
+
+
+limit_best = limit_spmv
+
+
+def _cache(result, subject):
+    """Bytes of the last-level cache."""
+    if subject.kind == "host":
+        return result.host.last_level_cache_bytes
+    device = result.device(subject.first)
+    return device.l2_bytes if device is not None else None

@@ -374,6 +374,10 @@ class Spmv : public tenken::Program {
                                     "GFLOP/s", "measured: dot bandwidth in this run");
     }
 
+    static std::vector<std::pair<std::string, double>> counts_of(const Result& result) {
+        return {{"operations", result.flops}, {"bytes", result.outcome.traffic_bytes}};
+    }
+
     void report(std::size_t place, tenken::Document& document) const {
         tenken::Metric metric;
         metric.subject = places_[place]->subject();
@@ -401,7 +405,9 @@ class Spmv : public tenken::Program {
             metric.statistic = tenken::Statistic::median;
             metric.at = coordinates(one.first);
             metric.samples = tenken::giga_per_second(one.second->flops, one.second->outcome.seconds);
+            metric.counts = counts_of(*one.second);
             document.add(metric, limit_of(*one.second));
+            metric.counts.clear();
             document.path("best." + abouts_[one.first].name + "." + metric.subject.text(),
                           one.second->variant);
             if (own.count(one.first) == 0 || vendor.count(one.first) == 0) continue;
@@ -427,7 +433,9 @@ class Spmv : public tenken::Program {
         metric.direction = tenken::Direction::higher;
         metric.statistic = tenken::Statistic::median;
         metric.samples = tenken::giga_per_second(result.flops, result.outcome.seconds);
+        metric.counts = counts_of(result);
         document.add(metric, limit_of(result));
+        metric.counts.clear();
         const double rate = result.median_rate() * result.outcome.traffic_bytes / result.flops;
         std::string text = number(rate) + " GB/s of minimum traffic (" +
                            number(result.outcome.traffic_bytes / 1e9) + " GB), " +
