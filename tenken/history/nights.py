@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date
 from pathlib import Path
 
@@ -19,7 +19,10 @@ from tenken.model.quantities import coordinate
 
 @dataclass(frozen=True)
 class Series:
-    """One metric of one machine with its parameters, by node or by GPU; `node` and `place` are the last known."""
+    """One metric of one machine with its parameters, by node or by GPU; `node` and `place` are the last known.
+
+    The fields are columns of the store's table `series`, which SeriesKey defines.
+    """
 
     number: int
     system: str
@@ -116,9 +119,10 @@ def load(store: Store, system: str, until: date | None = None) -> History:
     """The history of a system up to a night. Raises StoreError."""
     condition = f"series IN (SELECT series FROM series WHERE system = ?) AND {NIGHT} <= ?"
     arguments = [system, until or date(9999, 1, 1)]
+    last_known = {"number": "series", "node": "coalesce(nullif(p.node, ''), s.node)", "place": "p.place"}
+    columns = ", ".join(last_known.get(f.name, f's."{f.name}"') for f in fields(Series))
     rows = store.rows(
-        'SELECT series, system, partition, environ, "check", program, version, parameters, metric, coordinates, kind, '
-        "coalesce(nullif(p.node, ''), s.node), gpu, peer, p.place, unit, direction, statistic FROM series s JOIN "
+        f"SELECT {columns} FROM series s JOIN "
         "(SELECT series, arg_max(node, time) AS node, arg_max(place, time) AS place FROM points "
         f"WHERE {condition} GROUP BY series) p USING (series) ORDER BY series",
         arguments,

@@ -1,5 +1,10 @@
 #include "lib/base/host_dot.h"
 
+#include <algorithm>
+#include <stdexcept>
+
+#include "lib/base/clock.h"
+
 namespace tenken {
 
 namespace {
@@ -28,6 +33,21 @@ double dot_on_host(const HostArray& a, const HostArray& b) {
         sum += mine;
     });
     return sum;
+}
+
+std::vector<double> dot_rates_on_host(std::uint64_t cache_bytes, long repetitions, double warmup_seconds) {
+    const std::uint64_t bytes = std::max<std::uint64_t>(2 * cache_bytes, std::uint64_t{64} << 20);
+    HostArray a(bytes / sizeof(double));
+    HostArray b(a.size());
+    in_shares(a.size(), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) a[i] = b[i] = 1 + static_cast<double>(i % 1021) / 1024;
+    });
+    double sum = 0;
+    const auto dot = [&] { sum += dot_on_host(a, b); };
+    warm_up(warmup_seconds, dot);
+    const std::vector<double> seconds = time_each(repetitions, dot);
+    if (!(sum > 0)) throw std::runtime_error("the dot product of positive numbers is not positive");
+    return giga_per_second(2.0 * static_cast<double>(a.bytes()), seconds);
 }
 
 }  // namespace tenken

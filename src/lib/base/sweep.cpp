@@ -1,5 +1,6 @@
 #include "lib/base/sweep.h"
 
+#include <algorithm>
 #include <sstream>
 #include <stdexcept>
 
@@ -25,6 +26,41 @@ std::vector<std::string> words_of(const std::string& list) {
     std::vector<std::string> words;
     std::istringstream in(list);
     for (std::string word; std::getline(in, word, ',');) words.push_back(word);
+    return words;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+    return text;
+}
+
+namespace {
+
+/// Whether there are words, all of them allowed and none twice.
+bool are_distinct(const std::vector<std::string>& words, const std::vector<std::string>& allowed) {
+    return !words.empty() && std::all_of(words.begin(), words.end(), [&](const std::string& word) {
+        return std::count(allowed.begin(), allowed.end(), word) > 0 &&
+               std::count(words.begin(), words.end(), word) == 1;
+    });
+}
+
+}  // namespace
+
+std::vector<std::string> distinct_words(const Arguments& arguments, const std::string& option,
+                                        const std::string& text, const std::vector<std::string>& allowed) {
+    const std::vector<std::string> words = words_of(text);
+    if (!are_distinct(words, allowed)) throw arguments.error(option, "distinct values of " + joined(allowed));
+    return words;
+}
+
+std::vector<std::string> all_or_distinct_words(const Arguments& arguments, const std::string& option,
+                                               const std::string& text,
+                                               const std::vector<std::string>& allowed,
+                                               const std::string& remark) {
+    const std::vector<std::string> words = text == "all" ? allowed : words_of(text);
+    if (!are_distinct(words, allowed))
+        throw arguments.error(option, "all, or distinct values of " + joined(allowed) + remark);
     return words;
 }
 

@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <memory>
 #include <stdexcept>
 
 #include "lib/cuda/block_sum.cuh"
 #include "lib/cuda/dot.h"
 #include "lib/cuda/sweep.cuh"
+#include "lib/cuda/verify.cuh"
 
 namespace tenken {
 namespace cuda {
@@ -102,6 +105,41 @@ void Dot::enqueue(const double* a, const double* b, std::size_t elements, const 
 void Dot::enqueue_fetch(const Stream& stream) {
     TENKEN_CUDA(
         cudaMemcpyAsync(fetched_.data(), sum_.data(), sizeof(double), cudaMemcpyDeviceToHost, stream.get()));
+}
+
+namespace {
+
+struct Ones {
+    __host__ __device__ double operator()(std::size_t i) const {
+        return 1.0 + static_cast<double>(i % 1021) / 1024.0;
+    }
+};
+
+}  // namespace
+
+std::vector<double> time_dot(const DeviceArray<double>& a, const DeviceArray<double>& b, Gpu& gpu,
+                             const Stream& stream, long repetitions, double warmup_seconds, bool monitored) {
+    Dot dot;
+    const auto with = [&](const Launch& launch) {
+        dot.enqueue(a.data(), b.data(), a.size(), launch, stream);
+    };
+    const Launch best = choose_launch(reduction_launches(gpu.description().multiprocessors), stream, with);
+    const auto run = [&](const Stream&) { with(best); };
+    warm_up(warmup_seconds, stream, run);
+    const std::unique_ptr<TimedPart> timed(monitored ? new TimedPart(gpu) : nullptr);
+    return time_each(repetitions, stream, run).device;
+}
+
+std::vector<double> dot_rates(Gpu& gpu, const Stream& stream, std::uint64_t free_bytes, long repetitions,
+                              double warmup_seconds, bool monitored) {
+    const std::uint64_t maximum = std::min<std::uint64_t>(std::uint64_t{2} << 30, free_bytes / 4);
+    const std::size_t elements = maximum / sizeof(double) / 2 * 2;
+    DeviceArray<double> a(elements);
+    DeviceArray<double> b(elements);
+    fill(a.data(), elements, Ones{}, stream);
+    fill(b.data(), elements, Ones{}, stream);
+    return giga_per_second(2.0 * static_cast<double>(a.bytes()),
+                           time_dot(a, b, gpu, stream, repetitions, warmup_seconds, monitored));
 }
 
 }  // namespace cuda

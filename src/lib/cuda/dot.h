@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
+#include "lib/cuda/gpus.h"
 #include "lib/cuda/launch.h"
 #include "lib/cuda/memory.h"
 
@@ -31,6 +34,17 @@ class Dot {
     DeviceArray<unsigned> blocks_done_;
     PinnedArray<double> fetched_;
 };
+
+/// Device seconds of each dot product of two arrays of the same size, which contain numbers, by the fastest
+/// launch configuration. @param monitored whether the GPU's health is monitored meanwhile
+std::vector<double> time_dot(const DeviceArray<double>& a, const DeviceArray<double>& b, Gpu& gpu,
+                             const Stream& stream, long repetitions, double warmup_seconds,
+                             bool monitored = false);
+
+/// GB/s of each dot product of two arrays far larger than the L2: the attainable read bandwidth.
+/// @param free_bytes that this process may use
+std::vector<double> dot_rates(Gpu& gpu, const Stream& stream, std::uint64_t free_bytes, long repetitions,
+                              double warmup_seconds, bool monitored = false);
 
 }  // namespace cuda
 }  // namespace tenken

@@ -170,6 +170,21 @@ class Factorisation {
 
 }  // namespace
 
+StepTimes Factored::sum() const {
+    StepTimes all = {};
+    all.panel = first_panel;
+    for (const StepTimes& step : steps) {
+        all.ahead += step.ahead;
+        all.panel += step.panel;
+        all.broadcast += step.broadcast;
+        all.swap += step.swap;
+        all.solve += step.solve;
+        all.update += step.update;
+        all.idle += step.idle;
+    }
+    return all;
+}
+
 Factored factorise(Stepper& stepper, Ranks& ranks, const std::vector<Step>& steps, bool look_ahead,
                    bool spoil, std::int64_t last_column) {
     return Factorisation(stepper, ranks, steps, look_ahead, spoil, last_column).run();

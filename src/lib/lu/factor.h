@@ -79,6 +79,8 @@ struct Factored {
     double first_panel = 0;
     std::int64_t singular = -1;  ///< the first column without a pivot
     std::vector<StepTimes> steps;
+    /// Each part summed over the steps; `panel` with the first one, before which nothing is updated.
+    StepTimes sum() const;
 };
 
 /// @param last_column stop there (for probes); n for all

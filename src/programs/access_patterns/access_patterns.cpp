@@ -2,12 +2,12 @@
 // a common address space, with every repetition recorded, which shows the ramp caused by
 // migration.
 #include <algorithm>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "lib/base/copy_program.h"
 #include "lib/base/ramp.h"
+#include "lib/base/sweep.h"
 
 #ifndef TENKEN_HAVE_CUDA
 std::unique_ptr<tenken::CopyGpus> tenken::make_copy_gpus() {
@@ -63,25 +63,13 @@ class AccessPatterns : public tenken::CopyProgram {
             const bool cpu_on_device = pattern.by == Processor::cpu && pattern.number != 1;
             return !(method() == tenken::Method::explicit_memory && cpu_on_device);
         };
-        std::string allowed;
+        std::vector<std::string> allowed;
         for (const Pattern& pattern : patterns) {
-            if (possible(pattern)) allowed += (allowed.empty() ? "" : ",") + std::to_string(pattern.number);
+            if (possible(pattern)) allowed.push_back(std::to_string(pattern.number));
         }
-        std::istringstream words(asked_ == "all" ? allowed : asked_);
-        std::string word;
-        while (std::getline(words, word, ',')) {
-            const auto found = std::find_if(std::begin(patterns), std::end(patterns), [&](const Pattern& p) {
-                return std::to_string(p.number) == word && possible(p);
-            });
-            const bool twice = found != std::end(patterns) &&
-                               std::find(chosen_.begin(), chosen_.end(), found) != chosen_.end();
-            if (found == std::end(patterns) || twice) chosen_.clear();
-            if (found == std::end(patterns) || twice) break;
-            chosen_.push_back(found);
-        }
-        if (chosen_.empty()) {
-            throw arguments.error("patterns",
-                                  "all, or distinct values of " + allowed + " with this placement");
+        for (const std::string& word :
+             tenken::all_or_distinct_words(arguments, "patterns", asked_, allowed, " with this placement")) {
+            chosen_.push_back(&patterns[std::stoi(word) - 1]);  // numbers count from 1
         }
     }
 

@@ -174,7 +174,7 @@ class GpuPlace : public Place {
         const double start = tenken::now_seconds();
         while ((tenken::now_seconds() - start < seconds || enqueued < 3) && enqueued < max_batches) {
             if (enqueued - done == 3) collect();
-            for (long i = 0; i < each; ++i) GEMM_CUBLAS(launch());
+            for (long i = 0; i < each; ++i) TENKEN_CUBLAS(launch());
             events[enqueued % 3].record(*stream_);
             ++enqueued;
         }
@@ -196,7 +196,7 @@ class GpuPlace : public Place {
         const Shape& shape = case_.shape;
         if (precision.adds) {
             reset();
-            GEMM_CUBLAS(launch());
+            TENKEN_CUBLAS(launch());
         }
         stream_->synchronize();
         const std::int64_t columns = reference_columns();
@@ -286,9 +286,9 @@ class GpuPlace : public Place {
         unsetenv("CUBLAS_EMULATE_DOUBLE_PRECISION");  // would compute doubles from integers
         unsetenv("CUBLAS_EMULATE_SINGLE_PRECISION");
         stream_.reset(new tenken::cuda::Stream);
-        GEMM_CUBLAS(cublasLtCreate(&library_));
-        GEMM_CUBLAS(cublasCreate(&blas_));
-        GEMM_CUBLAS(cublasSetStream(blas_, stream_->get()));
+        TENKEN_CUBLAS(cublasLtCreate(&library_));
+        TENKEN_CUBLAS(cublasCreate(&blas_));
+        TENKEN_CUBLAS(cublasSetStream(blas_, stream_->get()));
         workspace_.reset(new DeviceArray<char>(workspace_bytes));
     }
 
@@ -359,7 +359,7 @@ class GpuPlace : public Place {
         tenken::cuda::Event start;
         tenken::cuda::Event stop;
         start.record(*stream_);
-        for (long i = 0; i < count; ++i) GEMM_CUBLAS(launch());
+        for (long i = 0; i < count; ++i) TENKEN_CUBLAS(launch());
         stop.record(*stream_);
         stream_->synchronize();
         return stop.seconds_since(start) / static_cast<double>(count);
@@ -433,10 +433,11 @@ class GpuPlace : public Place {
         const double one = 1;
         const double zero = 0;
         const bool transposed = plan_->transposed();
-        GEMM_CUBLAS(cublasDgemm(blas_, transposed ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
-                                static_cast<int>(shape.m), static_cast<int>(count), static_cast<int>(shape.k),
-                                &one, a.data(), static_cast<int>(transposed ? shape.k : shape.m), b.data(),
-                                static_cast<int>(shape.k), &zero, c.data(), static_cast<int>(shape.m)));
+        TENKEN_CUBLAS(cublasDgemm(blas_, transposed ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N,
+                                  static_cast<int>(shape.m), static_cast<int>(count),
+                                  static_cast<int>(shape.k), &one, a.data(),
+                                  static_cast<int>(transposed ? shape.k : shape.m), b.data(),
+                                  static_cast<int>(shape.k), &zero, c.data(), static_cast<int>(shape.m)));
     }
 
     void corrupt(const DeviceArray<double>& exact, double sign, const DeviceArray<double>& norms_a,

@@ -11,6 +11,7 @@
 
 #include "lib/base/optional.h"
 #include "lib/cuda/devices.h"
+#include "lib/cuda/library.h"
 #include "programs/gemm/precision.h"
 
 namespace gemm {
@@ -18,20 +19,6 @@ namespace gemm {
 constexpr std::size_t workspace_bytes = std::size_t{64} << 20;
 /// Number of algorithms requested from the library.
 constexpr int max_algorithms = 64;
-
-[[noreturn]] inline void library_failed(int code, const char* expression, const char* file, int line) {
-    const std::string path = file;
-    const std::size_t root = path.rfind("/src/");
-    throw std::runtime_error(std::string("cuBLAS: ") + expression + " failed with " + std::to_string(code) +
-                             "; " + (root == std::string::npos ? path : path.substr(root + 1)) + ":" +
-                             std::to_string(line));
-}
-
-#define GEMM_CUBLAS(call)                                                             \
-    do {                                                                              \
-        const int gemm_result = static_cast<int>(call);                               \
-        if (gemm_result != 0) library_failed(gemm_result, #call, __FILE__, __LINE__); \
-    } while (false)
 
 /// The library's type of an element; absent if its headers have none.
 inline tenken::Optional<cudaDataType_t> type_of(Element element) {
@@ -119,42 +106,42 @@ class Plan {
         } else if (precision.a == Element::tf32) {
             compute = CUBLAS_COMPUTE_32F_FAST_TF32;
         }
-        GEMM_CUBLAS(cublasLtMatmulDescCreate(&operation_, compute, scale));
+        TENKEN_CUBLAS(cublasLtMatmulDescCreate(&operation_, compute, scale));
         transposed_ = is_transposed(precision);
         const cublasOperation_t of_a = transposed_ ? CUBLAS_OP_T : CUBLAS_OP_N;
-        GEMM_CUBLAS(
+        TENKEN_CUBLAS(
             cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &of_a, sizeof of_a));
         std::string why_not = set_fp8(precision, scales_a, scales_b);
         if (!why_not.empty()) return why_not;
         const auto m = static_cast<std::uint64_t>(shape.m);
         const auto n = static_cast<std::uint64_t>(shape.n);
         const auto k = static_cast<std::uint64_t>(shape.k);
-        GEMM_CUBLAS(cublasLtMatrixLayoutCreate(&a_, *a, transposed_ ? k : m, transposed_ ? m : k,
-                                               transposed_ ? shape.k : shape.m));
-        GEMM_CUBLAS(cublasLtMatrixLayoutCreate(&b_, *b, k, n, shape.k));
-        GEMM_CUBLAS(cublasLtMatrixLayoutCreate(&c_, type_of(precision.c), m, n, shape.m));
+        TENKEN_CUBLAS(cublasLtMatrixLayoutCreate(&a_, *a, transposed_ ? k : m, transposed_ ? m : k,
+                                                 transposed_ ? shape.k : shape.m));
+        TENKEN_CUBLAS(cublasLtMatrixLayoutCreate(&b_, *b, k, n, shape.k));
+        TENKEN_CUBLAS(cublasLtMatrixLayoutCreate(&c_, type_of(precision.c), m, n, shape.m));
         if (shape.batch > 1) {
             const auto count = static_cast<std::int32_t>(shape.batch);
             const std::int64_t apart[] = {shape.m * shape.k, shape.k * shape.n, shape.m * shape.n};
             const cublasLtMatrixLayout_t layouts[] = {a_, b_, c_};
             for (int i = 0; i < 3; ++i) {
-                GEMM_CUBLAS(cublasLtMatrixLayoutSetAttribute(layouts[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-                                                             &count, sizeof count));
-                GEMM_CUBLAS(cublasLtMatrixLayoutSetAttribute(
+                TENKEN_CUBLAS(cublasLtMatrixLayoutSetAttribute(layouts[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                               &count, sizeof count));
+                TENKEN_CUBLAS(cublasLtMatrixLayoutSetAttribute(
                     layouts[i], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &apart[i], sizeof apart[i]));
             }
         }
-        GEMM_CUBLAS(cublasLtMatmulPreferenceCreate(&preference_));
+        TENKEN_CUBLAS(cublasLtMatmulPreferenceCreate(&preference_));
         const std::size_t bytes = workspace_bytes;
-        GEMM_CUBLAS(cublasLtMatmulPreferenceSetAttribute(
+        TENKEN_CUBLAS(cublasLtMatmulPreferenceSetAttribute(
             preference_, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes));
         if (precision.units != Units::any) {
             const std::uint64_t unwanted = precision.units == Units::vector
                                                ? CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK
                                                : CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA;
             const std::uint64_t mask = ~static_cast<std::uint64_t>(unwanted);
-            GEMM_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_IMPL_MASK,
-                                                             &mask, sizeof mask));
+            TENKEN_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference_, CUBLASLT_MATMUL_PREF_IMPL_MASK,
+                                                               &mask, sizeof mask));
         }
         if (precision.a == Element::fp64) {
             one_.real = 1;
@@ -178,7 +165,7 @@ class Plan {
             library, operation_, a_, b_, c_, c_, preference_, max_algorithms, results.data(), &count);
         std::vector<cublasLtMatmulAlgo_t> found;
         if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return found;
-        GEMM_CUBLAS(status);
+        TENKEN_CUBLAS(status);
         for (int i = 0; i < count; ++i) {
             const cublasLtMatmulHeuristicResult_t& one = results[static_cast<std::size_t>(i)];
             if (one.state != CUBLAS_STATUS_SUCCESS || one.workspaceSize > workspace_bytes) continue;
@@ -215,8 +202,8 @@ class Plan {
 #if CUDART_VERSION >= 11080
         if (precision.sums == Sums::fp8_fast) {
             const std::int8_t fast = 1;
-            GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast,
-                                                       sizeof fast));
+            TENKEN_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast,
+                                                         sizeof fast));
         }
 #endif
         if (precision.scales == Scales::none) return "";
@@ -225,14 +212,14 @@ class Plan {
         cublasLtMatmulMatrixScale_t mode_b = CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
         if (precision.scales == Scales::ue8m0_32) mode_a = mode_b = CUBLASLT_MATMUL_MATRIX_SCALE_VEC32_UE8M0;
         if (precision.scales == Scales::ue4m3_16) mode_a = mode_b = CUBLASLT_MATMUL_MATRIX_SCALE_VEC16_UE4M3;
-        GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode_a,
-                                                   sizeof mode_a));
-        GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode_b,
-                                                   sizeof mode_b));
-        GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
-                                                   &scales_a, sizeof scales_a));
-        GEMM_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
-                                                   &scales_b, sizeof scales_b));
+        TENKEN_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, &mode_a,
+                                                     sizeof mode_a));
+        TENKEN_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, &mode_b,
+                                                     sizeof mode_b));
+        TENKEN_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+                                                     &scales_a, sizeof scales_a));
+        TENKEN_CUBLAS(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER,
+                                                     &scales_b, sizeof scales_b));
         return "";
 #else
         return "scales of blocks need CUDA 12.9, this is built with " +

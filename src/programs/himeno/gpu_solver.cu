@@ -9,8 +9,8 @@
 #include "lib/base/copy_values.h"
 #include "lib/cuda/devices.h"
 #include "lib/cuda/dot.h"
+#include "lib/cuda/floats.h"
 #include "lib/cuda/gpus.h"
-#include "lib/cuda/memory.h"
 #include "lib/cuda/verify.cuh"
 #include "programs/himeno/kernels.cuh"
 #include "programs/himeno/solver.h"
@@ -40,18 +40,8 @@ void fill_on_host(float* array, int name, Data data, const Grid& grid) {
     }
 }
 
-typedef std::shared_ptr<float> Floats;
-
-template <typename Memory>
-Floats make(std::size_t elements) {
-    const auto array = std::make_shared<tenken::cuda::Array<float, Memory>>(elements);
-    return Floats(array, array->data());
-}
-
-Floats pageable(std::size_t elements) {
-    const tenken::Buffer array = tenken::allocate_pageable(elements / 2 + 1);
-    return Floats(array, reinterpret_cast<float*>(array.get()));
-}
+using tenken::cuda::Floats;
+using tenken::cuda::pageable_floats;
 
 /// The array with this index (the last two are the pressures) by its name in the formulas.
 int name_of(std::size_t number) {
@@ -71,9 +61,10 @@ class GpuSolver : public Solver {
                   static_cast<unsigned>((grid.ni - 2 + march - 1) / march)),
           partial_(static_cast<std::size_t>(blocks_.x) * blocks_.y * blocks_.z) {
         for (Floats& array : arrays_) {
-            array = memory_ == "explicit"  ? make<tenken::cuda::DeviceMemory>(grid.cells())
-                    : memory_ == "managed" ? make<tenken::cuda::ManagedMemory>(grid.cells())
-                                           : pageable(grid.cells());
+            array =
+                memory_ == "explicit"  ? tenken::cuda::make_floats<tenken::cuda::DeviceMemory>(grid.cells())
+                : memory_ == "managed" ? tenken::cuda::make_floats<tenken::cuda::ManagedMemory>(grid.cells())
+                                       : pageable_floats(grid.cells());
         }
     }
 
@@ -92,7 +83,7 @@ class GpuSolver : public Solver {
             return 0;
         }
         double seconds = 0;
-        const Floats staging = pageable(grid_.cells());
+        const Floats staging = pageable_floats(grid_.cells());
         for (std::size_t n = 0; n < arrays_.size(); ++n) {
             fill_on_host(staging.get(), name_of(n), data, grid_);
             const double begin = tenken::now_seconds();
@@ -230,21 +221,14 @@ class CudaSolvers : public GpuSolvers {
         tenken::cuda::DeviceArray<double> b(n);
         TENKEN_CUDA(cudaMemsetAsync(a.data(), 0x3f, a.bytes(), stream.get()));
         TENKEN_CUDA(cudaMemsetAsync(b.data(), 0x3e, b.bytes(), stream.get()));
-        tenken::cuda::Dot dot;
-        const auto run = [&](const tenken::cuda::Launch& launch) {
-            dot.enqueue(a.data(), b.data(), n, launch, stream);
-        };
-        const tenken::cuda::Launch best = tenken::cuda::choose_launch(
-            tenken::cuda::reduction_launches(gpu.description().multiprocessors), stream, run);
-        const auto launch = [&](const tenken::cuda::Stream&) { run(best); };
-        tenken::cuda::warm_up(warmup_seconds, stream, launch);
         tenken::Metric metric;
         metric.name = "dot";
         metric.subject = tenken::Subject::gpu(gpu.index());
         metric.unit = "GB/s";
         metric.clock = "device";
-        metric.samples = tenken::giga_per_second(2.0 * static_cast<double>(a.bytes()),
-                                                 tenken::cuda::time_each(100, stream, launch).device);
+        metric.samples =
+            tenken::giga_per_second(2.0 * static_cast<double>(a.bytes()),
+                                    tenken::cuda::time_dot(a, b, gpu, stream, 100, warmup_seconds));
         dot_gbs_.push_back(tenken::order_statistics(metric.samples, metric.direction).median);
         return metric;
     }

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <sstream>
 
 #include "lib/base/clock.h"
 #include "lib/base/copy_gpu.h"
 #include "lib/base/host.h"
 #include "lib/base/placement.h"
 #include "lib/base/program.h"
+#include "lib/base/sweep.h"
 #include "programs/himeno/solver.h"
 
 namespace himeno {
@@ -120,7 +120,9 @@ class Himeno : public tenken::Program {
 
     void prepare(const tenken::Arguments& arguments) override {
         grid_ = grid_of(size_);
-        kinds_ = on_host() ? std::vector<std::string>{"host"} : parse_memory(arguments);
+        kinds_ = {"host"};
+        if (!on_host())
+            kinds_ = tenken::distinct_words(arguments, "memory", memory_, {"explicit", "managed", "sam"});
         const std::uint64_t host_arrays = on_host() ? arrays : 0;
         // The verification needs two pressures in double and one in single precision.
         require_fit(arguments, host_arrays * grid_.bytes_of_one() + 5 * grid_.bytes_of_one(),
@@ -160,22 +162,6 @@ class Himeno : public tenken::Program {
   private:
     bool on_host() const { return backend_ == "host"; }
     Data data() const { return data_ == "official" ? Data::official : Data::varied; }
-
-    std::vector<std::string> parse_memory(const tenken::Arguments& arguments) const {
-        const std::vector<std::string> allowed = {"explicit", "managed", "sam"};
-        std::vector<std::string> chosen;
-        std::istringstream words(memory_);
-        std::string word;
-        bool good = true;
-        while (std::getline(words, word, ',')) {
-            good = good && std::count(allowed.begin(), allowed.end(), word) == 1 &&
-                   std::count(chosen.begin(), chosen.end(), word) == 0;
-            chosen.push_back(word);
-        }
-        if (!good || chosen.empty())
-            throw arguments.error("memory", "distinct values of explicit,managed,sam");
-        return chosen;
-    }
 
     static void require_fit(const tenken::Arguments& arguments, std::uint64_t bytes, std::uint64_t maximum,
                             const std::string& side) {

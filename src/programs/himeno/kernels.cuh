@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include "lib/cuda/block_sum.cuh"
 #include "programs/himeno/grid.h"
 
 namespace himeno {
@@ -158,17 +159,10 @@ __global__ void __launch_bounds__(block_x* block_y)
 
 /// gosa = the sum of the partial sums, in double and always in the same order. One block.
 __global__ void __launch_bounds__(1024) add_up(const float* partial, std::size_t count, double* gosa) {
-    __shared__ double of_warps[32];
     double sum = 0;
     for (std::size_t i = threadIdx.x; i < count; i += blockDim.x) sum += static_cast<double>(partial[i]);
-    for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(0xffffffffu, sum, offset);
-    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = sum;
-    __syncthreads();
-    if (threadIdx.x < 32) {
-        sum = threadIdx.x < blockDim.x / 32 ? of_warps[threadIdx.x] : 0;
-        for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(0xffffffffu, sum, offset);
-        if (threadIdx.x == 0) *gosa = sum;
-    }
+    sum = tenken::cuda::block_sum(sum);
+    if (threadIdx.x == 0) *gosa = sum;
 }
 
 }  // namespace himeno

@@ -6,23 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/arguments.h"
-#include "lib/base/document.h"
-#include "lib/base/energy.h"
+#include "lib/base/rank_backend.h"
 #include "programs/hpcg/engine.h"
 #include "programs/hpcg/ranks.h"
 
 namespace hpcg {
 
-class Backend {
+class Backend : public tenken::RankBackend {
   public:
-    virtual ~Backend() = default;
-    virtual std::string name() const = 0;
-    virtual void options(tenken::Arguments& arguments) { (void)arguments; }
     /// Selects its device. @throws as tenken::cuda::device_count() and describe(); ArgumentError
     virtual void prepare(const tenken::Arguments& arguments, Ranks& ranks) = 0;
-    /// Memory that this rank may use, and its location: "the host", "gpu0".
-    virtual std::uint64_t free_bytes() const = 0;
+    /// Where free_bytes() are: "the host", "gpu0".
     virtual std::string memory() const = 0;
     /// All of it; HPCG requires a quarter of it to be used in an official run.
     virtual std::uint64_t all_bytes() const = 0;
@@ -40,13 +34,6 @@ class Backend {
     /// Reorders rows and columns of the problem; earlier solvers must have been destroyed.
     virtual void shuffle(std::uint64_t seed) = 0;
     virtual void forget() = 0;
-
-    /// Null if there is no sensor.
-    virtual tenken::Meter* energy() { return nullptr; }
-    virtual void begin_timed() {}
-    virtual void end_timed() {}
-    /// Devices, health, build and path; every rank calls it.
-    virtual void report(tenken::Document& document, Ranks& ranks) = 0;
 };
 
 std::unique_ptr<Backend> make_host_backend();

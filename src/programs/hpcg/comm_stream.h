@@ -5,6 +5,7 @@
 
 #include "lib/cuda/check.h"
 #include "lib/cuda/timing.h"
+#include "programs/hpcg/exchange.h"
 
 namespace hpcg {
 
@@ -31,6 +32,30 @@ class CommStream {
     tenken::cuda::Stream stream_;
     tenken::cuda::Event forked_;
     tenken::cuda::Event joined_;
+};
+
+/// An exchange whose messages are enqueued on a stream: the main one, or a separate one next to it.
+class StreamExchange : public Exchange {
+  public:
+    explicit StreamExchange(const tenken::cuda::Stream& stream) : stream_(stream), comm_stream_(stream) {}
+    bool capturable() const override { return true; }
+    void exchange(const Halo& halo, const double* send, double* receive) override {
+        move(halo, send, receive, stream_);
+    }
+    void begin(const Halo& halo, const double* send, double* receive) override {
+        comm_stream_.fork();
+        move(halo, send, receive, comm_stream_.stream());
+    }
+    void end() override { comm_stream_.join(); }
+
+  protected:
+    virtual void move(const Halo& halo, const double* send, double* receive,
+                      const tenken::cuda::Stream& stream) = 0;
+
+    const tenken::cuda::Stream& stream_;
+
+  private:
+    CommStream comm_stream_;
 };
 
 }  // namespace hpcg

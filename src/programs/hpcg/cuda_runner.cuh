@@ -397,23 +397,7 @@ class CudaRunner {
         mark(Phase::none);
         stream_.synchronize();
         for (std::size_t i = 0; i + 1 < used_; ++i) {
-            const double seconds = events_[i + 1].first.seconds_since(events_[i].first);
-            switch (events_[i].second) {
-                case Phase::dot:
-                    times_.dot += seconds;
-                    break;
-                case Phase::vectors:
-                    times_.vectors += seconds;
-                    break;
-                case Phase::product:
-                    times_.product += seconds;
-                    break;
-                case Phase::cycle:
-                    times_.cycle += seconds;
-                    break;
-                case Phase::none:
-                    break;
-            }
+            times_.add(events_[i].second, events_[i + 1].first.seconds_since(events_[i].first));
         }
         used_ = 0;
         return times_;

@@ -21,6 +21,11 @@ struct PhaseSeconds {
     double vectors = 0;  ///< p, x and r
     double product = 0;  ///< A p, with p A p where that is fused
     double cycle = 0;    ///< multigrid, with r z where that is fused
+    void add(Phase phase, double seconds) {
+        double none = 0;
+        double* const sums[phases] = {&none, &dot, &vectors, &product, &cycle};
+        *sums[static_cast<int>(phase)] += seconds;
+    }
 };
 
 /// Minimum number of bytes moved by one iteration if vectors do not stay in caches, by phase.

@@ -101,10 +101,10 @@ class DeviceMpi : public ThroughHost {
     }
 };
 
-class Nccl : public Exchange {
+class Nccl : public StreamExchange {
   public:
     Nccl(std::unique_ptr<nccl::Library> library, Ranks& ranks, const tenken::cuda::Stream& stream)
-        : library_(std::move(library)), stream_(stream), comm_stream_(stream) {
+        : StreamExchange(stream), library_(std::move(library)) {
         nccl::UniqueId id{};
         if (ranks.rank() == 0) HPCG_NCCL(get_unique_id(&id));
         const std::string bytes = ranks.broadcast(std::string(id.bytes, sizeof id.bytes));
@@ -115,22 +115,12 @@ class Nccl : public Exchange {
         if (comm_ != nullptr) library_->comm_destroy(comm_);
     }
     std::string name() const override { return "nccl " + library_->version(); }
-    bool capturable() const override { return true; }
-
-    void exchange(const Halo& halo, const double* from, double* to) override {
-        move(halo, from, to, stream_);
-    }
-    void begin(const Halo& halo, const double* from, double* to) override {
-        comm_stream_.fork();
-        move(halo, from, to, comm_stream_.stream());
-    }
-    void end() override { comm_stream_.join(); }
     void sum(double* number) override {
         HPCG_NCCL(all_reduce(number, number, 1, nccl::float64, nccl::sum, comm_, stream_.get()));
     }
 
   private:
-    void move(const Halo& halo, const double* from, double* to, const tenken::cuda::Stream& stream) {
+    void move(const Halo& halo, const double* from, double* to, const tenken::cuda::Stream& stream) override {
         HPCG_NCCL(group_start());
         for (const Neighbour& neighbour : halo.neighbours) {
             const auto count = static_cast<std::size_t>(neighbour.count);
@@ -143,8 +133,6 @@ class Nccl : public Exchange {
     }
 
     std::unique_ptr<nccl::Library> library_;
-    const tenken::cuda::Stream& stream_;
-    CommStream comm_stream_;
     nccl::Comm comm_ = nullptr;
 };
 

@@ -190,22 +190,17 @@ class HostRunner {
 
     void mark(Phase phase) {
         const double now = tenken::now_seconds();
-        seconds_[static_cast<int>(phase_)] += now - since_;
+        times_.add(phase_, now - since_);
         since_ = now;
         phase_ = phase;
     }
     void clear_times() {
         mark(Phase::none);
-        std::fill(seconds_, seconds_ + phases, 0);
+        times_ = PhaseSeconds();
     }
     PhaseSeconds times() {
         mark(Phase::none);
-        PhaseSeconds times;
-        times.dot = seconds_[static_cast<int>(Phase::dot)];
-        times.vectors = seconds_[static_cast<int>(Phase::vectors)];
-        times.product = seconds_[static_cast<int>(Phase::product)];
-        times.cycle = seconds_[static_cast<int>(Phase::cycle)];
-        return times;
+        return times_;
     }
 
   private:
@@ -283,7 +278,7 @@ class HostRunner {
     bool finds_runs_;
     std::vector<double> partial_;
     double total_ = 0;
-    double seconds_[phases] = {};
+    PhaseSeconds times_;
     double since_ = tenken::now_seconds();
     Phase phase_ = Phase::none;
 };

@@ -185,8 +185,7 @@ class Hpcg : public tenken::Program {
 
     tenken::Subject subject() const {
         if (ranks_.size() > 1) return tenken::Subject::ranks(ranks_.size());
-        return backend_ == cuda_.get() ? tenken::Subject::gpu(std::stoi(backend_->memory().substr(3)))
-                                       : tenken::Subject::host();
+        return backend_->subject();
     }
 
     /// Of all ranks together, at the same time.
@@ -274,20 +273,20 @@ class Hpcg : public tenken::Program {
         Solution last;
         std::vector<double> scaled;
         engine.clear_times();
-        backend_->begin_timed();
-        for (long set = 0; set < sets; ++set) {
-            const std::string doing = "set " + std::to_string(set + 1) + " of " + std::to_string(sets);
-            ranks_.alive(doing);
-            if (set == sets / 2 && ranks_.rank() == ranks_.size() - 1)
-                tenken::end_this_rank(injected_fault());
-            ranks_.barrier();
-            const double begin = tenken::now_seconds();
-            last = solve(engine, outcome_.iterations, 0, doing);
-            outcome_.set_seconds.push_back(tenken::now_seconds() - begin);
-            scaled.push_back(last.scaled());
-            outcome_.phases = engine.times();
-        }
-        backend_->end_timed();
+        backend_->watch([&] {
+            for (long set = 0; set < sets; ++set) {
+                const std::string doing = "set " + std::to_string(set + 1) + " of " + std::to_string(sets);
+                ranks_.alive(doing);
+                if (set == sets / 2 && ranks_.rank() == ranks_.size() - 1)
+                    tenken::end_this_rank(injected_fault());
+                ranks_.barrier();
+                const double begin = tenken::now_seconds();
+                last = solve(engine, outcome_.iterations, 0, doing);
+                outcome_.set_seconds.push_back(tenken::now_seconds() - begin);
+                scaled.push_back(last.scaled());
+                outcome_.phases = engine.times();
+            }
+        });
         outcome_.set_seconds = ranks_.largest(outcome_.set_seconds);
         for (double seconds : outcome_.set_seconds) outcome_.total_seconds += seconds;
         outcome_.norms = test_norms(scaled);

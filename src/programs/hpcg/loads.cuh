@@ -3,17 +3,17 @@
 
 #include <cuda_runtime.h>
 
-#include "programs/spmv/loads.cuh"
+#include "lib/sparse/loads.cuh"
 
 namespace hpcg {
 
-using spmv::Caching;
+using sparse::Caching;
 
-/// As spmv::Loads for the matrix. Loads of vectors are not moved before the point where a kernel
+/// As sparse::Loads for the matrix. Loads of vectors are not moved before the point where a kernel
 /// that has started early waits for the previous one, which may still be writing them.
 template <Caching caching>
 struct Loads {
-    spmv::Loads<caching> loads;
+    sparse::Loads<caching> loads;
 
     template <typename T>
     __device__ T matrix(const T* from) const {
@@ -21,7 +21,7 @@ struct Loads {
     }
 
     __device__ double vector(const double* from) const {
-#if SPMV_HAS_POLICIES
+#if SPARSE_HAS_POLICIES
         if (caching == Caching::retaining) {
             double value;
             asm volatile("ld.global.L2::cache_hint.f64 %0, [%1], %2;"

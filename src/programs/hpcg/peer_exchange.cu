@@ -171,10 +171,10 @@ __global__ void __launch_bounds__(32) sum_over_ranks_kernel(Mailboxes boxes, dou
     *static_cast<volatile Number*>(last) = number;
 }
 
-class PeerExchange : public Exchange {
+class PeerExchange : public StreamExchange {
   public:
     PeerExchange(Ranks& ranks, const tenken::cuda::Stream& stream, int max_points)
-        : ranks_(ranks), stream_(stream), comm_stream_(stream) {
+        : StreamExchange(stream), ranks_(ranks) {
         boxes_.box.ranks = ranks.size();
         boxes_.box.max_points = max_points;
         boxes_.me = ranks.rank();
@@ -223,16 +223,6 @@ class PeerExchange : public Exchange {
     }
 
     std::string name() const override { return "peer stores (CUDA IPC)"; }
-    bool capturable() const override { return true; }
-
-    void exchange(const Halo& halo, const double* from, double* to) override {
-        move(halo, from, to, stream_);
-    }
-    void begin(const Halo& halo, const double* from, double* to) override {
-        comm_stream_.fork();
-        move(halo, from, to, comm_stream_.stream());
-    }
-    void end() override { comm_stream_.join(); }
     void sum(double* number) override {
         sum_over_ranks_kernel<<<1, 32, 0, stream_.get()>>>(boxes_, number);
         TENKEN_CUDA(cudaGetLastError());
@@ -252,7 +242,7 @@ class PeerExchange : public Exchange {
         return all;
     }
 
-    void move(const Halo& halo, const double* from, double* to, const tenken::cuda::Stream& stream) {
+    void move(const Halo& halo, const double* from, double* to, const tenken::cuda::Stream& stream) override {
         if (halo.neighbours.empty()) return;
         Legs legs = {};
         int blocks = 1;
@@ -267,8 +257,6 @@ class PeerExchange : public Exchange {
     }
 
     Ranks& ranks_;
-    const tenken::cuda::Stream& stream_;
-    CommStream comm_stream_;
     Mailboxes boxes_ = {};
     std::unique_ptr<tenken::cuda::DeviceArray<char>> memory_;
 };

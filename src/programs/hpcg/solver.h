@@ -75,6 +75,17 @@ class Solver : public Engine {
         }
     }
 
+    void product_of(Vector from, Vector to) override {
+        copy(vector(from), p_.data());
+        multiply();
+        copy(product_.data(), vector(to));
+    }
+    void cycle_of(Vector from, Vector to) override {
+        copy(vector(from), r_.data());
+        precondition(1, true);
+        copy(z(), vector(to));
+    }
+
     double residual_of_x() override {
         copy(x_.data(), p_.data());
         multiply();
@@ -290,17 +301,6 @@ class GivenOrder : public Solver<Runner> {
         this->all_sum(p_ap);
     }
 
-    void product_of(Vector from, Vector to) override {
-        this->copy(this->vector(from), this->p_.data());
-        multiply();
-        this->copy(this->product_.data(), this->vector(to));
-    }
-    void cycle_of(Vector from, Vector to) override {
-        this->copy(this->vector(from), this->r_.data());
-        precondition(1, true);
-        this->copy(z(), this->vector(to));
-    }
-
     void spoil_value() override {}
     PhaseBytes bytes() const override { return {}; }
     std::vector<std::pair<std::string, std::string>> facts() const override {
@@ -424,17 +424,6 @@ class Optimised : public Solver<Runner> {
         }
         runner_.end_sum(this->scalar(p_ap));
         this->all_sum(p_ap);
-    }
-
-    void product_of(Vector from, Vector to) override {
-        this->copy(this->vector(from), this->p_.data());
-        multiply();
-        this->copy(this->product_.data(), this->vector(to));
-    }
-    void cycle_of(Vector from, Vector to) override {
-        this->copy(this->vector(from), this->r_.data());
-        precondition(1, true);
-        this->copy(z(), this->vector(to));
     }
 
     void spoil_value() override {

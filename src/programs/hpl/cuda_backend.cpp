@@ -1,14 +1,8 @@
-#include <array>
-#include <map>
-
-#include "lib/lu/rank_gpu.h"
+#include "lib/lu/gpu_backend.h"
 #include "programs/hpl/backend.h"
 #include "programs/hpl/gpu_engine.h"
 
 namespace hpl {
-
-using lu::CommunicatorKind;
-using lu::make_communicator;
 
 namespace {
 
@@ -22,13 +16,14 @@ int operations_per_cycle(const std::string& capability) {
     return 0;
 }
 
-class CudaBackend : public Backend {
+class CudaBackend : public lu::GpuBackend<Backend> {
   public:
-    std::string name() const override { return "cuda"; }
-
     void options(tenken::Arguments& arguments) override {
-        arguments.heading("options of --backend cuda");
-        gpu_.options(arguments);
+        GpuBackend::options(arguments);
+        arguments.former_name("carrier", "communicator");
+    }
+
+    void own_options(tenken::Arguments& arguments) override {
         arguments.choice("panel", panel_, {"auto", "resident", "streamed", "library"},
                          "panels by the built-in kernel with rows in shared memory or not, or by cuSOLVER; "
                          "auto: the built-in one while an update hides it, cuSOLVER for the last --few-rows");
@@ -40,18 +35,10 @@ class CudaBackend : public Backend {
             "16 columns need them; 0: all");
         arguments.integer("triangle", triangle_, 0, 4096,
                           "columns of the panel's triangle that are inverted at once; 0: cublasDtrsm");
-        arguments.choice(
-            "communicator", communicator_, {"auto", "nccl", "mpi", "host"},
-            "how panels are sent to other GPUs: NCCL, MPI with device pointers, or through the host");
-        arguments.former_name("carrier", "communicator");
     }
 
-    void prepare(const tenken::Arguments& arguments, Ranks& ranks) override {
-        gpu_.prepare(arguments, ranks);
-    }
+    void prepare(const tenken::Arguments& arguments, Ranks& ranks) override { select(arguments, ranks); }
 
-    tenken::Subject subject() const override { return tenken::Subject::gpu(gpu().index()); }
-    std::uint64_t free_bytes() const override { return gpu().description().memory_free_bytes; }
     std::uint64_t needed_bytes(const Layout& layout) const override { return gpu_bytes(layout); }
     std::vector<std::int64_t> blocks_to_try() const override { return {512, 1024, 2048}; }
     std::int64_t min_width() const override { return 128; }
@@ -65,23 +52,8 @@ class CudaBackend : public Backend {
                                                : PanelKind::library;
         choices.panel_blocks = static_cast<int>(panel_blocks_);
         choices.triangle = triangle_;
-        Communicator* communicator = nullptr;
-        if (ranks.size() > 1) {
-            // Communicators are created once per grid.
-            std::unique_ptr<Communicator>& link =
-                links_[{{layout.rows.count, layout.columns.count, ranks.at(0, layout.columns.count - 1)}}];
-            const CommunicatorKind kind = communicator_ == "nccl"   ? CommunicatorKind::nccl
-                                          : communicator_ == "mpi"  ? CommunicatorKind::mpi
-                                          : communicator_ == "host" ? CommunicatorKind::host
-                                                                    : CommunicatorKind::automatic;
-            if (!link) link = make_communicator(kind, ranks, layout.rows.count, layout.columns.count);
-            communicator = link.get();
-        }
-        return make_gpu_engine(layout, choices, communicator);
+        return make_gpu_engine(layout, choices, communicator(ranks, layout.rows.count, layout.columns.count));
     }
-
-    void watch(const std::function<void()>& work) override { gpu_.watch(work); }
-    tenken::EnergyMeter* energy() override { return &gpu_.gpu().energy(); }
 
     std::vector<double> library_solution(const Matrix& matrix) override {
         return gpu_library_solution(matrix);
@@ -100,18 +72,11 @@ class CudaBackend : public Backend {
                 " FP64 operations a cycle");
     }
 
-    void report(tenken::Document& document, Ranks& ranks) override { gpu_.report(document, ranks); }
-
   private:
-    const tenken::cuda::Gpu& gpu() const { return gpu_.gpu(); }
-
-    lu::RankGpu gpu_;
     std::string panel_ = "auto";
     std::int64_t few_rows_ = 12288;
     std::int64_t panel_blocks_ = 32;
     std::int64_t triangle_ = 256;
-    std::string communicator_ = "auto";
-    std::map<std::array<int, 3>, std::unique_ptr<Communicator>> links_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/verification.h"
 #include "lib/cuda/check.h"
+#include "lib/cuda/library.h"
 #include "lib/cuda/memory.h"
 #include "lib/cuda/timing.h"
 #include "programs/hpl/engine_kernels.cuh"
@@ -15,35 +16,6 @@
 #include "programs/hpl/gpu_lane.h"
 
 namespace hpl {
-
-void library_failed(const char* library, int code, const char* expression, const char* file, int line) {
-    const std::string path = file;
-    const std::size_t root = path.rfind("/src/");
-    throw std::runtime_error(
-        std::string(library) + ": " + expression + " failed with " + std::to_string(code) + "; " +
-        (root == std::string::npos ? path : path.substr(root + 1)) + ":" + std::to_string(line));
-}
-
-namespace {
-
-template <typename Property>
-std::string version_of(Property property) {
-    int parts[3] = {0, 0, 0};
-    property(MAJOR_VERSION, &parts[0]);
-    property(MINOR_VERSION, &parts[1]);
-    property(PATCH_LEVEL, &parts[2]);
-    return std::to_string(parts[0]) + "." + std::to_string(parts[1]) + "." + std::to_string(parts[2]);
-}
-
-}  // namespace
-
-std::string cublas_version() {
-    return version_of(cublasGetProperty);
-}
-
-std::string cusolver_version() {
-    return version_of(cusolverGetProperty);
-}
 
 namespace {
 
@@ -59,22 +31,27 @@ std::int64_t gathered_rows(const Layout& layout) {
     return layout.one_row() ? layout.nb : 2 * layout.nb;
 }
 
+/// Rows of U outside A itself.
+std::int64_t result_rows(const Layout& layout) {
+    return layout.one_row() ? 0 : layout.nb;
+}
+
 /// Environment variables that would make cuBLAS emulate doubles by integers.
 void forbid_emulation() {
     unsetenv("CUBLAS_EMULATE_DOUBLE_PRECISION");
 }
 
-class GpuEngine : public Engine {
+class GpuEngine : public lu::GpuLanes<Engine, LaneParts> {
   public:
     GpuEngine(const Layout& layout, const GpuChoices& choices, Communicator* communicator)
-        : layout_(layout),
+        : GpuLanes((layout.padded_columns + alignment) * gathered_rows(layout),
+                   (layout.padded_columns + alignment) * result_rows(layout) + 1,
+                   aligned(layout.nb) * gathered_rows(layout), aligned(layout.nb) * result_rows(layout) + 1),
+          layout_(layout),
           choices_(choices),
           communicator_(communicator),
           place_{layout.rows, layout.columns, layout.stride},
           a_(static_cast<std::size_t>(std::max<std::int64_t>(1, layout.local_rows) * layout.stride)),
-          update_(false, layout.padded_columns + alignment, gathered_rows(layout),
-                  layout.one_row() ? 0 : layout.nb),
-          panel_(true, aligned(layout.nb), gathered_rows(layout), layout.one_row() ? 0 : layout.nb),
           slots_{DeviceArray<double>(static_cast<std::size_t>(slot_doubles(layout))),
                  DeviceArray<double>(static_cast<std::size_t>(slot_doubles(layout)))},
           own_{DeviceArray<double>(own_doubles()), DeviceArray<double>(own_doubles())},
@@ -84,14 +61,9 @@ class GpuEngine : public Engine {
           x_(static_cast<std::size_t>(layout.n)),
           found_(static_cast<std::size_t>(layout.local_rows + 1)),
           factoriser_(choices.panel, layout.n, std::min(layout.nb, layout.n), choices.panel_blocks,
-                      choices.few_rows, panel_.stream.get(), panel_.blas.get()) {
-        for (cudaEvent_t& one : marks_) TENKEN_CUDA(cudaEventCreateWithFlags(&one, cudaEventDisableTiming));
-    }
+                      choices.few_rows, panel_.stream.get(), panel_.blas.get()) {}
 
-    ~GpuEngine() override {
-        cudaDeviceSynchronize();
-        for (cudaEvent_t one : marks_) cudaEventDestroy(one);
-    }
+    ~GpuEngine() override { cudaDeviceSynchronize(); }
 
     const Layout& layout() const override { return layout_; }
 
@@ -209,9 +181,9 @@ class GpuEngine : public Engine {
         const double zero = 0;
         const std::int64_t block = triangle_of(step);
         if (block == 0) {
-            HPL_CUBLAS(cublasDtrsm(parts.blas.get(), CUBLAS_SIDE_RIGHT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T,
-                                   CUBLAS_DIAG_UNIT, count, static_cast<int>(step.width), &one, l, ldl, w,
-                                   ldw));
+            TENKEN_CUBLAS(cublasDtrsm(parts.blas.get(), CUBLAS_SIDE_RIGHT, CUBLAS_FILL_MODE_LOWER,
+                                      CUBLAS_OP_T, CUBLAS_DIAG_UNIT, count, static_cast<int>(step.width),
+                                      &one, l, ldl, w, ldw));
             TENKEN_CUDA(cudaMemcpy2DAsync(to.data, static_cast<std::size_t>(to.stride) * sizeof(double), w,
                                           static_cast<std::size_t>(ldw) * sizeof(double),
                                           static_cast<std::size_t>(count) * sizeof(double),
@@ -224,13 +196,13 @@ class GpuEngine : public Engine {
             for (std::int64_t j = 0; j < step.width; j += block) {
                 double* const wj = w + j * ldw;
                 if (j > 0) {
-                    HPL_CUBLAS(cublasDgemm(parts.blas.get(), CUBLAS_OP_N, CUBLAS_OP_T, count, b,
-                                           static_cast<int>(j), &minus_one, to.data,
-                                           static_cast<int>(to.stride), l + j, ldl, &one, wj, ldw));
+                    TENKEN_CUBLAS(cublasDgemm(parts.blas.get(), CUBLAS_OP_N, CUBLAS_OP_T, count, b,
+                                              static_cast<int>(j), &minus_one, to.data,
+                                              static_cast<int>(to.stride), l + j, ldl, &one, wj, ldw));
                 }
-                HPL_CUBLAS(cublasDgemm(parts.blas.get(), CUBLAS_OP_N, CUBLAS_OP_T, count, b, b, &one, wj, ldw,
-                                       x + j * (step.width + 1), ldx, &zero, to.data + j * to.stride,
-                                       static_cast<int>(to.stride)));
+                TENKEN_CUBLAS(cublasDgemm(parts.blas.get(), CUBLAS_OP_N, CUBLAS_OP_T, count, b, b, &one, wj,
+                                          ldw, x + j * (step.width + 1), ldx, &zero, to.data + j * to.stride,
+                                          static_cast<int>(to.stride)));
             }
         }
         if (!layout_.one_row() && layout_.rows.owns(step.begin)) {
@@ -253,33 +225,12 @@ class GpuEngine : public Engine {
         const std::int64_t ldl = layout_.one_row() ? shape.stride : aligned(rows);
         const double one = 1;
         const double minus_one = -1;
-        HPL_CUBLAS(cublasDgemm(
+        TENKEN_CUBLAS(cublasDgemm(
             of(lane).blas.get(), CUBLAS_OP_N, CUBLAS_OP_T, static_cast<int>(columns.size()),
             static_cast<int>(rows), static_cast<int>(step.width), &minus_one, u.data,
             static_cast<int>(u.stride), l, static_cast<int>(ldl), &one,
             a_.data() + first * layout_.stride + columns.begin, static_cast<int>(layout_.stride)));
     }
-
-    void mark(Lane lane, int which) override {
-        TENKEN_CUDA(cudaEventRecord(marks_[which], of(lane).stream.get()));
-    }
-
-    void wait(Lane lane, int which) override {
-        TENKEN_CUDA(cudaStreamWaitEvent(of(lane).stream.get(), marks_[which], 0));
-    }
-
-    int stamp(Lane lane) override {
-        if (used_ == stamps_.size()) stamps_.emplace_back();
-        TENKEN_CUDA(cudaEventRecord(stamps_[used_].get(), of(lane).stream.get()));
-        return static_cast<int>(used_++);
-    }
-
-    double seconds_between(int earlier, int later) override {
-        return stamps_[static_cast<std::size_t>(later)].seconds_since(
-            stamps_[static_cast<std::size_t>(earlier)]);
-    }
-
-    void forget_stamps() override { used_ = 0; }
 
     std::int64_t finish() override {
         TENKEN_CUDA(cudaStreamSynchronize(update_.stream.get()));
@@ -318,9 +269,9 @@ class GpuEngine : public Engine {
                 }
                 if (has_columns) {
                     // A is row-major: cuBLAS sees its transpose, a lower triangle.
-                    HPL_CUBLAS(cublasDtrsv(blas, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT,
-                                           count, a_.data() + row * layout_.stride + column,
-                                           static_cast<int>(layout_.stride), x, 1));
+                    TENKEN_CUBLAS(cublasDtrsv(blas, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT,
+                                              count, a_.data() + row * layout_.stride + column,
+                                              static_cast<int>(layout_.stride), x, 1));
                 }
             }
             if (several) {
@@ -334,9 +285,9 @@ class GpuEngine : public Engine {
             }
             if (has_columns && row > 0) {
                 const double one = 1;
-                HPL_CUBLAS(cublasDgemv(blas, CUBLAS_OP_T, count, static_cast<int>(row), &one,
-                                       a_.data() + column, static_cast<int>(layout_.stride), x, 1, &one,
-                                       found_.data(), 1));
+                TENKEN_CUBLAS(cublasDgemv(blas, CUBLAS_OP_T, count, static_cast<int>(row), &one,
+                                          a_.data() + column, static_cast<int>(layout_.stride), x, 1, &one,
+                                          found_.data(), 1));
             }
         }
         TENKEN_CUDA(cudaStreamSynchronize(stream));
@@ -413,14 +364,14 @@ class GpuEngine : public Engine {
 #if CUDART_VERSION >= 11010
         cusolverDnHandle_t solver = nullptr;
         cusolverDnParams_t parameters = nullptr;
-        HPL_CUSOLVER(cusolverDnCreate(&solver));
-        HPL_CUSOLVER(cusolverDnCreateParams(&parameters));
-        HPL_CUSOLVER(cusolverDnSetStream(solver, update_.stream.get()));
+        TENKEN_CUSOLVER(cusolverDnCreate(&solver));
+        TENKEN_CUSOLVER(cusolverDnCreateParams(&parameters));
+        TENKEN_CUSOLVER(cusolverDnSetStream(solver, update_.stream.get()));
         std::size_t on_device = 0;
         std::size_t on_host = 0;
-        HPL_CUSOLVER(cusolverDnXgetrf_bufferSize(solver, parameters, layout_.n, layout_.n, CUDA_R_64F,
-                                                 a_.data(), layout_.stride, CUDA_R_64F, &on_device,
-                                                 &on_host));
+        TENKEN_CUSOLVER(cusolverDnXgetrf_bufferSize(solver, parameters, layout_.n, layout_.n, CUDA_R_64F,
+                                                    a_.data(), layout_.stride, CUDA_R_64F, &on_device,
+                                                    &on_host));
         std::size_t free_bytes = 0;
         std::size_t all_bytes = 0;
         TENKEN_CUDA(cudaMemGetInfo(&free_bytes, &all_bytes));
@@ -433,9 +384,9 @@ class GpuEngine : public Engine {
             DeviceArray<std::int64_t> pivots(static_cast<std::size_t>(layout_.n));
             DeviceArray<int> info(1);
             const auto factorise_first = [&](std::int64_t n) {
-                HPL_CUSOLVER(cusolverDnXgetrf(solver, parameters, n, n, CUDA_R_64F, a_.data(), layout_.stride,
-                                              pivots.data(), CUDA_R_64F, device_work.data(), on_device,
-                                              host_work.data(), on_host, info.data()));
+                TENKEN_CUSOLVER(cusolverDnXgetrf(
+                    solver, parameters, n, n, CUDA_R_64F, a_.data(), layout_.stride, pivots.data(),
+                    CUDA_R_64F, device_work.data(), on_device, host_work.data(), on_host, info.data()));
                 TENKEN_CUDA(cudaStreamSynchronize(update_.stream.get()));
             };
             generate(matrix);
@@ -453,14 +404,15 @@ class GpuEngine : public Engine {
 #else
         (void)matrix;
         (void)repetitions;
-        why_not = "cuSOLVER " + cusolver_version() + " has no cusolverDnXgetrf";
+        why_not =
+            "cuSOLVER " + tenken::cuda::library_version(cusolverGetProperty) + " has no cusolverDnXgetrf";
         return {};
 #endif
     }
 
     void describe(tenken::Document& document) const override {
-        document.build.libraries.emplace_back("cuBLAS", cublas_version());
-        document.build.libraries.emplace_back("cuSOLVER", cusolver_version());
+        document.build.libraries.emplace_back("cuBLAS", tenken::cuda::library_version(cublasGetProperty));
+        document.build.libraries.emplace_back("cuSOLVER", tenken::cuda::library_version(cusolverGetProperty));
         document.path("panel", factoriser_.text());
         document.path("triangle", choices_.triangle > 0 ? "inverted by blocks of " +
                                                               std::to_string(choices_.triangle) + " at most"
@@ -479,7 +431,6 @@ class GpuEngine : public Engine {
     std::size_t own_doubles() const {
         return layout_.one_row() ? 1 : static_cast<std::size_t>(aligned(layout_.local_rows + 1) * layout_.nb);
     }
-    LaneParts& of(Lane lane) { return lane == Lane::update ? update_ : panel_; }
     DeviceArray<double>& slot_of(int slot) { return slots_[static_cast<std::size_t>(slot)]; }
     DeviceArray<double>& own_of(int slot) { return own_[static_cast<std::size_t>(slot)]; }
 
@@ -524,13 +475,13 @@ class GpuEngine : public Engine {
             const int pairs = static_cast<int>(width / (2 * s));
             const long long l_step = 2 * s * (stride + 1);
             const long long x_step = 2 * s * (width + 1);
-            HPL_CUBLAS(cublasDgemmStridedBatched(
+            TENKEN_CUBLAS(cublasDgemmStridedBatched(
                 blas, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &one, l + s, static_cast<int>(stride),
                 l_step, x, static_cast<int>(width), x_step, &zero, inverse_part_.data(), size, s * s, pairs));
-            HPL_CUBLAS(cublasDgemmStridedBatched(blas, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &minus_one,
-                                                 x + s * (width + 1), static_cast<int>(width), x_step,
-                                                 inverse_part_.data(), size, s * s, &zero, x + s,
-                                                 static_cast<int>(width), x_step, pairs));
+            TENKEN_CUBLAS(cublasDgemmStridedBatched(blas, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size,
+                                                    &minus_one, x + s * (width + 1), static_cast<int>(width),
+                                                    x_step, inverse_part_.data(), size, s * s, &zero, x + s,
+                                                    static_cast<int>(width), x_step, pairs));
         }
     }
 
@@ -539,8 +490,6 @@ class GpuEngine : public Engine {
     Communicator* communicator_;
     Place place_;
     DeviceArray<double> a_;
-    LaneParts update_;
-    LaneParts panel_;
     DeviceArray<double> slots_[2];
     DeviceArray<double> own_[2];
     DeviceArray<double> inverse_[2];
@@ -548,20 +497,17 @@ class GpuEngine : public Engine {
     DeviceArray<double> x_;
     DeviceArray<double> found_;
     PanelFactoriser factoriser_;
-    cudaEvent_t marks_[marks] = {};
-    std::vector<tenken::cuda::Event> stamps_;
-    std::size_t used_ = 0;
 };
 
 }  // namespace
 
 std::uint64_t gpu_bytes(const Layout& layout) {
-    const std::int64_t lane_rows = gathered_rows(layout) + (layout.one_row() ? 0 : layout.nb);
+    const std::int64_t lane_rows = gathered_rows(layout) + result_rows(layout);
     const std::int64_t doubles = (layout.padded_columns + alignment + aligned(layout.nb)) * lane_rows +
                                  2 * slot_doubles(layout) + 3 * layout.nb * layout.nb +
                                  (layout.one_row() ? 0 : 2 * aligned(layout.local_rows + 1) * layout.nb) +
                                  3 * layout.n;
-    return layout.bytes() + sizeof(double) * static_cast<std::uint64_t>(doubles) + 2 * workspace_bytes +
+    return layout.bytes() + sizeof(double) * static_cast<std::uint64_t>(doubles) + 2 * lu::workspace_bytes +
            (std::uint64_t{256} << 20);  // the libraries' own
 }
 
@@ -577,13 +523,14 @@ std::vector<double> gpu_library_solution(const Matrix& matrix) {
     DeviceArray<int> info(1);
     TENKEN_CUDA(cudaMemcpy(a.data(), all.data(), a.bytes(), cudaMemcpyHostToDevice));
     cusolverDnHandle_t solver = nullptr;
-    HPL_CUSOLVER(cusolverDnCreate(&solver));
+    TENKEN_CUSOLVER(cusolverDnCreate(&solver));
     int size = 0;
-    HPL_CUSOLVER(cusolverDnDgetrf_bufferSize(solver, n, n, a.data(), n, &size));
+    TENKEN_CUSOLVER(cusolverDnDgetrf_bufferSize(solver, n, n, a.data(), n, &size));
     DeviceArray<double> work(static_cast<std::size_t>(size) + 1);
-    HPL_CUSOLVER(cusolverDnDgetrf(solver, n, n, a.data(), n, work.data(), pivots.data(), info.data()));
+    TENKEN_CUSOLVER(cusolverDnDgetrf(solver, n, n, a.data(), n, work.data(), pivots.data(), info.data()));
     double* const b = a.data() + rows * rows;
-    HPL_CUSOLVER(cusolverDnDgetrs(solver, CUBLAS_OP_N, n, 1, a.data(), n, pivots.data(), b, n, info.data()));
+    TENKEN_CUSOLVER(
+        cusolverDnDgetrs(solver, CUBLAS_OP_N, n, 1, a.data(), n, pivots.data(), b, n, info.data()));
     TENKEN_CUDA(cudaDeviceSynchronize());
     cusolverDnDestroy(solver);
     std::vector<double> x(rows);

@@ -357,12 +357,12 @@ PanelFactoriser::PanelFactoriser(PanelKind kind, std::int64_t max_rows, std::int
         cudaFuncSetAttribute(eliminate<true>, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes_));
     forget_singular();
     if (kind_ == PanelKind::library || kind_ == PanelKind::automatic) {
-        HPL_CUSOLVER(cusolverDnCreate(&solver_));
-        HPL_CUSOLVER(cusolverDnSetStream(solver_, stream_));
+        TENKEN_CUSOLVER(cusolverDnCreate(&solver_));
+        TENKEN_CUSOLVER(cusolverDnSetStream(solver_, stream_));
         int size = 0;
-        HPL_CUSOLVER(cusolverDnDgetrf_bufferSize(solver_, static_cast<int>(max_rows),
-                                                 static_cast<int>(max_width), nullptr,
-                                                 static_cast<int>(aligned(max_rows)), &size));
+        TENKEN_CUSOLVER(cusolverDnDgetrf_bufferSize(solver_, static_cast<int>(max_rows),
+                                                    static_cast<int>(max_width), nullptr,
+                                                    static_cast<int>(aligned(max_rows)), &size));
         work_.reset(new tenken::cuda::DeviceArray<double>(static_cast<std::size_t>(size) + 1));
     }
 }
@@ -431,14 +431,14 @@ void PanelFactoriser::recurse(double* panel, std::int64_t rows, std::int64_t beg
     const double one = 1;
     const double minus_one = -1;
     const auto at = [&](std::int64_t row, std::int64_t column) { return panel + column * stride + row; };
-    HPL_CUBLAS(cublasDtrsm(blas_, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_UNIT,
-                           static_cast<int>(half), static_cast<int>(right), &one, at(begin, begin),
-                           static_cast<int>(stride), at(begin, begin + half), static_cast<int>(stride)));
-    HPL_CUBLAS(cublasDgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(rows - begin - half),
-                           static_cast<int>(right), static_cast<int>(half), &minus_one,
-                           at(begin + half, begin), static_cast<int>(stride), at(begin, begin + half),
-                           static_cast<int>(stride), &one, at(begin + half, begin + half),
-                           static_cast<int>(stride)));
+    TENKEN_CUBLAS(cublasDtrsm(blas_, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N, CUBLAS_DIAG_UNIT,
+                              static_cast<int>(half), static_cast<int>(right), &one, at(begin, begin),
+                              static_cast<int>(stride), at(begin, begin + half), static_cast<int>(stride)));
+    TENKEN_CUBLAS(cublasDgemm(blas_, CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(rows - begin - half),
+                              static_cast<int>(right), static_cast<int>(half), &minus_one,
+                              at(begin + half, begin), static_cast<int>(stride), at(begin, begin + half),
+                              static_cast<int>(stride), &one, at(begin + half, begin + half),
+                              static_cast<int>(stride)));
     recurse(panel, rows, begin + half, right, whole, stride, first_column);
 }
 
@@ -446,8 +446,9 @@ void PanelFactoriser::factorise(double* panel, std::int64_t rows, std::int64_t w
                                 std::int64_t first_column, const Permutation& permutation) {
     int group = max_base;
     if (by_library(rows)) {
-        HPL_CUSOLVER(cusolverDnDgetrf(solver_, static_cast<int>(rows), static_cast<int>(width), panel,
-                                      static_cast<int>(stride), work_->data(), pivots_.data(), info_.data()));
+        TENKEN_CUSOLVER(cusolverDnDgetrf(solver_, static_cast<int>(rows), static_cast<int>(width), panel,
+                                         static_cast<int>(stride), work_->data(), pivots_.data(),
+                                         info_.data()));
         adopt_pivots<<<1, 256, 0, stream_>>>(pivots_.data(), static_cast<int>(width), group, info_.data(),
                                              singular_.data(), first_column);
         TENKEN_CUDA(cudaGetLastError());

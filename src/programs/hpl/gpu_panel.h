@@ -8,9 +8,10 @@
 #include <memory>
 #include <string>
 
+#include "lib/cuda/library.h"
 #include "lib/cuda/memory.h"
-#include "programs/hpl/gpu_library.h"
 #include "programs/hpl/layout.h"
+#include "programs/hpl/matrix.h"
 
 namespace hpl {
 

@@ -1,4 +1,3 @@
-#include "lib/base/host.h"
 #include "lib/base/program.h"
 #include "programs/hpl/backend.h"
 #include "programs/hpl/host_engine.h"
@@ -7,10 +6,8 @@ namespace hpl {
 
 namespace {
 
-class HostBackend : public Backend {
+class HostBackend : public tenken::HostRankBackend<Backend> {
   public:
-    std::string name() const override { return "host"; }
-
     void options(tenken::Arguments& arguments) override {
         arguments.heading("options of --backend host");
         arguments.choice(
@@ -26,13 +23,9 @@ class HostBackend : public Backend {
         std::string why_not;
         blas_ = Blas::open(why_not);
         if (!blas_) throw tenken::Waived(tenken::Waiver::library_missing, why_not);
-        local_ranks_ = ranks.local_size();
+        share_with(ranks);
     }
 
-    tenken::Subject subject() const override { return tenken::Subject::host(); }
-    std::uint64_t free_bytes() const override {
-        return tenken::available_memory_bytes() / static_cast<std::uint64_t>(local_ranks_);
-    }
     std::uint64_t needed_bytes(const Layout& layout) const override { return host_bytes(layout, direct_); }
     std::vector<std::int64_t> blocks_to_try() const override { return {128, 256}; }
     std::int64_t min_width() const override { return 64; }
@@ -47,20 +40,17 @@ class HostBackend : public Backend {
         engine->solve_directly(false);
         return engine->solution();
     }
-    tenken::Meter* energy() override { return meter_.there() ? &meter_ : nullptr; }
     tenken::Limit peak() const override {
         return tenken::Limit::unknown("the peak of a host cannot be queried");
     }
-    void report(tenken::Document& document, Ranks&) override {
+    void report(tenken::Document& document, tenken::Ranks&) override {
         document.build.libraries.emplace_back("BLAS", blas_->text());
     }
 
   private:
     std::string algorithm_ = "auto";
     bool direct_ = true;
-    int local_ranks_ = 1;
     std::unique_ptr<Blas> blas_;
-    tenken::HostEnergyMeter meter_;
 };
 
 }  // namespace

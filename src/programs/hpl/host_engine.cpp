@@ -7,6 +7,7 @@
 #include "lib/base/host_array.h"
 #include "lib/base/placement.h"
 #include "lib/base/verification.h"
+#include "lib/lu/host_lanes.h"
 
 namespace hpl {
 
@@ -39,7 +40,7 @@ Order order_of(const std::vector<int>& pivots, std::vector<int>& rows) {
     return order;
 }
 
-class HostEngine : public Engine {
+class HostEngine : public lu::HostLanes<Engine> {
   public:
     HostEngine(const Layout& layout, const Blas& blas, Ranks& ranks, bool direct)
         : layout_(layout),
@@ -201,18 +202,6 @@ class HostEngine : public Engine {
                     row(first) + columns.begin, &lda);
     }
 
-    void mark(Lane, int) override {}
-    void wait(Lane, int) override {}
-    int stamp(Lane) override {
-        stamps_.push_back(tenken::now_seconds());
-        return static_cast<int>(stamps_.size()) - 1;
-    }
-    double seconds_between(int earlier, int later) override {
-        return stamps_[static_cast<std::size_t>(later)] - stamps_[static_cast<std::size_t>(earlier)];
-    }
-    void forget_stamps() override { stamps_.clear(); }
-    std::int64_t finish() override { return singular_; }
-
     void solve(Ranks& ranks) override {
         std::vector<double> found(size(layout_.local_rows));
         const std::int64_t b = layout_.columns.owns(layout_.n) ? layout_.columns.below(layout_.n) : -1;
@@ -357,8 +346,6 @@ class HostEngine : public Engine {
     Order orders_[2];
     std::vector<int> rows_;
     std::vector<double> x_;
-    std::vector<double> stamps_;
-    std::int64_t singular_ = -1;
 };
 
 }  // namespace

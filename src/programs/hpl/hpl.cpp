@@ -10,32 +10,26 @@
 #include <set>
 
 #include "lib/base/clock.h"
-#include "lib/base/energy_pass.h"
-#include "lib/base/placement.h"
-#include "lib/base/program.h"
 #include "lib/base/text_file.h"
+#include "lib/lu/solver.h"
 #include "programs/hpl/backend.h"
 #include "programs/hpl/dat.h"
 
 namespace hpl {
 
 using lu::Factored;
-using lu::factorise;
+using lu::operations;
 using lu::StepTimes;
 
 namespace {
 
-/// Threshold above which HPL rejects a residual.
-constexpr double max_residual = 16;
 /// Maximum distance of a solution of --sweep from the library's, relative to its largest element: far above
 /// the rounding errors amplified by the condition of a random matrix of that size, far below any mistake.
 constexpr double max_difference = 1e-6;
-constexpr double epsilon = 1.0 / 9007199254740992.0;  // 2^-53
 /// Columns that --nb auto eliminates with each candidate: a multiple of all.
 constexpr std::int64_t probe_columns = 4096;
 constexpr std::int64_t max_n = 4000000;
 constexpr std::int64_t max_nb = 4096;
-constexpr int products = 10;
 constexpr double warm_again_seconds = 0.5;
 constexpr int library_repetitions = 1;  // at least as long as the built-in one, on the warm GPU
 
@@ -52,26 +46,24 @@ struct Case {
     }
 };
 
-/// Counted operations, independent of the algorithm: (2/3) N^3 + (3/2) N^2.
-double operations(double n) {
-    return 2.0 / 3.0 * n * n * n + 1.5 * n * n;
-}
-
 /// The norms of a run, over all ranks, and the derived values.
 struct Residual {
     Engine::Norms norms;
     double scaled;
 };
 
-class Hpl : public tenken::Program {
-  public:
-    explicit Hpl(Ranks& ranks) : ranks_(ranks) {
-        backends_.push_back(make_host_backend());
+std::vector<std::unique_ptr<Backend>> backends() {
+    std::vector<std::unique_ptr<Backend>> list;
+    list.push_back(make_host_backend());
 #ifdef HPL_HAVE_CUDA
-        backends_.push_back(make_cuda_backend());
+    list.push_back(make_cuda_backend());
 #endif
-        backend_name_ = backends_.back()->name();
-    }
+    return list;
+}
+
+class Hpl : public lu::Solver<Backend> {
+  public:
+    explicit Hpl(Ranks& ranks) : Solver(ranks, backends()) { taper_ = 16; }
 
     std::string name() const override { return "hpl"; }
     std::string purpose() const override {
@@ -80,12 +72,9 @@ class Hpl : public tenken::Program {
                "verified "
                "by its scaled residual.";
     }
-    std::int64_t default_repetitions() const override { return 3; }
 
     void options(tenken::Arguments& arguments) override {
-        std::vector<std::string> names;
-        for (const auto& backend : backends_) names.push_back(backend->name());
-        arguments.choice("backend", backend_name_, names, "what factorises");
+        backend_option(arguments, "what factorises");
         arguments.text("n", n_text_, "N", "order of A; auto: as large as --fill of the memory permits");
         arguments.text("nb", nb_text_, "NB",
                        "block size, columns eliminated together; auto: the fastest in a short probe");
@@ -94,17 +83,10 @@ class Hpl : public tenken::Program {
                          "ranks are placed into the grid column by column or row by row");
         arguments.real("fill", fill_, "", 0.01, 0.98, "part of the free memory that --n auto fills");
         arguments.integer("seed", seed_, 0, std::int64_t{1} << 40, "of the matrix");
-        arguments.choice("look-ahead", look_ahead_, {"on", "off"},
-                         "factorise the next panel during the update, or after it");
-        arguments.integer("taper", taper_, 0, 1000,
-                          "halve the block width once fewer than this many block widths remain; 0: never");
+        step_options(arguments);
         arguments.flag("compare-library", compare_library_, "also times the library's own factorisation");
         arguments.flag("steps", show_steps_, "print a line per step: times, and how much was hidden");
-        arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
-                       "minimum duration of the energy pass; 0: none");
-        arguments.real("patience-seconds", patience_, "s", 1, 36000,
-                       "abort after this time without a message from other ranks");
-        for (const auto& backend : backends_) backend->options(arguments);
+        last_options(arguments);
         arguments.heading("several problems");
         arguments.text(
             "dat", dat_file_, "FILE",
@@ -122,9 +104,7 @@ class Hpl : public tenken::Program {
     }
 
     void prepare(const tenken::Arguments& arguments) override {
-        for (const auto& backend : backends_) {
-            if (backend->name() == backend_name_) backend_ = backend.get();
-        }
+        choose_backend();
         if (!dat_file_.empty()) {
             read_dat(arguments);
         } else {
@@ -134,7 +114,6 @@ class Hpl : public tenken::Program {
             if (n_text_ != "auto") one.n = whole_number(arguments, "n", n_text_, max_n);
             cases_.push_back(one);
         }
-        ranks_.set_patience(patience_);
         backend_->prepare(arguments, ranks_);
         if (sweep_ > 0) draw_cases();
         for (Case& one : cases_) fit(arguments, one);
@@ -155,13 +134,7 @@ class Hpl : public tenken::Program {
         }
         print("%s\n", std::string(80, '=').c_str());
         close_output();
-        for (const auto& backend : backends_) document.build.backends.push_back(backend->name());
-        if (!ranks_.library().empty()) document.build.mpi = ranks_.library();
-        document.placement = tenken::find_placement();
-        document.placement.ranks = ranks_.size();
-        document.placement.nodes = ranks_.nodes();
-        document.path("backend", backend_name_);
-        backend_->report(document, ranks_);
+        report(document);
     }
 
   private:
@@ -248,11 +221,8 @@ class Hpl : public tenken::Program {
         return one.nb > 0 ? one.nb : *std::max_element(tried.begin(), tried.end());
     }
 
-    bool fits(const Case& one, std::int64_t n, double part) const {
-        const double needed =
-            static_cast<double>(backend_->needed_bytes(layout_of(one, n, widest_block(one))));
-        const bool here = needed <= part * static_cast<double>(backend_->free_bytes());
-        return ranks_.largest({here ? 0.0 : 1.0}).front() == 0;
+    std::uint64_t needed_bytes(const Case& one, std::int64_t n) const {
+        return backend_->needed_bytes(layout_of(one, n, widest_block(one)));
     }
 
     /// Chooses N, or checks that it fits, before anything is allocated.
@@ -264,7 +234,7 @@ class Hpl : public tenken::Program {
             std::int64_t high = max_n / grain;
             while (low < high) {
                 const std::int64_t middle = (low + high + 1) / 2;
-                if (fits(one, middle * grain, fill_)) {
+                if (fits_everywhere(needed_bytes(one, middle * grain), fill_)) {
                     low = middle;
                 } else {
                     high = middle - 1;
@@ -275,11 +245,9 @@ class Hpl : public tenken::Program {
             one.n = low * grain;
             return;
         }
-        if (fits(one, one.n, 0.98)) return;
-        const std::uint64_t asked = backend_->needed_bytes(layout_of(one, one.n, widest_block(one)));
-        throw arguments.error(dat_file_.empty() ? "n" : "dat",
-                              "what fits into memory: requested " + tenken::format_bytes(asked) + ", free " +
-                                  tenken::format_bytes(backend_->free_bytes()) + " (of this rank)");
+        const std::uint64_t needed = needed_bytes(one, one.n);
+        if (fits_everywhere(needed, 0.98)) return;
+        throw arguments.error(dat_file_.empty() ? "n" : "dat", memory_expectation(needed));
     }
 
     Matrix matrix_of(const Case& one) const {
@@ -302,7 +270,7 @@ class Hpl : public tenken::Program {
             double rate = 0;
             for (int i = 0; i < 2; ++i) {  // the first time is a warm-up
                 engine->generate(matrix_of(tried));
-                const Factored done = factorise(*engine, ranks_, steps, look_ahead_ == "on", false, columns);
+                const Factored done = factorise_steps(*engine, steps, false, columns);
                 const double left = static_cast<double>(tried.n - columns);
                 rate = (operations(static_cast<double>(tried.n)) - operations(left)) / done.seconds / 1e12;
             }
@@ -317,10 +285,8 @@ class Hpl : public tenken::Program {
     }
 
     Residual residual_of(Engine& engine, const Case& one) {
-        const std::int64_t share = (one.n + ranks_.size() - 1) / ranks_.size();
-        const std::int64_t begin = std::min(one.n, share * ranks_.rank());
-        const std::int64_t end = std::min(one.n, begin + share);
-        const Engine::Norms mine = engine.norms(matrix_of(one), begin, end);
+        const lu::Range rows = lu::rows_of_rank(one.n, ranks_);
+        const Engine::Norms mine = engine.norms(matrix_of(one), rows.begin, rows.end);
         std::vector<double> all = {mine.r, mine.a, mine.b, mine.x};
         for (double& value : all) {
             if (!std::isfinite(value))
@@ -332,25 +298,14 @@ class Hpl : public tenken::Program {
         found.norms.a = all[1];
         found.norms.b = all[2];
         found.norms.x = all[3];
-        found.scaled = all[0] / (epsilon * (all[1] * all[3] + all[2]) * static_cast<double>(one.n));
+        found.scaled = lu::scaled_residual(all[0], all[1], all[3], all[2], one.n);
         return found;
     }
 
     tenken::Metric metric(const Case& one, const std::string& name, const std::string& unit) const {
-        tenken::Metric made;
-        made.name = name;
-        made.unit = unit;
-        made.subject = ranks_.size() > 1 ? tenken::Subject::ranks(ranks_.size()) : backend_->subject();
-        made.at = {
-            {"grid", tenken::Json(one.grid())}, {"n", tenken::Json(one.n)}, {"nb", tenken::Json(one.nb)}};
-        return made;
-    }
-
-    /// TFLOP/s of all ranks together from the seconds of each.
-    std::vector<double> rates(double flops, std::vector<double> seconds) {
-        seconds = ranks_.largest(seconds);
-        for (double& one : seconds) one = flops / one / 1e12;
-        return seconds;
+        return metric_at(
+            name, unit,
+            {{"grid", tenken::Json(one.grid())}, {"n", tenken::Json(one.n)}, {"nb", tenken::Json(one.nb)}});
     }
 
     void solve_case(tenken::Run& run, const Case& one, double heat) {
@@ -360,12 +315,12 @@ class Hpl : public tenken::Program {
         const Matrix matrix = matrix_of(one);
         const std::vector<Step> steps = steps_of(one.n, one.nb);
         const tenken::Limit limit = sweep_ > 0 ? tenken::Limit::unknown("small, one after the other")
-                                               : measure_products(document, *engine, one, heat);
+                                               : measure_ceiling(document, *engine, one, heat);
 
         if (sweep_ == 0 &&
             !engine->direct()) {  // also the kernels of large panels, before the first repetition
             engine->generate({static_cast<std::uint64_t>(seed_), one.n, Broken::none});
-            factorise(*engine, ranks_, steps, look_ahead_ == "on", false, std::min(one.n, 2 * one.nb));
+            factorise_steps(*engine, steps, false, std::min(one.n, 2 * one.nb));
         }
 
         tenken::Metric rate = metric(one, "hpl", "TFLOP/s");
@@ -395,18 +350,11 @@ class Hpl : public tenken::Program {
         if (std::isfinite(residuals.samples.front()))
             document.add(residuals, tenken::Limit::unknown("a residual has no limit but its threshold"));
         if (sweep_ == 0) report_phases(document, one, last);
-        if (sweep_ == 0 && energy_seconds_ > 0 && run.fault == tenken::Fault::none &&
-            tenken::measured_by_all(backend_->energy(), ranks_)) {
-            tenken::EnergyPass pass;
-            pass.amount = operations(static_cast<double>(one.n));
-            pass.per_watt_unit = "GFLOP/s/W";
-            pass.run = [&] {
+        if (sweep_ == 0 && run.fault == tenken::Fault::none) {
+            measure_energy(document, one.n, metric(one, "energy", "J"), [&] {
                 engine->generate(matrix);
                 return ranks_.largest({solve_once(*engine, steps, false).seconds}).front();
-            };
-            const tenken::EnergyFound found =
-                tenken::measure_energy(*backend_->energy(), ranks_, energy_seconds_, pass);
-            tenken::add_energy(document, ranks_, pass, found, metric(one, "energy", "J"));
+            });
         }
         if (compare_library_) measure_library(document, *engine, one, rate);
         engine->describe(document);
@@ -432,8 +380,7 @@ class Hpl : public tenken::Program {
     }
 
     Factored solve_once(Engine& engine, const std::vector<Step>& steps, bool spoil) {
-        if (!engine.direct())
-            return factorise(engine, ranks_, steps, look_ahead_ == "on", spoil, engine.layout().n);
+        if (!engine.direct()) return factorise_steps(engine, steps, spoil, engine.layout().n);
         Factored done;
         const double begin = tenken::now_seconds();
         done.singular = engine.solve_directly(spoil);
@@ -441,26 +388,18 @@ class Hpl : public tenken::Program {
         return done;
     }
 
-    tenken::Limit measure_products(tenken::Document& document, Engine& engine, const Case& one, double heat) {
+    tenken::Limit measure_ceiling(tenken::Document& document, Engine& engine, const Case& one, double heat) {
         ranks_.alive("warming up");
         engine.generate(matrix_of(one));
-        double flops = 0;
-        std::vector<double> seconds;
-        backend_->watch([&] { seconds = engine.time_products(heat, products, flops); });
-        seconds.resize(products, 0);  // a rank may have nothing to multiply
-        double total = 0;
-        for (const std::string& text : ranks_.gather(tenken::Json(flops).dump()))
-            total += std::atof(text.c_str());
-        total = ranks_.largest({total}).front();
-        if (total <= 0) return tenken::Limit::unknown("nothing is multiplied: N is not above NB");
-        tenken::Metric product = metric(one, "dgemm", "TFLOP/s");
-        product.clock = backend_name_ == "cuda" ? "device" : "host";
-        product.samples = rates(total, seconds);
-        const double median = tenken::order_statistics(product.samples, tenken::Direction::higher).median;
-        document.add(product, ranks_.size() > 1 ? tenken::Limit::unknown("the peak of all ranks is not known")
-                                                : backend_->peak());
-        if (engine.direct()) return tenken::Limit::unknown("LAPACK chooses its own block size, not NB");
-        return tenken::Limit::known(median, "TFLOP/s", "measured: DGEMM with K = NB in this run");
+        const tenken::Limit limit =
+            measure_products(document, metric(one, "dgemm", "TFLOP/s"),
+                             ranks_.size() > 1 ? tenken::Limit::unknown("the peak of all ranks is not known")
+                                               : backend_->peak(),
+                             "measured: DGEMM with K = NB in this run",
+                             [&](double& flops) { return engine.time_products(heat, products, flops); });
+        return engine.direct() && limit.text() != "unknown"
+                   ? tenken::Limit::unknown("LAPACK chooses its own block size, not NB")
+                   : limit;
     }
 
     void measure_library(tenken::Document& document, Engine& engine, const Case& one,
@@ -484,11 +423,7 @@ class Hpl : public tenken::Program {
 
     void check(tenken::Document& document, const Case& one, const Residual& found,
                std::int64_t repetition) const {
-        tenken::Check made;
-        made.what = one.key() + ", repetition " + std::to_string(repetition + 1) +
-                    ": ||Ax-b|| / (eps (||A|| ||x|| + ||b||) N), A made anew";
-        made.error = found.scaled;
-        made.tolerance = threshold_;
+        tenken::Check made = residual_check(one.key(), repetition, found.scaled, threshold_);
         char text[200];
         std::snprintf(text, sizeof text, "||Ax-b|| %.6e, ||A|| %.6e, ||x|| %.6e, ||b|| %.6e", found.norms.r,
                       found.norms.a, found.norms.x, found.norms.b);
@@ -561,82 +496,51 @@ class Hpl : public tenken::Program {
 
     void report_phases(tenken::Document& document, const Case& one, const Factored& done) {
         if (done.steps.empty()) return;
-        double panel = done.first_panel;
-        double broadcast = 0;
-        double ahead = 0;
-        double swap = 0;
-        double solve = 0;
-        double update = 0;
-        double idle = 0;
+        const StepTimes sum = done.sum();
         if (show_steps_ && ranks_.speaks())
             std::printf("%9s %6s %9s %9s %9s %9s %9s %9s %9s %9s\n", "column", "width", "ahead_ms",
                         "panel_ms", "bcast_ms", "idle_ms", "swap_ms", "solve_ms", "update_ms", "TFLOP/s");
         for (const StepTimes& step : done.steps) {
-            panel += step.panel;
-            broadcast += step.broadcast;
-            ahead += step.ahead;
-            swap += step.swap;
-            solve += step.solve;
-            update += step.update;
-            idle += step.idle;
-            if (show_steps_ && ranks_.speaks()) {
-                std::printf("%9lld %6lld %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.5f\n",
-                            static_cast<long long>(step.step.begin), static_cast<long long>(step.step.width),
-                            1e3 * step.ahead, 1e3 * step.panel, 1e3 * step.broadcast, 1e3 * step.idle,
-                            1e3 * step.swap, 1e3 * step.solve, 1e3 * step.update,
-                            step.update > 0 ? step.update_flops / step.update / 1e12 : 0.0);
-            }
+            if (!show_steps_ || !ranks_.speaks()) break;
+            std::printf("%9lld %6lld %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.5f\n",
+                        static_cast<long long>(step.step.begin), static_cast<long long>(step.step.width),
+                        1e3 * step.ahead, 1e3 * step.panel, 1e3 * step.broadcast, 1e3 * step.idle,
+                        1e3 * step.swap, 1e3 * step.solve, 1e3 * step.update,
+                        step.update > 0 ? step.update_flops / step.update / 1e12 : 0.0);
         }
-        const std::pair<const char*, double> parts[] = {{"panel", panel},
-                                                        {"broadcast", broadcast},
-                                                        {"ahead", ahead},
-                                                        {"swap", swap},
-                                                        {"solve", solve},
-                                                        {"update", update},
-                                                        {"exposed", idle + done.first_panel},
-                                                        {"back_substitution", done.solve_seconds}};
-        for (const auto& part : parts) {
-            tenken::Metric phase = metric(one, "phase", "s");
-            phase.at.emplace_back("part", tenken::Json(std::string(part.first)));
-            phase.direction = tenken::Direction::lower;
-            phase.statistic = tenken::Statistic::total;
-            phase.clock = backend_name_ == "cuda" ? "device" : "host";
-            phase.samples = {part.second};
-            document.add(phase, tenken::Limit::unknown("a part of the whole"));
-        }
+        add_phases(document, metric(one, "phase", "s"),
+                   {{"panel", sum.panel},
+                    {"broadcast", sum.broadcast},
+                    {"ahead", sum.ahead},
+                    {"swap", sum.swap},
+                    {"solve", sum.solve},
+                    {"update", sum.update},
+                    {"exposed", sum.idle + done.first_panel},
+                    {"back_substitution", done.solve_seconds}});
         if (ranks_.size() == 1) return;
         char mine[120];
-        std::snprintf(mine, sizeof mine, "panel %.3f s, broadcast %.3f s, idle %.3f s, update %.3f s", panel,
-                      broadcast, idle, update);
+        std::snprintf(mine, sizeof mine, "panel %.3f s, broadcast %.3f s, idle %.3f s, update %.3f s",
+                      sum.panel, sum.broadcast, sum.idle, sum.update);
         const std::vector<std::string> all = ranks_.gather(mine);
         for (std::size_t rank = 0; rank < all.size(); ++rank)
             document.path("rank" + std::to_string(rank) + "." + one.grid() + ".n" + std::to_string(one.n),
                           all[rank]);
     }
 
-    Ranks& ranks_;
-    std::vector<std::unique_ptr<Backend>> backends_;
-    Backend* backend_ = nullptr;
-    std::string backend_name_;
     std::string n_text_ = "auto";
     std::string nb_text_ = "auto";
     std::string grid_text_ = "auto";
     std::string map_ = "column";
     double fill_ = 0.9;
-    std::int64_t seed_ = 1;
-    std::string look_ahead_ = "on";
-    std::int64_t taper_ = 16;
     bool compare_library_ = false;
     bool show_steps_ = false;
-    double energy_seconds_ = 0;
-    double patience_ = 300;
     Broken matrix_broken_ = Broken::none;
     std::vector<Case> cases_;
     bool printed_ = false;
     std::FILE* output_ = stdout;
     std::string dat_file_;
     Dat dat_;
-    double threshold_ = max_residual;
+    double threshold_ = lu::max_residual;
     std::int64_t sweep_ = 0;
     std::int64_t sweep_max_n_ = 3000;
 };

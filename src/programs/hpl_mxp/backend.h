@@ -1,36 +1,23 @@
 // Factory of engines: the host, or one GPU per process.
 #pragma once
 
-#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
 
-#include "lib/base/arguments.h"
-#include "lib/base/energy.h"
+#include "lib/base/rank_backend.h"
 #include "programs/hpl_mxp/engine.h"
 
 namespace mxp {
 
-class Backend {
+class Backend : public tenken::RankBackend {
   public:
-    virtual ~Backend() = default;
-    virtual std::string name() const = 0;
-    virtual void options(tenken::Arguments& arguments) { (void)arguments; }
     /// @throws ArgumentError, Waived
     virtual void prepare(const tenken::Arguments& arguments, lu::Ranks& ranks, Low low) = 0;
-    virtual tenken::Subject subject() const = 0;
     virtual std::int64_t tile() const = 0;
     /// Default N and NB.
     virtual std::int64_t usual_n() const = 0;
     virtual std::int64_t usual_nb() const = 0;
-    virtual std::uint64_t free_bytes() const = 0;
     virtual std::uint64_t needed_bytes(std::int64_t n, std::int64_t nb, int processes) const = 0;
     virtual std::unique_ptr<Engine> make(std::int64_t n, std::int64_t nb, lu::Ranks& ranks) = 0;
-    virtual void watch(const std::function<void()>& work) { work(); }
-    /// Null if there is no sensor.
-    virtual tenken::Meter* energy() { return nullptr; }
-    virtual void report(tenken::Document& document, lu::Ranks& ranks) = 0;
 };
 
 std::unique_ptr<Backend> make_host_backend();

@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "lib/base/program.h"
-#include "lib/lu/rank_gpu.h"
+#include "lib/lu/gpu_backend.h"
 #include "programs/hpl_mxp/backend.h"
 #include "programs/hpl_mxp/gpu_engine.h"
 
@@ -15,13 +15,9 @@ namespace {
 constexpr double usual_fill = 0.88;
 constexpr std::int64_t largest_usual = 163840;
 
-class CudaBackend : public Backend {
+class CudaBackend : public lu::GpuBackend<Backend> {
   public:
-    std::string name() const override { return "cuda"; }
-
-    void options(tenken::Arguments& arguments) override {
-        arguments.heading("options of --backend cuda");
-        gpu_.options(arguments);
+    void own_options(tenken::Arguments& arguments) override {
         arguments.choice("panel", panel_, {"tf32", "fp32"},
                          "products of panels and rows of U with inverted triangles of 512");
         arguments.integer(
@@ -30,32 +26,22 @@ class CudaBackend : public Backend {
         arguments.choice(
             "algorithms", algorithms_, {"tried", "first"},
             "of the update: the fastest of those that the library proposes, or its first proposal");
-        arguments.choice(
-            "communicator", communicator_, {"auto", "nccl", "mpi", "host"},
-            "how panels are sent to other GPUs: NCCL, MPI with device pointers, or through the host");
     }
 
     void prepare(const tenken::Arguments& arguments, lu::Ranks& ranks, Low low) override {
         low_ = low;
-        gpu_.prepare(arguments, ranks);
+        select(arguments, ranks);
         processes_ = ranks.size();
-        const double capability = std::atof(gpu_.gpu().description().compute_capability.c_str());
+        const double capability = std::atof(gpu().description().compute_capability.c_str());
         const double wanted = low == Low::fp16 ? 7.0 : low == Low::bf16 ? 8.0 : 8.9;
         if (capability < wanted)
             throw tenken::Waived(tenken::Waiver::not_supported_by_the_device,
                                  "products of this format need compute capability " +
                                      tenken::Json(wanted).dump() + ", this is " +
-                                     gpu_.gpu().description().compute_capability);
-        if (ranks.size() > 1) {
-            const lu::CommunicatorKind kind = communicator_ == "nccl"   ? lu::CommunicatorKind::nccl
-                                              : communicator_ == "mpi"  ? lu::CommunicatorKind::mpi
-                                              : communicator_ == "host" ? lu::CommunicatorKind::host
-                                                                        : lu::CommunicatorKind::automatic;
-            link_ = lu::make_communicator(kind, ranks, 1, ranks.size());
-        }
+                                     gpu().description().compute_capability);
+        communicator(ranks, 1, processes_);  // before the measurement
     }
 
-    tenken::Subject subject() const override { return tenken::Subject::gpu(gpu_.gpu().index()); }
     std::int64_t tile() const override { return gpu_tile; }
 
     /// The largest multiple of 4096 that fits, for all GPUs together; with several of them 163840 sqrt(Q), so
@@ -69,7 +55,6 @@ class CudaBackend : public Backend {
         return n;
     }
     std::int64_t usual_nb() const override { return 4096; }
-    std::uint64_t free_bytes() const override { return gpu_.gpu().description().memory_free_bytes; }
     std::uint64_t needed_bytes(std::int64_t n, std::int64_t nb, int processes) const override {
         return gpu_bytes(n, nb, processes, low_);
     }
@@ -79,21 +64,15 @@ class CudaBackend : public Backend {
         choices.tf32_panels = panel_ == "tf32";
         choices.try_algorithms = algorithms_ == "tried";
         choices.panel_multiprocessors = static_cast<int>(panel_multiprocessors_);
-        return make_gpu_engine(n, nb, ranks, choices, link_.get());
+        return make_gpu_engine(n, nb, ranks, choices, communicator(ranks, 1, processes_));
     }
-    void watch(const std::function<void()>& work) override { gpu_.watch(work); }
-    tenken::EnergyMeter* energy() override { return &gpu_.gpu().energy(); }
-    void report(tenken::Document& document, lu::Ranks& ranks) override { gpu_.report(document, ranks); }
 
   private:
-    lu::RankGpu gpu_;
     Low low_ = Low::fp16;
     int processes_ = 1;
     std::string panel_ = "tf32";
     std::int64_t panel_multiprocessors_ = 8;
     std::string algorithms_ = "tried";
-    std::string communicator_ = "auto";
-    std::unique_ptr<lu::Communicator> link_;
 };
 
 }  // namespace

@@ -170,12 +170,7 @@ std::vector<double> GpuEngine::time_products(const Matrix& matrix, double heat_s
 }
 
 void GpuEngine::describe(tenken::Document& document) const {
-    int parts[3] = {0, 0, 0};
-    cublasGetProperty(MAJOR_VERSION, &parts[0]);
-    cublasGetProperty(MINOR_VERSION, &parts[1]);
-    cublasGetProperty(PATCH_LEVEL, &parts[2]);
-    document.build.libraries.emplace_back(
-        "cuBLAS", std::to_string(parts[0]) + "." + std::to_string(parts[1]) + "." + std::to_string(parts[2]));
+    document.build.libraries.emplace_back("cuBLAS", tenken::cuda::library_version(cublasGetProperty));
     document.path("update", choices_.low == Low::fp8 ? "cublasLtMatmul, FP8 E4M3, sums carried over to FP32"
                             : choices_.try_algorithms
                                 ? "cublasLtMatmul N N, FP32 C column by column, algorithms by trial"
@@ -193,7 +188,7 @@ void GpuEngine::leave_multiprocessors(int count) {
     if (count == left_) return;
     left_ = count;
 #if CUDART_VERSION >= 11080
-    MXP_CUBLAS(cublasSetSmCountTarget(update_.blas, count == 0 ? 0 : multiprocessors_ - count));
+    TENKEN_CUBLAS(cublasSetSmCountTarget(update_.blas.get(), count == 0 ? 0 : multiprocessors_ - count));
 #endif
 }
 
@@ -217,10 +212,10 @@ void GpuEngine::subtract(LaneParts& parts, std::int64_t m, std::int64_t n, std::
     if (&parts == &update_ && products_by_trial_.multiply_as_tried(product, l, u, c, parts)) return;
     const float one = 1;
     const cudaDataType_t type = choices_.low == Low::bf16 ? CUDA_R_16BF : CUDA_R_16F;
-    MXP_CUBLAS(cublasGemmEx(parts.blas, CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(m), static_cast<int>(n),
-                            static_cast<int>(k), &product.factor, l, type, static_cast<int>(l_ld), u, type,
-                            static_cast<int>(u_ld), &one, c, CUDA_R_32F, static_cast<int>(ld_),
-                            CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    TENKEN_CUBLAS(cublasGemmEx(parts.blas.get(), CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(m),
+                               static_cast<int>(n), static_cast<int>(k), &product.factor, l, type,
+                               static_cast<int>(l_ld), u, type, static_cast<int>(u_ld), &one, c, CUDA_R_32F,
+                               static_cast<int>(ld_), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
 }
 
 void GpuEngine::multiply_fp8(LaneParts& parts, lu::Lane lane, int slot, const lu::Step& step,
@@ -269,8 +264,8 @@ void GpuEngine::apply_inverse(LaneParts& parts, bool from_left, std::int64_t m, 
     const float* const right = from_left ? a : inverse;
     const std::int64_t left_ld = from_left ? gpu_tile : ld_;
     const std::int64_t right_ld = from_left ? ld_ : gpu_tile;
-    MXP_CUBLAS(cublasGemmEx(
-        parts.blas, CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(m), static_cast<int>(n),
+    TENKEN_CUBLAS(cublasGemmEx(
+        parts.blas.get(), CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(m), static_cast<int>(n),
         static_cast<int>(gpu_tile), &one, left, CUDA_R_32F, static_cast<int>(left_ld), right, CUDA_R_32F,
         static_cast<int>(right_ld), &zero, parts.temporary.data(), CUDA_R_32F, static_cast<int>(m),
         choices_.tf32_panels ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
@@ -330,19 +325,19 @@ void GpuEngine::factor_tile(int slot, const lu::Step& step, std::int64_t first, 
     const std::int64_t row = step.begin + t * gpu_tile;
     const std::int64_t column = first + t * gpu_tile;
     float* const triangle = at(row, column);
-    MXP_CUSOLVER(cusolverDnSgetrf(solver_, gpu_tile, gpu_tile, triangle, static_cast<int>(ld_),
-                                  solver_work_->data(), nullptr, info_.data() + row / gpu_tile));
+    TENKEN_CUSOLVER(cusolverDnSgetrf(solver_, gpu_tile, gpu_tile, triangle, static_cast<int>(ld_),
+                                     solver_work_->data(), nullptr, info_.data() + row / gpu_tile));
     float* const inverse_l = inverse_of(slot, step, t);
     float* const inverse_u = inverse_u_.data() + column * gpu_tile;
     identity_kernel<<<blocks_for(gpu_tile * gpu_tile, threads), threads, 0, stream>>>(inverse_l, inverse_u);
     TENKEN_CUDA(cudaGetLastError());
     const float one = 1;
-    MXP_CUBLAS(cublasStrsm(panel_.blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N,
-                           CUBLAS_DIAG_UNIT, gpu_tile, gpu_tile, &one, triangle, static_cast<int>(ld_),
-                           inverse_l, gpu_tile));
-    MXP_CUBLAS(cublasStrsm(panel_.blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_N,
-                           CUBLAS_DIAG_NON_UNIT, gpu_tile, gpu_tile, &one, triangle, static_cast<int>(ld_),
-                           inverse_u, gpu_tile));
+    TENKEN_CUBLAS(cublasStrsm(panel_.blas.get(), CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_N,
+                              CUBLAS_DIAG_UNIT, gpu_tile, gpu_tile, &one, triangle, static_cast<int>(ld_),
+                              inverse_l, gpu_tile));
+    TENKEN_CUBLAS(cublasStrsm(panel_.blas.get(), CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_UPPER, CUBLAS_OP_N,
+                              CUBLAS_DIAG_NON_UNIT, gpu_tile, gpu_tile, &one, triangle, static_cast<int>(ld_),
+                              inverse_u, gpu_tile));
     TENKEN_CUDA(cudaMemcpyAsync(inverse_l_.data() + column * gpu_tile, inverse_l,
                                 size(gpu_tile * gpu_tile) * sizeof(float), cudaMemcpyDeviceToDevice, stream));
     const std::int64_t below = rows_ - row - gpu_tile;
@@ -364,13 +359,16 @@ std::uint64_t gpu_bytes(std::int64_t n, std::int64_t nb, int processes, Low low)
     if (low == Low::fp8) bytes += 2 * sizes.slot_low + sizes.low_update + sizes.low_panel;
     // of verification
     bytes += 4 * (6 * sizes.rows * groups_at_once + sizes.rows * gpu_tile + sizes.rows * groups);
-    return static_cast<std::uint64_t>(bytes) + 2 * workspace_bytes + (std::uint64_t{512} << 20);  // libraries
+    return static_cast<std::uint64_t>(bytes) + 2 * lu::workspace_bytes +
+           (std::uint64_t{512} << 20);  // libraries
 }
 
 std::unique_ptr<Engine> make_gpu_engine(std::int64_t n, std::int64_t nb, lu::Ranks& ranks,
                                         const GpuChoices& choices, lu::Communicator* communicator) {
     unsetenv("CUBLAS_EMULATE_SINGLE_PRECISION");  // would compute FP32 from other formats
-    return std::unique_ptr<Engine>(new GpuEngine(n, nb, ranks, choices, communicator));
+    const lu::Distribution mine(padded(n), padded(n), nb, 1, ranks.size(), 0, ranks.rank());
+    return std::unique_ptr<Engine>(
+        new GpuEngine(n, mine, Sizes(n, nb, mine.local_columns), ranks, choices, communicator));
 }
 
 }  // namespace mxp

@@ -31,23 +31,23 @@ struct Counts {
     unsigned long long overflowed;
 };
 
-class GpuEngine : public Engine {
+class GpuEngine : public lu::GpuLanes<Engine, LaneParts> {
   public:
-    GpuEngine(std::int64_t n, std::int64_t nb, lu::Ranks& ranks, const GpuChoices& choices,
-              lu::Communicator* communicator)
-        : ranks_(ranks),
+    /// @param sizes of this distribution
+    GpuEngine(std::int64_t n, const lu::Distribution& distribution, const Sizes& sizes, lu::Ranks& ranks,
+              const GpuChoices& choices, lu::Communicator* communicator)
+        : GpuLanes(sizes.temporary_update, sizes.low_update, sizes.temporary_panel, sizes.low_panel),
+          ranks_(ranks),
           choices_(choices),
           communicator_(communicator),
           n_(n),
-          distribution_(padded(n), padded(n), nb, 1, ranks.size(), 0, ranks.rank()),
-          sizes_(n, nb, distribution_.local_columns),
+          distribution_(distribution),
+          sizes_(sizes),
           rows_(sizes_.rows),
           ld_(sizes_.ld),
           a_(size(std::max<std::int64_t>(sizes_.a, 1))),
           inverse_l_(size(std::max<std::int64_t>(sizes_.inverses, 1))),
           inverse_u_(size(std::max<std::int64_t>(sizes_.inverses, 1))),
-          update_(Stream::Priority::normal, sizes_.temporary_update, sizes_.low_update),
-          panel_(Stream::Priority::high, sizes_.temporary_panel, sizes_.low_panel),
           slots_{DeviceArray<char>(size(sizes_.slot_bytes)), DeviceArray<char>(size(sizes_.slot_bytes))},
           fp8_l_{DeviceArray<unsigned char>(fp8(sizes_.slot_low)),
                  DeviceArray<unsigned char>(fp8(sizes_.slot_low))},
@@ -57,21 +57,19 @@ class GpuEngine : public Engine {
           x_(size(n)),
           counts_(1),
           info_(size(rows_ / gpu_tile)) {
-        for (cudaEvent_t& one : marks_) TENKEN_CUDA(cudaEventCreateWithFlags(&one, cudaEventDisableTiming));
         int device = 0;
         TENKEN_CUDA(cudaGetDevice(&device));
         TENKEN_CUDA(cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device));
-        MXP_CUSOLVER(cusolverDnCreate(&solver_));
-        MXP_CUSOLVER(cusolverDnSetStream(solver_, panel_.stream.get()));
+        TENKEN_CUSOLVER(cusolverDnCreate(&solver_));
+        TENKEN_CUSOLVER(cusolverDnSetStream(solver_, panel_.stream.get()));
         int floats = 0;
-        MXP_CUSOLVER(cusolverDnSgetrf_bufferSize(solver_, gpu_tile, gpu_tile, a_.data(),
-                                                 static_cast<int>(ld_), &floats));
+        TENKEN_CUSOLVER(cusolverDnSgetrf_bufferSize(solver_, gpu_tile, gpu_tile, a_.data(),
+                                                    static_cast<int>(ld_), &floats));
         solver_work_.reset(new DeviceArray<float>(size(floats) + 1));
         if (choices.low == Low::fp8) TENKEN_CUDA(cudaMemset(fp8_l_[0].data(), 0, fp8_l_[0].bytes()));
     }
     ~GpuEngine() override {
         cudaDeviceSynchronize();
-        for (cudaEvent_t one : marks_) cudaEventDestroy(one);
         if (solver_ != nullptr) cusolverDnDestroy(solver_);
     }
     const lu::Distribution& distribution() const override { return distribution_; }
@@ -86,22 +84,6 @@ class GpuEngine : public Engine {
     void ready_panel(int slot, const lu::Step& step) override;
     void solve_rows(lu::Lane lane, int slot, const lu::Step& step, lu::Range columns) override;
     void multiply(lu::Lane lane, int slot, const lu::Step& step, lu::Range columns) override;
-    void mark(lu::Lane lane, int which) override {
-        TENKEN_CUDA(cudaEventRecord(marks_[which], of(lane).stream.get()));
-    }
-    void wait(lu::Lane lane, int which) override {
-        TENKEN_CUDA(cudaStreamWaitEvent(of(lane).stream.get(), marks_[which], 0));
-    }
-    int stamp(lu::Lane lane) override {
-        if (used_ == stamps_.size()) stamps_.emplace_back();
-        stamps_[used_].record(of(lane).stream);
-        return static_cast<int>(used_++);
-    }
-    double seconds_between(int earlier, int later) override {
-        return stamps_[static_cast<std::size_t>(later)].seconds_since(
-            stamps_[static_cast<std::size_t>(earlier)]);
-    }
-    void forget_stamps() override { used_ = 0; }
     std::int64_t finish() override {
         update_.stream.synchronize();
         panel_.stream.synchronize();
@@ -125,7 +107,6 @@ class GpuEngine : public Engine {
   private:
     std::size_t fp8(std::int64_t bytes) const { return choices_.low == Low::fp8 ? size(bytes) : 1; }
     std::int64_t height(const lu::Step& step) const { return rows_ - step.begin; }
-    LaneParts& of(lu::Lane lane) { return lane == lu::Lane::update ? update_ : panel_; }
     DeviceArray<unsigned char>& fp8_u(lu::Lane lane) {
         return lane == lu::Lane::update ? fp8_u_update_ : fp8_u_panel_;
     }
@@ -199,8 +180,6 @@ class GpuEngine : public Engine {
     DeviceArray<float> a_;
     DeviceArray<float> inverse_l_;  ///< of the triangles of this process's columns
     DeviceArray<float> inverse_u_;
-    LaneParts update_;
-    LaneParts panel_;
     DeviceArray<char> slots_[2];
     DeviceArray<unsigned char> fp8_l_[2];
     DeviceArray<unsigned char> fp8_u_update_;
@@ -225,9 +204,6 @@ class GpuEngine : public Engine {
     bool beside_ = false;  ///< whether a panel is factorised concurrently with the updates
     Broken broken_ = Broken::none;
     std::int64_t broken_at_ = -1;
-    cudaEvent_t marks_[marks] = {};
-    std::vector<tenken::cuda::Event> stamps_;
-    std::size_t used_ = 0;
 };
 
 }  // namespace mxp

@@ -105,13 +105,14 @@ void GpuEngine::solve_block(lu::Ranks& ranks, const lu::Step& block, bool lower)
         const std::int64_t column = distribution_.columns.below(row);
         const float* const inverse = (lower ? inverse_l_ : inverse_u_).data() + column * gpu_tile;
         float* const y = y_->data() + row;
-        MXP_CUBLAS(cublasSgemv(update_.blas, CUBLAS_OP_N, gpu_tile, gpu_tile, &one, inverse, gpu_tile,
-                               v_->data() + row, 1, &zero, y, 1));
+        TENKEN_CUBLAS(cublasSgemv(update_.blas.get(), CUBLAS_OP_N, gpu_tile, gpu_tile, &one, inverse,
+                                  gpu_tile, v_->data() + row, 1, &zero, y, 1));
         const std::int64_t begin = lower ? row + gpu_tile : 0;
         const std::int64_t end = lower ? rows_ : row;
         if (end <= begin) continue;
-        MXP_CUBLAS(cublasSgemv(update_.blas, CUBLAS_OP_N, static_cast<int>(end - begin), gpu_tile, &minus,
-                               at(begin, column), static_cast<int>(ld_), y, 1, &one, v_->data() + begin, 1));
+        TENKEN_CUBLAS(cublasSgemv(update_.blas.get(), CUBLAS_OP_N, static_cast<int>(end - begin), gpu_tile,
+                                  &minus, at(begin, column), static_cast<int>(ld_), y, 1, &one,
+                                  v_->data() + begin, 1));
     }
 }
 

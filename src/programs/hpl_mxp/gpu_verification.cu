@@ -97,10 +97,10 @@ void GpuEngine::add_lower(std::int64_t column, std::int64_t first_group, std::in
     TENKEN_CUDA(cudaGetLastError());
     const float one = 1;
     const auto multiply_add = [&](const float* left, const float* right, float* to, std::int64_t count) {
-        MXP_CUBLAS(cublasSgemm(update_.blas, CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(rows),
-                               static_cast<int>(count), gpu_tile, &one, left, static_cast<int>(rows),
-                               right + column, static_cast<int>(rows_), &one, to + column,
-                               static_cast<int>(rows_)));
+        TENKEN_CUBLAS(cublasSgemm(update_.blas.get(), CUBLAS_OP_N, CUBLAS_OP_N, static_cast<int>(rows),
+                                  static_cast<int>(count), gpu_tile, &one, left, static_cast<int>(rows),
+                                  right + column, static_cast<int>(rows_), &one, to + column,
+                                  static_cast<int>(rows_)));
     };
     multiply_add(l, w.data(), z.data(), groups);
     multiply_add(l_squares.data(), q.data(), squares.data(), groups);

@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "lib/base/clock.h"
-#include "lib/base/host.h"
 #include "lib/base/program.h"
+#include "lib/lu/host_lanes.h"
 #include "programs/hpl_mxp/backend.h"
 
 namespace mxp {
@@ -25,7 +25,7 @@ std::int64_t padded(std::int64_t n) {
     return (n + host_tile - 1) / host_tile * host_tile;
 }
 
-class HostEngine : public Engine {
+class HostEngine : public lu::HostLanes<Engine> {
   public:
     HostEngine(std::int64_t n, std::int64_t nb, lu::Ranks& ranks, Low low)
         : ranks_(ranks),
@@ -131,18 +131,6 @@ class HostEngine : public Engine {
             for (std::int64_t i = 0; i < written; ++i) c[i] -= back * sum[size(i)];
         }
     }
-
-    void mark(lu::Lane, int) override {}
-    void wait(lu::Lane, int) override {}
-    int stamp(lu::Lane) override {
-        stamps_.push_back(tenken::now_seconds());
-        return static_cast<int>(stamps_.size()) - 1;
-    }
-    double seconds_between(int earlier, int later) override {
-        return stamps_[static_cast<std::size_t>(later)] - stamps_[static_cast<std::size_t>(earlier)];
-    }
-    void forget_stamps() override { stamps_.clear(); }
-    std::int64_t finish() override { return singular_; }
 
     std::vector<double> correction(lu::Ranks& ranks, const std::vector<double>& r) override {
         std::vector<double> v(size(rows_), 0.0);
@@ -313,28 +301,21 @@ class HostEngine : public Engine {
     std::vector<float> a_;
     std::vector<float> u_;  ///< rounded rows of U, by column
     Slot slots_[2];
-    std::vector<double> stamps_;
     std::vector<double> bounds_;
-    std::int64_t singular_ = -1;
     Conversions conversions_;
     Broken broken_ = Broken::none;
     std::int64_t broken_at_ = -1;
 };
 
-class HostBackend : public Backend {
+class HostBackend : public tenken::HostRankBackend<Backend> {
   public:
-    std::string name() const override { return "host"; }
     void prepare(const tenken::Arguments&, lu::Ranks& ranks, Low low) override {
         low_ = low;
-        local_ranks_ = ranks.local_size();
+        share_with(ranks);
     }
-    tenken::Subject subject() const override { return tenken::Subject::host(); }
     std::int64_t tile() const override { return host_tile; }
     std::int64_t usual_n() const override { return 768; }
     std::int64_t usual_nb() const override { return 64; }
-    std::uint64_t free_bytes() const override {
-        return tenken::available_memory_bytes() / static_cast<std::uint64_t>(local_ranks_);
-    }
     std::uint64_t needed_bytes(std::int64_t n, std::int64_t nb, int processes) const override {
         const auto rows = static_cast<std::uint64_t>(padded(n));
         const auto blocks = static_cast<std::uint64_t>(nb);
@@ -345,13 +326,9 @@ class HostBackend : public Backend {
     std::unique_ptr<Engine> make(std::int64_t n, std::int64_t nb, lu::Ranks& ranks) override {
         return std::unique_ptr<Engine>(new HostEngine(n, nb, ranks, low_));
     }
-    tenken::Meter* energy() override { return meter_.there() ? &meter_ : nullptr; }
-    void report(tenken::Document&, lu::Ranks&) override {}
 
   private:
     Low low_ = Low::fp16;
-    int local_ranks_ = 1;
-    tenken::HostEnergyMeter meter_;
 };
 
 }  // namespace

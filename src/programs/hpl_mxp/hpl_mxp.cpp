@@ -7,9 +7,7 @@
 #include <memory>
 
 #include "lib/base/clock.h"
-#include "lib/base/energy_pass.h"
-#include "lib/base/placement.h"
-#include "lib/base/program.h"
+#include "lib/lu/solver.h"
 #include "programs/hpl_mxp/backend.h"
 #include "programs/hpl_mxp/refine.h"
 
@@ -17,18 +15,10 @@ namespace mxp {
 
 namespace {
 
-/// Threshold above which the rules reject a run.
-constexpr double maximum_residual = 16;
 /// The residual of an FP64 factorisation is of the order of 0.01: refinement continues to this level.
 constexpr double target_residual = 0.01;
 /// Maximum part of the update's operands that is zero or subnormal: their products draw less power.
 constexpr double maximum_small_share = 0.01;
-constexpr int products = 10;
-
-/// Counted operations, independent of the algorithm: (2/3) N^3 + (3/2) N^2.
-double operations(double n) {
-    return 2.0 / 3.0 * n * n * n + 1.5 * n * n;
-}
 
 /// Maximum number of corrections for a correct factorisation of a well-conditioned matrix: each leaves at
 /// most 1e-3 (FP16), 1e-2 (BF16), 0.2 (FP8) of the error, and 2^-53 is 1e-16.
@@ -44,14 +34,20 @@ struct Solved {
     Refined refined;
 };
 
-class HplMxp : public tenken::Program {
-  public:
-    explicit HplMxp(lu::Ranks& ranks) : ranks_(ranks) {
-        backends_.push_back(make_host_backend());
+std::vector<std::unique_ptr<Backend>> backends() {
+    std::vector<std::unique_ptr<Backend>> list;
+    list.push_back(make_host_backend());
 #ifdef MXP_HAVE_CUDA
-        backends_.push_back(make_cuda_backend());
+    list.push_back(make_cuda_backend());
 #endif
-        backend_name_ = backends_.back()->name();
+    return list;
+}
+
+class HplMxp : public lu::Solver<Backend> {
+  public:
+    explicit HplMxp(lu::Ranks& ranks) : Solver(ranks, backends()) {
+        taper_ = 8;
+        energy_seconds_ = 2.5;
     }
 
     std::string name() const override { return "hpl_mxp"; }
@@ -61,12 +57,9 @@ class HplMxp : public tenken::Program {
                "TFLOP/s by HPL-MxP's rules, with residual and factors verified; as an experiment, by LU in "
                "FP8.";
     }
-    std::int64_t default_repetitions() const override { return 3; }
 
     void options(tenken::Arguments& arguments) override {
-        std::vector<std::string> names;
-        for (const auto& backend : backends_) names.push_back(backend->name());
-        arguments.choice("backend", backend_name_, names, "where to factorise; host emulates the formats");
+        backend_option(arguments, "where to factorise; host emulates the formats");
         arguments.integer("n", n_, 0, 4000000, "order of A; 0: the back end's default");
         arguments.integer("nb", nb_, 0, 8192,
                           "block size, columns eliminated together; 0: the back end's default");
@@ -81,15 +74,8 @@ class HplMxp : public tenken::Program {
         arguments.integer(
             "maximum-refinements", maximum_refinements_, 0, 1000,
             "number of corrections above which the run fails; 0: 5 for fp16, 8 for bf16, 24 for fp8");
-        arguments.choice("look-ahead", look_ahead_, {"on", "off"},
-                         "factorise the next panel during the update, or after it");
-        arguments.integer("taper", taper_, 0, 1000,
-                          "halve the block width once fewer than this many block widths remain; 0: never");
-        arguments.real("energy-seconds", energy_seconds_, "s", 0, 600,
-                       "minimum duration of the energy pass; 0: none");
-        arguments.real("patience-seconds", patience_, "s", 1, 36000,
-                       "abort after this time without a message from other ranks");
-        for (const auto& backend : backends_) backend->options(arguments);
+        step_options(arguments);
+        last_options(arguments);
     }
 
     std::vector<tenken::FaultKind> faults() const override {
@@ -100,11 +86,8 @@ class HplMxp : public tenken::Program {
     }
 
     void prepare(const tenken::Arguments& arguments) override {
-        for (const auto& backend : backends_) {
-            if (backend->name() == backend_name_) backend_ = backend.get();
-        }
+        choose_backend();
         low_ = low_text_ == "fp16" ? Low::fp16 : low_text_ == "bf16" ? Low::bf16 : Low::fp8;
-        ranks_.set_patience(patience_);
         ranks_.make_grid(1, ranks_.size(), false);
         backend_->prepare(arguments, ranks_, low_);
         if (n_ == 0) n_ = backend_->usual_n();
@@ -114,20 +97,16 @@ class HplMxp : public tenken::Program {
             throw arguments.error("nb", "a multiple of " + std::to_string(backend_->tile()));
         if (n_ <= nb_) throw arguments.error("n", "above NB, which is " + std::to_string(nb_));
         const std::uint64_t needed = backend_->needed_bytes(n_, nb_, ranks_.size());
-        const bool fits = static_cast<double>(needed) <= 0.98 * static_cast<double>(backend_->free_bytes());
-        if (ranks_.largest({fits ? 0.0 : 1.0}).front() > 0)
-            throw arguments.error("n", "what fits into memory: requested " + tenken::format_bytes(needed) +
-                                           ", free " + tenken::format_bytes(backend_->free_bytes()) +
-                                           " (of this rank)");
+        if (!fits_everywhere(needed, 0.98)) throw arguments.error("n", memory_expectation(needed));
     }
 
     void measure(tenken::Run& run) override {
         tenken::Document& document = run.document;
-        const double n = static_cast<double>(n_);
-        matrix_ = {static_cast<std::uint64_t>(seed_), n_, matrix_text_ == "mild" ? std::sqrt(n) : n / 2};
+        matrix_ = {static_cast<std::uint64_t>(seed_), n_,
+                   matrix_text_ == "mild" ? std::sqrt(static_cast<double>(n_)) : static_cast<double>(n_) / 2};
         const std::unique_ptr<Engine> engine = backend_->make(n_, nb_, ranks_);
         steps_ = lu::plan_steps(engine->distribution().n, nb_, taper_, engine->tile());
-        const tenken::Limit limit = measure_products(document, *engine, run.warmup_seconds);
+        const tenken::Limit limit = measure_ceiling(document, *engine, run.warmup_seconds);
         set_break(*engine);
         load_kernels(*engine);
 
@@ -146,7 +125,7 @@ class HplMxp : public tenken::Program {
                               ": a matrix of this class has one");
                 return;
             }
-            rate.samples.push_back(operations(n) / last.seconds / 1e12);
+            rate.samples.push_back(lu::operations(static_cast<double>(n_)) / last.seconds / 1e12);
             residual.samples.push_back(last.refined.scaled);
             refinements.samples.push_back(last.refined.refinements);
             ranks_.alive("verifying the factors");
@@ -162,25 +141,11 @@ class HplMxp : public tenken::Program {
         document.add(refinements, tenken::Limit::unknown("a count"));
         report_conversions(document, *engine);
         report_phases(document, last);
-        if (energy_seconds_ > 0 && broken_ == Broken::none &&
-            tenken::measured_by_all(backend_->energy(), ranks_)) {
-            tenken::EnergyPass pass;
-            pass.amount = operations(n);
-            pass.per_watt_unit = "GFLOP/s/W";
-            pass.run = [&] { return solve_once(*engine).seconds; };
-            const tenken::EnergyFound found =
-                tenken::measure_energy(*backend_->energy(), ranks_, energy_seconds_, pass);
-            tenken::add_energy(document, ranks_, pass, found, metric("energy", "J"));
-        }
+        if (broken_ == Broken::none)
+            measure_energy(document, n_, metric("energy", "J"), [&] { return solve_once(*engine).seconds; });
         engine->describe(document);
-        for (const auto& backend : backends_) document.build.backends.push_back(backend->name());
-        if (!ranks_.library().empty()) document.build.mpi = ranks_.library();
-        document.placement = tenken::find_placement();
-        document.placement.ranks = ranks_.size();
-        document.placement.nodes = ranks_.nodes();
-        document.path("backend", backend_name_);
+        report(document);
         document.path("algorithm", "LU without pivots, classical iterative refinement");
-        backend_->report(document, ranks_);
     }
 
   private:
@@ -201,16 +166,12 @@ class HplMxp : public tenken::Program {
     }
 
     tenken::Metric metric(const std::string& name, const std::string& unit) const {
-        tenken::Metric made;
-        made.name = name;
-        made.unit = unit;
-        made.subject = ranks_.size() > 1 ? tenken::Subject::ranks(ranks_.size()) : backend_->subject();
-        made.at = {{"grid", tenken::Json(grid())},
-                   {"low", tenken::Json(low_text_)},
-                   {"matrix", tenken::Json(matrix_text_)},
-                   {"n", tenken::Json(n_)},
-                   {"nb", tenken::Json(nb_)}};
-        return made;
+        return metric_at(name, unit,
+                         {{"grid", tenken::Json(grid())},
+                          {"low", tenken::Json(low_text_)},
+                          {"matrix", tenken::Json(matrix_text_)},
+                          {"n", tenken::Json(n_)},
+                          {"nb", tenken::Json(nb_)}});
     }
 
     static void add_finite(tenken::Document& document, const tenken::Metric& made, const std::string& why) {
@@ -220,31 +181,20 @@ class HplMxp : public tenken::Program {
     }
 
     /// The ceiling: products of the update's shape with K = NB, on operands like those of the factorisation.
-    tenken::Limit measure_products(tenken::Document& document, Engine& engine, double heat) {
+    tenken::Limit measure_ceiling(tenken::Document& document, Engine& engine, double heat) {
         ranks_.alive("warming up");
-        double flops = 0;
-        std::vector<double> seconds;
-        backend_->watch([&] { seconds = engine.time_products(matrix_, heat, products, flops); });
-        seconds.resize(products, 0);  // a rank may have nothing to multiply
-        double total = 0;
-        for (const std::string& text : ranks_.gather(tenken::Json(flops).dump()))
-            total += std::atof(text.c_str());
-        total = ranks_.largest({total}).front();
-        if (total <= 0) return tenken::Limit::unknown("nothing is multiplied: N is not above NB");
-        tenken::Metric product = metric("product", "TFLOP/s");
-        product.clock = backend_name_ == "cuda" ? "device" : "host";
-        for (double one : ranks_.largest(seconds)) product.samples.push_back(total / one / 1e12);
-        const double median = tenken::order_statistics(product.samples, tenken::Direction::higher).median;
-        document.add(product, tenken::Limit::unknown("the program gemm compares products with the peak"));
-        return tenken::Limit::known(median, "TFLOP/s",
-                                    "measured: low-precision products with K = NB in this run");
+        return measure_products(
+            document, metric("product", "TFLOP/s"),
+            tenken::Limit::unknown("the program gemm compares products with the peak"),
+            "measured: low-precision products with K = NB in this run",
+            [&](double& flops) { return engine.time_products(matrix_, heat, products, flops); });
     }
 
     /// Kernels are loaded when they are first used.
     void load_kernels(Engine& engine) {
         engine.breaks(Broken::none, steps_.front());
         engine.generate(matrix_);
-        lu::factorise(engine, ranks_, steps_, look_ahead_ == "on", false, std::min(n_, 2 * nb_));
+        factorise_steps(engine, steps_, false, std::min(n_, 2 * nb_));
         set_break(engine);
     }
 
@@ -257,8 +207,7 @@ class HplMxp : public tenken::Program {
         engine.generate(matrix_);
         engine.finish();
         done.convert = tenken::now_seconds() - begin;
-        done.factored =
-            lu::factorise(engine, ranks_, steps_, look_ahead_ == "on", false, engine.distribution().n);
+        done.factored = factorise_steps(engine, steps_, false, engine.distribution().n);
         const double factored = tenken::now_seconds();
         done.refined =
             refine(engine, ranks_, matrix_, target_residual, static_cast<int>(maximum_refinements_));
@@ -282,11 +231,7 @@ class HplMxp : public tenken::Program {
     void check(tenken::Document& document, const Solved& done, const FactorError& error,
                const Conversions& conversions, std::int64_t repetition) const {
         const std::string begin = key() + ", repetition " + std::to_string(repetition + 1) + ": ";
-        tenken::Check residual;
-        residual.what = begin + "||Ax-b|| / (eps (||A|| ||x|| + ||b||) N), A made anew";
-        residual.error = done.refined.scaled;
-        residual.tolerance = maximum_residual;
-        document.add(residual);
+        document.add(residual_check(key(), repetition, done.refined.scaled, lu::max_residual));
         tenken::Check converged;
         converged.what = begin + "scaled residual after the declared maximum of " +
                          std::to_string(maximum_refinements_) + " refinements, over what FP64 leaves";
@@ -340,64 +285,33 @@ class HplMxp : public tenken::Program {
         if (!ranks_.speaks()) return;
         std::printf(
             "%s: %.3f s, %.2f TFLOP/s, %d refinements, scaled residual %.3e, factors %.3f of the bound\n",
-            key().c_str(), done.seconds, operations(static_cast<double>(n_)) / done.seconds / 1e12,
+            key().c_str(), done.seconds, lu::operations(static_cast<double>(n_)) / done.seconds / 1e12,
             done.refined.refinements, done.refined.scaled, error.ratio);
         std::fflush(stdout);
     }
 
     void report_phases(tenken::Document& document, const Solved& done) {
-        double panel = done.factored.first_panel;
-        double ahead = 0;
-        double broadcast = 0;
-        double solve = 0;
-        double update = 0;
-        double idle = done.factored.first_panel;
-        for (const lu::StepTimes& step : done.factored.steps) {
-            panel += step.panel;
-            ahead += step.ahead;
-            broadcast += step.broadcast;
-            solve += step.solve;
-            update += step.update;
-            idle += step.idle;
-        }
-        const std::pair<const char*, double> parts[] = {
-            {"convert", done.convert},
-            {"panel", panel},
-            {"ahead", ahead},
-            {"broadcast", broadcast},
-            {"solve", solve},
-            {"update", update},
-            {"exposed", idle},
-            {"refine", done.refine},
-            {"refine_residuals", done.refined.residual_seconds},
-            {"refine_corrections", done.refined.correction_seconds}};
-        for (const auto& part : parts) {
-            tenken::Metric phase = metric("phase", "s");
-            phase.at.emplace_back("part", tenken::Json(std::string(part.first)));
-            phase.direction = tenken::Direction::lower;
-            phase.statistic = tenken::Statistic::total;
-            phase.clock = backend_name_ == "cuda" ? "device" : "host";
-            phase.samples = {part.second};
-            document.add(phase, tenken::Limit::unknown("a part of the whole"));
-        }
+        const lu::StepTimes sum = done.factored.sum();
+        add_phases(document, metric("phase", "s"),
+                   {{"convert", done.convert},
+                    {"panel", sum.panel},
+                    {"ahead", sum.ahead},
+                    {"broadcast", sum.broadcast},
+                    {"solve", sum.solve},
+                    {"update", sum.update},
+                    {"exposed", sum.idle + done.factored.first_panel},
+                    {"refine", done.refine},
+                    {"refine_residuals", done.refined.residual_seconds},
+                    {"refine_corrections", done.refined.correction_seconds}});
     }
 
-    lu::Ranks& ranks_;
-    std::vector<std::unique_ptr<Backend>> backends_;
-    Backend* backend_ = nullptr;
-    std::string backend_name_;
     std::int64_t n_ = 0;
     std::int64_t nb_ = 0;
     std::string low_text_ = "fp16";
     Low low_ = Low::fp16;
     std::string matrix_text_ = "mild";
     Matrix matrix_ = {0, 0, 0};
-    std::int64_t seed_ = 1;
     std::int64_t maximum_refinements_ = 0;
-    std::string look_ahead_ = "on";
-    std::int64_t taper_ = 8;
-    double energy_seconds_ = 2.5;
-    double patience_ = 300;
     Broken broken_ = Broken::none;
     std::vector<lu::Step> steps_;
 };

@@ -36,17 +36,17 @@ class Described {
         if (fp8) throw std::runtime_error("FP8 needs CUDA 11.8");
 #endif
         const cublasOperation_t of_l = fp8 ? CUBLAS_OP_T : CUBLAS_OP_N;
-        MXP_CUBLAS(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-        MXP_CUBLAS(
+        TENKEN_CUBLAS(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+        TENKEN_CUBLAS(
             cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_TRANSA, &of_l, sizeof of_l));
 #if CUDART_VERSION >= 11080
         const auto target = static_cast<std::int32_t>(product.kind.multiprocessors);
-        MXP_CUBLAS(cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target,
-                                                  sizeof target));
+        TENKEN_CUBLAS(cublasLtMatmulDescSetAttribute(operation, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target,
+                                                     sizeof target));
 #endif
-        MXP_CUBLAS(cublasLtMatrixLayoutCreate(&l, type, fp8 ? k : m, fp8 ? m : k, product.l_ld));
-        MXP_CUBLAS(cublasLtMatrixLayoutCreate(&u, type, k, n, product.u_ld));
-        MXP_CUBLAS(cublasLtMatrixLayoutCreate(&c, CUDA_R_32F, m, n, product.c_ld));
+        TENKEN_CUBLAS(cublasLtMatrixLayoutCreate(&l, type, fp8 ? k : m, fp8 ? m : k, product.l_ld));
+        TENKEN_CUBLAS(cublasLtMatrixLayoutCreate(&u, type, k, n, product.u_ld));
+        TENKEN_CUBLAS(cublasLtMatrixLayoutCreate(&c, CUDA_R_32F, m, n, product.c_ld));
     }
     ~Described() {
         for (cublasLtMatrixLayout_t one : {l, u, c})
@@ -59,8 +59,8 @@ class Described {
     std::vector<cublasLtMatmulAlgo_t> propose(cublasLtHandle_t library, int wanted) const {
         std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(wanted));
         cublasLtMatmulPreference_t preference = nullptr;
-        MXP_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
-        const std::size_t bytes = workspace_bytes;
+        TENKEN_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
+        const std::size_t bytes = lu::workspace_bytes;
         int count = 0;
         cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
             preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
@@ -72,7 +72,7 @@ class Described {
         if (status != CUBLAS_STATUS_SUCCESS) return found;
         for (int i = 0; i < count; ++i) {
             const cublasLtMatmulHeuristicResult_t& one = results[static_cast<std::size_t>(i)];
-            if (one.state == CUBLAS_STATUS_SUCCESS && one.workspaceSize <= workspace_bytes)
+            if (one.state == CUBLAS_STATUS_SUCCESS && one.workspaceSize <= lu::workspace_bytes)
                 found.push_back(one.algo);
         }
         return found;
@@ -82,7 +82,7 @@ class Described {
                        const void* of_l, const void* of_u, float* of_c, LaneParts& parts) const {
         const float one = 1;
         return cublasLtMatmul(library, operation, &factor, of_l, l, of_u, u, &one, of_c, c, of_c, c,
-                              &algorithm, parts.workspace.data(), workspace_bytes, parts.stream.get());
+                              &algorithm, parts.blas.workspace(), lu::workspace_bytes, parts.stream.get());
     }
 
     cublasLtMatmulDesc_t operation = nullptr;

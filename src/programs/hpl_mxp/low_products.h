@@ -23,7 +23,7 @@ struct LowProduct {
 
 class LowProducts {
   public:
-    LowProducts() { MXP_CUBLAS(cublasLtCreate(&library_)); }
+    LowProducts() { TENKEN_CUBLAS(cublasLtCreate(&library_)); }
     ~LowProducts() { cublasLtDestroy(library_); }
     LowProducts(const LowProducts&) = delete;
     LowProducts& operator=(const LowProducts&) = delete;

@@ -12,12 +12,6 @@
 
 namespace mxp {
 
-/// The size of the diagonal, so that LU needs no pivots.
-enum class Diagonal {
-    mild,     ///< sqrt(N): the random part has the norm sqrt(N / 3), all leading blocks are well conditioned
-    dominant  ///< N / 2, at least the sum of the other elements of its row: for tests only, by the rules
-};
-
 /// The start of column j; once per column, so that elements() are cheap.
 MXP_BOTH inline std::uint64_t column_state(std::uint64_t seed, std::int64_t j) {
     // SplitMix64 (Steele, Lea and Flood 2014)
@@ -46,7 +40,8 @@ MXP_BOTH inline double uniform_of(std::uint64_t column, std::int64_t i) {
 struct Matrix {
     std::uint64_t seed;
     std::int64_t n;
-    double diagonal;
+    double diagonal;  ///< sqrt(N): leading blocks are well conditioned, so that LU needs no pivots; N / 2:
+                      ///< dominant
 
     MXP_BOTH double operator()(std::int64_t i, std::int64_t j) const {
         return uniform_of(column_state(seed, j), i) + (i == j ? diagonal : 0.0);

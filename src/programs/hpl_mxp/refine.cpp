@@ -4,12 +4,11 @@
 #include <limits>
 
 #include "lib/base/clock.h"
+#include "lib/lu/residual.h"
 
 namespace mxp {
 
 namespace {
-
-constexpr double epsilon = 1.0 / 9007199254740992.0;  // 2^-53
 
 double largest_of(const std::vector<double>& values) {
     double largest = 0;
@@ -25,9 +24,7 @@ double largest_of(const std::vector<double>& values) {
 
 Refined refine(Engine& engine, lu::Ranks& ranks, const Matrix& matrix, double target, int maximum) {
     const auto n = static_cast<std::size_t>(matrix.n);
-    const std::int64_t share = (matrix.n + ranks.size() - 1) / ranks.size();
-    const std::int64_t begin = std::min(matrix.n, share * ranks.rank());
-    const std::int64_t end = std::min(matrix.n, begin + share);
+    const lu::Range rows = lu::rows_of_rank(matrix.n, ranks);
     std::vector<double> r(n);
     for (std::size_t i = 0; i < n; ++i) r[i] = matrix.rhs(static_cast<std::int64_t>(i));
     const double norm_b = largest_of(r);
@@ -41,15 +38,14 @@ Refined refine(Engine& engine, lu::Ranks& ranks, const Matrix& matrix, double ta
         const double corrected = tenken::now_seconds();
         std::vector<double> sums;
         const std::vector<double> mine =
-            engine.residual(matrix, x, begin, end, norm_a == 0 ? &sums : nullptr);
+            engine.residual(matrix, x, rows.begin, rows.end, norm_a == 0 ? &sums : nullptr);
         if (norm_a == 0) norm_a = ranks.largest({largest_of(sums)}).front();
         std::fill(r.begin(), r.end(), 0.0);
-        std::copy(mine.begin(), mine.end(), r.begin() + begin);
+        std::copy(mine.begin(), mine.end(), r.begin() + rows.begin);
         if (ranks.size() > 1) ranks.sum_in_row(r.data(), n);
         done.correction_seconds += corrected - start;
         done.residual_seconds += tenken::now_seconds() - corrected;
-        const double scaled =
-            largest_of(r) / (epsilon * (norm_a * largest_of(x) + norm_b) * static_cast<double>(matrix.n));
+        const double scaled = lu::scaled_residual(largest_of(r), norm_a, largest_of(x), norm_b, matrix.n);
         const bool stuck = !done.history.empty() && !(scaled < done.scaled);
         done.scaled = scaled;
         done.history.push_back(scaled);

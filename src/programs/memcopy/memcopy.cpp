@@ -2,12 +2,12 @@
 // the host in pinned and in pageable memory, optimised and unoptimised.
 #include <algorithm>
 #include <set>
-#include <sstream>
 
 #include "lib/base/host.h"
 #include "lib/base/host_array.h"
 #include "lib/base/host_copy.h"
 #include "lib/base/streaming_store.h"
+#include "lib/base/sweep.h"
 #include "programs/memcopy/copies.h"
 
 namespace memcopy {
@@ -60,7 +60,7 @@ class Memcopy : public tenken::Program {
         arguments.integer("trials", trials_, 1, 1000,
                           "number of repetitions of the whole measurement, including allocation");
         arguments.text("copies", asked_, "LIST",
-                       "which copies: all of the back end's, or some of " + join(allowed("cuda")));
+                       "which copies: all of the back end's, or some of " + tenken::joined(allowed("cuda")));
         if (gpu_) {
             arguments.heading("back end cuda");
             gpu_->options(arguments);
@@ -119,25 +119,10 @@ class Memcopy : public tenken::Program {
         return names;
     }
 
-    static std::string join(const std::vector<std::string>& words) {
-        std::string text;
-        for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-        return text;
-    }
-
     std::vector<const Kind*> choose(const tenken::Arguments& arguments) const {
-        const std::vector<std::string> names = allowed(backend_);
-        std::vector<std::string> wanted;
-        std::istringstream words(asked_ == "all" ? join(names) : asked_);
-        std::string word;
-        while (std::getline(words, word, ',')) wanted.push_back(word);
         std::vector<const Kind*> chosen;
-        for (const std::string& name : wanted) {
-            const bool twice = std::count(wanted.begin(), wanted.end(), name) > 1;
-            if (twice || std::find(names.begin(), names.end(), name) == names.end()) {
-                throw arguments.error(
-                    "copies", "all, or distinct values of " + join(names) + " with --backend " + backend_);
-            }
+        for (const std::string& name : tenken::all_or_distinct_words(
+                 arguments, "copies", asked_, allowed(backend_), " with --backend " + backend_)) {
             for (const Kind& kind : kinds) {
                 if (name == kind.name) chosen.push_back(&kind);
             }

@@ -1,13 +1,11 @@
 // Messages between MPI ranks, from and to host, device and managed memory: latency, bandwidth in one and both
 // directions, message rate, and three collectives, over all sizes; and the path of GPU data.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <sstream>
 
 #include "lib/base/host.h"
-#include "lib/base/nvml.h"
+#include "lib/base/known_ranks.h"
 #include "lib/base/placement.h"
 #include "lib/base/program.h"
 #include "lib/base/sweep.h"
@@ -31,8 +29,8 @@ namespace {
 /// reports.
 constexpr double direct_fraction = 0.60;
 
-const char* const test_names[] = {"latency",   "bandwidth", "bidirectional", "message_rate",
-                                  "allreduce", "alltoall",  "bcast"};
+const std::vector<std::string> test_names = {"latency",   "bandwidth", "bidirectional", "message_rate",
+                                             "allreduce", "alltoall",  "bcast"};
 
 /// Memory of the lower half of the ranks, and of the upper half.
 struct BufferPair {
@@ -73,7 +71,7 @@ class MpiP2p : public tenken::Program {
                           "required number of ranks (a launcher that does not match the MPI starts single "
                           "processes); 0: any");
         arguments.integer("nodes", nodes_, 0, 1 << 20, "required number of nodes; 0: any");
-        arguments.text("tests", tests_text_, "LIST", "which: all, or some of " + tests_list());
+        arguments.text("tests", tests_text_, "LIST", "which: all, or some of " + tenken::joined(test_names));
         arguments.text(
             "buffers", buffers_text_, "LIST",
             "memory of the messages: host, device or managed, or two of them such as host-device for "
@@ -133,7 +131,8 @@ class MpiP2p : public tenken::Program {
             const std::uint64_t blocks = max_collective_bytes_ * static_cast<std::uint64_t>(world_.size());
             buffer_bytes_ = std::max<std::size_t>(buffer_bytes_, blocks);
         }
-        know_each_other();  // collective: errors that only one rank may find are reported afterwards
+        // collective: errors that only one rank may find are reported afterwards
+        tenken::know_each_other(world_);
         require_memory(arguments);
         if (any_gpu()) prepare_gpu(arguments);
     }
@@ -166,22 +165,8 @@ class MpiP2p : public tenken::Program {
     }
 
   private:
-    static std::string tests_list() {
-        std::string text;
-        for (const char* name : test_names) text += (text.empty() ? "" : ",") + std::string(name);
-        return text;
-    }
-
     void parse_lists(const tenken::Arguments& arguments) {
-        tests_ = tenken::words_of(tests_text_ == "all" ? tests_list() : tests_text_);
-        for (const std::string& test : tests_) {
-            const bool known =
-                std::find(std::begin(test_names), std::end(test_names), test) != std::end(test_names);
-            if (!known || std::count(tests_.begin(), tests_.end(), test) > 1) {
-                throw arguments.error("tests", "all, or distinct values of " + tests_list());
-            }
-        }
-        if (tests_.empty()) throw arguments.error("tests", "all, or distinct values of " + tests_list());
+        tests_ = tenken::all_or_distinct_words(arguments, "tests", tests_text_, test_names);
         const std::string allowed =
             "a list of host, device, managed and pairs of them such as host-device, without duplicates";
         for (const std::string& word : tenken::words_of(buffers_text_)) {
@@ -224,18 +209,6 @@ class MpiP2p : public tenken::Program {
                                                   " for two buffers per rank, free " +
                                                   tenken::format_bytes(maximum) + " for each of " +
                                                   std::to_string(ranks) + " ranks");
-    }
-
-    /// The processes of the other ranks do not count as other users of the GPU.
-    void know_each_other() {
-        std::vector<int> pids;
-        std::istringstream all(world_.broadcast([&] {
-            std::string text;
-            for (const std::string& pid : world_.gather(std::to_string(getpid()))) text += pid + "\n";
-            return text;
-        }()));
-        for (int pid = 0; all >> pid;) pids.push_back(pid);
-        tenken::set_processes_of_run(pids);
     }
 
     void prepare_gpu(const tenken::Arguments& arguments) {
@@ -337,7 +310,7 @@ class MpiP2p : public tenken::Program {
         Exchange exchange(world_, plan_, *send, *receive,
                           pair.needs_gpu() && gpu_ready_ ? gpu_.get() : nullptr);
         const int partner = static_cast<int>(partner_);
-        for (const char* test : test_names) {
+        for (const std::string& test : test_names) {
             if (!wanted(test)) continue;
             const std::string name = test;
             const bool collective = name == "allreduce" || name == "alltoall" || name == "bcast";

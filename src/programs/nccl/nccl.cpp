@@ -1,12 +1,10 @@
 // NCCL collectives between GPUs, of one process or of one MPI rank each: bus bandwidth and time by size.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <sstream>
 
 #include "lib/base/clock.h"
+#include "lib/base/known_ranks.h"
 #include "lib/base/launched.h"
 #include "lib/base/links.h"
 #include "lib/base/placement.h"
@@ -52,7 +50,8 @@ class NcclProgram : public tenken::Program {
     }
 
     void prepare(const tenken::Arguments& arguments) override {
-        choose(arguments);
+        wanted_ = tenken::all_or_distinct_words(arguments, "operations", asked_,
+                                                {"all_reduce", "all_gather", "sendrecv"});
         std::string why_not;
         library_ = Library::open(why_not);
         if (!library_) throw tenken::Waived(tenken::Waiver::library_missing, why_not);
@@ -80,7 +79,7 @@ class NcclProgram : public tenken::Program {
     }
 
     void measure(tenken::Run& run) override {
-        know_each_other();
+        tenken::know_each_other(ranks_);
         UniqueId id{};
         if (ranks_.rank() == 0) library_->check(library_->get_unique_id(&id), "get_unique_id");
         const std::string bytes = ranks_.broadcast(std::string(id.bytes, sizeof id.bytes));
@@ -118,30 +117,8 @@ class NcclProgram : public tenken::Program {
     }
 
   private:
-    void choose(const tenken::Arguments& arguments) {
-        const std::string all = "all_reduce,all_gather,sendrecv";
-        std::istringstream words(asked_ == "all" ? all : asked_);
-        for (std::string word; std::getline(words, word, ',');) {
-            const bool known = std::any_of(std::begin(operations), std::end(operations),
-                                           [&](const Named& one) { return word == one.name; });
-            if (!known || wanted(word))
-                throw arguments.error("operations", "all, or distinct values of " + all);
-            wanted_.push_back(word);
-        }
-        if (wanted_.empty()) throw arguments.error("operations", "all, or distinct values of " + all);
-    }
-
     bool wanted(const std::string& name) const {
         return std::find(wanted_.begin(), wanted_.end(), name) != wanted_.end();
-    }
-
-    void know_each_other() {
-        std::string text;
-        for (const std::string& pid : ranks_.gather(std::to_string(getpid()))) text += pid + "\n";
-        std::istringstream all(ranks_.broadcast(text));
-        std::vector<int> pids;
-        for (int pid = 0; all >> pid;) pids.push_back(pid);
-        tenken::set_processes_of_run(pids);
     }
 
     /// Peak rate of the links of one GPU: known if all GPUs belong to this process.

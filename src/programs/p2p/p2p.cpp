@@ -2,10 +2,10 @@
 // many at the same time, direct and through host memory, from a few bytes to a GiB.
 #include <algorithm>
 #include <functional>
-#include <sstream>
 
 #include "lib/base/host.h"
 #include "lib/base/placement.h"
+#include "lib/base/sweep.h"
 #include "lib/cuda/check.h"
 #include "programs/p2p/transfers.h"
 
@@ -13,8 +13,9 @@ namespace p2p {
 
 namespace {
 
-const char* const transfer_names[] = {"driver_staged", "host_staged", "peer",       "memcpy_peer", "read",
-                                      "write",         "both_ways",   "all_to_one", "one_to_all",  "latency"};
+const std::vector<std::string> transfer_names = {"driver_staged", "host_staged", "peer",      "memcpy_peer",
+                                                 "read",          "write",       "both_ways", "all_to_one",
+                                                 "one_to_all",    "latency"};
 
 struct Pair {
     int from;
@@ -35,7 +36,8 @@ class P2p : public tenken::Program {
 
     void options(tenken::Arguments& arguments) override {
         gpus_.options(arguments, false);
-        arguments.text("transfers", asked_, "LIST", "which: all, or some of " + join());
+        arguments.text("transfers", asked_, "LIST",
+                       "which: all, or some of " + tenken::joined(transfer_names));
         arguments.bytes("bytes", bytes_, 1 << 20, std::uint64_t{1} << 40,
                         "bytes of one copy, rounded down to whole pages of 4096");
         arguments.bytes("staged-bytes", staged_bytes_, 1 << 16, std::uint64_t{1} << 40,
@@ -53,7 +55,7 @@ class P2p : public tenken::Program {
     }
 
     void prepare(const tenken::Arguments& arguments) override {
-        choose(arguments);
+        wanted_ = tenken::all_or_distinct_words(arguments, "transfers", asked_, transfer_names);
         bytes_ &= ~std::uint64_t{4095};
         gpus_.prepare(arguments);
         if (gpus_.size() < 2) {
@@ -109,25 +111,6 @@ class P2p : public tenken::Program {
     }
 
   private:
-    static std::string join() {
-        std::string text;
-        for (const char* name : transfer_names) text += (text.empty() ? "" : ",") + std::string(name);
-        return text;
-    }
-
-    void choose(const tenken::Arguments& arguments) {
-        std::istringstream words(asked_ == "all" ? join() : asked_);
-        for (std::string word; std::getline(words, word, ',');) {
-            const bool known = std::find(std::begin(transfer_names), std::end(transfer_names), word) !=
-                               std::end(transfer_names);
-            if (!known || wanted(word)) {
-                throw arguments.error("transfers", "all, or distinct values of " + join());
-            }
-            wanted_.push_back(word);
-        }
-        if (wanted_.empty()) throw arguments.error("transfers", "all, or distinct values of " + join());
-    }
-
     bool wanted(const std::string& name) const {
         return std::find(wanted_.begin(), wanted_.end(), name) != wanted_.end();
     }

@@ -73,11 +73,13 @@ void SnapshotIo::prepare(const tenken::Arguments& arguments) {
     if (threads_ == 0) {
         threads_ = std::min(8, file_io::usable_threads());
     }
-    for (const std::string& word : chosen(arguments, "layouts", asked_layouts_, {"asis", "hyperslab"})) {
+    for (const std::string& word :
+         tenken::all_or_distinct_words(arguments, "layouts", asked_layouts_, {"asis", "hyperslab"})) {
         layouts_.push_back(word == "asis" ? Layout::asis : Layout::hyperslab);
     }
-    chosen_methods_ = chosen(arguments, "methods", asked_methods_, methods());
-    for (const std::string& word : chosen(arguments, "directions", asked_directions_, {"write", "read"})) {
+    chosen_methods_ = tenken::all_or_distinct_words(arguments, "methods", asked_methods_, methods());
+    for (const std::string& word :
+         tenken::all_or_distinct_words(arguments, "directions", asked_directions_, {"write", "read"})) {
         (word == "write" ? writes_ : reads_) = true;
     }
     if (!keep_.empty() && (!reads_ || keep_.find('/') != std::string::npos)) {
@@ -105,23 +107,6 @@ void SnapshotIo::prepare(const tenken::Arguments& arguments) {
     gpus_->prepare(arguments);
     gpus_->require_fit(arguments, "max-particles", need,
                        "arrays of " + std::to_string(maximum_) + " particles");
-}
-
-std::vector<std::string> SnapshotIo::chosen(const tenken::Arguments& arguments, const std::string& option,
-                                            const std::string& asked,
-                                            const std::vector<std::string>& allowed) {
-    std::string list;
-    for (const std::string& one : allowed) list += (list.empty() ? "" : ",") + one;
-    std::vector<std::string> words;
-    for (const std::string& word : tenken::words_of(asked == "all" ? list : asked)) {
-        if (std::find(allowed.begin(), allowed.end(), word) == allowed.end() ||
-            std::find(words.begin(), words.end(), word) != words.end()) {
-            throw arguments.error(option, "all, or distinct values of " + list);
-        }
-        words.push_back(word);
-    }
-    if (words.empty()) throw arguments.error(option, "all, or distinct values of " + list);
-    return words;
 }
 
 std::string SnapshotIo::why_not(MemorySpace& space, const std::string& method) const {

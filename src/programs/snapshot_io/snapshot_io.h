@@ -64,8 +64,6 @@ class SnapshotIo : public file_io::FileProgram {
     std::string source(Layout layout) const { return folder_->file(std::string(name_of(layout)) + ".h5"); }
 
     // Options, checked for consistency and against the machine (options.cpp)
-    static std::vector<std::string> chosen(const tenken::Arguments& arguments, const std::string& option,
-                                           const std::string& asked, const std::vector<std::string>& allowed);
     /// Why a method cannot be used here; empty if it can.
     std::string why_not(MemorySpace& space, const std::string& method) const;
 

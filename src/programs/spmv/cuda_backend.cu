@@ -1,15 +1,12 @@
 // SpMV on GPUs: the storage of matrices, and the dot product with which they are compared.
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "lib/base/gpu_limit.h"
 #include "lib/cuda/dot.h"
 #include "lib/cuda/gpus.h"
-#include "lib/cuda/memory.h"
-#include "lib/cuda/verify.cuh"
 #include "programs/spmv/backend.h"
 #include "programs/spmv/multiplier.h"
 #include "programs/spmv/vendor.h"
@@ -18,14 +15,7 @@ namespace spmv {
 
 namespace {
 
-using tenken::cuda::DeviceArray;
 using tenken::cuda::Stream;
-
-struct Ones {
-    __host__ __device__ double operator()(std::size_t i) const {
-        return 1.0 + static_cast<double>(i % 1021) / 1024.0;
-    }
-};
 
 class CudaPlace : public Place {
   public:
@@ -39,23 +29,7 @@ class CudaPlace : public Place {
 
     std::vector<double> dot_rates(long repetitions, double warmup_seconds) override {
         use();
-        const std::uint64_t maximum = std::min<std::uint64_t>(std::uint64_t{2} << 30, free_bytes() / 4);
-        const std::size_t elements = maximum / sizeof(double) / 2 * 2;
-        DeviceArray<double> a(elements);
-        DeviceArray<double> b(elements);
-        tenken::cuda::fill(a.data(), elements, Ones{}, *stream_);
-        tenken::cuda::fill(b.data(), elements, Ones{}, *stream_);
-        tenken::cuda::Dot dot;
-        const auto with = [&](const tenken::cuda::Launch& launch) {
-            dot.enqueue(a.data(), b.data(), elements, launch, *stream_);
-        };
-        const auto launch = tenken::cuda::choose_launch(
-            tenken::cuda::reduction_launches(gpu_.description().multiprocessors), *stream_, with);
-        const auto run = [&](const Stream&) { with(launch); };
-        tenken::cuda::warm_up(warmup_seconds, *stream_, run);
-        const tenken::cuda::TimedPart timed(gpu_);
-        const std::vector<double> seconds = tenken::cuda::time_each(repetitions, *stream_, run).device;
-        return tenken::giga_per_second(2.0 * static_cast<double>(a.bytes()), seconds);
+        return tenken::cuda::dot_rates(gpu_, *stream_, free_bytes(), repetitions, warmup_seconds, true);
     }
 
     void load(const Problem& problem) override {

@@ -146,19 +146,7 @@ class HostPlace : public Place {
     }
 
     std::vector<double> dot_rates(long repetitions, double warmup_seconds) override {
-        // Both arrays together are four caches, as are the matrices compared with this.
-        const std::uint64_t bytes = std::max<std::uint64_t>(2 * cache_bytes(), std::uint64_t{64} << 20);
-        tenken::HostArray a(bytes / sizeof(double));
-        tenken::HostArray b(a.size());
-        tenken::in_shares(a.size(), [&](std::size_t begin, std::size_t end) {
-            for (std::size_t i = begin; i < end; ++i) a[i] = b[i] = 1 + static_cast<double>(i % 1021) / 1024;
-        });
-        double sum = 0;
-        const auto dot = [&] { sum += tenken::dot_on_host(a, b); };
-        tenken::warm_up(warmup_seconds, dot);
-        const std::vector<double> seconds = tenken::time_each(repetitions, dot);
-        if (!(sum > 0)) throw std::runtime_error("the dot product of positive numbers is not positive");
-        return tenken::giga_per_second(2.0 * static_cast<double>(a.bytes()), seconds);
+        return tenken::dot_rates_on_host(cache_bytes(), repetitions, warmup_seconds);
     }
 
     void load(const Problem& problem) override {

@@ -6,9 +6,12 @@
 
 #include <cstdint>
 
-#include "programs/spmv/loads.cuh"
+#include "lib/sparse/loads.cuh"
 
 namespace spmv {
+
+using sparse::Caching;
+using sparse::Loads;
 
 /// A matrix in device memory. Slice s has the places [offsets[s], offsets[s + 1]); a place without an entry
 /// has column -1.

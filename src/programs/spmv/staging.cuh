@@ -3,9 +3,12 @@
 
 #include <cuda_runtime.h>
 
-#include "programs/spmv/loads.cuh"
+#include "lib/sparse/loads.cuh"
 
 namespace spmv {
+
+using sparse::Caching;
+using sparse::Loads;
 
 /// Entries are copied in groups of this many, so that copies of both arrays have 16 bytes. The arrays must be
 /// aligned to a group and readable up to the end of the last one.
@@ -15,7 +18,7 @@ constexpr int staging_group = 4;
 /// flight.
 template <Caching caching>
 __device__ inline void copy_16_bytes(void* to, const void* from, const Loads<caching>& loads) {
-#if SPMV_HAS_POLICIES
+#if SPARSE_HAS_POLICIES
     const unsigned shared_to = static_cast<unsigned>(__cvta_generic_to_shared(to));
     if (caching == Caching::retaining) {
         asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_to),
@@ -45,7 +48,7 @@ __device__ inline void stage(T* values, const T* from_values, int* columns, cons
 
 /// Closes a group of copies: those started by this thread since the last one.
 __device__ inline void stage_commit() {
-#if SPMV_HAS_POLICIES
+#if SPARSE_HAS_POLICIES
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
@@ -53,7 +56,7 @@ __device__ inline void stage_commit() {
 /// Waits until all but the last `but` groups closed by the threads of this warp are visible to all of them.
 template <int but>
 __device__ inline void stage_wait() {
-#if SPMV_HAS_POLICIES
+#if SPARSE_HAS_POLICIES
     asm volatile("cp.async.wait_group %0;" ::"n"(but) : "memory");
 #endif
     __syncwarp();
@@ -61,7 +64,7 @@ __device__ inline void stage_wait() {
 
 /// Waits until the copies started by stage() are visible to all threads of the block.
 __device__ inline void stage_end() {
-#if SPMV_HAS_POLICIES
+#if SPARSE_HAS_POLICIES
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
     __syncthreads();

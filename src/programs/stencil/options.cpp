@@ -1,14 +1,12 @@
 // Options of the program stencil, checked for consistency and against the machine before anything is
 // allocated.
-#include <unistd.h>
-
 #include <algorithm>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 
 #include "lib/base/host.h"
-#include "lib/base/nvml.h"
+#include "lib/base/known_ranks.h"
+#include "lib/base/sweep.h"
 #include "programs/stencil/stencil.h"
 #if defined(TENKEN_HAVE_MPI) && defined(TENKEN_HAVE_CUDA)
 #include "lib/mpi/probe.h"
@@ -18,7 +16,7 @@ namespace stencil {
 
 namespace {
 
-const char* const exchange_names[] = {"none", "host", "p2p", "mpi", "nccl", "nvshmem", "managed"};
+const std::vector<std::string> exchange_names = {"none", "host", "p2p", "mpi", "nccl", "nvshmem", "managed"};
 
 }  // namespace
 
@@ -33,7 +31,8 @@ void Stencil::options(tenken::Arguments& arguments) {
     if (gpu_) backends.push_back("cuda");
     arguments.choice("backend", backend_, backends, "host: OpenMP; cuda: a slab on every GPU");
     arguments.text("exchange", exchanges_text_, "LIST",
-                   "methods of halo exchange, one after the other: some of " + exchange_list() +
+                   "methods of halo exchange, one after the other: some of " +
+                       tenken::joined(exchange_names) +
                        "; host: through host memory, p2p: from GPU to GPU, mpi: messages directly from and "
                        "to the arrays, none: only one GPU alone is measured");
     arguments.integer(
@@ -100,7 +99,7 @@ void Stencil::prepare(const tenken::Arguments& arguments) {
         local_parts_ = static_cast<int>(parts_);
         if (local_parts_ > 1 && ranks_.size() > 1) throw arguments.error("parts", "1 with several ranks");
     } else {
-        know_each_other();
+        tenken::know_each_other(ranks_);
         gpu_->prepare(arguments, ranks_);
         local_parts_ = static_cast<int>(gpu_->descriptions().size());
     }
@@ -125,29 +124,16 @@ void Stencil::prepare(const tenken::Arguments& arguments) {
     for (const std::string& name : exchanges_) require_exchange(name);
 }
 
-std::string Stencil::exchange_list() {
-    std::string text;
-    for (const char* name : exchange_names) text += (text.empty() ? "" : ",") + std::string(name);
-    return text;
-}
-
 void Stencil::parse_exchanges(const tenken::Arguments& arguments) {
     if (exchanges_text_.empty()) exchanges_text_ = "host";
-    std::istringstream words(exchanges_text_);
-    for (std::string word; std::getline(words, word, ',');) {
-        const bool known =
-            std::find(std::begin(exchange_names), std::end(exchange_names), word) != std::end(exchange_names);
-        if (!known || std::count(exchanges_.begin(), exchanges_.end(), word) > 0) {
-            throw arguments.error("exchange", "distinct values of " + exchange_list());
-        }
-        if (on_host() && word != "host" && word != "mpi" && word != "none") {
+    exchanges_ = tenken::distinct_words(arguments, "exchange", exchanges_text_, exchange_names);
+    for (const std::string& name : exchanges_) {
+        if (on_host() && name != "host" && name != "mpi" && name != "none")
             throw arguments.error("exchange", "host, mpi or none with --backend host");
-        }
-        exchanges_.push_back(word);
     }
-    if (exchanges_.empty() ||
-        (exchanges_.size() > 1 && std::count(exchanges_.begin(), exchanges_.end(), "none"))) {
-        throw arguments.error("exchange", "none by itself, or distinct values of " + exchange_list());
+    if (exchanges_.size() > 1 && std::count(exchanges_.begin(), exchanges_.end(), "none")) {
+        throw arguments.error("exchange",
+                              "none by itself, or distinct values of " + tenken::joined(exchange_names));
     }
 }
 
@@ -192,15 +178,6 @@ void Stencil::require_memory(const tenken::Arguments& arguments) const {
         const std::uint64_t left = device.memory_free_bytes / 10 * 9;
         if (part > left) fail(part, left, "gpu" + std::to_string(device.index));
     }
-}
-
-void Stencil::know_each_other() {
-    std::string text;
-    for (const std::string& pid : ranks_.gather(std::to_string(getpid()))) text += pid + "\n";
-    std::istringstream all(ranks_.broadcast(text));
-    std::vector<int> pids;
-    for (int pid = 0; all >> pid;) pids.push_back(pid);
-    tenken::set_processes_of_run(pids);
 }
 
 }  // namespace stencil

@@ -38,13 +38,10 @@ class Stencil : public tenken::Program {
     tenken::Subject all() const { return tenken::Subject::ranks(plan_.parts); }
 
     // Options, checked for consistency and against the machine (options.cpp)
-    static std::string exchange_list();
     void parse_exchanges(const tenken::Arguments& arguments);
     /// Rejects what this machine or this way of starting the program does not support, before any allocation.
     void require_exchange(const std::string& name);
     void require_memory(const tenken::Arguments& arguments) const;
-    /// The processes of the other ranks do not count as other users of the GPU.
-    void know_each_other();
 
     // Timed part (measurement.cpp)
     /// Of one array of the thickest slab.

@@ -2,12 +2,12 @@
 // by copy engines and by kernels; from pinned, pageable, write-combined and managed memory; by size.
 #include <algorithm>
 #include <cstring>
-#include <sstream>
 
 #include "lib/base/clock.h"
 #include "lib/base/copy_values.h"
 #include "lib/base/host.h"
 #include "lib/base/placement.h"
+#include "lib/base/sweep.h"
 #include "programs/transfer/transfers.h"
 
 namespace transfer {
@@ -55,27 +55,18 @@ class Transfer : public tenken::Program {
         arguments.integer(
             "trials", trials_, 1, 1000,
             "number of repetitions of the series from and to pinned memory, including allocation");
-        arguments.text("kinds", asked_, "LIST",
-                       "which kinds: all, or some of " + joined(kinds()) + " (host back end: sweep alone)");
+        arguments.text(
+            "kinds", asked_, "LIST",
+            "which kinds: all, or some of " + tenken::joined(kinds()) + " (host back end: sweep alone)");
         if (!gpu_) return;
         arguments.heading("back end cuda");
         gpu_->options(arguments);
     }
 
     void prepare(const tenken::Arguments& arguments) override {
-        const std::vector<std::string> allowed = on_host() ? std::vector<std::string>{"sweep"} : kinds();
-        std::istringstream words(asked_ == "all" ? joined(allowed) : asked_);
-        std::string word;
-        bool good = true;
-        while (std::getline(words, word, ',')) {
-            good = good && std::find(allowed.begin(), allowed.end(), word) != allowed.end() &&
-                   std::find(chosen_.begin(), chosen_.end(), word) == chosen_.end();
-            chosen_.push_back(word);
-        }
-        if (!good || chosen_.empty()) {
-            throw arguments.error(
-                "kinds", "all, or distinct values of " + joined(allowed) + " with --backend " + backend_);
-        }
+        chosen_ = tenken::all_or_distinct_words(arguments, "kinds", asked_,
+                                                on_host() ? std::vector<std::string>{"sweep"} : kinds(),
+                                                " with --backend " + backend_);
         plan_.elements = bytes_ / sizeof(double);
         bytes_ = plan_.elements * sizeof(double);
         plan_.maximum = sweep_max_ / sizeof(double);
@@ -117,12 +108,6 @@ class Transfer : public tenken::Program {
 
   private:
     bool on_host() const { return backend_ == "host"; }
-
-    static std::string joined(const std::vector<std::string>& words) {
-        std::string text;
-        for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
-        return text;
-    }
 
     /// memcpy() by one thread: as a driver stages pageable memory.
     std::vector<Series> host_sweep() const {

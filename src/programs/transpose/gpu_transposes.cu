@@ -8,8 +8,8 @@
 #include "lib/base/copy_values.h"
 #include "lib/base/gpu_limit.h"
 #include "lib/cuda/copy.h"
+#include "lib/cuda/floats.h"
 #include "lib/cuda/gpus.h"
-#include "lib/cuda/memory.h"
 #include "lib/cuda/verify.cuh"
 #include "programs/transpose/kernels.cuh"
 #include "programs/transpose/transposes.h"
@@ -18,18 +18,8 @@ namespace transpose {
 
 namespace {
 
-typedef std::shared_ptr<float> Floats;
-
-template <typename Memory>
-Floats make(std::size_t elements) {
-    const auto array = std::make_shared<tenken::cuda::Array<float, Memory>>(elements);
-    return Floats(array, array->data());
-}
-
-Floats pageable(std::size_t elements) {
-    const tenken::Buffer array = tenken::allocate_pageable(elements / 2 + 1);
-    return Floats(array, reinterpret_cast<float*>(array.get()));
-}
+using tenken::cuda::Floats;
+using tenken::cuda::pageable_floats;
 
 /// Pinned host memory that the GPU reads and writes in place.
 Floats mapped(std::size_t elements) {
@@ -119,14 +109,17 @@ class OneTask {
     explicit OneTask(const Task& task) : task_(task), elements_(task.shape.elements()) {
         copied_ = task.memory == "pageable" || task.memory == "pinned";
         for (Floats* matrix : {&host_in_, &host_out_}) {
-            *matrix = task.memory == "pinned"      ? make<tenken::cuda::PinnedMemory>(elements_)
-                      : task.memory == "zero_copy" ? mapped(elements_)
-                      : task.memory == "managed"   ? make<tenken::cuda::ManagedMemory>(elements_)
-                                                   : pageable(elements_);
+            *matrix =
+                task.memory == "pinned" ? tenken::cuda::make_floats<tenken::cuda::PinnedMemory>(elements_)
+                : task.memory == "zero_copy" ? mapped(elements_)
+                : task.memory == "managed" ? tenken::cuda::make_floats<tenken::cuda::ManagedMemory>(elements_)
+                                           : pageable_floats(elements_);
         }
-        in_ = copied_ ? make<tenken::cuda::DeviceMemory>(elements_) : on_device(host_in_);
-        out_ = copied_ ? make<tenken::cuda::DeviceMemory>(elements_) : on_device(host_out_);
-        if (task.copy_out) copy_ = pageable(elements_);
+        in_ =
+            copied_ ? tenken::cuda::make_floats<tenken::cuda::DeviceMemory>(elements_) : on_device(host_in_);
+        out_ =
+            copied_ ? tenken::cuda::make_floats<tenken::cuda::DeviceMemory>(elements_) : on_device(host_out_);
+        if (task.copy_out) copy_ = pageable_floats(elements_);
     }
 
     Phases run() {
@@ -230,8 +223,8 @@ class CudaTransposes : public GpuTransposes {
         gpu.use();
         const tenken::cuda::Stream stream;
         const std::size_t doubles = shape.elements() / 2;
-        const Floats from = make<tenken::cuda::DeviceMemory>(shape.elements());
-        const Floats to = make<tenken::cuda::DeviceMemory>(shape.elements());
+        const Floats from = tenken::cuda::make_floats<tenken::cuda::DeviceMemory>(shape.elements());
+        const Floats to = tenken::cuda::make_floats<tenken::cuda::DeviceMemory>(shape.elements());
         const double moved = 2.0 * static_cast<double>(shape.bytes());
         const bool in_memory = shape.bytes() >= 4 * gpu.description().l2_bytes;
         write_on_device<<<tenken::cuda::verify_blocks(shape.elements()), tenken::cuda::verify_threads, 0,

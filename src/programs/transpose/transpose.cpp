@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <sstream>
 
 #include "lib/base/clock.h"
 #include "lib/base/copy_gpu.h"
 #include "lib/base/host.h"
 #include "lib/base/placement.h"
+#include "lib/base/sweep.h"
 #include "programs/transpose/transposes.h"
 
 namespace transpose {
@@ -50,29 +50,6 @@ tenken::ErrorScan compare_transposed(const float* transposed, const Shape& shape
 namespace {
 
 typedef std::vector<std::string> Words;
-
-Words split(const std::string& text) {
-    Words words;
-    std::istringstream stream(text);
-    std::string word;
-    while (std::getline(stream, word, ',')) words.push_back(word);
-    return words;
-}
-
-/// Words of a list option, all of them allowed and distinct.
-Words choose(const tenken::Arguments& arguments, const std::string& option, const std::string& text,
-             const Words& allowed) {
-    const Words words = split(text);
-    bool good = !words.empty();
-    std::string names;
-    for (const std::string& word : words) {
-        good = good && std::count(allowed.begin(), allowed.end(), word) == 1 &&
-               std::count(words.begin(), words.end(), word) == 1;
-    }
-    for (const std::string& name : allowed) names += (names.empty() ? "" : ",") + name;
-    if (!good) throw arguments.error(option, "distinct values of " + names);
-    return words;
-}
 
 void transpose_naive(float* to, const float* from, const Shape& shape) {
     const std::size_t rows = static_cast<std::size_t>(shape.rows);
@@ -151,14 +128,16 @@ class Transpose : public tenken::Program {
     }
 
     void prepare(const tenken::Arguments& arguments) override {
-        for (const std::string& word : split(sizes_)) shapes_.push_back(parse_shape(arguments, word));
+        for (const std::string& word : tenken::words_of(sizes_))
+            shapes_.push_back(parse_shape(arguments, word));
         if (shapes_.empty()) throw arguments.error("sizes", size_range);
         if (on_host() && !arguments.given("kernels")) kernels_text_ = "naive,tile";
-        kernels_ = choose(arguments, "kernels", kernels_text_,
-                          on_host() ? Words{"naive", "tile"} : Words{"naive", "tile", "padded"});
+        kernels_ =
+            tenken::distinct_words(arguments, "kernels", kernels_text_,
+                                   on_host() ? Words{"naive", "tile"} : Words{"naive", "tile", "padded"});
         if (!on_host()) {
-            memories_ = choose(arguments, "memory", memory_text_,
-                               {"pageable", "pinned", "zero_copy", "managed", "sam"});
+            memories_ = tenken::distinct_words(arguments, "memory", memory_text_,
+                                               {"pageable", "pinned", "zero_copy", "managed", "sam"});
         }
         std::uint64_t largest = 0;
         for (const Shape& shape : shapes_) largest = std::max(largest, shape.bytes());
