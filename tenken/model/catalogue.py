@@ -102,7 +102,7 @@ class Metric:
     derive: Derivation | None = None
     #: Its physical limit by subject, and why other subjects have none.
     limit_rules: Mapping[str, LimitRule] = field(default_factory=dict)
-    no_limit: str = ""
+    no_limit: Mapping[str, str] = field(default_factory=dict)
 
     def clock_of(self, kind: str, backend: object) -> str | None:
         """The clock that times it for that subject with that back end; None: not declared."""
@@ -244,7 +244,7 @@ def read_metric(
         direction=_one_of(raw["direction"], DIRECTIONS, where, "direction"),
         statistic=_one_of(raw["statistic"], STATISTICS, where, "statistic"),
         per=per,
-        limit=no_limit if not rules else "; ".join(dict.fromkeys(rule.basis for rule in rules.values())),
+        limit="; ".join(dict.fromkeys([rule.basis for rule in rules.values()] or no_limit.values())),
         floor=_by_subject(raw.get("floor"), per, where, "floor"),
         min_count=_samples_by_subject(raw.get("min_count", 1), per, where),
         max_spread=_by_subject(raw.get("max_spread"), per, where, "max_spread"),

@@ -85,27 +85,24 @@ def derivation(raw: Any, name: str, folder: Path | None, where: str) -> Derivati
 
 def limit_rules(
     raw: Any, per: tuple[str, ...], common: Mapping[str, Any], where: str, name: str = "", folder: Path | None = None
-) -> tuple[dict[str, LimitRule], str]:
-    """Rules by subject, and the reason why other subjects have none. `raw`: a sentence, the name of a limit of
+) -> tuple[dict[str, LimitRule], dict[str, str]]:
+    """Rules by subject, and for other subjects the reason why they have none. `raw`: a sentence, the name of a limit of
     common.yaml, a rule, or a map of subjects to these. Raises CatalogueError."""
     if isinstance(raw, dict) and set(raw) <= set(per):
         rules: dict[str, LimitRule] = {}
-        why = ""
+        reasons = dict.fromkeys(per, "none is known")
         for kind, one in raw.items():
-            found, reason = limit_rules(one, (kind,), common, where, name, folder)
+            found, why = limit_rules(one, (kind,), common, where, name, folder)
             rules |= found
-            why = why or reason
-        return rules, why or "none is known"
-    if isinstance(raw, str) and raw in common:
-        rule = LimitRule.of(common[raw], f"{where}: limit {raw}", name, folder)
-        return dict.fromkeys(per, rule), rule.unknown
-    if isinstance(raw, dict):
-        rule = LimitRule.of(raw, where, name, folder)
-        return dict.fromkeys(per, rule), rule.unknown
+            reasons |= why
+        return rules, reasons
+    if isinstance(raw, dict) or (isinstance(raw, str) and raw in common):
+        rule = LimitRule.of(common[raw] if isinstance(raw, str) else raw, f"{where}: limit", name, folder)
+        return dict.fromkeys(per, rule), dict.fromkeys(per, rule.unknown)
     text = str(raw)
     if common and " " not in text and text != "none":
         raise CatalogueError(f"{where}: limit is {text!r}; allowed: none and why, or one of {', '.join(common)}")
-    return {}, text.removeprefix("none: ")
+    return {}, dict.fromkeys(per, text.removeprefix("none: "))
 
 
 def _beside(folder: Path | None, where: str) -> Path:

@@ -192,7 +192,8 @@ class Run:
         declared = self.program.metrics.get(one.name)
         rule = declared.limit_rules.get(one.kind) if declared else None
         if declared is None or rule is None:
-            return stated or Limit(None, unknown=declared.no_limit if declared else "the metric is not declared")
+            reasons = declared.no_limit if declared else {}
+            return stated or Limit(None, unknown=reasons.get(one.kind, "the metric is not declared"))
         place = _Place(self, one, None)
         values: Iterable[float | None] = (formula.value(place) for formula in rule.values)
         for value in values if rule.function is None else rule.function(self, one):

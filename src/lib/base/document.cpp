@@ -31,28 +31,24 @@ const char* name_of(Status status) {
     return "failed";
 }
 
-double pick(const Statistics& statistics, Statistic statistic) {
-    switch (statistic) {
-        case Statistic::median:
-            return statistics.median;
-        case Statistic::best:
-            return statistics.best;
-        case Statistic::p5:
-            return statistics.p5;
-        case Statistic::p95:
-            return statistics.p95;
-        case Statistic::mean:
-            return statistics.mean;
-        case Statistic::total:
-            return statistics.mean;  // of one sample
-    }
-    return statistics.median;
-}
-
 std::string column(const char* format, double value) {
     char text[64];
     std::snprintf(text, sizeof text, format, value);
     return text;
+}
+
+/// One line for display: the median, of seconds as the rate of what was counted. `tenken show` prints all
+/// that follows.
+std::string row_of(const std::string& id, const Metric& metric) {
+    const double median = order_statistics(metric.samples, Direction::higher).median;
+    std::string text = column("%.6g", median) + (metric.seconds ? " s" : "");
+    for (const auto& count : metric.counts) {
+        if (metric.seconds && median > 0)
+            text += ", " + column("%.6g", count.second / median / 1e9) + " G" + count.first + "/s";
+    }
+    char row[320];
+    std::snprintf(row, sizeof row, "%-48s %7zu  %s", id.c_str(), metric.samples.size(), text.c_str());
+    return row;
 }
 
 std::runtime_error file_error(const std::string& option, const std::string& path, const std::string& what) {
@@ -92,7 +88,7 @@ std::string Metric::id() const {
 Document::Document(std::string program, int argc, char** argv)
     : program_(std::move(program)), command_(argv, argv + argc), started_(utc_now()) {}
 
-void Document::add(const Metric& measured, const Limit& limit) {
+void Document::add(const Metric& measured) {
     Metric metric = measured;
     if (damage_next_ && !metric.samples.empty()) metric.samples[0] = std::nan("");
     damage_next_ = false;
@@ -118,17 +114,11 @@ void Document::add(const Metric& measured, const Limit& limit) {
         for (const auto& count : metric.counts) counts.set(count.first, count.second);
         json.set("counts", counts);
     }
-    json.set("values", metric.samples);
+    json.set(metric.seconds ? "seconds" : "values", metric.samples);
     series_.push(json);
     ids_.push_back(id);
 
-    const Statistics statistics = order_statistics(metric.samples, metric.direction);
-    const double value = pick(statistics, metric.statistic);
-    char row[320];
-    std::snprintf(row, sizeof row, "%-32s %12.6g %-8s %12.6g %12.6g %12.6g %12.6g %7zu  %s", id.c_str(),
-                  value, metric.unit.c_str(), statistics.best, statistics.median, statistics.p5,
-                  statistics.p95, statistics.count, limit.text().c_str());
-    rows_.push_back(row);
+    rows_.push_back(row_of(id, metric));
 }
 
 void Document::add(const Check& check) {
@@ -187,8 +177,7 @@ std::string Document::table() const {
     std::string out;
     if (!rows_.empty()) {
         char head[320];
-        std::snprintf(head, sizeof head, "%-32s %12s %-8s %12s %12s %12s %12s %7s  %s\n", "metric", "value",
-                      "unit", "best", "median", "p5", "p95", "count", "limit");
+        std::snprintf(head, sizeof head, "%-48s %7s  %s\n", "metric", "samples", "median");
         out += head;
     }
     for (const std::string& row : rows_) out += row + "\n";

@@ -44,8 +44,18 @@ struct Metric {
     std::vector<double> samples;  ///< in the order measured, in `unit`
     Statistic statistic = Statistic::median;
     std::string clock = "host";  ///< "host", "device" or "host and device"
-    /// What one sample counts, where figures follow from it: {"bytes", 3e9}, {"operations", 2e9}.
+    /// What one sample counts, where figures follow from it: bytes, operations, cells, samples, messages.
     std::vector<std::pair<std::string, double>> counts = {};
+    bool seconds =
+        false;  ///< whether the samples are seconds; otherwise they are in the unit of metrics.yaml
+
+    /// Sets what was measured: seconds, and what one of them moved or computed; the unit of metrics.yaml
+    /// decides which rate follows.
+    void timed(std::vector<double> each, std::vector<std::pair<std::string, double>> counted = {}) {
+        samples = std::move(each);
+        counts = std::move(counted);
+        seconds = true;
+    }
     /// Coordinates within a sweep, with the unit in the key: {"bytes", 4096}.
     std::vector<std::pair<std::string, Json>> at = {};
 
@@ -83,7 +93,8 @@ class Document {
 
     /// Adds a metric and the limit with which it is compared. A metric with a sample that is not finite is
     /// not written and fails the run; so does one without samples or with a duplicate id.
-    void add(const Metric& metric, const Limit& limit);
+    void add(const Metric& metric);
+    void add(const Metric& metric, const Limit&) { add(metric); }
     /// Adds one comparison; the run fails if it did not pass.
     void add(const Check& check);
     /// The path actually taken by the data: path("stores", "streaming").

@@ -92,8 +92,7 @@ PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to) {
 void report_link(Document& document, int from, int to, const PairLink& link) {
     const std::string pair = "gpu" + std::to_string(from) + "-gpu" + std::to_string(to);
     document.path("link_kind." + pair, link.kind_text());
-    document.path("link_count." + pair,
-                  link.kind == PairLink::Kind::unknown ? Json() : Json(link.count));
+    document.path("link_count." + pair, link.kind == PairLink::Kind::unknown ? Json() : Json(link.count));
 }
 
 Limit pair_limit(const LinkedGpu& from, const LinkedGpu& to, int directions) {

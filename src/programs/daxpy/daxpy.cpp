@@ -57,9 +57,8 @@ class Daxpy : public tenken::Program {
         run.document.placement.numa_nodes_of_memory = tenken::numa_nodes_of(y.data(), y.bytes());
         tenken::Metric metric;
         metric.name = "daxpy";
-        metric.unit = "GB/s";  // x and y are read, y is written
-        metric.samples = tenken::giga_per_second(24.0 * static_cast<double>(n), seconds);
-        run.document.add(metric, tenken::Limit::unknown("the memory bandwidth of a host cannot be queried"));
+        metric.timed(seconds, {{"bytes", 24.0 * static_cast<double>(n)}});  // x and y are read, y is written
+        run.document.add(metric);
 
         if (run.fault == tenken::Fault::element) y[n / 2] = tenken::with_flipped_bit(y[n / 2]);
         tenken::ErrorScan errors(0);  // halves of small whole numbers: exact
