@@ -19,7 +19,7 @@ import pytest
 from tests.programs.conftest import ROOT, after_host_build, build, checked, configure
 from toolchains import cuda_home, kvikio
 
-pytestmark = [pytest.mark.build, pytest.mark.slow, pytest.mark.xdist_group("cuda")]
+pytestmark = [pytest.mark.cuda, pytest.mark.build, pytest.mark.slow, pytest.mark.xdist_group("cuda")]
 
 #: What each toolkit compiles. The sources tell architectures apart from 80 and from 90 on, so the oldest of one toolkit
 #: and the newest of the other compile every branch. `make architectures` compiles for every GPU from P100 and Jetson
