@@ -56,7 +56,7 @@ PARTS = {
     "release": Part(
         "the tools of requirements-release.lock", "sdist, wheel and SBOM; the wheel in an empty environment"
     ),
-    "run": Part("a virtual environment of its own", "a clone and its `make run`, from nothing"),
+    "run": Part("a separate virtual environment", "a clone and its `make run`, from nothing"),
     "schedulers": Part(NOTHING, "faults of PBS, NQSV and Grid Engine, by stand-ins"),
     "site": Part(NOTHING, "the documentation, built as a site"),
     "slurm": Part(
