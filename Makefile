@@ -1,5 +1,6 @@
 # make run   describe this machine, build, run the checks, print verdicts and a page
-# make test  everything the project tests about itself
+# make test  linters, all pure tests, the programs on the host, whole sessions: what a change breaks first
+# make test-all  all other tests, in parts (docs/testing.md): what takes minutes, or installs a toolkit, a scheduler, a browser
 # Each does all of its own set-up in .venv; nothing is installed outside the checkout.
 
 PYTHON  ?= python3
@@ -9,7 +10,7 @@ RFMARGS ?=
 VENV    := .venv
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test architectures bench lint format golden mutants fuzz venv dev lock kit image-source site dist clean uninstall help
+.PHONY: run test test-all architectures bench lint format golden mutants fuzz venv dev lock kit image-source site dist clean uninstall help
 .DEFAULT_GOAL := help
 
 help: ## list of targets
@@ -35,9 +36,13 @@ run: $(VENV)/.stamp ## SYSTEM=local MODE=quick: run the checks, print verdicts a
 	@sh scripts/need.sh $(PYTHON) build
 	@. $(VENV)/bin/activate && V=$(V) exec sh scripts/run.sh $(SYSTEM) $(MODE) $(RFMARGS)
 
-test: $(VENV)/.stamp-dev ## linters and all tests (some need Debian packages; root installs them, other users get a message)
+test: $(VENV)/.stamp-dev ## linters, all pure tests, the programs on the host, whole sessions; installs nothing
 	@sh scripts/need.sh $(PYTHON) build
 	@. $(VENV)/bin/activate && sh scripts/test.sh
+
+test-all: $(VENV)/.stamp-dev ## all tests that are not in `make test`, or PART='slurm mpi' (some need Debian packages; root installs them, other users get a message)
+	@sh scripts/need.sh $(PYTHON) build
+	@. $(VENV)/bin/activate && sh scripts/test.sh --parts "$(PART)"
 
 architectures: $(VENV)/.stamp-dev ## compile the CUDA programs for every supported GPU architecture (the tests use two)
 	@. $(VENV)/bin/activate && TENKEN_TEST_CUDA_ARCHITECTURES=all pytest tests/programs/test_cuda.py

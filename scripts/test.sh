@@ -1,7 +1,7 @@
 #!/bin/sh
-# test.sh [PYTEST OPTIONS]: linters first (they are quick), then all tests.
+# test.sh [PYTEST OPTIONS]                  what `make test` runs: linters, then all tests but those of a part
+# test.sh --parts 'NAMES' [PYTEST OPTIONS]  what `make test-all` runs: the tests of all parts, or of those named
 set -e
-sh scripts/lint.sh
 # Several builds of the same sources are tested. With ccache a source is compiled once for all that compile it alike;
 # without (no root, no Debian) the tests do the same and take longer. CCACHE_DIR may name a cache that outlives a clone.
 if command -v ccache >/dev/null || sh scripts/debian.sh ccache >/dev/null; then
@@ -15,5 +15,17 @@ if command -v ccache >/dev/null || sh scripts/debian.sh ccache >/dev/null; then
 fi
 # Every process would compile the same Python again where images and CI forbid to keep what is compiled.
 unset PYTHONDONTWRITEBYTECODE
-# four workers on two cores: tests on Slurm, make run and the containers mostly wait (three: 19.6 min, four: 18.6)
-exec pytest -n "${TENKEN_TEST_WORKERS:-4}" --dist loadgroup "$@"
+if [ "$1" = --parts ]; then
+    parts=$(echo "$2" | sed 's/^ *//; s/ *$//; s/  */ or /g')
+    shift 2
+    # four workers on two cores: tests on Slurm, make run and the containers mostly wait
+    # shellcheck disable=SC2046
+    exec pytest -n "${TENKEN_TEST_WORKERS:-4}" --dist loadgroup -m "${parts:-part}" "$@" \
+        $(python -m tests.support.parts --files)
+fi
+# The build has the second core while the linters, which are quick and come first, have one.
+python -m tests.programs.conftest &
+build=$!
+sh scripts/lint.sh || { kill $build; exit 1; }
+# these tests seldom wait, and each worker imports all of them
+exec pytest -n "${TENKEN_TEST_WORKERS:-3}" --dist loadgroup -m "not part" "$@"

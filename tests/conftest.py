@@ -10,7 +10,7 @@ from collections.abc import Generator
 import pytest
 
 from tenken.paths import ROOT
-from tests.support import skips
+from tests.support import parts, skips
 
 # A shell that runs the tests in the background, or nohup, has them and every program they start ignore these.
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
@@ -25,8 +25,33 @@ atexit.register(shutil.rmtree, os.environ["TENKEN_LOCKS"], ignore_errors=True)
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "part: of a part of `make test-all`; tests/support/parts.py")
+    for name, part in parts.PARTS.items():
+        config.addinivalue_line("markers", f"{name}: a part of `make test-all`; installs {part.installs}")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, None, None]:
+    mark_the_parts(items)
+    yield
+    keep_groups_together(config, items)
+
+
+def mark_the_parts(items: list[pytest.Item]) -> None:
+    """`-m part` and `-m "not part"` are all tests; no test of a part is in a file that `make test-all` leaves out."""
+    imported = set(parts.files())
+    for item in items:
+        found = parts.of((mark.name for mark in item.iter_markers()), getattr(item, "fixturenames", ()))
+        for name in sorted(found):
+            item.add_marker(name)
+        if found:
+            item.add_marker("part")
+            if item.path.is_relative_to(ROOT / "tests") and item.path not in imported:
+                raise pytest.UsageError(f"{item.nodeid} is of {', '.join(found)}, which its file does not name")
+
+
+def keep_groups_together(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests of one xdist_group must meet in one worker: pytest 9.2 renames no item, and pytest-xdist 3.8 then spreads
     them over all workers, each of which builds, dry-runs and starts Slurm for itself, in each other's way."""
     if getattr(config.option, "loadgroup", False):

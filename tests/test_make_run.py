@@ -14,7 +14,7 @@ import pytest
 from tenken.paths import ROOT
 from tests.programs.conftest import after_host_build
 
-pytestmark = [pytest.mark.slow, pytest.mark.build, pytest.mark.xdist_group("make run")]
+pytestmark = [pytest.mark.run, pytest.mark.slow, pytest.mark.build, pytest.mark.xdist_group("make run")]
 
 
 def clean_environment(**changes: str) -> dict[str, str]:

@@ -114,6 +114,7 @@ def test_the_document_is_the_list() -> None:
 # -- from the list to a check that its machine selects --
 
 
+@pytest.mark.published
 @pytest.mark.slow
 @pytest.mark.parametrize("system", sorted({row.system for row in KNOWN.rows if row.run}))
 def test_every_row_is_selected_by_a_dry_run_with_sizes_and_layout_as_printed(system: str) -> None:
@@ -181,6 +182,7 @@ def run(*arguments: str) -> int:
     return parsed.func(parsed)
 
 
+@pytest.mark.published
 @pytest.mark.slow
 def test_the_command_lists_every_row(capsys: pytest.CaptureFixture[str]) -> None:
     assert run() == 0

@@ -23,7 +23,7 @@ from tests.docs.pages import Text, blocks
 from tests.support import kept
 from tools import release
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("release")]
+pytestmark = [pytest.mark.release, pytest.mark.slow, pytest.mark.xdist_group("release")]
 
 
 def without_the_checkout(**more: str) -> dict[str, str]:

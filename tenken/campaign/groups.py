@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tenken.campaign.weighing import ENOUGH, MAX_ROUNDS, NAMED, NEARLY, WAY, Blocks, Level, Question, Suspects
+from tenken.campaign.weighing import ENOUGH, MAX_ROUNDS, NAMED, NEARLY, WAY, Blocks, Level, Question, Suspects, ranked
 
 #: Gives the figure of each group of a round, larger is better; None: the job left none.
 Ask = Callable[[list[tuple[int, ...]]], Sequence["float | None"]]
@@ -232,7 +232,7 @@ class _Search:
         free = [i for i in range(len(blocks.blocks)) if i not in hunted | done]
         if not free or blocks.together() > 0.9:
             return []
-        free.sort(key=lambda i: -blocks.chance[i])
+        free = [free[i] for i in ranked(blocks.chance[free])]
         clear = blocks.any_of(sum(1 << i for i in free)) < _CLEAR
         doubtful = [] if clear else [i for i in free if blocks.chance[i] > _CLEAR / 8]
         # while a search runs, rounds pass in any case
@@ -279,7 +279,7 @@ class _Search:
         for one in over:
             self._advance(one)
         blocks.weigh()
-        for block in map(int, np.argsort(-blocks.chance)):
+        for block in map(int, ranked(blocks.chance)):
             if blocks.chance[block] >= _BAD_BLOCK and block not in self.whole:
                 self._begin(block)
 

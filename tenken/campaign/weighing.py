@@ -47,6 +47,11 @@ _ROUNDS_TO_PROVE = 3
 _SHARES = np.array([0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875])
 #: Single nodes of a leaf that are slow before it is proved.
 _OF_A_LEAF = 2
+#: What differs by less is alike, in nats of a chance and in bits of a test, and is taken in the order of its numbers:
+#: answers that say as much as one may make many chances equal, and processors round them differently.
+_ALIKE, _ALIKE_BITS = 1e-4, 1e-6
+#: Rounding of a sum of chances, which a bound that is met exactly allows for.
+_ROUNDING = 1e-9
 #: Maximum repetitions of one test.
 _PATIENCE = 6
 #: Maximum number of rounds of a search.
@@ -106,6 +111,17 @@ class Question:
 def beside(evidence: float, chance: float) -> float:
     """Evidence of a result for a part of a group whose rest is bad with this probability."""
     return evidence - math.log(chance * math.exp(evidence) + 1 - chance)
+
+
+def ranked(chance: np.ndarray) -> np.ndarray:
+    """Places in descending order of their chance; of those that differ by rounding alone the first place is first."""
+    nats = np.log(np.maximum(chance, np.finfo(float).tiny))
+    return np.argsort(-np.round(nats / _ALIKE), kind="stable")
+
+
+def _most(bits: np.ndarray) -> int:
+    """Place of the greatest one; of those that differ by rounding alone the first."""
+    return int(np.round(bits / _ALIKE_BITS).argmax())
 
 
 class Level:
@@ -172,8 +188,8 @@ def _sets(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     both = np.array([ones[i] | ones[j] for i in range(count) for j in range(i)], dtype=np.uint64)
     few = bad[: count + 1]
     whole = np.concatenate([bad, np.repeat(few, len(both))])
-    holds = (whole[:, None] >> np.arange(count, dtype=np.uint64)) & np.uint64(1) > 0
-    return whole, np.concatenate([np.zeros(len(bad), np.uint64), np.tile(both, len(few))]), holds.astype(np.float32)
+    holds = np.array([whole & one > 0 for one in ones]).reshape(count, -1).T
+    return whole, np.concatenate([np.zeros(len(bad), np.uint64), np.tile(both, len(few))]), holds
 
 
 class Blocks:
@@ -184,14 +200,16 @@ class Blocks:
         self.blocks, self.level = blocks, level
         self.place = {n: i for i, block in enumerate(blocks) for n in block}
         chance = np.array([min(len(b) * NODE + n * LEAF, 0.5) for b, n in zip(blocks, leaves, strict=True)])
-        self.odds = (np.log(chance) - np.log1p(-chance)).astype(np.float32)
+        self.odds = np.log(chance) - np.log1p(-chance)
         self.bad, self.both, self.holds = _sets(len(blocks))
         together = math.log(TOGETHER / max(len(blocks) * (len(blocks) - 1) // 2, 1))
-        self.prior = self.holds @ self.odds + np.where(self.both > 0, together, 0.0)
+        self.prior = np.where(self.both > 0, together, 0.0)
+        for odds, inside in zip(self.odds, self.holds.T, strict=True):
+            self.prior += odds * inside
         #: The answer to each mask, with the chance that something else in the group is bad, or evidence that is known
         #: from elsewhere (no chance).
         self.said: list[tuple[int, float, float | None]] = []
-        self.hits = np.zeros((0, len(self.bad)), dtype=np.float32)
+        self.hits = np.zeros((0, len(self.bad)), dtype=bool)
 
     def mask(self, nodes: Sequence[int]) -> int:
         return sum(1 << block for block in {self.place[n] for n in nodes})
@@ -205,18 +223,18 @@ class Blocks:
         """Weighs all sets by all results; excluded sets are ignored from then on."""
         new = [np.uint64(mask) for mask, _, _ in self.said[len(self.hits) :]]
         hit = [(self.bad & one > 0) | ((self.both > 0) & (self.both & ~one == 0)) for one in new]
-        self.hits = np.vstack([self.hits, *hit]).astype(np.float32, copy=False)
-        said = np.array(
-            [x if doubt is None else beside(self.level.evidence(x), doubt) for _, x, doubt in self.said], np.float32
-        )
-        weight = self.prior + said @ self.hits
+        self.hits = np.vstack([self.hits, *hit])
+        weight = self.prior.copy()
+        # one after the other: a product of matrices adds up in an order that depends on the processor
+        for (_, x, doubt), slow in zip(self.said, self.hits, strict=True):
+            weight += (x if doubt is None else beside(self.level.evidence(x), doubt)) * slow
         weight = np.exp(weight - weight.max())
         live = weight > _OUT_OF_THE_QUESTION
         if live.mean() < 0.5:
             self.bad, self.both, self.prior = self.bad[live], self.both[live], self.prior[live]
             self.holds, self.hits, weight = self.holds[live], self.hits[:, live], weight[live]
         self.weight = weight / weight.sum()
-        self.chance = self.weight.astype(np.float32) @ self.holds
+        self.chance = self.weight @ self.holds
 
     def good_answers(self, block: int) -> int:
         """Results that are clearly those of a good group containing this block."""
@@ -238,7 +256,7 @@ class Blocks:
 
     def pair(self) -> tuple[int, ...]:
         """Nodes of the blocks that are slow together most likely."""
-        row = int(np.where(self.both > 0, self.weight, 0).argmax())
+        row = int(ranked(np.where(self.both > 0, self.weight, 0))[0])
         return tuple(n for i, b in enumerate(self.blocks) if int(self.both[row]) >> i & 1 for n in b)
 
 
@@ -398,7 +416,7 @@ class Suspects:
         candidates = self._candidates(weight @ bad)
         hit = (bad.astype(np.float32) @ candidates.T.astype(np.float32)) > 0
         hit[live == 1] |= candidates.all(axis=1)
-        first = int(_told(weight @ hit).argmax())
+        first = _most(_told(weight @ hit))
         chosen = [candidates[first]]
         left = self.open_bits()
         # when few rounds are left, more jobs are used
@@ -411,8 +429,8 @@ class Suspects:
                 break
             both = weight @ (hit[:, apart] & hit[:, [first]])
             p, q = float(weight @ hit[:, first]), weight @ hit[:, apart]
-            told = sum(_bits(x) for x in (both, q - both, p - both, 1 - p - q + both))
-            chosen.append(candidates[apart[int(np.argmax(told))]])
+            told = sum((_bits(x) for x in (both, q - both, p - both, 1 - p - q + both)), np.zeros(len(apart)))
+            chosen.append(candidates[apart[_most(told)]])
         return [tuple(n for n, inside in zip(self.nodes, one, strict=True) if inside) for one in chosen]
 
     def proof(self) -> list[tuple[int, ...]]:
@@ -437,8 +455,8 @@ class Suspects:
         for bad parts that hold a share of the chance, with what is left of them."""
         every = np.ones(len(self.nodes), dtype=bool)
         known = self.sure | self.inside[self.sure_leaves].any(axis=0)
-        likely = np.argsort(-chance, kind="stable")
-        doubtful = np.argsort(-chance * (1 - chance), kind="stable")
+        likely = ranked(chance)
+        doubtful = ranked(chance * (1 - chance))
         found = [np.eye(len(self.nodes), dtype=bool)[doubtful[:8]]]
         within = [every, every & ~known, *(np.isin(self.nodes, own) for own in self.members.values())]
         for part in within:
@@ -448,7 +466,7 @@ class Suspects:
             for order in (np.arange(len(self.nodes)), likely):
                 rank = np.argsort(order)
                 total = np.cumsum(np.where(part, chance, 0.0)[order])[rank]
-                heads += [part & (total <= share * total.max()) for share in _SHARES]
+                heads += [part & (total <= share * total.max() * (1 + _ROUNDING)) for share in _SHARES]
             rows = np.array(heads)
             found += [rows, part & ~rows]
         rows = np.unique(np.concatenate(found), axis=0)

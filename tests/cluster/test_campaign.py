@@ -56,6 +56,7 @@ def test_on_slurm_it_survives_three_kills_and_finds_the_slow_node(slurm, tmp_pat
     assert small.call("run", "small")[0] == 2, "it has started"
 
 
+@pytest.mark.schedulers
 def test_on_pbs_it_survives_three_kills_and_finds_the_slow_node(site, tmp_path):
     one = site("pbs")
     small = Small(tmp_path, one.environment)
@@ -119,6 +120,7 @@ def test_jobs_over_groups_run_on_slurm_and_find_the_slow_node(slurm, tmp_path, m
     group_jobs_find("minislurm", nodes, "nid3", tmp_path, groupjobs.LAUNCH["srun"])
 
 
+@pytest.mark.schedulers
 def test_jobs_over_groups_run_on_pbs_and_find_the_slow_node(site, tmp_path, monkeypatch):
     for name, value in site("pbs").environment.items():
         monkeypatch.setenv(name, value)

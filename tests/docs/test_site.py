@@ -36,6 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.site
 @pytest.mark.slow
 @pytest.mark.xdist_group("site")
 def test_every_page_is_there_and_the_first_one_leads_to_all_paths(site: Path) -> None:
@@ -49,6 +50,7 @@ def test_every_page_is_there_and_the_first_one_leads_to_all_paths(site: Path) ->
     assert 'href="stream.html"' in first and "BENCHMARKS" not in first and "OTHER-PAGES" not in first
 
 
+@pytest.mark.site
 @pytest.mark.slow
 @pytest.mark.xdist_group("site")
 def test_the_interface_is_that_of_the_docstrings(site: Path) -> None:
@@ -62,6 +64,7 @@ def test_the_interface_is_that_of_the_docstrings(site: Path) -> None:
     assert "All values of an archive, oldest first" in text and "TestVar(" not in text
 
 
+@pytest.mark.site
 @pytest.mark.slow
 @pytest.mark.xdist_group("site")
 def test_search_and_pages_need_no_network(site: Path) -> None:
@@ -76,6 +79,7 @@ def test_search_and_pages_need_no_network(site: Path) -> None:
         assert not re.search(r"url\(['\"]?(?:https?:)?//|@import ['\"]http", style.read_text()), style
 
 
+@pytest.mark.site
 @pytest.mark.slow
 @pytest.mark.xdist_group("site")
 def test_a_page_that_is_wrong_stops_the_build(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ SLOW = ("yaml", "sheets", "acknowledged", "catalogue", "contract", "record", "se
 COUNTS = {one.name: 100 if one.name in SLOW else 775 for one in targets()}
 
 
+@pytest.mark.fuzz
 def test_ten_thousand_inputs() -> None:
     assert sum(COUNTS.values()) >= 10_000
     tallies = run(targets(), SEED, 0, lambda one: COUNTS[one.name])

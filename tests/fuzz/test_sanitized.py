@@ -11,6 +11,7 @@ import pytest
 from tests.fuzz.sanitized import HARNESSES, build
 
 
+@pytest.mark.fuzz
 @pytest.mark.build
 @pytest.mark.parametrize("name", HARNESSES)
 def test_broken_files_under_sanitizers(tmp_path: Path, name: str) -> None:
@@ -19,6 +20,7 @@ def test_broken_files_under_sanitizers(tmp_path: Path, name: str) -> None:
     assert re.search(r"2000 files, \d+ of them good", done.stdout) and not done.stderr
 
 
+@pytest.mark.fuzz
 @pytest.mark.build
 def test_the_sanitizers_are_there(tmp_path: Path) -> None:
     """A harness that reads behind its end must fail, or nothing is watched."""

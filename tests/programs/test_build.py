@@ -29,6 +29,7 @@ def test_nothing_is_built_again_without_a_change(build_dir: Path) -> None:
     assert "Building CXX" not in again and "Linking" not in again
 
 
+@pytest.mark.plain
 def test_a_new_program_is_a_new_folder_and_installs(build_dir: Path, tmp_path: Path) -> None:
     """src/ without its history and with one more folder: it is found, built and installed."""
     source = tmp_path / "tree" / "src"

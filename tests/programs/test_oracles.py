@@ -21,6 +21,7 @@ from tests.programs.test_hpl import blas as blas  # a fixture
 from tests.support.documents import completed
 from tests.support.oracles import (
     TIMES,
+    Clock,
     Clocked,
     Timed,
     close,
@@ -452,13 +453,14 @@ def test_stencil_of_several_steps(clocked: Clocked) -> None:
     clock.places(spans(figure(document, "alone"), 3 * 38 * 28 * 19))
     close(document["path"]["gflops.host"], 13 * figure(document, "cells")["median"])
     phases = [figure(document, name) for name in ("compute", "pack", "halo_node", "halo_net", "sync")]
+    whole = [sum(p["samples"][i] for p in phases) for i in range(2)]
     for phase in phases:
         share = figure(document, "share", phase=phase["name"])
-        whole = [sum(p["samples"][i] for p in phases) for i in range(2)]
         assert share["samples"] == pytest.approx([100 * s / w for s, w in zip(phase["samples"], whole, strict=True)])
-        # in ms: the parts of a block of three steps are about what a block takes, on however busy a machine
-        block = 3 * STENCIL_CELLS / 1e6 / figure(document, "cells")["best"]
-        assert all(0.1 * block < one < 200 * block for one in whole)
+    # each part begins where the one ahead of it ended: together they are one span, which begins with the computation
+    blocks = clock.places([1e6 * one for one in whole], next_to=False)
+    computed = clock.places(spans(phases[0], 1))
+    assert [first for _, first, _ in computed] == [first for _, first, _ in blocks]
 
 
 @pytest.mark.parametrize("form", ["sequential", "openmp", "shared", "openacc"])
@@ -635,6 +637,28 @@ def test_the_timed_part_is_the_work(
     by_name = amounts(document) if callable(amounts) else amounts
     told = sum(sum(seconds(figure(document, name), amount)) for name, amount in by_name.items())
     assert 0.2 * taken < told < taken, f"samples of {told} s in a run of {taken} s"
+
+
+def test_the_clock_tells_no_span_twice(clocked: Clocked) -> None:
+    """Of several hundred readings, many of them back to back."""
+    _, clock = clocked("hpl_mxp", *FEW, "--backend", "host", "--n", "256", "--nb", "32")
+    (times,) = clock.told
+    assert len(times) > 300
+    every = [later - time for time, later in itertools.combinations(times, 2)]
+    assert min(every) > 0 and len(every) == len(set(every))
+
+
+def test_a_span_is_found_at_its_one_place_or_not_at_all() -> None:
+    clock = Clock([[0, 5, 12, 17, 30]])
+    assert clock.places([7, 13]) == [(0, 1, 2), (0, 3, 4)]
+    assert clock.places([25], next_to=False) == [(0, 1, 4)]
+    with pytest.raises(AssertionError, match=r"span 1 of 2, 5 ns, lies at 2 places: \[\(0, 1\), \(2, 3\)\]"):
+        clock.places([7, 5])
+    for spans_, why in (([13, 7], "in the other order"), ([25], "with readings within"), ([6], "that is none")):
+        with pytest.raises(AssertionError, match="was never measured"):
+            assert clock.places(spans_) is None, why
+    with pytest.raises(AssertionError, match="2 processes measured all of"):
+        Clock([[0, 5], [1, 6]]).places([5])
 
 
 def test_every_unit_of_time_has_its_nanoseconds() -> None:

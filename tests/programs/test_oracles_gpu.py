@@ -30,7 +30,7 @@ from tests.support.oracles import (
 )
 from toolchains import cuda_home
 
-pytestmark = [pytest.mark.build, pytest.mark.slow]
+pytestmark = [pytest.mark.cuda, pytest.mark.build, pytest.mark.slow]
 
 Timed = tuple[dict[str, Any], Clock]
 FEW = ("--repetitions", "5", "--warmup-seconds", "0")

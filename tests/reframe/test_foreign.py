@@ -118,6 +118,7 @@ def record(session: Outcome, check: str):
     return found
 
 
+@pytest.mark.foreign
 @pytest.mark.parametrize(("check", "metrics", "version"), [
     ("FioRead", {"bandwidth": "MB/s", "latency": "us"}, r"fio-\d.*"),
     ("StressMatrix", {"rate": "op/s"}, "stress-ng, version .*"),
@@ -170,12 +171,14 @@ def test_an_example_is_one_file_of_30_lines_that_the_page_shows(file):
         assert file.read_text() in (ROOT / "docs" / "foreign-programs.md").read_text()
 
 
+@pytest.mark.foreign
 def test_what_is_declared_travels_with_the_record(session):
     one = record(session, "FioRead")
     assert one.request.declared["metrics"]["bandwidth"]["unit"] == "MB/s"
     assert catalogue.load_catalogue()["fio_read"].metrics["latency"].direction == "lower"
 
 
+@pytest.mark.foreign
 def test_an_honest_tool_is_recorded(session):
     one = record(session, "Good")
     assert one.verdict == RECORDED, one.judgement.message()
@@ -189,6 +192,7 @@ def test_an_honest_tool_is_recorded(session):
     assert repeated.samples == (3000.0,) * 3 and repeated.value == 3000
 
 
+@pytest.mark.foreign
 @pytest.mark.parametrize(("check", "verdict", "said"), [
     ("ExitsWith2", FAIL, "exited with 2"),
     ("LacksALine", FAIL, "verification of a line of the output matches ^all is very well$ failed"),

@@ -2,9 +2,14 @@
  * it leaves the raw times beside a document that holds rates. It stands for std::chrono::steady_clock::now()
  * of libstdc++. Each process appends pairs of 64-bit numbers to $TENKEN_TEST_CLOCK.<pid>: the thread, and the
  * nanoseconds that it was told. An MPI rank first writes -3 and its number; the clock of the one that
- * $TENKEN_TEST_SLOW_RANK names runs twice as fast, so that it is the slowest of all. */
+ * $TENKEN_TEST_SLOW_RANK names runs twice as fast, so that it is the slowest of all.
+ *
+ * No two spans between readings of the main thread are of one length, as far as the first `unique` of them: a time
+ * that would repeat one is told some nanoseconds later, and so are all after it. Back-to-back readings take one of a
+ * few lengths on any machine, and on some the clock has steps: a test that looks for a span would find it twice. */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,10 +44,41 @@ static int64_t told(int64_t nanoseconds) {
     return first + factor * (nanoseconds - first);
 }
 
+enum { unique = 2048, slots = 1 << 22 };
+static int64_t spans[slots]; /* all lengths so far, hashed; 0: free */
+
+static int64_t* slot(int64_t span) {
+    uint64_t at = (uint64_t)span * 0x9e3779b97f4a7c15u >> 42;
+    while (spans[at] != 0 && spans[at] != span) at = (at + 1) % slots;
+    return &spans[at];
+}
+
+/* The first time from this one on whose distances to all earlier readings are new. */
+static int64_t apart(int64_t time) {
+    static int64_t readings[unique];
+    static int count = 0;
+    if (count == unique) return time;
+    for (int i = count - 1; i >= 0; --i) {
+        if (time > readings[i] && *slot(time - readings[i]) == 0) continue;
+        ++time;
+        i = count; /* from the last one again */
+    }
+    for (int i = 0; i < count; ++i) *slot(time - readings[i]) = time - readings[i];
+    readings[count++] = time;
+    return time;
+}
+
 int64_t _ZNSt6chrono3_V212steady_clock3nowEv(void) {
+    static _Atomic int64_t ahead = 0; /* what has been added so far */
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    const int64_t nanoseconds = told((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    tenken_test_note(syscall(SYS_gettid), nanoseconds);
+    int64_t nanoseconds = told((int64_t)now.tv_sec * 1000000000 + now.tv_nsec) + atomic_load(&ahead);
+    const long thread = syscall(SYS_gettid);
+    if (thread == getpid()) {
+        const int64_t later = apart(nanoseconds);
+        atomic_fetch_add(&ahead, later - nanoseconds);
+        nanoseconds = later;
+    }
+    tenken_test_note(thread, nanoseconds);
     return nanoseconds;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from tenken.archive import packed, records
@@ -44,6 +45,12 @@ WRITTEN_BY_GPU = ROOT / "tests" / "data" / "h200-written-by-gpu.tar.xz"
 PATH_USER = ROOT / "tests" / "data" / "h200-path-user.tar.xz"
 
 
+@lru_cache
+def _of(*files: Path) -> tuple[records.Record, ...]:
+    """Read once a process: several modules need them to be collected."""
+    return tuple(record for file in files for record in records.records(packed.folder_of(file)))
+
+
 def archive() -> Path:
     """The kept archive as a folder that is only to be read."""
     return packed.folder_of(FILE)
@@ -51,81 +58,81 @@ def archive() -> Path:
 
 def all_records() -> list[records.Record]:
     """Every kept record, in the order of their files."""
-    return list(records.records(archive()))
+    return list(_of(FILE))
 
 
 def first_runs() -> list[records.Record]:
     """Records with request and token, as this version writes them."""
-    return list(records.records(packed.folder_of(FIRST_RUNS)))
+    return list(_of(FIRST_RUNS))
 
 
 def user_run() -> list[records.Record]:
     """The records of a newcomer's whole session."""
-    return list(records.records(packed.folder_of(USER_RUN)))
+    return list(_of(USER_RUN))
 
 
 def two_cards() -> list[records.Record]:
     """The records of a newcomer's whole session on two cards, and one of a solver over both."""
-    return list(records.records(packed.folder_of(TWO_CARDS)))
+    return list(_of(TWO_CARDS))
 
 
 def openacc() -> list[records.Record]:
     """The first records of OpenACC on a GPU, and two of mode published; three of StreamOpenACC were judged by rules for
     kernels of our own.
     """
-    return list(records.records(packed.folder_of(OPENACC)))
+    return list(_of(OPENACC))
 
 
 def one_user() -> list[records.Record]:
     """`make run` of one card, as an ordinary user and as root."""
-    return list(records.records(packed.folder_of(ONE_USER)))
+    return list(_of(ONE_USER))
 
 
 def h100() -> list[records.Record]:
     """`make run` of one H100, as an ordinary user and as root, and of another."""
-    return [*records.records(packed.folder_of(H100)), *records.records(packed.folder_of(H100_AGAIN))]
+    return list(_of(H100, H100_AGAIN))
 
 
 def written_by_gpu() -> list[records.Record]:
     """Three sessions of one H200 since sources of copies are written by the GPU."""
-    return list(records.records(packed.folder_of(WRITTEN_BY_GPU)))
+    return list(_of(WRITTEN_BY_GPU))
 
 
 def path_user() -> list[records.Record]:
     """Three sessions of an ordinary user whose PATH lacks CUDA."""
-    return list(records.records(packed.folder_of(PATH_USER)))
+    return list(_of(PATH_USER))
 
 
 def modes() -> list[records.Record]:
     """The records of many modes; three were judged FAIL by rules that have been mended since."""
-    return list(records.records(packed.folder_of(MODES)))
+    return list(_of(MODES))
 
 
 def acceptance() -> list[records.Record]:
     """The records of five sessions of one card."""
-    return list(records.records(packed.folder_of(ACCEPTANCE)))
+    return list(_of(ACCEPTANCE))
 
 
 def two_quick() -> list[records.Record]:
     """The records of two sessions of another card."""
-    return list(records.records(packed.folder_of(TWO_QUICK)))
+    return list(_of(TWO_QUICK))
 
 
 def launches() -> list[records.Record]:
     """The records of launches of GEMM, session by session."""
-    return list(records.records(packed.folder_of(LAUNCHES)))
+    return list(_of(LAUNCHES))
 
 
 def quick_run() -> list[records.Record]:
     """The records of `--system h200 --mode quick`, and of every precision in mode acceptance."""
-    return list(records.records(packed.folder_of(QUICK_RUN)))
+    return list(_of(QUICK_RUN))
 
 
 def one_card() -> list[records.Record]:
     """The records of all sessions of one card on 23 November 2026."""
-    return list(records.records(packed.folder_of(ONE_CARD)))
+    return list(_of(ONE_CARD))
 
 
 def two_clean() -> list[records.Record]:
     """The records of two newcomers' sessions on two cards."""
-    return list(records.records(packed.folder_of(TWO_CLEAN)))
+    return list(_of(TWO_CLEAN))

@@ -89,19 +89,51 @@ def test_group_testing_finds_them_within_its_jobs(bad, leaf):
         assert found.jobs <= groups.allowed_jobs(bad) and found.rounds <= groups.MAX_ROUNDS and found.whole
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_job_that_other_work_slowed_down_accuses_nobody_and_hides_nobody(seed):
-    fabric = Fabric.with_faults(seed, 2, noise="lognormal")
-    slowed = [8]
+def test_a_job_that_other_work_slowed_down_accuses_nobody_and_hides_nobody():
+    """Of 400 seeds (1000 to 1399) none accused a good one or hid a bad one unsaid; in 15 the jobs ended too early,
+    which the search says. Of 24 seeds more than five of these are rarer than one in a thousand."""
+    undecided = 0
+    for seed in range(24):
+        fabric = Fabric.with_faults(seed, 2, noise="lognormal")
+        slowed = [8]
+
+        def ask(wanted, fabric=fabric, slowed=slowed):
+            answers = fabric.ask(wanted)
+            if slowed:
+                answers[slowed.pop() % len(answers)] *= 0.7
+            return answers
+
+        found = groups.search(range(1024), fabric.leaf_of, ask, seed)
+        assert set(found.nodes) <= fabric.bad and not found.leaves, f"seed {seed}"
+        assert not found.whole or set(found.nodes) == fabric.bad, f"seed {seed}: a bad node is missed and nothing said"
+        undecided += not found.whole
+    assert undecided <= 5
+
+
+def asked_of(seed, off):
+    """All that a search asks, and what it finds, where each answer is off by at most this part of it."""
+    fabric = Fabric.with_faults(seed, seed % 5, seed % 5 > 2, noise=NOISES[seed % len(NOISES)])
+    rng, asked = np.random.default_rng(seed), []
 
     def ask(wanted):
-        answers = fabric.ask(wanted)
-        if slowed:
-            answers[slowed.pop() % len(answers)] *= 0.7
-        return answers
+        asked.append(wanted)
+        return [answer * (1 + off * rng.uniform(-1, 1)) for answer in fabric.ask(wanted)]
 
     found = groups.search(range(1024), fabric.leaf_of, ask, seed)
-    assert set(found.nodes) == fabric.bad and not found.leaves and found.whole
+    return asked, found.nodes, found.leaves
+
+
+def test_a_search_asks_the_same_whatever_rounding_does_to_the_answers():
+    """Before ties were broken in order, 37 of 192 searches asked something else."""
+    for seed in range(12):
+        assert asked_of(seed, 1e-14) == asked_of(seed, 0), f"seed {seed}"
+
+
+def test_what_differs_by_rounding_is_taken_in_the_order_of_its_numbers():
+    third = 1 / 3
+    chance = np.array([1e-9, third * (1 - 1e-15), third, 0.5, third * (1 + 1e-15), 0.0, 1e-9 * (1 + 1e-12)])
+    assert list(weighing.ranked(chance)) == [3, 1, 2, 4, 0, 6, 5]
+    assert list(weighing.ranked(np.array([0.3, 0.3001, 0.2999]))) == [1, 0, 2]
 
 
 @pytest.mark.parametrize("noise", NOISES)

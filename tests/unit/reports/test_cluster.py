@@ -17,7 +17,7 @@ from tenken.cli import main
 from tests.support import debian
 from tools import synthetic
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.nights, pytest.mark.slow, pytest.mark.xdist_group("cluster")]
 
 LAST = synthetic.FIRST.date().fromordinal(synthetic.FIRST.toordinal() + synthetic.NIGHTS - 1)
 
@@ -142,6 +142,7 @@ def test_propose_leaves_out_what_is_slow(cluster: Any, tmp_path: Path, capsys: A
     assert "note: stream.triad (gpu): 1 outlying or regressed series left out" in err
 
 
+@pytest.mark.browser
 def test_the_page_in_a_browser(cluster: Any, tmp_path: Path) -> None:
     page = cluster.folder / "gate" / "nightly.html"
     text = page.read_text()

@@ -19,7 +19,7 @@ from tenken.cli import main
 from tenken.paths import ROOT
 from tools import synthetic
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("mornings")]
+pytestmark = [pytest.mark.nights, pytest.mark.slow, pytest.mark.xdist_group("mornings")]
 
 NODES, NIGHTS, FIRST_MORNING = 8, 60, 34
 SLOW, REPAIRED, DRIVER, ACKNOWLEDGED, WEAK, DEAD = 37, 50, 42, 46, 47, 54

@@ -194,6 +194,7 @@ def test_a_ratio_has_no_unit_and_a_single_figure_no_statistic(largest):
     assert {"GB/s", ""} <= units and not any(unit == "1" or "total" in unit for unit in units)
 
 
+@pytest.mark.browser
 def test_it_loads_without_a_layout_of_all_sections(largest, tmp_path: Path):
     """0.35 to 0.5 s on two busy cores, 1.5 to 1.7 s if all sections are laid out at once."""
     debian.need(*debian.BROWSER)

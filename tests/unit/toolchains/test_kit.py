@@ -79,6 +79,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.kit
 @pytest.mark.slow
 def test_the_run_kit_is_small_and_its_manifest_complete(made: Path) -> None:
     assert size(made) < LARGEST_RUN_KIT
@@ -90,6 +91,7 @@ def test_the_run_kit_is_small_and_its_manifest_complete(made: Path) -> None:
         assert any("libuct_cuda" in name for name in archive.namelist())
 
 
+@pytest.mark.kit
 @pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the kit of this test is for x86_64")
 def test_the_kit_installs_offline_and_its_mpi_runs(made: Path) -> None:
@@ -120,6 +122,7 @@ def test_the_kit_installs_offline_and_its_mpi_runs(made: Path) -> None:
     assert done.returncode == 1 and "missing or changed: REVISION" in done.stderr
 
 
+@pytest.mark.kit
 @pytest.mark.slow
 def test_wheels_for_another_machine_are_that_machines(tmp_path: Path) -> None:
     there = settings(arch="aarch64", python="3.12")

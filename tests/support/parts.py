@@ -1,0 +1,94 @@
+"""The parts of `make test-all`: what each installs and shows. `make test` is all other tests.
+
+    python -m tests.support.parts            the table of docs/testing.md
+    python -m tests.support.parts --files    the files that hold a test of a part
+
+A test belongs to a part by the mark of its name (`pytest.mark.slurm`), or because it uses a fixture of the part.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tenken.paths import ROOT
+
+
+@dataclass(frozen=True)
+class Part:
+    """`installs` names what comes from elsewhere; `fixtures` bring it: who uses one is of the part."""
+
+    installs: str
+    shows: str
+    fixtures: tuple[str, ...] = ()
+
+
+NOTHING = "nothing"
+PARTS = {
+    "browser": Part(
+        "Debian's Chromium, poppler-utils and a font",
+        "pages in a browser: scripts, print, accessibility, time to load",
+        ("browser",),
+    ),
+    "containers": Part(
+        "Debian's podman, runc and conmon", "checks in a container that a real engine starts", ("engine",)
+    ),
+    "cuda": Part(
+        "NVIDIA's wheels of CUDA 12.4 and 13.0, Debian's nvcc of 12.4, KvikIO",
+        "every CUDA source compiled by both toolkits; what programs count on GPUs, with a double for the runtime",
+    ),
+    "disks": Part(NOTHING, "sessions and nights on a disk that is full, in a mount namespace", ("small_disks",)),
+    "foreign": Part(
+        "Debian's fio, stress-ng and hpcc; mpi4py's source",
+        "programs of others, run by their checks",
+        ("hpcc", "ports"),
+    ),
+    "fuzz": Part(NOTHING, "10,000 malformed inputs of every parser; C++ readers under sanitizers"),
+    "hdf5": Part("Debian's source of HDF5, compiled", "snapshots past the page cache", ("direct_hdf5",)),
+    "kit": Part("the wheels of a kit", "the kit, installed without a network"),
+    "mpi": Part("an MPI of wheels, where there is none", "programs of several ranks", ("mpi", "mpi_build")),
+    "nights": Part(NOTHING, "months of made-up nights, from the archive to the mail"),
+    "plain": Part(NOTHING, "the programs without OpenMP and optimization, and a new folder among them"),
+    "published": Part(NOTHING, "every published figure is of a job that its machine selects"),
+    "release": Part(
+        "the tools of requirements-release.lock", "sdist, wheel and SBOM; the wheel in an empty environment"
+    ),
+    "run": Part("a separate virtual environment", "a clone and its `make run`, from nothing"),
+    "schedulers": Part(NOTHING, "faults of PBS, NQSV and Grid Engine, by stand-ins"),
+    "site": Part(NOTHING, "the documentation, built as a site"),
+    "slurm": Part(
+        "Debian's Slurm, MariaDB, MUNGE and Open MPI",
+        "a real Slurm of four nodes, and its faults",
+        ("started",),
+    ),
+}
+
+
+def of(marks: Iterable[str], fixtures: Iterable[str]) -> set[str]:
+    """The parts of a test with these marks and fixtures; none: it is of `make test`."""
+    used = set(fixtures)
+    return {name for name in marks if name in PARTS} | {
+        name for name, part in PARTS.items() if used.intersection(part.fixtures)
+    }
+
+
+def files() -> list[Path]:
+    """The files that may hold a test of a part: `make test-all` imports no other."""
+    fixtures = sorted({fixture for part in PARTS.values() for fixture in part.fixtures} | {"run_ranks"})
+    words = re.compile(rf"\bmark\.(?:{'|'.join(PARTS)})\b|[(, \"](?:{'|'.join(fixtures)})[:,)\"]")
+    return [file for file in sorted((ROOT / "tests").rglob("test_*.py")) if words.search(file.read_text("utf-8"))]
+
+
+def table() -> str:
+    rows = [f"| `{name}` | {part.installs} | {part.shows} |" for name, part in PARTS.items()]
+    return "\n".join(["| part | installs | shows |", "|---|---|---|", *rows])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--files"]:
+        print("\n".join(str(file.relative_to(ROOT)) for file in files()))
+    else:
+        print(table())

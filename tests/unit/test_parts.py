@@ -1,0 +1,73 @@
+"""`make test` and `make test-all` together are all tests, and each part says what it installs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tenken.paths import ROOT
+from tests.support import parts
+
+
+def test_a_test_is_of_the_parts_of_its_marks_and_of_its_fixtures() -> None:
+    assert parts.of(["slow", "xdist_group"], ["tmp_path"]) == set()
+    assert parts.of(["cuda"], ["tmp_path"]) == {"cuda"}
+    assert parts.of(["build"], ["run_ranks", "mpi_build", "started", "slurm"]) == {"mpi", "slurm"}
+
+
+def test_every_part_is_in_the_document_as_it_is() -> None:
+    assert parts.table() in (ROOT / "docs" / "testing.md").read_text(), "python -m tests.support.parts prints it"
+    assert list(parts.PARTS) == sorted(parts.PARTS)
+
+
+@pytest.mark.parametrize("name", sorted(parts.PARTS))
+def test_every_part_has_a_test(name: str) -> None:
+    files = [file.read_text() for file in parts.files()]
+    fixtures = "|".join(parts.PARTS[name].fixtures) or "no such fixture"
+    assert any(re.search(rf"mark\.{name}\b|def test_\w+\([^)]*\b(?:{fixtures})[:,)]", text) for text in files)
+
+
+def test_the_commands_and_ci_leave_no_test_out() -> None:
+    script = (ROOT / "scripts" / "test.sh").read_text()
+    assert '-m "not part"' in script and '-m "${parts:-part}"' in script
+    assert re.findall(r"make test\S*", (ROOT / ".ci" / "run").read_text()) == ["make test", "make test-all"]
+    assert "run: .ci/run" in (ROOT / ".github" / "workflows" / "tests.yml").read_text()
+
+
+MODULE = """
+import pytest
+
+
+@pytest.mark.{name}
+def test_marked():
+    pass
+
+
+@pytest.fixture
+def started():
+    pass
+
+
+def test_by_its_fixture(started):
+    pass
+
+
+def test_of_none():
+    pass
+"""
+
+
+@pytest.mark.parametrize(("selected", "tests"), [("part", 2), ("not part", 1), ("slurm", 1), ("cuda", 1)])
+def test_each_test_is_in_one_of_both(tmp_path, selected: str, tests: int) -> None:
+    (tmp_path / "test_it.py").write_text(MODULE.format(name="cuda"))
+    hooks = "from tests.conftest import pytest_collection_modifyitems, pytest_configure\n"
+    (tmp_path / "conftest.py").write_text(hooks)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers", "-m", selected,
+         "--rootdir", str(tmp_path), str(tmp_path)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert f"{tests} passed, {3 - tests} deselected" in done.stdout, done.stdout + done.stderr

@@ -1,0 +1,74 @@
+"""What is statistical, as other processors round it: their kernels of OpenBLAS, and numpy without its wide vectors."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tenken.paths import ROOT
+from tests.unit.campaign.test_statistics import asked_of
+
+#: What numpy chooses from for this processor, as its NPY_DISABLE_CPU_FEATURES names them.
+DISPATCHED = " ".join(np.show_config(mode="dicts")["SIMD Extensions"].get("found", []))
+KERNELS = ["Haswell", "SkylakeX"]
+#: Tests of exact sets in random numbers: those in which matrices are multiplied, and others.
+SEARCHES = ("tests/unit/campaign/test_statistics.py",)
+OTHERS = (
+    "tests/unit/reports/test_siblings.py", "tests/unit/reports/detect/test_fleet_and_grouping.py",
+    "tests/unit/test_oracle_detector.py",
+)  # fmt: skip
+#: Of these, what takes long and shows nothing more, and what compares roundings itself.
+LEFT_OUT = "not thirty_nodes and not healthy_fleets_accuse and not whatever_rounding"
+
+
+def of_kernels(kernels: str, restricted: bool) -> dict[str, str]:
+    """An environment in which numpy computes so. Skips where the processor has no such kernels."""
+    if platform.machine() != "x86_64":
+        pytest.skip("OpenBLAS has these kernels for x86_64")
+    if kernels == "SkylakeX" and "avx512vl" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this processor lacks AVX-512, which these kernels of OpenBLAS use without asking")
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "NPY_", "OPENBLAS_"))}
+    env |= {"OPENBLAS_CORETYPE": kernels, "OPENBLAS_NUM_THREADS": "1"}
+    return {**env, "NPY_DISABLE_CPU_FEATURES": DISPATCHED} if restricted else env
+
+
+@cache
+def asked() -> str:
+    """Of all that some searches ask and find."""
+    return hashlib.sha256(repr([asked_of(seed, 0) for seed in range(20, 28)]).encode()).hexdigest()
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_search_asks_the_same_on_every_processor(kernels: str, restricted: bool) -> None:
+    code = (
+        "import numpy as np; from tests.unit import test_processors as t;"
+        "print(t.asked(), *np.show_config(mode='dicts')['SIMD Extensions'].get('found', []))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=of_kernels(kernels, restricted), capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == [asked(), *([] if restricted else DISPATCHED.split())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kernels", "restricted", "tests"),
+    [("Haswell", True, (*SEARCHES, *OTHERS)), ("SkylakeX", False, SEARCHES)],
+    ids=KERNELS,
+)
+def test_what_is_statistical_holds_on_other_processors(kernels: str, restricted: bool, tests: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", LEFT_OUT, *tests],
+        cwd=ROOT, env=of_kernels(kernels, restricted), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and " passed" in done.stdout, done.stdout + done.stderr
