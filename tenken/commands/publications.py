@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _page(known: Publications, target: Path, sources: Sequence[Path]) -> int:
     from tenken.report import published, ratios
-    from tenken.report.cli import write
+    from tenken.report.writing import write
 
     results = [result for source in sources for result in ratios.documents(source)]
     found = published.panels(known, loader.load_all(), results)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 from tenken.archive import packed
 from tenken.model.verdicts import VERDICTS
+from tenken.report.writing import write
 
 #: Number of records from which the page of a session is a grid, with a page per node.
 MANY = 600
@@ -106,22 +105,6 @@ def _catalogue(src: Path, named: Iterable[str] | None = None) -> Mapping[str, An
             file=sys.stderr,
         )
         return {}
-
-
-def write(target: Path, text: str) -> None:
-    """Writes by rename, so that a reader sees the old or the new page, never a partial one."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".tmp-", suffix=".html", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as stream:
-            stream.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def table(session: Any, most: int = 60) -> str:

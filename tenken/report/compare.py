@@ -15,7 +15,7 @@ from tenken.errors import TenkenError
 from tenken.history.ingest import add_archive, ingest, require, store_of
 from tenken.history.store import Store, open_store
 from tenken.paths import archive_root
-from tenken.report.cli import write
+from tenken.report.writing import write
 
 TEMPLATES = Path(__file__).parent / "templates"
 

@@ -26,6 +26,7 @@ from tenken.report import policy
 from tenken.report.page import GLYPHS, MEANINGS, TEMPLATES
 from tenken.report.rows import Row, rows_of
 from tenken.report.session import Case, Session, load
+from tenken.report.writing import write as write_page
 
 #: Maximum findings on the index, and values of one record on a node's page: the archive contains all.
 MOST_FINDINGS, MOST_VALUES = 40, 200
@@ -145,7 +146,6 @@ def write(
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    from tenken.report.cli import write as write_page
 
     write_page(index, text)
     return session, index

@@ -13,7 +13,7 @@ import numpy as np
 from tenken.history.causes import Finding
 from tenken.model.verdicts import VERDICTS
 from tenken.report import formatting as words
-from tenken.report import policy, trends
+from tenken.report import policy, sentences, trends
 from tenken.report.page import GLYPHS, MEANINGS, TEMPLATES, Plot
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ def render(gate: Gate, written: str = "") -> str:
     )
     environment.filters.update(words.FILTERS)
     environment.globals.update(GLYPHS=GLYPHS, MEANINGS=MEANINGS, VERDICTS=VERDICTS)
-    from tenken.report import notices
-
     shown = _shown(gate)
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     return environment.get_template("nightly.html").render(
@@ -79,7 +77,7 @@ def render(gate: Gate, written: str = "") -> str:
         alarms=[s for s in shown if s.finding.alarming],
         rest=[s for s in shown if not s.finding.alarming],
         measures=[m for one in gate.systems for m in _measures(one)][:MAX_MEASURES],
-        powers=[notices.power_sentence(one, gate.least) for one in gate.systems],
+        powers=[sentences.power_sentence(one, gate.least) for one in gate.systems],
         written=written or datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
         script=script,
@@ -88,8 +86,6 @@ def render(gate: Gate, written: str = "") -> str:
 
 
 def _shown(gate: Gate) -> list[Shown]:
-    from tenken.report import notices
-
     out: list[Shown] = []
     for one in gate.systems:
         last = len(one.history.nights) - 1
@@ -98,7 +94,7 @@ def _shown(gate: Gate) -> list[Shown]:
             verdict = "FAIL" if finding.alarming else "WAIVED" if finding.acknowledged else "PASS"
             members = [f"{one.history.series[r].measure}, {one.history.series[r].where}" for r in finding.rows]
             entry = Shown(
-                finding, notices.sentence(one.history, finding), verdict, one.history.system, f"finding-{number}",
+                finding, sentences.sentence(one.history, finding), verdict, one.history.system, f"finding-{number}",
                 finding.found >= last, None, tuple(members[:MAX_LISTED]), max(0, len(members) - MAX_LISTED),
             )  # fmt: skip
             if number <= MAX_PLOTS:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from tenken.history import acknowledged, causes
+from tenken.history import acknowledged
 from tenken.history.causes import Finding
-from tenken.report import cli, nightly
-from tenken.report import formatting as words
+from tenken.report import nightly, sentences
+from tenken.report.writing import write
 
 if TYPE_CHECKING:
-    from tenken.history.gate import Gate, Judged
+    from tenken.history.gate import Gate
     from tenken.history.nights import History
 
 SCHEMA = "tenken-findings/1"
@@ -29,79 +29,7 @@ def write_all(gate: Gate, folder: Path) -> None:
         ("tenken.prom", prometheus(gate)),
         ("nightly.html", nightly.render(gate)),
     ):
-        cli.write(folder / name, content)
-
-
-def sentence(history: History, finding: Finding) -> str:
-    """A finding in one line: subject, size, date, cause."""
-    night = history.nights[finding.night]
-    size = words.percent(abs(finding.size))
-    first = history.series[finding.rows[0]]
-    on, more = _members(history, finding)
-    directions = {history.series[r].direction for r in finding.rows}
-    # bandwidths that fall and latencies that rise are both worse, and neither less nor more
-    better = "worse" if finding.worse else "better"
-    side = better if len(directions) > 1 else "less" if finding.size < 0 else "more"
-    interval = f"{words.percent(abs(finding.low))} to {words.percent(abs(finding.high))}"
-    if finding.kind == "outlier":
-        return f"{finding.what}: {on}{more} {size} {side} than its siblings"
-    if finding.kind == "noisy":
-        times = f"{1 + finding.size:.1f} times ({1 + finding.low:.1f} to {1 + finding.high:.1f})"
-        text = f"{finding.what}: {on}{more} became noisy, with {times} the earlier scatter since {night}"
-    elif finding.kind == "flapping":
-        text = f"{finding.what}: {on}{more} is intermittent, {finding.times} times since {night}, {size} {side}"
-    elif finding.kind == "drift":
-        text = f"{finding.what}: {on}{more} drifts, {size} {side} since {night}"
-    else:
-        named = "" if finding.label == "measure" else f"{on}{more} "
-        many = more if finding.label == "measure" else ""
-        text = f"{finding.what}: {named}{size} {side} ({interval}) since {night}{many}"
-    if finding.causes:
-        text += "; changed with it: " + ", ".join(c.text for c in finding.causes)
-    elif finding.worse and finding.label in ("series", "gpu", "peer", "program", "node"):
-        text += f"; no environment change on {first.node}" if first.node and not _changed(history, finding) else ""
-    if finding.notes:
-        text += "; " + ", ".join(finding.notes)
-    if finding.recovered is not None and finding.withdrawn:
-        night = history.nights[min(finding.recovered, len(history.nights) - 1)]
-        text += f"; withdrawn on {night}: the values scatter more than before, and no level moved"
-    elif finding.recovered is not None:
-        text += f"; back since {history.nights[min(finding.recovered, len(history.nights) - 1)]}"
-    return text
-
-
-def _members(history: History, finding: Finding) -> tuple[str, str]:
-    """The metric of a finding or the number of its metrics, and the number of its series if it has several."""
-    measures = {history.series[row].measure for row in finding.rows}
-    more = "" if len(finding.rows) == 1 else f" ({len(finding.rows)} series)"
-    return measures.pop() if len(measures) == 1 else f"{len(measures)} metrics", more
-
-
-def _was_withdrawn(history: History, finding: Finding) -> bool:
-    """Whether a finding was withdrawn on an earlier night: the withdrawal is reported once."""
-    return finding.withdrawn and finding.recovered is not None and finding.recovered < len(history.nights) - 1
-
-
-def _changed(history: History, finding: Finding) -> bool:
-    """Whether the environment of any member changed near the shift: it must then not be called unchanged."""
-    return any(causes.changes(history, row, finding.night) for row in finding.rows)
-
-
-def power_sentence(one: Judged, least: int) -> str:
-    """The detection sensitivity."""
-    if not one.power:
-        return f"{one.history.system}: too few nights to detect anything yet (at least {least} of baseline are needed)."
-    parts = []
-    for nights, (half, most) in one.power.items():
-        if math.isfinite(half):
-            drop = words.percent(-math.expm1(-half))
-            tail = words.percent(-math.expm1(-most)) if math.isfinite(most) else "no drop"
-            parts.append(f"{drop} within {nights} nights (95 % of them: {tail})")
-    told = "; ".join(parts) or "none within 10 nights: the histories are short or noisy"
-    return (
-        f"{one.history.system}: with the noise of these {one.found.judged} series, the smallest drop found with 90 % "
-        f"chance in half of them is {told}."
-    )
+        write(folder / name, content)
 
 
 def text(gate: Gate) -> str:
@@ -114,7 +42,7 @@ def text(gate: Gate) -> str:
             f"{len(one.history.nights)} nights; {states} (judged from {gate.least} nights of baseline on)"
         )
         for finding in one.findings:
-            if _was_withdrawn(one.history, finding):
+            if sentences.was_withdrawn(one.history, finding):
                 continue
             word = (
                 "FAIL"
@@ -128,11 +56,11 @@ def text(gate: Gate) -> str:
                 else "over"
             )
             new = " NEW" if finding.kind != "outlier" and finding.found >= len(one.history.nights) - 1 else ""
-            lines.append(f"{word}{new}: {sentence(one.history, finding)}")
+            lines.append(f"{word}{new}: {sentences.sentence(one.history, finding)}")
             if finding.acknowledged:
                 lines.append(f"    acknowledged: {finding.acknowledged}")
         lines += [f"Note: {note}" for note in one.notes]
-        lines.append(power_sentence(one, gate.least))
+        lines.append(sentences.power_sentence(one, gate.least))
     alarms = [(one.history, f) for one in gate.systems for f in one.alarms]
     if alarms:
         lines.append(f"\nTo accept one, add to {acknowledged.FILE.parent.name}/{acknowledged.FILE.name}:")
@@ -177,7 +105,7 @@ def _finite(value: float) -> float | None:
 def _finding(history: History, f: Finding) -> dict[str, Any]:
     last = len(history.nights) - 1
     return {
-        "kind": f.kind, "label": f.label, "what": f.what, "text": sentence(history, f), "worse": f.worse,
+        "kind": f.kind, "label": f.label, "what": f.what, "text": sentences.sentence(history, f), "worse": f.worse,
         "alarming": f.alarming, "acknowledged": f.acknowledged or None, "night": str(history.nights[f.night]),
         "found": str(history.nights[min(f.found, last)]),
         "recovered": None if f.recovered is None else str(history.nights[min(f.recovered, last)]),
@@ -223,7 +151,7 @@ def junit(gate: Gate) -> str:
                 if isinstance(value, (str, int)) or math.isfinite(value):
                     ElementTree.SubElement(properties, "property", name=name, value=str(value))
             if row in failed:
-                message = sentence(history, failed[row])
+                message = sentences.sentence(history, failed[row])
                 ElementTree.SubElement(case, "failure", message=message, type=failed[row].kind).text = message
             elif row in silent:
                 ElementTree.SubElement(case, "skipped", message=silent[row])
@@ -250,14 +178,16 @@ def markdown(gate: Gate) -> str:
                 with_it = ", ".join(c.text for c in f.causes) or "nothing"
                 since = one.history.nights[f.night]
                 size = f"scatter x {1 + f.size:.1f}" if f.kind == "noisy" else f"{100 * f.size:+.1f} %"
-                what = f.what if f.label == "measure" else ": ".join((f.what, "".join(_members(one.history, f))))
+                what = (
+                    f.what if f.label == "measure" else ": ".join((f.what, "".join(sentences.members(one.history, f))))
+                )
                 lines.append(f"| {f.kind}: {_plain(what)} | {since} | {size} | {_plain(with_it)} |")
             lines.append("")
         else:
             lines += ["No regression.", ""]
-        rest = [f for f in one.findings if not f.alarming and not _was_withdrawn(one.history, f)]
-        lines += [f"- {_plain(sentence(one.history, f))}" for f in rest] + [""] * bool(rest)
-        lines += [power_sentence(one, gate.least), ""]
+        rest = [f for f in one.findings if not f.alarming and not sentences.was_withdrawn(one.history, f)]
+        lines += [f"- {_plain(sentences.sentence(one.history, f))}" for f in rest] + [""] * bool(rest)
+        lines += [sentences.power_sentence(one, gate.least), ""]
     if gate.incomplete:
         lines += ["## Incomplete", "", *[f"- {_plain(reason)}" for reason in gate.incomplete], ""]
     return "\n".join(lines)

@@ -19,8 +19,8 @@ from tenken.errors import RecordError, ResultError, TenkenError
 from tenken.model import record, result
 from tenken.model.result import Result
 from tenken.report import policy
-from tenken.report.cli import write
 from tenken.report.rows import Row
+from tenken.report.writing import write
 
 
 class RatioError(TenkenError):

@@ -19,7 +19,7 @@ from tenken.history.detect import Event, Settings, detect
 from tenken.history.ingest import Ingested
 from tenken.history.nights import History, Series
 from tenken.history.record_parser import FINGERPRINT
-from tenken.report import compare, nightly, notices
+from tenken.report import compare, nightly, notices, sentences
 from tools import synthetic
 
 
@@ -203,7 +203,7 @@ def test_a_loss_that_was_noise_is_withdrawn_once_and_in_every_form() -> None:
     said = f"withdrawn on {forms[gone].systems[0].night}: the values scatter more than before, and no level moved"
     for form in (notices.markdown, notices.text, lambda g: str(nightly._since_yesterday(g, nightly._shown(g)))):
         assert [night for night in range(gone - 1, gone + 2) if said in form(forms[night])] == [gone], "once"
-    assert all(said in notices.sentence(forms[gone].systems[0].history, f) for f in withdrawn(forms[gone + 9]))
+    assert all(said in sentences.sentence(forms[gone].systems[0].history, f) for f in withdrawn(forms[gone + 9]))
     assert [f["withdrawn"] for f in notices.as_json(forms[149])["systems"][0]["findings"]].count(True) == 1
     assert 'type="noisy"' in notices.junit(forms[gone]) and 'type="step"' not in notices.junit(forms[gone])
     (finding,) = withdrawn(forms[gone])
@@ -304,7 +304,7 @@ def test_one_program_slower_on_a_node_at_all_sizes_is_one_finding() -> None:
     found = detect(values, h.higher)
     (finding,) = [f for f in causes.findings(h, found, Settings()) if f.alarming]
     assert finding.rows == list(range(12)) and finding.what == "node n0"
-    assert "12 metrics" in notices.sentence(h, finding) and " worse " in notices.sentence(h, finding)
+    assert "12 metrics" in sentences.sentence(h, finding) and " worse " in sentences.sentence(h, finding)
 
 
 def test_a_driver_that_slows_all_sizes_is_one_row_of_the_mail(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tenken.history import acknowledged, causes
 from tenken.history.acknowledged import Decisions, Entry
 from tenken.history.causes import Cause, Finding
-from tenken.report import notices
+from tenken.report import sentences
 from tests.unit.reports.test_gate import history
 from tools.bench import causes as bench
 
@@ -52,7 +52,7 @@ def test_sizes_of_a_benchmark_on_the_same_nodes_are_one_finding() -> None:
     assert (one.label, one.what) == ("check", "Stream on partition gpu")
     assert one.rows == sorted(parts[0].rows + parts[1].rows) and one.of == len(one.rows) == 8
     assert one.largest == -0.04 and one.size in (-0.03, -0.04) and one.night in (49, 50)
-    text = notices.sentence(h, one)
+    text = sentences.sentence(h, one)
     assert text.startswith("Stream on partition gpu: 2 metrics (8 series) ") and " less " in text
 
 
