@@ -242,7 +242,7 @@ class _Pass:
         self._waiting, self._done = [], []
 
     def _commit(self, files: list[tuple[str, str, os.stat_result]]) -> None:
-        import numpy  # noqa: F401  (the store needs it; loaded before, it examines the samples: tenken.model.agreement)
+        import numpy  # noqa: F401  (the store needs it)
 
         with _no_cycles():
             self._commit_parsed(files)

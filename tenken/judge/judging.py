@@ -291,8 +291,6 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
         wrong.append(f"{metric.id} of {metric.place} contains {min(numbers):g} {metric.unit}; it must be {least}")
     elif declared.maximum is not None and max(numbers) > declared.maximum:
         wrong.append(f"{metric.id} of {metric.place} is {max(numbers):g}; maximum: {declared.maximum:g}")
-    else:
-        wrong += [f"{metric.id}: {text}" for text in metric.inconsistencies()]
     return wrong
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from tenken.errors import printable
 from tenken.model import verdicts
-from tenken.model.quick import quick
-from tenken.model.shape import CONVERTED
 from tenken.model.subject import Subject
 
 #: Kinds of criteria: a target agreed with a vendor, the machine's own figure, a share of the physical limit.
@@ -38,7 +36,6 @@ def says(basis: str, other: str) -> str:
     return other
 
 
-@quick
 @dataclass(frozen=True)
 class Limit:
     """A physical limit in `unit`, its basis and its origin; `value` None: unknown, with the reason."""
@@ -82,7 +79,6 @@ _LIMITS: dict[tuple[tuple[str, Any], ...], Limit] = {}
 _REMEMBERED = 4096
 
 
-@quick
 @dataclass(frozen=True)
 class Criterion:
     """The criterion of a value: `low` and `high` in `unit`, None without a bound. `value` is the anchor (the
@@ -147,7 +143,6 @@ class Finding:
         }  # fmt: skip
 
 
-@quick
 @dataclass(frozen=True)
 class JudgedMetric:
     """A value with everything it was compared with. `bounds` are absolute and include the ceiling."""
@@ -158,7 +153,7 @@ class JudgedMetric:
     direction: str
     statistic: str
     criterion: Criterion | None
-    limit: Limit = field(metadata=CONVERTED)
+    limit: Limit
     efficiency: float | None
     bounds: tuple[float | None, float | None]
 
@@ -189,7 +184,7 @@ class Judgement:
     verdict: str
     findings: tuple[Finding, ...] = ()
     structural: tuple[Finding, ...] = ()
-    judged: Mapping[str, JudgedMetric] = field(default_factory=dict, metadata=CONVERTED)
+    judged: Mapping[str, JudgedMetric] = field(default_factory=dict)
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Judgement:

@@ -1,4 +1,4 @@
-"""Records: one archived run, typed. Records of earlier versions are migrated here, once, when they are read."""
+"""Records: one archived run, typed. Records of earlier versions are read here, once, into the same types."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tenken.errors import RecordError, ResultError
 from tenken.model import catalogue, engine, verdicts
-from tenken.model.judgement import FLOOR, REFERENCE, Finding, Judgement
-from tenken.model.quick import quick
+from tenken.model import result as results
+from tenken.model.judgement import FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Judgement, Limit
 from tenken.model.request import Request
-from tenken.model.result import MAX_BYTES, SCHEMA, Result, decode, typed
-from tenken.model.shape import checked
-from tenken.model.subject import Subject, split_metric_id
+from tenken.model.result import MAX_BYTES, Result
+from tenken.model.subject import Coordinates, Subject, split_metric_id
+from tenken.model.values import MetricValue, Series
 
-RECORD = "tenken-record/2"
+RECORD = "tenken-record/3"
 #: A larger file is refused unread: a result, and what was judged of it.
 MAX_RECORD_BYTES = 2 * MAX_BYTES
+#: Key of the length of the result, which are the last bytes of a record before its brace.
+RESULT_BYTES = "result_bytes"
+FIRST, SECOND = "tenken-record/1", "tenken-record/2"
 #: Versions that are read.
-READABLE = ("tenken-record/1", RECORD)
+READABLE = (FIRST, SECOND, RECORD)
 #: The largest count or version: the history has columns of 32 bits for them.
 MAX_INTEGER = 2**31 - 1
 
@@ -40,7 +45,6 @@ class Job:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@quick
 @dataclass(frozen=True)
 class Record:
     """One archived run of one check: its request, its result and the judgement.
@@ -87,8 +91,8 @@ class Record:
         return self.judgement.findings
 
     def text(self) -> str:
-        """As archived: compact JSON, with the result as the program wrote it. Raises ValueError if only the figures of
-        a record were read.
+        """As archived: compact JSON that ends with the result, byte by byte as it was written, and a brace. Raises
+        ValueError if only the figures of a record were read.
         """
         result = "null" if self.result is None else self.result.text
         if not result:
@@ -101,72 +105,251 @@ class Record:
             "nodes": list(self.nodes),
             "job": {**vars(self.job), "facts": dict(self.job.facts)},
             "request": None if self.request is None else self.request.as_json(),
-            **self.judgement.as_json(),
+            "verdict": self.verdict, "findings": [finding.as_json() for finding in self.findings],
+            **_written(self.result.metrics if self.result else (), self.judgement.judged),
             "result_error": self.result_error, "result_text": self.result_text,
+            **({} if self.result is None else {RESULT_BYTES: len(result.encode())}),
         }  # fmt: skip
         body = json.dumps(head, allow_nan=False, separators=(",", ":"))
-        return f'{body[:-1]},"result":{result.strip()}}}'
+        return f'{body[:-1]},"result":{result}}}'
+
+
+# ---- what was computed, as it is stored -----------------------------------------------------------------------
+
+#: Statistics that a value has anyway: what is named by one of them is not stored twice.
+_NAMED = ("median", "best", "p5", "p95")
+
+
+class _Value(msgspec.Struct, omit_defaults=True):
+    """A value with all that was computed of it; numbers of `limits`, `criteria` are places in the record's lists.
+
+    Of a single sample `value` alone is stored, of several their statistics, and `value` if it is a mean or a total.
+    `statistic` is that of the criterion where it is another one.
+    """
+
+    metric: str
+    subject: dict[str, int]
+    verdict: str
+    count: int
+    at: dict[str, str | int | float | bool | None] = {}
+    value: float | None = None
+    best: float | None = None
+    median: float | None = None
+    p5: float | None = None
+    p95: float | None = None
+    limit: int | None = None
+    criterion: int | None = None
+    bounds: tuple[float | None, float | None] = (None, None)
+    statistic: str = ""
+    clock: str = ""
+    derived: bool = False
+
+
+def _written(metrics: tuple[MetricValue, ...], judged: Mapping[str, JudgedMetric]) -> dict[str, Any]:
+    """All values of a record: `values` by id, and once each `units` (unit, direction, statistic by metric), `limits`
+    and `criteria`."""
+    units: dict[str, list[str]] = {}
+    limits: dict[str, int] = {}
+    criteria: dict[str, int] = {}
+
+    def place(found: dict[str, int], entry: dict[str, Any]) -> int:
+        return found.setdefault(json.dumps(entry, allow_nan=False, separators=(",", ":")), len(found))
+
+    values = {}
+    for one in metrics:
+        units.setdefault(one.name, [one.unit, one.direction, one.statistic])
+        about = judged.get(one.id)
+        entry = _Value(one.name, one.subject.as_json(), about.verdict if about else "", one.count, dict(one.at))
+        entry.clock, entry.derived = one.clock, one.derived
+        if one.count == 1 or one.statistic not in _NAMED:
+            entry.value = one.value
+        if one.count != 1:
+            entry.best, entry.median, entry.p5, entry.p95 = one.best, one.median, one.p5, one.p95
+        if about is not None:
+            entry.limit = place(limits, about.limit.as_json())
+            entry.criterion = None if about.criterion is None else place(criteria, dict(vars(about.criterion)))
+            entry.bounds = about.bounds
+            entry.statistic = about.statistic if about.statistic != one.statistic else ""
+        values[one.id] = msgspec.to_builtins(entry)
+    return {
+        "values": values, "units": units, "limits": [json.loads(one) for one in limits],
+        "criteria": [json.loads(one) for one in criteria],
+    }  # fmt: skip
+
+
+# ---- the border ------------------------------------------------------------------------------------------------
+
+
+class _Job(msgspec.Struct):
+    scheduler: str | None = None
+    id: str | None = None
+    state: str | None = None
+    exit_code: int | None = None
+    facts: dict[str, Any] | None = None
+
+
+class _Head(msgspec.Struct, kw_only=True):
+    """What records of all versions have."""
+
+    session: str
+    time: str
+    system: str
+    partition: str
+    environ: str
+    check: str
+    base_check: str | None = None
+    parameters: dict[str, Any] | None = None
+    mode: str | None = None
+    program: str | None = None
+    program_version: int
+    subjects: list[str] | None = None
+    nodes: list[Any] | None = None
+    job: _Job
+    request: dict[str, Any] | None
+    verdict: str
+    findings: list[dict[str, Any]]
+    result_error: str | None = None
+    result_text: str | None = None
+    result: msgspec.Raw
+
+    def record(self, result: Result | None, judged: Mapping[str, JudgedMetric], path: Path, version: str) -> Record:
+        if not self.check:
+            raise ValueError("the check has no name")
+        if not 1 <= self.program_version <= MAX_INTEGER:
+            raise ValueError(f"program_version is {self.program_version!r}; allowed: 1 to {MAX_INTEGER}")
+        program = self.program or (result.program if result else "")
+        findings = tuple(Finding.of(finding) for finding in self.findings)
+        return Record(
+            self.session, self.time, self.system, self.partition, self.environ, self.check,
+            self.base_check or self.check, self.parameters or {}, self.mode or "", program, self.program_version,
+            tuple(self.subjects or ()), tuple(map(str, self.nodes or ())),
+            Job(self.job.scheduler or "", self.job.id, self.job.state, self.job.exit_code, self.job.facts or {}),
+            Judgement(verdicts.known(self.verdict), findings, (), judged),
+            None if self.request is None else Request.of(self.request), result, self.result_error,
+            self.result_text or "", path, version,
+        )  # fmt: skip
+
+    def read_result(self, figures_only: bool) -> Result | None:
+        if self.request is not None and self.request.get("declared") is not None:
+            catalogue.declare_of_record(self.request["declared"])
+        text = bytes(self.result).decode()
+        return None if text.strip() == "null" else results.parse(text, "result", figures_only)
+
+
+class _Judged(msgspec.Struct):
+    verdict: str
+    value: float
+    unit: str
+    limit: dict[str, Any]
+    criterion: dict[str, Any] | None
+    bounds: tuple[float | None, float | None]
+    direction: str = ""
+    statistic: str = ""
+    efficiency: float | None = None
+
+
+class _Before(_Head, kw_only=True):
+    """A record of version 2, or of version 1 in its form: its result states the values, which remain as stated."""
+
+    judged: dict[str, _Judged]
+
+    def typed(self, path: Path, version: str, figures_only: bool) -> Record:
+        result = self.read_result(figures_only)
+        judged = {
+            name: JudgedMetric(
+                verdicts.known(one.verdict), one.value, one.unit, one.direction, one.statistic,
+                None if one.criterion is None else Criterion.of(one.criterion), Limit.of(one.limit), one.efficiency,
+                one.bounds,
+            )
+            for name, one in self.judged.items()
+        }  # fmt: skip
+        return self.record(_completed(result), judged, path, version)
+
+
+class _Now(_Head, kw_only=True):
+    """A record of this version."""
+
+    values: dict[str, _Value]
+    units: dict[str, tuple[str, str, str]]
+    limits: list[dict[str, Any]]
+    criteria: list[dict[str, Any]]
+
+    def typed(self, path: Path, version: str, figures_only: bool) -> Record:
+        result = self.read_result(figures_only)
+        limits, criteria = [Limit.of(one) for one in self.limits], [Criterion.of(one) for one in self.criteria]
+        series = {one.id: one for one in result.series} if result else {}
+        stated = {one.id: one for one in result.metrics} if result else {}
+        metrics, judged = [], {}
+        for name, one in self.values.items():
+            metric = self._metric(name, one, series.get(name), stated.get(name))
+            metrics.append(metric)
+            if one.limit is None:
+                continue
+            limit = limits[one.limit]
+            efficiency = None
+            if limit.value and metric.value:
+                higher = metric.direction == "higher"
+                efficiency = metric.value / limit.value if higher else limit.value / metric.value
+            statistic = one.statistic or metric.statistic
+            judged[name] = JudgedMetric(
+                verdicts.known(one.verdict), metric.statistic_named(statistic), metric.unit, metric.direction,
+                statistic, None if one.criterion is None else criteria[one.criterion], limit, efficiency, one.bounds,
+            )  # fmt: skip
+        if result is not None:
+            of_values = {name: one.limit for name, one in judged.items()}
+            result = results.with_values(result, tuple(metrics), of_values)
+        return self.record(result, judged, path, version)
+
+    def _metric(self, name: str, one: _Value, series: Series | None, stated: MetricValue | None) -> MetricValue:
+        unit, direction, statistic = self.units[one.metric]
+        samples = stated.samples if stated else engine.in_unit(series, unit) if series and series.samples else ()
+        best, median, p5, p95 = (one.value if x is None else x for x in (one.best, one.median, one.p5, one.p95))
+        if best is None or median is None or p5 is None or p95 is None:
+            raise ValueError(f"values/{name[:80]} lacks a statistic")
+        value = one.value
+        if value is None:
+            value = {"best": best, "median": median, "p5": p5, "p95": p95}[statistic]
+        return MetricValue(
+            name, one.metric, Subject.of(one.subject), Coordinates.of(one.at), unit, direction, statistic, value, best,
+            median, p5, p95, one.count, samples, one.clock, series.counts if series else {}, one.derived,
+        )  # fmt: skip
+
+
+class _Version(msgspec.Struct):
+    record: str = ""
+
+
+_VERSION, _ANY = msgspec.json.Decoder(_Version), msgspec.json.Decoder()
+_DECODERS: Mapping[str, msgspec.json.Decoder[Any]] = {
+    SECOND: msgspec.json.Decoder(_Before),
+    RECORD: msgspec.json.Decoder(_Now),
+}
 
 
 def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
-    """A record from its JSON text, migrated if written by an earlier version; `figures_only`: without the text of its
-    result, which takes as long as all else. Raises RecordError with the reason.
+    """A record from its JSON text, of any version; `figures_only`: without the text of its result, so that it cannot be
+    archived again. Raises RecordError with the reason.
     """
     try:
-        raw = decode(text, MAX_RECORD_BYTES)
+        version = results.decoded(_VERSION, text, MAX_RECORD_BYTES).record
+        if version not in READABLE:
+            raise RecordError(f"not a {RECORD} file but {version[:40]!r}; this version reads {', '.join(READABLE)}")
+        if version == FIRST:
+            raw = _migrated(results.decoded(_ANY, text, MAX_RECORD_BYTES))
+            found = msgspec.convert({**raw, "result": msgspec.Raw(msgspec.json.encode(raw["result"]))}, _Before)
+        else:
+            found = results.decoded(_DECODERS[version], text, MAX_RECORD_BYTES)
+        return found.typed(path, version, figures_only)
     except ResultError as error:
         raise RecordError(str(error).removeprefix("is ")) from None
-    if half := _half_a_character(text, raw):
-        raise RecordError(f"contains U+{ord(half):04X}, half of a character, which no file can hold")
-    version = raw.get("record") if isinstance(raw, dict) else type(raw).__name__
-    if version not in READABLE:
-        raise RecordError(f"not a {RECORD} file but {version!r}; this version reads {', '.join(READABLE)}")
-    try:
-        return checked(_typed(raw if version == RECORD else _migrated(raw), path, str(version), figures_only))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ResultError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RecordError(f"misshapen: {what}") from None
 
 
-def _half_a_character(text: str, raw: Any) -> str:
-    """The first surrogate that stands alone, which JSON can have by its number only; empty if there is none."""
-    # a backslash alone is found in a tenth of the time
-    if "\\" not in text or ("\\ud" not in text and "\\uD" not in text):
-        return ""
-    try:
-        json.dumps(raw, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        return str(error.object[error.start])
-    return ""
-
-
-def _typed(raw: Mapping[str, Any], path: Path, version: str, figures_only: bool) -> Record:
-    job, result, request = raw["job"], raw["result"], raw["request"]
-    if request is not None and request.get("declared") is not None:
-        catalogue.declare_of_record(request["declared"])
-    for key in ("session", "time", "system", "partition", "environ", "check"):
-        if not isinstance(raw[key], str):
-            raise ValueError(f"{key} is {raw[key]!r}; expected a text")
-    if not raw["check"]:
-        raise ValueError("the check has no name")
-    if type(raw["program_version"]) is not int or not 1 <= raw["program_version"] <= MAX_INTEGER:
-        raise ValueError(f"program_version is {raw['program_version']!r}; allowed: 1 to {MAX_INTEGER}")
-    return Record(
-        session=raw["session"], time=raw["time"], system=raw["system"], partition=raw["partition"],
-        environ=raw["environ"], check=raw["check"], base_check=raw["base_check"] or raw["check"],
-        parameters=raw["parameters"] or {}, mode=raw["mode"] or "",
-        program=raw["program"] or (result or {}).get("program") or "", program_version=raw["program_version"],
-        subjects=tuple(raw["subjects"] or ()), nodes=tuple(map(str, raw["nodes"] or ())),
-        job=Job(job["scheduler"] or "", job["id"], job["state"], job["exit_code"], job.get("facts") or {}),
-        judgement=Judgement.of(raw), request=None if request is None else Request.of(request),
-        result=None if result is None else _completed(typed(result, "" if figures_only else None)),
-        result_error=raw["result_error"], result_text=raw["result_text"] or "", path=path, version=version,
-    )  # fmt: skip
-
-
-def _completed(result: Result) -> Result:
+def _completed(result: Result | None) -> Result | None:
     """A result of version 2 with what follows from it; one of version 1 states it."""
-    if result.schema != SCHEMA or not catalogue.has(result.program):
+    if result is None or result.schema != results.SCHEMA or not catalogue.has(result.program):
         return result
     return engine.completed(result, catalogue.program(result.program))
 

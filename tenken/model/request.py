@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from tenken.errors import ResultError
 
 SCHEMA = "tenken-request/1"
@@ -48,15 +50,8 @@ class Request:
         if raw.get("schema") != SCHEMA:
             raise ResultError(f"request is {raw.get('schema')!r}; this version reads {SCHEMA}")
         try:
-            return cls(
-                raw["token"], str(raw["program"]), str(raw["check"]), tuple(raw["subjects"]),
-                None if raw["metrics"] is None else tuple(raw["metrics"]), dict(raw["parameters"]),
-                tuple((str(n), str(k), dict(at)) for n, k, at in raw["points"]), raw["gpus"], raw["cores"],
-                raw["ranks"], raw["nodes"], tuple(raw["arguments"]), bool(raw["foreign"]),
-                str(raw.get("mode") or ""), raw.get("revision"), raw.get("declared"),
-                tuple(map(str, raw.get("sections") or ())),
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as error:
+            return msgspec.convert(raw, cls)
+        except msgspec.ValidationError as error:
             raise ResultError(f"request has missing or malformed keys: {error}") from None
 
     def as_json(self) -> dict[str, Any]:

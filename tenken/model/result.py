@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -526,12 +526,21 @@ def schema() -> dict[str, Any]:
     return msgspec.json.schema(_Second)
 
 
+SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
+
+
+def write_schema() -> None:
+    """Write that schema beside this file, for others."""
+    SCHEMA_FILE.write_text(json.dumps(schema(), indent=1) + "\n", encoding="utf-8")
+
+
 def decode(text: str, most: int = MAX_BYTES) -> Any:
     """A JSON value of at most `most` characters. Raises ResultError with the reason."""
-    return _decoded(_ANY, text, most)
+    return decoded(_ANY, text, most)
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], text: str, most: int = MAX_BYTES) -> Any:
+def decoded(decoder: msgspec.json.Decoder[Any], text: str, most: int = MAX_BYTES) -> Any:
+    """What a decoder makes of a text of at most `most` characters. Raises ResultError with the reason."""
     if len(text) > most:
         raise ResultError(f"has {len(text)} characters; at most {most} are accepted")
     try:
@@ -549,6 +558,11 @@ def _misshapen(text: str) -> str:
     return f"{where.strip('`').removeprefix('$').lstrip('.') or 'top level'}: {what}"
 
 
+def with_values(result: Result, metrics: tuple[MetricValue, ...], limits: Mapping[str, Limit]) -> Result:
+    """The same with what was computed of it."""
+    return replace(result, metrics=metrics, limits=limits)
+
+
 def read_text(path: Path) -> str:
     """The text of a regular file of at most MAX_BYTES, never through a symbolic link. Raises ResultError."""
     try:
@@ -564,13 +578,14 @@ def load(path: Path) -> Result:
     return parse(read_text(path), path.name)
 
 
-def parse(text: str, where: str) -> Result:
-    """A result from its JSON text, of either version. Raises ResultError; its message begins with `where`."""
+def parse(text: str, where: str, figures_only: bool = False) -> Result:
+    """A result from its JSON text, of either version; `figures_only`: without that text. Raises ResultError; its
+    message begins with `where`."""
     try:
-        said = _decoded(_VERSION, text).schema
+        said = decoded(_VERSION, text).schema
         if said not in _DECODERS:
             raise ResultError(f"not a {SCHEMA} document: schema is {said[:40]!r}; allowed: {', '.join(_DECODERS)}")
-        return _typed(_decoded(_DECODERS[said], text), text)
+        return _typed(decoded(_DECODERS[said], text), "" if figures_only else text)
     except ResultError as error:
         raise ResultError(f"{where}: {error}") from None
 

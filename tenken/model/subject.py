@@ -8,15 +8,12 @@ from collections.abc import ItemsView, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenken.model.quick import quick
-
 KINDS = ("host", "gpu", "pair", "ranks")
 
 _compact = json.JSONEncoder(separators=(",", ":")).encode
 _IN_ID = re.compile(r"gpu(\d+)-gpu(\d+)$|gpu(\d+)$|ranks=?(\d+)$|host$")
 
 
-@quick
 @dataclass(frozen=True)
 class Subject:
     """The host, one GPU (`first` is its index), an ordered pair of GPUs (`first` to `second`) or `first` ranks."""
@@ -93,7 +90,6 @@ def _remembered(raw: tuple[tuple[str, int], ...], subject: Subject) -> Subject:
     return subject
 
 
-@quick
 @dataclass(frozen=True)
 class Coordinates(Mapping[str, Any]):
     """The point of a sweep: (key, value) sorted by key; the unit is in the key."""

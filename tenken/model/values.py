@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tenken.model.agreement import ABSOLUTE, RELATIVE
-from tenken.model.numbers import quantiles
 from tenken.model.subject import Coordinates, Subject
 
 #: Where a value has each statistic.
@@ -81,28 +79,3 @@ class MetricValue:
             return math.fsum(self.samples) / len(self.samples)
         figure: float = getattr(self, _FIELD_OF[statistic])
         return figure
-
-    def inconsistencies(self) -> list[str]:
-        """How the stated statistics differ from those of the samples; empty if they agree (tenken.model.agreement)."""
-        if not self.samples:
-            return ["no samples: they were pruned or never written"]
-        ordered = sorted(self.samples)
-        best = ordered[-1] if self.direction == "higher" else ordered[0]
-        median, p5, p95 = quantiles(ordered, (0.5, 0.05, 0.95))
-        stated = {
-            "best": (self.best, best), "median": (self.median, median), "p5": (self.p5, p5), "p95": (self.p95, p95),
-        }  # fmt: skip
-        if self.statistic in ("median", "best", "p5", "p95"):
-            stated["value"] = (self.value, stated[self.statistic][1])
-        elif self.statistic == "mean":
-            stated["value"] = (self.value, math.fsum(ordered) / len(ordered))
-        else:  # a total of several parts lies among them
-            stated["value"] = (self.value, min(max(self.value, ordered[0]), ordered[-1]))
-        wrong = [
-            f"{name} is {said:.9g} but the samples give {found:.9g}"
-            for name, (said, found) in stated.items()
-            if said != found and not math.isclose(said, found, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
-        ]
-        if self.count != len(self.samples):
-            wrong.append(f"count is {self.count} but there are {len(self.samples)} samples")
-        return wrong

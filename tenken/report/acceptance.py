@@ -350,8 +350,8 @@ def _measure(
     for metric in result.metrics:
         if not _is_of(clause, metric):
             continue
-        if metric.unit != clause.unit or metric.direction != clause.direction or metric.inconsistencies():
-            said = "; ".join(metric.inconsistencies()) or f"its unit is {metric.unit}; better: {metric.direction}"
+        if metric.unit != clause.unit or metric.direction != clause.direction:
+            said = f"its unit is {metric.unit}; better: {metric.direction}"
             found.wrong.append(Counted(record.check, result.node, record.session, record.time, file,
                                        f"{metric.id}: {said}"))  # fmt: skip
             return

@@ -36,6 +36,8 @@ def waived(raw: dict[str, Any]) -> None:
 
 def unbounded(raw: dict[str, Any]) -> None:
     raw["limits"] = {key: {"unknown": "the GPU does not report"} for key in raw["limits"]}
+    for device in raw["devices"]:
+        device.update(memory_clock_mhz=None, memory_clock_max_mhz=None)
 
 
 def document(change: Any = None) -> dict[str, Any]:

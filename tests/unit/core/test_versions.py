@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from tenken.model.record import READABLE
-from tenken.model.result import SCHEMA
+from tenken.model.result import FIRST, SCHEMA
 from tenken.paths import ROOT
 from tests.support.schemas import narrowed
 from tools import release
 
 KEPT = sorted((ROOT / "tests" / "data" / "schemas").glob("result-*.json"))
 NOW = json.loads((ROOT / "tenken" / "model" / "result.schema.json").read_text(encoding="utf-8"))
+OLD = json.loads(KEPT[-1].read_text(encoding="utf-8"))
 #: Mistakes of a released schema: it allowed what no program ever wrote.
 MENDED = re.compile(r"pattern .*\$ became .*\$\(\?!\\n\)$")
 
@@ -26,7 +27,10 @@ MENDED = re.compile(r"pattern .*\$ became .*\$\(\?!\\n\)$")
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.stem)
 def test_documents_of_a_release_are_read_by_all_of_its_major_version(kept: Path) -> None:
     old = json.loads(kept.read_text(encoding="utf-8"))
-    assert old["properties"]["schema"]["const"] == SCHEMA, f"{kept.name} is of another major version: it may go"
+    said = old["properties"]["schema"]["const"]
+    assert said in (FIRST, SCHEMA)
+    if said == FIRST:  # read by an adapter of its own; tests/data has documents of it
+        return
     broken = [line for line in narrowed(old, NOW) if not MENDED.search(line)]
     assert not broken, f"a document of {kept.stem} may be refused: raise {SCHEMA}\n" + "\n".join(broken)
 
@@ -62,9 +66,9 @@ def change(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_schema_that_refuses_more_is_found(broken: Callable[[dict[str, Any]], None], said: str) -> None:
-    schema = copy.deepcopy(NOW)
+    schema = copy.deepcopy(OLD)
     broken(schema)
-    assert any(said in line for line in narrowed(NOW, schema)), narrowed(NOW, schema)
+    assert any(said in line for line in narrowed(OLD, schema)), narrowed(OLD, schema)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +83,9 @@ def test_a_schema_that_refuses_more_is_found(broken: Callable[[dict[str, Any]], 
     ids=["property", "value", "bound", "type", "text"],
 )
 def test_a_schema_that_allows_more_passes(wider: Callable[[dict[str, Any]], None]) -> None:
-    schema = copy.deepcopy(NOW)
+    schema = copy.deepcopy(OLD)
     wider(schema)
-    assert narrowed(NOW, schema) == []
+    assert narrowed(OLD, schema) == []
 
 
 def test_the_page_names_the_versions_that_are_there() -> None:
