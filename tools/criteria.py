@@ -9,9 +9,6 @@ does a comparison with another value of the same run (`cross_checks.floors`). A 
 have the share of all of ARCHIVE's values, and of what they are of; the table has each metric that has values without,
 with the reason why no reference was made of them (`tools.references`, of all that is given).
 
-A value that others of its run give again (a time and its rate, a ratio and its parts) fails a cross-check if it alone
-is changed, but not if all of them are slower: these are counted apart, and never as values with a criterion.
-
 --reasons: each key metric of each program with its criterion, or the reason why it has none and its scatter.
 
 --scatter: of each metric that no reference is made of for what it belongs to (host, storage), how far its values lie
@@ -31,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.archive import packed, records
-from tenken.judge import cross_checks, ratio_cross_checks
+from tenken.judge import cross_checks
 from tenken.judge.criteria import hold
 from tenken.machines import facts, loader
 from tenken.machines.model import System
@@ -56,8 +53,6 @@ class Held:
     metric: MetricValue
     judged: JudgedMetric
     worse: str
-    #: what of the same run gives the value again; empty: nothing
-    follows: str = ""
 
     @property
     def shown(self) -> str:
@@ -75,11 +70,6 @@ class Held:
     @property
     def counts(self) -> bool:
         return self.judged.criterion is not None and (self.judged.verdict, self.worse) == (PASS, FAIL)
-
-    @property
-    def again(self) -> bool:
-        """Whether others of its run give it again, and nothing else holds it."""
-        return bool(self.follows) and not self.counts
 
 
 def slower(metric: MetricValue) -> MetricValue:
@@ -100,8 +90,6 @@ def held(system: System, kept: Iterable[Record]) -> list[Held]:
         if place not in machines:
             machines[place] = facts.facts(system, system.partitions[place[0]], system.environments[place[1]])
         floors = cross_checks.floors(result, asked(record, result))
-        derived = ratio_cross_checks.derived(result)
-        given = {m.id: what for m, _, apart, what in derived if m.value and apart < 1 - WORSE}
         for metric in result.metrics:
             declared = catalogue[result.program].metric_named(metric.name)
             assert declared is not None, metric.id
@@ -110,7 +98,7 @@ def held(system: System, kept: Iterable[Record]) -> list[Held]:
             if both[0].criterion is None and metric.id in floors:
                 found.append(in_run(record, metric, both[0], floors[metric.id], machines[place]))
             else:
-                found.append(Held(record, metric, both[0], both[1].verdict, given.get(metric.id, "")))
+                found.append(Held(record, metric, both[0], both[1].verdict))
     return found
 
 
@@ -125,11 +113,7 @@ def in_run(record: Record, metric: MetricValue, judged: JudgedMetric, floor: Cri
         assert record.result is not None
         with_it = tuple(one if m.id == one.id else m for m in record.result.metrics)
         changed = replace(record.result, metrics=with_it)
-        of_it = [
-            f.verdict
-            for f in cross_checks.of(changed, asked(record, changed), machine)
-            if f.metric == one.id and f not in ratio_cross_checks.of(changed)  # not what others give again
-        ]
+        of_it = [f.verdict for f in cross_checks.of(changed, asked(record, changed), machine) if f.metric == one.id]
         return worst(of_it) if of_it else PASS if floor.low is None or one.value >= floor.low else RECORDED
 
     return Held(record, metric, replace(judged, criterion=floor, verdict=verdict(metric)), verdict(slower(metric)))
@@ -141,18 +125,16 @@ def table(found: Sequence[Held], refused: Counter[str]) -> list[str]:
     for one in found:
         values[one.shown] += 1
         without[one.shown] += not one.counts
-    why, again = _refusals(refused), sum(one.again for one in found)
+    why = _refusals(refused)
     lines = [
-        f"{have} of {len(found)} values ({100 * have / len(found):.1f} %) have a criterion that a loss of 30 % misses. "
-        f"{again} more ({100 * again / len(found):.1f} %)",
-        "are given again by others of their run, and fail a cross-check if they alone are changed.",
+        f"{have} of {len(found)} values ({100 * have / len(found):.1f} %) have a criterion that a loss of 30 % misses.",
         "",
-        "| values | all | with a criterion | share | given again | neither | why |",
-        "|---|---|---|---|---|---|---|",
+        "| values | all | with a criterion | share | without | why |",
+        "|---|---|---|---|---|---|",
         *(
             f"| {what} | {len(of)} | {sum(one.counts for one in of)} | "
-            f"{100 * sum(one.counts for one in of) / len(of):.1f} % | {sum(one.again for one in of)} | "
-            f"{sum(not one.counts and not one.again for one in of)} | {_rest(what, of, why)} |"
+            f"{100 * sum(one.counts for one in of) / len(of):.1f} % | {sum(not one.counts for one in of)} | "
+            f"{_rest(what, of, why)} |"
             for what, of in classes(found)
         ),
         "",
@@ -171,12 +153,12 @@ def table(found: Sequence[Held], refused: Counter[str]) -> list[str]:
 
 
 def _rest(what: str, values: Sequence[Held], why: Mapping[str, Counter[str]]) -> str:
-    """Why values of a class have neither criterion nor others that give them again."""
+    """Why values of a class have no criterion."""
     if what != DESCRIBED:
         return CLASS_REASONS[what]
     reasons: Counter[str] = Counter()
     for one in values:
-        if not one.counts and not one.again:
+        if not one.counts:
             own = (text for text, _ in why[one.shown].most_common() if text not in CLASS_REASONS)
             reasons[next(own, FLOOR_TOO_LOW)] += 1
     return "; ".join(f"{text}: {count}" for text, count in reasons.most_common())
@@ -251,7 +233,6 @@ def _key(shown: str, of: str, values: Sequence[Held], why: Counter[str]) -> Key:
         text = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
         return Key(shown, of, kinds.total(), len(values), text)
     texts = [CLASS_REASONS.get(of, of)] if of != DESCRIBED else [reason for reason, _ in why.most_common()]
-    texts += ["given again by others of its run"] * any(one.follows for one in values)
     texts += [FLOOR_TOO_LOW] * any(one.judged.criterion is not None for one in values)
     if not texts:
         raise ValueError(f"{shown} is a key metric without a criterion and without a reason")

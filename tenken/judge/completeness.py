@@ -1,4 +1,4 @@
-"""Whether everything requested is present, and nothing else: arguments, points of sweeps, verifications, claims.
+"""Whether everything requested is present, and nothing else: arguments, points of sweeps, verifications, choices.
 
 What a program reports is declared in its metrics.yaml (tenken/model/contract.py), what was requested from this run is
 in the request: the program's own statements decide nothing here. All functions are pure and return sentences.
@@ -12,12 +12,11 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from itertools import product
 from typing import Any
 
 from tenken.model.catalogue import Program
-from tenken.model.contract import Claim, Contract, Counted, Listed, Points, Sweep, Verified, With
+from tenken.model.contract import Contract, Counted, Listed, Points, Sweep, Verified, With
 from tenken.model.request import Request
 from tenken.model.result import Check, MetricValue, Result
 
@@ -111,21 +110,6 @@ def arguments(result: Result, program: Program, request: Request) -> Iterator[st
             continue
         if not same(said, default):
             yield f"parameter {name} is {said!r}; it was not requested, and its default is {default!r}"
-
-
-def identity(result: Result, program: Program, request: Request) -> Iterator[str]:
-    """Identifying parameters of a value: without one it would continue another series."""
-    contract = program.contract
-    optional = {"implementation", *contract.defaults, *contract.defaults_if_stated}
-    for name in program.identity if request.token is not None and not request.foreign else ():
-        try:
-            said = parameter(result, contract, name)
-        except KeyError:
-            if name not in optional and "implementation" not in result.parameters:
-                yield f"parameter {name} is missing; it identifies what was measured"
-            continue
-        if said is None or said == "":
-            yield f"parameter {name} is empty; it identifies what was measured"
 
 
 # ---- points --------------------------------------------------------------------------------------------------
@@ -491,56 +475,12 @@ def _each_count(
                 yield f"verification {one.what!r} ({place}): {name} {lost} of {count} are missing"
 
 
-# ---- claims of path ------------------------------------------------------------------------------------------
+# ---- choices ---------------------------------------------------------------------------------------------------
 
 
-#: Notes that the library writes for any program: keys that claim nothing.
-NOTES = (
-    "backend", "gates_expired", "health_reading_ms", "page_bytes", "transparent_huge_pages", "numa_balancing",
-    "pages.*", "launch.*", "host_clock_gbs.*", "left_out.*", "energy.*", "energy_left_out.*", "note.*",
-)  # fmt: skip
-#: Written by adapters of third-party programs.
-FOREIGN: Mapping[str, Claim] = {"implementation": Claim(("?*",), required=True)}
-FOREIGN_NOTES = ("total_seconds", "official_time", "image")
-
-
-def paths(result: Result, program: Program) -> Iterator[str]:
-    """Claims that are not declared, empty, not one of the permitted words, or missing although required."""
-    contract = program.contract
-    if not contract.verifications:
-        return
-    foreign = "implementation" in result.parameters
-    claims = FOREIGN if foreign else contract.paths
-    notes = FOREIGN_NOTES if foreign else (*contract.notes, *NOTES)
-    for key, said in result.path.items():
-        claim = next((claim for pattern, claim in claims.items() if fnmatchcase(key, pattern)), None)
-        if claim is not None:
-            if not any(_claims(said, word) for word in claim.words):
-                yield f"path {key} is {str(said)[:100]!r}; allowed: {_words(claim)}"
-        elif not any(fnmatchcase(key, pattern) for pattern in notes):
-            yield f"path {key[:100]!r} is declared by {program.name} neither as a claim nor as a note"
-        elif said is None or (isinstance(said, str) and not said.strip()):
-            yield f"path {key} is empty"
-    for pattern, claim in claims.items():
-        wanted = claim.required and where_holds(result, contract, claim.where)
-        if wanted and not any(fnmatchcase(key, pattern) for key in result.path):
-            yield f"path {pattern} is missing; allowed: {_words(claim)}"
-    backend = result.parameters.get("backend")
-    if "backend" in result.path and backend is not None and result.path["backend"] != backend:
-        yield f"path backend is {result.path['backend']!r}; parameter backend is {backend!r}"
-    implementation = result.path.get("implementation")
-    if foreign and implementation is not None and implementation != result.version:
-        yield f"path implementation is {implementation!r}; version is {result.version!r}"
-
-
-def _words(claim: Claim) -> str:
-    return ", ".join("some text" if word == "?*" else str(word) for word in claim.words)
-
-
-def _claims(said: Any, word: Any) -> bool:
-    """A word, with * for variable parts (a version, a count), or a kind: `number`."""
-    if word == "number":
-        return isinstance(said, (int, float)) and not isinstance(said, bool) and math.isfinite(said)
-    if isinstance(word, str) and isinstance(said, str):
-        return fnmatchcase(said, word)
-    return type(said) is type(word) and bool(said == word)
+def choices(result: Result, program: Program) -> Iterator[str]:
+    """Choices that decide what was measured, and that a setting of the machine can change."""
+    for key, allowed in program.contract.paths.items():
+        said = result.path.get(key)
+        if said is not None and said not in allowed:
+            yield f"path {key} is {str(said)[:100]!r}; allowed: {', '.join(map(str, allowed))}"

@@ -6,17 +6,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from tenken.model.catalogue import Metric, Program
-from tenken.model.judgement import CEILING, CONTRACT, FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Limit
+from tenken.model.judgement import CEILING, CONTRACT, DEVICE, FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Limit
 from tenken.model.numbers import quantile
 from tenken.model.result import MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 
 #: A value this much above a physical limit means cached data or miscounted bytes: wrong, not fast.
 LIMIT_HEADROOM = 1.02
-#: A claim of a limit lies within this of what is known.
+#: Limits of data sheet and device that differ by more than this are noted.
 CLAIM_APART = 0.02
 #: A driver reports the signalling rate of an NVLink, a data sheet its payload: 26.56 and 25 GB/s.
 LINK_APART = 0.07
+#: A device that reports a limit this far from that of its data sheet is another one, or at fault (`identity`).
+OF_ANOTHER = 0.25
+#: The kind of a finding that decides nothing.
+NOTE = "note"
 #: The kind of a finding on a value that misses its reference because it is unsteady within its run.
 UNSTEADY = "unsteady"
 #: Share of the samples that lie within a quarter of a reference's tolerance where its miss is a matter of noise: 9 or
@@ -31,42 +35,44 @@ PANELS_PERMIT = 0.70
 
 
 def limit_of(result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]) -> Limit:
-    """The value of the data sheet, if the metric names one; otherwise the result's own claim."""
+    """The yardstick of a value: of data sheet and device the one that permits less, else the result's own claim."""
+    return _limits(result, metric, declared, sheets)[0]
+
+
+def _limits(
+    result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]
+) -> tuple[Limit, float | None]:
+    """Yardstick and ceiling of a value. A device that reports somewhat less or more than its data sheet is a device of
+    that kind: the lower one is the yardstick, the higher one the ceiling. Further apart the data sheet alone counts.
+    """
     claim = result.limits[metric.id]
     sheet = sheets.get((declared.data_sheet or "", metric.kind))
     if sheet is None or sheet.value is None or (claim.value is not None and claim.unit != sheet.unit):
-        return claim
-    return sheet
+        return claim, claim.value
+    if claim.value is None or claim.said_by != DEVICE or abs(claim.value - sheet.value) > OF_ANOTHER * sheet.value:
+        return sheet, sheet.value
+    less, more = sorted((sheet, claim), key=lambda one: one.value or 0.0)
+    if metric.direction == "lower":
+        less, more = more, less
+    return less, more.value
 
 
-def claims(
-    result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]
-) -> list[Finding]:
-    """A limit claimed by the result and what is known independently: a data sheet, or the underlying metric of the
-    same run.
-    """
-    claim, where = result.limits[metric.id], f"{result.node} {metric.place}"
-    known = limit_of(result, metric, declared, sheets)
-    found: list[tuple[float, str]] = []
-    if claim.value is not None and known is not claim and known.value is not None:
-        found.append((known.value, known.basis))
-    apart = LINK_APART if declared.data_sheet == "gpu_link" else CLAIM_APART
-    if claim.value is not None and declared.of_run is not None and declared.of_run[1] is not None:
-        name, factor = declared.of_run
-        parts = [m for m in result.metrics if m.name == name and m.subject == metric.subject and _within(m, metric)]
-        found += [(part.value * (factor or 0.0), f"{factor:.6g} x {part.id} of the same run") for part in parts[:1]]
-    attribute = claim.basis == "attribute: memory clock x bus width" and metric.kind == "gpu"
-    device = result.device(metric.subject.first) if attribute else None
-    if claim.value is not None and device and device.memory_clock_max_mhz and device.memory_bus_bits:
-        of_device = 2e-3 * device.memory_clock_max_mhz * device.memory_bus_bits / 8
-        found.append((of_device, "memory clock x bus width of the GPU that it lists"))
-    texts = [
-        f"{where}: {metric.id}: its limit is given as {claim.value:.6g} {claim.unit}; {value:.6g} by {basis}: more "
-        f"than {100 * apart:g} % apart"
-        for value, basis in found
-        if claim.value is not None and abs(claim.value - value) > apart * value
-    ]
-    return [Finding(FAIL, text, metric.id, metric.subject, result.node, kind="limit") for text in texts]
+def differing(result: Result, program: Program, sheets: Mapping[tuple[str, str], Limit]) -> list[Finding]:
+    """Notes on limits that a device reports otherwise than its data sheet, each once."""
+    texts: dict[str, MetricValue] = {}
+    for metric in result.metrics:
+        declared, claim = program.metrics[metric.name], result.limits[metric.id]
+        sheet = sheets.get((declared.data_sheet or "", metric.kind))
+        if sheet is None or not sheet.value or claim.value is None or claim.said_by != DEVICE:
+            continue
+        apart = LINK_APART if declared.data_sheet == "gpu_link" else CLAIM_APART
+        if claim.unit == sheet.unit and abs(claim.value - sheet.value) > apart * sheet.value:
+            text = (
+                f"{result.node} {metric.place}: the limit is {sheet.value:.6g} {sheet.unit} by {sheet.basis}, "
+                f"{claim.value:.6g} {claim.unit} by {claim.basis}"
+            )
+            texts.setdefault(text, metric)
+    return [Finding(RECORDED, text, None, metric.subject, result.node, kind=NOTE) for text, metric in texts.items()]
 
 
 def _within(part: MetricValue, metric: MetricValue) -> bool:
@@ -89,7 +95,7 @@ def hold(
     `panels`: the rate that the panels of an LU permit, in the unit of the metric (`of_panels`).
     """
     where = f"{result.node} {metric.place}"
-    limit = limit_of(result, metric, declared, sheets)
+    limit, highest = _limits(result, metric, declared, sheets)
     for unit, name in ((limit.unit or metric.unit, "limit"), (known.unit if known else metric.unit, "reference")):
         if unit != metric.unit:
             text = f"{where}: {metric.id} is in {metric.unit} but its {name} in {unit}"
@@ -97,7 +103,7 @@ def hold(
             return judged, [Finding(FAIL, text, metric.id, metric.subject, result.node)]
 
     higher = metric.direction == "higher"
-    ceiling = _beyond(limit, higher)
+    ceiling = _beyond(highest, higher)
     if ceiling is not None and higher:
         ceiling *= reach
     criterion = known
@@ -121,7 +127,7 @@ def hold(
     if ceiling is not None and ((metric.value > ceiling) if higher else (metric.value < ceiling)):
         text = (
             f"{where}: {metric.id} = {metric.value:.6g} {metric.unit} is beyond {LIMIT_HEADROOM} of the physical "
-            f"limit {reach * (limit.value or 0.0):.6g} {limit.unit} ({limit.basis}): cached data or miscounted bytes"
+            f"limit {reach * (highest or 0.0):.6g} {limit.unit} ({limit.basis}): cached data or miscounted bytes"
         )
         findings.append(miss(result, metric, text, metric.value, ceiling, CEILING))
     elif criterion is not None:
@@ -210,11 +216,11 @@ def behind_siblings(result: Result, program: Program) -> list[Finding]:
     return found
 
 
-def _beyond(limit: Limit, higher: bool) -> float | None:
+def _beyond(limit: float | None, higher: bool) -> float | None:
     """The value above which a measurement is impossible; None without a known limit."""
-    if limit.value is None:
+    if limit is None:
         return None
-    return limit.value * LIMIT_HEADROOM if higher else limit.value / LIMIT_HEADROOM
+    return limit * LIMIT_HEADROOM if higher else limit / LIMIT_HEADROOM
 
 
 def yardstick(result: Result, metric: MetricValue, program: Program, sheets: Mapping[tuple[str, str], Limit]) -> float:

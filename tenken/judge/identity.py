@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
-from tenken.judge.limit_cross_checks import A_CYCLE, CLOCKS_APART
 from tenken.model.job import JobAccount, short
 from tenken.model.machine import Machine
 from tenken.model.request import Request
@@ -48,6 +47,11 @@ def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | 
 MEMORY_APART = 0.02
 #: Caches of GPUs of one model differ by their disabled parts.
 CACHE_APART = 0.25
+#: Maximum ratio of a GPU's maximum clock to the boost clock of its data sheet, on which the peak is based.
+CLOCKS_APART = 0.25
+#: FP64 operations of a multiprocessor's tensor cores in a cycle, by compute capability: NVIDIA's architecture papers of
+#: A100 and H100.
+FP64_A_CYCLE = {"8.0": 128, "9.0": 256}
 
 
 def _host(result: Result, job: JobAccount | None) -> Iterator[str]:
@@ -102,13 +106,8 @@ def _times(result: Result, job: JobAccount | None) -> Iterator[str]:
 
 def _nodes(result: Result, request: Request, job: JobAccount | None) -> Iterator[str]:
     said = result.placement.nodes
-    ours = result.status == "ok" and not request.foreign and "implementation" not in result.parameters
-    if said and ours and request.ranks is not None and len(said) != result.placement.ranks:
-        yield f"placement.nodes names {len(said)} ranks; placement.ranks is {result.placement.ranks}"
     if said and request.nodes is not None and len(set(said)) != request.nodes:
         yield f"placement.nodes names {len(set(said))} nodes; requested: {request.nodes}"
-    if said and short(result.node) not in {short(node) for node in said}:
-        yield f"host.name is {result.node!r}, which is not in placement.nodes ({', '.join(sorted(set(said)))})"
     if job is None or not job.nodes:
         return
     of_job = ", ".join(sorted(job.nodes))
@@ -128,9 +127,6 @@ def _build(result: Result, request: Request) -> Iterator[str]:
     spoiling = _SPOILING.findall(build.flags)
     if spoiling:
         yield f"build.flags contain {', '.join(spoiling)}: this does not measure the program itself"
-    backend = result.parameters.get("backend")
-    if isinstance(backend, str) and build.backends and backend not in build.backends:
-        yield f"parameter backend is {backend!r}; build.backends has {', '.join(build.backends)}"
     if request.revision is not None and _revision(result.version) != _revision(request.revision):
         yield f"version is {result.version!r}; the suite built {request.revision!r}"
 
@@ -140,10 +136,7 @@ def _revision(text: str) -> str:
 
 
 def _command(result: Result, request: Request) -> Iterator[str]:
-    """The program started is that of the result, with the requested arguments."""
-    name = result.command[0].rsplit("/", 1)[-1]
-    if name != result.program:
-        yield f"command is {name!r}; expected {result.program!r}"
+    """The program was started with the requested arguments: a launcher or a wrapper may drop or split them."""
     if request.token is None:
         return
     said = without_files(result.command[1:])
@@ -192,7 +185,7 @@ def _against_sheet(device: Device, place: str, machine: Machine) -> Iterator[str
         yield f"{place} has l2_bytes {device.l2_bytes}; {machine.gpu} has {cache:.0f}"
     yield from _memory_and_links(device, place, machine)
     peak = machine.limits.get(("fp64_tensor", "gpu"))
-    a_cycle = A_CYCLE.get(device.compute_capability, {}).get("fp64_tensor")
+    a_cycle = FP64_A_CYCLE.get(device.compute_capability)
     if peak is None or not peak.value or a_cycle is None:
         return
     if not device.multiprocessors or not device.sm_clock_max_mhz:

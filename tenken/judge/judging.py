@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tenken.judge import completeness, contradictions, cross_checks, identity, sharing, waivers
+from tenken.judge import completeness, cross_checks, identity, sharing, waivers
 from tenken.judge import solver_cross_checks as solvers
-from tenken.judge.criteria import UNSTEADY, behind_siblings, claims, hold, yardstick
+from tenken.judge.criteria import UNSTEADY, behind_siblings, differing, hold, yardstick
 from tenken.judge.health import conditions
 from tenken.model import ending
 from tenken.model.catalogue import NOTHING, Program
@@ -106,7 +106,6 @@ def _judge(
 
     found = [
         *conditions(result, request),
-        *contradictions.conditions(result, request),
         *sharing.conditions(result, request),
         *_samples(result, program),
     ]
@@ -120,10 +119,10 @@ def _judge(
         one, findings = hold(result, metric, program.metrics[metric.name], machine.limits, known, reach, floors, panels)
         judged[metric.id] = one
         misses += findings
-        misses += claims(result, metric, program.metrics[metric.name], machine.limits)
     misses += behind_siblings(result, program)
     misses += cross_checks.of(result, request, machine)
     judged |= _in_run(judged, cross_checks.floors(result, request), misses)
+    found += differing(result, program, machine.limits)
     found += sharing.named(result, [*found, *misses])
     judgement = Judgement(PASS, (*found, *misses), (), judged)
     for finding in misses:
@@ -222,31 +221,18 @@ def _structure(
     wrong += identity.wrong(result, request, machine, job)
     if request.ranks is not None and result.placement.ranks != request.ranks:
         wrong.append(f"ran on {result.placement.ranks} ranks; requested: {request.ranks}")
-    wrong += [
-        f"parameter {key} is {value!r}; allowed: finite numbers, 0 or above"
-        for key, value in result.parameters.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and not 0 <= value < math.inf
-    ]
-    wrong += contradictions.structure(result, request)
     if result.status == "waived":
         return wrong
-    wrong += completeness.identity(result, program, request)
-    if result.reason:
-        wrong.append(f"status is ok, but a reason is given: {result.reason[:200]!r}")
     fault = program.parameters_today(result.parameters).get("inject_fault")
     if fault not in NOTHING and "inject_fault" not in request.parameters:
         wrong.append(f"parameter inject_fault is {fault!r}: a fault was injected that was not requested")
     wrong += _devices(result) + _verification(result)
     for metric in result.metrics:
         wrong += _metric_structure(metric, program)
-    if request.sections and not request.foreign:
-        wrong += _clocks(result, program)
-    stray = sorted(set(result.limits) - {metric.id for metric in result.metrics})
-    wrong += [f"limits has {ident[:80]!r}, which is not a metric of the result" for ident in stray]
     wrong += _missing(result, program, request)
     wrong += completeness.points(result, program, request)
     wrong += completeness.verifications(result, program)
-    return [*dict.fromkeys(wrong), *completeness.paths(result, program)]
+    return [*dict.fromkeys([*wrong, *completeness.choices(result, program)])]
 
 
 def _same(said: object, asked: object) -> bool:
@@ -255,19 +241,15 @@ def _same(said: object, asked: object) -> bool:
 
 
 def _devices(result: Result) -> list[str]:
+    """Ranks that share a GPU are each as slow as it is, and none of them is the GPU that was asked for."""
     indices = [d.index for d in result.devices]
     wrong = [f"GPU {i} is listed twice" for i in sorted({i for i in indices if indices.count(i) > 1})]
-    wrong += [f"GPU {d.index} has an empty uuid; a device without one has null" for d in result.devices if d.uuid == ""]
-    uuids = [d.uuid for d in result.devices if d.uuid]
-    wrong += [f"two GPUs have the UUID {u}" for u in sorted({u for u in uuids if uuids.count(u) > 1})]
-    known = set(indices)
-    if known:
-        wrong += [
-            f"{metric.id} belongs to GPU {gpu}, which the result does not list"
-            for metric in result.metrics
-            for gpu in metric.subject.gpus
-            if gpu not in known
-        ]
+    for name, known in (
+        ("UUID", [d.uuid for d in result.devices if d.uuid]),
+        # of a GPU whose UUID its driver keeps back; parts of one GPU have the same address
+        ("PCI address", [d.pci_bus_id.lower() for d in result.devices if d.pci_bus_id and not d.mig_enabled]),
+    ):
+        wrong += [f"two GPUs have the {name} {one}" for one in sorted({one for one in known if known.count(one) > 1})]
     return wrong
 
 
@@ -298,14 +280,6 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
         )
         if said != want
     ]
-    expected_id = f"{metric.name}.{metric.subject.id}{metric.at.id}"
-    if metric.id.lower() != expected_id.lower() and not _same_id(metric):
-        wrong.append(f"{metric.id}: name, subject and coordinates give {expected_id}")
-    wrong += [
-        f"{metric.id}: coordinate {key} is the text {value!r}; expected a number"
-        for key, value in metric.at.items()
-        if isinstance(value, str) and value.isdecimal()
-    ]
     if metric.kind not in declared.per:
         wrong.append(f"{metric.id}: is reported for {metric.kind}; expected {', '.join(declared.per)}")
     numbers = (metric.value, metric.best, metric.median, metric.p5, metric.p95, *metric.samples)
@@ -320,44 +294,6 @@ def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
     else:
         wrong += [f"{metric.id}: {text}" for text in metric.inconsistencies()]
     return wrong
-
-
-def _clocks(result: Result, program: Program) -> list[str]:
-    """Metrics timed by another clock than declared; of a program of a version before clocks none is asked."""
-    backend = result.parameters.get("backend")
-    wrong = []
-    for metric in result.metrics:
-        declared = program.metrics.get(metric.name)
-        clock = declared.clock_of(metric.kind, backend) if declared is not None else None
-        if clock is not None and metric.clock != clock:
-            wrong.append(f"{metric.id}: clock is {metric.clock!r}; expected {clock!r}")
-    return wrong
-
-
-def _same_id(metric: MetricValue) -> bool:
-    """Ids contain the values of coordinates in normalised form: lower case, with _ for other characters, rounded."""
-    parts: list[str] = []
-    for part in metric.id.split("."):  # a value may contain a point: only a part with '=' begins the next one
-        if "=" in part or len(parts) < 2:
-            parts.append(part)
-        else:
-            parts[-1] += "." + part
-    if parts[:2] != [metric.name, metric.subject.id] or [p.partition("=")[0] for p in parts[2:]] != list(metric.at):
-        return False
-    return all(
-        _same_text(part.partition("=")[2], value) for part, value in zip(parts[2:], metric.at.values(), strict=True)
-    )
-
-
-def _same_text(said: str, value: object) -> bool:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if said.isdecimal():
-            return value == int(said)
-        try:
-            return math.isclose(float(said.replace("_", ".")), value, rel_tol=1e-3)
-        except ValueError:
-            return False
-    return said == "".join(c if c.isalnum() or c in "_=+-." else "_" for c in str(value).lower())
 
 
 def _missing(result: Result, program: Program, request: Request) -> list[str]:

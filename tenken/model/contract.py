@@ -1,4 +1,4 @@
-"""What a result must contain, declared next to the metrics: points of sweeps, verifications, claims about paths.
+"""What a result must contain, declared next to the metrics: points of sweeps, verifications, choices.
 
 A section of metrics.yaml each, read by `read` and compared with a result by tenken/judge/completeness.py:
 
@@ -11,10 +11,8 @@ A section of metrics.yaml each, read by `read` and compared with a result by ten
     verifications:                       what is verified; {x} is a coordinate, {metric} or {subject}
       - {what: "{metric}, {bytes}, every element, exact", of: [all_reduce], tolerance: 0}
       - {what: "{metric} by {way}", of: [write], repeats: 3, others: true, tolerance: 0}   at most 3 alike; others too
-    paths:                               claims: key (with *) and its permitted words
-      gpu_path: [GPUDirect, not GPUDirect]
-      stores: {words: [streaming], required: true, where: {backend: host}}   required with these parameters
-    notes: [launch.*]                    keys of path that are not claims
+    paths:                               choices that a setting of the machine can change, and those that are allowed
+      fp64_emulation: ["off"]
     by_compiler: {backend: openacc}      runs whose GPU kernels the compiler makes: no floors, the spread of a host
 """
 
@@ -114,17 +112,6 @@ class Verified:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """The permitted values of a key of path: words, with * for variable parts, or `number`. `required`: at least one
-    key must be present if the parameters have the values of `where`.
-    """
-
-    words: tuple[Any, ...]
-    required: bool = False
-    where: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class Contract:
     """Everything with which a program's results are compared in addition to their values."""
 
@@ -135,15 +122,13 @@ class Contract:
     libraries: tuple[str, ...] = ()
     points: tuple[Points, ...] = ()
     verifications: tuple[Verified, ...] = ()
-    paths: Mapping[str, Claim] = field(default_factory=dict)
-    #: Keys of path that claim nothing, with *.
-    notes: tuple[str, ...] = ()
+    paths: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     #: Parameters with which the compiler makes the kernels of the GPU: floors and spreads of its metrics were measured
     #: with kernels of our own, so none has a floor, and the maximum spread is that of a host.
     by_compiler: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
-KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "notes", "by_compiler")
+KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "by_compiler")
 
 
 def read(
@@ -163,10 +148,9 @@ def read(
             for one in _a(list, raw.get("verifications") or [], f"{where}: verifications")
         ),
         {
-            str(key): _claim(allowed, f"{where}: paths: {key}")
+            str(key): tuple(_a(list, allowed, f"{where}: paths: {key}"))
             for key, allowed in _a(dict, raw.get("paths") or {}, f"{where}: paths").items()
         },
-        tuple(map(str, _a(list, raw.get("notes") or [], f"{where}: notes"))),
         _values_by_name(_a(dict, raw.get("by_compiler") or {}, f"{where}: by_compiler")),
     )
 
@@ -219,15 +203,6 @@ def _values(raw: Any, where: str) -> Values:
         f"{where} is {raw!r}; allowed: own, a list of values, a parameter's name, a map of with or of each, or one of "
         "from, to and by"
     )
-
-
-def _claim(raw: Any, where: str) -> Claim:
-    """A list of words, or a map of words, required and where."""
-    if isinstance(raw, list):
-        return Claim(tuple(raw))
-    _only(raw, ("words", "required", "where"), where)
-    words = tuple(_a(list, raw.get("words"), f"{where}: words"))
-    return Claim(words, bool(raw.get("required", False)), _where(raw))
 
 
 def _where(raw: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:

@@ -48,6 +48,7 @@ _VERSION = re.compile(r"[\w][\w .+-]{0,40}", re.A)
 #: Rates that a report derives from its own operations and times, both under these names; printed with six digits.
 RATES = {"Raw DDOT": "DDOT", "Raw WAXPBY": "WAXPBY", "Raw SpMV": "SpMV", "Raw MG": "MG", "Raw Total": "Total"}
 _PRINTED = 0.001
+_SIX_DIGITS = 1.00001
 
 
 #: Lines that occur once; once per level for the multigrid.
@@ -160,6 +161,13 @@ def _hold_rates(report: Report) -> None:
             raise HpcgFormatError(
                 f"{keys[0]}={said:g}; {counted:g} operations in {seconds:g} s are {counted / seconds / 1e9:.6g} GFLOP/s"
             )
+    rating, raw = (report.number(key) if key in report.lines else None for key in (VALID, "GFLOP/s Summary::Raw Total"))
+    iterations = report.lines.get("Iteration Count Information::Optimized CG iterations per set", "50")
+    # the rating is the raw performance less overheads; only fewer than 50 iterations raise it
+    if rating is not None and raw is not None and iterations.isdecimal():
+        most = raw * max(1.0, 50 / max(1, int(iterations)))
+        if rating > most * _SIX_DIGITS:
+            raise HpcgFormatError(f"{VALID}={rating:g} is above the {most:g} GFLOP/s that the raw performance allows")
     sides = [f"Processor Dimensions::np{axis}" for axis in "xyz"]
     if all(key in report.lines for key in (*sides, "Machine Summary::Distributed Processes")):
         grid = math.prod(report.count(key) for key in sides)

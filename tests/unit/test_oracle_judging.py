@@ -323,9 +323,14 @@ def test_where_the_program_knows_no_limit_the_data_sheet_has_one() -> None:
     found = judged(raw, expect=sheet)
     # 4395 GB/s of triad are beyond 1.02 x 4000
     assert found.verdict == "FAIL" and "triad.gpu0" in {f.metric for f in found.findings}
-    # and the sheet counts where the program says something else, which is itself a finding
-    claimed = judged(gpu_document(), expect=sheet)
-    assert claimed.verdict == "FAIL" and "its limit is given as 4814.3 GB/s; 4000 by data sheet: x" in claimed.message()
+    # and where the device reports somewhat more, that is the ceiling, and noted
+    reported = judged(gpu_document(), expect=sheet)
+    assert reported.verdict == "PASS" and reported.judged["triad.gpu0"].limit.value == 4000
+    (note,) = (f for f in reported.findings if f.kind == "note")
+    assert "the limit is 4000 GB/s by data sheet: x, 4814.3 GB/s by attribute: " in note.message
+    # not where it reports another device's
+    far = Expectation(subjects=("gpu",), gpus=1, limits={("memory", "gpu"): Limit(3500.0, "GB/s", "data sheet: x")})
+    assert judged(gpu_document(), expect=far).verdict == "FAIL"
 
 
 @pytest.mark.parametrize(("claimed", "expected"), [(("peer",), "FAIL"), (("managed",), "WAIVED"), ((), "WAIVED")])
@@ -410,34 +415,6 @@ def test_a_result_without_any_metric_fails_whatever_was_asked_for() -> None:
     assert (found.verdict, found.message()) == ("FAIL", "nid001: the result contains no metric")
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("triad.gpu0.ratio=0.5", "PASS"),
-        ("triad.gpu0.ratio=half", "FAIL"),
-        ("copy.gpu0.ratio=half", "FAIL"),
-        ("copy.gpu0.ratio=0.5", "FAIL"),
-        ("triad.gpu1.ratio=half", "FAIL"),
-        ("triad.gpu0.part=half", "FAIL"),
-        ("triad.gpu0", "FAIL"),
-        ("triad.gpu0.ratio=half.size=4", "FAIL"),
-    ],
-)
-def test_an_id_says_what_the_metric_says(name: str, expected: str) -> None:
-    raw = gpu_document()
-    triad = next(m for m in raw["metrics"] if m["name"] == "triad")
-    limit = raw["limits"]["triad.gpu0"]
-    raw["metrics"].append(
-        {**metric("triad", {"gpu": 0}, around(triad["median"], spread=3e-3), at={"ratio": 0.5}), "id": name}
-    )
-    raw["limits"][name] = limit
-    if name == "triad.gpu0":
-        raw["metrics"].remove(triad)
-    found = of(raw)
-    assert found.verdict == expected, found.message()
-    assert ("name, subject and coordinates give triad.gpu0.ratio=0.5" in found.message()) == (expected == "FAIL")
-
-
 @pytest.mark.parametrize("key", ["value", "best", "median", "p5", "p95", "samples"])
 def test_no_number_is_infinite(key: str) -> None:
     raw = triad(4000)
@@ -447,43 +424,20 @@ def test_no_number_is_infinite(key: str) -> None:
     assert found.verdict == "FAIL" and "contains inf, which is not finite" in found.message()
 
 
-@pytest.mark.parametrize(("integrated", "expected"), [(False, "INVALID"), (True, "PASS")])
-def test_what_a_discrete_gpu_does_not_tell_voids_its_run(integrated: bool, expected: str) -> None:
-    """A GPU that shares the host's memory tells little of itself; any other one tells all of this."""
+@pytest.mark.parametrize("integrated", [False, True])
+def test_what_a_gpu_does_not_tell_is_noted(integrated: bool) -> None:
+    """A GPU that shares the host's memory tells little of itself: that is no note either."""
 
     def change(raw: dict[str, Any]) -> None:
         raw["devices"][0]["integrated"] = integrated
-        if integrated:
-            raw["devices"][0].update(
-                pcie_generation_max=None, pcie_width_max=None, nvlinks_total=None, nvlinks_active=None
-            )
-            for part in ("before", "after"):
-                raw["health"]["devices"][0][part].update(pcie_generation=None, pcie_width=None, nvlinks_active=None)
         device = raw["health"]["devices"][0]
-        device.update(worst=health_sample(other_processes=None, pcie_width=None, memory_clock_mhz=None))
-        if integrated:
-            device["worst"].update(pcie_generation=None, nvlinks_active=None)
+        device.update(worst=health_sample(other_processes=None, memory_clock_mhz=None))
         del device["worst"]["reasons"]
 
     found = of(spoiled(gpu_document(), change))
-    assert found.verdict == expected, found.message()
-    said = "health during the timed part does not report memory_clock_mhz, reasons, other_processes, pcie_width"
-    assert (said in found.message()) == (not integrated)
-
-
-@pytest.mark.parametrize(("known", "expected"), [(None, "PASS"), (0, "INVALID"), (3, "INVALID")])
-@pytest.mark.parametrize("enabled", [None, False])
-def test_memory_errors_of_a_gpu_without_ecc_are_not_asked_for(
-    known: int | None, expected: str, enabled: bool | None
-) -> None:
-    def change(raw: dict[str, Any]) -> None:
-        raw["devices"][0]["ecc_enabled"] = enabled
-        for part in ("before", "worst", "after"):
-            raw["health"]["devices"][0][part].update(ecc_corrected=known, ecc_uncorrected=known)
-
-    found = of(spoiled(gpu_document(), change))
-    assert found.verdict == expected, found.message()
-    assert (known is not None) == ("but ECC is" in found.message())
+    assert found.verdict == "PASS", found.message()
+    said = "health during the timed part does not report memory_clock_mhz, reasons, other_processes"
+    assert any(said in f.message for f in found.findings if f.kind == "note") == (not integrated)
 
 
 @pytest.mark.parametrize(
@@ -502,11 +456,6 @@ def test_a_fault_that_nobody_asked_to_inject_fails(said: str | None, asked: str 
     more = {} if asked is None else {"inject_fault": asked}
     found = of(raw, expect=Expectation(subjects=("gpu",), gpus=1, parameters=more))
     assert found.verdict == expected and ("inject_fault" in found.message()) == (expected == "FAIL")
-
-
-def test_a_result_that_is_ok_has_no_reason_not_to_be() -> None:
-    found = of(spoiled(gpu_document(), lambda d: d.update(reason="out of memory")))
-    assert found.verdict == "FAIL" and "a reason is given: 'out of memory'" in found.message()
 
 
 @pytest.mark.parametrize("unit", ["GB/s", "GFLOP/s", "TFLOP/s", "Gcell/s", "messages/s", "1"])

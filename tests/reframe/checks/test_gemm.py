@@ -12,7 +12,7 @@ from tenken.model import result as results
 from tenken.model import verdicts
 from tenken.model.catalogue import program
 from tenken.model.judgement import Judgement
-from tests.lies import honest
+from tests.support import honest
 from tests.support.documents import around, gpu_document, health_sample, metric
 from tests.support.judging import Expectation, judge
 

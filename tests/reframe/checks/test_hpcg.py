@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from tenken.judge.hpcg_cross_checks import rating_above_raw
 from tenken.model import result as document
 from tenken.model import verdicts as verdict
 from tenken.model.catalogue import program
@@ -83,12 +82,15 @@ def test_a_failed_test_fails_even_where_the_summary_says_valid(section: str) -> 
     assert next(what for what, name in xhpcg.TESTS.items() if name == section) in found.message()
 
 
-def test_a_rating_above_what_raw_performance_allows_fails() -> None:
-    assert rating_above_raw(document.validate(made(REPORT), "result.json")) == []
-    (found,) = rating_above_raw(document.validate(made(REPORT.replace("=210", "=231")), "result.json"))
-    assert found.verdict == verdict.FAIL and "rating.ranks2 = 231 GFLOP/s is above what" in found.message
-    fewer = REPORT.replace("=210", "=231").replace("per set=53", "per set=45")
-    assert rating_above_raw(document.validate(made(fewer), "result.json")) == []
+@pytest.mark.parametrize(("rating", "iterations", "read"), [(230, 50, 1), (231, 50, 0), (255, 45, 1), (256, 45, 0)])
+def test_a_rating_above_what_raw_performance_allows_is_refused(rating: int, iterations: int, read: int) -> None:
+    """Of 230 GFLOP/s; 45 iterations for 50 raise it to 255.6."""
+    text = REPORT.replace("=210", f"={rating}").replace("per set=53", f"per set={iterations}")
+    if read:
+        assert made(text)["status"] == "ok"
+        return
+    with pytest.raises(xhpcg.HpcgFormatError, match=r"above the .* that the raw performance allows"):
+        made(text)
 
 
 def test_other_ranks_or_sizes_than_asked_fail() -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from tenken.judge import ratio_cross_checks
 from tenken.machines import between, facts, loader
 from tenken.machines.errors import SystemFileError
 from tenken.model import catalogue
@@ -412,17 +411,6 @@ def test_a_key_metric_without_a_reason_is_an_error(judged):
     assert criteria._key(one.shown, "of the storage", [nothing], Counter()).why == "a borrowed disk that others share"
     with pytest.raises(ValueError, match="without a criterion and without a reason"):
         criteria._key(one.shown, criteria.DESCRIBED, [nothing], Counter())
-
-
-def test_what_others_give_again_fails_alone_and_never_counts(judged):
-    again = [one for one in judged if one.follows and not one.counts]
-    assert len(again) >= 340
-    assert {one.metric.name for one in again} >= {"speedup", "all_reduce_time", "mg", "share", "hidden", "best_write"}
-    for one in again[::20]:
-        result, worse = one.record.result, criteria.slower(one.metric)
-        alone = replace(result, metrics=tuple(worse if m.id == worse.id else m for m in result.metrics))
-        assert one.metric.id in {finding.metric for finding in ratio_cross_checks.of(alone)}
-        assert one.metric.id not in {finding.metric for finding in ratio_cross_checks.of(result)}
 
 
 def test_scatter_is_what_neither_point_nor_run_explains():

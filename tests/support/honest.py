@@ -1,4 +1,4 @@
-"""Honest runs to lie about: kept results of every program and adapter, each with the request that asked for it."""
+"""Kept results of every program and adapter in which faults are planted, each with the request that asked for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenken.model.judgement import Judgement
 from tenken.model.machine import Machine
 from tenken.model.record import Record
 from tenken.model.request import Request
-from tests.lies import foreign
+from tests.support import foreign_runs as foreign
 from tests.support import kept
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -98,7 +98,7 @@ class Honest:
     verdict: str
 
     def raw(self) -> Any:
-        """The result as JSON, to be spoiled."""
+        """The result as JSON, in which a fault is planted."""
         return json.loads(self.text)
 
     def judged(self, raw: Any, **changed: Any) -> Judgement:
@@ -142,7 +142,7 @@ def _record(session: str, check: str, waived: bool) -> Record:
 
 @cache
 def run(name: str) -> Honest:
-    """A kept run by its name in CHOSEN or WAIVED, or one of an adapter by its name in tests/lies/foreign.py."""
+    """A kept run by its name in CHOSEN or WAIVED, or one of an adapter by its name in foreign_runs.py."""
     if name in foreign.RUNS:
         raw, request = foreign.RUNS[name]()
         return _honest(name, raw, request, Machine(), 0)
@@ -228,41 +228,3 @@ def altered(changes: Iterable[tuple[str, str, Callable[[Any], None]]]) -> Iterat
         raw = one.raw()
         change(raw)
         yield f"{name}: {what}", one.judged(raw).verdict, one.verdict
-
-
-def run_seconds(raw: Any) -> float:
-    """For how long a program watches the host: as long as it runs, but for some milliseconds."""
-    first, last = (datetime.fromisoformat(raw[key].rstrip("Z")[:26]) for key in ("started", "finished"))
-    return max(0.01, (last - first).total_seconds() - 0.01)
-
-
-def of_today(raw: Any) -> None:
-    """The run as programs of today write it: with its locks and the load of the host."""
-    held = ["host", *(device["uuid"] for device in raw["devices"] if device["uuid"])]
-    raw["locks"] = {"held": held, "waited_seconds": 0.0, "shared_with": None, "none_because": None}
-    raw["load"] = {
-        "seconds": run_seconds(raw), "load_average_before": 0.5,
-        "load_average_after": 0.5, "own_cpu_seconds": 1.0, "others_cpu_seconds": 0.0,
-        "steal_cpu_seconds": 0.0, "others": [],
-    }  # fmt: skip
-
-
-def live(name: str) -> Honest:
-    """A kept run as a check of today would judge it at the end of its job: the request asks for locks and load, and
-    the job script read host and cards. Programs of others are asked for less.
-    """
-    return attended(run(name))
-
-
-def attended(one: Honest) -> Honest:
-    if one.request.foreign:
-        return one
-    raw = one.raw()
-    if "locks" not in raw or "load" not in raw:
-        of_today(raw)
-    asked = replace(one.request, sections=("locks", "load"))
-    machine = one.machine
-    if raw["devices"]:  # a machine that was described by looking is known to have it
-        machine = replace(machine, capabilities=frozenset({*machine.capabilities, "managed"}))
-    made = replace(one, text=json.dumps(raw), request=asked, job=account(one), machine=machine)
-    return replace(made, verdict=made.judged(made.raw()).verdict)

@@ -1,5 +1,5 @@
-"""Outputs of programs that are not ours: lines doctored, cut, mixed or of another run. Those that can be read at all
-are judged; the others are refused by their adapter, in which the check fails.
+"""Outputs of programs that are not ours: wrong, cut, mixed or of another run. Those that can be read at all are judged;
+the others are refused by their adapter, in which the check fails.
 
 Further ones, of the parsers alone, are in tests/unit/test_foreign_lies.py.
 """
@@ -7,16 +7,18 @@ Further ones, of the parsers alone, are in tests/unit/test_foreign_lies.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import pytest
 
 from tenken.errors import TenkenError
 from tenken.judge import judging
 from tenken.model.judgement import Judgement
 from tenken.parsers import osu
-from tests.lies import foreign, honest
-from tests.lies.lie import Lie
+from tests.support import foreign_runs as foreign
+from tests.support import honest
 from tests.support import nccl_tests as told
+from tests.support.planted import seen
 
 #: hpcc's file around the same problem.
 HPCC = (
@@ -56,14 +58,6 @@ def judged(of: str, text: str) -> Judgement:
         return judging.failed(f"node1: {error}", "node1")
     keep = {key: run.raw()[key] for key in ("started", "finished")}
     return run.judged({**raw, **keep})
-
-
-@dataclass(frozen=True)
-class TextLie(Lie):
-    text: str = ""
-
-    def told(self) -> Judgement:
-        return judged(self.of, self.text)
 
 
 #: Output, what is replaced, by what, and what the refusal names. An empty old text: it is appended.
@@ -170,18 +164,24 @@ REPLACED = (
 )  # fmt: skip
 
 
-def lies() -> Iterator[Lie]:
-    for number, (of, old, new, names) in enumerate(REPLACED):
-        whole = TEXTS[of]
-        assert old in whole, old
-        text = whole.replace(old, new) if old else whole + new
-        yield TextLie(of, f"{number} {old.strip()[:40]!r} -> {new.strip()[:40]!r}", names, lambda raw: None, text=text)
-    for of, whole in TEXTS.items():
-        yield TextLie(of, "nothing was printed", ".", lambda raw: None, text="")
-        yield TextLie(of, "cut in its middle", ".", lambda raw: None, text=whole[: len(whole) // 2])
-        yield TextLie(
-            of, "of another program", "no |needed", lambda raw: None, text=TEXTS["osu" if of != "osu" else "xhpl"]
-        )
+@pytest.mark.parametrize(("of", "old", "new", "says"), REPLACED)
+def test_an_output_that_is_wrong_is_no_pass(of: str, old: str, new: str, says: str) -> None:
+    whole = TEXTS[of]
+    assert old in whole
+    seen(judged(of, whole.replace(old, new) if old else whole + new), says)
+
+
+@pytest.mark.parametrize("of", TEXTS)
+def test_an_output_that_is_none_is_no_pass(of: str) -> None:
+    whole = TEXTS[of]
+    for text in ("", whole[: len(whole) // 2], TEXTS["osu" if of != "osu" else "xhpl"]):
+        seen(judged(of, text), ".")
+
+
+def test_what_launchers_and_other_versions_print_is_no_fault() -> None:
+    found = list(twins())
+    wrong = [f"{what}: {verdict}; it is {known}" for what, verdict, known in found if verdict != known]
+    assert len(found) > 20 and not wrong, "\n".join(wrong)
 
 
 def twins() -> Iterator[tuple[str, str, str]]:

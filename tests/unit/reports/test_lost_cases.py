@@ -1,17 +1,16 @@
-"""Sessions whose page would be better than what ran: nodes, attempts and cases that vanish, plans that are gone."""
+"""Sessions in which nodes, attempts or cases fail or vanish: killed, damaged, written in part."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tenken.model.judgement import Finding, Judgement
 from tenken.report import session
-from tests.lies.lie import Lie
+from tests.support.planted import seen
 from tests.unit.reports import builder
 
 Change = Callable[[Path], None]
@@ -46,26 +45,6 @@ def spoiled(text: Callable[[str], str]) -> Change:
     def change(root: Path) -> None:
         path = records(root)[0]
         path.write_text(text(path.read_text()))
-
-    return change
-
-
-#: A finding, as records of the first version have it.
-BAD = {"verdict": "FAIL", "metric": None, "subject": "host", "message": "triad is below its floor"}
-
-
-def edited(changes: dict[str, Any]) -> Change:
-    """The first record with other fields: "document.status"; a name that has points is one key."""
-
-    def change(root: Path) -> None:
-        path = records(root)[0]
-        raw = json.loads(path.read_text())
-        for field_name, value in changes.items():
-            place, way = raw, field_name.replace("triad.host", "triad-host").split(".")
-            for step in way[:-1]:
-                place = place[step.replace("triad-host", "triad.host")]
-            place[way[-1]] = value
-        path.write_text(json.dumps(raw))
 
     return change
 
@@ -109,92 +88,86 @@ def shown(runs: Any, cases: Any, change: Change) -> Judgement:
     )
 
 
-@dataclass(frozen=True)
-class SessionLie(Lie):
-    runs: tuple[Any, ...] = ()
-    cases: tuple[Any, ...] | None = None
-    archive: Change = field(default=nothing)
+def faults() -> Iterator[tuple[str, str, Any, Any, Change]]:
+    """Sessions in which something failed or is missing: name, what the page names, records, test cases, what happens to
+    the archive.
+    """
 
-    def told(self) -> Judgement:
-        return shown(self.runs, self.cases, self.archive)
-
-
-def lies() -> Iterator[Lie]:
-    def lie(name: str, names: str, runs: Any, cases: Any = None, archive: Change = nothing) -> Lie:
-        return SessionLie("session", name, names, lambda raw: None, runs=tuple(runs), cases=cases, archive=archive)
+    def fault(name: str, says: str, runs: Any, cases: Any = None, archive: Change = nothing) -> Any:
+        return name, says, tuple(runs), cases, archive
 
     many = [f"n{i:03}" for i in range(20)]
     for verdict in ("FAIL", "INVALID"):
         nodes = [run(node=n, minute=i, verdict=verdict if n == "n007" else "PASS") for i, n in enumerate(many)]
-        yield lie(f"one of twenty nodes is {verdict}, the last one passed", "n007", nodes, (case(node="n019"),))
+        yield fault(f"one of twenty nodes is {verdict}, the last one passed", "n007", nodes, (case(node="n019"),))
         first = [run(node=n, minute=i, verdict=verdict if i == 0 else "PASS") for i, n in enumerate(many)]
-        yield lie(f"the first of twenty nodes is {verdict}", "n000", first, (case(node="n019"),))
-        yield lie(
+        yield fault(f"the first of twenty nodes is {verdict}", "n000", first, (case(node="n019"),))
+        yield fault(
             f"{verdict} on n1, PASS on n10",
             "n1",
             [run(verdict=verdict), run(node="n10", minute=1)],
             (case(node="n10"),),
         )
-        yield lie(
+        yield fault(
             f"{verdict} on n2.a, PASS on n3.a",
             "n2.a",
             [run(verdict=verdict, node="n2.a"), run(node="n3.a", minute=1)],
             (case(node="n3"),),
         )
-        yield lie(
+        yield fault(
             f"{verdict} with gnu, PASS with nvhpc",
             "stream",
             [run(verdict=verdict, environ="gnu"), run(environ="nvhpc", minute=1)],
         )
-        yield lie(
+        yield fault(
             f"{verdict} of one check, PASS of another",
             "gemm",
             [run("gemm", verdict), run(minute=1)],
             (case("gemm"), case()),
         )
-        yield lie(f"the last attempt is {verdict}", "stream", [run(), run(verdict=verdict, minute=1)], (case(),))
-        yield lie(f"{verdict} in another partition", "stream", [run(verdict=verdict, partition="cpu"), run(minute=1)])
+        yield fault(f"the last attempt is {verdict}", "stream", [run(), run(verdict=verdict, minute=1)], (case(),))
+        yield fault(f"{verdict} in another partition", "stream", [run(verdict=verdict, partition="cpu"), run(minute=1)])
     good = [run()]
-    yield lie("the run report is gone", "run report", good, (case(),), gone("run-report.json"))
-    yield lie("the run report is cut", "run report", good, (case(),), put("run-report.json", "{"))
-    yield lie("the run report is a list", "run report", good, (case(),), put("run-report.json", "[]"))
-    yield lie(
+    yield fault("the run report is gone", "run report", good, (case(),), gone("run-report.json"))
+    yield fault("the run report is cut", "run report", good, (case(),), put("run-report.json", "{"))
+    yield fault("the run report is a list", "run report", good, (case(),), put("run-report.json", "[]"))
+    yield fault(
         "the plan is gone, and the note of its beginning",
         "plan|began|never ran|tells",
         good,
         None,
         lambda root: [path.unlink() for path in folder(root).iterdir()] and None,
     )
-    yield lie(
+    yield fault(
         "ReFrame failed the case after its record",
         "job killed",
         good,
         (case("stream", "n1", "fail", "job killed", "run_wait"),),
     )
-    yield lie(
+    yield fault(
         "ReFrame failed a case without a record",
         "gemm|killed",
         good,
         (case(), case("gemm", "n1", "fail", "killed", "run")),
     )
-    yield lie(
+    yield fault(
         "ReFrame failed it on a node without a record",
         "n4|killed",
         good,
         (case(), case("stream", "n4", "fail", "killed", "run")),
     )
-    yield lie(
+    yield fault(
         "the record is cut", "json|truncated|damaged", good, (case(),), spoiled(lambda text: text[: len(text) // 2])
     )
-    yield lie("the record is empty", "empty|json", good, (case(),), spoiled(lambda text: ""))
-    yield lie(
+    yield fault("the record is empty", "empty|json", good, (case(),), spoiled(lambda text: ""))
+    yield fault(
         "the record is of another schema",
         "record",
         good,
         (case(),),
         spoiled(lambda text: text.replace("tenken-record/", "other/")),
     )
-    yield lie(
+    yield fault(
         "the record's verdict is another word",
         "verdict|GREAT|misshapen",
         good,
@@ -205,26 +178,20 @@ def lies() -> Iterator[Lie]:
             )
         ),
     )
-    for name, names, verdict, change in (
-        ("its verdict alone was changed", "cannot be believed: verdict is PASS; a finding is FAIL", "FAIL",
-         {"verdict": "PASS", "findings": [BAD]}),
-        ("a finding is INVALID", "a finding is INVALID", "PASS", {"findings": [{**BAD, "verdict": "INVALID"}]}),
-        ("its verdict and its findings", "judged triad.host is FAIL", "FAIL",
-         {"verdict": "PASS", "findings": [], "judged.triad.host.verdict": "FAIL"}),
-        ("a value failed", "judged triad.host is FAIL", "PASS", {"judged.triad.host.verdict": "FAIL"}),
-        ("its result failed", "status of its result is failed", "PASS",
-         {"document.status": "failed", "document.reason": "CUDA error"}),
-        ("its result was waived", "status of its result is waived", "PASS",
-         {"document.status": "waived", "document.reason": "needs two GPUs: 1"}),
-        ("its verification failed", "verification of its result failed", "PASS",
-         {"document.verification.passed": False}),
-    ):  # fmt: skip
-        yield lie(f"a record in which {name}", names, [run(verdict=verdict)], (case(),), edited(change))
-    yield lie("a later session was killed", "20261122T030000Z-dead", good, (case(),), later("20261122T030000Z-dead"))
-    yield lie("nothing ran", "session", [], ())
-    yield lie(
+    yield fault("a later session was killed", "20261122T030000Z-dead", good, (case(),), later("20261122T030000Z-dead"))
+    yield fault("nothing ran", "session", [], ())
+    yield fault(
         "only builds ran", "session", [], None, put("run-report.json", json.dumps({"session_info": {}, "runs": []}))
     )
+
+
+def test_what_failed_or_is_missing_is_on_the_page() -> None:
+    for name, says, runs, cases, archive in faults():
+        seen(shown(runs, cases, archive), says, name)
+
+
+def test_a_session_that_is_as_good_as_it_looks() -> None:
+    assert {what: verdict for what, verdict, _ in twins()} == {what: known for what, _, known in twins()}
 
 
 def twins() -> Iterator[tuple[str, str, str]]:

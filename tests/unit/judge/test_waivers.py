@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from tests.lies import honest
-from tests.lies.lie import Lie
+import pytest
+
+from tests.support import honest
+from tests.support.planted import seen
 
 #: A run that measured, and says now that it cannot: reason, what the refusal names.
 UNPROVEN = (
@@ -41,50 +42,29 @@ UNPROVEN = (
 )
 
 
-def lies() -> Iterator[Lie]:
-    for number, (of, reason, names) in enumerate(UNPROVEN):
+@pytest.mark.parametrize(("of", "reason", "says"), UNPROVEN)
+def test_a_waiver_of_what_the_machine_can_do_is_no_waiver(of: str, reason: str, says: str) -> None:
+    run = honest.run(of)
+    waived = {**run.raw(), "status": "waived", "reason": reason}
+    seen(run.judged(waived, status=3), f"{says}|metrics")
+    if not says.startswith("metrics"):
+        seen(run.judged({**waived, "metrics": [], "limits": {}}, status=3), says)
 
-        def measured(raw: dict, reason: str = reason) -> None:
-            raw.update(status="waived", reason=reason)
 
-        def empty(raw: dict, reason: str = reason) -> None:
-            raw.update(status="waived", reason=reason, metrics=[], limits={})
-
-        yield Lie(of, f"{number} {reason!r}, with all its metrics", f"{names}|metrics", measured, {"status": 3})
-        yield (
-            Lie(of, f"{number} {reason!r}, without metrics", names, empty, {"status": 3})
-            if reason != ("not supported by the device: too slow")
-            else Lie(of, f"{number} {reason!r}, exit 0", "exited with 0", empty)
-        )
-    run = honest.run("no pageable")
+def test_a_claimed_capability_cannot_be_waived() -> None:
+    run, gds, two = honest.run("no pageable"), honest.run("no gds"), honest.run("two gpus")
     claimed = replace(run.machine, capabilities=run.machine.capabilities | {"sam"})
-    yield Lie("no pageable", "although it is claimed", "claims 'sam'", lambda raw: None, {"machine": claimed})
-    yield Lie(
-        "no pageable",
-        "although the GPU has it",
-        "pageable_memory_access",
-        lambda raw: raw["devices"][0].update(pageable_memory_access=True),
-        {},
-    )
-    yield Lie(
-        "two gpus",
-        "although two are claimed",
-        "GPUs",
-        lambda raw: None,
-        {"request": replace(honest.run("two gpus").request, gpus=2)},
-    )
-    gds = honest.run("no gds")
-    yield Lie(
-        "no gds",
-        "although it is claimed",
-        "gds",
-        lambda raw: None,
-        {"machine": replace(gds.machine, capabilities=frozenset({"gds"}))},
-    )
-    yield Lie(
-        "no gds",
-        "although cuFile has a direct path",
-        "cufile",
-        lambda raw: raw["path"].update(cufile="GPUDirect Storage"),
-    )
-    yield Lie("no osu", "belongs to another attempt", "token", lambda raw: raw.update(token="x"))
+    seen(run.judged(run.raw(), machine=claimed), "claims 'sam'")
+    having = run.raw()
+    having["devices"][0].update(pageable_memory_access=True)
+    seen(run.judged(having), "pageable_memory_access")
+    seen(two.judged(two.raw(), request=replace(two.request, gpus=2)), "GPUs")
+    seen(gds.judged(gds.raw(), machine=replace(gds.machine, capabilities=frozenset({"gds"}))), "gds")
+    direct = gds.raw()
+    direct["path"].update(cufile="GPUDirect Storage")
+    seen(gds.judged(direct), "cufile")
+
+
+@pytest.mark.parametrize("name", honest.WAIVED)
+def test_an_honest_waiver_stays_one(name: str) -> None:
+    assert honest.run(name).verdict == "WAIVED"

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.reframe.checks import test_file_cross_checks as files
-from tests.reframe.checks import test_hpcg as hpcg
 from tests.reframe.checks.test_h200_verdicts import captured
 from tests.reframe.checks.test_links import four_gpus, judge, scaled
 from tests.support.documents import spoiled
@@ -31,11 +30,6 @@ def test_all_18_links_of_a_pair_must_be_active(count: int, expected: str) -> Non
         (one, other) = found.findings
         assert (one.value, one.bound) == (other.value, other.bound) == (count, 18)
         assert one.miss == pytest.approx((18 - count) / 18)
-
-
-def test_more_links_than_the_machine_has_are_no_better() -> None:
-    found = judge(linked("19 x NVLink through a switch"))
-    assert found.verdict == "FAIL" and "19 links; the system file has 18" in found.message()
 
 
 def test_one_link_down_in_one_direction_is_enough() -> None:
@@ -165,13 +159,3 @@ def test_a_failure_is_proven_or_the_run_is_invalid(pairs: int, expected: list[st
     """All below the bound by luck: 2^-14 is more than 0.00005, 2^-15 less."""
     one = files.pairs("adaptive_over_best", [0.9] * pairs, bytes=4096, situation="write")
     assert verdicts(files.file_cross_checks.bad_choices(files.document_of("storage_map", one))) == expected
-
-
-@pytest.mark.parametrize(
-    ("rating", "iterations", "expected"), [(230, 50, 0), (231, 50, 1), (231, 60, 1), (255, 45, 0), (256, 45, 1)]
-)
-def test_overheads_leave_no_more_than_raw_performance(rating: int, iterations: int, expected: int) -> None:
-    """Of 230 GFLOP/s; 45 iterations for 50 raise it to 255.6."""
-    text = hpcg.REPORT.replace("=210", f"={rating}").replace("per set=53", f"per set={iterations}")
-    read = hpcg.document.validate(hpcg.made(text), "result.json")
-    assert len(hpcg.rating_above_raw(read)) == expected

@@ -1,4 +1,5 @@
-"""Jobs that did not end as their end mark says, or on the nodes that they are said to have run on.
+"""Jobs that did not end as they should, or ran elsewhere: outputs and states as scheduler, launcher and a kill leave
+them.
 
 Told twice: to the live verdict, which has the job's output and the scheduler's account, and to `tenken judge`, which
 has the record and what stands on its command line. The end mark, where there is one, says 0 throughout.
@@ -9,26 +10,26 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+import time
+import tracemalloc
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tenken.judge import anew
 from tenken.model import result as results
-from tenken.model.job import JobAccount
+from tenken.model.job import CardReading, HostReading, JobAccount
 from tenken.model.judgement import Judgement
 from tenken.reframe import joblines
 from tenken.reframe.outcome import RESULT_FILE, Outcome
-from tests.lies import honest
-from tests.lies.lie import Lie
+from tests.support import honest
+from tests.support.planted import seen
 
 TOKEN = honest.TOKEN
 NODE = "node1"
-
-
-def untouched(raw: Any) -> None:
-    """The result is as the program wrote it: what lies is the job around it."""
 
 
 @dataclass(frozen=True)
@@ -87,23 +88,6 @@ def archived(run: honest.Honest, job: anew.JobFacts) -> Judgement:
     return anew.of_result(results.parse(run.text, "result.json"), run.request, run.machine, job)
 
 
-@dataclass(frozen=True)
-class LiveLie(Lie):
-    job: Told = field(default_factory=Told)
-    result: str | None = None
-
-    def told(self) -> Judgement:
-        return live(honest.run(self.of), self.job, self.result)
-
-
-@dataclass(frozen=True)
-class ArchivedLie(Lie):
-    facts: anew.JobFacts = field(default_factory=anew.JobFacts)
-
-    def told(self) -> Judgement:
-        return archived(honest.run(self.of), self.facts)
-
-
 def without_time(text: str, kind: str) -> str:
     """An output whose lines of a kind have an empty time."""
     return re.sub(rf"(TENKEN-{kind} .*)time=[0-9.]+", r"\1time=", text)
@@ -111,6 +95,15 @@ def without_time(text: str, kind: str) -> str:
 
 def without_lines(text: str, kind: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(f"TENKEN-{kind} "))
+
+
+def interleaved(one: str, other: str) -> str:
+    """Lines of two outputs in turns."""
+    return "".join(
+        line
+        for both in zip(one.splitlines(keepends=True), other.splitlines(keepends=True), strict=True)
+        for line in both
+    )
 
 
 #: What the scheduler says of a job whose end mark says 0: state, exit code, what the refusal names.
@@ -143,33 +136,19 @@ CONTRADICTED: tuple[tuple[str | None, int | None, str], ...] = (
 )
 
 
-def lies() -> Iterator[Lie]:
-    for of in ("stream", "xhpl"):
-        run = honest.run(of)
-        for state, code, names in CONTRADICTED:
-            where = f"state {state}, exit code {code}"
-            told = Told(state, code, output(run))
-            yield LiveLie(of, f"live: {where}", names, untouched, job=told)
-            yield ArchivedLie(of, f"archived: {where}", names, untouched, facts=anew.JobFacts(state, code, (NODE,)))
-            marked = anew.JobFacts(
-                state, code, (NODE,), marked=0, account=joblines.account(joblines.report(told.output, TOKEN))
-            )
-            yield ArchivedLie(of, f"with its output: {where}", names, untouched, facts=marked)
-    yield from _outputs()
-    yield from _nodes()
+@pytest.mark.parametrize(("state", "code", "says"), CONTRADICTED)
+def test_a_job_that_its_scheduler_calls_failed_is_no_pass(state: str | None, code: int | None, says: str) -> None:
+    """Whatever its end mark says: live, and judged again with and without its output."""
+    run = honest.run("stream")
+    told = Told(state, code, output(run))
+    seen(live(run, told), says)
+    seen(archived(run, anew.JobFacts(state, code, (NODE,))), says)
+    account = joblines.account(joblines.report(told.output, TOKEN))
+    seen(archived(run, anew.JobFacts(state, code, (NODE,), marked=0, account=account)), says)
 
 
-def interleaved(one: str, other: str) -> str:
-    """Lines of two outputs in turns."""
-    return "".join(
-        line
-        for both in zip(one.splitlines(keepends=True), other.splitlines(keepends=True), strict=True)
-        for line in both
-    )
-
-
-def _outputs() -> Iterator[Lie]:
-    """Outputs of jobs that the scheduler calls well."""
+def _outputs() -> dict[str, tuple[str, str]]:
+    """Outputs of jobs that the scheduler calls well: text, and what the refusal names."""
     run = honest.run("stream")
     whole = output(run)
     mark = whole.splitlines(keepends=True)[-1]
@@ -230,62 +209,70 @@ def _outputs() -> Iterator[Lie]:
         ),
         ("it ran twice", whole + whole.replace("time=", "time=1"), "ran twice|started|no end mark"),
     )
-    for name, text, names in told:
-        yield LiveLie("stream", f"live: {name}", names, untouched, job=Told("COMPLETED", 0, text))
-        if "ran twice" not in name:
-            yield LiveLie(
-                "stream", f"live, by its own end mark: {name}", names, untouched, job=Told("COMPLETED", None, text)
-            )
-    yield LiveLie(
-        "stream", "live: Slurm started it twice", "ran twice", untouched,
-        job=Told("COMPLETED", 0, whole, {"run_count": 2}),
-    )  # fmt: skip
-    yield LiveLie(
-        "stream", "live: it was suspended", "suspended", untouched, job=Told("COMPLETED", 0, whole, {"suspended": True})
-    )
-    failed = json.dumps({**run.raw(), "status": "failed", "reason": "CUDA error"})
-    yield LiveLie(
-        "stream", "live: a pipe swallowed the status of a program that failed", "failed: CUDA error", untouched,
-        job=Told("COMPLETED", 0, whole), result=failed,
-    )  # fmt: skip
-    for name, text, names in (
-        ("no result", "", "there is no|no such|missing|result.json"),
-        ("a result cut short", run.text[:4000], "truncated"),
-        ("a result of another token", run.text.replace(TOKEN, other), "token"),
-    ):
-        yield LiveLie("stream", f"live: {name}", names, untouched, job=Told("COMPLETED", 0, whole), result=text)
-    waived = json.dumps({**run.raw(), "status": "waived", "reason": "needs two GPUs: 1 is here"})
-    yield LiveLie(
-        "stream", "live: waived with exit 0", "exited with 0", untouched, job=Told(output=whole), result=waived
-    )
+    return {name: (text, says) for name, text, says in told}
 
 
-def _nodes() -> Iterator[Lie]:
-    """Results of a node on which the job did not run."""
+def test_an_output_without_its_own_end_is_no_pass() -> None:
     run = honest.run("stream")
-    for node in ("node2", "node11", "node1x", "login1", "localhost", "10.0.0.1"):
-        text = output(run, node=node, nodes=node)
-        yield LiveLie(
-            "stream", f"live: the job ran on {node}", "host.name", untouched, job=Told("COMPLETED", 0, text, {}, False)
-        )
-        job = anew.JobFacts("COMPLETED", 0, (node,))
-        yield ArchivedLie("stream", f"archived: the job ran on {node}", "host.name", untouched, facts=job)
-        for of in ("hpl", "mpi_p2p_host", "osu", "xhpcg"):
-            yield ArchivedLie(of, f"archived: the job ran on {node}", "host.name|placement", untouched, facts=job)
-    told = joblines.account(joblines.report(output(run, node="node2", nodes="node2"), TOKEN))
-    yield ArchivedLie(
-        "stream", "archived: its output says node2", "host.name", untouched,
-        facts=anew.JobFacts("COMPLETED", 0, (NODE,), marked=0, account=told),
-    )  # fmt: skip
-    ranks = honest.run("mpi_p2p_host")
-    for name, hosts, names in (
-        ("a rank on another node", (NODE, NODE, NODE, "node9"), "did not run on the nodes"),
-        ("three ranks of four", (NODE,) * 3, "3 ranks reported"),
-        ("no rank told its host", (), "0 ranks reported"),
-        ("all ranks elsewhere", ("node9",) * 4, "did not run on the nodes"),
-    ):
-        told_ranks = Told("COMPLETED", 0, output(ranks, ranks=hosts), {}, True)
-        yield LiveLie("mpi_p2p_host", f"live: {name}", names, untouched, job=told_ranks)
+    for name, (text, says) in _outputs().items():
+        seen(live(run, Told("COMPLETED", 0, text)), says, name)
+        if name != "it ran twice":
+            seen(live(run, Told("COMPLETED", None, text)), says, name)
+
+
+@pytest.mark.parametrize(("facts", "says"), [({"run_count": 2}, "ran twice"), ({"suspended": True}, "suspended")])
+def test_a_disturbed_job_is_no_pass(facts: dict[str, Any], says: str) -> None:
+    run = honest.run("stream")
+    seen(live(run, Told("COMPLETED", 0, output(run), facts)), says)
+
+
+def _left() -> dict[str, tuple[str, str]]:
+    run = honest.run("stream")
+    return {
+        "a pipe swallowed the status of a program that failed": (
+            json.dumps({**run.raw(), "status": "failed", "reason": "CUDA error"}), "failed: CUDA error"),
+        "waived with exit 0": (
+            json.dumps({**run.raw(), "status": "waived", "reason": "needs two GPUs: 1 is here"}), "exited with 0"),
+        "no result": ("", "there is no|no such|missing|result.json"),
+        "a result cut short": (run.text[:4000], "truncated"),
+        "a result of an earlier attempt": (run.text.replace(TOKEN, "f" * 32), "token"),
+        "two results": (run.text + run.text, "JSON"),
+        "lines of a module before it": ("Loading modules\n" + run.text, "JSON"),
+    }  # fmt: skip
+
+
+def test_what_a_job_left_is_no_result_of_it() -> None:
+    run = honest.run("stream")
+    for name, (text, says) in _left().items():
+        seen(live(run, Told("COMPLETED", 0, output(run)), text), says, name)
+
+
+@pytest.mark.parametrize("node", ["node2", "node11", "node1x", "login1", "localhost", "10.0.0.1"])
+def test_a_result_of_a_node_on_which_the_job_did_not_run(node: str) -> None:
+    run = honest.run("stream")
+    seen(live(run, Told("COMPLETED", 0, output(run, node=node, nodes=node))), "host.name")
+    for of in ("stream", "mpi_p2p_host", "osu", "xhpcg"):
+        seen(archived(honest.run(of), anew.JobFacts("COMPLETED", 0, (node,))), "host.name|placement")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "says"),
+    [
+        ((NODE, NODE, NODE, "node9"), "did not run on the nodes"),
+        ((NODE,) * 3, "3 ranks reported"),
+        ((), "0 ranks reported"),
+        (("node9",) * 4, "did not run on the nodes"),
+    ],
+)
+def test_ranks_that_a_launcher_started_elsewhere_or_not_at_all(hosts: tuple[str, ...], says: str) -> None:
+    run = honest.run("mpi_p2p_host")
+    seen(live(run, Told("COMPLETED", 0, output(run, ranks=hosts), {}, True)), says)
+
+
+def test_other_circumstances_are_no_faults() -> None:
+    found = list(twins())
+    wrong = [f"{what}: {verdict}; it is {known}" for what, verdict, known in found if verdict != known]
+    assert len(found) > 80 and not wrong, "\n".join(wrong)
 
 
 def twins() -> Iterator[tuple[str, str, str]]:
@@ -335,3 +322,48 @@ def twins() -> Iterator[tuple[str, str, str]]:
     local = replace(run, text=run.text.replace('"name": "node1"', '"name": "localhost"'))
     told = Told("SUCCESS", 0, output(run, node="localhost", nodes="localhost"), known=("localhost",))
     yield "a machine that is called localhost", live(local, told).verdict, run.verdict
+
+
+def test_host_and_cards_are_read_from_the_job_lines() -> None:
+    told = joblines.report(
+        output(honest.run("stream")).replace(
+            "TENKEN-RUN begin",
+            "TENKEN-HOST machine=x86_64 kernel=6.1 online=0-3,8 memory_kib=1024 cpu=AMD_EPYC\n"
+            "TENKEN-DEVICE GPU-0a, 580.159.04, 00000000:01:00.0, 96.00.A5.00.1A, Disabled, Enabled\n"
+            "TENKEN-DEVICE GPU-0b, 580.159.04, 00000000:02:00.0, [N/A], [N/A], Enabled, [N/A], [N/A]\n"
+            "TENKEN-DEVICE GPU-0d, 580.159.04, 00000000:03:00.0, 96.00, Disabled, Enabled, 1654922012345, Enabled\n"
+            "TENKEN-DEVICE GPU-0e, 580.159.04, 00000000:03:00.0, 96.00, Disabled, Enabled, 1654922012345\n"
+            "TENKEN-DEVICE GPU-0c, a, message, of, five\n"
+            "TENKEN-DEVICE Failed to initialize NVML, 1, 2, 3, 4, 5\n"
+            "TENKEN-RUN begin",
+        ),
+        honest.TOKEN,
+    )
+    assert told.host == HostReading("x86_64", "6.1", "AMD_EPYC", 5, 2**20)
+    assert told.cards == (
+        CardReading("GPU-0a", "580.159.04", "00000000:01:00.0", "96.00.A5.00.1A", False, True),
+        CardReading("GPU-0b", "580.159.04", "00000000:02:00.0", "", None, True),
+        CardReading("GPU-0d", "580.159.04", "00000000:03:00.0", "96.00", False, True, "1654922012345", True),
+    )
+    assert joblines.account(told).cards == told.cards
+
+
+def test_a_job_output_of_gigabytes_is_refused_in_bounded_time_and_memory(tmp_path: Path) -> None:
+    run = honest.run("stream")
+    text = output(run)
+    with (tmp_path / "job.out").open("w") as file:
+        file.write(text[: text.index("TENKEN-RUN end")])
+        file.seek(2 * 2**30)
+        file.write("\n" + text[text.index("TENKEN-RUN end") :])
+    (tmp_path / "result.json").write_text(run.text)
+    known = Outcome(tmp_path, "job.out", "job.err", honest.TOKEN, False, "COMPLETED", 0)
+    tracemalloc.start()
+    begin = time.process_time()
+    judgement = known.judgement(run.request, run.machine)[0]
+    took, most = time.process_time() - begin, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert judgement.verdict == "FAIL" and "bytes; at most 67108864 are read" in judgement.message()
+    assert took < 5 and most < 200 * 2**20
+    (tmp_path / "job.out").write_text(text)
+    honest_twin = Outcome(tmp_path, "job.out", "job.err", honest.TOKEN, False, "COMPLETED", 0)
+    assert honest_twin.judgement(run.request, run.machine)[0].verdict == run.verdict
