@@ -142,12 +142,10 @@ def records_of(files: Files) -> Iterator[tuple[str, Record]]:
             files.damaged.append(f"{name}: {str(error).removeprefix(f'{path}: ')}")
 
 
-def decide(contract: Contract, files: Files, sessions: tuple[str, ...], again: bool = True) -> Acceptance:
-    """The decision, including cases without a record and damaged files. `again`: records that are FAIL when they are
-    judged again count as damaged.
-    """
+def decide(contract: Contract, files: Files, sessions: tuple[str, ...]) -> Acceptance:
+    """The decision, including cases without a record and damaged files."""
     kept = list(records_of(files))
-    lost, unread = session.without_records(files.root, sessions, [record for _, record in kept], again)
+    lost, unread = session.without_records(files.root, sessions, [record for _, record in kept])
     return accept(contract, kept, load_catalogue(), sessions, [*files.damaged, *unread], lost)
 
 
@@ -233,9 +231,8 @@ def verify(file: Path) -> int:
     """
     members = bundle.read(file)
     faults = list(bundle.faults(file, members))
-    stricter: list[str] = []
     if not faults:
-        faults = list(_against_itself(members, stricter))
+        faults = list(_against_itself(members))
     for fault in faults[:50]:
         print(f"CHANGED: {fault}")
     if len(faults) > 50:
@@ -246,14 +243,11 @@ def verify(file: Path) -> int:
     digest = bundle.archive_digest({name: bundle.sha256(content) for name, content in members.items()})
     print(f"{file}: intact, and the decision is reproduced: {statement}")
     print(f"Archive SHA-256 {digest}: compare it with the signed one")
-    print("\n".join(stricter), end="\n" if stricter else "")
     return 0
 
 
-def _against_itself(members: Mapping[str, bytes], stricter: list[str]) -> Iterator[str]:
-    """Whether report and answer follow from the archive and the contract in the same file. What only the rules of this
-    release say of the decision of another one is appended to `stricter`.
-    """
+def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
+    """Whether report and answer follow from the archive and the contract in the same file."""
     for name in (bundle.CONTRACT, bundle.ANSWER, "report.html"):
         if name not in members:
             yield f"{name} is missing"
@@ -281,11 +275,6 @@ def _against_itself(members: Mapping[str, bytes], stricter: list[str]) -> Iterat
             # a fault of this installation, not of the file, must not look like a modification: it is reported as such
             files = files_of(root / bundle.ARCHIVE, sessions)
             anew = decide(contract, files, sessions)
-            if said.get("release") != RELEASE and _decided(json.loads(answer_text(anew))) != _decided(said):
-                of_then = decide(contract, files_of(files.root, sessions), sessions, again=False)
-                refused = [text for text in anew.damaged if text not in of_then.damaged]
-                stricter += [f"By the rules of {RELEASE}: {text}" for text in refused]
-                anew = of_then
         except ContractError as error:
             yield f"{bundle.CONTRACT} cannot be read by this version: {error}"
             return

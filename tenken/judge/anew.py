@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from tenken.errors import CatalogueError
 from tenken.judge import identity, judging
-from tenken.model import belief, ending, verdicts
+from tenken.model import ending, verdicts
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.job import JobAccount, short
 from tenken.model.judgement import DATA_SHEET, REFERENCE, Criterion, Finding, Judgement, Limit
 from tenken.model.machine import Machine
 from tenken.model.record import RECORD, Record
 from tenken.model.request import Request
-from tenken.model.result import MetricValue, Result
+from tenken.model.result import WAIVER_REASONS, MetricValue, Result
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,15 @@ def _kinds(result: Result) -> tuple[str, ...]:
     return tuple(dict.fromkeys(metric.kind for metric in result.metrics))
 
 
+def _waived_before_start(record: Record) -> bool:
+    """Whether a check was waived when it was set up, for a reason of the closed list: it has no job and no result."""
+    reason = record.judgement.message()
+    return record.verdict == verdicts.WAIVED and any(f": {known}" in f": {reason}" for known in WAIVER_REASONS)
+
+
 def _without_result(record: Record, where: str) -> Judgement:
     """A case waived during setup stays waived; others without a result failed."""
-    if belief.waived_before_start(record):
+    if _waived_before_start(record):
         return Judgement(verdicts.WAIVED, record.findings)
     why = record.result_error or "the run left no result"
     return judging.failed(f"{where}: {record.program}: {why}", where)

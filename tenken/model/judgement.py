@@ -134,7 +134,7 @@ class Finding:
     def of(cls, raw: Mapping[str, Any]) -> Finding:
         subject = raw.get("subject")
         return cls(
-            str(raw["verdict"]), str(raw["message"]), raw.get("metric"),
+            verdicts.known(raw["verdict"]), str(raw["message"]), raw.get("metric"),
             Subject.of(subject) if isinstance(subject, Mapping) else None, str(raw.get("node") or ""),
             raw.get("value"), raw.get("unit"), raw.get("bound"), raw.get("miss"), str(raw.get("kind") or ""),
         )  # fmt: skip
@@ -169,7 +169,8 @@ class JudgedMetric:
         if not (type(low) in _OPTIONAL and type(high) in _OPTIONAL and type(efficiency) in _OPTIONAL):
             raise TypeError(f"judged has efficiency {efficiency!r}, bounds {low!r} to {high!r}; allowed: numbers, null")
         return cls(
-            str(raw["verdict"]), float(raw["value"]), str(raw["unit"]), str(raw["direction"]), str(raw["statistic"]),
+            verdicts.known(raw["verdict"]), float(raw["value"]), str(raw["unit"]), str(raw["direction"]),
+            str(raw["statistic"]),
             None if criterion is None else Criterion.of(criterion), Limit.of(raw["limit"]), efficiency, (low, high),
         )  # fmt: skip
 
@@ -193,9 +194,7 @@ class Judgement:
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Judgement:
         """From a record. Raises KeyError, TypeError or ValueError if it is malformed."""
-        verdict = str(raw["verdict"])
-        if verdict not in verdicts.VERDICTS:
-            raise ValueError(f"unknown verdict {verdict!r}; allowed: {', '.join(verdicts.VERDICTS)}")
+        verdict = verdicts.known(raw["verdict"])
         findings = tuple(Finding.of(f) for f in raw["findings"])
         return cls(verdict, findings, (), {k: JudgedMetric.of(j) for k, j in raw["judged"].items()})
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import RecordError, ResultError
-from tenken.model import belief, catalogue, verdicts
+from tenken.model import catalogue, verdicts
 from tenken.model.judgement import FLOOR, REFERENCE, Finding, Judgement
 from tenken.model.quick import quick
 from tenken.model.request import Request
@@ -122,14 +122,10 @@ def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
     if version not in READABLE:
         raise RecordError(f"not a {RECORD} file but {version!r}; this version reads {', '.join(READABLE)}")
     try:
-        record = checked(_typed(raw if version == RECORD else _migrated(raw), path, str(version), figures_only))
-        doubt = belief.doubt(record)
+        return checked(_typed(raw if version == RECORD else _migrated(raw), path, str(version), figures_only))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, ResultError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RecordError(f"misshapen: {what}") from None
-    if doubt:
-        raise RecordError(f"cannot be believed: {doubt}")
-    return record
 
 
 def _half_a_character(text: str, raw: Any) -> str:

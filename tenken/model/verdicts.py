@@ -16,6 +16,13 @@ EXIT_CODES: Mapping[str, int] = {PASS: 0, FAIL: 1, INVALID: 3, WAIVED: 4, RECORD
 HEALTHY = (RECORDED, PASS, WAIVED)
 
 
+def known(word: object) -> str:
+    """A verdict that was read from a file. ValueError for another word."""
+    if word not in VERDICTS:
+        raise ValueError(f"unknown verdict {str(word)[:40]!r}; allowed: {', '.join(VERDICTS)}")
+    return str(word)
+
+
 def worst(verdicts: Iterable[str]) -> str:
     """The verdict of several together. Without any it is FAIL: nothing was shown. An unknown word counts as FAIL."""
     found = {verdict if verdict in VERDICTS else FAIL for verdict in verdicts}

@@ -7,9 +7,8 @@ result of ReFrame the worse counts, and an unreadable file is listed and does no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from tenken.model.judgement import Finding
 from tenken.model.record import MAX_RECORD_BYTES, Record
 from tenken.model.result import Result, decode
 from tenken.model.verdicts import FAIL, HEALTHY, INVALID, PASS, VERDICTS, worst
-from tenken.report import coherence
 
 
 class NoSession(Exception):
@@ -46,20 +44,9 @@ class Case:
     record: Record | None = None
     testcase: dict[str, Any] | None = None
     build: bool = False
-    #: what no two runs have in common; empty: not known
-    attempt_id: str = ""
-    #: findings against its record itself: it cannot be believed
-    refused: list[Finding] = field(default_factory=list)
     #: number of this attempt (ReFrame's --max-retries) and of all; only the last one counts.
     attempt: int = 1
     attempts: int = 1
-
-    def refuse(self, findings: Sequence[Finding]) -> None:
-        """Findings against its record, which decide before those of the record."""
-        if findings:
-            self.verdict = worst([self.verdict, *(finding.verdict for finding in findings)])
-            self.findings[:0] = findings
-            self.refused += findings
 
     @property
     def superseded(self) -> bool:
@@ -162,15 +149,10 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
     run = _read_object(folder / "run-report.json", damaged)
 
     begun = [_read_object(path, damaged) for path in sorted(folder.glob(f"{archive.BEGUN}*.json"))]
-    first, now = coherence.begun(begun), datetime.now(timezone.utc)
     recorded: list[Case] = []
     unread: list[archive.Damaged] = []
-    stricter: list[str] = []
     for record in archive.records(perflogs, session=name, damaged=unread, figures_only=True):
         case = _case_of_record(record)
-        again = coherence.judged_anew(record)
-        stricter += [f"{record.check} on {record.where}: {one.message}" for one in again[:1] if one.verdict == INVALID]
-        case.refuse([*coherence.of_record(record, first, plan, now), *(one for one in again if one.verdict == FAIL)])
         if each is not None:
             each(case)
             case.record = replace(record, request=None, result=None, judgement=replace(record.judgement, judged={}))
@@ -181,7 +163,6 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
         known = sorted(p.name for p in (perflogs / archive.SESSIONS).glob("*") if p.is_dir())[-5:]
         raise NoSession(f"no session '{name}' in {perflogs}; most recent: {', '.join(known) or 'none'}")
 
-    _refuse_copies(recorded, perflogs)
     load_errors = [_error_text(e) for one in (plan, *begun) for e in _list(one.get("load_errors"))]
     load_errors = list(dict.fromkeys(load_errors))
     incomplete = []
@@ -190,9 +171,7 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
             "ReFrame's run report is missing: the run was interrupted or has not ended. "
             "Test cases without a record cannot be shown."
         )
-    else:
-        incomplete += coherence.counts(run, len(recorded))
-    notes = [f"By the rules of today: {text}" for text in stricter]
+    notes = []
     if not plan and not begun:
         incomplete.append(
             "This session has no plan and no start note: check files that did not load are not recorded, "
@@ -205,7 +184,6 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
             "here (`tenken checks --system NAME` lists them)."
         )
     cases = _join(recorded, run)
-    incomplete += coherence.never_ran(plan, run, {name for case in cases for name in (case.check, case.base_check)})
     return Session(name, cases, damaged, plan, run, incomplete, load_errors, notes)
 
 
@@ -266,7 +244,6 @@ def _case_of_record(record: Record) -> Case:
         record.verdict,
         findings,
         record,
-        attempt_id=coherence.attempt_of(record),
     )
 
 
@@ -318,7 +295,7 @@ def _join(recorded: list[Case], run: Mapping[str, Any]) -> list[Case]:
             cases.append(_case_without_record(testcase, by_unique_name))
             continue
         attempts[-1].testcase = testcase
-        _hold_against_reframe(attempts[-1], testcase, run)
+        _hold_against_reframe(attempts[-1], testcase)
         cases += attempts
         by_key[key] = {place: others for place, others in by_key[key].items() if others is not attempts}
     # Cases unknown to the run report (interrupted, or of another process) have their records.
@@ -370,24 +347,9 @@ def _aborted(reason: str) -> str:
     return f"aborted: {_ENDED_BY.get(named[1], named[1])}{reason[named.end() :]}"
 
 
-def _refuse_copies(cases: Iterable[Case], perflogs: Path) -> None:
-    """Of the records of one attempt all but one are copies, and nothing shows which."""
-    attempts: dict[str, list[Case]] = {}
-    for case in cases:
-        if case.attempt_id:
-            attempts.setdefault(case.attempt_id, []).append(case)
-    for copies in attempts.values():
-        files = [_shown(case.record.path, perflogs) for case in copies if case.record]
-        for case in copies if len(copies) > 1 else ():
-            said = f"the record cannot be believed: {len(files)} records are of one attempt: {', '.join(files[:3])}"
-            case.refuse([Finding(FAIL, said, node=case.where)])
-
-
-def _hold_against_reframe(case: Case, testcase: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+def _hold_against_reframe(case: Case, testcase: Mapping[str, Any]) -> None:
     """A record with PASS does not override a failure that ReFrame reports afterwards."""
     result = testcase.get("result")
-    if case.record is not None:
-        case.refuse([*coherence.with_testcase(case.record, testcase), *coherence.within_run(case.record, run)])
     if result not in ("fail", "abort") or case.verdict in (FAIL, INVALID):
         return
     reason = reason_of(testcase)
@@ -443,19 +405,17 @@ def _case_without_record(testcase: Mapping[str, Any], by_unique_name: Mapping[st
     )
 
 
-def without_records(
-    perflogs: Path, sessions: Iterable[str], records: Iterable[Record], again: bool = True
-) -> tuple[list[Case], list[str]]:
-    """Failed cases in the sessions' run reports without a record among `records`; unreadable files, and records that
-    differ from each other, the run report or the plan, or (`again`) are FAIL when they are judged again.
-    """
+def without_records(perflogs: Path, sessions: Iterable[str], records: Iterable[Record]) -> tuple[list[Case], list[str]]:
+    """Failed cases in the sessions' run reports without a record among `records`, and files that cannot be read."""
     found = list(records)
     kept = {(r.session, r.check, r.partition, r.environ) for r in found}
     lost: list[Case] = []
     damaged: list[tuple[str, str]] = []
     for name in sessions:
         folder = archive.session_folder(perflogs, name)
-        plan, run = (_read_object(folder / f"{file}.json", damaged) for file in ("plan", "run-report"))
+        run = _read_object(folder / "run-report.json", damaged)
+        for path in (folder / "plan.json", *sorted(folder.glob(f"{archive.BEGUN}*.json"))):
+            _read_object(path, damaged)
         testcases = list(_testcases(run))
         by_unique_name = {str(t.get("unique_name")): t for t in testcases}
         for testcase in testcases:
@@ -463,17 +423,4 @@ def without_records(
                 case = _case_without_record(testcase, by_unique_name)
                 if case.verdict != PASS:
                     lost.append(case)
-        begun = [_read_object(path, damaged) for path in sorted(folder.glob(f"{archive.BEGUN}*.json"))]
-        cases = [_case_of_record(record) for record in found if record.session == name]
-        if run:
-            damaged += [(f"{archive.SESSIONS}/{name}", text) for text in coherence.counts(run, len(cases))]
-        first, now = coherence.begun(begun), datetime.now(timezone.utc)
-        for case in cases:
-            assert case.record is not None
-            anew = [one for one in coherence.judged_anew(case.record) if one.verdict == FAIL] if again else []
-            case.refuse([*coherence.of_record(case.record, first, plan, now), *anew])
-        _refuse_copies(cases, perflogs)
-        _join(cases, run)
-        refused = [(case.record.path, one.message) for case in cases if case.record for one in case.refused]
-        damaged += [(_shown(path, perflogs), message) for path, message in refused]
     return lost, [f"{file}: {reason}" for file, reason in damaged]

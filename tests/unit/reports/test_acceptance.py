@@ -16,8 +16,7 @@ from tenken.commands import accept as command
 from tenken.errors import TenkenError
 from tenken.model import record
 from tenken.model.catalogue import load_catalogue
-from tenken.model.judgement import Finding
-from tenken.report import bundle, coherence, contracts, signed
+from tenken.report import bundle, contracts, signed
 from tenken.report.acceptance import accept
 from tests.unit.reports import builder
 
@@ -157,13 +156,6 @@ def test_one_wrong_result_rejects_however_often_it_was_run_again(tmp_path):
     found = answer(tmp_path, [*five(), stream(6, {0: 4365.0, 1: 4360.0}, verdict="FAIL", findings=[wrong])])
     assert found.statement == "REJECTED"
     assert [w.why for w in found.wrong] == ["nid001: element 17 differs"]
-
-
-def test_a_value_that_its_samples_do_not_give_is_no_record(tmp_path):
-    records = five()
-    records[0]["document"]["metrics"][0].update(value=4400.0, median=4400.0)
-    found = answer(tmp_path, records)
-    assert found.statement == "INCONCLUSIVE" and "the samples give" in found.damaged[0]
 
 
 def test_invalid_runs_are_counted_and_are_no_values(tmp_path):
@@ -577,24 +569,3 @@ def test_without_a_browser_the_page_stays_and_says_so(written, tmp_path, monkeyp
     assert not (tmp_path / "r.pdf").exists()
     monkeypatch.setenv("TENKEN_BROWSER", "false")
     assert "without printing the page" in (signed.pdf(folder / "out" / "report.html", tmp_path / "r.pdf") or "")
-
-
-@pytest.mark.parametrize(("release", "status"), [("0.1.0", 0), (command.RELEASE, 1)])
-def test_what_only_later_rules_refuse_does_not_make_a_signed_report_a_changed_one(
-    written, tmp_path, capsys, monkeypatch, release, status
-):
-    _, folder = written
-    members = bundle.read(folder / "out" / "deal.tar")
-    del members[bundle.MANIFEST]
-    said = json.loads(members[bundle.ANSWER])
-    assert said["release"] == command.RELEASE
-    members[bundle.ANSWER] = (json.dumps({**said, "release": release}, indent=1, ensure_ascii=False) + "\n").encode()
-    bundle.write(tmp_path / "deal.tar", [bundle.Member(n, c) for n, c in members.items()])
-    refused = Finding("FAIL", "verdict is PASS; judged again it is FAIL: nid001: too hot")
-    monkeypatch.setattr(coherence, "judged_anew", lambda record: [refused] if record.time == said["last"] else [])
-    assert run("--verify", tmp_path / "deal.tar") == status
-    output = capsys.readouterr().out
-    if status:
-        assert "CHANGED: acceptance.json/" in output
-    else:
-        assert f"By the rules of {command.RELEASE}: " in output and "too hot" in output
