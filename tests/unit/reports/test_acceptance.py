@@ -158,13 +158,6 @@ def test_one_wrong_result_rejects_however_often_it_was_run_again(tmp_path):
     assert [w.why for w in found.wrong] == ["nid001: element 17 differs"]
 
 
-def test_a_value_that_its_samples_do_not_give_is_no_record(tmp_path):
-    records = five()
-    records[0]["document"]["metrics"][0].update(value=4400.0, median=4400.0)
-    found = answer(tmp_path, records)
-    assert found.statement == "INCONCLUSIVE" and "the samples give" in found.damaged[0]
-
-
 def test_invalid_runs_are_counted_and_are_no_values(tmp_path):
     hot = builder.finding("INVALID", "nid001 GPU 0", "nid001 GPU 0: thermal slowdown")
     invalid = [stream(6 + i, {0: 2000.0 + i, 1: 4360.0}, verdict="INVALID", findings=[hot]) for i in range(3)]

@@ -120,7 +120,7 @@ def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
         (json.dumps(entry(7, time="1970-01-01T00:00:00Z")), "a clock was not set"),
         (json.dumps(entry(7, time="2031-01-01T00:00:00Z")), "in the future"),
         (json.dumps(entry(7, time="2025-08-01T00:00:00Z")), "a clock jumped"),
-        (json.dumps({**entry(7), "time": "noon"}), "time is 'noon': not a valid time"),
+        (json.dumps({**entry(7), "time": "noon"}), "time 'noon' is invalid"),
         (json.dumps({**entry(7), "session": "20251399T250000Z-4f2a"}), "an impossible time in its name"),
         (
             json.dumps({k: v for k, v in entry(7).items() if k != "environ"}),
