@@ -40,6 +40,7 @@ PARTS = {
         "NVIDIA's wheels of CUDA 12.4 and 13.0, Debian's nvcc of 12.4, KvikIO",
         "every CUDA source compiled by both toolkits; what programs count on GPUs, with a double for the runtime",
     ),
+    "dali": Part("the wheels of NVIDIA DALI", "its reader of samples, on the host"),
     "disks": Part(NOTHING, "sessions and nights on a disk that is full, in a mount namespace", ("small_disks",)),
     "foreign": Part(
         "Debian's fio, stress-ng and hpcc; mpi4py's source",

@@ -15,7 +15,7 @@ from tenken.paths import ROOT
 from tests.support.reframe import Outcome, reframe
 from toolchains import dali
 
-pytestmark = pytest.mark.xdist_group("dali")  # one worker makes what its module shares
+pytestmark = [pytest.mark.dali, pytest.mark.xdist_group("dali")]  # one worker makes what its module shares
 KINDS = "^DataLoadingDaliCpu%kind=speech|^AWrongBit|^ASampleTwice"
 PROGRAM = ROOT / "src" / "programs" / "data_loading" / "dali" / "dali_loading.py"
 
