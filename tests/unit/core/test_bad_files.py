@@ -29,7 +29,8 @@ TEXTS = {
     "lists in lists": ("[" * 300_000, "top level|truncated or not JSON|cannot be read"),
     "objects in objects": ('{"a":' * 100_000 + "1" + "}" * 100_000, "schema|cannot be read"),
     "a parameter without bottom": (
-        GOOD.replace('"parameters": {', '"parameters": {"x": ' + "[" * 30_000 + "]" * 30_000 + ", ", 1), "cannot be read"
+        GOOD.replace('"parameters": {', '"parameters": {"x": ' + "[" * 30_000 + "]" * 30_000 + ", ", 1),
+        "cannot be read",
     ),
     "ten million digits": ("1" * 10_000_000, "top level|out of range"),
     "a huge exponent": (GOOD.replace("20.0", "1e400", 1), "out of range"),
