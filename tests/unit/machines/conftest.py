@@ -18,7 +18,7 @@ version: 1
 identity: []
 metrics:
   copy: &kernel
-    {title: Copy, unit: GB/s, direction: higher, statistic: median, per: [host, gpu], limit: x, plot: bars}
+    {title: Copy, unit: GB/s, direction: higher, statistic: median, per: [host, gpu], limit: none, plot: bars}
   scale: *kernel
   add: *kernel
   triad: *kernel
