@@ -41,7 +41,6 @@ Transfer of_pair(Arena& arena, const std::string& name, int from, int to, std::s
     Transfer transfer;
     transfer.name = name;
     transfer.subject = tenken::Subject::pair(from, to);
-    transfer.limit = tenken::pair_limit(arena.linked(from), arena.linked(to));
     transfer.legs = {{from, to, bytes, 0}};
     transfer.lead = from;
     return transfer;
@@ -239,42 +238,30 @@ tenken::cuda::Launch choose_launch(Arena& arena, int on, int from, int to, std::
 Transfer both_ways(Arena& arena, int one, int other, std::size_t bytes) {
     Transfer transfer = at_once(arena, "both_ways", {{one, other, bytes, 0}, {other, one, bytes, 0}});
     transfer.subject = tenken::Subject::pair(one, other);
-    transfer.limit = tenken::pair_limit(arena.linked(one), arena.linked(other), 2);
     return transfer;
 }
 
 Transfer all_to_one(Arena& arena, const std::vector<int>& others, int one, std::size_t bytes) {
     const std::size_t part = part_of(bytes, others.size());
     std::vector<Leg> legs;
-    std::vector<const tenken::LinkedGpu*> linked;
-    for (int other : others) {
-        legs.push_back({other, one, part, legs.size() * part / sizeof(double)});
-        linked.push_back(&arena.linked(other));
-    }
+    for (int other : others) legs.push_back({other, one, part, legs.size() * part / sizeof(double)});
     Transfer transfer = at_once(arena, "all_to_one", legs);
     transfer.subject = tenken::Subject::gpu(one);
-    transfer.limit = tenken::fan_limit(arena.linked(one), linked);
     return transfer;
 }
 
 Transfer one_to_all(Arena& arena, int one, const std::vector<int>& others, std::size_t bytes) {
     const std::size_t part = part_of(bytes, others.size());
     std::vector<Leg> legs;
-    std::vector<const tenken::LinkedGpu*> linked;
-    for (int other : others) {
-        legs.push_back({one, other, part, 0});
-        linked.push_back(&arena.linked(other));
-    }
+    for (int other : others) legs.push_back({one, other, part, 0});
     Transfer transfer = at_once(arena, "one_to_all", legs);
     transfer.subject = tenken::Subject::gpu(one);
-    transfer.limit = tenken::fan_limit(arena.linked(one), linked);
     return transfer;
 }
 
 Transfer host_staged(Arena& arena, int from, int to, std::size_t bytes, std::size_t chunk_bytes,
                      int buffers) {
     Transfer transfer = of_pair(arena, "host_staged", from, to, bytes);
-    transfer.limit = tenken::staged_limit(arena.linked(from).description, arena.linked(to).description);
     const auto staging = std::make_shared<tenken::cuda::HostStaging>(from, to, chunk_bytes, buffers);
     double* const target = arena.destination(to);
     const double* const source = arena.source(from);
@@ -285,7 +272,6 @@ Transfer host_staged(Arena& arena, int from, int to, std::size_t bytes, std::siz
 
 Transfer small_copies(Arena& arena, int from, int to, std::size_t bytes, long in_a_row) {
     Transfer transfer = engine_copy(arena, "latency", from, to, bytes);
-    transfer.limit = tenken::Limit::unknown("the minimum time of a copy is not known");
     transfer.in_a_row = in_a_row;
     const auto once = transfer.launch;
     transfer.launch = [once, in_a_row](const Stream& stream) {
