@@ -37,7 +37,7 @@ void copy_peer(double* to, int to_gpu, const double* from, int from_gpu, std::si
     TENKEN_CUDA(cudaMemcpyPeerAsync(to, to_gpu, from, from_gpu, bytes, stream.get()));
 }
 
-Transfer of_pair(Arena& arena, const std::string& name, int from, int to, std::size_t bytes) {
+Transfer of_pair(const std::string& name, int from, int to, std::size_t bytes) {
     Transfer transfer;
     transfer.name = name;
     transfer.subject = tenken::Subject::pair(from, to);
@@ -189,7 +189,7 @@ Measured measure(Arena& arena, const Transfer& transfer, long repetitions, doubl
 }
 
 Transfer engine_copy(Arena& arena, const std::string& name, int from, int to, std::size_t bytes) {
-    Transfer transfer = of_pair(arena, name, from, to, bytes);
+    Transfer transfer = of_pair(name, from, to, bytes);
     double* const target = arena.destination(to);
     const double* const source = arena.source(from);
     transfer.launch = [=](const Stream& stream) { copy_peer(target, to, source, from, bytes, stream); };
@@ -197,7 +197,7 @@ Transfer engine_copy(Arena& arena, const std::string& name, int from, int to, st
 }
 
 Transfer plain_copy(Arena& arena, int from, int to, std::size_t bytes) {
-    Transfer transfer = of_pair(arena, "memcpy_peer", from, to, bytes);
+    Transfer transfer = of_pair("memcpy_peer", from, to, bytes);
     double* const target = arena.destination(to);
     const double* const source = arena.source(from);
     transfer.waits = true;
@@ -209,7 +209,7 @@ Transfer plain_copy(Arena& arena, int from, int to, std::size_t bytes) {
 }
 
 Transfer read(Arena& arena, int from, int to, std::size_t bytes, const tenken::cuda::Launch& launch) {
-    Transfer transfer = of_pair(arena, "read", from, to, bytes);
+    Transfer transfer = of_pair("read", from, to, bytes);
     double* const target = arena.destination(to);
     const double* const source = arena.source(from);
     transfer.lead = to;
@@ -261,7 +261,7 @@ Transfer one_to_all(Arena& arena, int one, const std::vector<int>& others, std::
 
 Transfer host_staged(Arena& arena, int from, int to, std::size_t bytes, std::size_t chunk_bytes,
                      int buffers) {
-    Transfer transfer = of_pair(arena, "host_staged", from, to, bytes);
+    Transfer transfer = of_pair("host_staged", from, to, bytes);
     const auto staging = std::make_shared<tenken::cuda::HostStaging>(from, to, chunk_bytes, buffers);
     double* const target = arena.destination(to);
     const double* const source = arena.source(from);
