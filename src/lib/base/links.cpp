@@ -81,8 +81,12 @@ PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to) {
 
 void report_link(Document& document, int from, int to, const PairLink& link) {
     const std::string pair = "gpu" + std::to_string(from) + "-gpu" + std::to_string(to);
+    const Json count = link.kind == PairLink::Kind::unknown ? Json() : Json(link.count);
     document.path("link_kind." + pair, link.kind_text());
-    document.path("link_count." + pair, link.kind == PairLink::Kind::unknown ? Json() : Json(link.count));
+    document.path("link_count." + pair, count);
+    Json one = Json::object();
+    one.set("first", from).set("second", to).set("count", count).set("kind", link.kind_text());
+    document.links.push_back(one);
 }
 
 Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& others) {

@@ -35,7 +35,7 @@ struct PairLink {
 /// to lead to a switch, as do all links of a GPU that has more of them than its neighbours require.
 PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to);
 
-/// Reports a connection as link_count.gpuA-gpuB (null: not known) and link_kind.gpuA-gpuB.
+/// Reports a connection: the number of active links (null: not known) and their kind.
 void report_link(Document& document, int from, int to, const PairLink& link);
 
 /// Peak rate from (or to) one GPU to (or from) several others at once in GB/s.
