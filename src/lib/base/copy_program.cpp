@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "lib/base/clock.h"
-#include "lib/base/gpu_limit.h"
 #include "lib/base/host.h"
 #include "lib/base/placement.h"
 
@@ -85,10 +84,6 @@ void CopyProgram::note(const std::string& key, const CopySeries& series, Documen
     document.add(series.check);
 }
 
-std::vector<double> CopyProgram::rates(const std::vector<double>& seconds) const {
-    return giga_per_second(2.0 * static_cast<double>(bytes_), seconds);
-}
-
 std::vector<std::pair<std::string, Json>> CopyProgram::at(std::vector<std::pair<std::string, Json>> others,
                                                           long number) const {
     if (trials_ > 1) others.emplace_back("trial", Json(number));
@@ -102,13 +97,6 @@ std::vector<double> CopyProgram::device_copy(CopyGpu& gpu, const Run& run) const
     gpu.fill(to.get(), elements_, 0);
     warm_up(run.warmup_seconds, [&] { gpu.copy(to.get(), from.get(), elements_, 1); });
     return gpu.copy(to.get(), from.get(), elements_, 100);
-}
-
-Limit CopyProgram::device_limit(const CopyGpu& gpu) const {
-    if (bytes_ < 4 * gpu.description().l2_bytes) {
-        return Limit::unknown("arrays below 4 x the L2 have no memory limit");
-    }
-    return memory_limit(gpu.description());
 }
 
 }  // namespace tenken

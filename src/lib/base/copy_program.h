@@ -34,15 +34,15 @@ class CopyProgram : public Program {
     /// Records where the pages were and adds the comparison.
     /// @param key names the trial within the document, e.g. "gpu0.pattern=5.trial=1"
     static void note(const std::string& key, const CopySeries& series, Document& document);
-    /// Rates in GB/s: each byte counted once as read and once as written.
-    std::vector<double> rates(const std::vector<double>& seconds) const;
+    /// What one copy counts: each byte once as read and once as written.
+    std::vector<std::pair<std::string, double>> counts() const {
+        return {{"bytes", 2.0 * static_cast<double>(bytes_)}};
+    }
     /// Coordinates of a metric, with the trial if there are several.
     std::vector<std::pair<std::string, Json>> at(std::vector<std::pair<std::string, Json>> others,
                                                  long number) const;
     /// Seconds of a copy between arrays of cudaMalloc, after a warm-up: the attainable time of the device.
     std::vector<double> device_copy(CopyGpu& gpu, const Run& run) const;
-    /// The GPU's memory bandwidth by its attributes; unknown for arrays that fit into its L2.
-    Limit device_limit(const CopyGpu& gpu) const;
 
     bool on_host() const { return backend_ == "host"; }
     Method method() const { return method_of(placement_); }

@@ -168,6 +168,7 @@ Json Document::json() const {
     json.set("parameters", parameters).set("placement", placement.json()).set("devices", devices_json);
     json.set("series", series_).set("verification", checks);
     json.set("provenance", path_).set("health", health.json());
+    if (!links.empty()) json.set("links", links);
     if (locks) json.set("locks", *locks);
     if (load) json.set("load", *load);
     return json;

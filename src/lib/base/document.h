@@ -88,8 +88,9 @@ class Document {
     std::vector<DeviceDescription> devices;
     std::vector<Json> more_devices;  ///< as described by other processes
     Health health;
-    Optional<Json> locks;  ///< the locks held against other measurements on this machine
-    Optional<Json> load;   ///< other activity of the host during the run
+    Optional<Json> locks;     ///< the locks held against other measurements on this machine
+    Optional<Json> load;      ///< other activity of the host during the run
+    std::vector<Json> links;  ///< connections of two GPUs (report_link() in links.h)
 
     /// Adds a metric and the limit with which it is compared. A metric with a sample that is not finite is
     /// not written and fails the run; so does one without samples or with a duplicate id.

@@ -19,15 +19,6 @@ Optional<double> host_gbs(const DeviceDescription& device) {
     return rate;
 }
 
-Limit through_pcie(const DeviceDescription& from, const DeviceDescription& to, int directions) {
-    const Optional<double> out = host_gbs(from);
-    const Optional<double> in = host_gbs(to);
-    if (!out || !in) return Limit::unknown("the GPUs do not report their PCIe generation and width");
-    return Limit::known(
-        directions * std::min(*out, *in), gbs,
-        std::string("driver: the narrower PCIe of the two") + (directions == 2 ? ", both ways" : ""));
-}
-
 std::string format(const char* pattern, int count, double rate) {
     char text[96];
     std::snprintf(text, sizeof text, pattern, count, rate);
@@ -64,7 +55,6 @@ std::string PairLink::kind_text() const {
 
 PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to) {
     PairLink found;
-    found.link_gbs = from.description.nvlink_gbs_per_link;
     const auto to_switch = [](const LinkedGpu& gpu) {
         return static_cast<int>(std::count_if(gpu.links.begin(), gpu.links.end(), [](const NvLink& link) {
             return link.active && link.end != NvLink::End::gpu;
@@ -91,23 +81,12 @@ PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to) {
 
 void report_link(Document& document, int from, int to, const PairLink& link) {
     const std::string pair = "gpu" + std::to_string(from) + "-gpu" + std::to_string(to);
+    const Json count = link.kind == PairLink::Kind::unknown ? Json() : Json(link.count);
     document.path("link_kind." + pair, link.kind_text());
-    document.path("link_count." + pair, link.kind == PairLink::Kind::unknown ? Json() : Json(link.count));
-}
-
-Limit pair_limit(const LinkedGpu& from, const LinkedGpu& to, int directions) {
-    const PairLink link = pair_link(from, to);
-    if (link.kind == PairLink::Kind::unknown)
-        return Limit::unknown("the driver does not report how they are connected");
-    if (link.kind == PairLink::Kind::pcie) return through_pcie(from.description, to.description, directions);
-    if (!link.link_gbs) return Limit::unknown("the driver does not report the rate of an NVLink");
-    return Limit::known(directions * link.count * *link.link_gbs, gbs,
-                        format("driver: %d active NVLinks at %.4g GB/s", link.count, *link.link_gbs) +
-                            (directions == 2 ? ", both ways" : ""));
-}
-
-Limit staged_limit(const DeviceDescription& from, const DeviceDescription& to) {
-    return through_pcie(from, to, 1);
+    document.path("link_count." + pair, count);
+    Json one = Json::object();
+    one.set("first", from).set("second", to).set("count", count).set("kind", link.kind_text());
+    document.links.push_back(one);
 }
 
 Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& others) {
@@ -131,7 +110,9 @@ Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& other
         return Limit::known(count * *rate, gbs,
                             format("driver: %d active NVLinks at %.4g GB/s", count, *rate));
     }
-    return through_pcie(one.description, one.description, 1);
+    const Optional<double> pcie = host_gbs(one.description);
+    if (!pcie) return Limit::unknown("the GPU does not report its PCIe generation and width");
+    return Limit::known(*pcie, gbs, "driver: PCIe");
 }
 
 double pcie_gbs(int generation, int width) {

@@ -1,4 +1,4 @@
-// The connection between two GPUs of a node, as reported by the driver, and its peak rate.
+// The connection between two GPUs of a node, as reported by the driver.
 #pragma once
 
 #include <string>
@@ -23,8 +23,7 @@ struct LinkedGpu {
 struct PairLink {
     enum class Kind { nvlink, nvswitch, pcie, unknown };
     Kind kind = Kind::unknown;
-    int count = 0;              ///< active NVLinks from one to the other, or to the switch between them
-    Optional<double> link_gbs;  ///< of one NVLink in one direction, in GB/s
+    int count = 0;  ///< active NVLinks from one to the other, or to the switch between them
 
     /// "18 x NVLink through a switch", "2 x NVLink", "PCIe", "not known": for display.
     std::string text() const;
@@ -36,15 +35,8 @@ struct PairLink {
 /// to lead to a switch, as do all links of a GPU that has more of them than its neighbours require.
 PairLink pair_link(const LinkedGpu& from, const LinkedGpu& to);
 
-/// Reports a connection as link_count.gpuA-gpuB (null: not known) and link_kind.gpuA-gpuB.
+/// Reports a connection: the number of active links (null: not known) and their kind.
 void report_link(Document& document, int from, int to, const PairLink& link);
-
-/// Peak rate from one GPU to another in GB/s: active NVLinks x their rate, or the narrower PCIe.
-/// @param ways 1, or 2 for the sum of both directions
-Limit pair_limit(const LinkedGpu& from, const LinkedGpu& to, int directions = 1);
-
-/// Peak rate through host memory from one GPU to another in GB/s: the narrower PCIe.
-Limit staged_limit(const DeviceDescription& from, const DeviceDescription& to);
 
 /// Peak rate from (or to) one GPU to (or from) several others at once in GB/s.
 Limit fan_limit(const LinkedGpu& one, const std::vector<const LinkedGpu*>& others);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "lib/base/copy_program.h"
-#include "lib/base/ramp.h"
 #include "lib/base/sweep.h"
 
 #ifndef TENKEN_HAVE_CUDA
@@ -74,35 +73,26 @@ class AccessPatterns : public tenken::CopyProgram {
     }
 
     void measure_on(tenken::CopyGpu* gpu, tenken::Run& run) override {
-        double device_rate = 0;
         if (gpu != nullptr) {
             tenken::Metric metric = start("device_copy", gpu);
             metric.clock = "device";
-            metric.samples = rates(device_copy(*gpu, run));
-            device_rate = tenken::order_statistics(metric.samples, metric.direction).median;
-            run.document.add(metric, device_limit(*gpu));
+            metric.timed(device_copy(*gpu, run), counts());
+            run.document.add(metric);
         }
         for (const Pattern* pattern : chosen_) {
-            Ramps ramps;
-            for (long number = 1; number <= trials(); ++number) {
-                ramps.push_back(run_pattern(*pattern, number, gpu, run));
-            }
-            if (pattern->by == Processor::gpu) report_ramps(*pattern, ramps, device_rate, *gpu, run.document);
+            for (long number = 1; number <= trials(); ++number) run_pattern(*pattern, number, gpu, run);
         }
     }
 
   private:
-    typedef std::vector<tenken::Ramp> Ramps;
-
     static tenken::Metric start(const std::string& name, const tenken::CopyGpu* gpu) {
         tenken::Metric metric;
         metric.name = name;
-        metric.unit = "GB/s";
         if (gpu != nullptr) metric.subject = tenken::Subject::gpu(gpu->description().index);
         return metric;
     }
 
-    tenken::Ramp run_pattern(const Pattern& pattern, long number, tenken::CopyGpu* gpu, tenken::Run& run) {
+    void run_pattern(const Pattern& pattern, long number, tenken::CopyGpu* gpu, tenken::Run& run) {
         const tenken::Fault fault =
             pattern.number == chosen_.front()->number && number == 1 ? run.fault : tenken::Fault::none;
         tenken::CopyTrial one = trial(number, fault);
@@ -114,41 +104,12 @@ class AccessPatterns : public tenken::CopyProgram {
 
         tenken::Metric metric = start(pattern.metric, gpu);
         if (pattern.by == Processor::gpu) metric.clock = "device";
-        metric.samples = rates(series.seconds.front());
+        metric.timed(series.seconds.front(), counts());
         metric.at = at({{"pattern", tenken::Json(pattern.number)}}, number);
-        run.document.add(metric, pattern.by == Processor::gpu
-                                     ? device_limit(*gpu)
-                                     : tenken::Limit::unknown("no limit is known for accesses by the CPU"));
+        run.document.add(metric);
         const std::string key = metric.subject.text() + ".pattern=" + std::to_string(pattern.number) +
                                 ".trial=" + std::to_string(number);
         note(key, series, run.document);
-        return tenken::find_ramp(metric.samples);
-    }
-
-    /// One sample per trial: the beginning of the plateau, the rates before and on it.
-    void report_ramps(const Pattern& pattern, const Ramps& ramps, double device_rate,
-                      const tenken::CopyGpu& gpu, tenken::Document& document) const {
-        tenken::Metric repetition = start("ramp", &gpu);
-        tenken::Metric before = start("before", &gpu);
-        tenken::Metric plateau = start("plateau", &gpu);
-        tenken::Metric relative = start("relative", &gpu);
-        for (tenken::Metric* metric : {&repetition, &before, &plateau, &relative}) {
-            metric->clock = "device";
-            metric->at = {{"pattern", tenken::Json(pattern.number)}};
-        }
-        repetition.unit = relative.unit = "1";
-        repetition.direction = tenken::Direction::lower;
-        for (const tenken::Ramp& ramp : ramps) {
-            repetition.samples.push_back(static_cast<double>(ramp.repetition));
-            before.samples.push_back(ramp.before);
-            plateau.samples.push_back(ramp.plateau);
-            relative.samples.push_back(ramp.plateau / device_rate);
-        }
-        document.add(repetition, tenken::Limit::unknown("a count of repetitions"));
-        document.add(before, device_limit(gpu));
-        document.add(plateau, device_limit(gpu));
-        if (pattern.number != 8) return;
-        document.add(relative, tenken::Limit::known(1, "1", "measured: device_copy in this run"));
     }
 
     std::string asked_ = "all";

@@ -50,12 +50,11 @@ int name_of(std::size_t number) {
 
 class GpuSolver : public Solver {
   public:
-    GpuSolver(tenken::cuda::Gpu& gpu, std::string memory, bool from_host, const Grid& grid, double dot_gbs)
+    GpuSolver(tenken::cuda::Gpu& gpu, std::string memory, bool from_host, const Grid& grid)
         : gpu_(gpu),
           memory_(std::move(memory)),
           from_host_(from_host),
           grid_(grid),
-          dot_gbs_(dot_gbs),
           blocks_(static_cast<unsigned>((grid.nk / 4 + block_x - 1) / block_x),
                   static_cast<unsigned>((grid.nj - 2 + block_y - 1) / block_y),
                   static_cast<unsigned>((grid.ni - 2 + march - 1) / march)),
@@ -140,15 +139,6 @@ class GpuSolver : public Solver {
         TENKEN_CUDA(cudaMemcpy(at, &value, sizeof value, cudaMemcpyDefault));
     }
 
-    tenken::Limit limit() const override {
-        // If all arrays together are below 4 x the L2, some of the traffic does not reach the memory.
-        if (arrays * grid_.bytes_of_one() < 4 * gpu_.description().l2_bytes) {
-            return tenken::Limit::unknown("arrays below 4 x the L2 have no memory limit");
-        }
-        return tenken::Limit::known(dot_gbs_ / bytes_of_cell * flops_of_cell, "GFLOP/s",
-                                    "measured: dot bandwidth in this run over 56 B per cell, 34 operations");
-    }
-
     void begin_timed() override { gpu_.health().start(); }
     void end_timed() override { gpu_.health().stop(); }
 
@@ -169,7 +159,6 @@ class GpuSolver : public Solver {
     std::string memory_;
     bool from_host_;
     Grid grid_;
-    double dot_gbs_;
     dim3 blocks_;
     tenken::cuda::Stream stream_;
     tenken::cuda::DeviceArray<float> partial_;
@@ -199,12 +188,11 @@ class CudaSolvers : public GpuSolvers {
                                  const Grid& grid) override {
         tenken::cuda::Gpu& gpu = *gpus_.list()[which];
         gpu.use();
-        return std::unique_ptr<Solver>(new GpuSolver(gpu, memory, from_host, grid, dot_gbs_[which]));
+        return std::unique_ptr<Solver>(new GpuSolver(gpu, memory, from_host, grid));
     }
 
     void describe(tenken::Document& document) override {
         gpus_.report(document);
-        document.path("arrays_bytes", static_cast<double>(arrays * grid_.bytes_of_one()));
         document.path("kernel", "march " + std::to_string(march) + " planes, blocks of " +
                                     std::to_string(block_x) + " x " + std::to_string(block_y) +
                                     " threads, 4 cells a thread");
@@ -224,17 +212,13 @@ class CudaSolvers : public GpuSolvers {
         tenken::Metric metric;
         metric.name = "dot";
         metric.subject = tenken::Subject::gpu(gpu.index());
-        metric.unit = "GB/s";
         metric.clock = "device";
-        metric.samples =
-            tenken::giga_per_second(2.0 * static_cast<double>(a.bytes()),
-                                    tenken::cuda::time_dot(a, b, gpu, stream, 100, warmup_seconds));
-        dot_gbs_.push_back(tenken::order_statistics(metric.samples, metric.direction).median);
+        metric.timed(tenken::cuda::time_dot(a, b, gpu, stream, 100, warmup_seconds),
+                     {{"bytes", 2.0 * static_cast<double>(a.bytes())}});
         return metric;
     }
 
     tenken::cuda::Gpus gpus_;
-    std::vector<double> dot_gbs_;
 };
 
 }  // namespace

@@ -30,8 +30,6 @@ struct Grid {
 
 /// As counted by the benchmark, per cell and iteration.
 constexpr double flops_of_cell = 34;
-/// Twelve coefficients and the pressure read, the pressure written: with the two pressures swapped.
-constexpr double bytes_of_cell = 14 * sizeof(float);
 constexpr float omega = 0.8F;
 
 /// The arrays, in the order of the benchmark: a has four parts, b and c three each.

@@ -143,6 +143,7 @@ class Himeno : public tenken::Program {
         document.build.backends = {"host"};
         if (gpu_) document.build.backends.push_back("cuda");
         document.path("backend", backend_);
+        document.path("arrays_bytes", static_cast<std::uint64_t>(arrays * grid_.bytes_of_one()));
         tenken::describe_pages(document);
         if (on_host()) {
             const std::unique_ptr<Solver> solver = make_host_solver(grid_);
@@ -178,42 +179,17 @@ class Himeno : public tenken::Program {
                 if (kind == "sam") tenken::require_method(tenken::Method::sam, device);
             }
         }
-        for (const tenken::Metric& dot : gpu_->measure_dot(run.warmup_seconds)) {
-            run.document.add(dot, tenken::Limit::unknown("it is itself the limit of the iterations"));
-        }
+        for (const tenken::Metric& dot : gpu_->measure_dot(run.warmup_seconds)) run.document.add(dot);
         for (std::size_t which = 0; which < devices.size(); ++which) {
-            std::map<std::string, double> totals;
             for (const std::string& kind : kinds_) {
                 const bool first = which == 0 && kind == kinds_.front();
                 const std::unique_ptr<Solver> solver = gpu_->make(which, kind, init_ == "host", grid_);
-                totals[kind] = measure_on(*solver, kind, run, first ? run.fault : tenken::Fault::none);
-            }
-            report_differences(totals, devices[which].index, run.document);
-        }
-    }
-
-    /// The loss with arrays in one kind of memory, by the rates of the whole run.
-    static void report_differences(const std::map<std::string, double>& totals, int gpu,
-                                   tenken::Document& document) {
-        for (const char* other : {"explicit", "managed"}) {
-            for (const char* kind : {"managed", "sam"}) {
-                if (std::string(other) == kind || totals.count(other) == 0 || totals.count(kind) == 0)
-                    continue;
-                tenken::Metric metric;
-                metric.name = std::string("behind_") + other;
-                metric.subject = tenken::Subject::gpu(gpu);
-                metric.unit = "GFLOP/s";
-                metric.direction = tenken::Direction::lower;
-                metric.statistic = tenken::Statistic::total;
-                metric.at = {{"memory", tenken::Json(kind)}};
-                metric.samples = {totals.at(other) - totals.at(kind)};
-                document.add(metric, tenken::Limit::unknown("a difference"));
+                measure_on(*solver, kind, run, first ? run.fault : tenken::Fault::none);
             }
         }
     }
 
-    /// @return the rate of the whole run in GFLOP/s
-    double measure_on(Solver& solver, const std::string& memory, tenken::Run& run, tenken::Fault fault) {
+    void measure_on(Solver& solver, const std::string& memory, tenken::Run& run, tenken::Fault fault) {
         const double moved_in = solver.fill(data());
         long iterations = static_cast<long>(run.repetitions);
         if (timing_ == "classic") {
@@ -230,27 +206,24 @@ class Himeno : public tenken::Program {
         const double flops = flops_of_cell * grid_.inner_cells();
         tenken::Metric metric;
         metric.subject = solver.subject();
-        metric.unit = "GFLOP/s";
         metric.clock = solver.clock();
         metric.at = {{"memory", tenken::Json(memory)}};
         metric.name = "iteration";
-        metric.samples = tenken::giga_per_second(flops * static_cast<double>(timing.stride), timing.seconds);
-        run.document.add(metric, solver.limit());
-        const double all = flops * static_cast<double>(iterations) / 1e9;
+        metric.timed(timing.seconds, {{"operations", flops * static_cast<double>(timing.stride)}});
+        run.document.add(metric);
+        const double all = flops * static_cast<double>(iterations);
         metric.name = "total";
         metric.clock = "host";
-        metric.statistic = tenken::Statistic::total;
-        metric.samples = {all / timing.total_seconds};
-        run.document.add(metric, solver.limit());
+        metric.timed({timing.total_seconds}, {{"operations", all}});
+        run.document.add(metric);
         if (moved_in > 0) {
             metric.name = "with_transfers";
-            metric.samples = {all / (timing.total_seconds + moved_in + moved_out)};
-            run.document.add(metric, solver.limit());
+            metric.timed({timing.total_seconds + moved_in + moved_out}, {{"operations", all}});
+            run.document.add(metric);
         }
         run.document.path("iterations." + memory, static_cast<std::uint64_t>(iterations));
         run.document.path("last_gosa." + memory, timing.gosa.back());
         verify(solver, memory, timing, fault, pressure, run.document);
-        return all / timing.total_seconds;
     }
 
     void verify(Solver& solver, const std::string& memory, const Timing& timing, tenken::Fault fault,

@@ -101,10 +101,6 @@ class HostSolver : public Solver {
 
     void spoil_coefficient() override { arrays_[a1][row(grid_.ni / 2, grid_.nj / 2) + 2] *= 1.001F; }
 
-    tenken::Limit limit() const override {
-        return tenken::Limit::unknown("the memory clock and channels of a host cannot be queried");
-    }
-
   private:
     std::array<const float*, coefficients> coefficient_pointers() const {
         std::array<const float*, coefficients> pointers;

@@ -36,8 +36,6 @@ class Solver {
     virtual double fetch(float* pressure) = 0;
     /// For --inject-fault element: flips a bit of one coefficient.
     virtual void spoil_coefficient() = 0;
-    /// The limit of an iteration, in GFLOP/s.
-    virtual tenken::Limit limit() const = 0;
     virtual void begin_timed() {}
     virtual void end_timed() {}
 };
@@ -51,7 +49,7 @@ class GpuSolvers {
     virtual void options(tenken::Arguments& arguments) = 0;
     virtual void prepare(const tenken::Arguments& arguments) = 0;
     virtual std::vector<tenken::DeviceDescription> descriptions() const = 0;
-    /// Measures the dot bandwidth of every GPU: it is their limit, and warms them up.
+    /// Measures the dot bandwidth of every GPU: their limit follows from it, and it warms them up.
     virtual std::vector<tenken::Metric> measure_dot(double warmup_seconds) = 0;
     /// The solver on one GPU (by its index in descriptions()) with arrays in "explicit", "managed" or "sam"
     /// memory.

@@ -31,7 +31,6 @@ struct Series {
     std::string name;  ///< as in metrics.yaml
     tenken::Subject subject = tenken::Subject::host();
     std::string clock = "host";
-    tenken::Limit limit = tenken::Limit::unknown("the memory clock and channels of a host cannot be queried");
     std::vector<std::vector<double>> seconds;  ///< by trial
     std::vector<double> host_seconds;          ///< of all trials by the host clock, if `clock` is another
     std::vector<tenken::Check> checks;         ///< one per trial

@@ -3,7 +3,6 @@
 
 #include <mutex>
 
-#include "lib/base/gpu_limit.h"
 #include "lib/cuda/copy.h"
 #include "lib/cuda/copy_values.cuh"
 #include "lib/cuda/gpus.h"
@@ -47,7 +46,6 @@ class CudaCopies : public GpuCopies {
             series.name = name;
             series.subject = tenken::Subject::gpu(gpu.index());
             series.clock = "device";
-            series.limit = tenken::memory_limit(gpu.description());
             for (long trial = 0; trial < plan.trials; ++trial) run_trial(gpu, worker, plan, series);
         });
         return all;

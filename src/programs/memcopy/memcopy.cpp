@@ -176,12 +176,11 @@ class Memcopy : public tenken::Program {
         tenken::Metric metric;
         metric.name = series.name;
         metric.subject = series.subject;
-        metric.unit = "GB/s";
         metric.clock = series.clock;
         for (std::size_t trial = 0; trial < series.seconds.size(); ++trial) {
-            metric.samples = tenken::giga_per_second(moved, series.seconds[trial]);
+            metric.timed(series.seconds[trial], {{"bytes", moved}});
             if (series.seconds.size() > 1) metric.at = {{"trial", tenken::Json(trial + 1)}};
-            document.add(metric, series.limit);
+            document.add(metric);
         }
         if (series.host_seconds.empty()) return;
         const auto by_host = tenken::order_statistics(tenken::giga_per_second(moved, series.host_seconds),

@@ -167,8 +167,6 @@ class P2p : public tenken::Program {
     void through_the_host(const Pair& pair) {
         const auto by_driver = [&](std::size_t bytes) {
             Transfer transfer = engine_copy(*arena_, "driver_staged", pair.from, pair.to, bytes);
-            transfer.limit = tenken::staged_limit(arena_->linked(pair.from).description,
-                                                  arena_->linked(pair.to).description);
             const auto enqueue = transfer.launch;
             transfer.waits = true;
             transfer.launch = [enqueue](const tenken::cuda::Stream& stream) {
@@ -205,7 +203,9 @@ class P2p : public tenken::Program {
         if (wanted("latency")) {
             const Transfer transfer =
                 small_copies(*arena_, from, to, latency_bytes_, static_cast<long>(latency_copies_));
-            report_time(transfer.name, transfer, done(transfer), {});
+            tenken::Metric metric = of(transfer.name, transfer);
+            metric.timed(done(transfer).seconds);
+            run_->document.add(metric);
         }
     }
 
@@ -220,7 +220,7 @@ class P2p : public tenken::Program {
         }
     }
 
-    /// The whole size, and all sizes of the sweep as bandwidth and as time.
+    /// The whole size, and all sizes of the sweep.
     void measure_transfer(const std::string& name, const Pair& pair, std::size_t maximum,
                           const std::function<Transfer(std::size_t)>& make) {
         if (!wanted(name)) return;
@@ -231,13 +231,10 @@ class P2p : public tenken::Program {
              bytes *= static_cast<std::size_t>(sweep_factor_)) {
             if (by_kernel && bytes % sizeof(double) != 0) continue;  // they move whole doubles
             const Transfer transfer = make(bytes);
-            const Measured measured = done(transfer);
-            const std::vector<std::pair<std::string, tenken::Json>> at = {{"bytes", tenken::Json(bytes)}};
-            tenken::Metric metric = of(name + "_by_size", transfer, at);
-            metric.unit = "GB/s";
-            metric.samples = tenken::giga_per_second(transfer.bytes(), measured.seconds);
-            run_->document.add(metric, transfer.limit);
-            report_time(name + "_time", transfer, measured, at);
+            tenken::Metric metric = of(name + "_by_size", transfer);
+            metric.at = {{"bytes", tenken::Json(bytes)}};
+            metric.timed(done(transfer).seconds, {{"bytes", transfer.bytes()}});
+            run_->document.add(metric);
         }
     }
 
@@ -251,37 +248,25 @@ class P2p : public tenken::Program {
         return measured;
     }
 
-    static tenken::Metric of(const std::string& name, const Transfer& transfer,
-                             const std::vector<std::pair<std::string, tenken::Json>>& at) {
+    static tenken::Metric of(const std::string& name, const Transfer& transfer) {
         tenken::Metric metric;
         metric.name = name;
         metric.subject = transfer.subject;
         metric.clock = transfer.waits ? "host" : "device";
-        metric.at = at;
         return metric;
     }
 
     void bandwidth(const Transfer& transfer) {
         const Measured measured = done(transfer);
-        tenken::Metric metric = of(transfer.name, transfer, {});
-        metric.unit = "GB/s";
-        metric.samples = tenken::giga_per_second(transfer.bytes(), measured.seconds);
-        run_->document.add(metric, transfer.limit);
+        tenken::Metric metric = of(transfer.name, transfer);
+        metric.timed(measured.seconds, {{"bytes", transfer.bytes()}});
+        run_->document.add(metric);
         const std::string key = transfer.name + "." + transfer.subject.text();
         if (!transfer.note.empty()) run_->document.path("launch." + key, transfer.note);
         if (measured.host_seconds.empty()) return;
         const auto by_host = tenken::order_statistics(
             tenken::giga_per_second(transfer.bytes(), measured.host_seconds), tenken::Direction::higher);
         run_->document.path("host_clock_gbs." + key, by_host.median);
-    }
-
-    void report_time(const std::string& name, const Transfer& transfer, const Measured& measured,
-                     const std::vector<std::pair<std::string, tenken::Json>>& at) {
-        tenken::Metric metric = of(name, transfer, at);
-        metric.unit = "us";
-        metric.direction = tenken::Direction::lower;
-        for (double seconds : measured.seconds) metric.samples.push_back(seconds * 1e6);
-        run_->document.add(metric, tenken::Limit::unknown("the minimum time of a copy is not known"));
     }
 
     tenken::cuda::Gpus gpus_;

@@ -37,11 +37,10 @@ void copy_peer(double* to, int to_gpu, const double* from, int from_gpu, std::si
     TENKEN_CUDA(cudaMemcpyPeerAsync(to, to_gpu, from, from_gpu, bytes, stream.get()));
 }
 
-Transfer of_pair(Arena& arena, const std::string& name, int from, int to, std::size_t bytes) {
+Transfer of_pair(const std::string& name, int from, int to, std::size_t bytes) {
     Transfer transfer;
     transfer.name = name;
     transfer.subject = tenken::Subject::pair(from, to);
-    transfer.limit = tenken::pair_limit(arena.linked(from), arena.linked(to));
     transfer.legs = {{from, to, bytes, 0}};
     transfer.lead = from;
     return transfer;
@@ -190,7 +189,7 @@ Measured measure(Arena& arena, const Transfer& transfer, long repetitions, doubl
 }
 
 Transfer engine_copy(Arena& arena, const std::string& name, int from, int to, std::size_t bytes) {
-    Transfer transfer = of_pair(arena, name, from, to, bytes);
+    Transfer transfer = of_pair(name, from, to, bytes);
     double* const target = arena.destination(to);
     const double* const source = arena.source(from);
     transfer.launch = [=](const Stream& stream) { copy_peer(target, to, source, from, bytes, stream); };
@@ -198,7 +197,7 @@ Transfer engine_copy(Arena& arena, const std::string& name, int from, int to, st
 }
 
 Transfer plain_copy(Arena& arena, int from, int to, std::size_t bytes) {
-    Transfer transfer = of_pair(arena, "memcpy_peer", from, to, bytes);
+    Transfer transfer = of_pair("memcpy_peer", from, to, bytes);
     double* const target = arena.destination(to);
     const double* const source = arena.source(from);
     transfer.waits = true;
@@ -210,7 +209,7 @@ Transfer plain_copy(Arena& arena, int from, int to, std::size_t bytes) {
 }
 
 Transfer read(Arena& arena, int from, int to, std::size_t bytes, const tenken::cuda::Launch& launch) {
-    Transfer transfer = of_pair(arena, "read", from, to, bytes);
+    Transfer transfer = of_pair("read", from, to, bytes);
     double* const target = arena.destination(to);
     const double* const source = arena.source(from);
     transfer.lead = to;
@@ -239,42 +238,30 @@ tenken::cuda::Launch choose_launch(Arena& arena, int on, int from, int to, std::
 Transfer both_ways(Arena& arena, int one, int other, std::size_t bytes) {
     Transfer transfer = at_once(arena, "both_ways", {{one, other, bytes, 0}, {other, one, bytes, 0}});
     transfer.subject = tenken::Subject::pair(one, other);
-    transfer.limit = tenken::pair_limit(arena.linked(one), arena.linked(other), 2);
     return transfer;
 }
 
 Transfer all_to_one(Arena& arena, const std::vector<int>& others, int one, std::size_t bytes) {
     const std::size_t part = part_of(bytes, others.size());
     std::vector<Leg> legs;
-    std::vector<const tenken::LinkedGpu*> linked;
-    for (int other : others) {
-        legs.push_back({other, one, part, legs.size() * part / sizeof(double)});
-        linked.push_back(&arena.linked(other));
-    }
+    for (int other : others) legs.push_back({other, one, part, legs.size() * part / sizeof(double)});
     Transfer transfer = at_once(arena, "all_to_one", legs);
     transfer.subject = tenken::Subject::gpu(one);
-    transfer.limit = tenken::fan_limit(arena.linked(one), linked);
     return transfer;
 }
 
 Transfer one_to_all(Arena& arena, int one, const std::vector<int>& others, std::size_t bytes) {
     const std::size_t part = part_of(bytes, others.size());
     std::vector<Leg> legs;
-    std::vector<const tenken::LinkedGpu*> linked;
-    for (int other : others) {
-        legs.push_back({one, other, part, 0});
-        linked.push_back(&arena.linked(other));
-    }
+    for (int other : others) legs.push_back({one, other, part, 0});
     Transfer transfer = at_once(arena, "one_to_all", legs);
     transfer.subject = tenken::Subject::gpu(one);
-    transfer.limit = tenken::fan_limit(arena.linked(one), linked);
     return transfer;
 }
 
 Transfer host_staged(Arena& arena, int from, int to, std::size_t bytes, std::size_t chunk_bytes,
                      int buffers) {
-    Transfer transfer = of_pair(arena, "host_staged", from, to, bytes);
-    transfer.limit = tenken::staged_limit(arena.linked(from).description, arena.linked(to).description);
+    Transfer transfer = of_pair("host_staged", from, to, bytes);
     const auto staging = std::make_shared<tenken::cuda::HostStaging>(from, to, chunk_bytes, buffers);
     double* const target = arena.destination(to);
     const double* const source = arena.source(from);
@@ -285,7 +272,6 @@ Transfer host_staged(Arena& arena, int from, int to, std::size_t bytes, std::siz
 
 Transfer small_copies(Arena& arena, int from, int to, std::size_t bytes, long in_a_row) {
     Transfer transfer = engine_copy(arena, "latency", from, to, bytes);
-    transfer.limit = tenken::Limit::unknown("the minimum time of a copy is not known");
     transfer.in_a_row = in_a_row;
     const auto once = transfer.launch;
     transfer.launch = [once, in_a_row](const Stream& stream) {

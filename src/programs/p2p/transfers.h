@@ -30,7 +30,6 @@ struct Leg {
 struct Transfer {
     std::string name;  ///< as in metrics.yaml
     tenken::Subject subject = tenken::Subject::host();
-    tenken::Limit limit = tenken::Limit::unknown("not known");
     std::vector<Leg> legs;
     int lead = 0;           ///< the GPU whose stream is timed
     bool waits = false;     ///< whether launch() returns only after completion: then the host clock times it

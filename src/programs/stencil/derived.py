@@ -8,11 +8,13 @@ PHASES = ("compute", "pack", "halo_node", "halo_net", "sync")
 def efficiency(run):
     """The rate of all parts, in percent of as many times the best of one part alone."""
     alone = [one.value for one in run.of("alone", "fused")]
+    # the result has the series of one process; another one's may be faster
+    best = _fact(run, "fastest_alone_gcells") or max(alone, default=0)
     host = any(one.kind == "host" for one in run.of("alone"))
     for one in run.of("cells") if alone else ():
         # the parts of one process on the host share its threads
         parts = run.result.placement.ranks if host else one.subject.first
-        scale = 100 / (parts * max(alone))
+        scale = 100 / (parts * best)
         yield one.subject, one.at, [scale * rate for rate in one.samples]
 
 
@@ -32,5 +34,13 @@ def limit_cells(run, one):
     """As many times the highest limit of one part alone as there are parts."""
     alone = [run.limit(each).value for each in run.of("alone", "fused") if each.kind == "gpu"]
     known = [value for value in alone if value is not None]
+    copies = [each.value for each in run.of("copy")]
+    fastest = _fact(run, "fastest_copy_gbs")
     if known:
-        yield one.subject.first * max(known)
+        yield one.subject.first * max(known) * (fastest / max(copies) if fastest and copies else 1)
+
+
+def _fact(run, name):
+    """A number that the program reports of all its processes; None where there is one process."""
+    value = run.result.path.get(name)
+    return value if isinstance(value, (int, float)) and value > 0 else None

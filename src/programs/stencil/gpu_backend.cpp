@@ -81,10 +81,9 @@ class CudaBackend : public GpuBackend {
         tenken::Metric metric;
         metric.name = "copy";
         metric.subject = tenken::Subject::gpu(one.index());
-        metric.unit = "GB/s";
         metric.clock = "device";
-        metric.samples = tenken::giga_per_second(2.0 * static_cast<double>(from.bytes()),
-                                                 tenken::cuda::time_each(100, stream, launch).device);
+        metric.timed(tenken::cuda::time_each(100, stream, launch).device,
+                     {{"bytes", 2.0 * static_cast<double>(from.bytes())}});
         return metric;
     }
 

@@ -26,7 +26,7 @@ class GpuBackend {
     /// @throws Waived if this machine lacks a requirement of an exchange, by its name
     virtual void require(const std::string& exchange, const tenken::Ranks& ranks,
                          std::uint64_t part_bytes) = 0;
-    /// GB/s of copies on GPU `which` by its index in descriptions(): the limit of a stencil.
+    /// Copies on GPU `which` by its index in descriptions(): the limit of a stencil follows from them.
     virtual tenken::Metric measure_copy(std::size_t which, double warmup_seconds) = 0;
     /// Maximum number of steps per pass for this problem.
     virtual int max_temporal_block(const Problem& problem) const = 0;

@@ -29,7 +29,11 @@ std::vector<double> mean(tenken::Ranks& ranks, const std::vector<double>& mine) 
     return sums;
 }
 
-constexpr const char* no_limit = "the memory clock and channels of a host cannot be queried";
+/// The median rate of a series that counts one thing, in 10^9 a second.
+double rate_of(const tenken::Metric& metric) {
+    const double median = tenken::order_statistics(metric.samples, tenken::Direction::lower).median;
+    return metric.counts.front().second / median / 1e9;
+}
 
 }  // namespace
 
@@ -48,7 +52,6 @@ void Stencil::measure(tenken::Run& run) {
         for (const std::string& name : exchanges_) {
             if (name != "none") measure_exchange(name);
         }
-        report_gain();
         if (!exchanging()) verify("none");
     } catch (...) {
         report();
@@ -86,20 +89,20 @@ void Stencil::measure_alone() {
         for (int more = 2; more <= gpu_->max_temporal_block(problem_); ++more) passes_.push_back(more);
     }
     double best_rate = 0;
+    double copy_rate = 0;
     for (int number = 0; number < plan_.parts; ++number) {
         ranks_.alive("one slab alone");
         const int local = number % local_parts_;
         const bool again = on_host() && local > 0;  // the parts of a process share its threads
         if (owners_[static_cast<std::size_t>(number)] == ranks_.rank() && !again) {
-            double copy_gbs = 0;
             if (!on_host()) {
                 const tenken::Metric copy =
                     gpu_->measure_copy(static_cast<std::size_t>(local), run_->warmup_seconds);
-                copy_gbs = tenken::order_statistics(copy.samples, copy.direction).median;
-                run_->document.add(copy, tenken::Limit::unknown("it is itself the limit of the stencil"));
+                copy_rate = std::max(copy_rate, rate_of(copy));
+                run_->document.add(copy);
             }
             for (int temporal_block : passes_) {
-                const double rate = measure_one(local, temporal_block, copy_gbs);
+                const double rate = measure_one(local, temporal_block);
                 if (temporal_block_ == 0 ? rate > best_rate : temporal_block == temporal_block_)
                     problem_.temporal_block = temporal_block;
                 best_rate = std::max(best_rate, rate);
@@ -110,12 +113,15 @@ void Stencil::measure_alone() {
     if (temporal_block_ > 0) problem_.temporal_block = static_cast<int>(temporal_block_);
     // All use the number of steps per pass of the deciding process.
     problem_.temporal_block = std::stoi(ranks_.broadcast(std::to_string(problem_.temporal_block)));
-    best_alone_ = ranks_.largest({best_rate}).front();
-    limit_gcells_ = ranks_.largest({limit_gcells_}).front();
+    if (ranks_.size() > 1) {  // the document has the slabs of one process
+        const std::vector<double> fastest = ranks_.largest({best_rate, copy_rate});
+        run_->document.path("fastest_alone_gcells", fastest[0]);
+        if (!on_host()) run_->document.path("fastest_copy_gbs", fastest[1]);
+    }
     run_->document.path("temporal_block.alone", problem_.temporal_block);
 }
 
-double Stencil::measure_one(int local, int temporal_block, double copy_gbs) {
+double Stencil::measure_one(int local, int temporal_block) {
     Plan plan;
     plan.grid = {plan_.grid.nx, plan_.grid.ny, plan_.slab(0).planes};
     plan.bt = (std::max(plan_.bt, temporal_block) + temporal_block - 1) / temporal_block * temporal_block;
@@ -140,29 +146,18 @@ double Stencil::measure_one(int local, int temporal_block, double copy_gbs) {
     }
     const std::vector<double> seconds = parts.front()->between_marks();
     end_timed();
-    tenken::Metric metric =
-        metric_of(temporal_block == 1 ? "alone" : "fused", "Gcell/s", parts.front()->subject());
-    metric.samples = tenken::giga_per_second(plan.grid.inner_cells() * plan.bt, seconds);
+    tenken::Metric metric = metric_of(temporal_block == 1 ? "alone" : "fused", parts.front()->subject());
+    metric.timed(seconds, {{"cells", plan.grid.inner_cells() * plan.bt}});
     metric.at = {{"temporal_block", tenken::Json(temporal_block)}};
-    tenken::Limit limit = tenken::Limit::unknown(no_limit);
-    if (copy_gbs > 0) {
-        const double bytes = 2 * static_cast<double>(problem.element_bytes) / temporal_block;
-        limit_gcells_ = std::max(limit_gcells_, copy_gbs / bytes);
-        limit = tenken::Limit::known(copy_gbs / bytes, "Gcell/s",
-                                     "measured: copy bandwidth in this run over " +
-                                         std::to_string(2 * problem.element_bytes) + " B per cell and pass");
-    }
-    run_->document.add(metric, limit);
+    run_->document.add(metric);
     // there is one set of host sensors per node
-    if (energy_seconds_ > 0 && (!on_host() || (ranks_.local_rank() == 0 && host_meter_.there())))
-        measure_energy(local, plan, solver, metric);
-    const double rate = tenken::order_statistics(metric.samples, metric.direction).median;
-    if (!exchanging()) compare_alone(plan, parts, solver);
-    if (local == 0) {
-        run_->document.path("alone_gflops.temporal_block=" + std::to_string(temporal_block),
-                            rate * flops_of_cell(problem.points));
+    if (energy_seconds_ > 0 && (!on_host() || (ranks_.local_rank() == 0 && host_meter_.there()))) {
+        tenken::Metric energy = metric_of("power", metric.subject);
+        energy.at = metric.at;
+        measure_energy(local, plan, solver, energy);
     }
-    return rate;
+    if (!exchanging()) compare_alone(plan, parts, solver);
+    return rate_of(metric);
 }
 
 void Stencil::measure_energy(int local, const Plan& plan, Solver& solver, const tenken::Metric& made) {
@@ -273,26 +268,10 @@ void Stencil::time_blocks(const std::string& name, const Plan& plan, Parts& part
     solver.wait();
     seconds = ranks_.largest(seconds);
 
-    tenken::Metric metric = metric_of("cells", "Gcell/s", all());
+    tenken::Metric metric = metric_of("cells", all());
     metric.at = {{"exchange", tenken::Json(name)}};
-    metric.samples = tenken::giga_per_second(plan.grid.inner_cells() * plan.bt, seconds);
-    tenken::Limit limit = tenken::Limit::unknown(no_limit);
-    if (limit_gcells_ > 0) {
-        limit =
-            tenken::Limit::known(limit_gcells_ * plan.parts, "Gcell/s",
-                                 "measured: copy bandwidth in this run over the bytes of a cell, all GPUs");
-    }
-    run_->document.add(metric, limit);
-    const double rate = tenken::order_statistics(metric.samples, metric.direction).median;
-    rates_.emplace_back(name, rate);
-    run_->document.path("gflops." + name, rate * flops_of_cell(problem_.points));
-
-    // The parts of one process on the host share its threads.
-    const int units = on_host() ? ranks_.size() : plan.parts;
-    tenken::Metric efficiency = metric_of("efficiency", "%", all());
-    efficiency.at = metric.at;
-    for (double one : metric.samples) efficiency.samples.push_back(100 * one / (best_alone_ * units));
-    run_->document.add(efficiency, tenken::Limit::unknown("it is itself a fraction of what was measured"));
+    metric.timed(seconds, {{"cells", plan.grid.inner_cells() * plan.bt}});
+    run_->document.add(metric);
 }
 
 void Stencil::time_total(const std::string& name, const Plan&, Solver& solver) {
@@ -300,13 +279,11 @@ void Stencil::time_total(const std::string& name, const Plan&, Solver& solver) {
     const double begin = tenken::now_seconds();
     solver.advance(static_cast<long>(steps_));
     solver.wait();
-    tenken::Metric metric = metric_of("total", "s", all());
+    tenken::Metric metric = metric_of("total", all());
     metric.clock = "host";
-    metric.direction = tenken::Direction::lower;
-    metric.statistic = tenken::Statistic::total;
     metric.at = {{"exchange", tenken::Json(name)}};
-    metric.samples = ranks_.largest({tenken::now_seconds() - begin});
-    run_->document.add(metric, tenken::Limit::unknown("the limit is that of the cells"));
+    metric.timed(ranks_.largest({tenken::now_seconds() - begin}));
+    run_->document.add(metric);
 }
 
 void Stencil::time_phases(const std::string& name, const Plan& plan, Solver& solver) {
@@ -320,33 +297,19 @@ void Stencil::time_phases(const std::string& name, const Plan& plan, Solver& sol
                             {"halo_net", &Phases::halo_net},
                             {"sync", &Phases::sync}};
     std::vector<Phases> blocks;
-    std::vector<tenken::Metric> all_phases;
     solver.wait();
     for (std::int64_t i = 0; i < phase_blocks_; ++i) {
         blocks.push_back(solver.block_apart(plan.bt));
         ranks_.alive("phases of " + name);
     }
     for (const Named& phase : phases) {
-        tenken::Metric metric = metric_of(phase.name, "ms", all());
+        tenken::Metric metric = metric_of(phase.name, all());
         metric.clock = "host";
-        metric.direction = tenken::Direction::lower;
         metric.at = {{"exchange", tenken::Json(name)}};
-        for (const Phases& block : blocks) metric.samples.push_back(1e3 * (block.*phase.part));
-        metric.samples = mean(ranks_, metric.samples);
-        run_->document.add(metric, tenken::Limit::unknown("a part of a block"));
-        all_phases.push_back(metric);
-    }
-    for (const tenken::Metric& phase : all_phases) {
-        tenken::Metric share = phase;
-        share.name = "share";
-        share.unit = "%";
-        share.at.emplace_back("phase", tenken::Json(phase.name));
-        for (std::size_t i = 0; i < share.samples.size(); ++i) {
-            double sum = 0;
-            for (const tenken::Metric& one : all_phases) sum += one.samples[i];
-            share.samples[i] *= sum > 0 ? 100 / sum : 0;
-        }
-        run_->document.add(share, tenken::Limit::unknown("a part of a block"));
+        std::vector<double> seconds;
+        for (const Phases& block : blocks) seconds.push_back(block.*phase.part);
+        metric.timed(mean(ranks_, seconds));
+        run_->document.add(metric);
     }
 }
 

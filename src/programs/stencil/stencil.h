@@ -54,7 +54,7 @@ class Stencil : public tenken::Program {
     /// Each slab in turn without neighbours, while no other one computes.
     void measure_alone();
     /// @return the median rate in Gcell/s
-    double measure_one(int local, int temporal_block, double copy_gbs);
+    double measure_one(int local, int temporal_block);
     /// Of one slab alone, --steps steps at a time.
     void measure_energy(int local, const Plan& plan, Solver& solver, const tenken::Metric& made);
     void measure_exchange(const std::string& name);
@@ -84,10 +84,7 @@ class Stencil : public tenken::Program {
     void add_check(tenken::Check check);
 
     // Report (report.cpp)
-    tenken::Metric metric_of(const std::string& name, const std::string& unit,
-                             const tenken::Subject& subject) const;
-    /// The gain of the exchange between GPUs over that through the host.
-    void report_gain();
+    tenken::Metric metric_of(const std::string& name, const tenken::Subject& subject) const;
     void report();
 
     tenken::Ranks& ranks_;
@@ -120,9 +117,6 @@ class Stencil : public tenken::Program {
     int local_parts_ = 1;
     std::vector<int> owners_;
     tenken::Run* run_ = nullptr;
-    double best_alone_ = 0;
-    double limit_gcells_ = 0;
-    std::vector<std::pair<std::string, double>> rates_;
 };
 
 }  // namespace stencil

@@ -44,8 +44,6 @@ class Backend {
 
     virtual Capacity capacity() const = 0;
     virtual tenken::Subject subject() const = 0;
-    /// The physical limit of a kernel in GB/s.
-    virtual tenken::Limit limit(Kernel kernel) const = 0;
     /// As in the document: "host", "device" or "host and device".
     virtual std::string clock() const { return "host"; }
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <vector>
 
-#include "lib/base/gpu_limit.h"
 #include "lib/base/host.h"
 #include "lib/cuda/dot.h"
 #include "lib/cuda/gpus.h"
@@ -92,7 +91,6 @@ class CudaBackend : public Backend {
 
     tenken::Subject subject() const override { return tenken::Subject::gpu(gpu_.index()); }
     std::string clock() const override { return "device"; }
-    tenken::Limit limit(Kernel) const override { return tenken::memory_limit(gpu_.description()); }
 
     void allocate(std::size_t elements) override {
         gpu_.use();

@@ -80,10 +80,6 @@ class HostBackend : public HostTimedBackend {
 
     tenken::Subject subject() const override { return tenken::Subject::host(); }
 
-    tenken::Limit limit(Kernel) const override {
-        return tenken::Limit::unknown("the memory clock and channels of a host cannot be queried");
-    }
-
     void allocate(std::size_t elements) override {
         arrays_.clear();
         for (std::size_t i = 0; i < 3; ++i) arrays_.emplace_back(elements);

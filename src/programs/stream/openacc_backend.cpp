@@ -55,10 +55,6 @@ class OpenAccBackend : public HostTimedBackend {
                                             : tenken::Subject::gpu(acc_get_device_num(acc_get_device_type()));
     }
 
-    tenken::Limit limit(Kernel) const override {
-        return tenken::Limit::unknown("OpenACC does not report the memory clock");
-    }
-
     void allocate(std::size_t elements) override {
         for (std::size_t i = 0; i < 3; ++i) arrays_.emplace_back(elements);
         double* a = at(Array::a).data();

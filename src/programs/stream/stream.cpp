@@ -203,7 +203,6 @@ class Stream : public tenken::Program {
         const std::string where = place.subject().text();
         tenken::Metric metric;
         metric.subject = place.subject();
-        metric.unit = "GB/s";
         metric.clock = place.clock();
         for (std::size_t k = 0; k < kernel_count; ++k) {
             std::vector<double> seconds;
@@ -214,8 +213,8 @@ class Stream : public tenken::Program {
             }
             const double bytes = facts[k].arrays * static_cast<double>(array_bytes_);
             metric.name = facts[k].name;
-            metric.samples = tenken::giga_per_second(bytes, seconds);
-            document.add(metric, place.limit(static_cast<Kernel>(k)));
+            metric.timed(seconds, {{"bytes", bytes}});
+            document.add(metric);
             if (host_seconds.empty()) continue;
             const auto by_host = tenken::order_statistics(tenken::giga_per_second(bytes, host_seconds),
                                                           tenken::Direction::higher);
@@ -229,9 +228,8 @@ class Stream : public tenken::Program {
         }
         if (!outcome.memcpy_seconds) return;
         metric.name = "memcpy";
-        metric.samples =
-            tenken::giga_per_second(2.0 * static_cast<double>(array_bytes_), *outcome.memcpy_seconds);
-        document.add(metric, place.limit(Kernel::copy));
+        metric.timed(*outcome.memcpy_seconds, {{"bytes", 2.0 * static_cast<double>(array_bytes_)}});
+        document.add(metric);
     }
 
     /// Per cycle and side at most three roundings of epsilon / 2 (fewer if multiply and add are fused).

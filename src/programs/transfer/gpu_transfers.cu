@@ -6,8 +6,6 @@
 #include <set>
 
 #include "lib/base/copy_values.h"
-#include "lib/base/gpu_limit.h"
-#include "lib/base/link_limit.h"
 #include "lib/base/placement.h"
 #include "lib/base/text_file.h"
 #include "lib/cuda/copy.h"
@@ -62,9 +60,7 @@ class OneGpu {
         Series series;
         series.metric.name = name;
         series.metric.subject = tenken::Subject::gpu(gpu_.index());
-        series.metric.unit = "GB/s";
         series.metric.clock = "device";
-        series.limit = tenken::host_link_limit(gpu_.description());
         return series;
     }
 
@@ -132,8 +128,7 @@ class OneGpu {
                 const tenken::cuda::TimedPart timed(gpu_);
                 const tenken::cuda::Times times = tenken::cuda::time_each(repetitions, stream_, copy, gating);
                 series.metric.clock = by_host ? "host" : "device";
-                series.metric.samples = tenken::giga_per_second(static_cast<double>(n * sizeof(double)),
-                                                                by_host ? times.host : times.device);
+                series.metric.timed(by_host ? times.host : times.device, bytes_of(n));
             }
             series.checks.push_back(direction.to_device ? on_device(to, n, 2, series.metric.name)
                                                         : on_host(to, n, 2, series.metric.name));
@@ -182,11 +177,10 @@ class OneGpu {
         fill_pinned(up.data(), n, 2);
         fill_device(down_device.data(), n, 4);
         Series series = start("both_pinned");
-        series.limit = tenken::host_link_limit(gpu_.description(), 2);
         {
             const tenken::cuda::TimedPart timed(gpu_);
-            series.metric.samples = tenken::giga_per_second(
-                2 * plan_.bytes(), tenken::cuda::time_each(plan_.repetitions, stream_, copy).device);
+            series.metric.timed(tenken::cuda::time_each(plan_.repetitions, stream_, copy).device,
+                                bytes_of(2 * n));
         }
         series.checks = {on_device(up_device.data(), n, 2, "both_pinned, to the device"),
                          on_host(down.data(), n, 4, "both_pinned, to the host")};
@@ -209,13 +203,10 @@ class OneGpu {
         tenken::cuda::warm_up(plan_.warmup_seconds / 4, stream_, copy);
         fill_device(from.data(), n, 2);
         Series series = start(kernel ? "dtod_sm" : "dtod");
-        series.limit = n * sizeof(double) < 4 * gpu_.description().l2_bytes
-                           ? tenken::Limit::unknown("arrays below 4 x the L2 have no memory limit")
-                           : tenken::memory_limit(gpu_.description());
         {
             const tenken::cuda::TimedPart timed(gpu_);
-            series.metric.samples = tenken::giga_per_second(
-                2 * plan_.bytes(), tenken::cuda::time_each(plan_.repetitions, stream_, copy).device);
+            series.metric.timed(tenken::cuda::time_each(plan_.repetitions, stream_, copy).device,
+                                bytes_of(2 * n));
         }
         series.checks.push_back(on_device(to.data(), n, 2, series.metric.name));
         return series;
@@ -247,9 +238,7 @@ class OneGpu {
             Series series = start(std::string(direction.name) + "_sm");
             {
                 const tenken::cuda::TimedPart timed(gpu_);
-                series.metric.samples =
-                    tenken::giga_per_second(static_cast<double>(device.bytes()),
-                                            tenken::cuda::time_each(plan_.few(), stream_, copy).device);
+                series.metric.timed(tenken::cuda::time_each(plan_.few(), stream_, copy).device, bytes_of(n));
             }
             series.checks.push_back(direction.to_device ? on_device(to, n, 2, series.metric.name)
                                                         : on_host(to, n, 2, series.metric.name));
@@ -275,9 +264,7 @@ class OneGpu {
         Series series = start("htod_write_combined");
         {
             const tenken::cuda::TimedPart timed(gpu_);
-            series.metric.samples =
-                tenken::giga_per_second(static_cast<double>(device.bytes()),
-                                        tenken::cuda::time_each(plan_.few(), stream_, copy).device);
+            series.metric.timed(tenken::cuda::time_each(plan_.few(), stream_, copy).device, bytes_of(n));
         }
         series.checks.push_back(on_device(device.data(), n, 2, series.metric.name));
         return {series};
@@ -310,6 +297,7 @@ class OneGpu {
             const tenken::MemorySpace to =
                 direction.to_device ? tenken::MemorySpace::device : tenken::MemorySpace::host;
             const tenken::cuda::TimedPart timed(gpu_);
+            std::vector<double> seconds;
             for (long i = 0; i < plan_.few(); ++i) {
                 const int pattern = static_cast<int>(i % 4);
                 if (direction.to_device) {
@@ -321,9 +309,9 @@ class OneGpu {
                     tenken::cuda::prefetch(array.data(), array.bytes(), to, gpu_.index(), stream);
                 };
                 // By the host's clock: a migration to the host is done by the driver there.
-                const double seconds = tenken::cuda::time_each(1, stream_, move, Gating::open).host.front();
-                series.metric.samples.push_back(static_cast<double>(array.bytes()) / seconds / 1e9);
+                seconds.push_back(tenken::cuda::time_each(1, stream_, move, Gating::open).host.front());
             }
+            series.metric.timed(seconds, bytes_of(n));
             series.metric.clock = "host";
             document_.path("last_prefetch." + series.metric.id(),
                            tenken::cuda::last_prefetch(array.data(), array.bytes()));
@@ -344,15 +332,16 @@ class OneGpu {
         Series series = start("htod_managed");
         const tenken::cuda::TimedPart timed(gpu_);
         int pattern = 0;
+        std::vector<double> seconds;
         for (long i = 0; i < plan_.few(); ++i) {
             pattern = static_cast<int>(i % 4) + 1;
             tenken::fill_on_host(array, n, pattern);
             const auto read = [&](const Stream& stream) {
                 tenken::cuda::copy(to.data(), array, n, launch, stream);
             };
-            series.metric.samples.push_back(static_cast<double>(to.bytes()) /
-                                            tenken::cuda::time_each(1, stream_, read).device.front() / 1e9);
+            seconds.push_back(tenken::cuda::time_each(1, stream_, read).device.front());
         }
+        series.metric.timed(seconds, bytes_of(n));
         series.checks.push_back(on_device(to.data(), n, pattern, series.metric.name));
         return series;
     }
@@ -398,13 +387,7 @@ class OneGpu {
             DeviceArray<double> device(n);
             for (Series& series : between(host.data(), device.data(), n, "_latency",
                                           std::max(plan_.repetitions, 100L), 0.05)) {
-                series.metric.unit = "us";
-                series.metric.direction = tenken::Direction::lower;
-                series.metric.at = {{"bytes", bytes_of(n)}};
-                for (double& sample : series.metric.samples) {
-                    sample = static_cast<double>(n * sizeof(double)) / sample / 1e3;  // GB/s back to us
-                }
-                series.limit = tenken::Limit::unknown("no limit is known for a latency");
+                series.metric.at = {{"bytes", size_of(n)}};
                 all.push_back(series);
             }
         }
@@ -417,14 +400,19 @@ class OneGpu {
             PinnedArray<double> host(n);
             DeviceArray<double> device(n);
             for (Series& series : between(host.data(), device.data(), n, "_sweep", plan_.few(), 0)) {
-                series.metric.at = {{"bytes", bytes_of(n)}};
+                series.metric.at = {{"bytes", size_of(n)}};
                 all.push_back(series);
             }
         }
         return all;
     }
 
-    static tenken::Json bytes_of(std::size_t n) {
+    /// What a copy of `n` elements counts.
+    static std::vector<std::pair<std::string, double>> bytes_of(std::size_t n) {
+        return {{"bytes", static_cast<double>(n * sizeof(double))}};
+    }
+
+    static tenken::Json size_of(std::size_t n) {
         return tenken::Json(static_cast<std::uint64_t>(n * sizeof(double)));
     }
 

@@ -98,7 +98,7 @@ class Transfer : public tenken::Program {
             const std::vector<Series> all =
                 on_host() ? host_sweep() : gpu_->measure(chosen_[i], plan_, document);
             for (const Series& series : all) {
-                document.add(series.metric, series.limit);
+                document.add(series.metric);
                 for (const tenken::Check& check : series.checks) document.add(check);
             }
         }
@@ -127,14 +127,11 @@ class Transfer : public tenken::Program {
             };
             Series series;
             series.metric.name = "host_sweep";
-            series.metric.unit = "GB/s";
             series.metric.at = {{"bytes", tenken::Json(static_cast<std::uint64_t>(n * sizeof(double)))}};
             tenken::warm_up(0, copy);
             tenken::fill_on_host(from.get(), n, 2);
-            const std::vector<double> seconds = tenken::time_each(plan_.repetitions, copy);
             const double moved = static_cast<double>(inner) * static_cast<double>(n * sizeof(double));
-            series.metric.samples = tenken::giga_per_second(moved, seconds);
-            series.limit = tenken::Limit::unknown("small sizes stay within the caches");
+            series.metric.timed(tenken::time_each(plan_.repetitions, copy), {{"bytes", moved}});
             if (plan_.fault == tenken::Fault::element && all.empty()) {
                 to.get()[n / 2] = tenken::with_flipped_bit(to.get()[n / 2]);
             }

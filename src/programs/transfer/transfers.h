@@ -24,14 +24,12 @@ struct Plan {
 
     /// Elements and repetitions of slow transfers: kernels over the link, pageable and managed memory.
     std::size_t slow_elements() const { return elements < 4 ? elements : elements / 4; }
-    double bytes() const { return static_cast<double>(elements * sizeof(double)); }
     long few() const { return repetitions < 5 ? repetitions : repetitions / 5; }
 };
 
 /// One metric with everything but its name's meaning.
 struct Series {
     tenken::Metric metric;
-    tenken::Limit limit = tenken::Limit::unknown("not set");
     std::vector<tenken::Check> checks;
 };
 

@@ -21,6 +21,14 @@ def _speedup(run, name):
                 yield one.subject, {"n": one.at["n"]}, [pageable.value / one.value]
 
 
+def kernel_growth(run):
+    """By how much a kernel takes longer than at half of both sides."""
+    for one in run.of("kernel"):
+        half = run.at("kernel", one.subject, one.at, n=_half(one.at["n"]))
+        if half is not None:
+            yield one.subject, one.at, [one.value / half.value]
+
+
 def transfer_growth_ratio(run):
     """By how much transfers take longer at twice the side, pageable over pinned."""
     kernel = _first_kernel(run)
@@ -31,13 +39,21 @@ def transfer_growth_ratio(run):
                 yield one.subject, {"n": one.at["n"]}, [growths[0] / growths[1]]
 
 
+def _half(n):
+    """The coordinate of half of both sides, which are one number or "ROWSxCOLUMNS"; None where one is odd."""
+    sides = [int(side) for side in str(n).split("x")]
+    if any(side % 2 for side in sides):
+        return None
+    return sides[0] // 2 if len(sides) == 1 else "x".join(str(side // 2) for side in sides)
+
+
 def _growth(run, one, memory):
     def transfers(n):
         parts = [run.at(name, one.subject, one.at, memory=memory, n=n) for name in ("htod", "dtoh")]
         return None if None in parts else math.fsum(part.median for part in parts)
 
-    n = one.at["n"]
-    whole, half = transfers(n), transfers(n // 2)
+    half = _half(one.at["n"])
+    whole, half = transfers(one.at["n"]), transfers(half) if half else None
     return whole / half if whole and half else None
 
 

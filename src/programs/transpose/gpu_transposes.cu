@@ -6,7 +6,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/copy_values.h"
-#include "lib/base/gpu_limit.h"
 #include "lib/cuda/copy.h"
 #include "lib/cuda/floats.h"
 #include "lib/cuda/gpus.h"
@@ -225,18 +224,16 @@ class CudaTransposes : public GpuTransposes {
         const std::size_t doubles = shape.elements() / 2;
         const Floats from = tenken::cuda::make_floats<tenken::cuda::DeviceMemory>(shape.elements());
         const Floats to = tenken::cuda::make_floats<tenken::cuda::DeviceMemory>(shape.elements());
-        const double moved = 2.0 * static_cast<double>(shape.bytes());
-        const bool in_memory = shape.bytes() >= 4 * gpu.description().l2_bytes;
+        const std::vector<std::pair<std::string, double>> moved = {
+            {"bytes", 2.0 * static_cast<double>(shape.bytes())}};
         write_on_device<<<tenken::cuda::verify_blocks(shape.elements()), tenken::cuda::verify_threads, 0,
                           stream.get()>>>(from.get(), shape.elements(), 0);
         TENKEN_CUDA(cudaGetLastError());
 
         tenken::Metric metric;
         metric.subject = tenken::Subject::gpu(gpu.index());
-        metric.unit = "GB/s";
         metric.clock = "device";
         metric.at = {{"n", shape.coordinate()}};
-        tenken::Limit limit = tenken::Limit::unknown("matrices below 4 x the L2 have no memory limit");
         if (doubles > 0) {
             double* const to_pairs = reinterpret_cast<double*>(to.get());
             const double* const from_pairs = reinterpret_cast<const double*>(from.get());
@@ -247,10 +244,8 @@ class CudaTransposes : public GpuTransposes {
             };
             tenken::cuda::warm_up(warmup_seconds, stream, copy);
             metric.name = "device_copy";
-            metric.samples = rates(gpu, moved, repetitions, stream, copy);
-            document.add(metric, in_memory ? tenken::memory_limit(gpu.description()) : limit);
-            const double copied = tenken::order_statistics(metric.samples, metric.direction).median;
-            if (in_memory) limit = tenken::Limit::known(copied, "GB/s", "measured: device_copy in this run");
+            metric.timed(seconds(gpu, repetitions, stream, copy), moved);
+            document.add(metric);
         }
         int run = 1;
         for (const char* kernel : {"naive", "tile", "padded"}) {
@@ -263,8 +258,8 @@ class CudaTransposes : public GpuTransposes {
             TENKEN_CUDA(cudaGetLastError());
             tenken::cuda::warm_up(0, stream, work);
             metric.name = std::string(kernel) + "_bandwidth";
-            metric.samples = rates(gpu, moved, repetitions, stream, work);
-            document.add(metric, limit);
+            metric.timed(seconds(gpu, repetitions, stream, work), moved);
+            document.add(metric);
             document.add(
                 compare_there(to.get(), shape, run, stream)
                     .check(metric.name + " on gpu" + std::to_string(gpu.index()) + ", every element, exact"));
@@ -281,10 +276,10 @@ class CudaTransposes : public GpuTransposes {
 
   private:
     template <typename Work>
-    static std::vector<double> rates(tenken::cuda::Gpu& gpu, double bytes, long repetitions,
-                                     const tenken::cuda::Stream& stream, Work&& work) {
+    static std::vector<double> seconds(tenken::cuda::Gpu& gpu, long repetitions,
+                                       const tenken::cuda::Stream& stream, Work&& work) {
         const tenken::cuda::TimedPart timed(gpu);
-        return tenken::giga_per_second(bytes, tenken::cuda::time_each(repetitions, stream, work).device);
+        return tenken::cuda::time_each(repetitions, stream, work).device;
     }
 
     tenken::cuda::Gpus gpus_;

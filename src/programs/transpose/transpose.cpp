@@ -2,7 +2,6 @@
 // separately; on the host for comparison.
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 
 #include "lib/base/clock.h"
 #include "lib/base/copy_gpu.h"
@@ -79,13 +78,6 @@ void transpose_tile(float* to, const float* from, const Shape& shape) {
         }
     }
 }
-
-/// Medians of the phases of one task, in seconds.
-struct Medians {
-    double htod = 0, kernel = 0, dtoh = 0, check = 0, total = 0;
-};
-/// By memory, kernel and index of the shape.
-typedef std::map<std::string, std::map<std::string, std::map<std::size_t, Medians>>> Table;
 
 class Transpose : public tenken::Program {
   public:
@@ -219,13 +211,10 @@ class Transpose : public tenken::Program {
                 write_matrix(matrix, shape, 1);
                 tenken::Metric metric;
                 metric.name = "host_bandwidth";
-                metric.unit = "GB/s";
                 metric.at = {{"kernel", tenken::Json(kernel)}, {"n", shape.coordinate()}};
-                metric.samples =
-                    tenken::giga_per_second(2.0 * static_cast<double>(shape.bytes()),
-                                            tenken::time_each(static_cast<long>(run.repetitions), work));
-                run.document.add(metric, tenken::Limit::unknown(
-                                             "the memory clock and channels of a host cannot be queried"));
+                metric.timed(tenken::time_each(static_cast<long>(run.repetitions), work),
+                             {{"bytes", 2.0 * static_cast<double>(shape.bytes())}});
+                run.document.add(metric);
                 if (fault == tenken::Fault::element) result[shape.elements() / 2] += 1;
                 fault = tenken::Fault::none;
                 run.document.add(compare_transposed(result, shape, 1)
@@ -250,125 +239,44 @@ class Transpose : public tenken::Program {
                 const int n = static_cast<int>(bandwidth_n_);
                 gpu_->measure_bandwidth(which, {n, n}, 100, run.warmup_seconds, run.document);
             }
-            Table table;
-            for (std::size_t s = 0; s < shapes_.size(); ++s) {
+            for (const Shape& shape : shapes_) {
                 for (const std::string& kernel : kernels_) {
                     for (const std::string& memory : memories_) {
-                        Task task = {shapes_[s], kernel, memory, static_cast<long>(run.repetitions),
-                                     false,      false,  fault};
+                        Task task = {shape, kernel, memory, static_cast<long>(run.repetitions),
+                                     false, false,  fault};
                         task.published_init = init_ == "published";
                         task.copy_out =
                             copy_out_ == "yes" || (copy_out_ == "auto" && device.compute_capability == "6.2");
                         fault = tenken::Fault::none;
-                        table[memory][kernel][s] =
-                            report(gpu_->run(which, task), task, device.index, run.document);
+                        report(gpu_->run(which, task), task, device.index, run.document);
                     }
                 }
             }
-            report_ratios(table, device.index, run.document);
         }
     }
 
-    static tenken::Metric start(const std::string& name, int gpu) {
-        tenken::Metric metric;
-        metric.name = name;
-        metric.subject = tenken::Subject::gpu(gpu);
-        metric.unit = "ms";
-        metric.direction = tenken::Direction::lower;
-        return metric;
-    }
-
-    static Medians report(const Phases& phases, const Task& task, int gpu, tenken::Document& document) {
-        std::vector<double> total(static_cast<std::size_t>(task.repetitions), 0);
+    static void report(const Phases& phases, const Task& task, int gpu, tenken::Document& document) {
         const auto add = [&](const std::string& name, const std::vector<double>& seconds) {
-            if (seconds.empty()) return 0.0;
-            tenken::Metric metric = start(name, gpu);
+            tenken::Metric metric;
+            metric.name = name;
+            metric.subject = tenken::Subject::gpu(gpu);
             if (name == "kernel") metric.clock = "device";
             metric.at = {{"kernel", tenken::Json(task.kernel)},
                          {"memory", tenken::Json(task.memory)},
                          {"n", task.shape.coordinate()}};
-            for (double one : seconds) metric.samples.push_back(one * 1e3);
-            document.add(metric, tenken::Limit::unknown("a part of the whole; bandwidths have a limit"));
-            return tenken::order_statistics(seconds, tenken::Direction::lower).median;
+            metric.timed(seconds);
+            document.add(metric);
         };
-        for (const auto* phase :
-             {&phases.init, &phases.htod, &phases.kernel, &phases.dtoh, &phases.copy_out, &phases.check}) {
-            for (std::size_t i = 0; i < phase->size(); ++i) total[i] += (*phase)[i];
+        const std::pair<const char*, const std::vector<double>*> parts[] = {
+            {"init", &phases.init}, {"htod", &phases.htod},         {"kernel", &phases.kernel},
+            {"dtoh", &phases.dtoh}, {"copy_out", &phases.copy_out}, {"check", &phases.check}};
+        std::vector<double> total(static_cast<std::size_t>(task.repetitions), 0);
+        for (const auto& part : parts) {
+            if (!part.second->empty()) add(part.first, *part.second);
+            for (std::size_t i = 0; i < part.second->size(); ++i) total[i] += (*part.second)[i];
         }
-        Medians medians;
-        add("init", phases.init);
-        medians.htod = add("htod", phases.htod);
-        medians.kernel = add("kernel", phases.kernel);
-        medians.dtoh = add("dtoh", phases.dtoh);
-        add("copy_out", phases.copy_out);
-        medians.check = add("check", phases.check);
-        medians.total = add("total", total);
+        add("total", total);
         document.add(phases.compared);
-        return medians;
-    }
-
-    /// The published ratios, by medians.
-    void report_ratios(const Table& table, int gpu, tenken::Document& document) const {
-        const auto add = [&](const std::string& name, tenken::Direction direction, double value,
-                             const std::vector<std::pair<std::string, tenken::Json>>& at) {
-            tenken::Metric metric = start(name, gpu);
-            metric.unit = "1";
-            metric.direction = direction;
-            metric.statistic = tenken::Statistic::total;
-            metric.samples = {value};
-            metric.at = at;
-            document.add(metric, tenken::Limit::unknown("a ratio"));
-        };
-        const auto has = [&](const char* memory) { return table.count(memory) > 0; };
-        for (std::size_t s = 0; s < shapes_.size(); ++s) {
-            const tenken::Json n = shapes_[s].coordinate();
-            for (const std::string& kernel : kernels_) {
-                for (const std::string& memory : memories_) {
-                    const Medians& here = table.at(memory).at(kernel).at(s);
-                    const std::vector<std::pair<std::string, tenken::Json>> at = {
-                        {"kernel", tenken::Json(kernel)}, {"memory", tenken::Json(memory)}, {"n", n}};
-                    if (has("pageable") && memory != "pageable") {
-                        const Medians& pageable = table.at("pageable").at(kernel).at(s);
-                        add("speedup", tenken::Direction::higher, pageable.total / here.total, at);
-                        add("kernel_ratio", tenken::Direction::lower, here.kernel / pageable.kernel, at);
-                        add("check_ratio", tenken::Direction::lower, here.check / pageable.check, at);
-                    }
-                    if (memory == "zero_copy" && has("managed")) {
-                        const Medians& managed = table.at("managed").at(kernel).at(s);
-                        add("kernel_over_managed", tenken::Direction::lower, here.kernel / managed.kernel,
-                            at);
-                    }
-                    const std::size_t half = half_of(s);
-                    if (half == s) continue;
-                    const Medians& before = table.at(memory).at(kernel).at(half);
-                    add("kernel_growth", tenken::Direction::lower, here.kernel / before.kernel, at);
-                }
-            }
-            if (!has("pageable") || !has("pinned")) continue;
-            const Medians& pageable = table.at("pageable").at(kernels_.front()).at(s);
-            const Medians& pinned = table.at("pinned").at(kernels_.front()).at(s);
-            add("htod_speedup", tenken::Direction::higher, pageable.htod / pinned.htod, {{"n", n}});
-            add("dtoh_speedup", tenken::Direction::higher, pageable.dtoh / pinned.dtoh, {{"n", n}});
-            const std::size_t half = half_of(s);
-            if (half == s) continue;
-            const Medians& small_pageable = table.at("pageable").at(kernels_.front()).at(half);
-            const Medians& small_pinned = table.at("pinned").at(kernels_.front()).at(half);
-            const double growth =
-                (pageable.htod + pageable.dtoh) / (small_pageable.htod + small_pageable.dtoh);
-            const double of_pinned = (pinned.htod + pinned.dtoh) / (small_pinned.htod + small_pinned.dtoh);
-            add("transfer_growth_ratio", tenken::Direction::higher, growth / of_pinned, {{"n", n}});
-        }
-    }
-
-    /// The shape of half the side, or this one if there is none.
-    std::size_t half_of(std::size_t s) const {
-        for (std::size_t other = 0; other < shapes_.size(); ++other) {
-            if (2 * shapes_[other].rows == shapes_[s].rows &&
-                2 * shapes_[other].columns == shapes_[s].columns) {
-                return other;
-            }
-        }
-        return s;
     }
 
     std::unique_ptr<GpuTransposes> gpu_;

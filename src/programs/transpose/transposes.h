@@ -67,8 +67,7 @@ class GpuTransposes {
     virtual void prepare(const tenken::Arguments& arguments) = 0;
     virtual std::vector<tenken::DeviceDescription> descriptions() const = 0;
     virtual Phases run(std::size_t which, const Task& task) = 0;
-    /// Bandwidths in device memory: `device_copy`, `naive_bandwidth`, `tile_bandwidth`, `padded_bandwidth`,
-    /// the latter with device_copy as the limit.
+    /// Bandwidths in device memory: `device_copy`, `naive_bandwidth`, `tile_bandwidth`, `padded_bandwidth`.
     virtual void measure_bandwidth(std::size_t which, const Shape& shape, long repetitions,
                                    double warmup_seconds, tenken::Document& document) = 0;
     virtual void describe(tenken::Document& document) = 0;
