@@ -66,12 +66,13 @@ def _without(at, *names):
 
 
 def limit_spmv(run, one):
-    """GFLOP/s: the best read rate of a dot product over the least traffic of the format, beyond 4 x the cache."""
+    """GFLOP/s: the best read rate of a dot product, before the matrices or after, over the least traffic of the format,
+    beyond 4 x the cache."""
     dot = run.at("dot", one.subject, {})
     moved, done = one.counts.get("bytes"), one.counts.get("operations")
     cache = _cache(run.result, one.subject)
     if dot is not None and moved and done and cache and moved >= 4 * cache:
-        yield dot.best * done / moved
+        yield run.result.path.get(f"best_dot_gbs.{one.subject.id}", dot.best) * done / moved
 
 
 limit_best = limit_spmv
