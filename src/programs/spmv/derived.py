@@ -9,7 +9,7 @@ VENDOR = "cusparse"
 def best(run):
     """The variant with the highest median rate, of each matrix, with all its samples."""
     for ones in _by_matrix(run).values():
-        fastest = max(ones, key=lambda one: one.median)
+        fastest = _fastest(ones)
         yield fastest.subject, _without(fastest.at, "variant"), fastest.samples
 
 
@@ -46,6 +46,10 @@ def _geometric(ones):
     return math.exp(math.fsum(math.log(one.median) for one in ones) / len(ones))
 
 
+def _fastest(ones):
+    return max(ones, key=lambda one: one.median)
+
+
 def _by_matrix(run):
     found = {}
     for one in run.of("spmv"):
@@ -75,7 +79,10 @@ def limit_spmv(run, one):
         yield run.result.path.get(f"best_dot_gbs.{one.subject.id}", dot.best) * done / moved
 
 
-limit_best = limit_spmv
+def limit_best(run, one):
+    """That of the variant, whose format it is."""
+    ones = _by_matrix(run).get((one.subject, one.at.get("matrix")))
+    return limit_spmv(run, _fastest(ones)) if ones else ()
 
 
 def _cache(result, subject):
