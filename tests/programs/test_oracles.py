@@ -296,9 +296,6 @@ def test_hpcg(clocked: Clocked, tmp_path: Path) -> None:
     close(figure(document, "rating")["value"], rating)
     for name in ("optimise", "setup"):
         clock.places(spans(figure(document, name), 1), next_to=False)
-    for phase in ("product", "cycle", "vectors"):
-        moved = path[f"bytes_of_iteration.{phase}"] * iterations * sets
-        close(path[f"gbs.{phase}"], moved / path[f"phase_seconds.{phase}"] / 1e9)
     # HPCG reads 4.70 bytes an operation at best, by its own model
     close(
         figure(document, "of_dot")["value"],
