@@ -18,6 +18,12 @@ def quantile(ordered: Sequence[float], fraction: float) -> float:
     return quantiles(ordered, (fraction,))[0]
 
 
+def rate_of_times(rates: Sequence[float], otherwise: float) -> float:
+    """The rate of the median time: of an even number of rates that lie far apart the median rate is another one.
+    `otherwise` where there are none, or one is no rate."""
+    return 1 / quantile(sorted(1 / rate for rate in rates), 0.5) if rates and min(rates) > 0 else otherwise
+
+
 def quantiles(ordered: Sequence[float], fractions: tuple[float, ...]) -> list[float]:
     """Several quantiles of one ascending sequence, in the order of `fractions`."""
     return [ordered[low] + (ordered[high] - ordered[low]) * part for low, high, part in places(len(ordered), fractions)]

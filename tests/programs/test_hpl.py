@@ -66,7 +66,10 @@ def test_a_system_is_solved_counted_and_verified(hpl: Run, algorithm: str) -> No
     assert len(checks) == 3 and all(c["tolerance"] == 16 and c["passed"] for c in checks)
     assert re.search(r"\|\|Ax-b\|\| \S+, \|\|A\|\| \S+, \|\|x\|\| \S+, \|\|b\|\| \S+", checks[0]["detail"])
     limit = outcome.document["limits"][rate["id"]]
-    basis = {"blocks": "measured: DGEMM with K = NB in this run", "lapack": "LAPACK chooses its own block size, not NB"}
+    basis = {
+        "blocks": "measured: DGEMM with K = NB in this run",
+        "lapack": "LAPACK chooses its own block size, or the systems are small",
+    }
     assert basis[algorithm] in limit.values()
     lines = re.findall(r"^W\S+ +300 +32 +1 +1 +([\d.]+) +([\d.e+-]+)$", outcome.stdout, re.M)
     assert len(lines) == 3 and outcome.stdout.count("PASSED") == 3

@@ -52,25 +52,9 @@ void add_energy(Document& document, Ranks& ranks, const EnergyPass& pass, const 
     if (found.beside) found.beside->describe(document, "energy." + where + ".host");
     if (found.whole_module) found.whole_module->describe(document, "energy." + where + ".module");
     // A pass includes the gaps between runs: power is that of the pass, time that of a run.
-    const struct {
-        const char* name;
-        std::string unit;
-        double value;
-        Direction direction;
-    } figures[] = {
-        {"power", "W", watts, Direction::lower},
-        {"per_watt", pass.per_watt_unit, pass.amount / found.seconds / watts / 1e9, Direction::higher},
-        {"energy", "J", watts * found.seconds, Direction::lower}};
-    for (const auto& figure : figures) {
-        if (figure.name == std::string("energy") && !pass.solves) continue;
-        Metric metric = made;
-        metric.name = figure.name;
-        metric.unit = figure.unit;
-        metric.direction = figure.direction;
-        metric.statistic = Statistic::total;
-        metric.samples = {figure.value};
-        document.add(metric, Limit::unknown("no data sheet has it"));
-    }
+    first.samples = {watts};
+    first.counts = {{pass.counted, pass.amount}, {"seconds", found.seconds}};
+    document.add(first);
 }
 
 }  // namespace tenken

@@ -12,9 +12,8 @@ namespace tenken {
 
 /// Work that is repeated while the meter runs.
 struct EnergyPass {
-    double amount = 0;          ///< operations, bytes or cells of one run, of all ranks together
-    std::string per_watt_unit;  ///< "GFLOP/s/W", "GB/s/W", "Gcell/s/W"
-    bool solves = true;         ///< whether one run is a complete solution, whose energy is a separate metric
+    std::string counted = "operations";  ///< or "bytes", "cells": what `amount` counts
+    double amount = 0;                   ///< of one run, of all ranks together
     std::function<double()> run;  ///< runs once to completion; returns its seconds, the same in every rank
 };
 
@@ -33,9 +32,9 @@ bool measured_by_all(const Meter* meter, Ranks& ranks);
 /// Repeats the work until `min_seconds` have passed in every rank.
 EnergyFound measure_energy(Meter& meter, Ranks& ranks, double min_seconds, const EnergyPass& pass);
 
-/// Adds `power`, `per_watt` and, for solvers, `energy` to the document, summed over the GPUs of all ranks (or
-/// the processors of all nodes), and the reading to its path; if a sensor could not be read, only this fact.
-/// Called by all ranks.
+/// Adds `power` to the document, summed over the GPUs of all ranks (or the processors of all nodes), with the
+/// amount and the seconds of one run, from which the energy follows, and the reading to its path; if a sensor
+/// could not be read, only this fact. Called by all ranks.
 /// @param made with subject and coordinates
 void add_energy(Document& document, Ranks& ranks, const EnergyPass& pass, const EnergyFound& found,
                 const Metric& made);

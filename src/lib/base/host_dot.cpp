@@ -35,7 +35,7 @@ double dot_on_host(const HostArray& a, const HostArray& b) {
     return sum;
 }
 
-std::vector<double> dot_rates_on_host(std::uint64_t cache_bytes, long repetitions, double warmup_seconds) {
+TimedDots time_dots_on_host(std::uint64_t cache_bytes, long repetitions, double warmup_seconds) {
     const std::uint64_t bytes = std::max<std::uint64_t>(2 * cache_bytes, std::uint64_t{64} << 20);
     HostArray a(bytes / sizeof(double));
     HostArray b(a.size());
@@ -45,9 +45,9 @@ std::vector<double> dot_rates_on_host(std::uint64_t cache_bytes, long repetition
     double sum = 0;
     const auto dot = [&] { sum += dot_on_host(a, b); };
     warm_up(warmup_seconds, dot);
-    const std::vector<double> seconds = time_each(repetitions, dot);
+    TimedDots timed = {time_each(repetitions, dot), 2.0 * static_cast<double>(a.bytes())};
     if (!(sum > 0)) throw std::runtime_error("the dot product of positive numbers is not positive");
-    return giga_per_second(2.0 * static_cast<double>(a.bytes()), seconds);
+    return timed;
 }
 
 }  // namespace tenken

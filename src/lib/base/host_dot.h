@@ -11,8 +11,14 @@ namespace tenken {
 /// The sum of a[i] b[i] by all OpenMP threads, each its share; both arrays have the same size.
 double dot_on_host(const HostArray& a, const HostArray& b);
 
-/// GB/s of each dot product of two arrays that are together four times as large as the caches, as are the
-/// matrices compared with this. @param cache_bytes of this process
-std::vector<double> dot_rates_on_host(std::uint64_t cache_bytes, long repetitions, double warmup_seconds);
+/// Dot products of two long arrays, one after the other.
+struct TimedDots {
+    std::vector<double> seconds;
+    double bytes = 0;  ///< read by one of them
+};
+
+/// Of two arrays that are together four times as large as the caches, as are the matrices compared with this.
+/// @param cache_bytes of this process
+TimedDots time_dots_on_host(std::uint64_t cache_bytes, long repetitions, double warmup_seconds);
 
 }  // namespace tenken

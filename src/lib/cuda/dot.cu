@@ -130,16 +130,16 @@ std::vector<double> time_dot(const DeviceArray<double>& a, const DeviceArray<dou
     return time_each(repetitions, stream, run).device;
 }
 
-std::vector<double> dot_rates(Gpu& gpu, const Stream& stream, std::uint64_t free_bytes, long repetitions,
-                              double warmup_seconds, bool monitored) {
+TimedDots time_dots(Gpu& gpu, const Stream& stream, std::uint64_t free_bytes, long repetitions,
+                    double warmup_seconds, bool monitored) {
     const std::uint64_t maximum = std::min<std::uint64_t>(std::uint64_t{2} << 30, free_bytes / 4);
     const std::size_t elements = maximum / sizeof(double) / 2 * 2;
     DeviceArray<double> a(elements);
     DeviceArray<double> b(elements);
     fill(a.data(), elements, Ones{}, stream);
     fill(b.data(), elements, Ones{}, stream);
-    return giga_per_second(2.0 * static_cast<double>(a.bytes()),
-                           time_dot(a, b, gpu, stream, repetitions, warmup_seconds, monitored));
+    return {time_dot(a, b, gpu, stream, repetitions, warmup_seconds, monitored),
+            2.0 * static_cast<double>(a.bytes())};
 }
 
 }  // namespace cuda

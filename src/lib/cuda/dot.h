@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/host_dot.h"
 #include "lib/cuda/gpus.h"
 #include "lib/cuda/launch.h"
 #include "lib/cuda/memory.h"
@@ -41,10 +42,10 @@ std::vector<double> time_dot(const DeviceArray<double>& a, const DeviceArray<dou
                              const Stream& stream, long repetitions, double warmup_seconds,
                              bool monitored = false);
 
-/// GB/s of each dot product of two arrays far larger than the L2: the attainable read bandwidth.
+/// Of two arrays far larger than the L2: the attainable read bandwidth, by the device's clock.
 /// @param free_bytes that this process may use
-std::vector<double> dot_rates(Gpu& gpu, const Stream& stream, std::uint64_t free_bytes, long repetitions,
-                              double warmup_seconds, bool monitored = false);
+TimedDots time_dots(Gpu& gpu, const Stream& stream, std::uint64_t free_bytes, long repetitions,
+                    double warmup_seconds, bool monitored = false);
 
 }  // namespace cuda
 }  // namespace tenken

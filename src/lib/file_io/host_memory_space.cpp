@@ -132,9 +132,6 @@ class HostMemorySpace : public MemorySpace {
     void wait() override {}
     void begin_timed() override {}
     void end_timed() override {}
-    tenken::Limit link_limit() const override {
-        return tenken::Limit::unknown("no limit is known for a file system");
-    }
     double link_rate(bool) override { return 0; }
     double cached_rate(File&, std::uint64_t, const IoConfig&) override { return 0; }
 

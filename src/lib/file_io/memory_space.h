@@ -160,8 +160,6 @@ class MemorySpace {
     /// The GPU's health is monitored between the two calls.
     virtual void begin_timed() = 0;
     virtual void end_timed() = 0;
-    /// The limit of transfers between this memory and the host; unknown on the host.
-    virtual tenken::Limit link_limit() const = 0;
     /// GB/s of plain copies from page-locked host memory, and back; 0 on the host.
     virtual double link_rate(bool to_memory) = 0;
     /// GB/s of reading a cached file by these threads without the copy to the memory of this side; 0 on the

@@ -79,29 +79,19 @@ class Solver : public tenken::Program {
         return factorise(stepper, ranks_, steps, look_ahead_ == "on", spoil, last_column);
     }
 
-    tenken::Metric metric_at(const std::string& name, const std::string& unit, Coordinates at) const {
+    tenken::Metric metric_at(const std::string& name, Coordinates at) const {
         tenken::Metric made;
         made.name = name;
-        made.unit = unit;
         made.subject = ranks_.size() > 1 ? tenken::Subject::ranks(ranks_.size()) : backend_->subject();
         made.at = std::move(at);
         return made;
     }
     std::string lane_clock() const { return backend_name_ == "cuda" ? "device" : "host"; }
 
-    /// TFLOP/s of all ranks together from the seconds of each.
-    std::vector<double> rates(double flops, std::vector<double> seconds) {
-        seconds = ranks_.largest(seconds);
-        for (double& one : seconds) one = flops / one / 1e12;
-        return seconds;
-    }
-
-    /// The ceiling: products of the shape of the first update.
+    /// The ceiling: products of the shape of the first update, if there is anything to multiply.
     /// @param time gives the seconds of each product of this rank, and their operations
-    /// @param peak the limit of the products themselves @param basis of the limit that they are
     template <typename Time>
-    tenken::Limit measure_products(tenken::Document& document, tenken::Metric product,
-                                   const tenken::Limit& peak, const std::string& basis, const Time& time) {
+    void measure_products(tenken::Document& document, tenken::Metric product, const Time& time) {
         double flops = 0;
         std::vector<double> seconds;
         backend_->watch([&] { seconds = time(flops); });
@@ -110,12 +100,10 @@ class Solver : public tenken::Program {
         for (const std::string& text : ranks_.gather(tenken::Json(flops).dump()))
             total += std::atof(text.c_str());
         total = ranks_.largest({total}).front();
-        if (total <= 0) return tenken::Limit::unknown("nothing is multiplied: N is not above NB");
+        if (total <= 0) return;
         product.clock = lane_clock();
-        product.samples = rates(total, seconds);
-        const double median = tenken::order_statistics(product.samples, tenken::Direction::higher).median;
-        document.add(product, peak);
-        return tenken::Limit::known(median, "TFLOP/s", basis);
+        product.timed(ranks_.largest(seconds), {{"operations", total}});
+        document.add(product);
     }
 
     /// @param run solves once; gives the seconds of the slowest rank @param made with its coordinates
@@ -124,24 +112,21 @@ class Solver : public tenken::Program {
         if (energy_seconds_ == 0 || !tenken::measured_by_all(backend_->energy(), ranks_)) return;
         tenken::EnergyPass pass;
         pass.amount = operations(static_cast<double>(n));
-        pass.per_watt_unit = "GFLOP/s/W";
         pass.run = std::move(run);
         const tenken::EnergyFound found =
             tenken::measure_energy(*backend_->energy(), ranks_, energy_seconds_, pass);
         tenken::add_energy(document, ranks_, pass, found, made);
     }
 
-    /// @param phase with name, unit and the coordinates of the case @param parts seconds by name
+    /// @param phase with name and the coordinates of the case @param parts seconds by name
     void add_phases(tenken::Document& document, const tenken::Metric& phase,
                     const std::vector<std::pair<const char*, double>>& parts) const {
         for (const auto& part : parts) {
             tenken::Metric made = phase;
             made.at.emplace_back("part", tenken::Json(std::string(part.first)));
-            made.direction = tenken::Direction::lower;
-            made.statistic = tenken::Statistic::total;
             made.clock = lane_clock();
-            made.samples = {part.second};
-            document.add(made, tenken::Limit::unknown("a part of the whole"));
+            made.timed({part.second});
+            document.add(made);
         }
     }
 

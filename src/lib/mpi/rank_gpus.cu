@@ -133,8 +133,7 @@ class CudaRankGpus : public RankGpus {
             TENKEN_CUDA(cudaMemcpyPeerAsync(to->data(), other, from.data(), index(), bytes, on.get()));
         };
         tenken::cuda::warm_up(0.1, stream, copy);
-        return tenken::giga_per_second(static_cast<double>(bytes),
-                                       tenken::cuda::time_each(repetitions, stream, copy).device);
+        return tenken::cuda::time_each(repetitions, stream, copy).device;
     }
 
     void report_link(tenken::Document& document, const std::string& pci_bus_id) override {

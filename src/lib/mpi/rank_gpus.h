@@ -27,8 +27,8 @@ class RankGpus {
     /// The data of this rank's GPU, as a JSON object, and the reason if it is empty.
     virtual std::string health(std::string& why_not) = 0;
     virtual void describe_build(tenken::Build& build) = 0;
-    /// GB/s of cudaMemcpyPeer from this rank's GPU to another of this node, by its PCI address; empty if
-    /// it is not visible or accessible from here.
+    /// Seconds of each cudaMemcpyPeer of `bytes` from this rank's GPU to another of this node, by its PCI
+    /// address; empty if it is not visible or accessible from here.
     virtual std::vector<double> peer_copy(const std::string& pci_bus_id, std::size_t bytes,
                                           long repetitions) = 0;
     /// Reports how this rank's GPU is connected to another of this node, if that is visible to it.

@@ -55,8 +55,6 @@ class Place {
     virtual tenken::Check verify(tenken::Fault fault) = 0;
     /// Frees the memory allocated by prepare().
     virtual void release() = 0;
-    /// The limit by the arithmetic units, or by the memory for reading operands and C once.
-    virtual tenken::Limit peak(const Case& one) const = 0;
     /// Null if there is no sensor.
     virtual tenken::EnergyMeter* energy() { return nullptr; }
     /// Health is monitored between the two calls.

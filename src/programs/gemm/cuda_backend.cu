@@ -22,7 +22,6 @@
 #include "lib/cuda/verify.cuh"
 #include "programs/gemm/backend.h"
 #include "programs/gemm/kernels.cuh"
-#include "programs/gemm/peak.h"
 #include "programs/gemm/plan.h"
 
 namespace gemm {
@@ -268,8 +267,6 @@ class GpuPlace : public Place {
         candidates_.clear();
         contenders_.clear();
     }
-
-    tenken::Limit peak(const Case& one) const override { return peak_of(one, gpu_.description()); }
 
     tenken::EnergyMeter* energy() override { return &gpu_.energy(); }
     void begin_timed() override { gpu_.health().start(); }

@@ -2,7 +2,6 @@
 // energy; every element of the product is compared.
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -112,7 +111,7 @@ class Gemm : public tenken::Program {
             place.run_for((backend_name_ == "host" ? 0 : first_second) + sustained_seconds_);
         place.end_timed();
         worker.synchronize();
-        const tenken::Optional<tenken::EnergyReading> energy = energy_pass(place, one, where, run.document);
+        const tenken::Optional<tenken::Metric> energy = energy_pass(place, one, where, run.document);
         if (first_data == Data::zeros) {  // a product of zeros verifies nothing
             place.fill(Data::random);
             place.run_for(0);
@@ -131,23 +130,20 @@ class Gemm : public tenken::Program {
         const std::lock_guard<std::mutex> lock(mutex_);
         ++measured_;
         tenken::Document& document = run.document;
-        const tenken::Limit peak = place.peak(one);
         const std::string data = first_data == Data::zeros ? "zeros" : "random";
         if (backend_name_ != "host") {
-            add_rates(document, place, one, data, "first_second", batches, 0, first_second, peak);
-            add_rates(document, place, one, data, "sustained", batches, first_second, 1e9, peak);
+            add_rates(document, place, one, data, "first_second", batches, 0, first_second);
+            add_rates(document, place, one, data, "sustained", batches, first_second, 1e9);
         } else {
-            add_rates(document, place, one, data, "sustained", batches, 0, 1e9, peak);
+            add_rates(document, place, one, data, "sustained", batches, 0, 1e9);
         }
         if (!zeros.empty())
             add_rates(document, place, one, "zeros", "sustained", zeros,
-                      backend_name_ == "host" ? 0 : first_of_zeros, 1e9, peak);
-        add_ratio(document, place, one, "of_best", of_best,
-                  tenken::Limit::known(1, "1", "the best of the library's algorithms"));
-        add_ratio(document, place, one, "over_first", choice.over_first,
-                  tenken::Limit::unknown("the library's first proposal may be its best"));
+                      backend_name_ == "host" ? 0 : first_of_zeros, 1e9);
+        add_one(document, place, one, "of_best", of_best);
+        add_one(document, place, one, "over_first", choice.over_first);
         document.path("algorithm." + where, choice.text);
-        if (energy) add_energy(document, place, one, *energy);
+        if (energy) document.add(*energy);
         check.what = where + ": every element of C, error over its bound";
         document.add(check);
     }
@@ -157,9 +153,9 @@ class Gemm : public tenken::Program {
         for (int i = 0; i < 3; ++i) worker.synchronize();
     }
 
-    tenken::Optional<tenken::EnergyReading> energy_pass(Place& place, const Case& one,
-                                                        const std::string& where,
-                                                        tenken::Document& document) {
+    /// Its power, with the operations and the seconds of the pass, from which the energy follows.
+    tenken::Optional<tenken::Metric> energy_pass(Place& place, const Case& one, const std::string& where,
+                                                 tenken::Document& document) {
         tenken::EnergyMeter* const meter = place.energy();
         if (meter == nullptr || energy_seconds_ == 0) return {};
         meter->start();
@@ -172,10 +168,12 @@ class Gemm : public tenken::Program {
         }
         double products = 0;
         for (const Batch& batch : batches) products += static_cast<double>(batch.count);
-        const double seconds = batches.back().begin + batches.back().seconds;
-        rates_[where] = one.shape.operations() * products / seconds;
         reading->describe(document, "energy." + where);
-        return reading;
+        tenken::Metric power = metric(place, one, "power");
+        power.samples = {reading->watts};
+        power.counts = {{"operations", one.shape.operations() * products},
+                        {"seconds", batches.back().begin + batches.back().seconds}};
+        return power;
     }
 
     static tenken::Metric metric(const Place& place, const Case& one, const std::string& name) {
@@ -193,46 +191,26 @@ class Gemm : public tenken::Program {
 
     static void add_rates(tenken::Document& document, const Place& place, const Case& one,
                           const std::string& data, const std::string& phase,
-                          const std::vector<Batch>& batches, double from, double to,
-                          const tenken::Limit& peak) {
+                          const std::vector<Batch>& batches, double from, double to) {
         tenken::Metric made = metric(place, one, "gemm");
-        made.unit = "TFLOP/s";
         made.at.emplace_back("data", tenken::Json(data));
         made.at.emplace_back("phase", tenken::Json(phase));
+        std::vector<double> seconds;
         for (const Batch& batch : batches) {
             // a batch belongs to the phase that contains its middle
             const double middle = batch.begin + batch.seconds / 2;
             if (middle < from || middle >= to) continue;
-            made.samples.push_back(one.shape.operations() * static_cast<double>(batch.count) / batch.seconds /
-                                   1e12);
+            seconds.push_back(batch.seconds / static_cast<double>(batch.count));
         }
-        document.add(made, peak);
+        made.timed(std::move(seconds), {{"operations", one.shape.operations()}});
+        document.add(made);
     }
 
-    static void add_ratio(tenken::Document& document, const Place& place, const Case& one,
-                          const std::string& name, double value, const tenken::Limit& limit) {
+    static void add_one(tenken::Document& document, const Place& place, const Case& one,
+                        const std::string& name, double value) {
         tenken::Metric made = metric(place, one, name);
-        made.unit = "1";
-        made.statistic = tenken::Statistic::total;
         made.samples = {value};
-        document.add(made, limit);
-    }
-
-    void add_energy(tenken::Document& document, const Place& place, const Case& one,
-                    const tenken::EnergyReading& reading) {
-        const std::string where = one.text() + "." + place.subject().text();
-        tenken::Metric power = metric(place, one, "power");
-        power.unit = "W";
-        power.direction = tenken::Direction::lower;
-        power.statistic = tenken::Statistic::total;
-        power.samples = {reading.watts};
-        document.add(power,
-                     tenken::Limit::unknown("the power limit of the GPU is a condition, not a target"));
-        tenken::Metric per_watt = metric(place, one, "per_watt");
-        per_watt.unit = "GFLOP/s/W";
-        per_watt.statistic = tenken::Statistic::total;
-        per_watt.samples = {rates_[where] / reading.watts / 1e9};
-        document.add(per_watt, tenken::Limit::unknown("no data sheet has it"));
+        document.add(made);
     }
 
     std::vector<std::unique_ptr<Family>> families_;
@@ -247,7 +225,6 @@ class Gemm : public tenken::Program {
     std::mutex mutex_;
     int measured_ = 0;
     std::string left_out_;
-    std::map<std::string, double> rates_;  ///< operations per second of the energy pass
 };
 
 }  // namespace

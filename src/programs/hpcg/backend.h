@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/host_dot.h"
 #include "lib/base/rank_backend.h"
 #include "programs/hpcg/engine.h"
 #include "programs/hpcg/ranks.h"
@@ -21,10 +22,8 @@ class Backend : public tenken::RankBackend {
     /// All of it; HPCG requires a quarter of it to be used in an official run.
     virtual std::uint64_t all_bytes() const = 0;
     virtual std::uint64_t cache_bytes() const = 0;
-    /// GB/s of the dot product of two large arrays, of this rank while the others do the same.
-    virtual std::vector<double> dot_rates(long repetitions, double warmup_seconds) = 0;
-    /// A limit for the values of dot_rates().
-    virtual tenken::Limit dot_limit() const = 0;
+    /// Of two large arrays, by this rank while the others do the same.
+    virtual tenken::TimedDots time_dots(long repetitions, double warmup_seconds) = 0;
 
     /// Creates the problem.
     virtual void generate(const std::vector<Part>& parts) = 0;

@@ -98,10 +98,9 @@ struct Outcome {
     double sets() const { return static_cast<double>(set_seconds.size()); }
     Operations operations() const { return count_operations(totals, sets(), iterations); }
     double with_convergence() const { return operations().total() * reference_iterations / iterations; }
-    /// Operations over the time of the sets and a tenth of the setup time for each.
-    double rating() const {
-        return with_convergence() / (total_seconds + sets() * (optimise_seconds + setup_seconds) / 10) / 1e9;
-    }
+    /// The time of the sets, and a tenth of the setup time for each.
+    double rated_seconds() const { return total_seconds + sets() * (optimise_seconds + setup_seconds) / 10; }
+    double rating() const { return with_convergence() / rated_seconds() / 1e9; }
     bool valid() const;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "lib/base/gpu_limit.h"
 #include "lib/cuda/dot.h"
 #include "lib/cuda/rank_gpu.h"
 #include "programs/hpcg/backend.h"
@@ -55,11 +54,10 @@ class CudaBackend : public Backend {
     std::string memory() const override { return "gpu" + std::to_string(gpu().index()); }
     std::uint64_t all_bytes() const override { return gpu().description().memory_bytes / gpu_.sharing(); }
     std::uint64_t cache_bytes() const override { return gpu().description().l2_bytes; }
-    tenken::Limit dot_limit() const override { return tenken::memory_limit(gpu().description()); }
 
-    std::vector<double> dot_rates(long repetitions, double warmup_seconds) override {
+    tenken::TimedDots time_dots(long repetitions, double warmup_seconds) override {
         begin();
-        return tenken::cuda::dot_rates(gpu_.gpu(), *stream_, free_bytes(), repetitions, warmup_seconds);
+        return tenken::cuda::time_dots(gpu_.gpu(), *stream_, free_bytes(), repetitions, warmup_seconds);
     }
 
     void generate(const std::vector<Part>& parts) override {

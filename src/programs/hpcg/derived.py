@@ -31,5 +31,7 @@ def _by_memory(run):
             points *= run.parameters.get(side) or 0
         cache = result.devices[0].l2_bytes if result.devices else None
         return points >= LEAST_POINTS and bool(matrix and cache and matrix >= 4 * cache)
+    # the matrix is that of one rank, which shares the cache with the others of its node
+    nodes = result.placement.nodes
     cache = result.host.last_level_cache_bytes
-    return bool(matrix and cache and matrix >= 4 * cache)
+    return bool(matrix and cache and matrix >= 4 * (cache // (nodes.count(nodes[0]) if nodes else 1)))

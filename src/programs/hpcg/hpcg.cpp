@@ -4,11 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
-#include <cstdio>
 #include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "lib/base/clock.h"
 #include "lib/base/energy_pass.h"
@@ -39,8 +36,6 @@ namespace {
 /// The minimum ratio of two sides allowed by HPCG, for the local grid and for the grid of ranks.
 constexpr double min_ratio = 0.125;
 constexpr int reference_calls = 3;
-/// A GPU with fewer rows is limited by launches on the coarser levels.
-constexpr double min_rows_of_limit = 192.0 * 192 * 192;
 /// Maximum increase of the iterations on a shuffled copy.
 constexpr double max_more_iterations = 0.05;
 
@@ -153,7 +148,7 @@ class Hpcg : public tenken::Program {
 #ifdef _OPENMP
         outcome_.threads = omp_get_max_threads();
 #endif
-        const std::vector<double> dots = dot_rates();
+        const tenken::TimedDots dots = time_dots();
         try {
             benchmark();
         } catch (...) {
@@ -188,14 +183,18 @@ class Hpcg : public tenken::Program {
         return backend_->subject();
     }
 
-    /// Of all ranks together, at the same time.
-    std::vector<double> dot_rates() {
+    /// Of all ranks together, at the same time: seconds in which all arrays are read at the sum of the rates.
+    tenken::TimedDots time_dots() {
         ranks_.alive("dot product");
         ranks_.barrier();
-        std::vector<double> rates =
-            backend_->dot_rates(static_cast<long>(run_->repetitions), run_->warmup_seconds);
-        ranks_.sum(rates.data(), static_cast<int>(rates.size()));
-        return rates;
+        tenken::TimedDots dots =
+            backend_->time_dots(static_cast<long>(run_->repetitions), run_->warmup_seconds);
+        if (ranks_.size() == 1) return dots;
+        for (double& one : dots.seconds) one = dots.bytes / one;
+        ranks_.sum(dots.seconds.data(), static_cast<int>(dots.seconds.size()));
+        ranks_.sum(&dots.bytes, 1);
+        for (double& one : dots.seconds) one = dots.bytes / one;
+        return dots;
     }
 
     double longest(double seconds) { return ranks_.largest({seconds}).front(); }
@@ -303,7 +302,6 @@ class Hpcg : public tenken::Program {
         if (energy_seconds_ == 0 || !tenken::measured_by_all(backend_->energy(), ranks_)) return;
         tenken::EnergyPass pass;
         pass.amount = count_operations(outcome_.totals, 1, outcome_.iterations).total();
-        pass.per_watt_unit = "GFLOP/s/W";
         pass.run = [&] {
             ranks_.barrier();
             const double begin = tenken::now_seconds();
@@ -312,9 +310,7 @@ class Hpcg : public tenken::Program {
         };
         const tenken::EnergyFound found =
             tenken::measure_energy(*backend_->energy(), ranks_, energy_seconds_, pass);
-        tenken::Metric made;
-        made.subject = subject();
-        tenken::add_energy(run_->document, ranks_, pass, found, made);
+        tenken::add_energy(run_->document, ranks_, pass, found, metric("energy"));
     }
 
     void add(const std::string& what, double error, double tolerance, const std::string& detail = "") {
@@ -367,50 +363,27 @@ class Hpcg : public tenken::Program {
                 " in the given numbering");
     }
 
-    /// Rates over sets, from the totals of all of them.
-    void add_total(const std::string& name, double value, const tenken::Limit& limit,
-                   const std::string& unit = "GFLOP/s",
-                   tenken::Direction direction = tenken::Direction::higher) {
-        tenken::Metric metric;
-        metric.name = name;
-        metric.subject = subject();
-        metric.unit = unit;
-        metric.direction = direction;
-        metric.statistic = tenken::Statistic::total;
-        metric.samples = {value};
-        run_->document.add(metric, limit);
+    tenken::Metric metric(const std::string& name) const {
+        tenken::Metric made;
+        made.name = name;
+        made.subject = subject();
+        return made;
     }
 
-    tenken::Limit limit_of(double operations, double bytes, double dot_gbs) const {
-        const double rows = static_cast<double>(parts_[0].box.rows());
-        if (backend_ == cuda_.get() && rows < min_rows_of_limit) {
-            return tenken::Limit::unknown("fewer than 192^3 points a GPU: bound by launches, not by memory");
-        }
-        if (backend_->cache_bytes() == 0) {
-            return tenken::Limit::unknown("the machine does not report its last-level cache");
-        }
-        if (bytes_.matrix < 4 * static_cast<double>(backend_->cache_bytes())) {
-            return tenken::Limit::unknown("the matrix is smaller than 4 x the last-level cache");
-        }
-        char basis[160];
-        std::snprintf(basis, sizeof basis,
-                      "measured: dot bandwidth in this run over %.3f B a counted operation",
-                      bytes / operations);
-        return tenken::Limit::known(dot_gbs * operations / bytes, "GFLOP/s", basis);
+    void add_seconds(const std::string& name, std::vector<double> seconds, double operations = 0) {
+        tenken::Metric made = metric(name);
+        made.timed(std::move(seconds));
+        if (operations > 0) made.counts = {{"operations", operations}};
+        run_->document.add(made);
     }
 
-    void report(const std::vector<double>& dots) {
+    void report(const tenken::TimedDots& dots) {
         tenken::Document& document = run_->document;
-        tenken::Metric dot;
-        dot.name = "dot";
-        dot.subject = subject();
-        dot.unit = "GB/s";
+        tenken::Metric dot = metric("dot");
         dot.clock = backend_ == cuda_.get() ? "device" : "host";
-        dot.samples = dots;
-        const double dot_gbs = tenken::order_statistics(dots, dot.direction).median;
-        document.add(dot, ranks_.size() > 1 ? tenken::Limit::unknown("of several ranks together")
-                                            : backend_->dot_limit());
-        if (!outcome_.set_seconds.empty()) report_sets(dot_gbs);
+        dot.timed(dots.seconds, {{"bytes", dots.bytes}});
+        document.add(dot);
+        if (!outcome_.set_seconds.empty()) report_sets();
         document.placement = tenken::find_placement();
         document.placement.ranks = ranks_.size();
         document.placement.nodes = ranks_.nodes();
@@ -421,37 +394,26 @@ class Hpcg : public tenken::Program {
         for (const auto& fact : facts_) document.path(fact.first, fact.second);
     }
 
-    void report_sets(double dot_gbs) {
+    void report_sets() {
         tenken::Document& document = run_->document;
         const double iterations = outcome_.sets() * outcome_.iterations;
         const Operations operations = outcome_.operations();
         const Operations one = count_operations(outcome_.totals, 1, outcome_.iterations);
         const double all_ranks = ranks_.size();
         const double per_iteration = one.total() / outcome_.iterations;
-        const tenken::Limit limit = limit_of(per_iteration, all_ranks * bytes_.total(), dot_gbs);
-        tenken::Metric set;
-        set.name = "set";
-        set.subject = subject();
-        set.unit = "GFLOP/s";
-        set.samples = tenken::giga_per_second(one.total(), outcome_.set_seconds);
-        document.add(set, limit);
-        add_total("raw", operations.total() / outcome_.total_seconds / 1e9, limit);
-        add_total("rating", outcome_.rating(), limit);
+        add_seconds("set", outcome_.set_seconds, one.total());
+        add_seconds("raw", {outcome_.total_seconds}, operations.total());
+        add_seconds("rating", {outcome_.rated_seconds()}, outcome_.with_convergence());
+        add_seconds("spmv", {outcome_.phases.product}, operations.product);
+        add_seconds("mg", {outcome_.phases.cycle}, operations.cycle);
+        add_seconds("setup", {outcome_.setup_seconds});
+        add_seconds("optimise", {outcome_.optimise_seconds});
+        tenken::Metric needed = metric("iterations");
+        needed.samples = {static_cast<double>(outcome_.needed_iterations)};
+        document.add(needed);
         document.path("operations_of_iteration.product", operations.product / iterations / all_ranks);
         document.path("operations_of_iteration.cycle", operations.cycle / iterations / all_ranks);
         document.path("bytes_of_matrix", bytes_.matrix);
-        add_total("spmv", operations.product / outcome_.phases.product / 1e9,
-                  limit_of(operations.product / iterations, all_ranks * bytes_.product, dot_gbs));
-        add_total("mg", operations.cycle / outcome_.phases.cycle / 1e9,
-                  limit_of(operations.cycle / iterations, all_ranks * bytes_.cycle, dot_gbs));
-        const tenken::Limit none = tenken::Limit::unknown("a time of setting up");
-        add_total("setup", 1e3 * outcome_.setup_seconds, none, "ms", tenken::Direction::lower);
-        add_total("optimise", 1e3 * outcome_.optimise_seconds, none, "ms", tenken::Direction::lower);
-        add_total("iterations", outcome_.needed_iterations, tenken::Limit::unknown("a count of iterations"),
-                  "1", tenken::Direction::lower);
-        add_total("of_dot", operations.total() / outcome_.total_seconds / 1e9 / (dot_gbs / 4.70),
-                  tenken::Limit::unknown("a ratio"), "1");
-
         document.path("sets", static_cast<std::uint64_t>(outcome_.set_seconds.size()));
         document.path("iterations_of_set", outcome_.iterations);
         document.path("reference_residual", outcome_.reference_scaled);
@@ -464,9 +426,6 @@ class Hpcg : public tenken::Program {
         document.path("bytes_of_iteration.product", bytes_.product);
         document.path("bytes_of_iteration.cycle", bytes_.cycle);
         document.path("operations_of_iteration", per_iteration / all_ranks);
-        document.path("gbs.product", iterations * bytes_.product / outcome_.phases.product / 1e9);
-        document.path("gbs.cycle", iterations * bytes_.cycle / outcome_.phases.cycle / 1e9);
-        document.path("gbs.vectors", iterations * bytes_.vectors / outcome_.phases.vectors / 1e9);
         const bool long_enough = outcome_.total_seconds >= official_seconds;
         document.path("official_time", long_enough ? "yes"
                                                    : "no: an official run takes 1800 s, this one " +

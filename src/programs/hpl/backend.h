@@ -22,8 +22,6 @@ class Backend : public tenken::RankBackend {
     virtual std::unique_ptr<Engine> make(const Layout& layout, Ranks& ranks) = 0;
     /// x of A x = b from a library in this process only, for small matrices.
     virtual std::vector<double> library_solution(const Matrix& matrix) = 0;
-    /// Peak of double precision of this process in TFLOP/s, or why it is unknown.
-    virtual tenken::Limit peak() const = 0;
 };
 
 std::unique_ptr<Backend> make_host_backend();

@@ -6,16 +6,6 @@ namespace hpl {
 
 namespace {
 
-/// FP64 operations per cycle and multiprocessor, including tensor cores, by compute capability (CUDA C++
-/// Programming Guide, arithmetic throughput; NVIDIA's architecture white papers); 0 if unknown.
-int operations_per_cycle(const std::string& capability) {
-    if (capability == "6.0") return 64;
-    if (capability == "7.0") return 64;
-    if (capability == "8.0") return 128;
-    if (capability == "9.0") return 256;
-    return 0;
-}
-
 class CudaBackend : public lu::GpuBackend<Backend> {
   public:
     void options(tenken::Arguments& arguments) override {
@@ -57,19 +47,6 @@ class CudaBackend : public lu::GpuBackend<Backend> {
 
     std::vector<double> library_solution(const Matrix& matrix) override {
         return gpu_library_solution(matrix);
-    }
-
-    tenken::Limit peak() const override {
-        const tenken::DeviceDescription& device = gpu().description();
-        const int operations = operations_per_cycle(device.compute_capability);
-        if (operations == 0)
-            return tenken::Limit::unknown("operations of FP64 a cycle are not known for compute capability " +
-                                          device.compute_capability);
-        if (!device.sm_clock_max_mhz) return tenken::Limit::unknown("the device does not report its clock");
-        return tenken::Limit::known(
-            *device.sm_clock_max_mhz * 1e6 * device.multiprocessors * operations / 1e12, "TFLOP/s",
-            "attribute: multiprocessors x highest clock x " + std::to_string(operations) +
-                " FP64 operations a cycle");
     }
 
   private:

@@ -40,9 +40,6 @@ class HostBackend : public tenken::HostRankBackend<Backend> {
         engine->solve_directly(false);
         return engine->solution();
     }
-    tenken::Limit peak() const override {
-        return tenken::Limit::unknown("the peak of a host cannot be queried");
-    }
     void report(tenken::Document& document, tenken::Ranks&) override {
         document.build.libraries.emplace_back("BLAS", blas_->text());
     }

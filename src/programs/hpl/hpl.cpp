@@ -302,9 +302,9 @@ class Hpl : public lu::Solver<Backend> {
         return found;
     }
 
-    tenken::Metric metric(const Case& one, const std::string& name, const std::string& unit) const {
+    tenken::Metric metric(const Case& one, const std::string& name) const {
         return metric_at(
-            name, unit,
+            name,
             {{"grid", tenken::Json(one.grid())}, {"n", tenken::Json(one.n)}, {"nb", tenken::Json(one.nb)}});
     }
 
@@ -314,18 +314,16 @@ class Hpl : public lu::Solver<Backend> {
         const std::unique_ptr<Engine> engine = backend_->make(layout_of(one, one.n, one.nb), ranks_);
         const Matrix matrix = matrix_of(one);
         const std::vector<Step> steps = steps_of(one.n, one.nb);
-        const tenken::Limit limit = sweep_ > 0 ? tenken::Limit::unknown("small, one after the other")
-                                               : measure_ceiling(document, *engine, one, heat);
-
+        if (sweep_ == 0) measure_ceiling(document, *engine, one, heat);
         if (sweep_ == 0 &&
             !engine->direct()) {  // also the kernels of large panels, before the first repetition
             engine->generate({static_cast<std::uint64_t>(seed_), one.n, Broken::none});
             factorise_steps(*engine, steps, false, std::min(one.n, 2 * one.nb));
         }
 
-        tenken::Metric rate = metric(one, "hpl", "TFLOP/s");
-        tenken::Metric residuals = metric(one, "residual", "1");
-        residuals.direction = tenken::Direction::lower;
+        tenken::Metric rate = metric(one, "hpl");
+        tenken::Metric residuals = metric(one, "residual");
+        std::vector<double> solve_seconds;
         Factored last;
         for (std::int64_t i = 0; i < run.repetitions; ++i) {
             if (i > 0 && sweep_ == 0 && heat > 0) keep_warm(*engine, heat);
@@ -339,24 +337,23 @@ class Hpl : public lu::Solver<Backend> {
                 return;
             }
             const Residual found = residual_of(*engine, one);
-            rate.samples.push_back(operations(static_cast<double>(one.n)) / seconds / 1e12);
+            solve_seconds.push_back(seconds);
             residuals.samples.push_back(found.scaled);
             check(document, one, found, i);
             print_result(one, seconds, found);
         }
         if (sweep_ > 0) compare_solution(document, *engine, one);
-        rate.clock = "host";
-        document.add(rate, limit);
-        if (std::isfinite(residuals.samples.front()))
-            document.add(residuals, tenken::Limit::unknown("a residual has no limit but its threshold"));
+        rate.timed(solve_seconds, {{"operations", operations(static_cast<double>(one.n))}});
+        document.add(rate);
+        if (std::isfinite(residuals.samples.front())) document.add(residuals);
         if (sweep_ == 0) report_phases(document, one, last);
         if (sweep_ == 0 && run.fault == tenken::Fault::none) {
-            measure_energy(document, one.n, metric(one, "energy", "J"), [&] {
+            measure_energy(document, one.n, metric(one, "energy"), [&] {
                 engine->generate(matrix);
                 return ranks_.largest({solve_once(*engine, steps, false).seconds}).front();
             });
         }
-        if (compare_library_) measure_library(document, *engine, one, rate);
+        if (compare_library_) measure_library(document, *engine, one);
         engine->describe(document);
     }
 
@@ -388,37 +385,24 @@ class Hpl : public lu::Solver<Backend> {
         return done;
     }
 
-    tenken::Limit measure_ceiling(tenken::Document& document, Engine& engine, const Case& one, double heat) {
+    void measure_ceiling(tenken::Document& document, Engine& engine, const Case& one, double heat) {
         ranks_.alive("warming up");
         engine.generate(matrix_of(one));
-        const tenken::Limit limit =
-            measure_products(document, metric(one, "dgemm", "TFLOP/s"),
-                             ranks_.size() > 1 ? tenken::Limit::unknown("the peak of all ranks is not known")
-                                               : backend_->peak(),
-                             "measured: DGEMM with K = NB in this run",
-                             [&](double& flops) { return engine.time_products(heat, products, flops); });
-        return engine.direct() && limit.text() != "unknown"
-                   ? tenken::Limit::unknown("LAPACK chooses its own block size, not NB")
-                   : limit;
+        measure_products(document, metric(one, "dgemm"),
+                         [&](double& flops) { return engine.time_products(heat, products, flops); });
     }
 
-    void measure_library(tenken::Document& document, Engine& engine, const Case& one,
-                         const tenken::Metric& own) {
+    void measure_library(tenken::Document& document, Engine& engine, const Case& one) {
         std::string why_not;
         const std::vector<double> seconds = engine.time_library(matrix_of(one), library_repetitions, why_not);
         if (seconds.empty()) {
             document.path("library_left_out", why_not);
             return;
         }
-        tenken::Metric library = metric(one, "library", "TFLOP/s");
+        tenken::Metric library = metric(one, "library");
         const double n = static_cast<double>(one.n);
-        library.samples = rates(2.0 / 3.0 * n * n * n, seconds);
-        document.add(library, tenken::Limit::unknown("compared with our own"));
-        tenken::Metric ratio = metric(one, "over_library", "1");
-        ratio.statistic = tenken::Statistic::total;
-        ratio.samples = {tenken::order_statistics(own.samples, tenken::Direction::higher).median /
-                         tenken::order_statistics(library.samples, tenken::Direction::higher).median};
-        document.add(ratio, tenken::Limit::unknown("a ratio"));
+        library.timed(ranks_.largest(seconds), {{"operations", 2.0 / 3.0 * n * n * n}});
+        document.add(library);
     }
 
     void check(tenken::Document& document, const Case& one, const Residual& found,
@@ -443,9 +427,7 @@ class Hpl : public lu::Solver<Backend> {
                 apart = Engine::Norms::larger(apart, x[i] - expected[i]);
             }
         }
-        tenken::Metric difference = metric(one, "difference", "1");
-        difference.direction = tenken::Direction::lower;
-        difference.statistic = tenken::Statistic::total;
+        tenken::Metric difference = metric(one, "difference");
         difference.samples = {apart / largest};
         tenken::Check made;
         made.what = one.key() + ": solution, largest difference from the library's, relative";
@@ -453,7 +435,7 @@ class Hpl : public lu::Solver<Backend> {
         made.tolerance = max_difference;
         document.add(made);
         if (ranks_.speaks()) {
-            document.add(difference, tenken::Limit::unknown("a difference"));
+            document.add(difference);
             print("     difference from the library's solution       = %18.8e ...... %s\n", made.error,
                   made.passed() ? "PASSED" : "FAILED");
         }
@@ -508,7 +490,7 @@ class Hpl : public lu::Solver<Backend> {
                         1e3 * step.swap, 1e3 * step.solve, 1e3 * step.update,
                         step.update > 0 ? step.update_flops / step.update / 1e12 : 0.0);
         }
-        add_phases(document, metric(one, "phase", "s"),
+        add_phases(document, metric(one, "phase"),
                    {{"panel", sum.panel},
                     {"broadcast", sum.broadcast},
                     {"ahead", sum.ahead},

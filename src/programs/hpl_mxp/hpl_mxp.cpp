@@ -106,17 +106,16 @@ class HplMxp : public lu::Solver<Backend> {
                    matrix_text_ == "mild" ? std::sqrt(static_cast<double>(n_)) : static_cast<double>(n_) / 2};
         const std::unique_ptr<Engine> engine = backend_->make(n_, nb_, ranks_);
         steps_ = lu::plan_steps(engine->distribution().n, nb_, taper_, engine->tile());
-        const tenken::Limit limit = measure_ceiling(document, *engine, run.warmup_seconds);
+        measure_ceiling(document, *engine, run.warmup_seconds);
         set_break(*engine);
         load_kernels(*engine);
 
         const bool rules = low_ != Low::fp8;
-        tenken::Metric rate = metric(rules ? "hpl_mxp" : "lu_fp8", "TFLOP/s");
-        tenken::Metric residual = metric("residual", "1");
-        tenken::Metric errors = metric("factor_error", "1");
-        tenken::Metric refinements = metric("refinements", "1");
-        for (tenken::Metric* const one : {&residual, &errors, &refinements})
-            one->direction = tenken::Direction::lower;
+        tenken::Metric rate = metric(rules ? "hpl_mxp" : "lu_fp8");
+        tenken::Metric residual = metric("residual");
+        tenken::Metric errors = metric("factor_error");
+        tenken::Metric refinements = metric("refinements");
+        std::vector<double> seconds;
         Solved last;
         for (std::int64_t i = 0; i < run.repetitions; ++i) {
             backend_->watch([&] { last = solve_once(*engine); });
@@ -125,7 +124,7 @@ class HplMxp : public lu::Solver<Backend> {
                               ": a matrix of this class has one");
                 return;
             }
-            rate.samples.push_back(lu::operations(static_cast<double>(n_)) / last.seconds / 1e12);
+            seconds.push_back(last.seconds);
             residual.samples.push_back(last.refined.scaled);
             refinements.samples.push_back(last.refined.refinements);
             ranks_.alive("verifying the factors");
@@ -135,14 +134,15 @@ class HplMxp : public lu::Solver<Backend> {
             check(document, last, error, engine->conversions(), i);
             print_result(last, error);
         }
-        document.add(rate, limit);
-        add_finite(document, residual, "a residual has no limit but its threshold");
-        add_finite(document, errors, "an error has no limit but its bound, which is 1");
-        document.add(refinements, tenken::Limit::unknown("a count"));
+        rate.timed(seconds, {{"operations", lu::operations(static_cast<double>(n_))}});
+        document.add(rate);
+        add_finite(document, residual);
+        add_finite(document, errors);
+        document.add(refinements);
         report_conversions(document, *engine);
         report_phases(document, last);
         if (broken_ == Broken::none)
-            measure_energy(document, n_, metric("energy", "J"), [&] { return solve_once(*engine).seconds; });
+            measure_energy(document, n_, metric("energy"), [&] { return solve_once(*engine).seconds; });
         engine->describe(document);
         report(document);
         document.path("algorithm", "LU without pivots, classical iterative refinement");
@@ -165,29 +165,25 @@ class HplMxp : public lu::Solver<Backend> {
         engine.breaks(broken_, steps_[steps_.size() / 2]);
     }
 
-    tenken::Metric metric(const std::string& name, const std::string& unit) const {
-        return metric_at(name, unit,
-                         {{"grid", tenken::Json(grid())},
-                          {"low", tenken::Json(low_text_)},
-                          {"matrix", tenken::Json(matrix_text_)},
-                          {"n", tenken::Json(n_)},
-                          {"nb", tenken::Json(nb_)}});
+    tenken::Metric metric(const std::string& name) const {
+        return metric_at(name, {{"grid", tenken::Json(grid())},
+                                {"low", tenken::Json(low_text_)},
+                                {"matrix", tenken::Json(matrix_text_)},
+                                {"n", tenken::Json(n_)},
+                                {"nb", tenken::Json(nb_)}});
     }
 
-    static void add_finite(tenken::Document& document, const tenken::Metric& made, const std::string& why) {
+    static void add_finite(tenken::Document& document, const tenken::Metric& made) {
         for (double sample : made.samples)
             if (!std::isfinite(sample)) return;  // reported by the verification
-        document.add(made, tenken::Limit::unknown(why));
+        document.add(made);
     }
 
     /// The ceiling: products of the update's shape with K = NB, on operands like those of the factorisation.
-    tenken::Limit measure_ceiling(tenken::Document& document, Engine& engine, double heat) {
+    void measure_ceiling(tenken::Document& document, Engine& engine, double heat) {
         ranks_.alive("warming up");
-        return measure_products(
-            document, metric("product", "TFLOP/s"),
-            tenken::Limit::unknown("the program gemm compares products with the peak"),
-            "measured: low-precision products with K = NB in this run",
-            [&](double& flops) { return engine.time_products(matrix_, heat, products, flops); });
+        measure_products(document, metric("product"),
+                         [&](double& flops) { return engine.time_products(matrix_, heat, products, flops); });
     }
 
     /// Kernels are loaded when they are first used.
@@ -274,11 +270,9 @@ class HplMxp : public lu::Solver<Backend> {
     void report_conversions(tenken::Document& document, Engine& engine) {
         const Conversions found = engine.conversions();
         const double all = ranks_sum(found.all);
-        tenken::Metric share = metric("small_share", "%");
-        share.direction = tenken::Direction::lower;
-        share.statistic = tenken::Statistic::total;
+        tenken::Metric share = metric("small_share");
         share.samples = {all > 0 ? 100 * ranks_sum(found.small) / all : 100};
-        document.add(share, tenken::Limit::unknown("the verification requires it to be below 1 %"));
+        document.add(share);
     }
 
     void print_result(const Solved& done, const FactorError& error) const {
@@ -292,7 +286,7 @@ class HplMxp : public lu::Solver<Backend> {
 
     void report_phases(tenken::Document& document, const Solved& done) {
         const lu::StepTimes sum = done.factored.sum();
-        add_phases(document, metric("phase", "s"),
+        add_phases(document, metric("phase"),
                    {{"convert", done.convert},
                     {"panel", sum.panel},
                     {"ahead", sum.ahead},

@@ -1,7 +1,6 @@
 // Messages between MPI ranks, from and to host, device and managed memory: latency, bandwidth in one and both
 // directions, message rate, and three collectives, over all sizes; and the path of GPU data.
 #include <algorithm>
-#include <cstdio>
 #include <sstream>
 
 #include "lib/base/host.h"
@@ -283,17 +282,16 @@ class MpiP2p : public tenken::Program {
         if (world_.rank() == 0 && same_node_ && !partner_address_.empty()) {
             gpu_->report_link(run_->document, partner_address_);
             constexpr long repetitions = 100;
-            const std::vector<double> samples =
-                gpu_->peer_copy(partner_address_, std::max<std::size_t>(max_bytes_, 1 << 20), repetitions);
-            if (!samples.empty()) {
+            const std::size_t bytes = std::max<std::size_t>(max_bytes_, 1 << 20);
+            const std::vector<double> seconds = gpu_->peer_copy(partner_address_, bytes, repetitions);
+            if (!seconds.empty()) {
                 tenken::Metric metric;
                 metric.name = "peer_copy";
                 metric.subject = tenken::Subject::ranks(world_.size());
-                metric.unit = "GB/s";
-                metric.samples = samples;
+                metric.timed(seconds, {{"bytes", static_cast<double>(bytes)}});
                 metric.clock = "device";
-                run_->document.add(metric, tenken::Limit::unknown("of the link between the GPUs"));
-                peer_copy_ = tenken::order_statistics(samples, tenken::Direction::higher).median;
+                run_->document.add(metric);
+                peer_copy_ = median_rate(metric);
             }
         }
         world_.barrier();
@@ -346,6 +344,12 @@ class MpiP2p : public tenken::Program {
         return list;
     }
 
+    /// GB/s, of a metric with bytes.
+    static double median_rate(const tenken::Metric& metric) {
+        const auto rates = tenken::giga_per_second(metric.counts.front().second, metric.samples);
+        return tenken::order_statistics(rates, tenken::Direction::higher).median;
+    }
+
     void add(const std::string& name, const BufferPair& pair, std::uint64_t bytes, const Outcome& outcome) {
         tenken::Metric metric;
         metric.name = name;
@@ -353,27 +357,17 @@ class MpiP2p : public tenken::Program {
         metric.at = {{"buffers", tenken::Json(pair.text())}, {"bytes", tenken::Json(bytes)}};
         const double messages = plan_.messages(bytes);
         const bool both = name == "bidirectional";
-        tenken::Limit limit = tenken::Limit::unknown("the minimum time of a message is not known");
         if (name == "bandwidth" || both) {
-            metric.unit = "GB/s";
-            metric.samples = tenken::giga_per_second((both ? 2 : 1) * messages * static_cast<double>(bytes),
-                                                     outcome.seconds);
-            const bool joined = pair.direct() && same_node_;
-            if (joined && !both)
-                direct_gbs_ = std::max(
-                    direct_gbs_, tenken::order_statistics(metric.samples, tenken::Direction::higher).median);
+            metric.timed(outcome.seconds,
+                         {{"bytes", (both ? 2 : 1) * messages * static_cast<double>(bytes)}});
+            if (pair.direct() && same_node_ && !both)
+                direct_gbs_ = std::max(direct_gbs_, median_rate(metric));
         } else if (name == "message_rate") {
-            metric.unit = "messages/s";
-            for (double seconds : outcome.seconds) {
-                metric.samples.push_back(messages * (world_.size() / 2) / seconds);
-            }
-            limit = tenken::Limit::unknown("the maximum message rate of a network adapter is not known");
+            metric.timed(outcome.seconds, {{"messages", messages * (world_.size() / 2)}});
         } else {
-            metric.unit = "us";
-            metric.direction = tenken::Direction::lower;
-            for (double seconds : outcome.seconds) metric.samples.push_back(seconds * 1e6);
+            metric.timed(outcome.seconds);
         }
-        run_->document.add(metric, limit);
+        run_->document.add(metric);
         checks_.push_back(outcome.check);
         checks_.back().what = pair.text() + " buffers, " + outcome.check.what;
     }

@@ -87,7 +87,7 @@ class NcclProgram : public tenken::Program {
         ranks_.alive("joining NCCL");
         const int first = ranks_.size() > 1 ? ranks_.rank() : 0;
         ring_.reset(new Ring(*library_, gpus_, members_, id, first, total_, max_bytes_));
-        const tenken::Limit limit = link_limit(run.document);
+        report_links(run.document);
         double warmup_seconds = run.warmup_seconds;
         bool fault = run.fault == tenken::Fault::element;
         for (const Named& one : operations) {
@@ -95,7 +95,7 @@ class NcclProgram : public tenken::Program {
             for (const std::uint64_t size :
                  tenken::sweep(min_bytes_, max_bytes_, static_cast<std::uint64_t>(factor_))) {
                 const std::uint64_t whole = sizeof(double) * static_cast<std::uint64_t>(total_);
-                measure_one(run, one, size / whole * whole, warmup_seconds, fault, limit);
+                measure_one(run, one, size / whole * whole, warmup_seconds, fault);
                 warmup_seconds = std::min(warmup_seconds, 0.05);
                 fault = false;
             }
@@ -121,10 +121,9 @@ class NcclProgram : public tenken::Program {
         return std::find(wanted_.begin(), wanted_.end(), name) != wanted_.end();
     }
 
-    /// Peak rate of the links of one GPU: known if all GPUs belong to this process.
-    tenken::Limit link_limit(tenken::Document& document) {
-        if (ranks_.size() > 1)
-            return tenken::Limit::unknown("the connection between the GPUs of all ranks is not known");
+    /// How the first GPU is connected to the others: known if all GPUs belong to this process.
+    void report_links(tenken::Document& document) {
+        if (ranks_.size() > 1) return;
         std::string why_not;
         const std::shared_ptr<const tenken::Nvml> nvml = tenken::Nvml::open(why_not);
         std::vector<tenken::LinkedGpu> linked;
@@ -136,17 +135,14 @@ class NcclProgram : public tenken::Program {
             if (device != nullptr) one.links = nvml->links(device);
             linked.push_back(one);
         }
-        std::vector<const tenken::LinkedGpu*> others;
         for (std::size_t i = 1; i < linked.size(); ++i) {
-            others.push_back(&linked[i]);
             tenken::report_link(document, linked.front().description.index, linked[i].description.index,
                                 tenken::pair_link(linked.front(), linked[i]));
         }
-        return tenken::fan_limit(linked.front(), others);
     }
 
     void measure_one(tenken::Run& run, const Named& one, std::uint64_t bytes, double warmup_seconds,
-                     bool fault, const tenken::Limit& limit) {
+                     bool fault) {
         const std::string doing = std::string(one.name) + ", " + tenken::format_bytes(bytes);
         ranks_.alive(doing);
         ring_->prepare(one.operation, bytes, 0);
@@ -186,16 +182,8 @@ class NcclProgram : public tenken::Program {
         metric.subject = tenken::Subject::ranks(total_);
         metric.at = {{"bytes", tenken::Json(bytes)}};
         metric.name = one.name;
-        metric.unit = "GB/s";
-        metric.samples =
-            tenken::giga_per_second(static_cast<double>(bytes) * bus_factor(one.operation, total_), seconds);
-        run.document.add(metric, limit);
-        metric.name += "_time";
-        metric.unit = "us";
-        metric.direction = tenken::Direction::lower;
-        metric.samples.clear();
-        for (double value : seconds) metric.samples.push_back(value * 1e6);
-        run.document.add(metric, tenken::Limit::unknown("the minimum time of a collective is not known"));
+        metric.timed(seconds, {{"bytes", static_cast<double>(bytes) * bus_factor(one.operation, total_)}});
+        run.document.add(metric);
     }
 
     tenken::Ranks& ranks_;

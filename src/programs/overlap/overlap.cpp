@@ -8,7 +8,6 @@
 #include "lib/base/host.h"
 #include "lib/base/placement.h"
 #include "lib/base/program.h"
-#include "lib/base/statistics.h"
 #include "lib/file_io/check_file.h"
 #include "lib/file_io/gds_probe.h"
 #include "lib/file_io/memory_space.h"
@@ -351,38 +350,13 @@ class Overlap : public tenken::Program {
 
     void report(MemorySpace& space, const std::vector<std::string>& list,
                 const std::vector<std::vector<double>>& seconds) {
-        tenken::Document& document = run_->document;
-        const double snapshots = static_cast<double>(steps_ / every_);
-        const tenken::Limit none = tenken::Limit::unknown("set by --step-ms and the file system");
-        const tenken::Limit ratio = tenken::Limit::unknown("a ratio");
         for (std::size_t i = 0; i < list.size(); ++i) {
-            const auto metric = [&](const std::string& name, const std::string& unit) {
-                tenken::Metric one;
-                one.name = name;
-                one.subject = space.subject();
-                one.unit = unit;
-                one.at = {{"mode", tenken::Json(list[i])}};
-                return one;
-            };
-            tenken::Metric loop = metric("loop", "s");
-            loop.direction = tenken::Direction::lower;
-            loop.samples = seconds[i];
-            document.add(loop, none);
-            if (i == 0) continue;
-            tenken::Metric cost = metric("snapshot_cost", "ms");
-            cost.direction = tenken::Direction::lower;
-            tenken::Metric hidden = metric("hidden", "1");
-            tenken::Metric gain = metric("gain", "1");
-            for (std::size_t r = 0; r < seconds[i].size(); ++r) {
-                const double more = seconds[i][r] - seconds[0][r];
-                cost.samples.push_back(more / snapshots * 1e3);
-                hidden.samples.push_back(1 - more / (seconds[1][r] - seconds[0][r]));
-                gain.samples.push_back(seconds[1][r] / seconds[i][r]);
-            }
-            document.add(cost, none);
-            if (i == 1) continue;
-            document.add(hidden, ratio);
-            document.add(gain, ratio);
+            tenken::Metric loop;
+            loop.name = "loop";
+            loop.subject = space.subject();
+            loop.at = {{"mode", tenken::Json(list[i])}};
+            loop.timed(seconds[i]);
+            run_->document.add(loop);
         }
     }
 

@@ -8,6 +8,7 @@
 
 #include "lib/base/arguments.h"
 #include "lib/base/document.h"
+#include "lib/base/host_dot.h"
 #include "lib/sparse/csr.h"
 
 namespace spmv {
@@ -76,9 +77,8 @@ class Place {
     /// All last-level caches (the L2 of a GPU); 0 if not reported.
     virtual std::uint64_t cache_bytes() const = 0;
     virtual std::uint64_t free_bytes() const = 0;
-    virtual tenken::Limit dot_limit() const = 0;
-    /// GB/s of each dot product of two long arrays: the attainable read bandwidth of the memory.
-    virtual std::vector<double> dot_rates(long repetitions, double warmup_seconds) = 0;
+    /// Of two long arrays: the attainable read bandwidth of the memory.
+    virtual tenken::TimedDots time_dots(long repetitions, double warmup_seconds) = 0;
     /// Transfers a problem here, replacing the previous one.
     virtual void load(const Problem& problem) = 0;
     /// Measures one of the family's variants. Every element of y is NaN before the timed part.

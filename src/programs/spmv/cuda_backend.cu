@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "lib/base/gpu_limit.h"
 #include "lib/cuda/dot.h"
 #include "lib/cuda/gpus.h"
 #include "programs/spmv/backend.h"
@@ -25,11 +24,10 @@ class CudaPlace : public Place {
     std::string clock() const override { return "device"; }
     std::uint64_t cache_bytes() const override { return gpu_.description().l2_bytes; }
     std::uint64_t free_bytes() const override { return gpu_.description().memory_free_bytes; }
-    tenken::Limit dot_limit() const override { return tenken::memory_limit(gpu_.description()); }
 
-    std::vector<double> dot_rates(long repetitions, double warmup_seconds) override {
+    tenken::TimedDots time_dots(long repetitions, double warmup_seconds) override {
         use();
-        return tenken::cuda::dot_rates(gpu_, *stream_, free_bytes(), repetitions, warmup_seconds, true);
+        return tenken::cuda::time_dots(gpu_, *stream_, free_bytes(), repetitions, warmup_seconds, true);
     }
 
     void load(const Problem& problem) override {

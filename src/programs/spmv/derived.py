@@ -9,7 +9,7 @@ VENDOR = "cusparse"
 def best(run):
     """The variant with the highest median rate, of each matrix, with all its samples."""
     for ones in _by_matrix(run).values():
-        fastest = max(ones, key=lambda one: one.median)
+        fastest = _fastest(ones)
         yield fastest.subject, _without(fastest.at, "variant"), fastest.samples
 
 
@@ -46,6 +46,10 @@ def _geometric(ones):
     return math.exp(math.fsum(math.log(one.median) for one in ones) / len(ones))
 
 
+def _fastest(ones):
+    return max(ones, key=lambda one: one.median)
+
+
 def _by_matrix(run):
     found = {}
     for one in run.of("spmv"):
@@ -66,15 +70,19 @@ def _without(at, *names):
 
 
 def limit_spmv(run, one):
-    """GFLOP/s: the best read rate of a dot product over the least traffic of the format, beyond 4 x the cache."""
+    """GFLOP/s: the best read rate of a dot product, before the matrices or after, over the least traffic of the format,
+    beyond 4 x the cache."""
     dot = run.at("dot", one.subject, {})
     moved, done = one.counts.get("bytes"), one.counts.get("operations")
     cache = _cache(run.result, one.subject)
     if dot is not None and moved and done and cache and moved >= 4 * cache:
-        yield dot.best * done / moved
+        yield run.result.path.get(f"best_dot_gbs.{one.subject.id}", dot.best) * done / moved
 
 
-limit_best = limit_spmv
+def limit_best(run, one):
+    """That of the variant, whose format it is."""
+    ones = _by_matrix(run).get((one.subject, one.at.get("matrix")))
+    return limit_spmv(run, _fastest(ones)) if ones else ()
 
 
 def _cache(result, subject):

@@ -141,12 +141,9 @@ class HostPlace : public Place {
         return tenken::describe_host().last_level_cache_bytes.value_or(0);
     }
     std::uint64_t free_bytes() const override { return tenken::available_memory_bytes(); }
-    tenken::Limit dot_limit() const override {
-        return tenken::Limit::unknown("the memory clock and channels of a host cannot be queried");
-    }
 
-    std::vector<double> dot_rates(long repetitions, double warmup_seconds) override {
-        return tenken::dot_rates_on_host(cache_bytes(), repetitions, warmup_seconds);
+    tenken::TimedDots time_dots(long repetitions, double warmup_seconds) override {
+        return tenken::time_dots_on_host(cache_bytes(), repetitions, warmup_seconds);
     }
 
     void load(const Problem& problem) override {

@@ -1,7 +1,6 @@
 // y = A x with sparse matrices, generated or read from files, by every variant of a back end, compared with
 // the bandwidth of a dot product in the same run.
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <map>
 #include <set>
@@ -62,12 +61,6 @@ struct Result {
     std::string variant;
     Outcome outcome;  ///< without y
     double flops = 0;
-
-    double median_rate() const {
-        return tenken::order_statistics(tenken::giga_per_second(flops, outcome.seconds),
-                                        tenken::Direction::higher)
-            .median;
-    }
 };
 
 /// The data of a matrix that is reported after it is released.
@@ -75,12 +68,6 @@ struct About {
     std::string name;
     std::int64_t entries = 0;
 };
-
-constexpr const char* vendor_prefix = "cusparse_";
-
-bool is_vendor(const std::string& variant) {
-    return variant.compare(0, std::char_traits<char>::length(vendor_prefix), vendor_prefix) == 0;
-}
 
 std::string number(double value, const char* format = "%.4g") {
     char text[40];
@@ -276,11 +263,10 @@ class Spmv : public tenken::Program {
 
     void measure_dots(long repetitions, double warmup_seconds) {
         for (std::size_t i = 0; i < places_.size(); ++i) {
-            const std::vector<double> rates = places_[i]->dot_rates(repetitions, warmup_seconds);
-            if (dots_[i].empty()) {
-                dots_[i] = rates;
-            }
-            for (double rate : rates) best_dot_[i] = std::max(best_dot_[i], rate);
+            const tenken::TimedDots timed = places_[i]->time_dots(repetitions, warmup_seconds);
+            if (dots_[i].seconds.empty()) dots_[i] = timed;
+            const double rate = timed.bytes / *std::min_element(timed.seconds.begin(), timed.seconds.end());
+            best_dot_[i] = std::max(best_dot_[i], rate);
         }
     }
 
@@ -362,128 +348,35 @@ class Spmv : public tenken::Program {
         }
     }
 
-    /// The limit of a result, in GFLOP/s: the minimum traffic of its format, at the best read rate of a dot
-    /// product.
-    tenken::Limit limit_of(const Result& result) const {
-        const std::uint64_t cache = places_[result.place]->cache_bytes();
-        if (cache == 0) return tenken::Limit::unknown("the size of the last-level cache is not known");
-        if (result.outcome.traffic_bytes < 4 * static_cast<double>(cache)) {
-            return tenken::Limit::unknown("the matrix is below 4 x the last-level cache");
-        }
-        return tenken::Limit::known(best_dot_.at(result.place) * result.flops / result.outcome.traffic_bytes,
-                                    "GFLOP/s", "measured: dot bandwidth in this run");
-    }
-
-    static std::vector<std::pair<std::string, double>> counts_of(const Result& result) {
-        return {{"operations", result.flops}, {"bytes", result.outcome.traffic_bytes}};
-    }
-
     void report(std::size_t place, tenken::Document& document) const {
         tenken::Metric metric;
         metric.subject = places_[place]->subject();
         metric.clock = places_[place]->clock();
-        metric.unit = "GB/s";
         metric.name = "dot";
-        metric.samples = dots_[place];
-        document.add(metric, places_[place]->dot_limit());
-
-        std::map<std::size_t, const Result*> best;
-        std::map<std::size_t, double> own;
-        std::map<std::size_t, double> vendor;
+        metric.timed(dots_[place].seconds, {{"bytes", dots_[place].bytes}});
+        document.add(metric);
+        document.path("best_dot_gbs." + metric.subject.text(), best_dot_.at(place) / 1e9);
         for (const Result& result : results_) {
-            if (result.place != place) continue;
-            report_variant(result, metric, document);
-            const double rate = result.median_rate();
-            const Result*& leader = best[result.matrix];
-            if (leader == nullptr || rate > leader->median_rate()) leader = &result;
-            double& group = is_vendor(result.variant) ? vendor[result.matrix] : own[result.matrix];
-            group = std::max(group, rate);
+            if (result.place == place) report_variant(result, metric, document);
         }
-        for (const auto& one : best) {
-            metric.name = "best";
-            metric.unit = "GFLOP/s";
-            metric.statistic = tenken::Statistic::median;
-            metric.at = coordinates(one.first);
-            metric.samples = tenken::giga_per_second(one.second->flops, one.second->outcome.seconds);
-            metric.counts = counts_of(*one.second);
-            document.add(metric, limit_of(*one.second));
-            metric.counts.clear();
-            document.path("best." + abouts_[one.first].name + "." + metric.subject.text(),
-                          one.second->variant);
-            if (own.count(one.first) == 0 || vendor.count(one.first) == 0) continue;
-            metric.name = "own_over_vendor";
-            metric.unit = "1";
-            metric.statistic = tenken::Statistic::total;
-            metric.samples = {own.at(one.first) / vendor.at(one.first)};
-            document.add(metric, tenken::Limit::unknown("a ratio of two kernels"));
-        }
-        report_set(best, metric, document);
     }
 
-    std::vector<std::pair<std::string, tenken::Json>> coordinates(std::size_t matrix) const {
-        return {{"matrix", tenken::Json(abouts_[matrix].name)},
-                {"nnz", tenken::Json(abouts_[matrix].entries)}};
-    }
-
-    void report_variant(const Result& result, tenken::Metric& metric, tenken::Document& document) const {
-        metric.at = coordinates(result.matrix);
-        metric.at.emplace_back("variant", tenken::Json(result.variant));
+    void report_variant(const Result& result, tenken::Metric metric, tenken::Document& document) const {
+        const About& about = abouts_[result.matrix];
+        metric.at = {{"matrix", tenken::Json(about.name)},
+                     {"nnz", tenken::Json(about.entries)},
+                     {"variant", tenken::Json(result.variant)}};
         metric.name = "spmv";
-        metric.unit = "GFLOP/s";
-        metric.direction = tenken::Direction::higher;
-        metric.statistic = tenken::Statistic::median;
-        metric.samples = tenken::giga_per_second(result.flops, result.outcome.seconds);
-        metric.counts = counts_of(result);
-        document.add(metric, limit_of(result));
-        metric.counts.clear();
-        const double rate = result.median_rate() * result.outcome.traffic_bytes / result.flops;
-        std::string text = number(rate) + " GB/s of minimum traffic (" +
-                           number(result.outcome.traffic_bytes / 1e9) + " GB), " +
-                           number(rate / best_dot_.at(result.place), "%.3f") +
-                           " of the dot bandwidth, places an entry " + number(result.outcome.padding);
-        if (!result.outcome.launch.empty()) text += "; " + result.outcome.launch;
-        document.path(result.variant + "." + abouts_[result.matrix].name + "." + metric.subject.text(), text);
+        metric.timed(result.outcome.seconds,
+                     {{"operations", result.flops}, {"bytes", result.outcome.traffic_bytes}});
+        document.add(metric);
+        const std::string where = result.variant + "." + about.name + "." + metric.subject.text();
+        document.path("places_an_entry." + where, result.outcome.padding);
+        if (!result.outcome.launch.empty()) document.path(where, result.outcome.launch);
 
         metric.name = "prepare";
-        metric.unit = "ms";
-        metric.direction = tenken::Direction::lower;
-        metric.statistic = tenken::Statistic::total;
-        metric.samples = {result.outcome.prepare_seconds * 1e3};
-        document.add(metric, tenken::Limit::unknown("time of the host and of transfers"));
-        metric.direction = tenken::Direction::higher;
-    }
-
-    /// Over all matrices, and by decade of their entries.
-    void report_set(const std::map<std::size_t, const Result*>& best, tenken::Metric& metric,
-                    tenken::Document& document) const {
-        if (best.size() < 2) return;
-        std::map<int, std::vector<double>> decades;
-        double minimum = 0;
-        double logarithms = 0;
-        for (const auto& one : best) {
-            const double rate = one.second->median_rate();
-            minimum = minimum == 0 ? rate : std::min(minimum, rate);
-            logarithms += std::log(rate);
-            const auto entries = static_cast<double>(abouts_[one.first].entries);
-            decades[static_cast<int>(std::floor(std::log10(entries)))].push_back(std::log(rate));
-        }
-        const tenken::Limit none = tenken::Limit::unknown("a mean over matrices");
-        metric.unit = "GFLOP/s";
-        metric.statistic = tenken::Statistic::total;
-        const auto add = [&](const char* name, double value) {
-            metric.name = name;
-            metric.samples = {value};
-            document.add(metric, none);
-        };
-        metric.at = {};
-        add("geomean", std::exp(logarithms / static_cast<double>(best.size())));
-        add("worst", minimum);
-        for (const auto& decade : decades) {
-            double sum = 0;
-            for (double logarithm : decade.second) sum += logarithm;
-            metric.at = {{"nnz_decade", tenken::Json(std::int64_t{decade.first})}};
-            add("geomean_by_size", std::exp(sum / static_cast<double>(decade.second.size())));
-        }
+        metric.timed({result.outcome.prepare_seconds});
+        document.add(metric);
     }
 
     std::vector<std::unique_ptr<Family>> families_;
@@ -499,8 +392,8 @@ class Spmv : public tenken::Program {
     std::set<std::string> names_;
     std::vector<Source> sources_;
     std::vector<std::unique_ptr<Place>> places_;
-    std::vector<std::vector<double>> dots_;   ///< by place, of the first time
-    std::map<std::size_t, double> best_dot_;  ///< by place
+    std::vector<tenken::TimedDots> dots_;     ///< by place, of the first time
+    std::map<std::size_t, double> best_dot_;  ///< by place, bytes per second of either time
     std::vector<About> abouts_;
     std::vector<Result> results_;
     long checks_ = 0;

@@ -164,7 +164,7 @@ void Stencil::measure_energy(int local, const Plan& plan, Solver& solver, const 
     tenken::EnergyPass pass;
     const std::int64_t blocks = std::max<std::int64_t>(1, steps_ / plan.bt);
     pass.amount = static_cast<double>(plan.grid.inner_cells()) * static_cast<double>(blocks * plan.bt);
-    pass.per_watt_unit = "Gcell/s/W";
+    pass.counted = "cells";
     pass.run = [&] {
         const double begin = tenken::now_seconds();
         for (std::int64_t i = 0; i < blocks; ++i) solver.block(plan.bt);

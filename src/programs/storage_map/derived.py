@@ -2,7 +2,7 @@
 
 import math
 
-from tenken.model.numbers import quantile
+from tenken.model.numbers import rate_of_times
 
 
 def best_write(run):
@@ -63,10 +63,7 @@ def _way(one):
 
 
 def of_times(one):
-    """The rate of the median time: of an even number of samples that lie far apart the median rate is another one."""
-    if not one.samples or min(one.samples) <= 0:
-        return one.median
-    return 1 / quantile(sorted(1 / rate for rate in one.samples), 0.5)
+    return rate_of_times(one.samples, one.median)
 
 
 def adaptive_over_map(run):

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "lib/base/clock.h"
-#include "lib/base/statistics.h"
 #include "programs/storage_map/storage_map.h"
 
 namespace storage_map {
@@ -200,8 +199,7 @@ void StorageMapProgram::against_link(MemorySpace& space) {
         return;
     }
     const std::uint64_t bytes = sizes_.back();
-    const double link = space.link_rate(true);
-    run_->document.path("link_to_memory_gbs." + space.name(), link);
+    run_->document.path("link_to_memory_gbs." + space.name(), space.link_rate(true));
     run_->document.path("link_from_memory_gbs." + space.name(), space.link_rate(false));
     const file_io::RunFolder folder(place_.folder, "storage_map");
     const file_io::ScratchFile scratch(folder.file("read"));
@@ -240,27 +238,14 @@ void StorageMapProgram::against_link(MemorySpace& space) {
             return read_once(space, "read_cached", trial, bytes, round == 0);
         });
     for (std::size_t i = 0; i < configs.size(); ++i) {
-        const auto rates = [&](std::size_t which) {
-            return tenken::giga_per_second(static_cast<double>(bytes), seconds[which]);
-        };
         tenken::Metric to_gpu = metric(space, "pinned_read", bytes);
         to_gpu.at.push_back({"io_config", tenken::Json(configs[i].name())});
-        to_gpu.samples = rates(2 * i);
+        to_gpu.timed(seconds[2 * i], {{"bytes", static_cast<double>(bytes)}});
         tenken::Metric to_host = metric(space, "cached_read", bytes);
         to_host.at = to_gpu.at;
-        to_host.samples = rates(2 * i + 1);
-        run_->document.add(to_gpu, space.link_limit());
-        run_->document.add(to_host,
-                           tenken::Limit::unknown("the page cache is memory shared with all that runs"));
-        tenken::Metric ratio = metric(space, "pinned_read_over_least", bytes);
-        ratio.unit = "1";
-        ratio.statistic = tenken::Statistic::total;
-        ratio.at = to_gpu.at;
-        const auto median = [](const std::vector<double>& samples) {
-            return tenken::order_statistics(samples, tenken::Direction::higher).median;
-        };
-        ratio.samples = {median(to_gpu.samples) / std::min(link, median(to_host.samples))};
-        run_->document.add(ratio, tenken::Limit::unknown("a ratio"));
+        to_host.timed(seconds[2 * i + 1], {{"bytes", static_cast<double>(bytes)}});
+        run_->document.add(to_gpu);
+        run_->document.add(to_host);
     }
 }
 

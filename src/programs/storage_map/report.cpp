@@ -44,7 +44,6 @@ tenken::Metric StorageMapProgram::metric(MemorySpace& space, const std::string& 
     tenken::Metric one;
     one.name = name;
     one.subject = space.subject();
-    one.unit = "GB/s";
     one.at = {{"bytes", tenken::Json(bytes)}};
     return one;
 }
@@ -52,14 +51,13 @@ tenken::Metric StorageMapProgram::metric(MemorySpace& space, const std::string& 
 void StorageMapProgram::evaluate(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
                                  const std::vector<IoConfig>& tried, const std::vector<IoConfig>& candidates,
                                  const file_io::Times& seconds, const file_io::Finalists& finalists) {
-    tenken::Document& document = run_->document;
     Known& known = known_[situation];
     std::vector<double> medians;
     for (std::size_t i = 0; i < tried.size(); ++i) {
         tenken::Metric one = metric(space, situation, bytes);
         one.at.push_back({"io_config", tenken::Json(tried[i].name())});
-        one.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[i]);
-        document.add(one, space.link_limit());
+        one.timed(seconds[i], {{"bytes", static_cast<double>(bytes)}});
+        run_->document.add(one);
         medians.push_back(tenken::order_statistics(seconds[i], tenken::Direction::lower).median);
     }
     const double lowest = *std::min_element(medians.begin(), medians.end());
@@ -87,10 +85,6 @@ void StorageMapProgram::evaluate(MemorySpace& space, const std::string& situatio
             break;
         }
     }
-    tenken::Metric chosen = metric(space, "best_" + situation, bytes);
-    chosen.at.push_back({"io_config", tenken::Json(tried[best].name())});
-    chosen.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[best]);
-    document.add(chosen, space.link_limit());
     map_.add(
         {situation, bytes, IoConfig::of(known.preferred), static_cast<double>(bytes) / medians[best] / 1e9});
     if (writes_wrong_map()) {
@@ -99,31 +93,11 @@ void StorageMapProgram::evaluate(MemorySpace& space, const std::string& situatio
         wrong_map_.add(
             {situation, bytes, tried[slowest], static_cast<double>(bytes) / medians[slowest] / 1e9});
     }
-    // The first configuration of cuFile is that of an application that always uses it; the fastest one may
-    // differ.
-    std::size_t cufile = tried.size();
-    double fastest_cufile = 0;
-    for (std::size_t i = 0; i < tried.size(); ++i) {
-        if (!is_cufile(tried[i].method)) continue;
-        if (cufile == tried.size()) cufile = i;
-        if (fastest_cufile == 0 || medians[i] < fastest_cufile) fastest_cufile = medians[i];
+    // The first configuration of cuFile is that of an application that always uses it.
+    always_cufile_ = 0;
+    for (std::size_t i = 0; i < tried.size() && always_cufile_ == 0; ++i) {
+        if (is_cufile(tried[i].method)) always_cufile_ = medians[i];
     }
-    const auto copies = std::find(tried.begin(), tried.end(), IoConfig{"posix", 4096, 1});
-    if (cufile < tried.size() && copies != tried.end()) {
-        add_ratio(space, "copy_over_cufile", situation, bytes,
-                  fastest_cufile / medians[static_cast<std::size_t>(copies - tried.begin())]);
-    }
-    always_cufile_ = cufile < tried.size() ? medians[cufile] : 0;
-}
-
-void StorageMapProgram::add_ratio(MemorySpace& space, const std::string& name, const std::string& situation,
-                                  std::uint64_t bytes, double value) {
-    tenken::Metric ratio = metric(space, name, bytes);
-    ratio.unit = "1";
-    ratio.statistic = tenken::Statistic::total;
-    ratio.at.push_back({"situation", tenken::Json(situation)});
-    ratio.samples = {value};
-    run_->document.add(ratio, tenken::Limit::unknown("a ratio"));
 }
 
 void StorageMapProgram::tell(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
@@ -132,27 +106,22 @@ void StorageMapProgram::tell(MemorySpace& space, const std::string& situation, s
     tenken::Document& document = run_->document;
     tenken::Metric by_map = metric(space, "adaptive", bytes);
     by_map.at.push_back({"situation", tenken::Json(situation)});
-    by_map.samples = tenken::giga_per_second(static_cast<double>(bytes), seconds[chosen]);
-    document.add(by_map, space.link_limit());
+    by_map.timed(seconds[chosen], {{"bytes", static_cast<double>(bytes)}});
+    const file_io::StorageMap::Entry& entry = used_map_.choose(situation, bytes);
+    if (entry.bytes == bytes && entry.gbs > 0) by_map.counts.emplace_back("map_gbs", entry.gbs);
+    document.add(by_map);
     tenken::Metric ratio = metric(space, "adaptive_over_best", bytes);
-    ratio.unit = "1";
-    ratio.at.push_back({"situation", tenken::Json(situation)});
+    ratio.at = by_map.at;
     ratio.samples = judgement.ratios;
     typedef file_io::Judgement::Outcome Outcome;
     if (judgement.outcome == Outcome::alone) ratio.samples.assign(seconds[chosen].size(), 1.0);
-    document.add(ratio, tenken::Limit::unknown("a ratio"));
-    const file_io::StorageMap::Entry& entry = used_map_.choose(situation, bytes);
-    if (entry.bytes == bytes && entry.gbs > 0) {
-        tenken::Metric since = metric(space, "adaptive_over_map", bytes);
-        since.unit = "1";
-        since.at = ratio.at;
-        for (double rate : by_map.samples) since.samples.push_back(rate / entry.gbs);
-        document.add(since, tenken::Limit::unknown("a ratio"));
-    }
+    document.add(ratio);
     if (always_cufile_ > 0) {
-        add_ratio(
-            space, "adaptive_over_cufile", situation, bytes,
-            always_cufile_ / tenken::order_statistics(seconds[chosen], tenken::Direction::lower).median);
+        tenken::Metric since = metric(space, "adaptive_over_cufile", bytes);
+        since.at = by_map.at;
+        since.samples = {always_cufile_ /
+                         tenken::order_statistics(seconds[chosen], tenken::Direction::lower).median};
+        document.add(since);
     }
     document.path("choice." + situation + "." + file_io::short_bytes(bytes) + "." + space.name(),
                   configs[chosen].name() + ": " + text_of(judgement, configs));

@@ -80,8 +80,6 @@ class StorageMapProgram : public file_io::FileProgram {
     void evaluate(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
                   const std::vector<IoConfig>& tried, const std::vector<IoConfig>& candidates,
                   const file_io::Times& seconds, const file_io::Finalists& finalists);
-    void add_ratio(MemorySpace& space, const std::string& name, const std::string& situation,
-                   std::uint64_t bytes, double value);
     /// The result of the choice by the map, compared with the others.
     void tell(MemorySpace& space, const std::string& situation, std::uint64_t bytes,
               const std::vector<IoConfig>& configs, std::size_t chosen, const file_io::Times& seconds,

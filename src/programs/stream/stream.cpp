@@ -194,8 +194,7 @@ class Stream : public tenken::Program {
         tenken::EnergyPass pass;
         for (const KernelFacts& kernel : facts)
             pass.amount += kernel.arrays * static_cast<double>(array_bytes_);
-        pass.per_watt_unit = "GB/s/W";
-        pass.solves = false;
+        pass.counted = "bytes";
         return pass;
     }
 

@@ -38,12 +38,11 @@ TEST(a_metric_that_is_not_finite_fails_the_run_and_is_not_written) {
         tenken::Document document("prog", 1, argv);
         tenken::Metric metric;
         metric.name = "triad";
-        metric.unit = "GB/s";
         metric.samples = {1, bad};
-        document.add(metric, tenken::Limit::unknown("none"));
+        document.add(metric);
         CHECK(document.status() == tenken::Status::failed);
         CHECK_EQUAL(document.reason(), "metric triad.host is not finite in sample 1");
-        CHECK(document.json().dump().find("\"metrics\": []") != std::string::npos);
+        CHECK(document.json().dump().find("\"series\": []") != std::string::npos);
     }
 }
 

@@ -84,8 +84,13 @@ def test_a_series_of_seconds_becomes_the_rate_of_its_unit() -> None:
 
 #: Formed again of what the first rank alone states: the fastest of several ranks alone was another one's.
 _OF_OTHER_RANKS = {("stencil", "efficiency"), ("stencil", "cells")}
-#: Their parts are in no result of version 1: the rate that a map promised.
-_LACKING = {("storage_map", "adaptive_over_map")}
+#: Their parts are in no result of version 1: the rate that a map promised, bytes of the samples, work and time of a
+#: pass whose power was measured.
+_LACKING = {("storage_map", "adaptive_over_map"), ("data_loading", "rate")} | {
+    (name, metric)
+    for name in ("gemm", "hpcg", "hpl", "hpl_mxp", "stencil", "stream")
+    for metric in ("per_watt", "energy")
+}
 
 
 def _results() -> Iterator[Result]:

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/link_limit.h"
 #include "lib/base/placement.h"
 #include "lib/cuda/gpus.h"
 #include "lib/cuda/memory.h"
@@ -137,7 +136,6 @@ class GpuMemorySpace : public MemorySpace {
     }
     void begin_timed() override { gpu_.health().start(); }
     void end_timed() override { gpu_.health().stop(); }
-    tenken::Limit link_limit() const override { return tenken::host_link_limit(gpu_.description()); }
     double link_rate(bool to_memory) override;
     double cached_rate(File& file, std::uint64_t bytes, const IoConfig& config) override;
     // Used by the back ends.
