@@ -21,6 +21,9 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
 os.environ["TENKEN_LOCKS"] = tempfile.mkdtemp(prefix="tenken-locks-")
 atexit.register(shutil.rmtree, os.environ["TENKEN_LOCKS"], ignore_errors=True)
 
+# More threads than cores wait for each other here: one that spins while it waits takes the core that it waits for.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 # Checks that only tests have import each other as tests.*: the suite itself is installed as tenken alone.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
