@@ -233,6 +233,12 @@ VERIFIED = [
         )
         for of in ("access_patterns", "gemm", "himeno", "hpl_mxp", "snapshot_host", "transfer", "transpose", "xhpcg")
     ],
+    Fault(
+        "nccl",
+        "verified by two ranks",
+        "times; allowed",
+        lambda raw: raw["verification"]["checks"].extend(raw["verification"]["checks"]),
+    ),
     *table(
         "hpl",
         ("a wrong result", "tolerance|verification", check(1, error=1e6, passed=False)),
@@ -328,6 +334,9 @@ FIGURES = [
     ],
     Fault("stream", "GPU reports half its memory clock, and reaches it", "below", both(
         limit("triad", 0.5), scaled("triad", 0.5))),
+    Fault("gemm", "a total that is none of its samples", "samples give", of_metric("of_best", value=1.01)),
+    Fault("transfer", "one direction disturbed", "each alone, give", scaled("both_pinned", 1.2)),
+    Fault("overlap", "steps faster than they were calibrated", "steps of", scaled("loop", 0.5)),
     Fault("stream", "the host's clock ten times as fast", "host_clock_gbs.triad", host_clock(10)),
     Fault("stream", "the host's clock ten times as slow", "host_clock_gbs.triad", host_clock(0.1)),
     Fault("stream", "the device's clock at half speed", "host_clock_gbs|beyond", scaled("", 2)),
