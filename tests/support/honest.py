@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cache
@@ -205,26 +204,10 @@ def _honest(name: str, raw: Any, request: Request, machine: Machine, status: int
 def account(run: Honest, **changed: Any) -> JobAccount:
     """The account of a run's job whose script read host and cards: as the result says, but for `changed`."""
     raw = run.raw()
-    host = raw["host"]
-    named = ("architecture", "kernel", "logical_cpus", "memory_bytes")
-    facts = {**{name: host[name] for name in named}, "cpu": host["cpu"].replace(" ", "_")}
+    host = {name: raw["host"][name] for name in ("architecture", "kernel", "logical_cpus", "memory_bytes")}
+    host["cpu"] = raw["host"]["cpu"].replace(" ", "_")
     read = ("uuid", "driver", "pci_bus_id", "vbios", "mig_enabled", "ecc_enabled", "serial", "persistence_mode")
-    cards = tuple(
-        replace(
-            CardReading(**{name: one.get(name) for name in read}),
-            **{key: value for key, value in changed.items() if key not in facts},
-        )
-        for one in raw["devices"]
-    )
-    return replace(
-        run.job, host=HostReading(**{key: changed.get(key, value) for key, value in facts.items()}), cards=cards
-    )
-
-
-def altered(changes: Iterable[tuple[str, str, Callable[[Any], None]]]) -> Iterator[tuple[str, str, str]]:
-    """Of honest runs (name, what is altered, change): description, verdict of the altered run, verdict of the run."""
-    for name, what, change in changes:
-        one = run(name)
-        raw = one.raw()
-        change(raw)
-        yield f"{name}: {what}", one.judged(raw).verdict, one.verdict
+    of_cards = {key: value for key, value in changed.items() if key not in host}
+    cards = tuple(CardReading(**{**{name: one.get(name) for name in read}, **of_cards}) for one in raw["devices"])
+    of_host = {key: value for key, value in changed.items() if key in host}
+    return replace(run.job, host=HostReading(**{**host, **of_host}), cards=cards)

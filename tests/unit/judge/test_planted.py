@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tenken.judge import judging
+from tenken.model.job import HostReading
 from tenken.model.judgement import DATA_SHEET, DEVICE, Limit
 from tenken.model.machine import Machine
 from tests.support import honest
@@ -232,6 +233,12 @@ VERIFIED = [
         )
         for of in ("access_patterns", "gemm", "himeno", "hpl_mxp", "snapshot_host", "transfer", "transpose", "xhpcg")
     ],
+    Fault(
+        "nccl",
+        "verified by two ranks",
+        "times; allowed",
+        lambda raw: raw["verification"]["checks"].extend(raw["verification"]["checks"]),
+    ),
     *table(
         "hpl",
         ("a wrong result", "tolerance|verification", check(1, error=1e6, passed=False)),
@@ -273,6 +280,8 @@ IDENTITY = [
         ("another capability", "compute_capability", put("devices.0.compute_capability", "8.0")),
         ("half the memory", "memory_bytes", put("devices.0.memory_bytes", 70_000_000_000)),
         ("a card with half its bus", "memory_bus_bits", put("devices.0.memory_bus_bits", 3072)),
+        ("a third of its multiprocessors", "multiprocessors 44", put("devices.0.multiprocessors", 44)),
+        ("half of its cache", "l2_bytes", put("devices.0.l2_bytes", lambda value: value // 2)),
         ("another card than the job's", "uuid", put("devices.0.uuid", "GPU-ffffffff-0000-0000-0000-000000000009")),
     ),
     *table(
@@ -323,6 +332,9 @@ FIGURES = [
     ],
     Fault("stream", "GPU reports half its memory clock, and reaches it", "below", both(
         limit("triad", 0.5), scaled("triad", 0.5))),
+    Fault("gemm", "a total that is none of its samples", "samples give", of_metric("of_best", value=1.01)),
+    Fault("transfer", "one direction disturbed", "each alone, give", scaled("both_pinned", 1.2)),
+    Fault("overlap", "steps faster than they were calibrated", "steps of", scaled("loop", 0.5)),
     Fault("stream", "the host's clock ten times as fast", "host_clock_gbs.triad", host_clock(10)),
     Fault("stream", "the host's clock ten times as slow", "host_clock_gbs.triad", host_clock(0.1)),
     Fault("stream", "the device's clock at half speed", "host_clock_gbs|beyond", scaled("", 2)),
@@ -402,6 +414,55 @@ def test_of_sheet_and_device_the_lower_is_the_yardstick_and_the_higher_the_ceili
     triad = run.judged(raw).judged["triad.gpu0"]
     assert triad.limit.value == pytest.approx(min(sheet, factor * sheet))
     assert triad.bounds[1] == pytest.approx(1.02 * max(sheet, factor * sheet))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        *[
+            (name, value, f"host.{name} is")
+            for name, value in (
+                ("architecture", "aarch64"),
+                ("kernel", "5.14.0"),
+                ("logical_cpus", 7),
+                ("memory_bytes", 2**33),
+                ("cpu", "AMD_EPYC_9654"),
+            )
+        ],
+        *[
+            (name, value, f"has {name}")
+            for name, value in (
+                ("driver", "570.86.10"),
+                ("vbios", "96.00.00.00.01"),
+                ("pci_bus_id", "00000000:7F:00.0"),
+                ("mig_enabled", True),
+                ("ecc_enabled", False),
+                ("serial", "1654922012345"),
+                ("persistence_mode", False),
+            )
+        ],
+    ],
+)
+def test_host_and_card_are_those_that_the_job_read(name: str, value: Any, says: str) -> None:
+    run = honest.run("stream")
+    seen(run.judged(run.raw(), job=honest.account(run, **{name: value})), says)
+    elsewhere = replace(honest.account(run, kernel="5.14.0"), node="login1")
+    assert run.judged(run.raw(), job=elsewhere).verdict == run.verdict
+
+
+def test_other_words_for_the_same_host_and_card_are_no_fault() -> None:
+    run = honest.run("stream")
+    device, host = run.raw()["devices"][0], run.raw()["host"]
+    for job in (
+        honest.account(run),
+        replace(run.job, host=HostReading(), cards=()),
+        honest.account(run, pci_bus_id=device["pci_bus_id"].upper().removeprefix("0000")),
+        honest.account(run, vbios=(device.get("vbios") or "").lower()),
+        honest.account(run, mig_enabled=None, ecc_enabled=None, serial="", persistence_mode=None),
+        honest.account(run, memory_bytes=int(1.01 * host["memory_bytes"])),
+    ):
+        found = run.judged(run.raw(), job=job)
+        assert found.verdict == run.verdict, found.message()
 
 
 def test_a_binding_to_fewer_cores_than_claimed_is_seen() -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tenken.commands import accept
+from tenken.history import record_parser
 from tenken.model.judgement import Finding, Judgement
 from tenken.report import session
 from tests.support.planted import seen
@@ -188,6 +193,26 @@ def faults() -> Iterator[tuple[str, str, Any, Any, Change]]:
 def test_what_failed_or_is_missing_is_on_the_page() -> None:
     for name, says, runs, cases, archive in faults():
         seen(shown(runs, cases, archive), says, name)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [("/stream/", "/gemm/", "check is"), ("2026-11-21", "2026-11-20", "time is"), ("/030000-", "/040000-", "time is")],
+)
+def test_a_record_at_another_place_is_listed_by_every_reader(tmp_path: Path, old: str, new: str, says: str) -> None:
+    root = builder.write_session(tmp_path, [run()])
+    (path,) = records(root)
+    moved = Path(str(path).replace(old, new))
+    assert moved != path
+    moved.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(moved)
+    (damaged,) = session.load(root, "last").damaged
+    files = accept.files_of(root, (builder.NAME,))
+    assert list(accept.records_of(files)) == [] and len(files.damaged) == 1
+    with pytest.raises(record_parser.Unreadable, match=says):
+        folder = moved.parent.relative_to(root).as_posix()
+        record_parser.record(moved.read_text(), datetime(2027, 1, 1), folder, moved.name)
+    assert says in damaged[1] and says in files.damaged[0]
 
 
 def test_a_session_that_is_as_good_as_it_looks() -> None:
