@@ -34,7 +34,7 @@ def test_a_run_is_whole(run: Run) -> None:
         for key in ("unit", "direction", "statistic"):
             assert metric[key] == getattr(declared[metric["name"]], key), metric["id"]
     names = [metric["name"] for metric in document["metrics"]]
-    assert names == ["alone", "cells", "efficiency", "total", *PHASES, *["share"] * len(PHASES)]
+    assert names == ["alone", "cells", "total", *PHASES, "efficiency", *["share"] * len(PHASES)]
     values = {metric["id"]: metric["value"] for metric in document["metrics"]}
     shares = [values[f"share.ranks3.exchange=host.phase={phase}"] for phase in PHASES]
     assert sum(shares) == pytest.approx(100, abs=5), "medians of shares"
