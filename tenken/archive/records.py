@@ -1,8 +1,9 @@
 """The archive: every run's record with its document and samples, append-only.
 
-A record is one JSON file, `<archive>/<system>/<partition>/<date>/<check>/<time>-<session>-<random>.json`. It is
-written next to its final name, synced and renamed, so a kill, a full disk or two concurrent runs can lose at most the
-record being written and damage none. Names that begin with `.tmp-` are leftovers of this and never read.
+A record is one JSON file, `<archive>/<system>/<partition>/<date>/<check>/<time>-<session>-<random>.json`; what another
+program printed lies beside it, as `<time>-<session>-<random>.<file>`. Each is written next to its final name, synced
+and renamed, so a kill, a full disk or two concurrent runs can lose at most the record being written and damage none.
+Names that begin with `.tmp-` are leftovers of this and never read. The session's manifest lists them (seal.py).
 """
 
 from __future__ import annotations
@@ -12,23 +13,22 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 
-from tenken.archive import disk
+from tenken.archive import disk, seal
 from tenken.errors import ArchiveError, RecordError
 from tenken.model import files
 from tenken.model.record import MAX_RECORD_BYTES, Record, parse
 
 #: In the names of sessions in which every check must fail.
 DRILL = "drill"
-SESSIONS = ".sessions"
+SESSIONS = seal.SESSIONS
 #: Names of the notes of started runs, in the folder of their session.
 BEGUN = "begun-"
-_TEMPORARY = ".tmp-"
 #: The name of a record's file. That of an export has a number in place of the time, and no random part.
 _NAME = re.compile(r"(?P<time>\d{6})-(?P<session>.+)-[0-9a-f]{8}\.json")
 
@@ -57,30 +57,32 @@ def write_file(path: Path, text: str) -> None:
     folder and bytes, and leaves nothing behind.
     """
     content = text.encode("utf-8")
+    _patiently(lambda: _write_once(path, content), path, len(content))
+
+
+def _patiently(write: Callable[[], None], path: Path, size: int) -> None:
     try:
-        disk.patiently(lambda: _write_once(path, content), path.parent)
+        disk.patiently(write, path.parent)
     except OSError as error:
-        lost = f"{len(content)} bytes of {path.name} were not written"
+        lost = f"{size} bytes of {path.name} were not written"
         raise ArchiveError(f"{path.parent}: cannot write to the archive: {error.strerror}: {lost}") from error
 
 
 def _write_once(path: Path, content: bytes) -> None:
-    temporary = path.parent / f"{_TEMPORARY}{path.name[:80]}.{os.getpid()}.{secrets.token_hex(4)}"
+    temporary = seal.write_temporary(path, content)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
         os.rename(temporary, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        seal.sync_folder(path.parent)
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def put(root: Path, session: str, path: Path, content: bytes, instead_of: bytes | None = None) -> None:
+    """Write a file of a session below `root` and its line in the session's manifest, both or neither, with the
+    patience of `write_file`. `instead_of`: its content until now.
+    """
+    _patiently(lambda: seal.put(root, safe_name(session), path, content, instead_of), path, len(content))
 
 
 def folder_of(record: Record, archive: Path) -> Path:
@@ -89,12 +91,18 @@ def folder_of(record: Record, archive: Path) -> Path:
     return archive.joinpath(safe_name(record.system), safe_name(record.partition), day, safe_name(record.check))
 
 
-def write(record: Record, archive: Path) -> Path:
-    """Archive one record and return its path. Raises ArchiveError naming the folder if it cannot be written."""
+def write(record: Record, archive: Path, beside: Mapping[str, bytes] | None = None, text: str = "") -> Path:
+    """Archive one record and return its path. `beside`: files to keep next to it, by name; `text`: the record as it
+    was kept elsewhere. Raises ArchiveError naming the folder if it cannot be written.
+    """
     time = datetime.fromisoformat(record.time.replace("Z", "+00:00"))
-    name = f"{time:%H%M%S}-{safe_name(record.session)}-{secrets.token_hex(4)}.json"
-    path = folder_of(record, archive) / name
-    write_file(path, record.text())
+    stem = f"{time:%H%M%S}-{safe_name(record.session)}-{secrets.token_hex(4)}"
+    folder = folder_of(record, archive)
+    for name, content in (beside or {}).items():
+        # what ends with .json would be read as a record
+        put(archive, record.session, folder / f"{stem}.{safe_name(name).removesuffix('.json')}", content)
+    path = folder / f"{stem}.json"
+    put(archive, record.session, path, (text or record.text()).encode())
     return path
 
 
@@ -120,7 +128,12 @@ def read(path: Path, figures_only: bool = False) -> Record:
 
 def paths(archive: Path, system: str | None = None) -> Iterator[Path]:
     """Paths of all records, oldest date first within a partition; temporary files and the sessions are left out."""
-    for path in sorted(archive.glob(f"{safe_name(system) if system else '*'}/*/*/*/*.json")):
+    yield from (path for path in all_files(archive, system) if path.suffix == ".json")
+
+
+def all_files(archive: Path, system: str | None = None) -> Iterator[Path]:
+    """The same with the files beside records."""
+    for path in sorted(archive.glob(f"{safe_name(system) if system else '*'}/*/*/*/*")):
         if not path.name.startswith(".") and SESSIONS not in path.parts:
             yield path
 
@@ -186,7 +199,11 @@ def session_folder(archive: Path, session: str) -> Path:
 
 
 def begin_session(archive: Path, session: str, load_errors: Iterable[str]) -> Path:
-    """Note that a run started, and which check files it could not load. Raises ArchiveError."""
+    """Begin the manifest of a session; note that a run started, and which check files it could not load. Raises
+    ArchiveError.
+    """
+    manifest = session_folder(archive, session) / seal.MANIFEST
+    _patiently(lambda: seal.begin(archive, safe_name(session)), manifest, 0)
     content = {"begun": f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}", "load_errors": list(load_errors)}
     path = session_folder(archive, session) / f"{BEGUN}{secrets.token_hex(4)}.json"
     write_file(path, json.dumps(content) + "\n")

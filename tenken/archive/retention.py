@@ -14,33 +14,39 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from tenken.archive import records as archive
+from tenken.archive import seal
 from tenken.archive.redact import Redactor
 from tenken.errors import ArchiveError, RecordError
 from tenken.model import files
-from tenken.model.record import MAX_RECORD_BYTES, Record, parse
+from tenken.model.record import MAX_RECORD_BYTES, RESULT_BYTES, Record, parse
 
 #: Key of a record whose samples were removed: when.
 PRUNED = "pruned"
+#: Key of a record in which words were replaced: it has no seal.
+DERIVED = "derived"
 
 
 @dataclass(frozen=True)
 class Prunable:
-    """A record that still has samples: its size, and the size without them."""
+    """A record that still has samples: its content, and the text without them; `sealed`: its manifest lists it."""
 
     path: Path
-    before: int
+    session: str
+    before: bytes
     text: str
+    sealed: bool
 
     @property
     def saved(self) -> int:
-        return self.before - len(self.text.encode())
+        return len(self.before) - len(self.text.encode())
 
 
 def prunable(root: Path, days: float, now: datetime, keep: Sequence[str], damaged: list[str]) -> Iterator[Prunable]:
-    """Records older than `days` that have samples, except those of the sessions `keep`. Unreadable files are appended
-    to `damaged` and left unchanged.
+    """Records older than `days` that have samples, except those of the sessions `keep`. Unreadable files, and such as
+    their manifest does not list, are appended to `damaged` and left unchanged.
     """
     limit = f"{now - timedelta(days=days):%Y-%m-%dT%H:%M:%S}"
+    manifests = {name: seal.read(path.read_bytes(), name) for name, path in seal.manifests(root).items()}
     for path in archive.paths(root):
         if path.parent.parent.name > limit[:10]:  # its day: nothing to be read
             continue
@@ -49,13 +55,18 @@ def prunable(root: Path, days: float, now: datetime, keep: Sequence[str], damage
             record = parse(text, path)
             if record.time >= limit or record.session in keep or not _has_samples(record):
                 continue
+            before, manifest = text.encode(), manifests.get(archive.safe_name(record.session))
+            below = path.relative_to(root).as_posix()
+            sealed = manifest is not None and below not in manifest.unsealed
+            if sealed and manifest is not None and manifest.files.get(below) != seal.sha256(before):
+                raise RecordError("it is not what its manifest lists; `tenken archive verify` names all such files")
             short = without_samples(text, now)
             if _figures(parse(short)) != _figures(record):
                 raise RecordError("its figures cannot be reproduced without samples")
         except (files.FileError, RecordError) as error:
             damaged.append(f"{path}: {error}")
             continue
-        yield Prunable(path, len(text.encode()), short)
+        yield Prunable(path, record.session, before, short, sealed)
 
 
 def without_samples(text: str, now: datetime) -> str:
@@ -63,13 +74,19 @@ def without_samples(text: str, now: datetime) -> str:
     raw = json.loads(text)
     for metric in raw["result"]["metrics"]:
         metric["samples"] = []
+    raw.pop(RESULT_BYTES, None)
     raw[PRUNED] = f"{now:%Y-%m-%dT%H:%M:%SZ}"
     return json.dumps(raw, allow_nan=False, separators=(",", ":"))
 
 
-def prune(one: Prunable) -> None:
-    """Replace a record's file by the shorter one, completely or not at all. Raises ArchiveError."""
-    archive.write_file(one.path, one.text)
+def prune(one: Prunable, root: Path) -> None:
+    """Replace a record's file by the shorter one, completely or not at all; its manifest lists both. Raises
+    ArchiveError.
+    """
+    if one.sealed:
+        archive.put(root, one.session, one.path, one.text.encode(), instead_of=one.before)
+    else:
+        archive.write_file(one.path, one.text)
 
 
 def _has_samples(record: Record) -> bool:
@@ -105,6 +122,8 @@ def export(chosen: Iterable[Record], hosts: Iterable[str], users: Iterable[str],
     for number, record in enumerate(found, 1):
         raw = json.loads(record.text())
         raw["session"] = sessions[record.session]
+        raw.pop(RESULT_BYTES, None)
+        raw[DERIVED] = "exported without the site's names; unsealed"
         text = re.sub(_word(record.session), raw["session"], json.dumps(raw, separators=(",", ":")))
         text = redactor.text(text)
         where = f"{archive.folder_of(record, Path())}/{number:06d}-{raw['session']}.json"

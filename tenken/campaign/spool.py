@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import tarfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tenken.archive import records as archive
+from tenken.archive import seal
 from tenken.campaign import inventory, nodejob
 from tenken.errors import RecordError
 from tenken.model import files
@@ -57,11 +60,13 @@ def put_away(spool: Path, token: str) -> None:
 def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gathered:
     """Put the records of one file into the archive. Gathered again it changes nothing: names are the records' own.
 
-    A file of another node or token, or without a record, does not count. Raises ArchiveError where the archive cannot
-    be written.
+    A file of another node or token, without a record, or with another one than the node's manifest lists, does not
+    count. Raises ArchiveError where the archive cannot be written.
     """
     path = spool / f"{token}.tar"
-    records: list[tuple[PurePosixPath, str, Record]] = []
+    records: list[Record] = []
+    sealed: dict[str, bytes] = {}
+    manifest: bytes | None = None
     others: list[tuple[PurePosixPath, str]] = []
     try:
         with tarfile.open(path) as packed:
@@ -75,30 +80,66 @@ def gather(spool: Path, token: str, node: str, session: str, root: Path) -> Gath
                 if member.size > MAX_RECORD_BYTES:
                     return Gathered(token, fault=f"{name} has {member.size} bytes; maximum: {MAX_RECORD_BYTES}")
                 stream = packed.extractfile(member)
-                text = (stream or io.BytesIO()).read().decode("utf-8", "replace")
+                content = (stream or io.BytesIO()).read()
+                text = content.decode("utf-8", "replace")
                 below = inside.relative_to("archive")
-                if len(below.parts) == 5 and below.suffix == ".json" and archive.SESSIONS not in below.parts:
+                if len(below.parts) == 5 and archive.SESSIONS not in below.parts and not below.name.startswith("."):
+                    sealed[str(below)] = content
                     try:
-                        records.append((below, text, parse(text, figures_only=True)))
+                        records += [parse(text, figures_only=True)] if below.suffix == ".json" else []
                     except RecordError as error:
                         return Gathered(token, fault=f"{name}: {error}")
+                elif below == PurePosixPath(archive.SESSIONS, archive.safe_name(session), seal.MANIFEST):
+                    manifest = content
                 elif str(below) == inventory.FILE:
                     others.append((PurePosixPath(archive.SESSIONS, archive.safe_name(session), inventory.FILE), text))
                 elif below.parts[0] == archive.SESSIONS and below.suffix == ".json":
                     others.append((below, text))
     except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError) as error:
         return Gathered(token, fault=f"{path.name} cannot be read: {error}")
-    fault = _fault(token, node, session, meta, [r for _, _, r in records])
+    fault = _fault(token, node, session, meta, records) or _unlisted(session, manifest, sealed)
+    fault = fault or _put(root, session, sealed)
     if fault is not None:
         return Gathered(token, meta=meta, fault=fault)
     verdicts: dict[str, int] = {}
-    for below, text, record in records:
-        archive.write_file(root / below, text)
+    for record in records:
         verdicts[record.verdict] = verdicts.get(record.verdict, 0) + 1
     for below, text in others:
         # each node has a run report of the one session
         archive.write_file(root / below.with_name(f"{below.stem}-{archive.safe_name(node)}.json"), text)
-    return Gathered(token, tuple(str(below) for below, _, _ in records), verdicts, meta)
+    return Gathered(token, tuple(name for name in sealed if name.endswith(".json")), verdicts, meta)
+
+
+def _unlisted(session: str, manifest: bytes | None, sealed: Mapping[str, bytes]) -> str | None:
+    """The first file with a name of another session, or that is not what the node's manifest lists; a job of an
+    earlier release wrote none.
+    """
+    folder = archive.safe_name(session)
+    for name in sealed:
+        if seal.session_of(PurePosixPath(name).name) != folder:
+            return f"{name} has no name of session {session}"
+    if manifest is None:
+        return None
+    listed = seal.read(manifest, folder).files
+    there = {name: seal.sha256(content) for name, content in sealed.items()}
+    wrong = sorted(name for name in {*listed, *there} if listed.get(name) != there.get(name))
+    return f"{wrong[0]} is not what the node's manifest lists" if wrong else None
+
+
+def _put(root: Path, session: str, sealed: Mapping[str, bytes]) -> str | None:
+    """Archive files that are not yet there; the first one that is there and differs, if there is one. One that was
+    pruned since is the same.
+    """
+    path = archive.session_folder(root, session) / seal.MANIFEST
+    known = path.read_bytes() if path.is_file() else b""
+    listed = seal.read(known, path.parent.name).files
+    # what another program printed before the record beside it
+    for name in sorted(sealed, key=lambda one: one.endswith(".json")):
+        if name not in listed:
+            archive.put(root, session, root / name, sealed[name])
+        elif not re.search(rf"^(# pruned )?{seal.sha256(sealed[name])}  {re.escape(name)}$", known.decode(), re.M):
+            return f"{name} is in the archive with another content"
+    return None
 
 
 def configuration(root: Path, session: str, node: str) -> dict[str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""`tenken archive`: remove samples that are no longer needed; export records without the site's names."""
+"""`tenken archive`: verify its files; remove samples that are no longer needed; export records without names."""
 
 from __future__ import annotations
 
@@ -10,18 +10,28 @@ from typing import Any
 from tenken import paths
 from tenken.archive import packed as packing
 from tenken.archive import records as archive
-from tenken.archive import retention
+from tenken.archive import retention, seal, verify
 from tenken.errors import ArchiveError
+
+#: Files that are named.
+MOST = 20
 
 
 def register(subparsers: Any) -> None:
     """Adds the subcommand `archive`."""
     parser = subparsers.add_parser(
         "archive",
-        help="prune: remove old samples, retain every figure; export: records for a vendor, without names",
-        description="Exit status: 0 done, 1 something was left out, 2 usage error or archive not readable or writable.",
+        help="verify: files against their manifests; prune: remove old samples, retain every figure; export: records "
+        "for a vendor, without names",
+        description="Exit status: 0 done, 1 something was left out, or a file is not what its manifest lists, 2 usage "
+        "error or archive not readable or writable.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    about = "name the first file that differs from its manifest, is missing or is new (docs/seal.md)"
+    check = actions.add_parser("verify", help=about, description=about)
+    check.add_argument("--archive", type=packing.argument, metavar="DIR",
+                       help="a folder or a .tar.xz of one (default: $TENKEN_ARCHIVE, else perflogs/)")  # fmt: skip
+    check.set_defaults(func=run_verify)
     about = "remove the samples of old records; values, statistics, verdicts and health are retained"
     prune = actions.add_parser("prune", help=about, description=about)
     prune.add_argument(
@@ -56,6 +66,27 @@ def _days(text: str) -> float:
     return days
 
 
+def run_verify(arguments: argparse.Namespace) -> int:
+    """0; 1 if a file is not what its manifest lists."""
+    root = arguments.archive or paths.archive_root()
+    if not root.is_dir():
+        raise ArchiveError(f"no archive at {root}: name the folder of the archive with --archive")
+    try:
+        found = verify.check(root)
+    except OSError as error:
+        raise ArchiveError(f"{error.filename or root}: cannot be read: {error.strerror}") from None
+    for line in [*found.faults[:MOST], *found.notes]:
+        print(line)
+    if len(found.faults) > MOST:
+        print(f"... and {len(found.faults) - MOST} more")
+    if found.unsealed:
+        print(f"{len(found.unsealed)} records are unsealed: they are older than the manifest of their session, or it "
+              f"has none; the first: {found.unsealed[0]}")  # fmt: skip
+    wrong = f"{len(found.faults)} faults" if found.faults else "no file differs, is missing or is new"
+    print(f"{found.sealed} files are listed by {len(seal.manifests(root))} manifests: {wrong}")
+    return int(bool(found.faults))
+
+
 def run_prune(arguments: argparse.Namespace) -> int:
     """0; 1 if a record cannot be read or written, which leaves it unchanged."""
     root = arguments.archive or paths.archive_root()
@@ -65,7 +96,7 @@ def run_prune(arguments: argparse.Namespace) -> int:
     count = saved = 0
     for one in retention.prunable(root, arguments.days, datetime.now(timezone.utc), arguments.keep, damaged):
         if not arguments.dry_run:
-            retention.prune(one)
+            retention.prune(one, root)
         count, saved = count + 1, saved + one.saved
     for line in damaged:
         print(f"left unchanged: {line}")

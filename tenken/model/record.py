@@ -21,6 +21,8 @@ from tenken.model.subject import Subject, split_metric_id
 RECORD = "tenken-record/2"
 #: A larger file is refused unread: a result, and what was judged of it.
 MAX_RECORD_BYTES = 2 * MAX_BYTES
+#: Key of the length of the result, which are the last bytes of a record before its brace.
+RESULT_BYTES = "result_bytes"
 #: Versions that are read.
 READABLE = ("tenken-record/1", RECORD)
 #: The largest count or version: the history has columns of 32 bits for them.
@@ -87,8 +89,8 @@ class Record:
         return self.judgement.findings
 
     def text(self) -> str:
-        """As archived: compact JSON, with the result as the program wrote it. Raises ValueError if only the figures of
-        a record were read.
+        """As archived: compact JSON that ends with the result, byte by byte as it was written, and a brace. Raises
+        ValueError if only the figures of a record were read.
         """
         result = "null" if self.result is None else self.result.text
         if not result:
@@ -103,9 +105,10 @@ class Record:
             "request": None if self.request is None else self.request.as_json(),
             **self.judgement.as_json(),
             "result_error": self.result_error, "result_text": self.result_text,
+            **({} if self.result is None else {RESULT_BYTES: len(result.encode())}),
         }  # fmt: skip
         body = json.dumps(head, allow_nan=False, separators=(",", ":"))
-        return f'{body[:-1]},"result":{result.strip()}}}'
+        return f'{body[:-1]},"result":{result}}}'
 
 
 def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:

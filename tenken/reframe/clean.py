@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tenken.archive import seal
 from tenken.paths import ROOT, archive_root
 from tenken.reframe.orphans import KEPT
 from tenken.reframe.schedulers.ledger import entries
@@ -36,10 +37,16 @@ def find(root: Path, archive: Path, days: float, log_days: float, now: float) ->
         age = (now - newest(folder)) / _DAY_S
         if folder.is_dir() and age >= days and not any(entries(folder)) and not any(folder.rglob(KEPT)):
             yield Left(folder, size(folder), f"stage folder, {age:.0f} days old")
+    # the content of a file that a kill kept from its name
+    waiting = {
+        temporary
+        for manifest in seal.manifests(archive).values()
+        for temporary, _ in seal.pending(archive, manifest.read_bytes())
+    }
     for place in (archive, root / "output"):
         for pattern in _LEFTOVERS:
             for path in sorted(place.rglob(pattern)):
-                if path.is_file() and now - path.lstat().st_mtime >= _DAY_S:
+                if path not in waiting and path.is_file() and now - path.lstat().st_mtime >= _DAY_S:
                     yield Left(path, path.lstat().st_size, "half-written file")
     for path in sorted((root / "output" / "nightly").glob("*.log")):
         age = (now - path.lstat().st_mtime) / _DAY_S

@@ -68,7 +68,7 @@ def killing(monkeypatch, chance: float, rng: random.Random) -> list[int]:
             kills[0] += 1
             raise Killed
 
-    note, submit, write = journal.Journal.note, standin.StandIn.submit, archive.write_file
+    note, submit, write = journal.Journal.note, standin.StandIn.submit, archive.put
 
     def torn(self, event, **words):
         if rng.random() < chance:
@@ -85,13 +85,13 @@ def killing(monkeypatch, chance: float, rng: random.Random) -> list[int]:
         perhaps()
         return found
 
-    def between(path, text):
+    def between(*what):
         perhaps()
-        write(path, text)
+        write(*what)
 
     monkeypatch.setattr(journal.Journal, "note", torn)
     monkeypatch.setattr(standin.StandIn, "submit", around)
-    monkeypatch.setattr(archive, "write_file", between)
+    monkeypatch.setattr(archive, "put", between)
     return kills
 
 
@@ -171,10 +171,10 @@ def test_a_full_archive_ends_it_and_what_it_left_is_gathered_by_resume(tmp_path,
     there = world()
     with monkeypatch.context() as patch:
 
-        def full(path, text):
+        def full(_root, _session, path, _content):
             raise ArchiveError(f"{path.parent}: cannot write to the archive: No space left on device")
 
-        patch.setattr(archive, "write_file", full)
+        patch.setattr(archive, "put", full)
         with pytest.raises(CampaignError, match=r"No space left.*`resume` collects it again"):
             make(tmp_path, there).run()
     assert make(tmp_path, there).run() and counted(tmp_path) == once_each()

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tenken.archive import records as archive
+from tenken.archive import seal, verify
 from tenken.errors import ArchiveError
 from tenken.model.judgement import JudgedMetric, Judgement, Limit
 from tenken.model.record import Job, Record
@@ -102,7 +103,7 @@ def test_only_records_are_read(tmp_path):
     assert [r.path for r in archive.records(tmp_path, session="20261121T000000Z-abcdef")] == [good]
     assert list(archive.paths(tmp_path, "no such")) == []
     archive.check_writable(tmp_path)
-    assert [p.name for p in (tmp_path / archive.SESSIONS).iterdir()] == ["s"]
+    assert not list((tmp_path / archive.SESSIONS).glob(".*"))
 
 
 def test_a_file_that_cannot_be_read_is_one_line_with_its_name(tmp_path):
@@ -143,7 +144,8 @@ def test_a_read_only_archive_is_one_clear_line(tmp_path, monkeypatch):
         archive.check_writable(tmp_path)
     with pytest.raises(ArchiveError, match="cannot write to the archive"):
         archive.write(record(), tmp_path)
-    assert not [p for p in tmp_path.rglob("*") if p.is_file()]
+    (left,) = (p for p in tmp_path.rglob("*") if p.is_file())
+    assert left.name == seal.MANIFEST and "StreamCuda" not in left.read_text()
 
 
 def test_a_full_disk_leaves_no_half_file():
@@ -175,6 +177,11 @@ def test_kill_9_two_hundred_times_loses_and_damages_nothing(tmp_path):
     outcome = kills.kill(tmp_path, 200, seed=9)
     assert (outcome.kills, outcome.lost, outcome.damaged) == (200, (), ())
     assert outcome.read >= outcome.announced > 200
+    # what a kill kept from its name is found by the next session, and nothing else differs
+    late = {note.partition(":")[0] for note in verify.check(tmp_path).notes}
+    archive.begin_session(tmp_path, "20261122T000000Z-abcdef", [])
+    found = verify.check(tmp_path)
+    assert (found.faults, found.unsealed, found.notes) == ([], [], []) and found.sealed == outcome.read + len(late)
 
 
 def test_sessions_are_ordered_by_time(tmp_path):

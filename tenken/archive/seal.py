@@ -1,0 +1,264 @@
+"""The seal of an archive: each session has a manifest, with one line for each file that was archived for it.
+
+    <archive>/.sessions/<session>/manifest.sha256
+
+    # tenken-manifest/1 SESSION
+    # continues SESSION BYTES SHA256     the first BYTES of another session's manifest, as they were when this began
+    # unsealed PATH                      was in the archive before this manifest
+    SHA256  PATH                         as sha256sum writes it; PATH is below the archive
+    # pruned SHA256  PATH                what the file was until now; the next line says what it is
+
+A manifest only grows. A file is written in three steps, of which each is on the disk before the next one begins: its
+content under a temporary name, its line, its name. After a kill between the last two the line tells which temporary
+file is the record: whoever opens the manifest next gives it its name. The other order would leave a record that
+differs in nothing from one that somebody added. The lock is held from the line to the name, so at most the last line
+of a manifest can wait for its file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tenken.errors import ArchiveError
+
+MANIFEST = "manifest.sha256"
+SESSIONS = ".sessions"
+TEMPORARY = ".tmp-"
+_HEAD = "# tenken-manifest/1 "
+_CONTINUES = re.compile(r"# continues (\S+) (\d{1,15}) ([0-9a-f]{64})")
+_UNSEALED = re.compile(r"# unsealed (\S+)")
+_PRUNED = re.compile(r"# pruned ([0-9a-f]{64})  (\S+)")
+_FILE = re.compile(r"([0-9a-f]{64})  (\S+)")
+#: No line has more bytes.
+_LONGEST = 4096
+#: File systems without locks: a session has one writer, and its lines are written at once.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest as read. `files`: the digest of each by its path below the archive; `continues`: session, bytes and
+    digest; `faults`: lines that the suite does not write.
+    """
+
+    session: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    unsealed: frozenset[str] = frozenset()
+    continues: tuple[tuple[str, int, str], ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def session_of(name: str) -> str:
+    """The session in the name of a file that the suite archived; empty for another name."""
+    found = re.fullmatch(r"\d{6}-(.+)-[0-9a-f]{8}\..+", name)
+    return found[1] if found else ""
+
+
+def manifests(root: Path) -> dict[str, Path]:
+    """The manifests of an archive by session."""
+    return {path.parent.name: path for path in sorted(root.glob(f"{SESSIONS}/*/{MANIFEST}"))}
+
+
+def read(content: bytes, session: str) -> Manifest:
+    """A manifest's content. A last line without its end was cut short by a crash, and never counted."""
+    files: dict[str, str] = {}
+    unsealed, continues, faults = set(), [], []
+    pruned: tuple[str, str] | None = None
+    for number, line in enumerate(whole(content).decode("utf-8", "replace").splitlines(), 1):
+        listed, before = _FILE.fullmatch(line), pruned
+        pruned = None
+        if number == 1:
+            good = line == _HEAD + session
+        elif listed is not None:
+            digest, path = listed.groups()
+            good = _belongs(path, session) and (path in files) == (before is not None and before[1] == path)
+            files[path] = digest
+        elif (old := _PRUNED.fullmatch(line)) is not None:
+            pruned = old[1], old[2]
+            good = files.get(old[2]) == old[1]
+        elif (other := _CONTINUES.fullmatch(line)) is not None:
+            continues.append((other[1], int(other[2]), other[3]))
+            good = True
+        else:
+            there = _UNSEALED.fullmatch(line)
+            good = there is not None and _belongs(there[1], session)
+            unsealed |= {there[1]} if there else set()
+        if not good:
+            faults.append(f"line {number} is not one of this manifest: {line[:120]!r}")
+    return Manifest(session, files, frozenset(unsealed), tuple(continues), tuple(faults))
+
+
+def _belongs(path: str, session: str) -> bool:
+    parts = path.split("/")
+    return len(parts) == 5 and not any(part.startswith(".") for part in parts) and session_of(parts[-1]) == session
+
+
+def whole(content: bytes) -> bytes:
+    """Without a last line that was cut short."""
+    return content[: content.rfind(b"\n") + 1]
+
+
+# -- writing --
+
+
+def begin(root: Path, session: str) -> None:
+    """Begin the manifest of a session, unless it has one, after what kills left of others is finished. `session`: as
+    a folder's name. Raises OSError.
+    """
+    for other, path in manifests(root).items():
+        if any(pending(root, path.read_bytes())):
+            with contextlib.suppress(OSError):  # another user's
+                finish(root, other)
+    with _opened(root, session):
+        pass
+
+
+def finish(root: Path, session: str) -> None:
+    """Give the last file of a session its name, if a kill came before that. Raises OSError."""
+    if (root / SESSIONS / session / MANIFEST).is_file():
+        with _opened(root, session):
+            pass
+
+
+def put(root: Path, session: str, path: Path, content: bytes, instead_of: bytes | None = None) -> None:
+    """Write a file below `root` and its line in the manifest of its session: both, or neither. `instead_of`: its
+    content until now. Raises OSError; ArchiveError if the file is another one by now, or has the name of none.
+    """
+    below = path.relative_to(root).as_posix()
+    if not _belongs(below, session):
+        raise ArchiveError(f"{path}: is not a place for a file of session {session}")
+    lines = f"{sha256(content)}  {below}\n"
+    temporary = write_temporary(path, content)
+    try:
+        sync_folder(path.parent)
+        with _opened(root, session) as manifest:
+            if instead_of is not None:
+                if path.read_bytes() != instead_of:
+                    raise ArchiveError(f"{path}: was changed a moment ago")
+                lines = f"# pruned {sha256(instead_of)}  {below}\n{lines}"
+            with _appended(manifest, lines.encode()):
+                os.rename(temporary, path)
+            sync_folder(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_temporary(path: Path, content: bytes) -> Path:
+    """A file beside `path` with this content, on the disk; nothing remains if it cannot be written. Raises OSError."""
+    temporary = path.parent / f"{TEMPORARY}{path.name[:80]}.{os.getpid()}.{secrets.token_hex(4)}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    return temporary
+
+
+def sync_folder(folder: Path) -> None:
+    """Names in a folder are on the disk afterwards."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _opened(root: Path, session: str) -> Iterator[int]:
+    """A descriptor of a session's manifest, locked; begun if it is new, and with its last file in place."""
+    path = root / SESSIONS / session / MANIFEST
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        size = os.fstat(descriptor).st_size
+        end = os.pread(descriptor, _LONGEST, max(0, size - _LONGEST))
+        if len(whole(end)) < len(end):
+            os.ftruncate(descriptor, size - len(end) + len(whole(end)))  # it never was a line
+        if not whole(end):
+            with _appended(descriptor, _heading(root, session).encode()):
+                sync_folder(path.parent)
+        for temporary, target in pending(root, end):
+            os.rename(temporary, target)
+            sync_folder(target.parent)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _appended(descriptor: int, lines: bytes) -> Iterator[None]:
+    """Lines at the end of a manifest, on the disk; taken back if they, or what follows, cannot be written."""
+    before = os.fstat(descriptor).st_size
+    try:
+        if os.write(descriptor, lines) != len(lines):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, before)
+        raise
+
+
+def _heading(root: Path, session: str) -> str:
+    """The first lines: what this manifest continues, and what of its session was archived before it."""
+    there = [path for path in root.glob(f"*/*/*/*/*-{session}-*") if session_of(path.name) == session]
+    lines = [
+        _HEAD + session,
+        *(f"# continues {name} {len(one)} {sha256(one)}" for name, one in _to_continue(root, session).items()),
+        *(f"# unsealed {path.relative_to(root).as_posix()}" for path in sorted(there)),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _to_continue(root: Path, session: str) -> dict[str, bytes]:
+    """The manifests of other sessions that no manifest names yet as they are now, by session."""
+    texts = {name: whole(path.read_bytes()) for name, path in manifests(root).items() if name != session}
+    named: dict[str, int] = {}
+    for content in texts.values():
+        for line in content.decode("utf-8", "replace").splitlines()[1:]:
+            other = _CONTINUES.fullmatch(line)
+            if other is None:  # they stand at the beginning
+                break
+            named[other[1]] = max(int(other[2]), named.get(other[1], 0))
+    return {name: content for name, content in texts.items() if len(content) > named.get(name, 0)}
+
+
+def pending(root: Path, content: bytes) -> Iterator[tuple[Path, Path]]:
+    """The temporary file and the name of what the last line of a manifest lists, if a kill came between the two."""
+    before, last = ["", "", *whole(content[-_LONGEST:]).decode("utf-8", "replace").splitlines()][-2:]
+    listed = _FILE.fullmatch(last)
+    if listed is None or ".." in listed[2].split("/"):
+        return
+    target = root / listed[2]
+    if target.exists() and not _PRUNED.fullmatch(before):
+        return
+    start = f"{TEMPORARY}{target.name[:80]}."
+    for one in sorted(target.parent.iterdir()) if target.parent.is_dir() else ():
+        if one.name.startswith(start) and one.is_file() and sha256(one.read_bytes()) == listed[1]:
+            yield one, target
+            return

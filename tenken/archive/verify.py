@@ -1,0 +1,106 @@
+"""Whether the files of an archive are those that its manifests list (seal.py). Nothing is written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tenken.archive import records as archive
+from tenken.archive import seal
+from tenken.errors import ArchiveError
+from tenken.model.files import FileError, open_regular
+
+
+@dataclass
+class Found:
+    """What became of the files, by their paths below the archive. `faults`: with what is wrong, in order of the paths;
+    `unsealed`: records that no manifest lists, because there was none when they were written; `notes`: what is
+    unfinished, and no fault.
+    """
+
+    sealed: int = 0
+    faults: list[str] = field(default_factory=list)
+    unsealed: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def check(root: Path, sessions: Collection[str] | None = None) -> Found:
+    """All files of an archive against its manifests; with `sessions`, those of these sessions alone."""
+    chosen = None if sessions is None else {archive.safe_name(name) for name in sessions}
+    contents = {
+        name: path.read_bytes() for name, path in seal.manifests(root).items() if chosen is None or name in chosen
+    }
+    known = {name: seal.read(content, name) for name, content in contents.items()}
+    found = Found()
+    faults = [(_place(name), fault) for name, manifest in known.items() for fault in manifest.faults]
+    # a file is listed by the manifest of the session that its name has
+    listed = {path: digest for manifest in known.values() for path, digest in manifest.files.items()}
+    waiting = {
+        target.relative_to(root).as_posix()
+        for content in contents.values()
+        for _, target in seal.pending(root, content)
+    }
+    found.notes += [f"{path}: a kill came before it had its name, which the next session gives it" for path in waiting]
+    for path in archive.all_files(root):
+        below = path.relative_to(root).as_posix()
+        if below in listed:
+            digest = listed.pop(below)
+            if below not in waiting and (fault := _differs(path, digest)):
+                faults.append((below, fault))
+            found.sealed += 1
+            continue
+        session = seal.session_of(path.name) or _session_within(path)
+        if not session or (chosen is not None and session not in chosen):
+            continue
+        if session not in known or below in known[session].unsealed:
+            found.unsealed += [below] if path.suffix == ".json" else []
+        else:
+            faults.append((below, "is new: the manifest of its session does not list it"))
+    faults += [(below, "is missing") for below in listed if below not in waiting]
+    if chosen is None:
+        faults += chain(root)
+    found.faults = [f"{place}: {fault}" for place, fault in sorted(faults)]
+    return found
+
+
+def chain(root: Path, about: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
+    """Manifests that are no longer what later ones continue, with what is wrong; `about`: of these sessions alone."""
+    contents = {name: path.read_bytes() for name, path in seal.manifests(root).items()}
+    chosen = None if about is None else {archive.safe_name(name) for name in about}
+    for name, content in contents.items():
+        for other, size, digest in seal.read(content, name).continues:
+            if chosen is not None and other not in chosen:
+                continue
+            if other not in contents:
+                yield _place(other), f"is missing; session {name} continues it"
+            elif len(contents[other]) < size or seal.sha256(contents[other][:size]) != digest:
+                yield _place(other), f"differs from what session {name} continues"
+
+
+def _place(session: str) -> str:
+    return f"{seal.SESSIONS}/{session}/{seal.MANIFEST}"
+
+
+def _differs(path: Path, digest: str) -> str:
+    """What is wrong with a listed file; empty if nothing is."""
+    try:
+        stream, _ = open_regular(path)
+    except FileError as error:
+        return str(error)
+    with stream:
+        now = hashlib.sha256()
+        while block := stream.read(1 << 20):
+            now.update(block)
+    return "" if now.hexdigest() == digest else f"differs: its SHA-256 is {now.hexdigest()}; its manifest has {digest}"
+
+
+def _session_within(path: Path) -> str:
+    """The session of a record with a name that the suite does not give; empty for any other file."""
+    if path.suffix != ".json":
+        return ""
+    try:
+        return archive.safe_name(archive.read(path, figures_only=True).session)
+    except ArchiveError:
+        return ""
