@@ -48,7 +48,7 @@ from tenken.reframe import joblines, locks, logs, orphans
 from tenken.reframe.build import BuildPrograms, first_is_over, revision
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
-from tenken.reframe.outcome import REQUEST_FILE, RESULT_FILE, Outcome, known_nodes
+from tenken.reframe.outcome import REQUEST_FILE, RESULT_FILE, Outcome, captured, known_nodes
 from tenken.reframe.schedulers import ledger
 
 #: Seconds that a program warms up in mode quick, where its check names none. Programs warm up once a GPU and kind of
@@ -136,6 +136,10 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     #:
     #: :default: ``['result.json']``
     outputs = variable(typ.List[str], value=[RESULT_FILE])
+
+    #: The file in the stage folder that contains what a third-party program printed; `captures` says who writes it: the
+    #: job script, or the command itself.
+    captured, captures = "tenken-output.txt", True
 
     #: Whether its program is built before all others (with `programs = fixture(BuildFirst, ...)`): a first finding.
     comes_first = False
@@ -271,7 +275,10 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
     def mark_the_end(self):
         """A killed job may report exit 0: only a job that printed its own exit status ran to its end."""
         before, after = list(self.prerun_cmds), list(self.postrun_cmds)  # type: ignore[has-type]
-        begin = self.machine.begin_commands(self.token, self.stagedir, self.outputs)
+        # an adapter writes the result of another program out of what that printed
+        printed = [] if self.ours else [self.captured]
+        sealed = [*([name for name in self.outputs if self.ours or name != RESULT_FILE]), *printed]
+        begin = self.machine.begin_commands(self.token, self.stagedir, [*self.outputs, *printed])
         allowed = joblines.allow_root() if self.uses_mpi else []
         if self.uses_mpi and self.num_tasks == (self.num_tasks_per_node or self.num_tasks):
             allowed += joblines.without_ssh()
@@ -279,11 +286,13 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         # whether ranks use the available GPUs is not known
         gpus = self.uses_gpus or ("ranks" in self.subjects and self.machine.gpus != 0)
         held = [] if self.ours else locks.hold(gpus)
-        self.prerun_cmds = [*begin, *allowed, *before, *held, *joblines.command_begin()]
+        capture = joblines.capture(self.captured) if printed and self.captures else ([], [])
+        self.prerun_cmds = [*begin, *allowed, *before, *held, *joblines.command_begin(), *capture[0]]
         over = first_is_over(self.current_partition.fullname, self.current_environ.name)
         waited_for = self.comes_first and self.machine.measured_where_built and not self.machine.partition.image
         told = [f": > {shlex.quote(str(over))}"] if waited_for else []
-        self.postrun_cmds = [*joblines.command_end(), *told, *after, *joblines.end()]
+        digests = joblines.digests(self.stagedir, sealed)
+        self.postrun_cmds = [*joblines.command_end(capture[1]), *told, *after, *digests, *joblines.end()]
 
     # -- after the run --
 
@@ -433,7 +442,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         record = self.record(judgement, self.current_partition, self.current_environ)
         record = replace(record, request=self.request(), result=result, result_error=error, result_text=text)
         try:
-            self.record_path = archive.write(record, archive_root())
+            self.record_path = archive.write(record, archive_root(), captured(Path(self.stagedir), record.job.facts))
         except ArchiveError as raised:
             kept = orphans.keep(record, Path(self.stagedir))
             self.tenken_verdict = verdicts.INVALID
@@ -484,7 +493,9 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         root: dict[str, Any] = {"ran_as_root": True} if began and joblines.ran_as_root(self.output_text()) else {}
         if began and (hosts := joblines.other_names(self.told())):
             root["hosts"] = hosts
-        root |= self.outcome().own_facts() if began else {}
+        if began:
+            outcome = self.outcome()
+            root |= {**outcome.own_facts(), **outcome.digests()}
         return Record(
             session=os.environ.get("TENKEN_SESSION") or "none",
             time=f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%S.%fZ}",

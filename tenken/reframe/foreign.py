@@ -129,6 +129,7 @@ class ForeignCheck(JudgedCheck):
     figures_version = 1
 
     ours = False
+    captured, captures = _OUTPUT, False
     valid_prog_environs = ["+for_host"]
     subjects = ["host"]
     cores = 0

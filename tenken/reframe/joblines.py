@@ -15,10 +15,11 @@ incomplete output; only these lines are trusted. Each begins with a word and has
     TENKEN-RUN begin node=H time=S               around the check's command
     TENKEN-RANK host=H                           one line per rank of each launch: its own host name
     TENKEN-RUN end node=H time=S status=N
-    TENKEN-END token=T status=N nodes=n1,n2 node=H time=S   the last line
+    TENKEN-END token=T sha256=FILE:D,FILE:D status=N nodes=n1,n2 node=H time=S   the last line
 
 H is the output of `uname -n` there, S seconds of that node's clock since 1970, T the token of this attempt of ReFrame's
-(the name of one request), J the scheduler's number of the job. A script that runs a second time (its node died and
+(the name of one request), J the scheduler's number of the job, D the SHA-256 of a file that the job wrote: `none` if
+there is no such file, `unknown` if it cannot be computed there. A script that runs a second time (its node died and
 the scheduler queued it again) finds the line of its first run in `tenken-attempts` of the stage folder, whatever
 became of that first output, and removes the files that were left before anything else is run.
 
@@ -46,6 +47,10 @@ _WORD = re.compile(r"[A-Za-z0-9_.-]+")
 _TOKEN_LINE = re.compile(r"^tenken_token=(\S+)$", re.M)
 _ROOT = re.compile(r"^TENKEN-ROOT ", re.M)
 _PAIR = re.compile(r"(?<!\w)(\w{1,64})=(\S*)")
+_DIGEST = r"([A-Za-z0-9._+-]+):([0-9a-f]{64}|none|unknown)"
+_SEALED_END = re.compile(
+    rf"TENKEN-END token=\S+ sha256={_DIGEST}(?:,{_DIGEST})* status=\d+ nodes=\S* node=\S+ time=\d{{9}}\S*"
+)
 
 # The pipe keeps each scheduler's own list: a host file names a node once for each of its slots.
 _FIND_NODES = """tenken_nodes=$( { if [ -n "$SLURM_JOB_NODELIST" ]; then scontrol show hostnames "$SLURM_JOB_NODELIST";
@@ -112,9 +117,18 @@ def command_begin() -> list[str]:
     return [f'echo "TENKEN-RUN begin {_HERE}"']
 
 
-def command_end() -> list[str]:
-    """Shell lines directly after the check's command: its exit status is stored in `tenken_status` and printed."""
-    return ["tenken_status=$?", f'echo "TENKEN-RUN end {_HERE} status=$tenken_status"']
+def command_end(after: Sequence[str] = ()) -> list[str]:
+    """Shell lines directly after the check's command: its exit status is stored in `tenken_status` and printed, after
+    further lines.
+    """
+    return ["tenken_status=$?", *after, f'echo "TENKEN-RUN end {_HERE} status=$tenken_status"']
+
+
+def capture(file: str) -> tuple[list[str], list[str]]:
+    """Shell lines before and after the check's command: what it prints is written into a separate file, and printed
+    again. A pipe would wait for whatever the command leaves behind.
+    """
+    return [f"exec 8>&1 > {shlex.quote(file)}"], ["exec >&8 8>&-", f"cat {shlex.quote(file)}"]
 
 
 def around_rank(folder: str = "", first: str = "") -> str:
@@ -155,10 +169,35 @@ def ran_as_root(output: str) -> bool:
     return bool(_ROOT.search(output))
 
 
-def end() -> list[str]:
-    """Shell lines that print the exit status in `tenken_status` and exit with it."""
+def digests(folder: str, outputs: Sequence[str]) -> list[str]:
+    """Shell lines that put the SHA-256 of each of `outputs` (as for `begin`) into `tenken_sha256`, for the end mark.
+
+    A site's own commands may have left the folder. `ls` has a network file system look for what another node wrote a
+    moment ago.
+    """
+    names = " ".join("*".join(shlex.quote(part) if part else "" for part in name.split("*")) for name in outputs)
     return [
-        f'echo "TENKEN-END token=$tenken_token status=$tenken_status nodes=$tenken_nodes {_HERE}"',
+        f"cd {shlex.quote(folder)}; ls > /dev/null",
+        "tenken_sha256=",
+        f"for tenken_file in {names}; do",
+        '  case "$tenken_file" in *[!A-Za-z0-9._+-]*) continue;; esac',
+        "  tenken_digest=none",
+        '  [ ! -f "$tenken_file" ] || tenken_digest=$({ sha256sum "$tenken_file" ||',
+        '    openssl dgst -sha256 "$tenken_file" || shasum -a 256 "$tenken_file"; } 2> /dev/null |',
+        r"""    sed -n 's/.*\([0-9a-f]\{64\}\).*/\1/p')""",
+        '  tenken_sha256="$tenken_sha256,$tenken_file:${tenken_digest:-unknown}"',
+        "done",
+    ] if outputs else []  # fmt: skip
+
+
+def end() -> list[str]:
+    """Shell lines that print the exit status in `tenken_status` and exit with it.
+
+    The digests stand before the status: of half a line nothing is believed.
+    """
+    sealed = "${tenken_sha256:+ sha256=${tenken_sha256#,}}"
+    return [
+        f'echo "TENKEN-END token=$tenken_token{sealed} status=$tenken_status nodes=$tenken_nodes {_HERE}"',
         "exit $tenken_status",
     ]
 
@@ -224,6 +263,8 @@ class JobReport:
     """When it ended; None: it did not come to its end."""
     status: int | None = None
     """The exit status that it ended with; None: it did not come to its end."""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    """By the end mark: SHA-256 by file, `none` or `unknown`; empty: a script without digests."""
     other_tokens: tuple[str, ...] = ()
     """Tokens of lines that do not belong here: another job wrote into this output."""
     ends: tuple[str, ...] = ()
@@ -302,7 +343,7 @@ def report(text: str, token: str | None = None) -> JobReport:
     """
     marks = [line.strip() for line in text.splitlines() if line.startswith("TENKEN-")]
     begins = [(at, dict(_PAIR.findall(line))) for at, line in enumerate(marks) if line.startswith("TENKEN-BEGIN ")]
-    ends = [(at, dict(_PAIR.findall(line))) for at, line in enumerate(marks) if line.startswith("TENKEN-END ")]
+    ends = [(at, dict(_PAIR.findall(line))) for at, line in enumerate(marks) if _is_end(line)]
     if token is None and begins:
         token = begins[-1][1].get("token")
     # lines that were printed again by a later attempt, or appended to the same output, are one attempt each
@@ -329,6 +370,7 @@ def report(text: str, token: str | None = None) -> JobReport:
         begin=list(attempts)[-1].time if attempts else None,
         end=_seconds(end_of.get("time")),
         status=_whole(end_of.get("status")),
+        digests=dict(re.findall(_DIGEST, end_of.get("sha256", ""))),
         other_tokens=tuple(sorted({pairs.get("token", "none") for _, pairs in [*begins, *ends]} - {token})),
         ends=tuple(pairs.get("status", "none") for at, pairs in enumerate(ended) if pairs not in ended[:at]),
         host=_host(next((dict(_PAIR.findall(line)) for line in last if _is(line, "HOST")), {})),
@@ -346,6 +388,11 @@ def report(text: str, token: str | None = None) -> JobReport:
         ),
         cards=tuple(card for line in last if _is(line, "DEVICE") and (card := _card(line.partition(" ")[2]))),
     )
+
+
+def _is_end(line: str) -> bool:
+    """Whether a line is a whole end mark: the output of a job arrives in halves."""
+    return line.startswith("TENKEN-END ") and (" sha256=" not in line or _SEALED_END.fullmatch(line) is not None)
 
 
 def _behind(marks: Sequence[str], ended: int) -> str:

@@ -22,6 +22,7 @@ import reframe.core.runtime as runtime
 from reframe.frontend.executors import Runner
 
 from tenken.archive import records as archive
+from tenken.archive import seal
 from tenken.errors import ArchiveError, RecordError, TenkenError
 from tenken.judge import judging
 from tenken.model import verdicts
@@ -30,7 +31,7 @@ from tenken.model.record import Job, Record, parse
 from tenken.paths import archive_root
 from tenken.reframe import joblines
 from tenken.reframe.machine import Machine
-from tenken.reframe.outcome import Outcome
+from tenken.reframe.outcome import Outcome, captured
 from tenken.reframe.schedulers import ledger
 
 CASE = "tenken-case.json"
@@ -59,8 +60,8 @@ def adopt(stage: Path, root: Path) -> Iterator[str]:
     for path in sorted(stage.rglob(KEPT)):
         with contextlib.suppress(OSError, RecordError), _alone(path) as mine:
             if mine:
-                record = parse(path.read_text(encoding="utf-8"), path)
-                yield _archive(record, root)
+                text = path.read_bytes().decode()
+                yield _archive(parse(text, path), root, path.parent, text)
                 path.unlink()
     for entry in ledger.entries(stage):
         if entry.session_lives is not False:
@@ -72,7 +73,7 @@ def adopt(stage: Path, root: Path) -> Iterator[str]:
             try:
                 found = judged(entry)
                 if found is not None:
-                    yield _archive(found, root)
+                    yield _archive(found, root, entry.folder)
                     path.unlink()
             except (TenkenError, ValueError, KeyError, TypeError) as error:
                 why = " ".join(str(error).split())
@@ -98,7 +99,8 @@ def judged(entry: ledger.Entry) -> Record | None:
         more = f"{so_far.check} cannot be judged from its result alone, and its session had ended: run it again"
         said = f"{outcome.where}: {more}"
         judgement = judging.extended(judgement, [Finding(verdicts.INVALID, said, node=outcome.where)])
-    known = outcome.own_facts() | ({"hosts": hosts} if (hosts := joblines.other_names(told)) else {})
+    known = outcome.own_facts() | outcome.digests()
+    known |= {"hosts": hosts} if (hosts := joblines.other_names(told)) else {}
     ended = datetime.fromtimestamp(told.end or entry.submitted, timezone.utc)
     return replace(
         so_far, time=f"{ended:%Y-%m-%dT%H:%M:%S.%fZ}", nodes=outcome.nodes, judgement=judgement, result=result,
@@ -112,14 +114,17 @@ def nothing_yet() -> Judgement:
     return judging.failed("the session ended before its job")
 
 
-def _archive(record: Record, root: Path) -> str:
-    """Unless it already exists: its session may have been killed right after archiving it."""
+def _archive(record: Record, root: Path, stage: Path, text: str = "") -> str:
+    """Unless it already exists: its session may have been killed right after archiving it, or even before that record
+    had its name. `text`: as it was kept.
+    """
+    seal.finish(root, archive.safe_name(record.session))
     token = record.request.token if record.request else None
     where = f"{record.check} on {','.join(record.nodes) or record.partition} of session {record.session}"
     for path in archive.folder_of(record, root).glob(f"*-{archive.safe_name(record.session)}-*.json"):
         if token and token in path.read_text(encoding="utf-8", errors="replace"):
             return f"{where}: already archived"
-    archive.write(record, root)
+    archive.write(record, root, captured(stage, record.job.facts), text)
     return f"{where}: {record.verdict}, archived"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from reframe.utility import nodelist_expand
 
-from tenken.archive import disk
+from tenken.archive import disk, seal
 from tenken.errors import CatalogueError, ResultError
 from tenken.judge import judging
 from tenken.model import ending, verdicts
@@ -141,6 +141,28 @@ class Outcome:
             found["began_on"] = ", then ".join(attempt.node for attempt in attempts)
         return found
 
+    def digests(self) -> dict[str, Any]:
+        """What a record stores of the end mark's digests: `sha256` by file, or else why the result is `unsealed`."""
+        told = {name: digest for name, digest in self.told.digests.items() if digest != "none"}
+        if not told:
+            return {"unsealed": "the end mark has no digest"} if self.told.status is not None else {}
+        if "unknown" in told.values():
+            return {"unsealed": "no program of the node computes SHA-256"}
+        return {"sha256": told}
+
+    def changed(self, result: results.Result | None) -> str | None:
+        """How a file differs from what it was when the job ended: one of its ranks ran on, or somebody wrote it."""
+        for name, digest in self.told.digests.items():
+            path = self.folder / name
+            if name == RESULT_FILE and result is not None:
+                now = seal.sha256(result.text.encode())
+            else:
+                now = seal.sha256(path.read_bytes()) if path.is_file() else "none"
+            if digest not in (now, "unknown"):
+                was = "did not exist" if digest == "none" else f"had the SHA-256 {digest}"
+                return f"{name} {was} when the job ended, and {'is gone' if now == 'none' else f'has {now}'} now"
+        return None
+
     def disturbance(self) -> list[Finding]:
         """A job that the scheduler restarted or suspended measured something, but not what was requested."""
         how = ending.disturbed({**self.facts, **self.own_facts()})
@@ -164,7 +186,7 @@ class Outcome:
             # the script gave up before the program was started
             said = Finding(verdicts.INVALID, f"{where}: {held['shared_with']}", node=where)
             return Judgement(verdicts.INVALID, (said,), (said,)), None, error, text
-        what = killed
+        what = killed or self.changed(result)
         if what is None and result is None:
             what = f"{request.program} exited with {status}: {error}{self.last_words(status)}"
             if request.foreign and status == 0 and text and not text.lstrip().startswith("{"):
@@ -186,6 +208,18 @@ class Outcome:
             return judging.failed(f"{where}: {raised}", where), result, error, text
         judgement = judging.judge(result, declared, request, machine, status, joblines.account(self.told))
         return judging.extended(judgement, self.disturbance()), result, error, text
+
+
+def captured(folder: Path, facts: Mapping[str, Any]) -> dict[str, bytes]:
+    """What another program printed, by file, as far as it has the digests of the end mark in a record's `facts`."""
+    found = {}
+    for name, digest in facts.get("sha256", {}).items():
+        path = folder / name
+        if name != RESULT_FILE and path.is_file() and path.stat().st_size <= MAX_OUTPUT:
+            content = path.read_bytes()
+            if seal.sha256(content) == digest:
+                found[name] = content
+    return found
 
 
 def known_nodes(job: Any, pinned: tuple[str, ...], partition: Any) -> tuple[str, ...]:
