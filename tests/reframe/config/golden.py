@@ -6,7 +6,7 @@
 For each system, `scripts.txt` holds every distinct script, with {check}, {stage} and {command} where checks differ:
 the first as a whole, each other as what it is beside the one that it is most like (`-` a line less, `+` a line more, a
 line before what is only added, so that its place is told). The lines that look for a library, those that every script
-begins with, and those for root stand once, on top.
+begins with, those for digests and those for root stand once, on top.
 `commands.txt` says which check runs which command in which script. A change of `scripts.txt` goes together with a line
 of CHANGELOG.md that says why (test_golden.py).
 """
@@ -49,10 +49,11 @@ _ONCE = {
         r'(?:\[ -z "\$SLURM_JOB_NODELIST" \] \|\| scontrol -o show node [^\n]*\n[^\n]*\n)?', re.M,
     ),
     "{bind no rank}": re.compile(r"(?:^export (?:OMPI_MCA|PRTE_MCA|SLURM_CPU_BIND)[^\n]*\n){3,}", re.M),
+    "{digest of each file}": re.compile(r'^  case "\$tenken_file" in .*?\ndone\n', re.M | re.S),
     "{allow root}": re.compile(r'^if \[ "\$\(id -u\)" = 0 \]; then\n(?:  [^\n]*\n)+fi\n', re.M),
 }  # fmt: skip
 #: What stands between the marks that a script prints around its command.
-_RUN = re.compile(r'^echo "TENKEN-RUN begin .*\n(?P<run>.*)\n(?=tenken_status=)', re.M)
+_RUN = re.compile(r'^echo "TENKEN-RUN begin .*\n(?:exec 8>.*\n)?(?P<run>.*)\n(?=tenken_status=)', re.M)
 
 
 @dataclass(frozen=True)
