@@ -15,11 +15,12 @@ from typing import Any
 from tenken import paths
 from tenken.archive import packed
 from tenken.archive import records as archive
+from tenken.archive import verify as archive_verify
 from tenken.errors import ArchiveError, TenkenError
 from tenken.machines import loader
 from tenken.model.catalogue import load_catalogue
 from tenken.model.record import Record
-from tenken.report import bundle, contracts, evidence, session, signed
+from tenken.report import bundle, contracts, evidence, session, signature, signed
 from tenken.report.acceptance import (
     ACCEPTED,
     EXCEPTIONS,
@@ -58,7 +59,8 @@ def register(subparsers: Any) -> None:
         help="compare sessions with a contract: a report to sign, with its evidence, in one verifiable file",
         description="Writes report.html (and report.pdf where a headless browser is found) and a tar with contract, "
         "report, answer, evidence and archive. Exit status: 0 ACCEPTED or ACCEPTED WITH EXCEPTIONS, 1 REJECTED, 2 "
-        "usage error or invalid contract, 3 INCONCLUSIVE. With --verify: 0 intact and decision reproduced, 1 modified.",
+        "usage error, invalid contract, or a session that is not what later ones continue, 3 INCONCLUSIVE. With "
+        "--verify: 0 intact and decision reproduced, 1 modified.",
     )
     parser.add_argument("--contract", metavar="NAME", help="name of a contract in reports/contracts/, or a file")
     parser.add_argument(
@@ -70,6 +72,9 @@ def register(subparsers: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--output", type=Path, metavar="DIR", help="default: output/acceptance/<contract>-<time>")
     parser.add_argument("--no-pdf", action="store_true", help="do not search for a browser")
+    parser.add_argument("--sign", type=Path, metavar="KEY", help="sign the tar with this SSH key (ssh-keygen -Y sign)")
+    about = "with --verify: it must be signed by one of these (ALLOWED SIGNERS of ssh-keygen)"
+    parser.add_argument("--signers", type=Path, metavar="FILE", help=about)
     parser.add_argument("--verify", type=Path, metavar="FILE", help="verify a tar that was written earlier")
     parser.set_defaults(func=run)
 
@@ -79,18 +84,22 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.verify is not None:
         if arguments.contract or arguments.sessions:
             raise AcceptError("--verify cannot be combined with --contract or --sessions: both are in the file")
-        return verify(arguments.verify)
+        return verify(arguments.verify, arguments.signers)
     if not arguments.contract or not arguments.sessions:
         raise AcceptError("required: --contract NAME and --sessions ID..., or --verify FILE")
     contract = contracts.load(arguments.contract, load_catalogue(), loader.names())
     root = arguments.archive or paths.archive_root()
     sessions = known_sessions(root, arguments.sessions)
+    for place, fault in archive_verify.chain(root, sessions):
+        raise AcceptError(f"{root / place} {fault}: `tenken archive verify` names all such files")
     now = datetime.now(timezone.utc)
     folder = arguments.output or paths.ROOT / "output" / "acceptance" / f"{contract.name}-{now:%Y%m%dT%H%M%SZ}"
     found, tar, why = write(contract, root, sessions, folder, f"{now:%Y-%m-%d %H:%M UTC}", not arguments.no_pdf)
     print("\n".join(lines(found)))
     print(f"\nReport: {folder / 'report.html'}" + (f"\nNo PDF: {why}" if why else f"\nPDF: {folder / 'report.pdf'}"))
     print(f"All files: {tar}")
+    if arguments.sign is not None:
+        print(f"Signature: {signature.sign(tar, arguments.sign)}")
     return EXIT_CODES[found.statement]
 
 
@@ -117,7 +126,7 @@ def files_of(root: Path, sessions: tuple[str, ...]) -> Files:
     """
     files = Files(root)
     marks = {f"-{archive.safe_name(s)}-" for s in sessions}
-    for path in archive.paths(root):
+    for path in archive.all_files(root):
         if any(mark in path.name for mark in marks):
             files.names[f"{bundle.ARCHIVE}/{path.relative_to(root).as_posix()}"] = path
     for name in sessions:
@@ -131,7 +140,7 @@ def files_of(root: Path, sessions: tuple[str, ...]) -> Files:
 def records_of(files: Files) -> Iterator[tuple[str, Record]]:
     """Records with their names; files that are not records are appended to `files.damaged`."""
     for name, path in sorted(files.names.items()):
-        if f"{bundle.ARCHIVE}/{archive.SESSIONS}/" in name:
+        if f"{bundle.ARCHIVE}/{archive.SESSIONS}/" in name or path.suffix != ".json":
             continue
         try:
             record = archive.read(path)
@@ -142,13 +151,21 @@ def records_of(files: Files) -> Iterator[tuple[str, Record]]:
             files.damaged.append(f"{name}: {str(error).removeprefix(f'{path}: ')}")
 
 
-def decide(contract: Contract, files: Files, sessions: tuple[str, ...], again: bool = True) -> Acceptance:
+def decide(
+    contract: Contract, files: Files, sessions: tuple[str, ...], again: bool = True, sealed: bool = True
+) -> Acceptance:
     """The decision, including cases without a record and damaged files. `again`: records that are FAIL when they are
-    judged again count as damaged.
+    judged again count as damaged; `sealed`: files that are not what their manifests list count too, and unsealed
+    records are listed.
     """
     kept = list(records_of(files))
     lost, unread = session.without_records(files.root, sessions, [record for _, record in kept], again)
-    return accept(contract, kept, load_catalogue(), sessions, [*files.damaged, *unread], lost)
+    damaged, unsealed = [*files.damaged, *unread], None
+    if sealed:
+        seals = archive_verify.check(files.root, sessions)
+        damaged += [f"{bundle.ARCHIVE}/{text}" for text in [*seals.faults, *seals.notes]]
+        unsealed = [f"{bundle.ARCHIVE}/{name}" for name in seals.unsealed]
+    return accept(contract, kept, load_catalogue(), sessions, damaged, lost, unsealed)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------
@@ -227,12 +244,18 @@ def lines(found: Acceptance) -> Iterator[str]:
 # ---- checking --------------------------------------------------------------------------------------------
 
 
-def verify(file: Path) -> int:
-    """Verify a tar against its manifest and the report against the archive, and repeat the decision. 0: intact; 1:
-    changed.
+def verify(file: Path, signers: Path | None = None) -> int:
+    """Verify a tar against its signature and its manifest and the report against the archive, and repeat the decision.
+    0: intact; 1: changed. `signers`: it must be signed, by one of these.
     """
     members = bundle.read(file)
     faults = list(bundle.faults(file, members))
+    who = ""
+    if signers is not None or file.with_name(file.name + signature.SUFFIX).exists():
+        try:
+            who = signature.signer(file, signers)
+        except signature.SignatureError as error:
+            faults.insert(0, str(error))
     stricter: list[str] = []
     if not faults:
         faults = list(_against_itself(members, stricter))
@@ -245,6 +268,7 @@ def verify(file: Path) -> int:
     statement = json.loads(members[bundle.ANSWER])["statement"]
     digest = bundle.archive_digest({name: bundle.sha256(content) for name, content in members.items()})
     print(f"{file}: intact, and the decision is reproduced: {statement}")
+    print(f"Signed by {who}" if who else "Not signed")
     print(f"Archive SHA-256 {digest}: compare it with the signed one")
     print("\n".join(stricter), end="\n" if stricter else "")
     return 0
@@ -280,9 +304,12 @@ def _against_itself(members: Mapping[str, bytes], stricter: list[str]) -> Iterat
             contract = replace(read, name=name)
             # a fault of this installation, not of the file, must not look like a modification: it is reported as such
             files = files_of(root / bundle.ARCHIVE, sessions)
-            anew = decide(contract, files, sessions)
+            sealed = "unsealed" in said
+            anew = decide(contract, files, sessions, sealed=sealed)
+            if not sealed:
+                stricter.append("It was written before there were seals: that its records are unsealed did not count")
             if said.get("release") != RELEASE and _decided(json.loads(answer_text(anew))) != _decided(said):
-                of_then = decide(contract, files_of(files.root, sessions), sessions, again=False)
+                of_then = decide(contract, files_of(files.root, sessions), sessions, again=False, sealed=sealed)
                 refused = [text for text in anew.damaged if text not in of_then.damaged]
                 stricter += [f"By the rules of {RELEASE}: {text}" for text in refused]
                 anew = of_then

@@ -8,7 +8,7 @@ run with a wrong result counts against the machine, however often it was repeate
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import ceil
@@ -163,6 +163,8 @@ class Acceptance:
     drilled: list[drill.Drilled] = field(default_factory=list)
     verifications: int = 0
     damaged: list[str] = field(default_factory=list)
+    #: Records that no manifest lists, or whose job computed no digest; None: a decision of before there were seals.
+    unsealed: list[str] | None = None
     parts: list[Part] = field(default_factory=list)
     missing_parts: list[str] = field(default_factory=list)
     unlisted_parts: list[str] = field(default_factory=list)
@@ -198,13 +200,15 @@ def accept(
     sessions: Sequence[str],
     damaged: Sequence[str] = (),
     lost: Sequence[Case] = (),
+    unsealed: Collection[str] | None = None,
 ) -> Acceptance:
     """Compare the records of some sessions with a contract; each with its name in the archive, in any order.
 
     `damaged` are files of the archive that are not records: with one, nothing can be accepted. `lost` are cases that
-    failed without a record.
+    failed without a record; `unsealed` records that no manifest lists, None: seals are not asked for.
     """
     found = Acceptance(contract, tuple(sessions), damaged=list(damaged))
+    found.unsealed = None if unsealed is None else sorted(unsealed)
     groups: dict[str, dict[tuple[str, ...], Requirement]] = {c.id: {} for c in contract.clauses}
     measured: dict[tuple[int, Part], Measured] = {}
     seen: dict[str, str] = {}
@@ -216,6 +220,8 @@ def accept(
             continue
         if record.session not in found.sessions:
             continue
+        if unsealed is not None and file not in unsealed and record.result and not record.job.facts.get("sha256"):
+            found.unsealed = sorted([*(found.unsealed or ()), file])
         if drill.fault_of(record):
             found.drilled.append(drill.drilled(record))
             continue
@@ -561,6 +567,8 @@ def _state(found: Acceptance) -> None:
     unclear += found.missing_parts
     unclear += [f"stability: {found.stability_why}"] if found.stability == INCONCLUSIVE else []
     unclear += [f"the archive is damaged: {text}" for text in found.damaged[:3]]
+    if found.unsealed and not found.contract.allow_unsealed:
+        unclear.append(f"{len(found.unsealed)} records are unsealed, such as {found.unsealed[0]}")
     missed = [one.check for one in found.drilled if one.outcome == drill.MISSED]
     if missed:
         unclear.append(f"an injected fault was not noticed by {', '.join(dict.fromkeys(missed))}")
@@ -641,6 +649,7 @@ def as_json(found: Acceptance) -> dict[str, Any]:
         "drilled": [vars(one) for one in found.drilled],
         "verifications": found.verifications,
         "damaged": found.damaged,
+        **({} if found.unsealed is None else {"unsealed": found.unsealed}),
         "parts": [vars(p) for p in found.parts],
         "missing": found.missing_parts,
         "unlisted": found.unlisted_parts,

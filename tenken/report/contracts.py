@@ -149,6 +149,8 @@ class Contract:
     exclusions: tuple[Exclusion, ...] = ()
     punch_list: tuple[Item, ...] = ()
     stability: Stability | None = None
+    #: Whether records without a seal (docs/seal.md) may be accepted.
+    allow_unsealed: bool = False
     text: str = field(default="", repr=False)
 
 
@@ -217,7 +219,7 @@ def parse(
             for one in data.get("punch_list", ())
         ),
         stability=None if stability is None else Stability(float(stability["hours"]), float(stability["least"])),
-        text=text,
+        allow_unsealed=data.get("allow_unsealed", False), text=text,
     )  # fmt: skip
 
 

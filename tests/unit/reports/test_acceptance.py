@@ -25,6 +25,7 @@ CONTRACT = """\
 title: "Two cards, <b>tested</b>"
 system: h200
 parties: {customer: "Site", supplier: "Vendor"}
+allow_unsealed: true
 clauses:
   - {id: M1, metric: stream.triad, subject: gpu, target: 4000, unit: GB/s, source: "offer"}
 """

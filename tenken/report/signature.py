@@ -1,0 +1,65 @@
+"""Signatures of an acceptance by `ssh-keygen -Y`: a key that somebody has already, and nothing to install."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from tenken.errors import TenkenError
+
+#: What a signature is for: one of another purpose does not count.
+PURPOSE = "tenken-accept"
+SUFFIX = ".sig"
+
+
+class SignatureError(TenkenError):
+    """A signature that cannot be made or examined: one line."""
+
+
+def sign(file: Path, key: Path) -> Path:
+    """Sign a file; the signature lies beside it. `key`: a private key, or a public one of an agent's. Asks for a
+    passphrase at the terminal. Raises SignatureError.
+    """
+    target = file.with_name(file.name + SUFFIX)
+    target.unlink(missing_ok=True)
+    done = _keygen(["sign", "-f", str(key), "-n", PURPOSE, str(file)], None)
+    if done.returncode or not target.is_file():
+        raise SignatureError(f"{file.name} was not signed with {key}: {_last(done)}")
+    return target
+
+
+def signer(file: Path, signers: Path | None = None) -> str:
+    """Who signed a file: the name in `signers` (`man ssh-keygen`, ALLOWED SIGNERS), or else the key alone. Raises
+    SignatureError, also for a signature that is not of this file or of none of `signers`.
+    """
+    signature = file.with_name(file.name + SUFFIX)
+    if not signature.is_file():
+        raise SignatureError(f"{signature.name} is missing")
+    options, who = ["-n", PURPOSE, "-s", str(signature)], ""
+    if signers is not None:
+        found = _keygen(["find-principals", "-f", str(signers), "-s", str(signature)], None)
+        who = found.stdout.partition("\n")[0].strip()
+        if found.returncode or not who:
+            raise SignatureError(f"{signature.name} is of none of {signers}: {_last(found)}")
+        options += ["-f", str(signers), "-I", who]
+    done = _keygen(["verify" if signers is not None else "check-novalidate", *options], file)
+    if done.returncode:
+        raise SignatureError(f"{signature.name} is not a signature of {file.name}: {_last(done)}")
+    key = re.search(r"with (.+)$", done.stdout.strip())
+    return f"{who or 'unknown'} with {key[1] if key else 'unknown key'}"
+
+
+def _keygen(arguments: list[str], content: Path | None) -> subprocess.CompletedProcess[str]:
+    try:
+        with (content or Path("/dev/null")).open("rb") as stream:
+            return subprocess.run(
+                ["ssh-keygen", "-Y", *arguments], stdin=stream, capture_output=True, text=True, check=False
+            )
+    except OSError as error:
+        raise SignatureError(f"ssh-keygen cannot be run: {error.strerror}") from None
+
+
+def _last(done: subprocess.CompletedProcess[str]) -> str:
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return lines[-1].strip() if lines else f"ssh-keygen ended with {done.returncode}"
