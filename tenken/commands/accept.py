@@ -182,6 +182,7 @@ def write(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tar = folder / f"{contract.name}{bundle.SUFFIX}"
+        tar.with_name(tar.name + signature.SUFFIX).unlink(missing_ok=True)  # of a report that was there before
         digests = {name: bundle.sha256(path) for name, path in files.names.items()}
         text = contract.text.encode()
         hosts = {n for r in found.requirements for m in r.parts for n in m.part.node.split(", ")}

@@ -22,7 +22,6 @@ def sign(file: Path, key: Path) -> Path:
     passphrase at the terminal. Raises SignatureError.
     """
     target = file.with_name(file.name + SUFFIX)
-    target.unlink(missing_ok=True)
     done = _keygen(["sign", "-f", str(key), "-n", PURPOSE, str(file)], None)
     if done.returncode or not target.is_file():
         raise SignatureError(f"{file.name} was not signed with {key}: {_last(done)}")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from tenken.archive import verify
 from tenken.paths import ROOT
 from tenken.reframe import jobs, orphans
 from tests.cluster.conftest import document, on_a_small_disk, write_document
@@ -509,7 +510,10 @@ def test_the_result_of_a_job_that_outlived_its_session_is_archived_by_the_next(s
     found = {record.session: record for record in whole(tmp_path / "perflogs")}
     assert sorted(found) == ["20260101T000000Z-killed", "20260101T000000Z-test"]
     taken, own = found["20260101T000000Z-killed"], found["20260101T000000Z-test"]
-    assert (taken.verdict, taken.job.exit_code, taken.job.facts) == ("RECORDED", 0, {"adopted": True})
+    assert (taken.verdict, taken.job.exit_code, taken.job.facts["adopted"]) == ("RECORDED", 0, True)
+    assert list(taken.job.facts["sha256"]) == ["result.json"]
+    sealed = verify.check(tmp_path / "perflogs")
+    assert (sealed.faults, sealed.unsealed, sealed.sealed) == ([], [], 2)
     assert (taken.judgement.judged.keys(), taken.time < own.time) == (own.judgement.judged.keys(), True)
     assert list(orphans.adopt(tmp_path / "stage", tmp_path / "perflogs")) == []
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tenken.archive import seal, verify
 from tenken.errors import CatalogueError
 from tenken.model import catalogue
 from tenken.model.verdicts import FAIL, RECORDED, WAIVED
@@ -169,6 +170,16 @@ def test_an_example_is_one_file_of_30_lines_that_the_page_shows(file):
     assert file.name in (ROOT / "docs" / "foreign-programs.md").read_text()
     if file.name == "fio.py":
         assert file.read_text() in (ROOT / "docs" / "foreign-programs.md").read_text()
+
+
+@pytest.mark.foreign
+def test_what_it_printed_is_archived_beside_its_record_and_sealed(session):
+    one = record(session, "Good")
+    printed = one.path.with_suffix(".tenken-foreign.out")
+    assert "rate: 2048 MiB/s\n" in printed.read_text()
+    assert one.job.facts["sha256"] == {"tenken-foreign.out": seal.sha256(printed.read_bytes())}
+    found = verify.check(session.archive)
+    assert (found.faults, found.unsealed) == ([], []) and found.sealed > len(session.records)
 
 
 @pytest.mark.foreign

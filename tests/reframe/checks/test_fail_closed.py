@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tenken.archive import seal, verify
 from tenken.reframe.plan import describe_checks
 from tests.support.documents import around, host_document, metric, spoiled
 from tests.support.reframe import reframe
@@ -120,6 +121,8 @@ SPOILED |= {
         "true",
         "exited with 7 according to the scheduler (state FAILURE); its end mark",
     ),
+    "rank 0 is late": (good(), "true", "result.json had the SHA-256 "),
+    "rank 0 writes all of it late": (good(), "mv result.json late", "result.json did not exist when the job ended"),
     "prints the end mark and is killed": (good(), FORGES_THE_END, "did not run to its end: no end mark"),
     "more than was asked": (
         edit(lambda d: (d["metrics"].append({**d["metrics"][0], "id": "copy.host", "name": "copy"}),
@@ -133,7 +136,11 @@ SPOILED |= {
     "nested deep": ('{"a":' + "[" * 5000 + "]" * 5000 + "}", "true", "nest"),
 }  # fmt: skip
 #: Commands that a site has behind the check's own.
-BEHIND = {"left with 7 behind its end mark": "trap 'exit 7' EXIT\n"}
+BEHIND = {
+    "left with 7 behind its end mark": "trap 'exit 7' EXIT\n",
+    "rank 0 is late": "trap 'echo >> result.json' EXIT\n",
+    "rank 0 writes all of it late": "trap 'mv late result.json' EXIT\n",
+}
 
 #: Those that do not fail, or fail otherwise than by what the program wrote.
 OTHER = {
@@ -215,6 +222,16 @@ def test_a_job_over_its_time_limit_fails(session):
 def test_a_good_run_among_spoiled_ones_is_not_touched_by_them(session):
     record, entry = of_case(session, "good")
     assert (record.verdict, entry["result"]) == ("RECORDED", "pass")
+
+
+@pytest.mark.xdist_group("fail closed")
+def test_each_record_is_sealed_and_its_result_is_what_the_job_wrote(session):
+    found = verify.check(session.archive)
+    assert (found.faults, found.notes, found.unsealed, found.sealed) == ([], [], [], len(session.records))
+    content = of_case(session, "good")[0].path.read_bytes()
+    raw = json.loads(content)
+    written = content[-raw["result_bytes"] - 1 : -1]
+    assert raw["job"]["facts"]["sha256"] == {"result.json": seal.sha256(written)}
 
 
 def test_a_number_below_its_floor_is_logged_and_fails_with_node_and_miss(tmp_path):

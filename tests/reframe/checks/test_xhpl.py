@@ -6,6 +6,7 @@ figures are nobody's.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -222,3 +223,6 @@ def test_a_sites_xhpl_through_the_check(tmp_path: Path, case: str) -> None:
     }
     assert says.get(case, "") in text
     assert (outcome.code == 0) == (case in ("good", "missing"))
+    printed = record.path.with_suffix(".tenken-output.txt").read_bytes()
+    assert texts[case].encode() in printed
+    assert record.job.facts["sha256"] == {"tenken-output.txt": hashlib.sha256(printed).hexdigest()}
