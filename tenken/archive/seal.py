@@ -143,6 +143,7 @@ def put(root: Path, session: str, path: Path, content: bytes, instead_of: bytes 
     lines = f"{sha256(content)}  {below}\n"
     temporary = write_temporary(path, content)
     try:
+        sync_folder(path.parent)
         with _opened(root, session) as manifest:
             if instead_of is not None:
                 if path.read_bytes() != instead_of:

@@ -275,6 +275,24 @@ def test_a_file_system_without_locks_will_do(root, monkeypatch):
 # -- kills, crashes and full disks --
 
 
+def test_content_line_and_name_are_on_the_disk_in_this_order(root, monkeypatch):
+    done, real = [], {name: getattr(os, name) for name in ("fsync", "rename")}
+
+    def fsync(descriptor):
+        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name[:5])
+        real["fsync"](descriptor)
+
+    def rename(source, target):
+        done.append("rename")
+        real["rename"](source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(seal.os, "fsync", fsync)
+        patch.setattr(seal.os, "rename", rename)
+        archive.write(record(ONE), root)
+    assert done == [".tmp-", "Strea", "manif", "rename", "Strea"]
+
+
 WRITES = f"archive.write(record({ONE!r}, check='C'), root)"
 PRUNES = "[retention.prune(one, root) for one in retention.prunable(root, 30, datetime(2030, 1, 1), (), [])]"
 
