@@ -14,7 +14,7 @@ from tenken.judge import completeness, cross_checks, identity, sharing, waivers
 from tenken.judge import solver_cross_checks as solvers
 from tenken.judge.criteria import UNSTEADY, behind_siblings, differing, hold, yardstick
 from tenken.judge.health import conditions
-from tenken.model import ending
+from tenken.model import ending, engine
 from tenken.model.catalogue import NOTHING, Program
 from tenken.model.job import JobAccount
 from tenken.model.judgement import REFERENCE, Criterion, Finding, JudgedMetric, Judgement
@@ -68,6 +68,8 @@ def judge(
     hardware at fault is FAIL; conditions that void the measurement are INVALID and never counted as a regression; a
     number outside its criterion or above 1.02 of its limit is FAIL; a waiver of a claimed capability is FAIL.
     """
+    if result.series and not result.metrics:
+        result = engine.completed(result, program)
     try:
         return _judge(result, program, request, machine, exit_status, job)
     except (

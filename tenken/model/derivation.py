@@ -1,4 +1,4 @@
-"""What metrics.yaml says a figure follows from: a formula or a function for derived metrics, and rules for limits."""
+"""What metrics.yaml states a figure follows from: a formula or a function for derived metrics, and rules for limits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Derivation:
 
 @dataclass(frozen=True)
 class LimitRule:
-    """The physical limit of a metric: the first formula with a value counts. `unknown` says why there may be none."""
+    """The physical limit of a metric: the first formula with a value counts. `unknown` states why there may be none."""
 
     values: tuple[Formula, ...]
     basis: str
@@ -77,7 +77,7 @@ def derivation(raw: Any, name: str, folder: Path | None, where: str) -> Derivati
     formula = Formula(str(said["formula"]), f"{where}: derive")
     over = said.get("over") or next(iter(formula.own), "")
     if not over:
-        raise CatalogueError(f"{where}: derive: {formula.text!r} names no metric; over says where it is formed")
+        raise CatalogueError(f"{where}: derive: {formula.text!r} names no metric; over states where it is formed")
     allowed = {k: tuple(v) if isinstance(v, list) else (v,) for k, v in (said.get("where") or {}).items()}
     without = tuple(map(str, said.get("without") or ()))
     return Derivation(str(over), formula, None, allowed, without, "each" in said)
@@ -107,7 +107,7 @@ def limit_rules(
 
 def _beside(folder: Path | None, where: str) -> Path:
     if folder is None:
-        raise CatalogueError(f"{where}: function is possible beside a metrics.yaml alone")
+        raise CatalogueError(f"{where}: function is possible next to a metrics.yaml alone")
     return folder
 
 
@@ -125,7 +125,7 @@ def _module_of(folder: Path) -> ModuleType:
     path = folder / "derived.py"
     spec = importlib.util.spec_from_file_location(f"tenken_derived_{folder.name}", path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise CatalogueError(f"{folder.name}/metrics.yaml: derive: function, but there is no {path.name} beside it")
+        raise CatalogueError(f"{folder.name}/metrics.yaml: derive: function, but there is no {path.name} next to it")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

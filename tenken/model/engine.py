@@ -1,4 +1,4 @@
-"""What follows from a result: statistics, derived metrics and limits, computed as metrics.yaml says.
+"""What follows from a result: statistics, derived metrics and limits, computed as metrics.yaml states.
 
 A program states samples and what it did; this file forms the rest and knows no program by name. Values are in the unit
 of the catalogue; a series of seconds with a count per sample becomes the rate that the unit asks for.
@@ -68,10 +68,10 @@ def completed(result: Result, program: Program) -> Result:
         for one in run.derived(metric):
             run.add(one)
     limits = {one.id: run.limit(one) for one in run.metrics}
-    return replace(result, metrics=run.metrics, limits=limits, verification=_verified(result, program))
+    return replace(result, metrics=run.metrics, limits=limits, verification=verified(result, program))
 
 
-def _verified(result: Result, program: Program) -> Verification:
+def verified(result: Result, program: Program) -> Verification:
     """The comparisons of a result of version 2 with the tolerances of the catalogue; one that it does not declare has
     none, and has not passed."""
     if result.schema != SCHEMA:

@@ -125,7 +125,7 @@ class Formula:
         owner, name = (node.value.id if isinstance(node.value, ast.Name) else ""), node.attr
         if owner not in OWNERS:
             raise CatalogueError(
-                f"{self._where}: {self.text!r}: {ast.unparse(node)!r} is no attribute; allowed: of {', '.join(OWNERS)}"
+                f"{self._where}: {self.text!r}: {ast.unparse(node)!r} is not an attribute of {', '.join(OWNERS)}"
             )
         return lambda scope: scope.attribute(owner, name)
 
@@ -142,7 +142,7 @@ class Formula:
             return lambda scope: function(*(one(scope) for one in arguments))
         if arguments or "" in changed:
             allowed = ", ".join(FUNCTIONS)
-            raise CatalogueError(f"{self._where}: {self.text!r}: {name} is no function; allowed: {allowed}")
+            raise CatalogueError(f"{self._where}: {self.text!r}: {name} is not a function; allowed: {allowed}")
         self.metrics = (*self.metrics, name)
         return lambda scope: scope.metric(name, {key: one(scope) for key, one in changed.items()})
 

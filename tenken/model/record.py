@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -296,8 +296,11 @@ class _Now(_Head, kw_only=True):
                 statistic, None if one.criterion is None else criteria[one.criterion], limit, efficiency, one.bounds,
             )  # fmt: skip
         if result is not None:
-            of_values = {name: one.limit for name, one in judged.items()}
+            of_values = {**result.limits, **{name: one.limit for name, one in judged.items()}}
             result = results.with_values(result, tuple(metrics), of_values)
+            if catalogue.has(result.program):
+                verification = engine.verified(result, catalogue.program(result.program))
+                result = replace(result, verification=verification)
         return self.record(result, judged, path, version)
 
     def _metric(self, name: str, one: _Value, series: Series | None, stated: MetricValue | None) -> MetricValue:
@@ -341,7 +344,9 @@ def parse(text: str, path: Path = Path(), figures_only: bool = False) -> Record:
             found = results.decoded(_DECODERS[version], text, MAX_RECORD_BYTES)
         return found.typed(path, version, figures_only)
     except ResultError as error:
-        raise RecordError(str(error).removeprefix("is ")) from None
+        text = str(error)
+        of_file = text.startswith(("is ", "has ", "cannot be read"))
+        raise RecordError(text.removeprefix("is ") if of_file else f"misshapen: {text}") from None
     except (KeyError, TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise RecordError(f"misshapen: {what}") from None

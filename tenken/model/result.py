@@ -1,6 +1,6 @@
 """Results: what one run of one benchmark program reports, decoded once into types.
 
-`parse` reads results of both versions, by types alone; anything else is refused with one line that says what and where.
+`parse` reads results of both versions, by types alone; anything else is refused with one line: what, and where.
 Version 2 states what was measured and done; version 1 also states what follows, which tenken.model.engine forms again.
 """
 
@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +328,11 @@ def _link(first: int, second: int, text: str, path: Mapping[str, Any]) -> Link:
     return Link(first, second, int(counted[1]) if counted else None if unknown else 0, kind, text)
 
 
+def fields_of(part: Any) -> dict[str, Any]:
+    """The fields of a part of a result by name, those with their default too, which `vars` lacks after decoding."""
+    return {one.name: getattr(part, one.name) for one in fields(part)}
+
+
 # ---- the border ------------------------------------------------------------------------------------------
 
 _Scalar = str | int | float | bool | None
@@ -435,9 +440,6 @@ class _First(_Common, kw_only=True):
             if metric.id in ids:
                 raise ResultError(f"metric {metric.id} appears twice")
             ids.add(metric.id)
-        missing = sorted(ids - self.limits.keys())
-        if missing:
-            raise ResultError(f"metric {missing[0]} has no entry in limits")
         return self.result(
             text,
             metrics=tuple(metric.typed() for metric in self.metrics),
@@ -530,7 +532,7 @@ SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 
 
 def write_schema() -> None:
-    """Write that schema beside this file, for others."""
+    """Write that schema next to this file, for others."""
     SCHEMA_FILE.write_text(json.dumps(schema(), indent=1) + "\n", encoding="utf-8")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from tenken.archive.records import safe_name
 from tenken.archive.redact import Redactor
 from tenken.model.record import Record
+from tenken.model.result import fields_of
 from tenken.report.acceptance import Acceptance, Part
 
 
@@ -66,7 +67,8 @@ def _of(found: Acceptance, part: Part, read: Callable[[str], Record]) -> dict[st
                 "revision": result.version, "driver": sorted({d.driver for d in result.devices if d.driver}),
                 "samples": {m.id: list(m.samples) for m in result.metrics if m.id in metrics},
                 "health": [
-                    {"gpu": d.index, "before": vars(d.before), "worst": vars(d.worst), "after": vars(d.after),
+                    {"gpu": d.index, "before": fields_of(d.before), "worst": fields_of(d.worst),
+                     "after": fields_of(d.after),
                      "xids": list(d.xids)}
                     for d in result.health.devices
                     if part.place in (f"GPU {d.index}", "host") or not part.uuid

@@ -19,7 +19,7 @@ import jinja2
 from tenken.model.catalogue import Program
 from tenken.model.judgement import Finding
 from tenken.model.numbers import is_number
-from tenken.model.result import Result
+from tenken.model.result import Result, fields_of
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, VERDICTS, WAIVED, of_criteria, worst
 from tenken.report import formatting as words
 from tenken.report import opening, policy
@@ -558,12 +558,12 @@ def _describe_result(detail: Detail, result: Result) -> None:
         )
     checks = sorted(result.verification.checks, key=lambda check: check.passed)
     failed = sum(not check.passed for check in checks)
-    detail.verification = [vars(check) for check in checks[: failed + MAX_PASSED]]
+    detail.verification = [fields_of(check) for check in checks[: failed + MAX_PASSED]]
     detail.verified_too = max(0, len(checks) - failed - MAX_PASSED)
     detail.parameters = _pairs(result.parameters)
-    detail.placement = _pairs(vars(result.placement))
+    detail.placement = _pairs(fields_of(result.placement))
     detail.route = _pairs(result.path)
-    detail.devices = [_pairs(vars(d)) for d in result.devices]
+    detail.devices = [_pairs(fields_of(d)) for d in result.devices]
 
 
 def _said(facts: Iterable[tuple[str, Any]]) -> list[tuple[str, str]]:

