@@ -112,9 +112,9 @@ class Device:
     memory_free_bytes: int | None = None
     l2_bytes: int | None = None
     memory_bus_bits: int | None = None
-    memory_clock_mhz: float | None = None
-    memory_clock_max_mhz: float | None = None
-    sm_clock_max_mhz: float | None = None
+    memory_clock_mhz: int | float | None = None
+    memory_clock_max_mhz: int | float | None = None
+    sm_clock_max_mhz: int | float | None = None
     ecc_enabled: bool | None = None
     mig_enabled: bool | None = None
     integrated: bool | None = None
@@ -123,13 +123,13 @@ class Device:
     cuda_runtime: str | None = None
     vbios: str | None = None
     serial: str | None = None
-    power_limit_w: float | None = None
+    power_limit_w: int | float | None = None
     persistence_mode: bool | None = None
     pcie_generation_max: int | None = None
     pcie_width_max: int | None = None
     nvlinks_active: int | None = None
     nvlinks_total: int | None = None
-    nvlink_gbs_per_link: float | None = None
+    nvlink_gbs_per_link: int | float | None = None
     numa_node: int | None = None
     managed_memory: bool | None = None
     concurrent_managed_access: bool | None = None
@@ -141,11 +141,11 @@ class Device:
 class HealthSample:
     """One reading of a GPU's health, or the worst of several. None: not reported by the driver."""
 
-    sm_clock_mhz: float | None = None
-    memory_clock_mhz: float | None = None
-    power_w: float | None = None
-    temperature_c: float | None = None
-    memory_temperature_c: float | None = None
+    sm_clock_mhz: int | float | None = None
+    memory_clock_mhz: int | float | None = None
+    power_w: int | float | None = None
+    temperature_c: int | float | None = None
+    memory_temperature_c: int | float | None = None
     reasons: tuple[str, ...] | None = None
     ecc_corrected: int | None = None
     ecc_uncorrected: int | None = None
@@ -158,7 +158,7 @@ class HealthSample:
     nvlinks_active: int | None = None
     other_processes: int | None = None
     memory_used_bytes: int | None = None
-    utilization_percent: float | None = None
+    utilization_percent: int | float | None = None
 
 
 @dataclass(frozen=True)

@@ -115,8 +115,8 @@ def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
     [
         ("", "empty"),
         (json.dumps(entry(7))[:300], "truncated or not JSON"),
-        (json.dumps({**entry(7), "record": "tenken-record/3"}), "not a tenken-record/2 file but 'tenken-record/3'"),
-        ("[]", "not a tenken-record/2 file but 'list'"),
+        (json.dumps({**entry(7), "record": "tenken-record/9"}), "not a tenken-record/3 file but 'tenken-record/9'"),
+        ("[]", "misshapen: top level: Expected `object`, got `array`"),
         (json.dumps(entry(7, time="1970-01-01T00:00:00Z")), "a clock was not set"),
         (json.dumps(entry(7, time="2031-01-01T00:00:00Z")), "in the future"),
         (json.dumps(entry(7, time="2025-08-01T00:00:00Z")), "a clock jumped"),
@@ -124,10 +124,10 @@ def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
         (json.dumps({**entry(7), "session": "20251399T250000Z-4f2a"}), "an impossible time in its name"),
         (
             json.dumps({k: v for k, v in entry(7).items() if k != "environ"}),
-            "environ is None; expected a text",
+            "misshapen: Expected `str`, got `null` - at `$.environ`",
         ),
         (json.dumps({**entry(7), "verdict": "GOOD"}), "unknown verdict 'GOOD'; allowed: FAIL"),
-        (json.dumps({**entry(7), "document": {"schema": "tenken-result/2"}}), "misshapen: lacks 'verification'"),
+        (json.dumps({**entry(7), "document": {"schema": "tenken-result/2"}}), "misshapen: result: top level: Object missing required field"),
         ("\x00\x01", "contains zero bytes: it is binary"),
     ],
 )
@@ -167,7 +167,7 @@ def test_a_version_that_no_program_has_is_refused_and_stops_nothing(archive: Pat
     (folder / "x.json").write_text(json.dumps(bad))
     found = take(archive, store)
     assert (found.records, len(found.bad)) == (5, 1)
-    assert f"program_version is {version!r}; allowed: 1 to 2147483647" in found.bad[0][1]
+    assert "program_version" in found.bad[0][1] and "misshapen: " in found.bad[0][1]
 
 
 def test_parameters_that_are_equal_but_not_the_same_are_different_conditions(archive: Path, store: Path) -> None:
