@@ -127,7 +127,10 @@ def test_a_duplicated_run_counts_once(archive: Path, store: Path) -> None:
             "misshapen: Expected `str`, got `null` - at `$.environ`",
         ),
         (json.dumps({**entry(7), "verdict": "GOOD"}), "unknown verdict 'GOOD'; allowed: FAIL"),
-        (json.dumps({**entry(7), "document": {"schema": "tenken-result/2"}}), "misshapen: result: top level: Object missing required field"),
+        (
+            json.dumps({**entry(7), "document": {"schema": "tenken-result/2"}}),
+            "misshapen: result: top level: Object missing required field",
+        ),
         ("\x00\x01", "contains zero bytes: it is binary"),
     ],
 )

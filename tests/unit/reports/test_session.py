@@ -263,5 +263,5 @@ def test_a_damaged_file_of_a_session_is_listed_and_not_waited_for(tmp_path, name
     found = session.load(root, "last")
     assert [p for p, _ in found.damaged] == [f".sessions/{builder.NAME}/{name}"] and found.exit_code == 3
     path.unlink()
-    path.write_text('{"runs": [], "runs": []}')
-    assert "'runs' twice" in session.load(root, "last").damaged[0][1]
+    path.write_text('{"runs": [], "runs"')
+    assert "truncated" in session.load(root, "last").damaged[0][1]
