@@ -24,6 +24,7 @@ TWO_QUICK = ROOT / "tests" / "data" / "h200-two-quick.tar.xz"
 
 #: Launches of DGEMM on two cards, before and after algorithms were compared one at a time.
 LAUNCHES = ROOT / "tests" / "data" / "h200-gemm-launches.tar.xz"
+VERSION_2 = ROOT / "tests" / "data" / "h100-two-v2.tar.xz"
 
 #: One card as root: the system file's own run in mode quick, ten launches of DGEMM, HPL-MxP; `make run` as an ordinary
 #: user and as root.
@@ -136,3 +137,8 @@ def one_card() -> list[records.Record]:
 def two_clean() -> list[records.Record]:
     """The records of two newcomers' sessions on two cards."""
     return list(_of(TWO_CLEAN))
+
+
+def version_2() -> list[records.Record]:
+    """The records of `make run` on two H100, the first of results of version 2."""
+    return list(_of(VERSION_2))

@@ -139,3 +139,18 @@ def test_all_that_follows_is_formed_as_programs_of_version_1_stated_it() -> None
     assert not lost - _LACKING
     assert not [one for one in wrong if one[0] not in _OF_OTHER_RANKS] and len(wrong) < 10
     assert derived > 1500 and limits > 1500
+
+
+def test_a_record_stores_what_the_engine_forms_of_its_result() -> None:
+    """Without the samples nothing is lost: pages, contracts and the gate read the stored values."""
+    kinds = set()
+    for record in kept.version_2():
+        if record.result is None or record.result.status != "ok":
+            continue
+        formed = engine.completed(replace(record.result, metrics=()), catalogue.program(record.program))
+        assert [metric.id for metric in formed.metrics] == [metric.id for metric in record.result.metrics]
+        for one, stored in zip(formed.metrics, record.result.metrics, strict=True):
+            assert math.isclose(one.value, stored.value, rel_tol=1e-9, abs_tol=1e-12), one.id
+            kinds.add((one.derived, bool(stored.samples)))
+        assert formed.verification.passed
+    assert kinds == {(False, True), (True, False)}
