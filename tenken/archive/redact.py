@@ -163,9 +163,11 @@ class Redactor:
         return text.replace(_ROOT, "<root>")
 
     def file(self, source: Path, target: Path) -> None:
-        """Write a redacted copy of a text file."""
+        """Write a redacted copy of a text file; that of a record is marked: it has no seal (docs/seal.md)."""
+        text = self.text(source.read_text(encoding="utf-8"))
+        marked = re.sub(r'\A\{\s*"record":', '{"derived":"names were replaced; unsealed","record":', text)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(self.text(source.read_text(encoding="utf-8")), encoding="utf-8")
+        target.write_text(marked, encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

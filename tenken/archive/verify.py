@@ -29,6 +29,8 @@ class Found:
 def check(root: Path, sessions: Collection[str] | None = None) -> Found:
     """All files of an archive against its manifests; with `sessions`, those of these sessions alone."""
     chosen = None if sessions is None else {archive.safe_name(name) for name in sessions}
+    # first: a session that runs has a line for each file before the file has its name
+    there = {path.relative_to(root).as_posix(): path for path in archive.all_files(root)}
     contents = {
         name: path.read_bytes() for name, path in seal.manifests(root).items() if chosen is None or name in chosen
     }
@@ -43,22 +45,24 @@ def check(root: Path, sessions: Collection[str] | None = None) -> Found:
         for _, target in seal.pending(root, content)
     }
     found.notes += [f"{path}: a kill came before it had its name, which the next session gives it" for path in waiting]
-    for path in archive.all_files(root):
-        below = path.relative_to(root).as_posix()
-        if below in listed:
-            digest = listed.pop(below)
-            if below not in waiting and (fault := _differs(path, digest)):
-                faults.append((below, fault))
+    for below, digest in listed.items():
+        path = root / below
+        if below not in waiting and (below in there or path.is_file()):
+            fault = _differs(path, digest)
             found.sealed += 1
+        else:
+            fault = "" if below in waiting else "is missing"
+        faults += [(below, fault)] if fault else []
+    for below, path in there.items():
+        if below in listed or (chosen is not None and not any(f"-{name}" in path.name for name in chosen)):
             continue
-        session = seal.session_of(path.name) or _session_within(path)
-        if not session or (chosen is not None and session not in chosen):
+        session = seal.session_of(path.name) or (_session_within(path) if known else "")
+        if (chosen is not None and session not in chosen) or (path.suffix != ".json" and session not in known):
             continue
         if session not in known or below in known[session].unsealed:
             found.unsealed += [below] if path.suffix == ".json" else []
         else:
             faults.append((below, "is new: the manifest of its session does not list it"))
-    faults += [(below, "is missing") for below in listed if below not in waiting]
     if chosen is None:
         faults += chain(root)
     found.faults = [f"{place}: {fault}" for place, fault in sorted(faults)]

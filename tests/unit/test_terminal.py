@@ -87,22 +87,6 @@ def test_the_commands_terminal_shows_them(tmp_path: Path, capsys: pytest.Capture
     assert "no\\x1b[2Jthing" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("key", ["id", "name"])
-def test_a_name_with_a_line_behind_it_is_no_name(key: str) -> None:
-    raw = host_document()
-    was = raw["metrics"][0][key]
-    limit = raw["limits"].get(was)
-    raw["metrics"][0][key] = f"{was}\n"
-    if limit:
-        raw["limits"][f"{was}\n"] = limit
-    with pytest.raises(ResultError, match=f"metrics/0/{key}"):
-        result.validate(raw, "x")
-    for field in ("program", "started"):
-        with pytest.raises(ResultError, match=field):
-            result.validate(spoiled(host_document(), lambda d, f=field: d.update({f: d[f] + "\n"})), "x")
-    assert result.validate(host_document(), "x").program
-
-
 # ---- pages
 
 

@@ -81,7 +81,7 @@ SPOILED = {
     "attempt"),
     "wrong unit": (edit(lambda d: d["metrics"][0].update(unit="MB/s")), "true", "unit is 'MB/s'; expected 'GB/s'"),
     "infinite": (  # no number of JSON, but what a careless program prints
-        json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "not JSON",
+        json.dumps(good()).replace('"value": 20.0', '"value": 1e999'), "true", "out of range",
     ),
     "NaN": (json.dumps(good()).replace('"value": 20.0', '"value": NaN'), "true", "not JSON"),
     "truncated": (truncated(), "true", "not JSON"),
@@ -131,7 +131,7 @@ SPOILED |= {
     "on another node": (edit(lambda d: d["host"].update(name="node2")), "true", "host.name is 'node2'; the job ran on"),
     "of yesterday": (edit(lambda d: d.update(started="2026-01-01T00:00:00Z")), "true", "before the job began"),
     "a link": (good(), "mv result.json other.json; ln -s other.json result.json", "link"),
-    "nested deep": ('{"a":' + "[" * 5000 + "]" * 5000 + "}", "true", "schema"),
+    "nested deep": ('{"a":' + "[" * 5000 + "]" * 5000 + "}", "true", "cannot be read"),
 }  # fmt: skip
 #: Commands that a site has behind the check's own.
 BEHIND = {

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tenken.archive import disk, packed, retention, seal, verify
+from tenken.archive import disk, packed, redact, retention, seal, verify
 from tenken.archive import records as archive
 from tenken.campaign import spool, standin
 from tenken.commands import archive as command
@@ -484,6 +484,26 @@ def test_what_is_exported_is_derived_and_has_no_seal(root, tmp_path):
     assert (found.faults, found.sealed, len(found.unsealed)) == ([], 0, 2)
     raw = json.loads((folder / found.unsealed[0]).read_text())
     assert "unsealed" in raw["derived"] and "result_bytes" not in raw and "sha256" not in raw["job"]["facts"]
+
+
+def test_what_is_redacted_is_derived_too(root, tmp_path):
+    redact.main(["--hosts", "nid001", str(root), str(tmp_path / "out")])
+    found = verify.check(tmp_path / "out")
+    assert (found.faults, found.sealed, len(found.unsealed)) == ([], 0, 4)
+    assert all("unsealed" in json.loads(path.read_text())["derived"] for path in archive.paths(tmp_path / "out"))
+    assert len(list(archive.records(tmp_path / "out"))) == 4
+
+
+def test_an_archive_that_is_written_to_meanwhile_has_no_fault(root, monkeypatch):
+    """A record that gets its name between the look at the folders and the one at the manifests."""
+    real = archive.all_files
+
+    def then(*what):
+        yield from list(real(*what))
+        archive.write(record(ONE, check="C"), root)
+
+    monkeypatch.setattr(archive, "all_files", then)
+    assert faults(root) == []
 
 
 def test_a_place_of_another_session_is_refused(root):
