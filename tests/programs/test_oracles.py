@@ -527,8 +527,9 @@ def test_storage_map(files: Callable[..., Timed], tmp_path: Path) -> None:
         assert best["samples"] == by_way[best["at"]["io_config"]]["samples"]
         (entry,) = [line for line in lines if line[0] == situation]
         assert int(entry[1]) == 262_144
-        # the median of times, not of rates: the same but for an even number of samples; six digits are written
-        close(float(entry[3]), 262_144 / median(spans(best, 262_144)), 1e-5)
+        # the map may keep the configuration of the size before, within 2 %. The median of times, not of rates: the same
+        # but for an even number of samples; six digits are written
+        close(float(entry[3]), 262_144 / median(spans(by_way[entry[2]], 262_144)), 1e-5)
 
 
 def test_storage_map_of_an_earlier_run(files: Callable[..., Timed], tmp_path: Path) -> None:
