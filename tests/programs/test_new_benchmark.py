@@ -9,17 +9,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from tenken.commands import new
 from tenken.judge import judging
+from tenken.model import engine
 from tenken.model import result as results
-from tenken.model.catalogue import load_program
+from tenken.model.catalogue import declare, load_program
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.verdicts import INVALID, RECORDED
 from tenken.paths import ROOT
 from tests.programs.conftest import checked, runner, tool
-from tests.support.documents import completed
 from tests.support.oracles import Clocked, spans
 from tools.mutants import mutant as mutants
 
@@ -69,17 +70,18 @@ def test_it_measures_is_judged_and_notices_its_fault(skeleton, binary, tmp_path)
     document = tmp_path / "document.json"
     words = [str(binary), "--elements", "100000", "--warmup-seconds", "0", "--json", str(document)]
     checked(words)
-    result = results.load(document)
     program = load_program(skeleton / "src/programs/two_words/metrics.yaml")
+    result = engine.completed(results.load(document), program)
     request = Request(token=None, program="two_words", subjects=("host",))
     judged = judging.judge(result, program, request, Machine(), 0)
     assert judged.verdict in (RECORDED, INVALID), judged.message()  # times of a busy machine are spread
-    assert completed(document.read_text())["metrics"][0]["count"] == 100
+    assert result.metrics[0].count == 100
     assert subprocess.run([*words, "--inject-fault", "element"], capture_output=True, check=False).returncode == 1
 
 
 def test_the_test_that_it_writes_passes_and_has_an_oracle(skeleton, binary, clock_log, tmp_path):
     """Each test function, with the fixtures that it names."""
+    declare(YAML(typ="safe").load(skeleton / "src/programs/two_words/metrics.yaml"), "two_words")
     own = runpy.run_path(str(skeleton / "tests/programs/test_two_words.py"))
     fixtures = {
         "run": runner(binary.parent, tmp_path), "clocked": Clocked(binary.parent, clock_log, tmp_path),
