@@ -617,3 +617,5 @@ def _typed(found: _First | _Second, text: str) -> Result:
         return found.typed(text)
     except (ValueError, TypeError, OverflowError) as error:
         raise ResultError(str(error)) from None
+    except KeyError as error:
+        raise ResultError(f"a limit lacks {error}") from None
