@@ -23,8 +23,8 @@ def register(subparsers: Any) -> None:
         "archive",
         help="verify: files against their manifests; prune: remove old samples, retain every figure; export: records "
         "for a vendor, without names",
-        description="Exit status: 0 done, 1 something was left out, or a file is not what its manifest lists, 2 usage "
-        "error or archive not readable or writable.",
+        description="Exit status: 0 done, 1 something was left out, a file is not what its manifest lists, or "
+        "no manifest lists a file, 2 usage error or archive not readable or writable.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     about = "name the first file that differs from its manifest, is missing or is new (docs/seal.md)"
@@ -67,7 +67,7 @@ def _days(text: str) -> float:
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
-    """0; 1 if a file is not what its manifest lists."""
+    """0; 1 if a file is not what its manifest lists, or if no manifest lists a file: then nothing was verified."""
     root = arguments.archive or paths.archive_root()
     if not root.is_dir():
         raise ArchiveError(f"no archive at {root}: name the folder of the archive with --archive")
@@ -82,9 +82,12 @@ def run_verify(arguments: argparse.Namespace) -> int:
     if found.unsealed:
         print(f"{len(found.unsealed)} records are unsealed: they are older than the manifest of their session, or it "
               f"has none; the first: {found.unsealed[0]}")  # fmt: skip
-    wrong = f"{len(found.faults)} faults" if found.faults else "no file differs, is missing or is new"
-    print(f"{found.sealed} files are listed by {len(seal.manifests(root))} manifests: {wrong}")
-    return int(bool(found.faults))
+    if found.faults:
+        outcome = f"{len(found.faults)} faults"
+    else:
+        outcome = "no file differs, is missing or is new" if found.sealed else "nothing was verified"
+    print(f"{found.sealed} files are listed by {len(seal.manifests(root))} manifests: {outcome}")
+    return int(not found.sealed or bool(found.faults))
 
 
 def run_prune(arguments: argparse.Namespace) -> int:

@@ -438,8 +438,8 @@ def program(command: Command) -> str | None:
     """Options of a benchmark program must stand in its sources; tests/programs/test_documented.py has those that are
     built read their whole command line."""
     name = Path(command.words[0]).name
-    sources = [*(ROOT / "src" / "programs" / name).rglob("*.[ch]*"), *(ROOT / "src" / "lib").rglob("*.[ch]*")]
-    text = "".join(file.read_text(encoding="utf-8") for file in sources if file.is_file())
+    sources = [*(ROOT / "src" / "programs" / name).rglob("*"), *(ROOT / "src" / "lib").rglob("*")]
+    text = "".join(file.read_text(encoding="utf-8") for file in sources if file.suffix in (".cpp", ".cu", ".cuh", ".h"))
     for word in command.words[1:]:
         if word.startswith("--") and f'"{word[2:].partition("=")[0]}"' not in text:
             return f"{name} has no option {word}"

@@ -212,9 +212,15 @@ def test_the_first_file_is_named_first_and_no_more_than_twenty(tmp_path, capsys)
     assert "/C00/" in told[0] and told[20] == "... and 5 more"
 
 
+def test_an_archive_without_a_file_is_not_verified(tmp_path, capsys):
+    assert main("verify", "--archive", tmp_path) == 1
+    assert "0 files are listed by 0 manifests: nothing was verified" in capsys.readouterr().out
+
+
 def test_records_of_before_are_unsealed_and_no_fault(root, tmp_path, capsys):
-    assert main("verify", "--archive", packed.folder_of(kept.ACCEPTANCE)) == 0
-    assert "80 records are unsealed" in capsys.readouterr().out
+    assert main("verify", "--archive", packed.folder_of(kept.ACCEPTANCE)) == 1, "nothing protects any of them"
+    out = capsys.readouterr().out
+    assert "80 records are unsealed" in out and "0 manifests: nothing was verified" in out
     # a session that an earlier release began, of which this one adopts a job
     shutil.rmtree(archive.session_folder(root, ONE))
     shutil.rmtree(archive.session_folder(root, TWO))
