@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import errno
 import json
 import os
@@ -21,7 +20,6 @@ import pytest
 from tenken.archive import disk, packed, redact, retention, seal, verify
 from tenken.archive import records as archive
 from tenken.campaign import spool, standin
-from tenken.commands import archive as command
 from tenken.errors import ArchiveError
 from tenken.model.result import parse
 from tenken.paths import ROOT
@@ -29,15 +27,9 @@ from tenken.reframe import clean
 from tests.support import kept
 from tests.support.documents import gpu_document
 from tests.unit.core.test_archive import record
+from tests.unit.core.test_retention import main
 
 ONE, TWO, THREE = (f"2026112{i}T000000Z-abcdef" for i in range(1, 4))
-
-
-def main(*words):
-    parser = argparse.ArgumentParser()
-    command.register(parser.add_subparsers(required=True))
-    given = parser.parse_args(["archive", *map(str, words)])
-    return given.func(given)
 
 
 @pytest.fixture
