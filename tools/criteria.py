@@ -5,7 +5,7 @@
     python -m tools.criteria --scatter SYSTEM ARCHIVE [MORE EVIDENCE]...
 
 A floor, a reference or a model counts where the kept value meets it and the same value made 30 % worse misses it; so
-does a comparison with another value of the same run (`cross_checks.floors`). A ceiling never counts. The first lines
+does a comparison with another value of the same run (`relations.of`). A ceiling never counts. The first lines
 have the share of all of ARCHIVE's values, and of what they are of; the table has each metric that has values without,
 with the reason why no reference was made of them (`tools.references`, of all that is given).
 
@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from tenken.archive import packed, records
-from tenken.judge import cross_checks
-from tenken.judge.criteria import hold
+from tenken.judge import relations
+from tenken.judge.bounds import hold
 from tenken.machines import facts, loader
 from tenken.machines.model import System
 from tenken.model.catalogue import PROGRAMS, Program, load_catalogue
@@ -89,7 +89,7 @@ def held(system: System, kept: Iterable[Record]) -> list[Held]:
             continue
         if place not in machines:
             machines[place] = facts.facts(system, system.partitions[place[0]], system.environments[place[1]])
-        floors = cross_checks.floors(result, asked(record, result))
+        floors = relations.of(result, catalogue[result.program], asked(record, result), machines[place])[1]
         for metric in result.metrics:
             declared = catalogue[result.program].metric_named(metric.name)
             assert declared is not None, metric.id
@@ -113,7 +113,9 @@ def in_run(record: Record, metric: MetricValue, judged: JudgedMetric, floor: Cri
         assert record.result is not None
         with_it = tuple(one if m.id == one.id else m for m in record.result.metrics)
         changed = replace(record.result, metrics=with_it)
-        of_it = [f.verdict for f in cross_checks.of(changed, asked(record, changed), machine) if f.metric == one.id]
+        program = load_catalogue()[record.program]
+        found, _ = relations.of(changed, program, asked(record, changed), machine)
+        of_it = [f.verdict for f in found if f.metric == one.id]
         return worst(of_it) if of_it else PASS if floor.low is None or one.value >= floor.low else RECORDED
 
     return Held(record, metric, replace(judged, criterion=floor, verdict=verdict(metric)), verdict(slower(metric)))

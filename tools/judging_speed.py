@@ -15,7 +15,7 @@ import time
 from tenken.archive import packed
 from tenken.archive import records as archive
 from tenken.commands.judge import machine_of
-from tenken.judge import anew
+from tenken.judge import rejudge
 from tenken.model import record as records
 from tenken.model.catalogue import load_catalogue
 from tenken.paths import ROOT
@@ -37,7 +37,7 @@ def main() -> int:
             for _ in range(TIMES):
                 gc.collect()
                 begin = time.process_time()
-                anew.of_record(records.parse(text, path, figures_only=True), machine)
+                rejudge.of_record(records.parse(text, path, figures_only=True), machine)
                 best = min(best, 1e3 * (time.process_time() - begin))
             taken.append((best / max(1.0, len(text) / OF_BYTES), best, len(text), path.parent.name))
     worst = max(taken)

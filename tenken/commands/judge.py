@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import RecordError, ResultError, TenkenError
-from tenken.judge import anew, judging
+from tenken.judge import rejudge, verdict
 from tenken.machines import loader
 from tenken.machines.errors import SystemFileError, UnknownSystemError
 from tenken.machines.facts import facts
@@ -99,18 +99,18 @@ def judge_file(file: Path, system: str | None, said: dict[str, str], check: str 
         text = results.read_text(file)
         if '"record":"tenken-record/' in text[:100].replace(" ", ""):
             record = records.parse(text, file, figures_only=True)
-            return anew.of_record(record, machine_of(system, record), _facts(said, record))
+            return rejudge.of_record(record, machine_of(system, record), _facts(said, record))
         result = results.parse(text, file.name)
     except (ResultError, RecordError) as error:
-        return judging.failed(f"{file.name}: {error}".replace(f"{file.name}: {file.name}: ", f"{file.name}: "))
+        return verdict.failed(f"{file.name}: {error}".replace(f"{file.name}: {file.name}: ", f"{file.name}: "))
     machine = Machine() if system is None else machine_of(system, None)
     assert machine is not None
-    return anew.of_result(result, None, machine, _facts(said, None))
+    return rejudge.of_result(result, None, machine, _facts(said, None))
 
 
-def _facts(said: dict[str, str], record: Record | None) -> anew.JobFacts:
+def _facts(said: dict[str, str], record: Record | None) -> rejudge.JobFacts:
     """The job data of the file, with those of the command line in precedence."""
-    job = anew.JobFacts() if record is None else anew.job_of(record)
+    job = rejudge.JobFacts() if record is None else rejudge.job_of(record)
     if "nodes" in said:
         job = replace(job, nodes=tuple(said["nodes"].split(",")), hosts=())
     if "exit_code" in said:
@@ -124,9 +124,9 @@ def _facts(said: dict[str, str], record: Record | None) -> anew.JobFacts:
         raise JudgeError(f"--job output={said['output']}: {error.strerror}") from None
     told = joblines.report(text, record.request.token if record is not None and record.request else None)
     if told.status is None:
-        return anew.JobFacts("CANCELLED (no end mark in its output)", None, job.nodes)
+        return rejudge.JobFacts("CANCELLED (no end mark in its output)", None, job.nodes)
     if len(told.ends) > 1:
-        return anew.JobFacts(f"CANCELLED ({told.fault()})", None, job.nodes)
+        return rejudge.JobFacts(f"CANCELLED ({told.fault()})", None, job.nodes)
     return replace(job, marked=told.status, account=joblines.account(told))
 
 

@@ -7,7 +7,6 @@ in the request: the program's own statements decide nothing here. All functions 
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,46 +16,17 @@ from typing import Any
 
 from tenken.model.catalogue import Program
 from tenken.model.contract import Contract, Counted, Listed, Points, Sweep, Verified, With
+from tenken.model.judgement import Finding
+from tenken.model.machine import Machine
+from tenken.model.quantities import plain, same
 from tenken.model.request import Request
 from tenken.model.result import Check, MetricValue, Result
+from tenken.model.subject import Subject
 
-_SIZE = re.compile(r"(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?) ?(|[kMGT]|[KMGTkmgt]i)B?")
-_FACTORS = {
-    "": 1,
-    "k": 1e3,
-    "M": 1e6,
-    "G": 1e9,
-    "T": 1e12,
-    "Ki": 2**10,
-    "ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-    "mi": 2**20,
-    "gi": 2**30,
-    "ti": 2**40,
-}
 #: A key of `where` that names no parameter: the kinds of subject, of which any metric must be reported.
 SUBJECT = "subject"
 #: How many missing points one sentence names.
 NAMED = 4
-
-
-def plain(value: Any) -> Any:
-    """A value in comparable form: numbers and sizes ("4Gi", "256 MiB") as numbers, text in lower case."""
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, (int, float)):
-        return float(value)
-    found = _SIZE.fullmatch(str(value).strip())
-    return float(found[1]) * _FACTORS[found[2]] if found else str(value).strip().lower()
-
-
-def same(one: Any, other: Any) -> bool:
-    a, b = plain(one), plain(other)
-    if isinstance(a, float) and isinstance(b, float):
-        return math.isclose(a, b, rel_tol=1e-9)
-    return type(a) is type(b) and a == b
 
 
 # ---- arguments -----------------------------------------------------------------------------------------------
@@ -85,6 +55,18 @@ def parameter(result: Result, contract: Contract, name: str) -> Any:
     raise KeyError(name)
 
 
+def parameters(result: Result, request: Request) -> Iterator[str]:
+    """Parameters that are not as requested."""
+    for key, value in request.parameters.items():
+        if not _same(result.parameters.get(key), value):
+            yield f"parameter {key} is {result.parameters.get(key)!r}; requested: {value!r}"
+
+
+def _same(said: object, asked: object) -> bool:
+    """Equal, and of the same type: True is not 1."""
+    return said == asked and isinstance(said, bool) == isinstance(asked, bool)
+
+
 def arguments(result: Result, program: Program, request: Request) -> Iterator[str]:
     """Options that are missing in the result or differ from the request, and others that differ from their default."""
     contract = program.contract
@@ -97,7 +79,7 @@ def arguments(result: Result, program: Program, request: Request) -> Iterator[st
             continue
         if not same(said, value):
             yield f"parameter {name} is {said!r}; requested: {value!r}"
-    if request.token is None or request.foreign or "implementation" in result.parameters:
+    if request.token is None or request.foreign or result.by_others:
         return
     for name, default in {**contract.defaults, **contract.defaults_if_stated}.items():
         if name in wanted or name in request.parameters:
@@ -119,7 +101,7 @@ At = tuple[Any, ...]
 
 def points(result: Result, program: Program, request: Request) -> Iterator[str]:
     """Points that are missing, were not requested, or exist only for some of the subjects or metrics."""
-    yield from _subjects(result, request)
+    yield from _subjects(result, program, request)
     contract = program.contract
     if not contract.verifications:
         return
@@ -170,11 +152,11 @@ def _today(metric: MetricValue, contract: Contract) -> dict[str, Any]:
     return {contract.was_options.get(key, key): value for key, value in metric.at.items()}
 
 
-def _subjects(result: Result, request: Request) -> Iterator[str]:
+def _subjects(result: Result, program: Program, request: Request) -> Iterator[str]:
     """Metrics of ranks other than those that ran, or of a host with another number."""
     # a rank, or a GPU of a process that drives several, or a part of the host
     allowed = {request.ranks, request.gpus, len(result.devices) or None}
-    allowed |= {result.parameters.get(name) for name in ("parts", "ranks") if result.parameters.get(name)}
+    allowed |= {result.parameters.get(name) for name in program.contract.counts if result.parameters.get(name)}
     for metric in result.metrics:
         if metric.kind == "ranks" and request.ranks is not None and metric.subject.first not in allowed:
             counts = ", ".join(str(n) for n in sorted(n for n in allowed if isinstance(n, int)))
@@ -289,7 +271,13 @@ def _alike(entry: Points, have: Mapping[tuple[str, str], Mapping[str, set[At]]])
 # ---- verifications -------------------------------------------------------------------------------------------
 
 #: Placeholders that stand for what every metric has.
-_OF_METRIC = ("metric", "subject", "pair", "sides")
+_OF_METRIC = ("metric", "subject", "pair")
+#: {m_x_n}: the coordinates m and n as far as there are any, with an x between them.
+JOINED = "_x_"
+
+
+def _of_metrics(name: str) -> bool:
+    return name in _OF_METRIC or JOINED in name
 
 
 def verifications(result: Result, program: Program) -> Iterator[str]:
@@ -357,7 +345,7 @@ def _is_of(metric: MetricValue, said: Mapping[str, Any], groups: Mapping[str, st
     return all(
         _of_check(name, text) == _of_metric(name, metric, said)
         for name, text in groups.items()
-        if name in _OF_METRIC or name in said
+        if _of_metrics(name) or name in said
     )
 
 
@@ -399,7 +387,7 @@ def _brings(result: Result, contract: Contract, name: str, values: tuple[Any, ..
     try:
         said = parameter(result, contract, name)
     except KeyError:
-        return "implementation" not in result.parameters
+        return not result.by_others
     stated = [plain(word) for word in said.split(",")] if isinstance(said, str) else [plain(said)]
     words = [value if isinstance(value, tuple) else (value,) for value in values]
     return "all" in stated or any(all(plain(word) in stated for word in those) for those in words)
@@ -418,7 +406,7 @@ def _each_point(
     wanted: dict[tuple[str, tuple[str, ...], At], list[str]] = {}
     for metric in measured:
         said = _today(metric, contract)
-        keys = tuple(name for name in names if name in _OF_METRIC or name in said)
+        keys = tuple(name for name in names if _of_metrics(name) or name in said)
         if keys not in by_keys:
             index: dict[At, list[str]] = {}
             for check, groups in came:
@@ -441,14 +429,14 @@ def _each_point(
 
 
 def _of_check(name: str, text: str) -> Any:
-    return text.strip().lower() if name in _OF_METRIC else plain(text)
+    return text.strip().lower() if _of_metrics(name) else plain(text)
 
 
 def _of_metric(name: str, metric: MetricValue, said: Mapping[str, Any]) -> Any:
     if name == "metric":
         return metric.name.lower()
-    if name == "sides":
-        return "x".join(_text(plain(metric.at[side])) for side in ("m", "n", "k", "batch") if side in metric.at)
+    if JOINED in name:
+        return "x".join(_text(plain(metric.at[side])) for side in name.split(JOINED) if side in metric.at)
     if name == "pair":
         return f"gpu {metric.subject.first} -> gpu {metric.subject.second}"
     return metric.subject.id if name == "subject" else plain(said[name])
@@ -475,12 +463,114 @@ def _each_count(
                 yield f"verification {one.what!r} ({place}): {name} {lost} of {count} are missing"
 
 
+# ---- values ----------------------------------------------------------------------------------------------------
+
+
+def of(result: Result, program: Program, request: Request) -> list[str]:
+    """What is missing, not verified, or no value of its metric."""
+    wrong = [*_verification(result)]
+    for metric in result.metrics:
+        wrong += _metric_structure(metric, program)
+    wrong += _missing(result, program, request)
+    return [*wrong, *points(result, program, request), *verifications(result, program)]
+
+
+def _verification(result: Result) -> list[str]:
+    checks = result.verification.checks
+    if not checks:
+        return ["the program verified nothing"]
+    wrong = [c for c in checks if not c.passed or c.error is None or not 0 <= c.error <= c.tolerance]
+    if not wrong and not result.verification.passed:
+        return ["verification is marked as failed"]
+    return [
+        f"verification of {c.what} failed: error {c.error}, tolerance {c.tolerance:g}"
+        + (f" ({c.detail})" if c.detail else "")
+        for c in wrong
+    ]
+
+
+def _metric_structure(metric: MetricValue, program: Program) -> list[str]:
+    declared = program.metrics.get(metric.name)
+    if declared is None:
+        return [f"metric {metric.id} is not in {program.name}'s metrics.yaml; allowed: {', '.join(program.metrics)}"]
+    wrong = [
+        f"{metric.id}: {key} is {said!r}; expected {want!r}"
+        for key, said, want in (
+            ("unit", metric.unit, declared.unit),
+            ("direction", metric.direction, declared.direction),
+            ("statistic", metric.statistic, declared.statistic),
+        )
+        if said != want
+    ]
+    if metric.kind not in declared.per:
+        wrong.append(f"{metric.id}: is reported for {metric.kind}; expected {', '.join(declared.per)}")
+    numbers = (metric.value, metric.best, metric.median, metric.p5, metric.p95, *metric.samples)
+    bad = next((n for n in numbers if not math.isfinite(n)), None)
+    if bad is not None:
+        wrong.append(f"{metric.id} of {metric.place} contains {bad}, which is not finite")
+    elif declared.sign != "any" and (min(numbers) < 0 or (min(numbers) == 0 and declared.sign == "positive")):
+        least = "above 0" if declared.sign == "positive" else "0 or above"
+        wrong.append(f"{metric.id} of {metric.place} contains {min(numbers):g} {metric.unit}; it must be {least}")
+    elif declared.maximum is not None and max(numbers) > declared.maximum:
+        wrong.append(f"{metric.id} of {metric.place} is {max(numbers):g}; maximum: {declared.maximum:g}")
+    return wrong
+
+
+def _missing(result: Result, program: Program, request: Request) -> list[str]:
+    """Missing declared metrics, for each GPU if they are per GPU; requested points."""
+    # a compiler lists no GPU, and whether it offloads is known where the program was built
+    where = program.contract.on_gpu
+    unlisted = bool(where) and all(result.path.get(key) in allowed for key, allowed in where.items())
+    kinds = tuple("gpu" if unlisted and kind == "host" else kind for kind in request.subjects)
+    declared_ones = (name for name, m in program.metrics.items() if not m.optional and set(m.per) & set(kinds))
+    named = request.metrics if request.metrics is not None else declared_ones
+    its_gpus = sorted({m.subject.first for m in result.metrics if m.kind == "gpu"}) or [0]
+    wanted = dict.fromkeys([*named, *must_come(result, program)])
+    have: dict[str, set[tuple[str, int | None]]] = {}
+    for metric in result.metrics:
+        gpu = metric.subject.first if metric.kind == "gpu" else None
+        have.setdefault(metric.name, set()).add((metric.kind, gpu))
+    wrong = []
+    for name in wanted:
+        declared = program.metrics[name]
+        for kind in kinds:
+            if kind not in declared.per:
+                continue
+            if kind == "gpu":
+                indices = its_gpus if unlisted else [d.index for d in result.devices]
+                wrong += [
+                    f"metric {name} of GPU {i} is missing" for i in indices if ("gpu", i) not in have.get(name, set())
+                ]
+                if not indices:
+                    wrong.append(f"metric {name} is missing: the result lists no GPU")
+            elif not any(k == kind for k, _ in have.get(name, set())):
+                wrong.append(f"metric {name} of {kind} is missing")
+    for name, kind, at in request.points:
+        if not any(
+            m.name == name and m.kind == kind and all(_same(m.at.get(k), v) for k, v in at.items())
+            for m in result.metrics
+        ):
+            place = ", ".join(f"{k}={v}" for k, v in sorted(at.items()))
+            wrong.append(f"metric {name} of {kind} at {place} is missing")
+    if not wanted and not result.metrics:
+        wrong.append("the result contains no metric")
+    return wrong
+
+
 # ---- choices ---------------------------------------------------------------------------------------------------
 
 
-def choices(result: Result, program: Program) -> Iterator[str]:
+def choices(result: Result, program: Program, request: Request, machine: Machine) -> Iterator[Finding]:
     """Choices that decide what was measured, and that a setting of the machine can change."""
-    for key, allowed in program.contract.paths.items():
-        said = result.path.get(key)
-        if said is not None and said not in allowed:
-            yield f"path {key} is {str(said)[:100]!r}; allowed: {', '.join(map(str, allowed))}"
+    for key, choice in program.contract.paths.items():
+        if choice.claimed and choice.claimed not in machine.capabilities:
+            continue
+        if choice.unless and choice.unless in asked(request.arguments, program.contract):
+            continue
+        for name, said in result.path.items():
+            if (name == key or name.startswith(f"{key}.")) and said is not None and said not in choice.allowed:
+                allowed = ", ".join(map(str, choice.allowed)) or "nothing"
+                claims = f"; the system file claims {choice.claimed!r}" if choice.claimed else ""
+                why = "".join(f"; {k}: {v}" for k, v in result.path.items() if k.startswith(f"{key}_"))
+                text = f"{result.node}: path {name} is {str(said)[:100]!r}; allowed: {allowed}{claims}{why}"
+                yield Finding(choice.verdict, text, None, Subject.in_id(name.partition(".")[2]), result.node)

@@ -9,7 +9,7 @@ from tenken.model.catalogue import Program
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.machine import Machine
 from tenken.model.request import Request
-from tenken.model.result import WAIVER_REASONS, Device, Result
+from tenken.model.result import EVIDENCE, WAIVER_REASONS, Device, Result
 from tenken.model.verdicts import FAIL, WAIVED
 
 _COUNTS = re.compile(r"(\d+)\D+?(\d+)")
@@ -63,13 +63,13 @@ def _gpus(devices: list[Device]) -> str:
     return ", ".join(f"GPU {d.index}" for d in devices)
 
 
-def _no_peer(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
-    reached = [key for key, said in result.path.items() if key.startswith("peer_access.") and said is True]
-    return f"path {reached[0]} is true" if reached else ""
-
-
-def _no_gds(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
-    return "path cufile is GPUDirect Storage" if result.path.get("cufile") == "GPUDirect Storage" else ""
+def _by_path(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
+    """What the program reports that it did cannot be what it says cannot be done."""
+    reason = result.reason.partition(":")[0].strip()
+    for key, said in result.path.items():
+        if (key.partition(".")[0], said) in EVIDENCE.get(reason, ()):
+            return f"path {key} is {str(said).lower() if isinstance(said, bool) else said}"
+    return ""
 
 
 def _two_gpus(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
@@ -108,19 +108,18 @@ def _by_the_device(result: Result, program: Program, request: Request, machine: 
 
 
 def _by_the_file_system(result: Result, program: Program, request: Request, machine: Machine, detail: str) -> str:
-    if "file_system" not in result.path and "folder" not in result.path:
-        return "the result does not name the file system (path file_system)"
-    if result.path.get("o_direct") == "accepted" and "o_direct" in detail.lower():
-        return "path o_direct is accepted"
-    return ""
+    if not result.file_system:
+        return "the result does not name the file system"
+    named = any(key in detail.lower() for keys in EVIDENCE.values() for key, _ in keys)
+    return _by_path(result, program, request, machine, detail) if named else ""
 
 
 _PROOFS: dict[str, Proof] = {
-    "no peer access": _no_peer,
+    "no peer access": _by_path,
     "no managed memory": _by_device("managed_memory"),
     "no pageable memory access": _by_device("pageable_memory_access"),
     "no device-buffer MPI": lambda *_: "",
-    "no GPUDirect Storage": _no_gds,
+    "no GPUDirect Storage": _by_path,
     "needs two GPUs": _two_gpus,
     "needs more ranks": _more_ranks,
     "library missing": _library,

@@ -15,7 +15,8 @@ from typing import Any
 
 from tenken.errors import CatalogueError
 from tenken.model import contract, files, units
-from tenken.model.derivation import Derivation, LimitRule, derivation, limit_rules
+from tenken.model.derivation import Derivation, LimitRule, derivation, limit_rules, named_function
+from tenken.model.expectation import Expectation, expectations
 from tenken.paths import PROGRAMS
 
 DIRECTIONS = ("higher", "lower")
@@ -61,8 +62,9 @@ class Metric:
     `max_spread_at` has other spreads for some coordinates, of which the first match counts: small sizes scatter more.
     `min_count` is the minimum number of samples of a subject: a kernel on the host takes a hundred times as long as
     one on a GPU. `data_sheet` names the figure of the machine's data sheet that bounds it if the program has no
-    limit. `siblings` is the largest fraction by which one GPU may be slower than the others of the same run (None:
-    not compared); a metric whose samples scatter more is permitted three times that scatter. `was` are former names
+    limit. `siblings` is the largest fraction by which one GPU may be slower than the others of the same run, and a pair
+    of GPUs than its other direction and the pairs joined alike (None: not compared); a metric whose samples scatter
+    more is permitted three times that scatter. `was` are former names
     of the metric: its series continues. `sign` of its values: positive, zero (0 or above: an error, a share, a count)
     or any (a difference). `of_run`: the metric of the same run from which its limit is derived, and the factor (None:
     the program's own). `chosen_of`: metrics from whose values this one is selected, with its samples. `maximum`:
@@ -103,6 +105,8 @@ class Metric:
     #: Its physical limit by subject, and why other subjects have none.
     limit_rules: Mapping[str, LimitRule] = field(default_factory=dict)
     no_limit: Mapping[str, str] = field(default_factory=dict)
+    #: What it must reach relative to others of the run.
+    expect: tuple[Expectation, ...] = ()
 
     def clock_of(self, kind: str, backend: object) -> str | None:
         """The clock that times it for that subject with that back end; None: not declared."""
@@ -167,7 +171,7 @@ _METRIC_KEYS = {
     "title", "unit", "direction", "statistic", "per", "limit", "floor", "min_count", "max_spread", "plot", "group",
     "published", "optional", "comes", "data_sheet", "siblings", "was", "sign", "of_run", "chosen_of", "maximum",
     "across",
-    "max_spread_at", "clock", "derive",
+    "max_spread_at", "clock", "derive", "expect",
 }  # fmt: skip
 
 
@@ -266,6 +270,7 @@ def read_metric(
         derive=derivation(raw.get("derive"), name, folder, where),
         limit_rules=rules,
         no_limit=no_limit,
+        expect=expectations(raw.get("expect") or [], per, where, lambda one: named_function(folder, one, where)),
     )
 
 

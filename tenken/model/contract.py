@@ -13,7 +13,12 @@ A section of metrics.yaml each, read by `read` and compared with a result by ten
       - {what: "{metric} by {way}", of: [write], repeats: 3, others: true, tolerance: 0}   at most 3 alike; others too
     paths:                               choices that a setting of the machine can change, and those that are allowed
       fp64_emulation: ["off"]
+      cufile: {allowed: [GPUDirect Storage], claimed: gds}      only where the system file claims it
+      far: {allowed: [], verdict: INVALID, unless: stay}        every key far.*, unless requested
+    counts: [parts]                      parameters that count what the subject `ranks` is of
     by_compiler: {backend: openacc}      runs whose GPU kernels the compiler makes: no floors, the spread of a host
+    on_gpu: {openacc_device: device}     of these, what they report where the kernels ran on a GPU
+    watched_by: first rank               the GPUs of other ranks are read before and after the run alone
 """
 
 from __future__ import annotations
@@ -25,9 +30,12 @@ from functools import cached_property
 from typing import Any
 
 from tenken.errors import CatalogueError
+from tenken.model.verdicts import FAIL, INVALID
 
 #: Values of a coordinate that the program finds itself: matrices by the memory, formats that the GPU has.
 OWN = "own"
+#: The parameter by which a test injects a fault.
+INJECTED = "inject_fault"
 
 
 @dataclass(frozen=True)
@@ -112,6 +120,16 @@ class Verified:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What a program may have chosen, where the system file claims `claimed` and the option `unless` is not given."""
+
+    allowed: tuple[Any, ...]
+    claimed: str = ""
+    unless: str = ""
+    verdict: str = FAIL
+
+
+@dataclass(frozen=True)
 class Contract:
     """Everything with which a program's results are compared in addition to their values."""
 
@@ -122,13 +140,22 @@ class Contract:
     libraries: tuple[str, ...] = ()
     points: tuple[Points, ...] = ()
     verifications: tuple[Verified, ...] = ()
-    paths: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    paths: Mapping[str, Choice] = field(default_factory=dict)
     #: Parameters with which the compiler makes the kernels of the GPU: floors and spreads of its metrics were measured
     #: with kernels of our own, so none has a floor, and the maximum spread is that of a host.
     by_compiler: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    #: Parameters that count what the subject `ranks` is of.
+    counts: tuple[str, ...] = ()
+    #: What a program reports where a compiler's kernels ran on a GPU, which it does not list.
+    on_gpu: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    #: "first rank": the GPUs of other ranks are read before and after the run alone.
+    watched_by: str = ""
 
 
-KEYS = ("defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "by_compiler")
+KEYS = (
+    "defaults", "defaults_if_stated", "libraries", "points", "verifications", "paths", "by_compiler", "counts",
+    "on_gpu", "watched_by",
+)  # fmt: skip
 
 
 def read(
@@ -148,10 +175,13 @@ def read(
             for one in _a(list, raw.get("verifications") or [], f"{where}: verifications")
         ),
         {
-            str(key): tuple(_a(list, allowed, f"{where}: paths: {key}"))
+            str(key): _choice(allowed, f"{where}: paths: {key}")
             for key, allowed in _a(dict, raw.get("paths") or {}, f"{where}: paths").items()
         },
         _values_by_name(_a(dict, raw.get("by_compiler") or {}, f"{where}: by_compiler")),
+        tuple(map(str, _a(list, raw.get("counts") or [], f"{where}: counts"))),
+        _values_by_name(_a(dict, raw.get("on_gpu") or {}, f"{where}: on_gpu")),
+        str(raw.get("watched_by", "")),
     )
 
 
@@ -203,6 +233,16 @@ def _values(raw: Any, where: str) -> Values:
         f"{where} is {raw!r}; allowed: own, a list of values, a parameter's name, a map of with or of each, or one of "
         "from, to and by"
     )
+
+
+def _choice(raw: Any, where: str) -> Choice:
+    said = raw if isinstance(raw, dict) else {"allowed": raw}
+    _only(said, ("allowed", "claimed", "unless", "verdict"), where)
+    verdict = said.get("verdict", FAIL)
+    if verdict not in (FAIL, INVALID):
+        raise CatalogueError(f"{where}: verdict is {verdict!r}; allowed: {FAIL}, {INVALID}")
+    allowed = tuple(_a(list, said.get("allowed"), f"{where}: allowed"))
+    return Choice(allowed, str(said.get("claimed", "")), str(said.get("unless", "")), verdict)
 
 
 def _where(raw: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:

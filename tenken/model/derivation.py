@@ -105,6 +105,11 @@ def limit_rules(
     return {}, dict.fromkeys(per, text.removeprefix("none: "))
 
 
+def named_function(folder: Path | None, name: str, where: str) -> Any:
+    """A function of the derived.py in a program's folder. Raises CatalogueError."""
+    return _function(_beside(folder, where), name)
+
+
 def _beside(folder: Path | None, where: str) -> Path:
     if folder is None:
         raise CatalogueError(f"{where}: function is possible next to a metrics.yaml alone")

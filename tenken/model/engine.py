@@ -13,7 +13,7 @@ from typing import Any
 
 from tenken.model.catalogue import Metric, Program
 from tenken.model.derivation import Derivation
-from tenken.model.formula import Formula, Unknown
+from tenken.model.formula import ITSELF, Formula, Unknown
 from tenken.model.judgement import Limit
 from tenken.model.numbers import quantiles
 from tenken.model.result import SCHEMA, Result, Verification
@@ -92,14 +92,15 @@ Formed = tuple[Subject, Mapping[str, Any], Sequence[float]]
 class Run:
     """The values of one result by name and place; what formulas and functions of derived.py look them up in."""
 
-    def __init__(self, result: Result, program: Program) -> None:
+    def __init__(self, result: Result, program: Program, again: bool = True) -> None:
+        """`again`: statistics are formed again from the samples; otherwise the values are taken as they are."""
         self.result, self.program = result, program
         self._by_id: dict[str, MetricValue] = {}
         self._by_name: dict[str, list[MetricValue]] = {}
         self._exact: dict[tuple[str, str, frozenset[tuple[str, Any]]], MetricValue] = {}
         for stated in result.metrics:
-            self.add(_again(stated, program.metrics.get(stated.name)))
-        for series in result.series:
+            self.add(_again(stated, program.metrics.get(stated.name)) if again else stated)
+        for series in result.series if again else ():
             declared = program.metrics.get(series.name)
             if declared is not None and series.samples:
                 samples = in_unit(series, declared.unit)
@@ -184,7 +185,12 @@ class Run:
         formula.value(place)
         return min((len(one.samples) for one in place.seen), default=0)
 
-    # ---- limits ----
+    # ---- limits and expectations ----
+
+    def first(self, formulas: Iterable[Formula], one: MetricValue) -> float | None:
+        """The first of some formulas that has a value where `one` was measured."""
+        place = _Place(self, one, None)
+        return next((value for formula in formulas if (value := formula.value(place)) is not None), None)
 
     def limit(self, one: MetricValue) -> Limit:
         """The physical limit of a value: by the rule of its metric, otherwise as the result states it."""
@@ -221,12 +227,18 @@ class _Place:
         self._run, self._base, self._sample = run, base, sample
         self.seen: list[MetricValue] = []
 
-    def metric(self, name: str, changed: Mapping[str, Any]) -> float:
+    def metric(self, name: str, changed: Mapping[str, Any], statistic: str = "") -> float:
         base = self._base
-        found = base if name == base.name and not changed else self._run.at(name, base.subject, base.at, **changed)
+        found = (
+            base
+            if name in (base.name, ITSELF) and not changed
+            else self._run.at(name, base.subject, base.at, **changed)
+        )
         if found is None:
             raise Unknown
         self.seen.append(found)
+        if statistic:
+            return found.statistic_named(statistic)
         return found.value if self._sample is None else found.samples[self._sample]
 
     def attribute(self, owner: str, name: str) -> Any:
@@ -238,9 +250,10 @@ class _Place:
         if owner == "parameter":
             return self._run.program.parameter(result.parameters, name)
         if owner == "provenance":
-            return result.path.get(name, result.path.get(f"{name}.{base.subject.id}"))
-        if owner in ("placement", "subject"):
-            return getattr(result.placement if owner == "placement" else base.subject, name)
+            places = (name, f"{name}.{base.subject.id}", f"{name}.{base.id}")
+            return next((result.path[place] for place in places if place in result.path), None)
+        if owner in ("placement", "host", "subject"):
+            return getattr(base.subject if owner == "subject" else getattr(result, owner), name)
         if owner == "link":
             return getattr(_link(result, base.subject), name)
         gpus = base.subject.gpus or tuple(device.index for device in result.devices)

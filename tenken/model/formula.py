@@ -5,11 +5,13 @@ comparisons, `a if b else c`, and, or, not, and these names:
 
     total                      the value of that metric of the same subject, at the coordinates that it has
     total(memory="pageable")   the same with one coordinate changed; None as a value takes it away
+    total.best                 another statistic of it: best, median, p5, p95
+    value  value.median        the value that a limit or an expectation is of
     at.n  parameter.steps      coordinate of the value, parameter of the run
     count.bytes                what one sample counts: bytes, operations, cells
     gpu.l2_bytes peer.l2_bytes attribute of the value's GPU, and of the second one of a pair
     link.count link.kind       active links of the pair; of one GPU those to all others
-    provenance.KEY placement.ranks subject.first   what the program reports of its run
+    provenance.KEY placement.ranks host.cores subject.first   what the program reports of its run
     min max sqrt log exp floor int                 functions of numbers
     pcie(generation, width)    GB/s of a PCIe link in one direction
     row("units", gpu.compute_capability, "fp16")   a number of a table of common.yaml
@@ -33,7 +35,10 @@ from tenken.errors import CatalogueError
 #: specifications; 8b/10b, 128b/130b, and FLITs of 242 of 256 bytes.
 _PCIE = {1: (2.5, 0.8), 2: (5, 0.8), 3: (8, 128 / 130), 4: (16, 128 / 130), 5: (32, 128 / 130), 6: (64, 242 / 256)}
 
-OWNERS = ("at", "parameter", "count", "gpu", "peer", "link", "provenance", "placement", "subject")
+OWNERS = ("at", "parameter", "count", "gpu", "peer", "link", "provenance", "placement", "host", "subject")
+STATISTICS = ("best", "median", "p5", "p95")
+#: The value itself, whatever its metric.
+ITSELF = "value"
 
 
 class Unknown(Exception):
@@ -43,7 +48,7 @@ class Unknown(Exception):
 class Scope(Protocol):
     """Where the names of a formula have their values."""
 
-    def metric(self, name: str, changed: Mapping[str, Any]) -> float:
+    def metric(self, name: str, changed: Mapping[str, Any], statistic: str = "") -> float:
         """Raises Unknown."""
 
     def attribute(self, owner: str, name: str) -> Any:
@@ -117,12 +122,16 @@ class Formula:
 
     def _of_Name(self, node: ast.Name) -> _Part:
         name = node.id
-        self.metrics = (*self.metrics, name)
-        self.own = (*self.own, name)
+        if name != ITSELF:
+            self.metrics = (*self.metrics, name)
+            self.own = (*self.own, name)
         return lambda scope: scope.metric(name, {})
 
     def _of_Attribute(self, node: ast.Attribute) -> _Part:
         owner, name = (node.value.id if isinstance(node.value, ast.Name) else ""), node.attr
+        if name in STATISTICS and owner and owner not in OWNERS:
+            self._of_Name(node.value)  # type: ignore[arg-type]
+            return lambda scope: scope.metric(owner, {}, name)
         if owner not in OWNERS:
             raise CatalogueError(
                 f"{self._where}: {self.text!r}: {ast.unparse(node)!r} is not an attribute of {', '.join(OWNERS)}"

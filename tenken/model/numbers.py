@@ -38,3 +38,35 @@ def places(count: int, fractions: tuple[float, ...]) -> tuple[tuple[int, int, fl
         low = math.floor(position)
         found.append((low, min(low + 1, count - 1), position - low))
     return tuple(found)
+
+
+#: A failure is proven if its probability is below this: with many methods, sizes and evaluations some exceed the bound
+#: by chance.
+SURELY = 0.00005
+
+
+def interval(samples: Sequence[float], beyond: float) -> tuple[float, float]:
+    """The interval of the median, by signs only: beyond either end with at most probability `beyond` (exact binomial).
+
+    If there are too few samples for that, the minimum and the maximum.
+    """
+    ordered = sorted(samples)
+    count = len(ordered)
+    tail, each = 0, 0
+    while 2 * (each + 1) <= count:
+        tail += math.comb(count, each)
+        if tail > beyond * 2**count:
+            break
+        each += 1
+    from_end = max(each, 1) - 1
+    return ordered[from_end], ordered[count - 1 - from_end]
+
+
+def enough(samples: Sequence[float]) -> bool:
+    """Whether this many samples can prove that their median is below a bound: fifteen can."""
+    return 0.5 ** len(samples) <= SURELY
+
+
+def surely_below(samples: Sequence[float], bound: float) -> bool:
+    """Whether the median is below a bound with confidence. Fewer than fifteen samples are never sufficient."""
+    return enough(samples) and interval(samples, SURELY)[1] < bound

@@ -1,4 +1,4 @@
-"""Numbers, sizes and coordinates formatted for people. Pure functions, no I/O."""
+"""Numbers, sizes and coordinates formatted for people, and compared as people write them. Pure functions, no I/O."""
 
 from __future__ import annotations
 
@@ -53,3 +53,38 @@ def coordinate(key: str, value: Any) -> str:
         text = size(value)
         return text if key == "bytes" else f"{key[:-6].replace('_', ' ')} {text}"
     return f"{key.replace('_', ' ')} {number(value) if is_number(value) else value}"
+
+
+_SIZE = re.compile(r"(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?) ?(|[kMGT]|[KMGTkmgt]i)B?")
+_FACTORS = {
+    "": 1,
+    "k": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "Ki": 2**10,
+    "ki": 2**10,
+    "Mi": 2**20,
+    "Gi": 2**30,
+    "Ti": 2**40,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
+
+
+def plain(value: Any) -> Any:
+    """A value in comparable form: numbers and sizes ("4Gi", "256 MiB") as numbers, text in lower case."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
+    found = _SIZE.fullmatch(str(value).strip())
+    return float(found[1]) * _FACTORS[found[2]] if found else str(value).strip().lower()
+
+
+def same(one: Any, other: Any) -> bool:
+    a, b = plain(one), plain(other)
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-9)
+    return type(a) is type(b) and a == b

@@ -42,6 +42,13 @@ WAIVER_REASONS: Mapping[str, str | None] = {
     "not supported by the file system": None,
 }
 
+#: What a program reports that it did, and that a waiver for that reason contradicts.
+EVIDENCE: Mapping[str, tuple[tuple[str, Any], ...]] = {
+    "no peer access": (("peer_access", True),),
+    "no GPUDirect Storage": (("cufile", "GPUDirect Storage"),),
+    "not supported by the file system": (("o_direct", "accepted"),),
+}
+
 EXIT_OK, EXIT_FAILED, EXIT_BAD_ARGUMENTS, EXIT_WAIVED = 0, 1, 2, 3
 
 
@@ -293,6 +300,20 @@ class Result:
     def node(self) -> str:
         """Name of the host that wrote the result."""
         return self.host.name
+
+    @property
+    def by_others(self) -> bool:
+        """Whether a program that is not of this suite wrote it, by way of a parser."""
+        return "implementation" in self.parameters
+
+    @property
+    def file_system(self) -> str:
+        """The file system, or at least the folder, that it measured; empty: none."""
+        return str(self.path.get("file_system") or self.path.get("folder") or "")
+
+    def inactive_links(self, gpu: int) -> str:
+        """The NVLinks of a GPU that are down, as the program names them; empty: none, or not reported."""
+        return str(self.path.get(f"inactive_links.gpu{gpu}") or "")
 
     def device(self, index: int) -> Device | None:
         return next((d for d in self.devices if d.index == index), None)

@@ -34,8 +34,7 @@ from reframe.core.exceptions import PerformanceError, ReframeError, SanityError
 from tenken.archive import disk
 from tenken.archive import records as archive
 from tenken.errors import ArchiveError, CatalogueError
-from tenken.judge import judging
-from tenken.judge.criteria import reframe_reference
+from tenken.judge import verdict
 from tenken.machines.model import GPUS, NODE_COUNTS, OF_MODE, duration_seconds
 from tenken.model import result as results
 from tenken.model import verdicts
@@ -49,6 +48,7 @@ from tenken.reframe.build import BuildPrograms, first_is_over, revision
 from tenken.reframe.machine import Machine
 from tenken.reframe.mode import HasMode
 from tenken.reframe.outcome import REQUEST_FILE, RESULT_FILE, Outcome, captured, known_nodes
+from tenken.reframe.reference import reframe_reference
 from tenken.reframe.schedulers import ledger
 
 #: Seconds that a program warms up in mode quick, where its check names none. Programs warm up once a GPU and kind of
@@ -342,7 +342,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         """
         if not self.is_dry_run():
             self.tenken_session = os.environ.get("TENKEN_SESSION", "")
-            judgement = judging.waived(reason, self.current_system.name)
+            judgement = verdict.waived(reason, self.current_system.name)
             self.archive_record(judgement, None, None, "")
         self.skip(f"WAIVED: {reason}")
 
@@ -459,7 +459,7 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         nodes = known_nodes(self.job, self.pinned_nodes(), partition)
         where = ",".join(nodes) or self.unnamed_nodes(partition.name)
         invalid = re.search(r"(^|: )INVALID: ", reason)
-        judgement = judging.failed(f"{where}: {reason}", where)
+        judgement = verdict.failed(f"{where}: {reason}", where)
         if invalid:
             said = Finding(verdicts.INVALID, f"{where}: {reason.replace('INVALID: ', '')}", node=where)
             judgement = Judgement(verdicts.INVALID, (said,), (said,))

@@ -13,7 +13,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from tenken.judge import judging
+from tenken.judge import verdict
 from tenken.parsers import hpl as xhpl
 from tenken.reframe.base import RESULT_FILE, TenkenCheck
 
@@ -155,7 +155,7 @@ class OtherHpl(HplBase):
             path.write_text(str(error))  # not a document; if the job was cut short, that is reported first
             if self.exit_status()[1] is None:
                 return (
-                    judging.failed(f"{self.where()}: {self.command()}: {error}", self.where()),
+                    verdict.failed(f"{self.where()}: {self.command()}: {error}", self.where()),
                     None,
                     str(error),
                     text,

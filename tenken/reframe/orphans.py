@@ -24,7 +24,7 @@ from reframe.frontend.executors import Runner
 from tenken.archive import records as archive
 from tenken.archive import seal
 from tenken.errors import ArchiveError, RecordError, TenkenError
-from tenken.judge import judging
+from tenken.judge import verdict
 from tenken.model import verdicts
 from tenken.model.judgement import Finding, Judgement
 from tenken.model.record import Job, Record, parse
@@ -98,7 +98,7 @@ def judged(entry: ledger.Entry) -> Record | None:
     if case["own_judgement"] and judgement.verdict != verdicts.FAIL:
         more = f"{so_far.check} cannot be judged from its result alone, and its session had ended: run it again"
         said = f"{outcome.where}: {more}"
-        judgement = judging.extended(judgement, [Finding(verdicts.INVALID, said, node=outcome.where)])
+        judgement = verdict.extended(judgement, [Finding(verdicts.INVALID, said, node=outcome.where)])
     known = outcome.own_facts() | outcome.digests()
     known |= {"hosts": hosts} if (hosts := joblines.other_names(told)) else {}
     ended = datetime.fromtimestamp(told.end or entry.submitted, timezone.utc)
@@ -111,7 +111,7 @@ def judged(entry: ledger.Entry) -> Record | None:
 
 def nothing_yet() -> Judgement:
     """Of a case whose job has not ended."""
-    return judging.failed("the session ended before its job")
+    return verdict.failed("the session ended before its job")
 
 
 def _archive(record: Record, root: Path, stage: Path, text: str = "") -> str:

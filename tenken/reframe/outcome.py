@@ -14,7 +14,7 @@ from reframe.utility import nodelist_expand
 
 from tenken.archive import disk, seal
 from tenken.errors import CatalogueError, ResultError
-from tenken.judge import judging
+from tenken.judge import verdict
 from tenken.model import ending, engine, verdicts
 from tenken.model import result as results
 from tenken.model.catalogue import program as catalogue_program
@@ -193,22 +193,22 @@ class Outcome:
                 # what its adapter could not read in the output
                 what = f"{request.program}: {' '.join(text.split())}"
         if what is not None or result is None:
-            judgement = judging.failed(f"{where}: {what}", where)
+            judgement = verdict.failed(f"{where}: {what}", where)
             if killed is not None and (how := ending.lost(self.facts)):
                 # a job lost by its scheduler is no evidence about its node
-                judgement = judging.invalid(f"{where}: {how}", where)
+                judgement = verdict.invalid(f"{where}: {how}", where)
             room = disk.room(self.folder)
             if room and room in str(what):
                 # a job that cannot write is no evidence about its node
-                judgement = judging.invalid(judgement.message(), where)
+                judgement = verdict.invalid(judgement.message(), where)
             return judgement, result, error, text
         try:
             declared = catalogue_program(request.program)
         except CatalogueError as raised:
-            return judging.failed(f"{where}: {raised}", where), result, error, text
+            return verdict.failed(f"{where}: {raised}", where), result, error, text
         result = engine.completed(result, declared)
-        judgement = judging.judge(result, declared, request, machine, status, joblines.account(self.told))
-        return judging.extended(judgement, self.disturbance()), result, error, text
+        judgement = verdict.judge(result, declared, request, machine, status, joblines.account(self.told))
+        return verdict.extended(judgement, self.disturbance()), result, error, text
 
 
 def captured(folder: Path, facts: Mapping[str, Any]) -> dict[str, bytes]:

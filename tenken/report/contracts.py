@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tenken.errors import TenkenError
-from tenken.judge import anew
+from tenken.judge import rejudge
 from tenken.machines import facts, limits, validation, yamlfile
 from tenken.machines.errors import SystemFileError
 from tenken.machines.model import Partition, Reference, System
@@ -423,7 +423,7 @@ def _of_records(system: System, catalogue: Mapping[str, Program], measured: Iter
         environment, program = system.environments.get(record.environ), catalogue.get(record.program)
         if result is None or result.status != "ok" or partition is None or environment is None or program is None:
             continue
-        judged = anew.of_record(record, facts.facts(system, partition, environment)).judged
+        judged = rejudge.of_record(record, facts.facts(system, partition, environment)).judged
         for metric in result.metrics:
             place = (f"{program.name}.{metric.name}", metric.kind, record.check, record.environ)
             points.setdefault(place, set()).add(metric.at.text)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tenken.judge import judging
+from tenken.judge import verdict
 from tenken.model.judgement import Judgement
 from tenken.paths import ROOT
 from tests.cluster import matrix
@@ -58,7 +58,7 @@ def test_a_row_that_says_what_its_test_does_not_show_is_noticed():
     """A broken run that passes, a healthy one that fails, none at all, and one without a node or a reason."""
     fails = matrix.Row("x", {"S": "x"}, matrix.FAIL)
     good = replace(record(), judgement=Judgement(matrix.HEALTHY))
-    named = replace(good, nodes=("n1",), judgement=judging.failed("n1: daxpy failed"))
+    named = replace(good, nodes=("n1",), judgement=verdict.failed("n1: daxpy failed"))
     assert matrix.against([fails], [named]) == []
     assert matrix.against([replace(fails, beside=True)], [named, good]) == []
     assert matrix.against([replace(fails, verdict=good.verdict)], [good]) == []
@@ -66,7 +66,7 @@ def test_a_row_that_says_what_its_test_does_not_show_is_noticed():
         ([fails], [good]), ([fails], []), ([fails], [named, good]),
         ([replace(fails, verdict=good.verdict)], [good, named]),
         ([replace(fails, verdict=matrix.NONE)], [good]),
-        ([fails], [replace(named, nodes=())]), ([fails], [replace(named, judgement=judging.failed("daxpy failed"))]),
+        ([fails], [replace(named, nodes=())]), ([fails], [replace(named, judgement=verdict.failed("daxpy failed"))]),
         ([replace(fails, verdict=good.verdict)], [replace(good, nodes=())]),
     ):  # fmt: skip
         assert matrix.against(rows, records), records

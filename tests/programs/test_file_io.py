@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import file_cross_checks
-from tenken.model import verdicts as verdict
+from tenken.model import engine
 from tenken.model.catalogue import program as catalogue
+from tenken.model.judgement import Finding
 from tenken.model.result import validate
 from tests.programs.conftest import ROOT, Outcome
+from tests.support.judging import related
 from toolchains import hdf5
 
 pytestmark = pytest.mark.build
@@ -133,9 +134,9 @@ def test_every_situation_has_its_ways_and_its_best(go: Run, tmp_path: Path) -> N
     assert len(since) == 8 and all(m["value"] > 0 for m in since)
 
 
-def findings_of(document: dict[str, Any] | None) -> list[verdict.Finding]:
+def findings_of(document: dict[str, Any] | None) -> list[Finding]:
     assert document is not None
-    return file_cross_checks.decisive(file_cross_checks.bad_choices(validate(document, "result.json")))
+    return related(engine.completed(validate(document, "result.json"), catalogue("storage_map")))[0]
 
 
 @pytest.mark.parametrize("disk", ["quiet", "noisy"])

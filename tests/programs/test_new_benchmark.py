@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tenken.commands import new
-from tenken.judge import judging
+from tenken.judge import verdict
 from tenken.model import engine
 from tenken.model import result as results
 from tenken.model.catalogue import declare, load_program
@@ -73,7 +73,7 @@ def test_it_measures_is_judged_and_notices_its_fault(skeleton, binary, tmp_path)
     program = load_program(skeleton / "src/programs/two_words/metrics.yaml")
     result = engine.completed(results.load(document), program)
     request = Request(token=None, program="two_words", subjects=("host",))
-    judged = judging.judge(result, program, request, Machine(), 0)
+    judged = verdict.judge(result, program, request, Machine(), 0)
     assert judged.verdict in (RECORDED, INVALID), judged.message()  # times of a busy machine are spread
     assert result.metrics[0].count == 100
     assert subprocess.run([*words, "--inject-fault", "element"], capture_output=True, check=False).returncode == 1

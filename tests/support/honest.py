@@ -10,7 +10,7 @@ from typing import Any
 
 from tenken.commands.judge import machine_of
 from tenken.errors import ResultError
-from tenken.judge import anew, identity, judging
+from tenken.judge import attempt, rejudge, verdict
 from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model import catalogue
@@ -107,9 +107,9 @@ class Honest:
         try:
             result = results.parse(text, "result.json")
         except ResultError as error:
-            return judging.failed(f"node1: {error}", "node1")
+            return verdict.failed(f"node1: {error}", "node1")
         program = catalogue.program(known.request.program)
-        return judging.judge(result, program, known.request, known.machine, known.status, known.job)
+        return verdict.judge(result, program, known.request, known.machine, known.status, known.job)
 
 
 @cache
@@ -134,7 +134,7 @@ def _record(session: str, check: str, waived: bool) -> Record:
     ]
     healthy = ("PASS", "RECORDED")
     good = [r for r in found if waived or r.verdict in healthy]
-    good = good or [r for r in found if anew.of_record(r).verdict in healthy]  # judged by a rule that was wrong
+    good = good or [r for r in found if rejudge.of_record(r).verdict in healthy]  # judged by a rule that was wrong
     assert good, f"no kept run {check} in {session}"
     return min(good, key=lambda r: len(r.result.text) if r.result else 0)
 
@@ -156,7 +156,7 @@ def of_record(record: Record, name: str) -> Honest:
     raw["token"] = TOKEN
     if not record.request or raw["version"] == "unknown":
         raw["version"] = REVISION
-    machine = machine_of(None, record) or anew.as_archived(record)
+    machine = machine_of(None, record) or rejudge.as_archived(record)
     if raw["devices"] and not machine.gpu:  # a machine that was described by looking knows its cards
         card = facts(h200 := loader.load("h200"), h200.partition("gpu"), h200.environments["cuda"])
         machine = replace(
@@ -181,7 +181,7 @@ def _request(record: Record, raw: Any) -> Request:
         record.check,
         record.subjects,
         tuple(dict.fromkeys(m["name"] for m in raw["metrics"])) or None,
-        arguments=() if foreign_run else identity.without_files(tuple(raw["command"][1:])),
+        arguments=() if foreign_run else attempt.without_files(tuple(raw["command"][1:])),
         gpus=len(raw["devices"]) or None,
         ranks=raw["placement"]["ranks"],
         mode=record.mode,

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tenken.judge import completeness, judging
+from tenken.judge import completeness, relations, verdict
 from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model import catalogue
 from tenken.model import result as results
 from tenken.model.catalogue import Program
 from tenken.model.contract import Contract
-from tenken.model.judgement import REFERENCE, Criterion, Judgement, Limit
+from tenken.model.judgement import REFERENCE, Criterion, Finding, Judgement, Limit
 from tenken.model.machine import Machine
 from tenken.model.request import Request
 from tenken.model.result import MetricValue, Result
@@ -51,7 +51,9 @@ def reference(value: float, low: float | None, high: float | None, unit: str, st
 
 def values_of(program: Program) -> Program:
     """The program without what its runs must bring beside values: for results of tests that hold a few values alone."""
-    return replace(program, contract=Contract(libraries=program.contract.libraries))
+    said = program.contract
+    kept = Contract(libraries=said.libraries, paths=said.paths, watched_by=said.watched_by)
+    return replace(program, contract=kept)
 
 
 def judge(
@@ -61,14 +63,20 @@ def judge(
     known: Reference = no_reference,
     exit_status: int | None = None,
 ) -> Judgement:
-    """`tenken.judge.judging.judge` by an Expectation."""
+    """`tenken.judge.verdict.judge` by an Expectation."""
     request = Request(
         expect.token, program.name, subjects=expect.subjects, metrics=expect.metrics, parameters=expect.parameters,
         points=expect.points, gpus=expect.gpus, cores=expect.cores, ranks=expect.ranks, arguments=expect.arguments,
         mode=expect.mode,
     )  # fmt: skip
     machine = Machine(expect.capabilities, expect.limits, lambda _, metric: known(metric), expect.links_per_pair)
-    return judging.judge(result, values_of(program), request, machine, exit_status)
+    return verdict.judge(result, values_of(program), request, machine, exit_status)
+
+
+def related(result: Result, mode: str = "", *claimed: str) -> tuple[list[Finding], dict[str, Criterion]]:
+    """What its metrics.yaml expects of the values of a result among each other: findings, and bounds by their ids."""
+    request = Request(None, result.program, mode=mode)
+    return relations.of(result, catalogue.program(result.program), request, Machine(frozenset(claimed)))
 
 
 def incomplete(document: Mapping[str, Any]) -> list[str]:
@@ -93,4 +101,4 @@ def on_system(
     result = results.validate(raw, "result.json")
     status = {"ok": 0, "failed": 1, "waived": 3}[result.status] if exit_status is None else exit_status
     request = Request(None, result.program, subjects=subjects, **asked)
-    return judging.judge(result, values_of(catalogue.program(result.program)), request, known, status)
+    return verdict.judge(result, values_of(catalogue.program(result.program)), request, known, status)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import judging
-from tenken.judge.criteria import reframe_reference
+from tenken.judge.verdict import extended, unrequested, waived
 from tenken.model.judgement import Finding
+from tenken.reframe.reference import reframe_reference
 from tests.support.catalogue import make_program
 from tests.support.documents import around, gpu_document, health_sample, host_document, metric, spoiled
 from tests.unit.core.test_verdict import Bounds, Expectation, Limit, judged, verdict
@@ -462,23 +462,23 @@ def test_the_token_of_another_attempt_is_told() -> None:
 
 
 def test_what_was_not_run_is_waived_for_a_known_reason_alone() -> None:
-    found = judging.waived("needs two GPUs: the partition has 1", "nid001")
+    found = waived("needs two GPUs: the partition has 1", "nid001")
     assert (found.verdict, found.findings[0].node) == ("WAIVED", "nid001")
     assert found.message() == "nid001: needs two GPUs: the partition has 1"
     with pytest.raises(ValueError, match="is not a valid reason for a waiver; allowed: no peer access"):
-        judging.waived("did not feel like it: today", "nid001")
+        waived("did not feel like it: today", "nid001")
 
 
 def test_what_is_found_of_the_job_makes_a_verdict_worse_and_never_better() -> None:
     bad, void = (Finding(verdict, "of the job") for verdict in ("FAIL", "INVALID"))
     good = of(gpu_document())
-    assert judging.extended(good, []) is good
-    assert judging.extended(good, [void]).verdict == "INVALID"
-    assert judging.extended(good, [void, bad]).verdict == "FAIL"
-    assert judging.extended(of(triad(0.5 * LIMIT)), [void]).verdict == "FAIL"
-    waived = judging.waived("library missing: x", "n")
-    assert judging.extended(waived, [bad]).verdict == "WAIVED"
-    assert judging.extended(waived, [bad]).findings == (*waived.findings, bad)
+    assert extended(good, []) is good
+    assert extended(good, [void]).verdict == "INVALID"
+    assert extended(good, [void, bad]).verdict == "FAIL"
+    assert extended(of(triad(0.5 * LIMIT)), [void]).verdict == "FAIL"
+    skipped = waived("library missing: x", "n")
+    assert extended(skipped, [bad]).verdict == "WAIVED"
+    assert extended(skipped, [bad]).findings == (*skipped.findings, bad)
 
 
 def test_a_value_without_a_criterion_is_recorded_and_one_with_makes_a_pass() -> None:
@@ -491,8 +491,8 @@ def test_a_value_without_a_criterion_is_recorded_and_one_with_makes_a_pass() -> 
 
 
 def test_without_its_request_a_result_is_recorded_at_most() -> None:
-    assert judging.unrequested(of(gpu_document())).verdict == "RECORDED"
-    assert judging.unrequested(of(triad(0.5 * LIMIT))).verdict == "FAIL"
+    assert unrequested(of(gpu_document())).verdict == "RECORDED"
+    assert unrequested(of(triad(0.5 * LIMIT))).verdict == "FAIL"
 
 
 @pytest.mark.parametrize(

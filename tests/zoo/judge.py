@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tenken.judge import judging
+from tenken.judge import verdict
 from tenken.model import result
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.request import Request
@@ -45,7 +45,7 @@ def verdict_of(run: Run, machine: ZooMachine) -> tuple[str, str]:
         ranks=1,
     )
     read = result.validate(run.raw, "result.json")
-    judged = judging.judge(read, values_of(catalogue_program(run.program)), request, seen.facts(), 0)
+    judged = verdict.judge(read, values_of(catalogue_program(run.program)), request, seen.facts(), 0)
     return judged.verdict, " | ".join(finding.message for finding in judged.findings)
 
 

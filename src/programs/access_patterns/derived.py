@@ -1,5 +1,6 @@
 """Figures of access patterns: the ramp of the GPU's repetitions in each pattern."""
 
+from tenken.model.pages import pages_of
 from tenken.model.ramp import ramp_of
 
 #: The accesses of the GPU, of which a pattern has one.
@@ -34,3 +35,8 @@ def relative(run):
         copy = run.at("device_copy", one.subject, {})
         if one.at.get("pattern") == 8 and copy is not None:
             yield one.subject, one.at, [rate / copy.median for rate in one.samples]
+
+
+def pages(run, one):
+    """Arrays that stayed in the memory of the host are read by a GPU no faster than its link."""
+    return pages_of(run, one, f"{one.subject.id}.pattern={one.at.get('pattern')}.trial={one.at.get('trial', 1)}")

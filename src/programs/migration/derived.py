@@ -1,5 +1,6 @@
 """Figures of page migration: where the ramp of a series of repetitions ends, and whether there is one."""
 
+from tenken.model.pages import pages_of
 from tenken.model.ramp import ramp_of, seen
 
 #: The metric of each phase's repetitions.
@@ -32,3 +33,8 @@ def by_trial(run, name):
     for one in run.of(name):
         found.setdefault(one.subject, []).append(one)
     return [(subject, sorted(ones, key=lambda one: one.at.get("trial", 1))) for subject, ones in found.items()]
+
+
+def pages(run, one):
+    """Arrays that stayed in the memory of the host are read by a GPU no faster than its link."""
+    return pages_of(run, one, f"{one.subject.id}.trial={one.at.get('trial', 1)}")

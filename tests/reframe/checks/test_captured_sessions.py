@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from tenken.commands.judge import machine_of
-from tenken.judge import anew
+from tenken.judge import rejudge
 from tenken.paths import ROOT
 from tests.support import kept as kept_sessions
 
@@ -52,7 +52,7 @@ def test_every_reviewed_verdict_is_still_there():
 @pytest.mark.parametrize("record", RECORDS, ids=lambda r: f"{r.session}-{r.check}-{r.path.name[-13:-5]}")
 def test_a_kept_record_is_judged_as_it_was(record):
     assert "/root" not in record.path.read_text()
-    judgement = anew.of_record(record, machine_of(None, record))
+    judgement = rejudge.of_record(record, machine_of(None, record))
     assert judgement.verdict == expected(record, judgement), judgement.message()
     if record.result is not None:
         assert record.result.node == "node1"

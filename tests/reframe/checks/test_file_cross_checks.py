@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 
 from tenken.commands.judge import machine_of
-from tenken.judge import anew, file_cross_checks, judging
+from tenken.judge import completeness, rejudge, verdict
 from tenken.machines import loader
 from tenken.machines.facts import facts
+from tenken.model import numbers
 from tenken.model import result as document
 from tenken.model.catalogue import program as catalogue
 from tenken.model.judgement import Finding
+from tenken.model.machine import Machine
+from tenken.model.request import Request
 from tests.support.documents import gpu_document, metric
+from tests.support.judging import related
 from tests.support.kept import quick_run
 from tools.criteria import slower
 
@@ -40,15 +44,15 @@ def pairs(name: str, samples: list[float], subject: dict[str, int] | None = None
 def test_an_interval_counts_signs() -> None:
     hundred = [float(i * 37 % 100) for i in range(100)]
     # of 100 tosses 36 heads or fewer come in 0.33 %, 37 or fewer in 0.60 %; 30 or fewer in 0.004 %
-    assert file_cross_checks.interval(hundred, 0.005) == (36, 63)
-    assert file_cross_checks.interval(hundred, file_cross_checks.SURELY) == (30, 69)
-    assert file_cross_checks.interval([8.0, 1, 2, 3, 4, 5, 6, 7], 0.005) == (1, 8)
-    assert file_cross_checks.interval([1.0, 3, 2], 0.005) == (1, 3)
+    assert numbers.interval(hundred, 0.005) == (36, 63)
+    assert numbers.interval(hundred, numbers.SURELY) == (30, 69)
+    assert numbers.interval([8.0, 1, 2, 3, 4, 5, 6, 7], 0.005) == (1, 8)
+    assert numbers.interval([1.0, 3, 2], 0.005) == (1, 3)
 
 
 def test_fifteen_pairs_are_the_fewest_that_prove_a_failure() -> None:
-    assert file_cross_checks.surely_below([0.9] * 15, 0.95) and not file_cross_checks.surely_below([0.9] * 14, 0.95)
-    assert not file_cross_checks.surely_below([0.9] * 15 + [1.0], 0.95), "one of sixteen on the other side"
+    assert numbers.surely_below([0.9] * 15, 0.95) and not numbers.surely_below([0.9] * 14, 0.95)
+    assert not numbers.surely_below([0.9] * 15 + [1.0], 0.95), "one of sixteen on the other side"
 
 
 def test_below_the_bound_is_a_failure_where_proven_and_else_invalid_but_never_a_pass() -> None:
@@ -56,25 +60,23 @@ def test_below_the_bound_is_a_failure_where_proven_and_else_invalid_but_never_a_
     noisy = pairs("adaptive_over_best", [0.5, 0.7, 0.94, 0.99, 1.2] * 6, bytes=4096)
     few = pairs("adaptive_over_best", [0.70] * 5, bytes=1048576)
     fine = pairs("adaptive_over_best", [0.5, 0.97, 0.97, 0.99, 1.2] * 6, bytes=16777216)
-    found = file_cross_checks.bad_choices(document_of("storage_map", steady, noisy, few, fine))
+    found = related(document_of("storage_map", steady, noisy, few, fine))[0]
     assert [(f.verdict, f.value) for f in found] == [("FAIL", 0.9), ("INVALID", 0.94), ("INVALID", 0.7)]
-    assert "bytes 65536" in found[0].message and "slower than the best single method" in found[0].message
-    assert "in 20 rounds, with 99 % confidence 0.9 to 0.9" in found[0].message
-    assert "undecided, the disk is too noisy for so few rounds (in 30 rounds" in found[1].message
-    assert file_cross_checks.decisive(found) == found[:1] and file_cross_checks.decisive(found[1:]) == found[1:]
-    assert file_cross_checks.decisive([]) == []
+    assert "bytes=65536" in found[0].message and "against the best single method" in found[0].message
+    assert "undecided, too noisy for so few rounds (in 30 rounds" in found[1].message
+    assert {f.kind for f in found[1:]} == {"unsteady"}, "undecided values hide no proven ones"
+    assert related(document_of("storage_map", steady, noisy, few, fine), "quick") == ([], {})
 
 
 def test_a_hyperslab_layout_that_stays_behind_on_a_gpu_is_named() -> None:
     def found(samples: list[float], subject: dict[str, int] | None = None) -> list[Finding]:
         one = pairs("write_hyperslab_over_asis", samples, subject, method="posix", particles=4194304)
-        return file_cross_checks.slow_layouts(document_of("snapshot_io", one))
+        return related(document_of("snapshot_io", one))[0]
 
     assert found([0.91] * 20) == [] and found([0.1] * 20, {"host": 0}) == []
     (miss,) = found([0.5] * 20)
     assert miss.verdict == "FAIL" and miss.metric and miss.miss == pytest.approx(4 / 9)
-    assert "GPU 0: write_hyperslab_over_asis (method posix, particles 4194304) = 0.5: " in miss.message
-    assert miss.message.endswith("with 99 % confidence 0.5 to 0.5); at least 0.9 is required")
+    assert "GPU 0: write_hyperslab_over_asis.gpu0.method=posix.particles=4194304 = 0.5 1; at least 0.9" in miss.message
     (open_,) = found([0.4, 0.5, 1.9, 0.8, 1.1])
     assert open_.verdict == "INVALID" and "confidence 0.4 to 1.9" in open_.message
 
@@ -82,8 +84,8 @@ def test_a_hyperslab_layout_that_stays_behind_on_a_gpu_is_named() -> None:
 def test_a_bad_choice_is_named_for_its_size_and_situation() -> None:
     good = pairs("adaptive_over_best", [0.96] * 20, bytes=4096, situation="write")
     bad = pairs("adaptive_over_best", [0.90] * 20, bytes=4096, situation="read_cold")
-    (miss,) = file_cross_checks.bad_choices(document_of("storage_map", good, bad))
-    assert "(bytes 4096, situation read_cold) = 0.9" in miss.message and miss.bound == 0.95
+    (miss,) = related(document_of("storage_map", good, bad))[0]
+    assert "bytes=4096.situation=read_cold = 0.9" in miss.message and miss.bound == 0.95
 
 
 @pytest.mark.parametrize(("of_map", "kind"), [(1.3, "FAIL"), (0.9, "FAIL"), (0.6, "INVALID")])
@@ -92,28 +94,31 @@ def test_a_choice_that_is_behind_since_the_machine_has_changed_is_no_bad_choice(
     other = {"bytes": 65536, "situation": "write"}
     behind = pairs("adaptive_over_best", [0.70] * 20, **at)
     since = [pairs("adaptive_over_map", [of_map] * 3, **at), pairs("adaptive_over_map", [0.1] * 3, **other)]
-    (finding,) = file_cross_checks.bad_choices(document_of("storage_map", behind, *since))
+    (finding,) = related(document_of("storage_map", behind, *since))[0]
     assert finding.verdict == kind
-    assert ("reaches 0.6 of its rate when the map was made" in finding.message) == (kind == "INVALID")
+    assert ("the machine has changed" in finding.message) == (kind == "INVALID")
 
 
 def test_the_fastest_read_of_each_gpu_counts() -> None:
     found = {"posix_1mi_8": 0.4, "posix_2mi_8": 0.79, "posix_3mi_8": 0.6}
     ways = [ratio("pinned_read_over_least", value, io_config=config) for config, value in found.items()]
-    (miss,) = file_cross_checks.slow_reads(document_of("storage_map", *ways))
-    assert "io_config posix_2mi_8" in miss.message and miss.value == 0.79
-    assert file_cross_checks.slow_reads(document_of("storage_map", *ways, ratio("pinned_read_over_least", 0.8))) == []
+    (miss,) = related(document_of("storage_map", *ways))[0]
+    assert "io_config=posix_2mi_8" in miss.message and miss.value == 0.79
+    assert related(document_of("storage_map", *ways, ratio("pinned_read_over_least", 0.8)))[0] == []
 
 
 def test_gds_that_is_claimed_and_not_done_is_a_failure_and_no_number() -> None:
     compatible = {"cufile": "compatibility mode, no GPUDirect Storage", "cufile_probe": "nvidia-fs is not loaded"}
     slow = document_of("storage_map", ratio("adaptive", 1.0), **compatible)
-    assert file_cross_checks.claimed_gds(slow, claimed=False) == []
-    (miss,) = file_cross_checks.claimed_gds(slow, claimed=True)
-    assert "compatibility mode" in miss.message and "nvidia-fs is not loaded" in miss.message
-    assert "claims 'gds'" in miss.message
     straight = document_of("storage_map", ratio("adaptive", 1.0), cufile="GPUDirect Storage")
-    assert file_cross_checks.claimed_gds(straight, claimed=True) == []
+    program, asked = catalogue("storage_map"), Request(None, "storage_map")
+    for result, claimed, count in ((slow, False, 0), (slow, True, 1), (straight, True, 0)):
+        machine = Machine(frozenset({"gds"} if claimed else ()))
+        found = [*completeness.choices(result, program, asked, machine)]
+        assert [f.verdict for f in found] == ["FAIL"] * count
+    found = [*completeness.choices(slow, program, asked, Machine(frozenset({"gds"})))]
+    assert "compatibility mode" in found[0].message and "nvidia-fs is not loaded" in found[0].message
+    assert "claims 'gds'" in found[0].message
 
 
 @pytest.mark.parametrize(
@@ -154,7 +159,7 @@ def test_the_published_relations_bind_on_pegasus(name: str, value: float, at: di
 def test_a_ratio_that_the_run_itself_holds_has_that_bound_as_its_criterion(check: str, name: str, bound: float) -> None:
     (kept,) = (r for r in quick_run() if r.check == check and r.result is not None)
     assert kept.result is not None
-    healthy = anew.of_record(kept, machine_of(None, kept))
+    healthy = rejudge.of_record(kept, machine_of(None, kept))
     found = [m for m in kept.result.metrics if m.name == name]
     best = max((m for m in found if m.count >= 15 or bound == 0.8), key=lambda m: m.value)
     criterion = healthy.judged[best.id].criterion
@@ -166,7 +171,7 @@ def test_a_ratio_that_the_run_itself_holds_has_that_bound_as_its_criterion(check
 
     part = {"pinned_read_over_least": ("pinned_read", None)}.get(name, ("read", "hyperslab"))
     worse = tuple(slower(m) if (m.name, m.at.get("layout")) == part else m for m in kept.result.metrics)
-    sick = anew.of_record(replace(kept, result=replace(kept.result, metrics=worse)), machine_of(None, kept))
+    sick = rejudge.of_record(replace(kept, result=replace(kept.result, metrics=worse)), machine_of(None, kept))
     assert (sick.verdict, sick.judged[best.id].verdict) == ("FAIL", "FAIL")
     assert sick.judged[best.id].criterion == criterion
 
@@ -182,6 +187,6 @@ def test_below_the_bound_without_proof_is_no_pass_of_the_value() -> None:
     changed = tuple(open_ if m.id == one.id else m for m in kept.result.metrics)
     # without a token the ratio is not compared with the two rates
     result, request = replace(kept.result, metrics=changed, token=None), replace(kept.request, token=None)
-    judged = judging.judge(result, catalogue("snapshot_io"), request, machine_of(None, kept), None)
+    judged = verdict.judge(result, catalogue("snapshot_io"), request, machine_of(None, kept), None)
     assert judged.verdict == "INVALID"
     assert judged.judged[one.id].criterion is None and judged.judged[one.id].verdict == "RECORDED"

@@ -10,17 +10,19 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import link_cross_checks
+from tenken.judge import completeness
 from tenken.machines import loader
 from tenken.machines.facts import facts
 from tenken.model import result as document
 from tenken.model import verdicts as verdict
 from tenken.model.catalogue import load_catalogue
-from tenken.model.judgement import Finding, Judgement
+from tenken.model.judgement import Judgement
 from tenken.model.machine import Machine
+from tenken.model.request import Request
 from tests.reframe.checks.test_h200_verdicts import captured
 from tests.reframe.checks.test_h200_verdicts import judge as judge_plainly
 from tests.support.documents import spoiled
+from tests.support.judging import related
 
 PAIRS = [(0, 1), (1, 0)]
 
@@ -104,7 +106,9 @@ def test_a_slow_pair_among_four_cards_is_named() -> None:
     assert judged.verdict == verdict.FAIL
     named = {finding.metric for finding in judged.findings}
     assert named == {f"{name}.gpu{a}-gpu{b}" for name in ("peer", "memcpy_peer") for a, b in ((2, 3), (3, 2))}
-    assert re.search(r"GPU 2 → 3: peer GPU 2->GPU 3 \d+ GB/s is an outlier among 12 pairs", messages(judged))
+    assert re.search(
+        r"GPU 2 → 3: peer.gpu2-gpu3 = [\d.]+ GB/s is [\d.]+ % behind the 12 pairs joined alike", messages(judged)
+    )
     assert judged.judged["peer.gpu2-gpu3"].verdict == verdict.FAIL, "the heat map frames it"
     assert judged.judged["peer.gpu0-gpu1"].verdict == verdict.PASS
 
@@ -113,7 +117,7 @@ def test_an_asymmetric_pair_names_the_slower_direction() -> None:
     judged = judge(spoiled(captured("p2p-two-gpus"), lambda d: scaled(d, 0.92, "peer", "memcpy_peer", pair=(1, 0))))
     assert judged.verdict == verdict.FAIL
     assert {f.metric for f in judged.findings} == {"peer.gpu1-gpu0", "memcpy_peer.gpu1-gpu0"}
-    assert "in the other direction 395" in messages(judged) and "at most 5 %" in messages(judged)
+    assert "8.0 % behind the other direction (median 395" in messages(judged) and "at most 5.0 %" in messages(judged)
 
 
 def test_a_staged_path_where_peer_is_claimed_fails() -> None:
@@ -122,8 +126,7 @@ def test_a_staged_path_where_peer_is_claimed_fails() -> None:
 
     judged = judge(spoiled(captured("p2p-two-gpus"), staged))
     assert judged.verdict == verdict.FAIL
-    assert "no more than the driver's staging through the host" in messages(judged)
-    assert "claims 'peer'" in messages(judged)
+    assert "no more than the driver's staging through the host, although the system file claims" in messages(judged)
     assert "below" in messages(judged), "and below the floor of its links"
 
 
@@ -147,7 +150,7 @@ def test_no_peer_access_fails_where_it_is_claimed() -> None:
     raw = spoiled(captured("p2p-two-gpus"), refused)
     assert judge(raw).verdict == verdict.FAIL
     one = spoiled(captured("p2p-two-gpus"), lambda d: d["path"].update({"peer_access.gpu0-gpu1": False}))
-    assert "GPU 0 → 1: no peer access, but the system file claims 'peer'" in messages(judge(one))
+    assert "path peer_access.gpu0-gpu1 is 'False'; allowed: True; the system file claims 'peer'" in messages(judge(one))
     assert "the system file claims" not in messages(judge(one, claimed=False))
 
 
@@ -168,20 +171,18 @@ def test_one_gpu_is_waived_unless_two_are_claimed() -> None:
 
 def test_a_peer_copy_that_plain_cudamemcpypeer_beats_fails() -> None:
     judged = judge(spoiled(captured("p2p-two-gpus"), lambda d: scaled(d, 0.975, "peer")))
-    assert judged.verdict == verdict.FAIL and "is below 0.98 of cudaMemcpyPeer" in messages(judged)
+    assert judged.verdict == verdict.FAIL and "of plain cudaMemcpyPeer in the same job" in messages(judged)
 
 
-def ranks(raw: dict[str, Any], claimed: bool = True, far_asked: bool = False) -> list[Finding]:
-    return link_cross_checks.of_ranks(document.validate(raw, "result.json"), claimed, far_asked)
-
-
-def test_device_buffers_that_go_through_the_host_are_not_gpudirect() -> None:
+def test_device_buffers_that_go_through_the_host_are_named_where_they_are_claimed() -> None:
+    """The best of all sizes counts: small messages are far from the rate of a copy."""
     good = captured("mpi_p2p-two-gpus")
-    assert good["path"]["gpu_path"] == "GPUDirect" and ranks(good) == []
-    staged = spoiled(good, lambda d: d["path"].update(gpu_path="not GPUDirect", of_peer_copy=0.0615))
-    (found,) = ranks(staged)
-    assert found.verdict == verdict.FAIL and "not GPUDirect: device buffers reach 6 %" in found.message
-    assert ranks(staged, claimed=False) == []
+    staged = spoiled(good, lambda d: scaled(d, 0.1, "bandwidth"))
+    for raw, count in ((good, 0), (staged, 1)):
+        found, held = related(document.validate(raw, "result.json"), "", "device_mpi")
+        assert [f.verdict for f in found] == [verdict.FAIL] * count and len(held) == 1
+        assert count == 0 or "of a peer copy in the same job" in found[0].message
+    assert related(document.validate(staged, "result.json")) == ([], {})
 
 
 def test_a_rank_on_the_far_side_is_invalid_unless_asked_for() -> None:
@@ -189,12 +190,12 @@ def test_a_rank_on_the_far_side_is_invalid_unless_asked_for() -> None:
         captured("mpi_p2p-two-gpus"),
         lambda d: d["path"].update({"far.rank1": "GPU 1 is on NUMA node 1, the rank's CPUs are on 0"}),
     )
-    (found,) = ranks(far)
-    assert (
-        found.verdict == verdict.INVALID
-        and "rank 1 is bound to the remote side: GPU 1 is on NUMA node 1" in found.message
-    )
-    assert ranks(far, far_asked=True) == []
+    program, machine = load_catalogue()["mpi_p2p"], h200()
+    for arguments, count in (((), 1), (("--stay",), 0)):
+        request = Request(None, "mpi_p2p", arguments=arguments)
+        found = [*completeness.choices(document.validate(far, "result.json"), program, request, machine)]
+        assert [f.verdict for f in found] == [verdict.INVALID] * count
+        assert not found or 'path far.rank1 is "GPU 1 is on NUMA node 1' in found[0].message
 
 
 def test_wrong_data_of_an_mpi_fails() -> None:

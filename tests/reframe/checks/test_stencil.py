@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from tenken.judge.stencil_cross_checks import ahead_of_alone
 from tenken.model import result as document
 from tenken.model import verdicts as verdict
 from tenken.model.judgement import Judgement
 from tenken.model.numbers import quantile
 from tests.reframe.checks.test_h200_verdicts import CAPTURED
 from tests.support.documents import spoiled
-from tests.support.judging import on_system
+from tests.support.judging import on_system, related
 
 RATES = ("cells", "efficiency", "total", "compute", "pack", "halo_node", "halo_net", "sync", "share")
 WEAK = ("alone", "copy", "gain", *RATES)
@@ -144,6 +143,6 @@ def test_published_times_bind_where_they_were_measured() -> None:
 def test_slabs_that_are_far_ahead_of_one_alone_are_no_measurement(factor: float, said: bool) -> None:
     raw = captured("stencil-two-gpus")
     change(raw, "efficiency.ranks2.exchange=p2p", factor)
-    found = ahead_of_alone(document.validate(raw, "result.json"))
+    found, _ = related(document.validate(raw, "result.json"))
     assert [(f.verdict, f.metric) for f in found] == [("INVALID", "efficiency.ranks2.exchange=p2p")] * said
-    assert not said or "the single-slab run was disturbed" in found[0].message
+    assert not said or "the run of one slab was disturbed" in found[0].message

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable
 
-from tenken.judge import anew
+from tenken.judge import rejudge
 from tenken.model import record as records
 from tests.support import kept
 
@@ -28,6 +28,6 @@ def test_parsing_and_judging_cost_a_few_times_what_reading_json_does() -> None:
     path = max((r.path for r in kept.first_runs()), key=lambda one: one.stat().st_size)
     text = path.read_text(encoding="utf-8")
     assert len(text) > 150_000
-    anew.of_record(records.parse(text, path))  # the catalogue is read once
-    whole = seconds(lambda: anew.of_record(records.parse(text, path)))
+    rejudge.of_record(records.parse(text, path))  # the catalogue is read once
+    whole = seconds(lambda: rejudge.of_record(records.parse(text, path)))
     assert whole < 60 * seconds(lambda: json.loads(text))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import judging
+from tenken.judge.verdict import judge
 from tenken.model import result as results
 from tenken.model.catalogue import program
 from tenken.model.machine import Machine
@@ -38,7 +38,7 @@ def verdict(document: dict[str, Any], exit_status: int = 0, **asked: Any) -> tup
     declared = values_of(program(document["program"]))
     subjects = ("gpu",) if document["devices"] else ("host",)
     request = Request(program=document["program"], subjects=subjects, **{"token": None, **asked})
-    judged = judging.judge(parsed, declared, request, Machine(), exit_status)
+    judged = judge(parsed, declared, request, Machine(), exit_status)
     return judged.verdict, judged.message()
 
 

@@ -6,10 +6,10 @@ import re
 from types import SimpleNamespace
 from typing import Any
 
-from tenken.judge import judging
+from tenken.judge import conditions
 from tenken.model.verdicts import INVALID
 
-RATES = tuple(5.0 + 0.1 * i for i in range(judging.TRAIN))
+RATES = tuple(5.0 + 0.1 * i for i in range(conditions.TRAIN))
 
 
 #: Five events of a kernel of 5.952 us on an H100, in steps of 32 ns: two metrics had the same.
@@ -26,7 +26,7 @@ def _findings(*metrics: Any) -> list[Any]:
     declared = {one.name: SimpleNamespace(sign="positive", best_of=()) for one in metrics}
     result: Any = SimpleNamespace(metrics=metrics, node="n1")
     program: Any = SimpleNamespace(metrics=declared, relations=(), chosen={})
-    return judging._trains(result, program)
+    return conditions._trains(result, program)
 
 
 def test_a_ratio_to_exactly_one_may_have_the_samples_of_its_rate() -> None:
@@ -34,7 +34,7 @@ def test_a_ratio_to_exactly_one_may_have_the_samples_of_its_rate() -> None:
 
 
 def test_two_rates_with_the_same_samples_are_a_copy(monkeypatch: Any) -> None:
-    monkeypatch.setattr(judging, "_one_is_the_other", lambda *_: False)
+    monkeypatch.setattr(conditions, "_one_is_the_other", lambda *_: False)
     for unit in ("GB/s", "1"):
         (found,) = _findings(_metric("write", unit), _metric("read", unit))
         assert found.verdict == INVALID
@@ -42,7 +42,7 @@ def test_two_rates_with_the_same_samples_are_a_copy(monkeypatch: Any) -> None:
 
 
 def test_a_few_events_of_short_kernels_may_fall_on_the_same_steps(monkeypatch: Any) -> None:
-    monkeypatch.setattr(judging, "_one_is_the_other", lambda *_: False)
+    monkeypatch.setattr(conditions, "_one_is_the_other", lambda *_: False)
     both = [_metric(name, "us", STEPS, "device") for name in ("pinned", "pageable")]
     assert _findings(*both) == []
     # a row of them in two halves
@@ -50,7 +50,7 @@ def test_a_few_events_of_short_kernels_may_fall_on_the_same_steps(monkeypatch: A
 
 
 def test_what_steps_do_not_explain_is_a_copy(monkeypatch: Any) -> None:
-    monkeypatch.setattr(judging, "_one_is_the_other", lambda *_: False)
+    monkeypatch.setattr(conditions, "_one_is_the_other", lambda *_: False)
     for samples, clock in (
         (STEPS, "host"),  # a clock of nanoseconds
         (RATES, "device"),  # no two alike

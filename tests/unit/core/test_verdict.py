@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tenken.errors import CatalogueError
-from tenken.judge.criteria import reframe_reference
 from tenken.model import verdicts as verdict
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.catalogue import read_metric
 from tenken.model.judgement import FLOOR, Limit
 from tenken.model.result import validate
 from tenken.model.subject import Subject
+from tenken.reframe.reference import reframe_reference
 from tests.support.catalogue import make_metric, make_program
 from tests.support.documents import around, gpu_document, health_sample, host_document, metric, spoiled
 from tests.support.judging import Expectation, judge

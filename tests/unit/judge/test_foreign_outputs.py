@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tenken.errors import TenkenError
-from tenken.judge import judging
+from tenken.judge import verdict
 from tenken.model.judgement import Judgement
 from tenken.parsers import osu
 from tests.support import foreign_runs as foreign
@@ -55,7 +55,7 @@ def judged(of: str, text: str) -> Judgement:
     try:
         raw, _ = MADE[of](text)
     except TenkenError as error:
-        return judging.failed(f"node1: {error}", "node1")
+        return verdict.failed(f"node1: {error}", "node1")
     keep = {key: run.raw()[key] for key in ("started", "finished")}
     return run.judged({**raw, **keep})
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tenken.judge import anew
+from tenken.judge import rejudge
 from tenken.model import result as results
 from tenken.model.job import CardReading, HostReading, JobAccount
 from tenken.model.judgement import Judgement
@@ -83,9 +83,9 @@ def live(run: honest.Honest, told: Told, result: str | None = None) -> Judgement
         return outcome.judgement(run.request, run.machine)[0]
 
 
-def archived(run: honest.Honest, job: anew.JobFacts) -> Judgement:
+def archived(run: honest.Honest, job: rejudge.JobFacts) -> Judgement:
     """The same by `tenken judge`."""
-    return anew.of_result(results.parse(run.text, "result.json"), run.request, run.machine, job)
+    return rejudge.of_result(results.parse(run.text, "result.json"), run.request, run.machine, job)
 
 
 def without_time(text: str, kind: str) -> str:
@@ -142,9 +142,9 @@ def test_a_job_that_its_scheduler_calls_failed_is_no_pass(state: str | None, cod
     run = honest.run("stream")
     told = Told(state, code, output(run))
     seen(live(run, told), says)
-    seen(archived(run, anew.JobFacts(state, code, (NODE,))), says)
+    seen(archived(run, rejudge.JobFacts(state, code, (NODE,))), says)
     account = joblines.account(joblines.report(told.output, TOKEN))
-    seen(archived(run, anew.JobFacts(state, code, (NODE,), marked=0, account=account)), says)
+    seen(archived(run, rejudge.JobFacts(state, code, (NODE,), marked=0, account=account)), says)
 
 
 def _outputs() -> dict[str, tuple[str, str]]:
@@ -252,7 +252,7 @@ def test_a_result_of_a_node_on_which_the_job_did_not_run(node: str) -> None:
     run = honest.run("stream")
     seen(live(run, Told("COMPLETED", 0, output(run, node=node, nodes=node))), "host.name")
     for of in ("stream", "mpi_p2p_host", "osu", "xhpcg"):
-        seen(archived(honest.run(of), anew.JobFacts("COMPLETED", 0, (node,))), "host.name|placement")
+        seen(archived(honest.run(of), rejudge.JobFacts("COMPLETED", 0, (node,))), "host.name|placement")
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def twins() -> Iterator[tuple[str, str, str]]:
         for state, code in states:
             told = Told(state, code, output(run, status=status))
             yield f"{of}, live: state {state}, exit code {code}", live(run, told).verdict, run.verdict
-            job = anew.JobFacts(state, code, (NODE,))
+            job = rejudge.JobFacts(state, code, (NODE,))
             yield f"{of}, archived: state {state}, exit code {code}", archived(run, job).verdict, run.verdict
     run = honest.run("stream")
     whole = output(run)
@@ -315,9 +315,9 @@ def twins() -> Iterator[tuple[str, str, str]]:
     ):
         yield f"live: {name}", live(run, Told("COMPLETED", 0, text)).verdict, run.verdict
     for nodes in (("node1.site.example.org",), ("NODE1",), ("node0", "node1"), ("nid7", "node1")):
-        yield f"archived: nodes {nodes}", archived(run, anew.JobFacts("COMPLETED", 0, nodes)).verdict, run.verdict
+        yield f"archived: nodes {nodes}", archived(run, rejudge.JobFacts("COMPLETED", 0, nodes)).verdict, run.verdict
     skewed = JobAccount(frozenset({"node1"}), "node0", (run.job.begin or 0) - 30, (run.job.end or 0) + 30)
-    job = anew.JobFacts("COMPLETED", 0, ("node1",), marked=0, account=skewed)
+    job = rejudge.JobFacts("COMPLETED", 0, ("node1",), marked=0, account=skewed)
     yield "archived: with an output of a node 30 s ahead", archived(run, job).verdict, run.verdict
     local = replace(run, text=run.text.replace('"name": "node1"', '"name": "localhost"'))
     told = Told("SUCCESS", 0, output(run, node="localhost", nodes="localhost"), known=("localhost",))

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tenken.judge import verdict
+from tenken.model.catalogue import load_catalogue, load_program
+from tenken.model.machine import Machine
+from tenken.model.request import Request
+from tenken.model.result import validate
+from tenken.paths import ROOT
 from tests.reframe.checks import test_file_cross_checks as files
 from tests.reframe.checks.test_h200_verdicts import captured
 from tests.reframe.checks.test_links import four_gpus, judge, scaled
-from tests.support.documents import spoiled
+from tests.support.documents import gpu_document, spoiled
+from tests.support.judging import related
 
 BOTH = ((0, 1), (1, 0))
 
@@ -129,7 +138,7 @@ def test_claimed_peer_access_that_is_not_there_fails(access: bool, claimed: bool
     one = spoiled(captured("p2p-two-gpus"), lambda d: d["path"].update({"peer_access.gpu0-gpu1": access}))
     found = judge(one, claimed=claimed)
     assert found.verdict == expected
-    assert ("no peer access, but the system file claims 'peer'" in found.message()) == (expected == "FAIL")
+    assert ("the system file claims 'peer'" in found.message()) == (expected == "FAIL")
 
 
 def verdicts(found: list[Any]) -> list[str]:
@@ -139,23 +148,109 @@ def verdicts(found: list[Any]) -> list[str]:
 @pytest.mark.parametrize(("ratio", "expected"), [(0.90, []), (0.899, ["FAIL"]), (0.5, ["FAIL"])])
 def test_the_packed_layout_reaches_0_9_of_the_other(ratio: float, expected: list[str]) -> None:
     one = files.pairs("write_hyperslab_over_asis", [ratio] * 20, method="posix", particles=1)
-    assert verdicts(files.file_cross_checks.slow_layouts(files.document_of("snapshot_io", one))) == expected
+    assert verdicts(related(files.document_of("snapshot_io", one))[0]) == expected
 
 
 @pytest.mark.parametrize(("ratio", "expected"), [(0.95, []), (0.949, ["FAIL"]), (0.6, ["FAIL"])])
 def test_the_choice_by_a_map_reaches_0_95_of_the_best_way(ratio: float, expected: list[str]) -> None:
     one = files.pairs("adaptive_over_best", [ratio] * 20, bytes=4096, situation="write")
-    assert verdicts(files.file_cross_checks.bad_choices(files.document_of("storage_map", one))) == expected
+    assert verdicts(related(files.document_of("storage_map", one))[0]) == expected
 
 
 @pytest.mark.parametrize(("ratio", "expected"), [(0.80, []), (0.799, ["FAIL"]), (0.5, ["FAIL"])])
 def test_a_cached_file_reaches_0_8_of_the_slower_half(ratio: float, expected: list[str]) -> None:
     one = files.ratio("pinned_read_over_least", ratio)
-    assert verdicts(files.file_cross_checks.slow_reads(files.document_of("storage_map", one))) == expected
+    assert verdicts(related(files.document_of("storage_map", one))[0]) == expected
 
 
 @pytest.mark.parametrize(("pairs", "expected"), [(14, ["INVALID"]), (15, ["FAIL"])])
 def test_a_failure_is_proven_or_the_run_is_invalid(pairs: int, expected: list[str]) -> None:
     """All below the bound by luck: 2^-14 is more than 0.00005, 2^-15 less."""
     one = files.pairs("adaptive_over_best", [0.9] * pairs, bytes=4096, situation="write")
-    assert verdicts(files.file_cross_checks.bad_choices(files.document_of("storage_map", one))) == expected
+    assert verdicts(related(files.document_of("storage_map", one))[0]) == expected
+
+
+#: What a site adds for a program of its own: nothing else is needed, and nothing of it is in the suite.
+OWN = """
+program: ring
+title: A ring
+section: docs/ring.md
+version: 1
+identity: []
+verifications:
+  - {what: every byte, of: [], tolerance: 0.5}
+metrics:
+  rate: {title: Rate, unit: GB/s, direction: higher, per: [gpu], limit: memory, floor: {gpu: 0.5}, siblings: 0.1}
+  share:
+    title: Share
+    unit: "1"
+    direction: higher
+    per: [gpu]
+    derive: rate / base
+    limit: "none: a ratio"
+    expect:
+      - {at_least: 0.9, source: a ring is as fast as its slowest part}
+      - {function: steps, source: its steps}
+  base: {title: Base, unit: GB/s, direction: higher, per: [gpu], limit: none}
+"""
+STEPS = """
+def steps(run, one):
+    return None, 2.0 / run.parameters["steps"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("rate", "base", "error", "steps", "expected", "says"),
+    [
+        (3000.0, 3000.0, 0.0, 1, "PASS", ""),
+        (3000.0, 4000.0, 0.0, 1, "FAIL", "share.gpu0 = 0.75 1; at least 0.9 is required: a ring is as fast"),
+        (3000.0, 3000.0, 0.0, 4, "FAIL", "at most 0.5 is required: its steps"),
+        (1000.0, 1000.0, 0.0, 1, "FAIL", "rate.gpu0 = 1000 GB/s (median) is below 2407"),
+        (5000.0, 5000.0, 0.0, 1, "FAIL", "beyond 1.02 of the physical limit"),
+        (3000.0, 3000.0, 0.6, 1, "FAIL", "every byte failed: error 0.6, tolerance 0.5"),
+    ],
+)
+def test_a_benchmark_of_a_site_has_all_of_it_by_its_yaml(
+    tmp_path: Path, rate: float, base: float, error: float, steps: int, expected: str, says: str
+) -> None:
+    """Limit, derivation, expectation by formula and by function, tolerance: from one folder, without a change here."""
+    folder = tmp_path / "ring"
+    folder.mkdir()
+    (folder / "metrics.yaml").write_text(OWN)
+    (folder / "derived.py").write_text(STEPS)
+    raw = gpu_document("ring", {})
+    for key in ("metrics", "limits", "path"):
+        del raw[key]
+    raw |= {
+        "schema": "tenken-result/2",
+        "parameters": {"steps": steps},
+        "series": [
+            {"metric": name, "subject": {"gpu": 0}, "clock": "device", "counts": {"bytes": 1e9}, "seconds": [1 / value]}
+            for name, value in (("rate", rate), ("base", base))
+        ],
+        "verification": [{"name": "every byte", "error": error}],
+        "provenance": {},
+        "links": [],
+    }
+    program = load_program(folder / "metrics.yaml")
+    result = validate(raw, "result.json")
+    found = verdict.judge(result, program, Request(None, "ring", subjects=("gpu",)), Machine(), 0)
+    assert found.verdict == expected and says in found.message(), found.message()
+
+
+def test_the_judge_names_no_program_and_no_figure() -> None:
+    """A name in quotes there is a rule of one program, which belongs to its metrics.yaml."""
+    names: set[str] = set()
+    for name, program in load_catalogue().items():
+        said = program.contract
+        names |= {name, *program.metrics, *program.identity, *said.paths, *said.defaults, *said.defaults_if_stated}
+        names |= {key for entry in said.points for key in entry.at}
+    # a subject, a reading of health, the kernel of the host, a figure of a data sheet
+    names -= {"ranks", "before", "kernel", "memory"}
+    found = [
+        f"{file.name}:{node.lineno}: {node.value}"
+        for file in (ROOT / "tenken" / "judge").glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names
+    ]
+    assert not found and len(names) > 200

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tenken.commands.judge import machine_of
-from tenken.judge import anew
+from tenken.judge import rejudge
 from tenken.model.numbers import quantile
 from tests.support import kept
 
@@ -53,7 +53,7 @@ def judged(**samples):
             )  # fmt: skip
         metrics.append(metric)
     record = replace(RECORD, result=replace(RECORD.result, metrics=tuple(metrics)))
-    judgement = anew.of_record(record, machine_of(None, RECORD))
+    judgement = rejudge.of_record(record, machine_of(None, RECORD))
     return judgement.verdict, [f for f in judgement.findings if f.metric]
 
 

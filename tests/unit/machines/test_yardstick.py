@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tenken.judge.criteria import hold, yardstick
+from tenken.judge.bounds import hold, yardstick
 from tenken.model.catalogue import load_catalogue
 from tests.support import kept
 

@@ -8,6 +8,9 @@ import shlex
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
+from tenken.model import ending
+from tenken.model.catalogue import NOTHING, Program
+from tenken.model.contract import INJECTED
 from tenken.model.job import JobAccount, short
 from tenken.model.machine import Machine
 from tenken.model.request import Request
@@ -25,17 +28,45 @@ _OPTIMISATION = re.compile(r"(?:^|\s)(-O\S*)")
 _SPOILING = re.compile(r"(?:^|\s)(-fsanitize\S*|--coverage|-pg|-fprofile-arcs)")
 
 
+def another(result: Result, program: Program, request: Request) -> list[str]:
+    """Why it is another attempt's, or none."""
+    if result.program != program.name:
+        return [f"the result is of program {result.program!r}; expected {program.name!r}"]
+    if request.token is not None and result.token != request.token:
+        said = "none" if result.token is None else repr(result.token)
+        return [f"the result's token is {said}; this attempt's is {request.token!r}: it belongs to another attempt"]
+    if result.status == "failed":
+        return [f"{program.name} failed: {result.reason or 'no reason given'}"]
+    return []
+
+
+def ended(result: Result, exit_status: int | None) -> list[str]:
+    expected = ending.EXPECTED[result.status]
+    if exit_status is not None and exit_status != expected:
+        return [f"{result.program} exited with {exit_status} although the status of its result is {result.status!r}"]
+    return []
+
+
+def injected(result: Result, program: Program, request: Request) -> Iterator[str]:
+    """A fault of a test that nobody asked for."""
+    fault = program.parameters_today(result.parameters).get(INJECTED)
+    if fault not in NOTHING and INJECTED not in request.parameters:
+        yield f"parameter {INJECTED} is {fault!r}: a fault was injected that was not requested"
+
+
 def wrong(result: Result, request: Request, machine: Machine, job: JobAccount | None) -> list[str]:
     """Evidence that the result is not from this attempt, these nodes, these devices or these programs."""
     found = [*_times(result, job), *_nodes(result, request, job)]
-    if not request.foreign and "implementation" not in result.parameters:
+    if not request.foreign and not result.by_others:
         found += [*_build(result, request), *_command(result, request)]
     # of programs that this suite built: others fill in what they cannot know
     built = request.revision is not None and not request.foreign
     if built:
         found += [*_host(result, job)]
+    if request.ranks is not None and result.placement.ranks != request.ranks:
+        found.append(f"ran on {result.placement.ranks} ranks; requested: {request.ranks}")
     if result.status == "ok":
-        found += [*_devices(result, machine, job)]
+        found += [*_distinct(result), *_devices(result, machine, job)]
         for device in result.devices if built else ():
             found += [*_against_reading(device, job, result.health.available)]
             if not device.mig_enabled:
@@ -159,6 +190,19 @@ def without_files(words: tuple[str, ...]) -> tuple[str, ...]:
         else:
             kept.append(word)
     return tuple(kept)
+
+
+def _distinct(result: Result) -> list[str]:
+    """Ranks that share a GPU are each as slow as it is, and none of them is the GPU that was asked for."""
+    indices = [d.index for d in result.devices]
+    wrong = [f"GPU {i} is listed twice" for i in sorted({i for i in indices if indices.count(i) > 1})]
+    for name, known in (
+        ("UUID", [d.uuid for d in result.devices if d.uuid]),
+        # of a GPU whose UUID its driver keeps back; parts of one GPU have the same address
+        ("PCI address", [d.pci_bus_id.lower() for d in result.devices if d.pci_bus_id and not d.mig_enabled]),
+    ):
+        wrong += [f"two GPUs have the {name} {one}" for one in sorted({one for one in known if known.count(one) > 1})]
+    return wrong
 
 
 def _devices(result: Result, machine: Machine, job: JobAccount | None) -> Iterator[str]:

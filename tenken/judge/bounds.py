@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from tenken.model.catalogue import Metric, Program
 from tenken.model.judgement import CEILING, CONTRACT, DEVICE, FLOOR, REFERENCE, Criterion, Finding, JudgedMetric, Limit
-from tenken.model.numbers import quantile
 from tenken.model.result import MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED
 
@@ -17,7 +16,7 @@ LIMIT_HEADROOM = 1.02
 CLAIM_APART = 0.02
 #: A driver reports the signalling rate of an NVLink, a data sheet its payload: 26.56 and 25 GB/s.
 LINK_APART = 0.07
-#: A device that reports a limit this far from that of its data sheet is another one, or at fault (`identity`).
+#: A device that reports a limit this far from that of its data sheet is another one, or at fault (`attempt`).
 OF_ANOTHER = 0.25
 #: The kind of a finding that decides nothing.
 NOTE = "note"
@@ -29,9 +28,6 @@ UNSTEADY = "unsteady"
 MEETING = 0.25
 #: Samples from which a share of them says something.
 ENOUGH = 8
-#: The panels of an LU may lower the limit that its floor refers to down to this share of it; below, the rate is one of
-#: panels, not of products, and no floor applies. Mode quick: 0.81 to 0.95 on H200, 0.74 and 0.79 on H100.
-PANELS_PERMIT = 0.70
 
 
 def limit_of(result: Result, metric: MetricValue, declared: Metric, sheets: Mapping[tuple[str, str], Limit]) -> Limit:
@@ -88,11 +84,9 @@ def hold(
     known: Criterion | None,
     reach: float = 1.0,
     floors: bool = True,
-    panels: float | None = None,
 ) -> tuple[JudgedMetric, list[Finding]]:
     """Compare one value with its physical limit and its criterion (otherwise the floor). `reach`: factor by which the
     limit itself may be exceeded (`yardstick`). `floors`: whether the program's floors apply to this run.
-    `panels`: the rate that the panels of an LU permit, in the unit of the metric (`of_panels`).
     """
     where = f"{result.node} {metric.place}"
     limit, highest = _limits(result, metric, declared, sheets)
@@ -109,17 +103,10 @@ def hold(
     criterion = known
     floor = declared.floor.get(metric.kind)
     if criterion is None and limit.value is not None and floor and floors:
-        share = 1.0 if panels is None else min(1.0, panels / limit.value)
-        bound = limit.value * share * floor if higher else limit.value / floor
+        bound = limit.value * floor if higher else limit.value / floor
         source = f"{100 * floor:.0f} % of the limit, {limit.basis}"
-        if share < 1:
-            permit = f"what the panels of this run permit: {100 * share:.0f} % of the limit"
-            source = f"{100 * floor:.0f} % of {permit}, {limit.basis}"
-        if share >= PANELS_PERMIT:
-            low, high = (bound, None) if higher else (None, bound)
-            criterion = Criterion(
-                FLOOR, limit.value * share, low, high, metric.unit, metric.statistic, source
-            )  # fmt: skip
+        low, high = (bound, None) if higher else (None, bound)
+        criterion = Criterion(FLOOR, limit.value, low, high, metric.unit, metric.statistic, source)
 
     statistic = metric.statistic if criterion is None else criterion.statistic
     number = metric.statistic_named(statistic)
@@ -190,32 +177,6 @@ def miss(result: Result, metric: MetricValue, text: str, number: float, bound: f
     )  # fmt: skip
 
 
-def behind_siblings(result: Result, program: Program) -> list[Finding]:
-    """GPUs that are slower than the median of the others of the same run by more than metric and noise permit."""
-    groups: dict[tuple[str, str], list[MetricValue]] = {}
-    for metric in result.metrics:
-        if metric.kind == "gpu" and program.metrics[metric.name].siblings is not None:
-            groups.setdefault((metric.name, metric.at.text), []).append(metric)
-    found = []
-    for (name, _), group in groups.items():
-        allowed = program.metrics[name].siblings or 0.0
-        for metric in group:
-            others = sorted(m.value for m in group if m is not metric)
-            if not others:
-                continue
-            typical = quantile(others, 0.5)
-            lag = 1 - metric.value / typical if metric.direction == "higher" else metric.value / typical - 1
-            bound = max(allowed, 3 * metric.spread)
-            if lag > bound:
-                text = (
-                    f"{result.node} {metric.place}: {metric.id} = {metric.value:.6g} {metric.unit} is "
-                    f"{100 * lag:.1f} % behind the other GPUs of the node (median {typical:.6g} {metric.unit}); at "
-                    f"most {100 * bound:.1f} %"
-                )
-                found.append(miss(result, metric, text, metric.value, typical, "siblings"))
-    return found
-
-
 def _beyond(limit: float | None, higher: bool) -> float | None:
     """The value above which a measurement is impossible; None without a known limit."""
     if limit is None:
@@ -259,17 +220,3 @@ def _judged(
     return JudgedMetric(
         verdict, number, metric.unit, metric.direction, statistic, criterion, limit, efficiency, (low, high)
     )  # fmt: skip
-
-
-def reframe_reference(judged: JudgedMetric) -> tuple[float, float | None, float | None, str]:
-    """The same bounds as ReFrame's tuple (reference, lower, upper, unit); a value without bounds has 0, None, None.
-
-    ReFrame takes a fraction in [-1, 0] below and from 0 above, so the anchor is the reference, otherwise the limit.
-    """
-    low, high = judged.bounds
-    anchor = judged.criterion.value if judged.criterion else judged.limit.value
-    if (low is None and high is None) or not anchor:
-        return (0, None, None, judged.unit)
-    lower = None if low is None else min(low / anchor - 1, 0.0)
-    upper = None if high is None else max(high / anchor - 1, 0.0)
-    return (anchor, lower, upper, judged.unit)

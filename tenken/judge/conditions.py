@@ -1,17 +1,22 @@
-"""Conditions of a run: what invalidates its numbers, and hardware faults."""
+"""Conditions of a run: what invalidates its numbers (its GPUs, other activity on the machine), and hardware faults."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
 
-from tenken.judge.criteria import NOTE
+from tenken.judge.bounds import NOTE
+from tenken.judge.completeness import by_compiler
+from tenken.model.catalogue import Program
 from tenken.model.judgement import Finding
+from tenken.model.machine import Machine
 from tenken.model.request import Request
-from tenken.model.result import Device, DeviceHealth, HealthSample, Result
+from tenken.model.result import Device, DeviceHealth, HealthSample, MetricValue, Result
 from tenken.model.subject import Subject
 from tenken.model.verdicts import FAIL, INVALID, RECORDED
+from tenken.model.xids import HARDWARE_XIDS, PROGRAM_XIDS
 
 #: Clock event reasons that void a measurement. A software power cap is normal under compute-bound load.
 SLOWDOWN_REASONS = ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
@@ -32,52 +37,20 @@ CLOCK_WITH_REASON, CLOCK_IDLE = 0.10, 0.04
 CORRECTED_OF_RUN = 1
 CORRECTED_PER_HOUR = 4.0
 
-#: XIDs whose cause is the hardware, its memory, its links or its bus, and whose remedy is a reset or a repair: NVIDIA,
-#: "Xid Catalog" (docs.nvidia.com/deploy/xid-errors) and "Xid Checks" (docs.nvidia.com/health-validation), 2026-11.
-HARDWARE_XIDS: Mapping[int, str] = {
-    46: "GPU stopped processing",
-    48: "double-bit ECC error",
-    54: "auxiliary power is not connected",
-    62: "internal micro-controller halt",
-    64: "row remapping failed",
-    74: "NVLink error",
-    79: "GPU has fallen off the bus",
-    92: "high rate of single-bit ECC errors",
-    94: "contained memory error",
-    95: "uncontained memory error",
-    119: "GSP does not answer",
-    120: "GSP error",
-    140: "unrecovered ECC error",
-    144: "NVLink SAW error",
-    145: "NVLink RLW error",
-    146: "NVLink TLW error",
-    147: "NVLink TREX error",
-    148: "NVLink NVLPW_CTRL error",
-    149: "NVLink NETIR error",
-    150: "NVLink MSE error",
-    171: "uncorrectable DRAM error",
-    172: "uncorrectable SRAM error",
-}
-#: XIDs caused by a program: an illegal address or instruction, a failed kernel, its own end.
-PROGRAM_XIDS: Mapping[int, str] = {
-    13: "graphics engine exception", 31: "memory page fault", 43: "GPU stopped processing for this program",
-    45: "preemptive cleanup of a program that ended", 68: "video processor exception",
-    69: "graphics engine class error",
-    137: "NVLink privilege error",
-}  # fmt: skip
-
 #: Samples that are seconds, and what they are of one.
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 #: Samples of a metric may take this much longer than the run: older results have whole seconds.
 ROUNDED_S = 1.0
 
-#: Programs of which only the first rank monitors GPUs: those of other ranks are read before and after the run.
-FIRST_RANK_WATCHES = ("stencil",)
+#: Of a contract: only the first rank monitors GPUs; those of other ranks are read before and after the run.
+FIRST_RANK = "first rank"
+#: Other processes that use fewer CPUs than this are not named: system daemons.
+CPUS_NAMED = 0.2
 
 Condition = tuple[str, str]
 
 
-def conditions(result: Result, request: Request) -> list[Finding]:
+def of(result: Result, program: Program, request: Request, machine: Machine) -> list[Finding]:
     """Conditions that invalidate the run (INVALID) and hardware faults (FAIL), each with node and GPU."""
     node = result.node
     found: list[Finding] = []
@@ -90,7 +63,7 @@ def conditions(result: Result, request: Request) -> list[Finding]:
     cores = result.placement.cores
     if request.cores is not None and cores < request.cores:
         note(INVALID, None, f"bound to {cores} cores; the system file claims {request.cores}")
-    if not request.foreign and "implementation" not in result.parameters:
+    if not request.foreign and not result.by_others:
         for text in (*_threads(result), *_clock(result)):
             note(INVALID, None, text)
     if request.gpus is not None and len(result.devices) < request.gpus:
@@ -103,7 +76,7 @@ def conditions(result: Result, request: Request) -> list[Finding]:
         for verdict, gpu, text in _listed(result, watched):
             note(verdict, Subject("gpu", gpu), text)
     seconds = _seconds(result)
-    of_first_rank = result.program in FIRST_RANK_WATCHES and result.placement.ranks > 1
+    of_first_rank = program.contract.watched_by == FIRST_RANK and result.placement.ranks > 1
     # copies by the CPU in memory that a GPU pinned: the GPU itself has no timed part
     of_host = bool(request.subjects) and set(request.subjects) <= {"host"}
     measured = {gpu for metric in result.metrics for gpu in metric.subject.gpus}
@@ -112,7 +85,22 @@ def conditions(result: Result, request: Request) -> list[Finding]:
         during = not (unwatched and (of_first_rank or of_host))
         for verdict, text in _of_device(entry, result.device(entry.index), seconds, during):
             note(verdict, Subject("gpu", entry.index), text)
-    return found
+    return [*found, *_links(result, machine), *_locks(result, request)]
+
+
+def _links(result: Result, machine: Machine) -> Iterator[Finding]:
+    """Pairs connected by fewer links than in the system file, naming those that are down."""
+    needed = machine.links_per_pair
+    for link in result.links:
+        # a driver that does not report its links gives None: then nothing is compared
+        if needed is None or link.count is None or link.count >= needed:
+            continue
+        subject = Subject("pair", link.first, link.second)
+        down = [f"link {found} of GPU {gpu}" for gpu in subject.gpus if (found := result.inactive_links(gpu))]
+        named = f"; inactive: {'; '.join(down)}" if down else ""
+        text = f"{result.node} {subject.place}: {link.text}, the system file has {needed} links{named}"
+        missed = (needed - link.count) / needed
+        yield Finding(FAIL, text, None, subject, result.node, link.count, "1", needed, missed, "links")
 
 
 def _listed(result: Result, watched: list[Device]) -> Iterator[tuple[str, int, str]]:
@@ -302,3 +290,137 @@ def _remapping(entry: DeviceHealth) -> Iterator[Condition]:
             yield INVALID, wrong
         elif rise:
             yield verdict, f"{rise} further rows in {name} since the run began"
+
+
+# ---- alone on the machine ---------------------------------------------------------------------------------------
+
+
+def gave_up(result: Result) -> Finding | None:
+    """For a run that measured nothing because another measurement held the machine."""
+    if result.status != "failed" or result.locks is None or result.locks.shared_with is None:
+        return None
+    return Finding(INVALID, f"{result.node}: {result.locks.shared_with}", node=result.node)
+
+
+def _locks(result: Result, request: Request) -> list[Finding]:
+    """INVALID without evidence that no other measurement ran at the same time. Results that predate locks contain
+    none.
+    """
+    locks, node = result.locks, result.node
+    if locks is None:
+        return []
+    if locks.shared_with is not None:
+        text = locks.shared_with
+    elif locks.none_because is not None:
+        text = (
+            f"no lock against other measurements could be taken: {locks.none_because}; set TENKEN_LOCKS to a folder "
+            f"that all users of the node may write to"
+        )
+    else:
+        wanted = ["host"]
+        # with several ranks reported by the first one, for a third-party program by the script of the first node
+        if result.placement.ranks == 1 and not request.foreign:
+            wanted += [device.uuid for device in result.devices if device.uuid]
+        missing = [name for name in wanted if name not in locks.held]
+        if not missing:
+            return []
+        text = f"no lock on {', '.join(missing)} was held: other measurements may have run at the same time"
+    return [Finding(INVALID, f"{node}: {text}", node=node)]
+
+
+def named(result: Result, found: Sequence[Finding]) -> list[Finding]:
+    """In addition to the reasons that invalidate a run: other load, if any."""
+    load = result.load
+    if load is None or not any(f.verdict == INVALID for f in found):
+        return []
+    if load.others_cpu_seconds + load.steal_cpu_seconds < CPUS_NAMED * load.seconds:
+        return []
+    return [Finding(INVALID, f"{result.node}: load from elsewhere: {load.text()}", node=result.node)]
+
+
+# ---- samples ---------------------------------------------------------------------------------------------------
+
+#: This many samples that are all equal, or repeated in the same order, were not measured.
+TRAIN = 5
+#: A GPU's events come in steps of 32 ns and are good to 0.5 us (cudaEventElapsedTime): below this many seconds a few
+#: samples may be equal (measured: five of 8.864 us), this many may not.
+SHORT_SECONDS, LONG_TRAIN = 50e-6, 20
+#: Samples of a GPU's events are copies if this many results, or fewer, would contain such equal ones by chance.
+BY_CHANCE = 1e-4
+
+
+def samples(result: Result, program: Program) -> list[Finding]:
+    """Values with too few samples, or with too large a spread."""
+    found = []
+    compiled = by_compiler(result, program)
+    for metric in result.metrics:
+        declared = program.metrics[metric.name]
+        where = f"{result.node} {metric.place}"
+        text = ""
+        needed = declared.min_count.get(metric.kind, 1)
+        if metric.count < needed:
+            text = f"{where}: {metric.id} has {metric.count} samples; at least {needed} are required"
+            found.append(Finding(INVALID, text, metric.id, metric.subject, result.node))
+        spread = declared.allowed_spread("host" if compiled else metric.kind, metric.at)
+        if spread is not None and metric.spread > spread:
+            text = (
+                f"{where}: {metric.id} varies too much: median {metric.median:.6g}, best {metric.best:.6g} "
+                f"{metric.unit}, {100 * metric.spread:.1f} % apart; at most {100 * spread:.1f} %"
+            )
+            found.append(Finding(INVALID, text, metric.id, metric.subject, result.node))
+    return found + _trains(result, program)
+
+
+def _trains(result: Result, program: Program) -> list[Finding]:
+    """Samples that were not measured: all equal, two equal halves, or those of another metric."""
+    found: list[Finding] = []
+    # a ratio of exactly 1 to a rate has the samples of the other rate
+    seen: dict[tuple[tuple[float, ...], bool], MetricValue] = {}
+    for metric in result.metrics:
+        samples, text = metric.samples, ""
+        if len(samples) < TRAIN or program.metrics[metric.name].sign != "positive":
+            continue
+        first, second = samples[: len(samples) // 2], samples[len(samples) // 2 :]
+        twin = seen.setdefault((samples, metric.unit == "1"), metric)
+        if len(set(samples)) == 1:
+            if metric.unit != "1" and not _may_be_alike(metric):
+                text = f"all {len(samples)} samples are {samples[0]:g} {metric.unit}"
+        elif len(first) >= TRAIN and first == second[: len(first)] and not _by_chance(metric, first, result):
+            text = f"its first {len(first)} samples are repeated in the same order"
+        elif twin is metric or _one_is_the_other(twin, metric, program) or _by_chance(metric, samples, result):
+            pass
+        else:
+            text = f"its {len(samples)} samples equal those of {twin.id}"
+        if text:
+            where = f"{result.node} {metric.place}"
+            message = f"{where}: {metric.id}: {text}: they were not measured"
+            found.append(Finding(INVALID, message, metric.id, metric.subject, result.node))
+    return found
+
+
+def _may_be_alike(metric: MetricValue) -> bool:
+    seconds = SECONDS.get(metric.unit)
+    short = seconds is not None and metric.samples[0] * seconds < SHORT_SECONDS
+    return short and metric.clock == "device" and len(metric.samples) < LONG_TRAIN
+
+
+def _by_chance(metric: MetricValue, samples: tuple[float, ...], result: Result) -> bool:
+    """Whether others may equal these `samples` of a metric by chance: of a short kernel an event's steps leave few
+    values. Measured: two kernels of 5.952 us, five samples each, all but the fourth on the same step.
+    """
+    if metric.clock != "device":
+        return False
+    size = len(samples)
+    pairs = sum(number * (number - 1) for number in Counter(samples).values())
+    alike = pairs / (size * (size - 1))  # the chance that two samples are equal
+    expected: float = len(result.metrics) * alike**size
+    return expected > BY_CHANCE
+
+
+def _one_is_the_other(one: MetricValue, other: MetricValue, program: Program) -> bool:
+    """Whether a metric is selected from others of the same subject (the best of several methods)."""
+    names = {one.name, other.name}
+    chosen = any(
+        program.metrics[name].chosen_of and names - {name} <= set(program.metrics[name].chosen_of) for name in names
+    )
+    return one.subject == other.subject and chosen

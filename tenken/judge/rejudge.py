@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tenken.errors import CatalogueError
-from tenken.judge import identity, judging
+from tenken.judge import attempt, verdict
 from tenken.model import ending, engine, verdicts
 from tenken.model.catalogue import program as catalogue_program
 from tenken.model.job import JobAccount, short
@@ -50,18 +50,18 @@ def of_record(record: Record, machine: Machine | None = None, job: JobFacts | No
     job = job or job_of(record)
     where = ",".join(job.nodes) or record.where
     if how := ending.lost(record.job.facts):
-        return judging.invalid(f"{where}: {how}", where)
+        return verdict.invalid(f"{where}: {how}", where)
     cut = ending.killed(job.state)
     if cut:
-        return judging.failed(f"{where}: {cut}", where)
+        return verdict.failed(f"{where}: {cut}", where)
     if record.result is None:
         return _without_result(record, where)
     if record.version == RECORD and not (job.nodes or job.account):
-        return judging.failed(f"{where}: nodes is empty: the record names no node on which its job ran", where)
+        return verdict.failed(f"{where}: nodes is empty: the record names no node on which its job ran", where)
     request = record.request or _request_of(record, record.result)
     judgement = of_result(record.result, request, machine or as_archived(record), job)
     if how := ending.disturbed(record.job.facts):
-        judgement = judging.extended(judgement, [Finding(verdicts.INVALID, f"{where}: {how}", node=where)])
+        judgement = verdict.extended(judgement, [Finding(verdicts.INVALID, f"{where}: {how}", node=where)])
     return judgement
 
 
@@ -72,16 +72,16 @@ def of_result(result: Result, request: Request | None, machine: Machine, job: Jo
         job.state, job.exit_code, ending.EXPECTED[result.status] if job.marked is None else job.marked, says
     )
     if cut:
-        return judging.failed(f"{result.node}: {cut}", result.node)
+        return verdict.failed(f"{result.node}: {cut}", result.node)
     try:
         declared = catalogue_program(result.program)
     except CatalogueError as error:
-        return judging.failed(f"{result.node}: {error}", result.node)
+        return verdict.failed(f"{result.node}: {error}", result.node)
     result = engine.completed(result, declared)
     if request is not None:
-        return judging.judge(result, declared, request, machine, job.marked, job.held())
-    asked = Request(None, result.program, subjects=_kinds(result), arguments=identity.without_files(result.command[1:]))
-    return judging.unrequested(judging.judge(result, declared, asked, machine, job.marked, job.held()))
+        return verdict.judge(result, declared, request, machine, job.marked, job.held())
+    asked = Request(None, result.program, subjects=_kinds(result), arguments=attempt.without_files(result.command[1:]))
+    return verdict.unrequested(verdict.judge(result, declared, asked, machine, job.marked, job.held()))
 
 
 def _kinds(result: Result) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ def _without_result(record: Record, where: str) -> Judgement:
     if _waived_before_start(record):
         return Judgement(verdicts.WAIVED, record.findings)
     why = record.result_error or "the run left no result"
-    return judging.failed(f"{where}: {record.program}: {why}", where)
+    return verdict.failed(f"{where}: {record.program}: {why}", where)
 
 
 def _request_of(record: Record, result: Result) -> Request:
@@ -113,7 +113,7 @@ def _request_of(record: Record, result: Result) -> Request:
         record.check,
         record.subjects or _kinds(result),
         metrics,
-        arguments=identity.without_files(result.command[1:]),
+        arguments=attempt.without_files(result.command[1:]),
         mode=record.mode,
     )
 

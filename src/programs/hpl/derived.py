@@ -1,0 +1,7 @@
+"""What an LU reaches of the products of its run."""
+
+from tenken.model.lu import of_products
+
+
+def of_dgemm(run, one):
+    return of_products(run, one, "dgemm")

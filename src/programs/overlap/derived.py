@@ -1,0 +1,18 @@
+"""How long a loop without snapshots takes."""
+
+#: Above steps x step time the host may add this much; below it, as the steps of a GPU were calibrated in the same run.
+ABOVE, BELOW = 1.10, 0.85
+
+
+def steps(run, one):
+    """The loop without snapshots takes as long as its steps, which consist of whole passes over the state: one of so
+    many is shorter or longer by half a pass, and a single one may take longer than any step."""
+    count, step_ms = run.parameters.get("steps"), run.parameters.get("step_ms")
+    if one.at.get("mode") != "none" or not count or not step_ms:
+        return None
+    whole = count * step_ms / 1e3
+    passes = run.result.path.get(f"passes_of_a_step.{one.subject.id}")
+    if not isinstance(passes, int) or passes < 1:
+        return BELOW * whole, ABOVE * whole
+    longest = None if passes == 1 else ABOVE * whole * passes / (passes - 0.5)
+    return BELOW * whole * passes / (passes + 0.5), longest

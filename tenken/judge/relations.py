@@ -1,0 +1,221 @@
+"""Values compared with others of the same run, as metrics.yaml expects (tenken/model/expectation.py): the engine.
+
+It knows no program. GPUs and pairs are compared with their siblings, sweeps with the line through neighbours, and
+everything else with a formula or function of the catalogue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from tenken.judge.bounds import UNSTEADY, miss
+from tenken.model.catalogue import Program
+from tenken.model.engine import Run
+from tenken.model.expectation import BEST, Bounds, Expectation
+from tenken.model.judgement import FLOOR, Criterion, Finding
+from tenken.model.machine import Machine
+from tenken.model.numbers import enough, interval, quantile, surely_below
+from tenken.model.request import Request
+from tenken.model.result import MetricValue, Result
+from tenken.model.verdicts import FAIL, INVALID
+
+#: The kind of a finding that compares values of one run.
+RELATION = "relation"
+#: The median of the pairs is beyond either end of the reported interval with this probability.
+OPEN = 0.005
+#: The smallest class of pairs that has a usual value.
+CLASS = 3
+
+
+def of(
+    result: Result, program: Program, request: Request, machine: Machine
+) -> tuple[list[Finding], dict[str, Criterion]]:
+    """Findings, and the bounds of the values that are held, by their ids. A value that misses several has the proven
+    findings alone."""
+    run = Run(result, program, again=False)
+    findings = _siblings(run)
+    criteria: dict[str, Criterion] = {}
+    for declared in program.metrics.values():
+        for expected in declared.expect:
+            if request.mode in expected.not_in:
+                continue
+            if expected.claimed and expected.claimed not in machine.capabilities:
+                continue
+            for metric, low, high in _held(run, run.of(declared.name), expected):
+                found = _missed(run, metric, expected, low, high)
+                findings += found
+                if expected.value is None and expected.verdict == FAIL and _decides(metric, expected):
+                    bound = next(one for one in (low, high) if one is not None)
+                    kind = (metric.unit, metric.statistic, f"{expected.source}, same run")
+                    criteria.setdefault(metric.id, Criterion(FLOOR, bound, low, high, *kind))
+    proven = {finding.metric for finding in findings if finding.verdict == FAIL}
+    return [f for f in findings if f.verdict == FAIL or f.metric not in proven], criteria
+
+
+Held = tuple[MetricValue, "float | None", "float | None"]
+"""A value with its lower and upper bound."""
+
+
+def _held(run: Run, metrics: Sequence[MetricValue], expected: Expectation) -> Iterator[Held]:
+    """Values that an expectation is of, and their bounds."""
+    chosen = [m for m in metrics if m.kind in expected.of and _at(m, expected.where)]
+    if expected.sweep:
+        yield from _between(chosen, expected)
+        return
+    for metric in _only(chosen, expected.only):
+        bounds: Bounds | None
+        if expected.function is not None:
+            bounds = expected.function(run, metric)
+        else:
+            bounds = run.first(expected.low, metric), run.first(expected.high, metric)
+        if bounds is not None and bounds != (None, None):
+            yield metric, *bounds
+
+
+def _at(metric: MetricValue, where: Mapping[str, tuple[object, ...]]) -> bool:
+    return all(metric.at.get(key) in allowed for key, allowed in where.items())
+
+
+def _only(metrics: Iterable[MetricValue], only: str) -> Iterable[MetricValue]:
+    """All, the best of each subject, or those of each subject at the largest value of a coordinate."""
+    if not only:
+        return metrics
+    found: dict[tuple[object, ...], tuple[float, MetricValue]] = {}
+    for metric in metrics:
+        if only == BEST:
+            place: tuple[object, ...] = (metric.subject,)
+            rank = metric.value if metric.direction == "higher" else -metric.value
+        else:
+            rest = sorted((key, str(value)) for key, value in metric.at.items() if key != only)
+            place, rank = (metric.subject, *rest), metric.at.get(only, -math.inf)
+        if place not in found or rank > found[place][0]:
+            found[place] = (rank, metric)
+    return [metric for _, metric in found.values()]
+
+
+def _between(metrics: Iterable[MetricValue], expected: Expectation) -> Iterator[Held]:
+    """Each inner point of a sweep, with the line through the adjacent sizes: times grow with the size by one latency
+    and one bandwidth."""
+    sweeps: dict[tuple[object, ...], dict[float, MetricValue]] = {}
+    for metric in metrics:
+        size = metric.at.get(expected.sweep)
+        if isinstance(size, (int, float)) and size > 0 and metric.value > 0:
+            rest = tuple(sorted((key, str(value)) for key, value in metric.at.items() if key != expected.sweep))
+            sweeps.setdefault((metric.name, metric.subject, rest), {})[size] = metric
+    for sweep in sweeps.values():
+        sizes = sorted(sweep)
+        for (before, size), after in zip(pairwise(sizes), sizes[2:], strict=False):
+            part = (size - before) / (after - before)
+            seconds = _time(sweep[before], before) * (1 - part) + _time(sweep[after], after) * part
+            if sweep[size].direction == "higher":
+                yield sweep[size], size / seconds / expected.times, None
+            else:
+                yield sweep[size], None, seconds * expected.times
+
+
+def _time(metric: MetricValue, size: float) -> float:
+    return size / metric.value if metric.direction == "higher" else metric.value
+
+
+# ---- misses ----------------------------------------------------------------------------------------------------
+
+
+def _missed(
+    run: Run, metric: MetricValue, expected: Expectation, low: float | None, high: float | None
+) -> list[Finding]:
+    value, name, unit = metric.value, metric.id, f" {metric.unit}"
+    if expected.value is not None:
+        compared = run.first((expected.value,), metric)
+        if compared is None:
+            return []
+        value, name, unit = compared, f"{metric.id}: {expected.value.text}", ""
+    if low is not None and value < low:
+        side, bound, least = "least", low, True
+    elif high is not None and value > high:
+        side, bound, least = "most", high, False
+    else:
+        return []
+    text = (
+        f"{run.result.node} {metric.place}: {name} = {value:.6g}{unit}; at {side} {bound:.6g} is required: "
+        f"{expected.source}"
+    )
+    found = miss(run.result, metric, text, value, bound, RELATION)
+    if expected.verdict == INVALID:
+        return [replace(found, verdict=INVALID)]
+    open_ = _undecided(metric, expected, bound, least)
+    return [replace(found, verdict=INVALID, message=f"{text}; {open_}", kind=UNSTEADY)] if open_ else [found]
+
+
+def _decides(metric: MetricValue, expected: Expectation) -> bool:
+    """Whether a miss of the bound could be proven at all."""
+    return expected.proof != "pairs" or enough(metric.samples)
+
+
+def _undecided(metric: MetricValue, expected: Expectation, bound: float, least: bool) -> str:
+    """Why the samples do not prove a miss: noise neither passes nor fails; empty where they do."""
+    if expected.proof == "rounds":
+        good = sum((sample >= bound) if least else (sample <= bound) for sample in metric.samples)
+        return f"undecided: {good} of {metric.count} rounds reach it" if good else ""
+    if expected.proof == "pairs":
+        signed = metric.samples if least else [-one for one in metric.samples]
+        if not surely_below(signed, bound if least else -bound):
+            low, high = interval(metric.samples, OPEN)
+            return (
+                f"undecided, too noisy for so few rounds (in {metric.count} rounds, with 99 % confidence {low:.3g} to "
+                f"{high:.3g})"
+            )
+    return ""
+
+
+# ---- siblings --------------------------------------------------------------------------------------------------
+
+
+def _siblings(run: Run) -> list[Finding]:
+    """GPUs that are behind the others of the run, pairs that are behind their other direction or the pairs of their
+    class, by more than metric and noise permit."""
+    found: list[Finding] = []
+    for name, declared in run.program.metrics.items():
+        if declared.siblings is None:
+            continue
+        places: dict[str, list[MetricValue]] = {}
+        for metric in run.of(name):
+            if metric.kind in ("gpu", "pair"):
+                places.setdefault(metric.at.text, []).append(metric)
+        for group in places.values():
+            for metric in group:
+                found += _behind(run, metric, group, declared.siblings)
+    return found
+
+
+def _behind(run: Run, metric: MetricValue, group: Sequence[MetricValue], allowed: float) -> Iterator[Finding]:
+    subject = metric.subject
+    if metric.kind == "gpu":
+        alike = {"the other GPUs of the node": [m for m in group if m.kind == "gpu" and m is not metric]}
+    else:
+        ends = (subject.second, subject.first)
+        of_class = [m for m in group if _joined(run, m) == _joined(run, metric)]
+        alike = {
+            "the other direction": [m for m in group if (m.subject.first, m.subject.second) == ends],
+            f"the {len(of_class)} pairs joined alike": of_class if len(of_class) >= CLASS else [],
+        }
+    for what, others in alike.items():
+        if not others:
+            continue
+        typical = quantile(sorted(m.value for m in others), 0.5)
+        lag = 1 - metric.value / typical if metric.direction == "higher" else metric.value / typical - 1
+        bound = max(allowed, 3 * metric.spread)
+        if lag > bound:
+            text = (
+                f"{run.result.node} {metric.place}: {metric.id} = {metric.value:.6g} {metric.unit} is "
+                f"{100 * lag:.1f} % behind {what} (median {typical:.6g} {metric.unit}); at most {100 * bound:.1f} %"
+            )
+            yield miss(run.result, metric, text, metric.value, typical, "siblings")
+
+
+def _joined(run: Run, metric: MetricValue) -> object:
+    """What joins a pair, without the number of links, which is compared with the data sheet elsewhere."""
+    ends = (metric.subject.first, metric.subject.second)
+    return next((link.kind for link in run.result.links if (link.first, link.second) == ends), None)

@@ -1,0 +1,41 @@
+"""What the parts of an LU permit: its rate is bound by products, or at a small N by its panels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+#: Least rate of an LU relative to the products of its run with the inner dimension NB, of which it consists but for its
+#: panels, swaps and solve: 0.66 to 0.93 on H100 and H200 in every mode.
+OF_PRODUCTS = 0.60
+#: Panels may lower that rate down to this share of it; below, it is one of panels, not of products, and is not held.
+#: Mode quick: 0.81 to 0.95 on H200, 0.74 and 0.79 on H100.
+PANELS_PERMIT = 0.70
+
+
+def operations(n: int) -> float:
+    """Operations of HPL and HPL-MxP for a matrix of order n: (2/3) n^3 + (3/2) n^2."""
+    return 2 / 3 * n**3 + 1.5 * n**2
+
+
+def permitted(run: Any, one: Any, part: str) -> float | None:
+    """All operations over the time of one part of the last repetition, in TFLOP/s; None: not reported.
+
+    With look-ahead a panel runs beside an update, but panels follow one another: an LU takes at least as long as all of
+    them. Their time grows with N^2, that of the updates with N^3: at a small N on a fast GPU the panels decide.
+    """
+    seconds = run.at("phase", one.subject, one.at, part=part)
+    return operations(one.at["n"]) / seconds.value / 1e12 if seconds is not None and seconds.value > 0 else None
+
+
+def of_products(run: Any, one: Any, products: str) -> tuple[float | None, float | None] | None:
+    """The least rate of an LU: the share of the products of its run, or of what its panels permit."""
+    found, panels = run.at(products, one.subject, one.at), permitted(run, one, "panel")
+    if found is None or found.value <= 0:
+        return None
+    rate = found.value if panels is None else min(found.value, panels)
+    return (OF_PRODUCTS * rate, None) if rate >= PANELS_PERMIT * found.value else None
+
+
+def of_updates(run: Any, one: Any) -> float | None:
+    """What the updates alone permit."""
+    return permitted(run, one, "update")

@@ -1,0 +1,39 @@
+"""What the XIDs of NVIDIA's driver mean for a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: XIDs whose cause is the hardware, its memory, its links or its bus, and whose remedy is a reset or a repair: NVIDIA,
+#: "Xid Catalog" (docs.nvidia.com/deploy/xid-errors) and "Xid Checks" (docs.nvidia.com/health-validation), 2026-11.
+HARDWARE_XIDS: Mapping[int, str] = {
+    46: "GPU stopped processing",
+    48: "double-bit ECC error",
+    54: "auxiliary power is not connected",
+    62: "internal micro-controller halt",
+    64: "row remapping failed",
+    74: "NVLink error",
+    79: "GPU has fallen off the bus",
+    92: "high rate of single-bit ECC errors",
+    94: "contained memory error",
+    95: "uncontained memory error",
+    119: "GSP does not answer",
+    120: "GSP error",
+    140: "unrecovered ECC error",
+    144: "NVLink SAW error",
+    145: "NVLink RLW error",
+    146: "NVLink TLW error",
+    147: "NVLink TREX error",
+    148: "NVLink NVLPW_CTRL error",
+    149: "NVLink NETIR error",
+    150: "NVLink MSE error",
+    171: "uncorrectable DRAM error",
+    172: "uncorrectable SRAM error",
+}
+#: XIDs caused by a program: an illegal address or instruction, a failed kernel, its own end.
+PROGRAM_XIDS: Mapping[int, str] = {
+    13: "graphics engine exception", 31: "memory page fault", 43: "GPU stopped processing for this program",
+    45: "preemptive cleanup of a program that ended", 68: "video processor exception",
+    69: "graphics engine class error",
+    137: "NVLink privilege error",
+}  # fmt: skip
