@@ -2,41 +2,30 @@
 
     python -m tools.kills [COUNT] [--seed N]
 
-Two writers at once write records to one archive and are killed with SIGKILL after up to 20 ms, until COUNT (default:
+Two writers at once write records to one archive and are killed with SIGKILL within 20 ms, until COUNT (default:
 1000) were. Exit status 1 if a record is lost or damaged. Linux only: a record is synced before it is announced.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import contextlib
+import itertools
+import multiprocessing
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
+from tenken.archive import packed
 from tenken.archive import records as archive
+from tenken.model.record import Record
 from tenken.paths import ROOT
 
-#: Writes one kept record repeatedly, each time with another number, and announces each one.
-_WRITER = """
-import sys
-from dataclasses import replace
-from pathlib import Path
-from tenken.archive import packed, records as archive
-kept = packed.folder_of(Path("tests/data/h200-first-runs.tar.xz"))
-first = replace(next(one for one in archive.records(kept) if one.result), session=sys.argv[2])
-print("ready", flush=True)
-n = 0
-while True:
-    archive.write(replace(first, parameters={"number": n}), Path(sys.argv[1]))
-    n += 1
-    print(n, flush=True)
-"""
+_KEPT = ROOT / "tests" / "data" / "h200-first-runs.tar.xz"
 
 
 @dataclass(frozen=True)
@@ -50,27 +39,46 @@ class Outcome:
     damaged: tuple[str, ...]
 
 
+def write(folder: Path, first: Record, ready: Connection) -> None:
+    """Write a record to the archive repeatedly, each time with another number, and announce each one."""
+    ready.send(0)
+    for number in itertools.count(1):
+        archive.write(replace(first, parameters={"number": number - 1}), folder)
+        ready.send(number)
+
+
 def kill(folder: Path, count: int, seed: int) -> Outcome:
-    """Kill `count` writers of the archive `folder`, two at a time, and read the archive."""
+    """Kill `count` writers of the archive `folder`, two at a time, and read the archive.
+
+    In every second round both have announced a record when the time to the kill begins; in the others they have begun.
+    """
     rng = random.Random(seed)
+    first = next(one for one in archive.records(packed.folder_of(_KEPT)) if one.result)
+    # its server has imported everything once, and has no threads
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tenken.archive.packed", "tenken.archive.records"])
     announced: dict[str, int] = {}
     for number in range((count + 1) // 2):
-        names = [f"20261121T000000Z-{number:04d}{side}" for side in "ab"]
-        writers = [
-            subprocess.Popen(
-                [sys.executable, "-c", _WRITER, str(folder), name], cwd=ROOT, stdout=subprocess.PIPE, text=True
-            )
-            for name in names
-        ]
-        for writer in writers:
-            assert writer.stdout is not None
-            if writer.stdout.readline() != "ready\n":
-                raise RuntimeError("a writer did not begin")
+        writers = {}
+        for side in "ab":
+            name = f"20261121T000000Z-{number:04d}{side}"
+            told, tells = context.Pipe(duplex=False)
+            writers[name] = context.Process(target=write, args=(folder, replace(first, session=name), tells)), told
+            writers[name][0].start()
+            tells.close()
+        for name, (_, told) in writers.items():
+            for wanted in range(1 + number % 2):
+                if not told.poll(60):
+                    raise RuntimeError("a writer did not begin")
+                announced[name] = told.recv()
+                assert announced[name] == wanted
         time.sleep(rng.uniform(0.0, 0.02))
-        for writer, name in zip(writers, names, strict=True):
-            os.kill(writer.pid, signal.SIGKILL)
-            output = writer.communicate()[0].split()
-            announced[name] = int(output[-1]) if output else 0
+        for name, (writer, told) in writers.items():
+            writer.kill()
+            writer.join()
+            with contextlib.suppress(EOFError, OSError):
+                while told.poll():
+                    announced[name] = told.recv()
     damaged: list[archive.Damaged] = []
     found: dict[str, set[int]] = {}
     for read in archive.records(folder, damaged=damaged):

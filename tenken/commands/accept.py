@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from tenken.report.acceptance import (
     accept,
     as_json,
 )
-from tenken.report.contracts import Contract, ContractError
+from tenken.report.contracts import Contract, ContractError, Machine
 
 RELEASE = version("tenken")
 #: Exit status; 2 is a wrong command line or contract.
@@ -87,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         return verify(arguments.verify, arguments.signers)
     if not arguments.contract or not arguments.sessions:
         raise AcceptError("required: --contract NAME and --sessions ID..., or --verify FILE")
-    contract = contracts.load(arguments.contract, load_catalogue(), loader.names())
+    contract = contracts.load(arguments.contract, load_catalogue(), systems(), machine=known)
     root = arguments.archive or paths.archive_root()
     sessions = known_sessions(root, arguments.sessions)
     for place, fault in archive_verify.chain(root, sessions):
@@ -101,6 +102,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.sign is not None:
         print(f"Signature: {signature.sign(tar, arguments.sign)}")
     return EXIT_CODES[found.statement]
+
+
+def systems() -> list[str]:
+    """Names of systems that a contract may be about."""
+    return [*loader.names(), loader.LOCAL]
+
+
+def known(name: str) -> Machine:
+    """A system, without its checks."""
+    return Machine(loader.load(name).expand(os.environ, strict=False))
 
 
 def known_sessions(root: Path, asked: list[str]) -> tuple[str, ...]:
@@ -296,7 +307,7 @@ def _against_itself(members: Mapping[str, bytes]) -> Iterator[str]:
         agreed = root / f"{archive.safe_name(name)}.yaml"
         (root / bundle.CONTRACT).rename(agreed)
         try:
-            read = contracts.load(str(agreed), load_catalogue(), [*loader.names(), str(said.get("system"))])
+            read = contracts.load(str(agreed), load_catalogue(), [*systems(), str(said.get("system"))])
             contract = replace(read, name=name)
             # a fault of this installation, not of the file, must not look like a modification: it is reported as such
             files = files_of(root / bundle.ARCHIVE, sessions)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,13 @@ from typing import Any
 from tenken import paths
 from tenken.archive import packed, records
 from tenken.commands import accept
+from tenken.commands.accept import known, systems
 from tenken.machines import loader
 from tenken.machines.model import System
 from tenken.model.catalogue import load_catalogue
 from tenken.model.record import Record
 from tenken.report import contracts
-from tenken.report.contracts import ContractError
+from tenken.report.contracts import ContractError, Machine, Offered
 
 
 def register(subparsers: Any) -> None:
@@ -66,13 +69,27 @@ def _validate(arguments: argparse.Namespace) -> int:
         raise ContractError("no contract in reports/contracts; draft one with `tenken contract new`")
     for name in names:
         try:
-            contract = contracts.load(name, load_catalogue(), loader.names())
+            contract = contracts.load(name, load_catalogue(), systems(), machine=checked)
         except ContractError as error:
             print(error, file=sys.stderr)
             wrong = 1
         else:
             print(f"{name}: ok, {len(contract.clauses)} clauses on {contract.system}")
     return wrong
+
+
+def checked(name: str) -> Machine:
+    """A system with the checks in checks/ that ReFrame selects on it. Raises ContractError where ReFrame fails."""
+    command = [str(Path(sys.prefix) / "bin" / "reframe"), "-c", "checks", "--system", name, "--describe"]
+    done = subprocess.run(command, cwd=paths.ROOT, capture_output=True, text=True, check=False)
+    begin = done.stdout.find("[\n")
+    if done.returncode or begin < 0:
+        lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
+        raise ContractError(f"the checks of system '{name}' cannot be listed: {lines[-1]}")
+    told = [one for one in json.loads(done.stdout[begin:]) if isinstance(one, dict) and one.get("program")]
+    return Machine(known(name).system, tuple(
+        Offered(one["display_name"], one["@class"], one["program"], int(one.get("num_nodes") or 1)) for one in told
+    ))  # fmt: skip
 
 
 def _measured(system: System, archive: Path | None, session: str) -> list[Record]:
@@ -89,8 +106,8 @@ def _new(arguments: argparse.Namespace) -> int:
     name = arguments.name or arguments.system
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise ContractError(f"'{name}' is not a contract name; allowed: lower case letters, digits and . _ -")
-    if arguments.system not in loader.names():
-        raise ContractError(f"unknown system '{arguments.system}'; allowed: {', '.join(loader.names())}")
+    if arguments.system not in systems():
+        raise ContractError(f"unknown system '{arguments.system}'; allowed: {', '.join(systems())}")
     if arguments.archive and not arguments.session:
         raise ContractError("--archive needs --session: the session whose checks the clauses are on")
     system = loader.load(arguments.system).expand(os.environ, strict=False)

@@ -86,6 +86,32 @@ def fp64(partition: Partition, subject: str, tensor: bool = False) -> Limit | Un
     return Limit(node.host.fp64_tflops * node.sockets, "TFLOP/s", basis)
 
 
+def rate(partition: Partition, subject: str, precision: str = "", nodes: int = 1) -> Limit | Unknown:
+    """Peak dense rate in TFLOP/s in a precision of the data sheets (fp64, fp16, ...; others: the highest of all).
+
+    Of one GPU (`gpu`), of the CPUs of a node (`host`), or of so many nodes: all their GPUs, else all CPUs (`ranks`).
+    """
+    node = partition.node
+    if subject == "host":
+        return fp64(partition, "host")
+    if subject == "gpu":
+        if node.gpu is None:
+            return _no_sheet(node)
+        peaks = {**node.gpu.tflops, "fp64": max(node.gpu.fp64_tflops or 0, node.gpu.fp64_tensor_tflops or 0)}
+        peak = peaks.get(precision) or max(peaks.values())
+        named = f"{precision}, " if peaks.get(precision) else ""
+        if not peak or any(key in node.gpu.unsure for key in ("fp64_tflops", "fp64_tensor_tflops", "tflops")):
+            return Unknown(f"data sheet {node.gpu.name} has no rate")
+        return Limit(peak, "TFLOP/s", f"data sheet: {named}{node.gpu.name}, {node.gpu.source}")
+    if not node.gpu_count:
+        one, count = rate(partition, "host", precision), nodes
+    else:
+        one, count = rate(partition, "gpu", precision), nodes * node.gpu_count
+    if isinstance(one, Unknown):
+        return one
+    return Limit(one.value * count, one.unit, f"{count} x {one.value:g} TFLOP/s, {one.basis}")
+
+
 def host_link(partition: Partition) -> Limit | Unknown:
     """Bandwidth between the host and one GPU in GB/s, one direction."""
     node = partition.node

@@ -25,7 +25,7 @@ SUBJECTS = ("host", "gpu", "pair", "ranks")
 SIGNS = ("positive", "zero", "any")
 PLOTS = ("bars", "series", "sweep", "matrix", "phases")
 #: What a data sheet can state where the program cannot: the memory's, the host link's or the GPU-GPU link's peak.
-DATA_SHEETS = ("memory", "host_link", "gpu_link")
+DATA_SHEETS = ("memory", "host_link", "gpu_link", "fp64")
 #: Values by which an option states nothing: for an option that became a kind of another one they mean "not this kind".
 NOTHING = (None, "", "none", "no", False)
 

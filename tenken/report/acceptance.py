@@ -20,7 +20,7 @@ from tenken.model.record import Record
 from tenken.model.result import Device, MetricValue, Result
 from tenken.model.verdicts import FAIL, INVALID, PASS, RECORDED, WAIVED
 from tenken.report import drill
-from tenken.report.contracts import ESSENTIAL, INTERVAL, Clause, Contract, Exclusion, excluded
+from tenken.report.contracts import BEST, ESSENTIAL, INTERVAL, Clause, Contract, Exclusion, excluded
 from tenken.report.intervals import median_interval
 from tenken.report.session import Case
 
@@ -321,8 +321,15 @@ def _concerns(clause: Clause, record: Record) -> bool:
         and clause.check in (None, record.check, record.base_check)
         and clause.environ in (None, record.environ)
         and clause.partition in (None, record.partition)
+        and clause.nodes in (None, _together(record))
         and (record.result is None or any(_is_of(clause, m) for m in record.result.metrics))
     )
+
+
+def _together(record: Record) -> int:
+    """Over how many nodes a run went: those that its ranks named, else those of its job."""
+    ranks = record.result.placement.nodes if record.result is not None and record.result.placement else ()
+    return len(set(ranks)) or len(record.nodes) or 1
 
 
 def _is_of(clause: Clause, metric: MetricValue) -> bool:
@@ -352,7 +359,7 @@ def _measure(
     program = catalogue[clause.program]
     identity = tuple(f"{name}={program.parameter(result.parameters, name)}" for name in program.identity)
     key = (record.partition, record.environ, record.check, *identity)
-    worst: dict[Part, tuple[float, MetricValue]] = {}
+    counted: dict[Part, tuple[float, MetricValue]] = {}
     for metric in result.metrics:
         if not _is_of(clause, metric):
             continue
@@ -363,11 +370,12 @@ def _measure(
             return
         value = metric.statistic_named(clause.statistic)
         part = _part(found.contract, result, metric)
-        before = worst.get(part)
-        # of several points of a sweep in the same clause the worst counts
-        if before is None or ((value < before[0]) if clause.direction == "higher" else (value > before[0])):
-            worst[part] = (value, metric)
-    for part, (value, metric) in worst.items():
+        before = counted.get(part)
+        # of several points of a sweep in the same clause the worst counts, or the best where the clause says so
+        if before is None or ((value < before[0]) if (clause.direction == "higher") != (clause.over == BEST) else
+                              (value > before[0])):  # fmt: skip
+            counted[part] = (value, metric)
+    for part, (value, metric) in counted.items():
         requirement = group.setdefault(key, Requirement(clause, record.check, record.environ))
         requirement.command = requirement.command or " ".join(result.command)
         _limits(requirement, record, result, metric)

@@ -3,13 +3,14 @@
     load("h200-node")              -> Contract; ContractError with one line per error in the file
     draft(system, catalogue)       -> the text of a draft, from data sheets and references
 
-Errors in a file are reported line by line, as for system files.
+Errors in a file are reported line by line, as for system files. With a `Machine`, `load` also refuses clauses that
+could only be decided wrongly: of a sweep without a size, above the physical limit, or that no check can measure.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from tenken.machines import facts, limits, validation, yamlfile
 from tenken.machines.errors import SystemFileError
 from tenken.machines.model import Partition, Reference, System
 from tenken.machines.yamlfile import Document, KeyPath
+from tenken.model import units
 from tenken.model.catalogue import Metric, Program
+from tenken.model.contract import Counted
 from tenken.model.record import Record
 from tenken.paths import REPORTS
 
@@ -30,8 +33,10 @@ FOLDER = REPORTS / "contracts"
 #: How a clause is decided: by the end of the interval that is nearer to its bound, or only by the measured median.
 INTERVAL, VALUE = "interval", "value"
 ESSENTIAL, MINOR = "essential", "minor"
-#: Default of the minimum number of runs of a device for a decision.
-REPETITIONS = 5
+#: Which of several points of a sweep counts.
+WORST, BEST = "worst", "best"
+#: Default of the minimum number of runs of a device for a decision: five enclose the median with 93.8 % at most.
+REPETITIONS = 6
 #: Maximum distance of targets of points of one metric that are drafted as one clause.
 ALIKE = 1.02
 
@@ -46,7 +51,8 @@ class Clause:
 
     The value of a run is `statistic` of its samples, that of a device the median over its runs. At least the fraction
     `share` of the devices must meet it. `repetitions` are the runs of a device below which it is inconclusive,
-    `retests` the runs that may be INVALID and run again (None: any number).
+    `retests` the runs that may be INVALID and run again (None: any number). Only runs over `nodes` nodes together
+    count, if it is given; `over` states which point of a sweep counts that `at` leaves open.
     """
 
     id: str
@@ -63,6 +69,8 @@ class Clause:
     environ: str | None = None
     partition: str | None = None
     at: Mapping[str, Any] = field(default_factory=dict)
+    over: str = WORST
+    nodes: int | None = None
     tolerance: float = 0.0
     rule: str = INTERVAL
     share: float = 1.0
@@ -86,6 +94,24 @@ class Clause:
             return f"median over the runs {self.sign} bound on {whom}"
         end = "lower" if self.direction == "higher" else "upper"
         return f"{end} end of the {100 * confidence:g} % interval {self.sign} bound on {whom}"
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A check that a system selects: its full name, its class, its program and over how many nodes it runs."""
+
+    name: str
+    base: str
+    program: str
+    nodes: int = 1
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What clauses are held against: the system, and its checks (None: not listed)."""
+
+    system: System
+    checks: tuple[Offered, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -172,14 +198,23 @@ def file_of(name: str, folder: Path = FOLDER) -> Path:
     raise ContractError(f"no contract '{name}' in {_shown(folder)}; {known}")
 
 
-def load(name: str, catalogue: Mapping[str, Program], systems: Collection[str], folder: Path = FOLDER) -> Contract:
-    """One contract by name or path. Raises ContractError with one line per error."""
+def load(
+    name: str,
+    catalogue: Mapping[str, Program],
+    systems: Collection[str],
+    folder: Path = FOLDER,
+    machine: Callable[[str], Machine] | None = None,
+) -> Contract:
+    """One contract by name or path. Raises ContractError with one line per error.
+
+    `machine` returns what is known of a system by its name; without it, no clause is held against the machine.
+    """
     file = file_of(name, folder)
     shown = _shown(file)
     try:
         text = file.read_bytes()
         document = yamlfile.parse(text.decode("utf-8"), shown)
-        return parse(file.stem, document, text.decode("utf-8"), catalogue, systems)
+        return parse(file.stem, document, text.decode("utf-8"), catalogue, systems, machine)
     except SystemFileError as error:
         raise ContractError(str(error)) from None
     except OSError as error:
@@ -195,12 +230,19 @@ def _shown(path: Path) -> str:
 
 
 def parse(
-    name: str, document: Document, text: str, catalogue: Mapping[str, Program], systems: Collection[str]
+    name: str,
+    document: Document,
+    text: str,
+    catalogue: Mapping[str, Program],
+    systems: Collection[str],
+    machine: Callable[[str], Machine] | None = None,
 ) -> Contract:
     """A contract from a parsed file. Raises SystemFileError with every error."""
     problems = validation.shape(document, SCHEMA)
     if not problems:
         problems = _meaning(document, catalogue, systems)
+    if not problems and machine is not None:
+        problems = _undecidable(document, catalogue, machine(document.data["system"]))
     if problems:
         raise SystemFileError(problems)
     data = document.data
@@ -226,13 +268,14 @@ def parse(
 def _clause(raw: Mapping[str, Any], data: Mapping[str, Any], catalogue: Mapping[str, Program]) -> Clause:
     program, _, metric = raw["metric"].partition(".")
     about = catalogue[program].metrics[metric]
-    own = ("text", "check", "environ", "partition", "at", "tolerance", "severity")
+    own = ("text", "check", "environ", "partition", "at", "over", "nodes", "tolerance", "severity")
     shared = ("rule", "share", "repetitions", "retests")
     given = {key: raw[key] for key in own if key in raw}
     given |= {key: raw.get(key, data.get(key)) for key in shared if key in raw or key in data}
     return Clause(
-        id=raw["id"], program=program, metric=metric, subject=raw["subject"], target=float(raw["target"]),
-        unit=raw["unit"], direction=about.direction, statistic=raw.get("statistic", about.statistic),
+        id=raw["id"], program=program, metric=metric, subject=raw["subject"],
+        target=float(raw["target"]) * units.factor(raw["unit"], about.unit), unit=about.unit,
+        direction=about.direction, statistic=raw.get("statistic", about.statistic),
         source=raw["source"], **given,
     )  # fmt: skip
 
@@ -288,8 +331,10 @@ def _check_clause(
     if clause["subject"] not in metric.per:
         known = validation.choices(clause["subject"], metric.per)
         wrong((*path, "subject"), f"wrong subject '{clause['subject']}' in {shown}; {known}")
-    if clause["unit"] != metric.unit:
-        wrong((*path, "unit"), f"wrong unit '{clause['unit']}' in {shown}; allowed: {metric.unit}")
+    try:
+        units.factor(clause["unit"], metric.unit)
+    except ValueError:
+        wrong((*path, "unit"), f"wrong unit '{clause['unit']}' in {shown}; allowed: {metric.unit}, or with a prefix")
     if clause.get("direction", metric.direction) != metric.direction:
         wrong(
             (*path, "direction"),
@@ -300,6 +345,101 @@ def _check_clause(
     runs = clause.get("repetitions", data.get("repetitions", REPETITIONS))
     if clause.get("rule", data.get("rule", INTERVAL)) == INTERVAL and runs < 2:
         wrong(path, f"{shown} decides by the interval of {runs} run; set 'repetitions' to at least 2, or 'rule: value'")
+
+
+# ---- clauses that could only be decided wrongly ----------------------------------------------------------
+
+
+def swept(program: Program, metric: str, at: Mapping[str, Any]) -> dict[str, str]:
+    """Coordinates of a metric with several values that `at` leaves open, each with the parameter that sets them."""
+    found = {}
+    for points in program.contract.points:
+        for name, values in points.at.items() if metric in points.metrics else ():
+            one = isinstance(values, Counted) or (isinstance(values, tuple) and len(values) == 1)
+            if not one and name not in at:
+                found[name] = str(getattr(values, "parameter", getattr(values, "start", "")) or "")
+    return found
+
+
+def physical(system: System, partition: str | None, metric: Metric, clause: Mapping[str, Any]) -> limits.Limit | None:
+    """The highest limit of the partitions that a clause may mean, in the metric's unit; None: not known of one."""
+    known = [
+        _peak(one, metric, clause["subject"], clause.get("at", {}), clause.get("nodes") or 1)
+        for one in system.partitions.values()
+        if partition in (None, one.name)
+    ]
+    found = [limit for limit in known if isinstance(limit, limits.Limit) and limit.unit == metric.unit]
+    return max(found, key=lambda one: one.value) if found and len(found) == len(known) else None
+
+
+def _peak(
+    partition: Partition, metric: Metric, subject: str, at: Mapping[str, Any], nodes: int
+) -> limits.Limit | limits.Unknown:
+    if metric.data_sheet == "memory" and subject in ("host", "gpu"):
+        return limits.memory(partition, subject)
+    if metric.data_sheet == "host_link":
+        return limits.host_link(partition)
+    if metric.data_sheet == "gpu_link":
+        return limits.pair_link(partition)
+    if metric.unit == "TFLOP/s":
+        precision = "fp64" if metric.data_sheet == "fp64" else str(at.get("precision", ""))
+        return limits.rate(partition, subject, precision, nodes)
+    return limits.Unknown("no data sheet bounds it")
+
+
+def _undecidable(document: Document, catalogue: Mapping[str, Program], machine: Machine) -> list[Any]:
+    """Clauses of sweeps without a size, above what the machine can do, or that none of its checks measures."""
+    problems: list[Any] = []
+    data = document.data
+    for index, clause in enumerate(data["clauses"]):
+        shown, path = f"clause {index + 1} ({clause['id']})", ("clauses", index)
+        program, _, name = clause["metric"].partition(".")
+        metric = catalogue[program].metrics[name]
+
+        def wrong(key: str, what: str, path: KeyPath = path) -> None:
+            problems.append(document.problem((*path, key), what))
+
+        if "over" not in clause and (sizes := swept(catalogue[program], name, clause.get("at", {}))):
+            example = ", ".join(f"{key}: ..." for key in sizes)
+            wrong(
+                "metric",
+                f"{shown}: {clause['metric']} is measured at several {', '.join(sizes)}; state which counts: "
+                f"'at: {{{example}}}', 'over: {WORST}' or 'over: {BEST}'",
+            )
+        limit = physical(machine.system, clause.get("partition"), metric, clause)
+        target = clause["target"] * units.factor(clause["unit"], metric.unit)
+        if limit is not None and metric.direction == "higher" and target > limit.value:
+            wrong("target", f"{shown}: {target:g} {limit.unit} is above the physical limit, {limit.value:g} "
+                  f"{limit.unit} ({limit.basis})")  # fmt: skip
+        if machine.checks is not None:
+            _unmeasured(clause, shown, program, machine.checks, wrong)
+    nodes = data.get("scope", {}).get("nodes")
+    there = [p.node.count for p in machine.system.partitions.values()]
+    if nodes and None not in there and nodes > sum(filter(None, there)):
+        total = sum(filter(None, there))
+        what = f"{nodes} nodes are delivered; system '{machine.system.name}' has {total}"
+        problems.append(document.problem(("scope", "nodes"), what))
+    return sorted(problems, key=lambda problem: (problem.line or 0, problem.what))
+
+
+def _unmeasured(clause: Mapping[str, Any], shown: str, program: str, checks: tuple[Offered, ...], wrong: Any) -> None:
+    """Refuses a check that does not exist there, a metric that none measures, and nodes that none uses."""
+    asked = str(clause.get("check") or "")
+    named = [one for one in checks if asked in ("", one.name, one.base)]
+    if not named:
+        names = sorted({one.base for one in checks} | {one.name for one in checks})
+        wrong("check", f"{shown}: unknown check '{asked}'; {validation.choices(asked, names)}")
+        return
+    fitting = [one for one in named if one.program == program]
+    if not fitting:
+        whose = f"check '{asked}'" if asked else "no check of this system"
+        measures = "measures" if not asked else f"is of program '{named[0].program}' and does not measure"
+        wrong("metric", f"{shown}: {whose} {measures} {clause['metric']}")
+        return
+    together = sorted({one.nodes for one in fitting})
+    if clause.get("nodes") and together == [1]:
+        wrong("nodes", f"{shown}: {', '.join(sorted({one.base for one in fitting}))} run on one node each, not on "
+              f"{clause['nodes']} together")  # fmt: skip
 
 
 # ---- drafting --------------------------------------------------------------------------------------------
@@ -359,7 +499,7 @@ def draft(
     ]
     modes = sorted({record.mode for record in measured if record.mode})
     if modes:
-        lines.append(f"modes: {json.dumps(modes)}       # runs of other modes do not count")
+        lines.append(f"# modes: {json.dumps(modes)}       # if runs of other modes than the session's must not count")
     if measured:
         lines += _scope_of(measured)
     elif nodes:
@@ -379,6 +519,7 @@ def draft(
             *([f"    environ: {one.environ}"] if one.environ else []),
             *([f"    check: {json.dumps(one.check, ensure_ascii=False)}"] if one.check else []),
             *([f"    at: {json.dumps(dict(one.at), ensure_ascii=False)}"] if one.at else []),
+            *([f"    over: {WORST}"] if _leaves_open(catalogue, one) else []),
             *([f"    statistic: {one.statistic}"] if one.statistic else []),
             f"    target: {one.target:.6g}",
             f'    unit: "{one.unit}"',
@@ -390,6 +531,11 @@ def draft(
         "# stability: {hours: 72, least: 0.9}   # between first and last run; ratio of the last session to the first",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _leaves_open(catalogue: Mapping[str, Program], one: Drafted) -> bool:
+    program, _, metric = one.metric.partition(".")
+    return bool(swept(catalogue[program], metric, dict(one.at)))
 
 
 def _quoted(text: str) -> str:

@@ -178,7 +178,7 @@ def test_kill_9_two_hundred_times_loses_and_damages_nothing(tmp_path):
     was announced and is not there would be told."""
     outcome = kills.kill(tmp_path, 200, seed=9)
     assert (outcome.kills, outcome.lost, outcome.damaged) == (200, (), ())
-    assert outcome.read >= outcome.announced > 200
+    assert outcome.read >= outcome.announced >= 100, "in every second round each has announced one"
     # what a kill kept from its name is found by the next session, and nothing else differs
     late = {note.partition(":")[0] for note in verify.check(tmp_path).notes}
     archive.begin_session(tmp_path, "20261122T000000Z-abcdef", [])

@@ -25,6 +25,7 @@ title: "Two cards, <b>tested</b>"
 system: h200
 parties: {customer: "Site", supplier: "Vendor"}
 allow_unsealed: true
+repetitions: 5
 clauses:
   - {id: M1, metric: stream.triad, subject: gpu, target: 4000, unit: GB/s, source: "offer"}
 """
@@ -120,7 +121,7 @@ def test_each_rule_has_its_statement(tmp_path, change, statement, why):
 
 def test_four_runs_are_inconclusive_unless_the_contract_says_so(tmp_path):
     assert answer(tmp_path, five()[:4]).statement == "INCONCLUSIVE"
-    fewer = CONTRACT.replace("parties:", "repetitions: 4\nparties:")
+    fewer = CONTRACT.replace("repetitions: 5", "repetitions: 4")
     (tmp_path / "b").mkdir()
     assert answer(tmp_path / "b", five()[:4], fewer).statement == "ACCEPTED"
 
@@ -138,6 +139,31 @@ def test_lower_is_better_is_held_the_other_way_round(tmp_path):
     found = answer(tmp_path / "b", records, text.replace("4000", "7.9"))
     assert found.statement == "REJECTED"
     assert found.requirements[0].margin == pytest.approx(-(8.4 - 7.9) / 7.9)
+
+
+def test_only_runs_over_as_many_nodes_as_agreed_count(tmp_path):
+    """A clause on 64 nodes is not decided by runs on two."""
+    text = CONTRACT.replace("unit: GB/s", "unit: TB/s, nodes: 2").replace("4000", "4")
+    (alone,) = answer(tmp_path, five(), text).requirements
+    assert (alone.result, alone.clause.bound) == ("NOT TESTED", 4000)
+    (tmp_path / "b").mkdir()
+    together = [{**run, "nodes": ["nid001", "nid002"]} for run in five()]
+    assert answer(tmp_path / "b", together, text).statement == "ACCEPTED"
+
+
+def test_the_best_or_the_worst_point_of_a_sweep_counts(tmp_path):
+    def sweep(run):
+        rates = {1024: 0.5, 1073741824: 388.0}
+        metrics = [builder.metric("all_reduce", {"ranks": 2}, [rate] * 20, at={"bytes": size}) for size, rate in
+                   rates.items()]  # fmt: skip
+        doc = builder.document("nccl", metrics, 2, started=f"2026-11-21T{run:02d}:00:01Z")
+        return builder.record("Nccl", doc, session="S1", time=f"2026-11-21T{run:02d}:00:10Z")
+
+    text = CONTRACT.replace("stream.triad, subject: gpu, target: 4000", "nccl.all_reduce, subject: ranks, target: 380")
+    for number, (over, statement) in enumerate({"best": "ACCEPTED", "worst": "REJECTED"}.items()):
+        (tmp_path / str(number)).mkdir()
+        agreed = text.replace("unit: GB/s", f"unit: GB/s, over: {over}")
+        assert answer(tmp_path / str(number), [sweep(run) for run in range(5)], agreed).statement == statement
 
 
 # ---- which runs count ------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 import pytest
 
@@ -75,7 +76,7 @@ def test_a_right_one_is_typed(tmp_path):
         ("stream.triad", "strem.triad", "c.yaml:12: unknown program 'strem' in clause 1 (M1); did you mean 'stream'?"),
         ("stream.triad", "stream.tried", "did you mean 'triad'?"),
         ("subject: gpu", "subject: pair", "wrong subject 'pair' in clause 1 (M1)"),
-        ("unit: GB/s", "unit: GiB", "c.yaml:16: wrong unit 'GiB' in clause 1 (M1); allowed: GB/s"),
+        ("unit: GB/s", "unit: GiB", "c.yaml:16: wrong unit 'GiB' in clause 1 (M1); allowed: GB/s, or with a prefix"),
         ("tolerance: 0.01", "tolerance: 2", "c.yaml:15: clause 1 (M1), 'tolerance' is 2; it must be at most 0.5"),
         ("tolerance: 0.01", "tolerence: 0.01", "unknown key 'tolerence' in clause 1 (M1); did you mean 'tolerance'?"),
         ("target: 4000", "target: -1", "it must be more than 0"),
@@ -101,9 +102,75 @@ def test_a_wrong_one_is_refused_by_line(tmp_path, old, new, said):
     assert "c.yaml:" in str(error.value)
 
 
+CHECKS = (
+    contracts.Offered("Nccl", "Nccl", "nccl"),
+    contracts.Offered("NcclBetweenNodes", "NcclBetweenNodes", "nccl", 2),
+    contracts.Offered("HplNode", "HplNode", "hpl"),
+    contracts.Offered("Gemm %gpus_at=one_by_one", "Gemm", "gemm"),
+    contracts.Offered("StreamCuda %gpus_at=one_by_one", "StreamCuda", "stream"),
+)
+
+
+@pytest.mark.parametrize(
+    ("clause", "said"),
+    [
+        ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s, at: {bytes: 1073741824}", None),
+        ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s, over: best", None),
+        ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s",
+         "c.yaml:5: clause 1 (C): nccl.all_reduce is measured at several bytes; state which counts: "
+         "'at: {bytes: ...}', 'over: worst' or 'over: best'"),
+        ("nccl.all_reduce, subject: ranks, target: 380, unit: GB/s, over: best, nodes: 64", None),
+        ("hpl.hpl, subject: ranks, target: 350, unit: TFLOP/s, over: best",
+         "350 TFLOP/s is above the physical limit, 268 TFLOP/s (4 x 67 TFLOP/s, data sheet: fp64, H200-SXM"),
+        ("hpl.hpl, subject: ranks, target: 0.2, unit: PFLOP/s, over: best", None),
+        ("hpl.hpl, subject: gpu, target: 68, unit: TFLOP/s, over: best", "above the physical limit, 67 TFLOP/s"),
+        ("hpl.hpl, subject: ranks, target: 200, unit: TFLOP/s, over: best, nodes: 2",
+         "clause 1 (C): HplNode run on one node each, not on 2 together"),
+        ("gemm.gemm, subject: gpu, target: 1000, unit: TFLOP/s, at: {precision: fp16}, over: best",
+         "above the physical limit, 989 TFLOP/s (data sheet: fp16,"),
+        ("gemm.gemm, subject: gpu, target: 1000, unit: TFLOP/s, at: {precision: fp8}, over: best", None),
+        ("stream.triad, subject: gpu, target: 4.9, unit: TB/s", "4900 GB/s is above the physical limit, 4800 GB/s"),
+        ("stream.triad, subject: gpu, target: 4, unit: TB/s, check: StreamCuda", None),
+        ("stream.triad, subject: gpu, target: 4, unit: TB/s, check: NoSuchCheck",
+         "unknown check 'NoSuchCheck'; allowed: Gemm"),
+        ("stream.triad, subject: gpu, target: 4, unit: TB/s, check: Nccl",
+         "check 'Nccl' is of program 'nccl' and does not measure stream.triad"),
+        ("himeno.iteration, subject: gpu, target: 4, unit: TFLOP/s, over: worst",
+         "no check of this system measures himeno.iteration"),
+    ],
+)  # fmt: skip
+def test_a_clause_that_no_run_could_decide_rightly_is_refused(tmp_path, clause, said):
+    """A sweep without its size, more than the machine can do, nodes and checks that nothing measures."""
+    described = loader.load("h200").expand({}, strict=False)
+    node = replace(next(iter(described.partitions.values())).node, gpu_count=4)
+    partitions = {"gpu": replace(next(iter(described.partitions.values())), node=node)}
+    machine = contracts.Machine(replace(described, partitions=partitions), CHECKS)
+    (tmp_path / "c.yaml").write_text(
+        'title: "x"\nsystem: h200\nparties: {customer: "a", supplier: "b"}\n'
+        f'clauses:\n  - {{id: C, source: "offer", metric: {clause}}}\n'
+    )
+    if said is None:
+        assert contracts.load("c", load_catalogue(), ["h200"], tmp_path, lambda _: machine)
+        return
+    with pytest.raises(ContractError) as error:
+        contracts.load("c", load_catalogue(), ["h200"], tmp_path, lambda _: machine)
+    assert said in str(error.value)
+
+
+def test_more_nodes_than_there_are_cannot_be_delivered(tmp_path):
+    machine = contracts.Machine(loader.load("miyabi").expand({}, strict=False))
+    (tmp_path / "c.yaml").write_text(
+        GOOD.replace("system: h200", "system: miyabi").replace("nodes: 2", "nodes: 2000")
+        .replace("target: 4000", "target: 3000").replace("    metric: transfer.htod_latency\n",
+                                                       "    metric: transfer.htod_latency\n    over: worst\n")
+    )  # fmt: skip
+    with pytest.raises(ContractError, match=r"c.yaml:7: 2000 nodes are delivered; system 'miyabi' has \d+"):
+        contracts.load("c", load_catalogue(), ["miyabi"], tmp_path, lambda _: machine)
+
+
 def test_every_fault_has_a_line_of_its_own(tmp_path):
     with pytest.raises(ContractError) as error:
-        load(tmp_path, GOOD.replace("stream.triad", "stream.tried").replace("unit: us", "unit: ms"))
+        load(tmp_path, GOOD.replace("stream.triad", "stream.tried").replace("unit: us", "unit: GB"))
     assert len(str(error.value).splitlines()) == 2
 
 
@@ -167,7 +234,7 @@ def drafted(tmp_path_factory):
 
 
 def test_a_draft_of_a_session_has_clauses_on_what_it_measured_alone(drafted):
-    assert (drafted.nodes, drafted.gpus_per_node, drafted.modes) == (1, 1, ("quick",))
+    assert (drafted.nodes, drafted.gpus_per_node, drafted.modes) == (1, 1, ())
     catalogue, measured = load_catalogue(), [r for r in kept.quick_run() if r.session == QUICK]
     assert len(drafted.clauses) >= 60 and len({c.id for c in drafted.clauses}) == len(drafted.clauses)
     for clause in drafted.clauses:
