@@ -102,6 +102,8 @@ def _describe(arguments: argparse.Namespace) -> int:
 
 def describe(system: System, env: Mapping[str, str]) -> Iterator[str]:
     """Readable lines: the machine, what it needs, what is known about it."""
+    if system.hidden_gpus:
+        yield f"WARNING: {system.hidden_gpus}"
     yield f"{system.name}: {system.title}"
     state = f"{system.status}, retired {system.retired}" if system.retired else system.status
     yield f"  status: {state}"
@@ -234,7 +236,7 @@ def _check(arguments: argparse.Namespace) -> int:
         return _complain(error, 2)
     found = loader.load(loader.LOCAL)
     differences = here.differences(said.node, found.partition(local.PARTITION).node)
-    for line in (*differences, *found.notes):
+    for line in (*filter(None, [found.hidden_gpus]), *differences, *found.notes):
         print(line)
     print(f"{system.name}, partition {said.name}: {len(differences)} differences from this machine")
     return int(bool(differences))

@@ -5,7 +5,6 @@ Queried with commands available to every user of Slurm (`sinfo`) and PBS (`pbsno
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from tenken.machines import pbs_json
 from tenken.machines.local import Runner, Which, run_command
 from tenken.machines.model import Partition, System
 
@@ -36,9 +36,11 @@ class Queue:
     threads_per_core: int | None = None
     memory_mib: int | None = None
     gpus: int = 0
-    """GPUs of a node."""
+    """Whole GPUs of a node."""
     gpu_kind: str | None = None
     """As the site calls it: `h100`, `a100-sxm4-80gb`."""
+    instances: int = 0
+    """MIG instances of a node, which are no GPUs."""
     gpu_option: str | None = None
     """PBS: the resource by which GPUs are asked for."""
     time_limit: str | None = None
@@ -46,17 +48,24 @@ class Queue:
     usable: bool = True
 
 
-def slurm_queues(run: Runner) -> list[Queue]:
-    """Partitions of Slurm with nodes, one entry per kind of node; empty if sinfo does not respond."""
+def slurm_queues(run: Runner, unread: list[str] | None = None) -> list[Queue]:
+    """Partitions of Slurm with nodes, one entry per kind of node; empty if sinfo does not respond. Lines that cannot be
+    read are appended to `unread`.
+    """
     text = run(["sinfo", "--noheader", "--exact", f"--format={_SINFO_FORMAT}"]) or ""
     found: dict[tuple[Any, ...], int] = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         if len(cells) != len(_SINFO_FORMAT.split("|")) or _int(cells[1]) is None:
+            if unread is not None and line.strip():
+                unread.append(f"sinfo: {line.strip()[:80]!r} cannot be read")
             continue
         name, nodes, sockets, cores, threads, memory, gres, limit, up, _ = cells
         kind, gpus = slurm_gpus(gres)
-        key = (name, _int(sockets), _int(cores), _int(threads), _int(memory), kind, gpus, _slurm_time(limit), up)
+        key = (
+            name, _int(sockets), _int(cores), _int(threads), _int(memory), kind, gpus, slurm_instances(gres),
+            _slurm_time(limit), up,
+        )  # fmt: skip
         found[key] = found.get(key, 0) + (_int(nodes) or 0)
     return [
         Queue(
@@ -68,22 +77,48 @@ def slurm_queues(run: Runner) -> list[Queue]:
             memory,
             gpus,
             kind,
+            instances=instances,
             time_limit=limit,
             usable=up == "up",
         )
-        for (name, sockets, cores, threads, memory, kind, gpus, limit, up), nodes in found.items()
+        for (name, sockets, cores, threads, memory, kind, gpus, instances, limit, up), nodes in found.items()
         if nodes
     ]
 
 
+#: One GRES by slurm.conf(5) and sinfo(1): name, type, `no_consume`, number with K M G T P, sockets or indices.
+_GRES = re.compile(
+    r"(?:gres/)?(?P<name>[^:=,()\s]+)(?::(?P<type>(?!no_consume\b)(?![0-9]+[KMGTP]?(?:[,(]|$))[^:=,()]+))?"
+    r"(?::no_consume)?(?:[:=](?P<count>[0-9]{1,9})(?P<unit>[KMGTP]?))?(?:\([^)]*\))?(?:,|$)",
+    re.I,
+)
+#: A MIG instance in the type of a GRES: `a100_1g.5gb`, `nvidia_h100_80gb_hbm3_4g.40gb`, `1g.10gb+me`, `mig-3g.40gb`.
+_MIG = re.compile(r"(?:^|[^0-9a-z])(?:\d+c\.)?\d+g[._]?\d+gb(?![a-z])|(?:^|[^a-z])mig(?:[^a-z]|$)", re.I)
+
+
 def slurm_gpus(gres: str) -> tuple[str | None, int]:
-    """`gpu:h100:4(S:0-1),nvme:1` -> ("h100", 4); (None, 0) without a GPU."""
-    kinds: dict[str | None, int] = {}
-    for kind, count in re.findall(r"(?:^|,)gpu(?::([^:,()]+(?=:)))?:([0-9]{1,9})(?![0-9])", gres):
-        kinds[kind or None] = kinds.get(kind or None, 0) + int(count)
+    """Whole GPUs: `gpu:h100:4(S:0-1),nvme:1` -> ("h100", 4); (None, 0) without one. The kind is None where it is not
+    given or there are several.
+    """
+    kinds = {kind: count for kind, count in _gpus_of(gres).items() if not _MIG.search(kind or "")}
     if not kinds:
         return None, 0
     return next(iter(kinds)) if len(kinds) == 1 else None, sum(kinds.values())
+
+
+def slurm_instances(gres: str) -> int:
+    """MIG instances: `gpu:h100:2,gpu:h100_4g.40gb:2` -> 2. They are no GPUs: programs see one at most."""
+    return sum(count for kind, count in _gpus_of(gres).items() if _MIG.search(kind or ""))
+
+
+def _gpus_of(gres: str) -> dict[str | None, int]:
+    """GPUs and instances by kind."""
+    kinds: dict[str | None, int] = {}
+    for one in _GRES.finditer(gres):
+        if one["name"].lower() == "gpu":
+            scale = 1024 ** " KMGTP".index((one["unit"] or " ").upper())
+            kinds[one["type"]] = kinds.get(one["type"], 0) + int(one["count"] or 1) * scale
+    return kinds
 
 
 def _slurm_time(text: str) -> str | None:
@@ -95,37 +130,60 @@ def _slurm_time(text: str) -> str | None:
     return f"{days * 24 + hours:02d}:{minutes:02d}:{seconds:02d}"
 
 
-def pbs_queues(run: Runner) -> list[Queue]:
-    """Queues of PBS that run jobs, one entry per kind of node that serves one; empty if it does not respond."""
-    nodes = _json(run(["pbsnodes", "-a", "-F", "json"])).get("nodes", {})
-    queues = _json(run(["qstat", "-Q", "-f", "-F", "json"])).get("Queue", {})
+def pbs_queues(run: Runner, unread: list[str] | None = None) -> list[Queue]:
+    """Queues of PBS that run jobs, one entry per kind of node that serves one; empty if it does not respond. What of
+    its answers cannot be read is appended to `unread`.
+    """
+    unread = [] if unread is None else unread
+    hosts = pbs_hosts(_pbs(run(["pbsnodes", "-a", "-F", "json"]), "nodes", unread))
+    queues = _pbs(run(["qstat", "-Q", "-f", "-F", "json"]), "Queue", unread)
     found: dict[Queue, int] = {}
-    for name, told in _dict(queues).items():
-        queue = _dict(told)
+    for name, queue in queues.items():
         if queue.get("queue_type", "Execution") != "Execution":
             continue
         limit = str(_dict(queue.get("resources_max")).get("walltime", "")) or None
         usable = queue.get("enabled") != "False" and queue.get("started") != "False"
-        for node in map(_dict, _dict(nodes).values()):
-            if not _serves(node, name):
+        for vnodes in hosts.values():
+            parts = [node for node in vnodes.values() if _serves(node, name)]
+            serving = [_dict(node.get("resources_available")) for node in parts]
+            if not serving:
                 continue
-            has = _dict(node.get("resources_available"))
-            option = next((key for key in ("ngpus", "gpus", "gpu") if _int(str(has.get(key, "")))), None)
+            option = next((key for key in ("ngpus", "gpus", "gpu") if _sum(serving, key)), None)
+            cores = (
+                _int(str(has.get("ncpus", node.get("pcpus", "")))) for has, node in zip(serving, parts, strict=True)
+            )
             one = Queue(
                 name,
                 0,
                 None,
-                _int(str(has.get("ncpus", node.get("pcpus", "")))),
+                _total(cores),
                 None,
-                _pbs_mib(str(has.get("mem", ""))),
-                _int(str(has.get(option, ""))) or 0 if option else 0,
-                None,
-                option,
-                limit if limit and re.fullmatch(r"\d+:\d\d:\d\d", limit) else None,
-                usable,
+                _total(_pbs_mib(str(has.get("mem", ""))) for has in serving),
+                _sum(serving, option) if option else 0,
+                gpu_option=option,
+                time_limit=limit if limit and re.fullmatch(r"\d+:\d\d:\d\d", limit) else None,
+                usable=usable,
             )
             found[one] = found.get(one, 0) + 1
     return [replace(queue, nodes=nodes) for queue, nodes in found.items()]
+
+
+def pbs_hosts(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Vnodes by the host that they are parts of, which is where a job runs: `uv[0]`, `uv[1]` are one node."""
+    found: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for name, node in nodes.items():
+        host = _dict(node.get("resources_available")).get("host") or re.sub(r"\[\d+\]$", "", name)
+        found.setdefault(str(host), {})[name] = node
+    return found
+
+
+def _sum(parts: Iterable[Mapping[str, Any]], key: str) -> int:
+    return sum(_int(str(part.get(key, ""))) or 0 for part in parts)
+
+
+def _total(values: Iterable[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _serves(node: Mapping[str, Any], queue: str) -> bool:
@@ -145,11 +203,14 @@ def _pbs_mib(text: str) -> int | None:
     )
 
 
-def _json(text: str | None) -> dict[str, Any]:
+def _pbs(text: str | None, part: str, unread: list[str]) -> dict[str, Mapping[str, Any]]:
     try:
-        return _dict(json.loads(text or "{}"))
-    except (ValueError, RecursionError):
+        found, bad = pbs_json.read(text, part)
+    except ValueError as error:
+        unread.append(f"{part} of PBS: {error}")
         return {}
+    unread += [f"{name}, one of the {part} of PBS, cannot be read" for name in bad]
+    return found
 
 
 def _dict(value: Any) -> dict[str, Any]:
@@ -161,9 +222,9 @@ def _int(text: str) -> int | None:
     return int(match[0]) if match else None
 
 
-def listed_queues(scheduler: str, run: Runner = run_command) -> list[Queue]:
+def listed_queues(scheduler: str, run: Runner = run_command, unread: list[str] | None = None) -> list[Queue]:
     """Partitions or queues that run jobs, of Slurm or PBS; empty if it does not respond."""
-    return [queue for queue in {"slurm": slurm_queues, "pbs": pbs_queues}[scheduler](run) if queue.usable]
+    return [queue for queue in {"slurm": slurm_queues, "pbs": pbs_queues}[scheduler](run, unread) if queue.usable]
 
 
 def answers(scheduler: str, which: Which = shutil.which) -> bool:

@@ -52,7 +52,7 @@ def draft(
         queues = [_this_node(node)]
     else:
         asked = cluster.ASKED[scheduler]
-        queues = cluster.listed_queues(scheduler, run)
+        queues = cluster.listed_queues(scheduler, run, made.unseen)
         if not queues:
             why = "is not on PATH" if which(asked) is None else "lists no available partition with nodes"
             raise NothingSeenError(f"{asked} {why}: run this on a login node of the cluster, or omit --from-here")
@@ -188,6 +188,8 @@ def _partition(
         lines.append(f"      memory_gib: {queue.memory_mib / 1024:.4g}")
     lines += described or _gpus(queue, sheet, guessed, name, made)
     gpus = f"{queue.gpus} x {sheet.name if sheet else queue.gpu_kind or 'GPU'}" if queue.gpus else "no GPU"
+    if queue.instances:
+        made.unseen.append(f"partition {name}: {queue.instances} MIG instances on each node are no whole GPUs")
     made.seen.append(f"partition {name}: {queue.nodes} nodes, {queue.cores or '?'} cores, {gpus}")
     return lines
 

@@ -68,7 +68,7 @@ def facts(system: System, partition: Partition, environment: Environment) -> Mac
         partition.capabilities, known, criterion, count,
         features=frozenset({*partition.features, *environment.features}),
         gpu=sheet.name if sheet else "",
-        gpu_names=sheet.device_names if sheet else (),
+        gpu_names=(*sheet.drivers_names, *sheet.cuda_names) if sheet else (),
         compute_capability=sheet.compute_capability if sheet else "",
         gpu_memory_bytes=sheet.memory_gib * 2**30 if sheet else None,
         gpu_l2_bytes=sheet.l2_bytes if sheet else None,

@@ -114,6 +114,7 @@ def _gpu(name: str, raw: Mapping[str, Any]) -> GpuSheet:
         power_w=raw["power_w"],
         tflops=raw["tflops"],
         unsure=raw.get("unsure", {}),
+        cuda_names=tuple(raw.get("cuda_names", ())),
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Mapping
 
 from tenken.machines.model import Node
 
@@ -47,6 +49,29 @@ def differences(said: Node, seen: Node) -> list[str]:
                 f"this machine has {seen.memory_bytes / 2**30:.4g} GiB"
             )
     links, found = said.pair_links, seen.pair_links
-    if links and found and links.count != found.count:
-        lines.append(f"links between two GPUs: the file states {links.count}, this machine has {found.count}")
+    has = str(found.count) if found else _links(seen.pair_cells)
+    if links and has and has != str(links.count):
+        lines.append(f"links between two GPUs: the file states {links.count}, this machine has {has}")
     return lines
+
+
+def _links(cells: Mapping[str, str]) -> str:
+    """Of pairs whose links differ or that have none: `none`, or what most have and which GPUs have something else."""
+    if not cells:
+        return ""
+    counts = Counter(cells.values())
+    if not any(re.fullmatch(r"NV\d+", cell) for cell in counts):
+        return f"none ({', '.join(sorted(counts))})"
+    usual = max(counts, key=lambda cell: (counts[cell], cell))
+    pairs = sorted(
+        (tuple(map(int, pair.split("-"))) for pair, cell in cells.items() if cell != usual),
+        key=lambda pair: (pair[0], pair[1]),
+    )
+    bad = {pair for pair in pairs if pair[0] < pair[1] or (pair[1], pair[0]) not in pairs}
+    odd = []
+    while bad:  # the fewest GPUs that explain all pairs
+        most = Counter(gpu for pair in bad for gpu in pair).most_common(1)[0][0]
+        odd.append(most)
+        bad = {pair for pair in bad if most not in pair}
+    others = ", ".join(sorted(set(counts) - {usual}))
+    return f"{usual} in most pairs, {others} in those of GPU {', '.join(map(str, sorted(odd)))}"

@@ -11,12 +11,14 @@ read below `root` and run by `run`, so tests hand in a made-up machine.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import platform
 import re
 import shutil
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,7 +57,12 @@ _HYPERVISORS = {
     "google": "Google Compute Engine",
     "openstack": "OpenStack",
 }
-_GPU_QUERY = "index,uuid,name,compute_cap,memory.total,pcie.link.gen.max,pcie.link.width.max,mig.mode.current"
+#: What a row of a GPU needs, and what older drivers may not know, the youngest field first.
+_NEEDED = ("index", "uuid", "name")
+_OPTIONAL = ("compute_cap", "mig.mode.current", "memory.total", "pcie.link.gen.max", "pcie.link.width.max")
+_FIELDS = (*_NEEDED, "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.link.width.max", "mig.mode.current")
+#: Seconds for all questions to an nvidia-smi that does not answer the first one.
+_SMI_SECONDS = 20.0
 
 
 def run_command(command: Sequence[str]) -> str | None:
@@ -90,6 +97,7 @@ class Gpus:
     pair_links: Link | None = None
     memory_gbs: float | None = None
     compute_capabilities: tuple[str, ...] = ()
+    pair_cells: Mapping[str, str] = field(default_factory=dict)
     missing: int = 0
     """GPUs that are on the bus and that the driver does not show."""
 
@@ -180,15 +188,19 @@ class Looker:
         listed = _cpu_list(self.text("sys/devices/system/cpu/online"))
         return [cpu for cpu in numbers if cpu in listed] if listed else numbers
 
-    def _core_of(self, cpu: int) -> tuple[int, int] | None:
-        """(socket, core) of a logical CPU."""
+    def _core_of(self, cpu: int) -> tuple[int, str] | None:
+        """(socket, core) of a logical CPU; the core by its threads, as its number repeats on each die or cluster."""
         folder = f"sys/devices/system/cpu/cpu{cpu}/topology"
         package, core = self.text(f"{folder}/physical_package_id"), self.text(f"{folder}/core_id")
         try:
             # Some virtual machines and Arm boards report -1 for "not available": one socket then.
-            return max(0, int(package or "")), int(core or "")
+            socket, number = max(0, int(package or "")), int(core or "")
         except ValueError:
             return None
+        threads = _cpu_list(self.text(f"{folder}/thread_siblings_list"))
+        if cpu in threads:
+            return socket, f"of CPU {min(threads)}"
+        return socket, f"{self.text(f'{folder}/die_id')} {self.text(f'{folder}/cluster_id')} {number}"
 
     def _caches(self, online: list[int]) -> dict[str, int]:
         """Bytes by level of all data caches; shared ones are counted once."""
@@ -229,13 +241,19 @@ class Looker:
             cpus.cores = share
 
     def memory_bytes_of_machine(self) -> int | None:
-        """All memory of the machine."""
-        match = re.search(r"^MemTotal:\s*(\d+) kB", self.text("proc/meminfo") or "", re.MULTILINE)
-        return int(match.group(1)) * 1024 if match else None
+        """Memory of the NUMA nodes with CPUs: the kernel counts that of a coherent GPU (GH200, GB200) too."""
+        total = _mem_total(self.text("proc/meminfo"))
+        nodes = [f"sys/devices/system/node/{name}" for name in self._numa_nodes(with_cpus=False)]
+        return None if total is None else total - sum(_mem_total(self.text(f"{n}/meminfo")) or 0 for n in nodes)
 
     def memory_bytes(self) -> int | None:
         """Memory that this process may use."""
-        total = self.memory_bytes_of_machine()
+        total, all_of_it = self.memory_bytes_of_machine(), _mem_total(self.text("proc/meminfo"))
+        if total is not None and all_of_it is not None and total < all_of_it:
+            more = (all_of_it - total) / 2**30
+            self.notes.append(
+                f"{more:.1f} GiB of NUMA nodes without CPUs (of GPUs, say) are not counted as host memory"
+            )
         limit = self.text("sys/fs/cgroup/memory.max") or ""
         if limit.isdigit() and total is not None and int(limit) < total:
             self.notes.append(f"the control group allows {int(limit) / 2**30:.1f} of {total / 2**30:.1f} GiB memory")
@@ -244,8 +262,12 @@ class Looker:
 
     def numa_nodes(self) -> int | None:
         """NUMA nodes with CPUs (a GH200's GPU memory is a node without)."""
+        return len(self._numa_nodes(with_cpus=True)) or None
+
+    def _numa_nodes(self, with_cpus: bool) -> list[str]:
         nodes = self.listing("sys/devices/system/node", r"node\d+")
-        return len([n for n in nodes if self.text(f"sys/devices/system/node/{n}/cpulist")]) or None
+        cpus = {node: self.text(f"sys/devices/system/node/{node}/cpulist") for node in nodes}
+        return [node for node, listed in cpus.items() if listed is not None and bool(listed) == with_cpus]
 
     def virtual_machine(self) -> str | None:
         """The hypervisor; None without a sign of one."""
@@ -269,6 +291,8 @@ class Looker:
         visible = self._visible()
         if visible is None:
             return count
+        if _names_instance(visible):
+            return min(count, 1)
         # CUDA stops at the first entry that is no device.
         there = itertools.takewhile(lambda entry: not entry.isdigit() or int(entry) < count, visible)
         return min(count, len(list(there)))
@@ -285,6 +309,26 @@ class Looker:
             entries.append(entry)
         return entries
 
+    def hidden_gpus(self) -> str:
+        """That this node has GPUs and this process can use none of them, and why; empty if that is not so."""
+        files = len(self.listing("dev", r"nvidia\d+")) or len(self.listing("proc/driver/nvidia/gpus", r".*:.*"))
+        there = max(files, self._on_bus(_NVIDIA), 1 if self._jetson() else 0)
+        if not there:
+            return ""
+        asked = self.env.get("CUDA_VISIBLE_DEVICES")
+        if asked is not None and not self.gpu_count():
+            why = f"CUDA_VISIBLE_DEVICES is {asked.strip() or 'empty'}"
+        elif not files or "SLURM_JOB_ID" in self.env or "PBS_JOBID" in self.env or self._in_container():
+            why = "the job or the container was not given any, or the driver is not loaded"
+        else:
+            why = "the driver shows none"
+        return f"this machine has {there} NVIDIA GPUs, and this process sees none of them: {why}"
+
+    def _blocked(self) -> bool:
+        """Whether a job was not given the GPUs that the driver lists: their device files may not be opened."""
+        files = [self.root / "dev" / name for name in self.listing("dev", r"nvidia\d+")]
+        return bool(files) and not any(_may_open(file) for file in files)
+
     def _jetson(self) -> str | None:
         model = self.text("proc/device-tree/model") or ""
         return model if re.search(r"jetson|quill|tegra", model, re.IGNORECASE) else None
@@ -294,24 +338,25 @@ class Looker:
         amd = self._on_bus(_AMD)
         if amd:
             self.notes.append(f"{amd} AMD GPUs are not supported: they are not measured")
-        rows = self._smi_rows()
+        rows = self._chosen(self._smi_rows())
         if rows:
             found = self._from_smi(rows)
-            found.missing = self._missing(len(rows))
+            found.missing = self._missing(len(rows)) + len(self._dead)
             return found
         jetson = self._jetson()
-        if jetson:
-            sheet = hardware.for_device(jetson)
-            if sheet is None:
-                self.notes.append(f"no data sheet of '{jetson}'; known: {', '.join(hardware.load().gpus)}")
+        if jetson and self._visible() != []:
+            sheet = self._one_sheet([jetson])
             return Gpus(names=[jetson], sheet=sheet, compute_capability=sheet.compute_capability if sheet else None)
         names = []
         for bus in self.listing("proc/driver/nvidia/gpus", r".*:.*"):
             match = re.search(r"^Model:\s*(.+)$", self.text(f"proc/driver/nvidia/gpus/{bus}/information") or "", re.M)
             names.append(match.group(1).strip() if match else "NVIDIA GPU")
-        names = names[: self.gpu_count()]
+        names = [] if self._blocked() else names[: self.gpu_count()]
         if names:
             self.notes.append("nvidia-smi does not respond: only the names of the GPUs are known")
+        if names and _names_instance(self._visible() or []):
+            self._note_mig()
+            return Gpus(names=names)
         return Gpus(names=names, sheet=self._one_sheet(names))
 
     def _on_bus(self, vendor: str) -> int:
@@ -340,44 +385,96 @@ class Looker:
         named = any(name in self.env for name in ("container", "SINGULARITY_NAME", "APPTAINER_NAME"))
         return named or any((self.root / name).exists() for name in (".dockerenv", "run/.containerenv"))
 
-    def _smi_rows(self) -> list[list[str]]:
-        """Rows of the visible GPUs in CUDA's PCI order."""
+    def _smi_rows(self) -> list[dict[str, str]]:
+        """Rows of the GPUs in CUDA's PCI order. What the driver does not know or answer for is named in `notes` and
+        left out: a field, or a card that has no handle (`_dead`).
+        """
+        self._dead: list[str] = []
         if self.which("nvidia-smi") is None:
             return []
-        text = self.run(["nvidia-smi", f"--query-gpu={_GPU_QUERY}", "--format=csv,noheader,nounits"]) or ""
-        rows = [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
-        rows = [row for row in rows if len(row) == len(_GPU_QUERY.split(","))]
+        until = time.monotonic() + _SMI_SECONDS
+        rows = self._query(_FIELDS)
+        cards = self.listing("proc/driver/nvidia/gpus", r".*:.*") if not rows else []
+        if len(cards) > 1:
+            for bus in itertools.takewhile(lambda _: time.monotonic() < until, cards):
+                found = self._query(_FIELDS, "-i", bus)
+                rows += found
+                self._dead += [] if found else [bus]
+            if rows:
+                self.notes.append(f"nvidia-smi does not answer for {', '.join(self._dead)}: {len(self._dead)} lost")
+            else:
+                self._dead = []
+        for count in range(1, len(_OPTIONAL) + 1):
+            for omitted in itertools.combinations(_OPTIONAL, count):
+                if not rows and time.monotonic() < until:
+                    rows = self._query(tuple(name for name in _FIELDS if name not in omitted))
+                    if rows:
+                        self.notes.append(f"nvidia-smi of this driver has no {', '.join(omitted)}")
+        lost = [row for row in rows if row["name"].startswith(("[", "ERR!")) or row["uuid"].startswith(("[", "ERR!"))]
+        for row in lost:
+            self._dead.append(row["index"])
+            self.notes.append(f"nvidia-smi says of GPU {row['index']}: {row['name']}: 1 lost")
+        return [row for row in rows if row not in lost]
+
+    def _query(self, names: Sequence[str], *which: str) -> list[dict[str, str]]:
+        """Rows by field, without lines that are none; of a field that is omitted the cell is empty."""
+        asked = ["nvidia-smi", *which, f"--query-gpu={','.join(names)}", "--format=csv,noheader,nounits"]
+        lines = [[cell.strip() for cell in line.split(",")] for line in (self.run(asked) or "").splitlines()]
+        return [
+            {**dict.fromkeys(_FIELDS, ""), **dict(zip(names, cells, strict=True))}
+            for cells in lines
+            if len(cells) == len(names)
+        ]
+
+    def _chosen(self, rows: list[dict[str, str]]) -> list[dict[str, str]]:
+        """Those of CUDA_VISIBLE_DEVICES. Of MIG instances CUDA opens the first one; its GPU stands for it."""
         visible = self._visible()
         if visible is None:
             return rows
+        if _names_instance(visible):
+            parts = [row for row in rows if row["mig.mode.current"] == "Enabled"] or rows
+            named = [row for row in parts if visible[0].startswith(f"MIG-{row['uuid']}/")]
+            return [{**row, "mig.mode.current": "Enabled"} for row in (named or parts)[:1]]
         chosen = []
         for entry in visible:
-            match = [row for row in rows if row[0] == entry or row[1].startswith(entry)]
+            match = [row for row in rows if row["index"] == entry or row["uuid"].startswith(entry)]
             if not match:
                 break
             chosen.append(match[0])
         return chosen
 
-    def _from_smi(self, rows: list[list[str]]) -> Gpus:
+    def _from_smi(self, rows: list[dict[str, str]]) -> Gpus:
         first = rows[0]
-        result = Gpus(names=[row[2] for row in rows])
+        # the board tells modules apart that the driver gives one name: Orin (nvgpu)
+        board = self._jetson()
+        result = Gpus(names=[board] if board and len(rows) == 1 else [row["name"] for row in rows])
         result.sheet = self._one_sheet(result.names)
-        memory = [int(row[4]) * 2**20 for row in rows if row[4].isdigit()]
+        memory = [int(row["memory.total"]) * 2**20 for row in rows if row["memory.total"].isdigit()]
         result.memory_bytes = min(memory) if memory else None
-        result.compute_capability = first[3] if re.fullmatch(r"\d+\.\d+", first[3]) else None
-        result.compute_capabilities = tuple(sorted({row[3] for row in rows if re.fullmatch(r"\d+\.\d+", row[3])}))
+        able = [row["compute_cap"] for row in rows if re.fullmatch(r"\d+\.\d+", row["compute_cap"])]
+        result.compute_capability, result.compute_capabilities = next(iter(able), None), tuple(sorted(set(able)))
         if result.sheet is None and len(set(result.names)) == 1:
             result.memory_gbs = min((bus.gbs for bus in self.buses()), default=None)
-        if any(row[7] == "Enabled" for row in rows):
-            self.notes.append("MIG is enabled: there is no data sheet for a GPU instance")
-            result.sheet = result.memory_gbs = None
-        chip_to_chip = result.sheet is not None and result.sheet.host_link and "C2C" in result.sheet.host_link.kind
-        if first[5].isdigit() and first[6].isdigit() and int(first[5]) in PCIE_GT_PER_S and not chip_to_chip:
-            generation, width = int(first[5]), int(first[6])
-            result.host_link = Link(f"PCIe Gen{generation} x{width}", 1, pcie_gbs(generation, width))
+        if any(row["mig.mode.current"] == "Enabled" for row in rows):
+            self._note_mig()
+            result.sheet = result.memory_gbs = result.memory_bytes = None
+        generation, width = first["pcie.link.gen.max"], first["pcie.link.width.max"]
+        chip_to_chip = result.sheet is not None and (
+            result.sheet.host_link is None or "C2C" in result.sheet.host_link.kind
+        )
+        # Of a GPU that shares the CPU's memory the driver reports a link that is not there; no card of CUDA's age has
+        # one of generation 1 at most.
+        placeholder = generation == "1" or first["memory.total"].startswith("[N")
+        known = generation.isdigit() and int(generation) in PCIE_GT_PER_S and width.isdigit() and int(width) > 0
+        if known and not chip_to_chip and not placeholder:
+            speed = pcie_gbs(int(generation), int(width))
+            result.host_link = Link(f"PCIe Gen{generation} x{width}", 1, speed)
         if len(rows) > 1:
-            result.pair_links = self._pair_links([row[0] for row in rows], result.sheet)
+            result.pair_links = self._pair_links([row["index"] for row in rows], result)
         return result
+
+    def _note_mig(self) -> None:
+        self.notes.append("MIG is enabled: there is no data sheet for a GPU instance")
 
     def _one_sheet(self, names: list[str]) -> GpuSheet | None:
         if not names:
@@ -390,17 +487,19 @@ class Looker:
             self.notes.append(f"no data sheet of '{names[0]}'; known: {', '.join(hardware.load().gpus)}")
         return sheet
 
-    def _pair_links(self, indices: list[str], sheet: GpuSheet | None) -> Link | None:
-        """NVLinks between any two GPUs, from `nvidia-smi topo -m`; None if pairs differ or have none."""
+    def _pair_links(self, indices: list[str], gpus: Gpus) -> Link | None:
+        """NVLinks between any two GPUs, from `nvidia-smi topo -m`; None if pairs differ or have none. What the driver
+        shows for each pair is kept in `gpus.pair_cells`.
+        """
         text = re.sub(r"\x1b\[[0-9;]*m", "", self.run(["nvidia-smi", "topo", "-m"]) or "")
         rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if re.match(r"\s*GPU\d+\s", line)}
-        header = next((line.split() for line in text.splitlines() if re.match(r"\s+GPU0\b", line)), [])
-        found = set()
-        for one in indices:
-            for other in indices:
-                cells, column = rows.get(f"GPU{one}", []), f"GPU{other}"
-                if one != other and column in header and header.index(column) < len(cells):
-                    found.add(cells[header.index(column)])
+        header = next((line.split() for line in text.splitlines() if re.match(r"\s+GPU\d+\b", line)), [])
+        cells = {}
+        for one, other in itertools.permutations(indices, 2):
+            row, column = rows.get(f"GPU{one}", []), f"GPU{other}"
+            if column in header and header.index(column) < len(row):
+                cells[f"{one}-{other}"] = row[header.index(column)]
+        gpus.pair_cells, found, sheet = cells, set(cells.values()), gpus.sheet
         counts = {int(cell[2:]) for cell in found if re.fullmatch(r"NV\d+", cell)}
         if len(found) != 1:
             if counts:
@@ -513,6 +612,7 @@ def describe(
     look = Looker(root, run, which, os.environ if env is None else env, buses)
     node = _node(look, look.gpus(), machine or platform.machine() or "x86_64")
     with_gpu = bool(node.gpu_count)
+    hidden = "" if with_gpu else look.hidden_gpus()
     mpi = look.mpi()
     environments = look.environments(with_gpu, mpi)
     partition = Partition(
@@ -534,6 +634,7 @@ def describe(
         partitions={PARTITION: partition},
         environments=environments,
         notes=tuple(look.notes),
+        hidden_gpus=hidden,
     )
 
 
@@ -554,7 +655,8 @@ def resolve(system: System, root: Path = ROOT, env: Mapping[str, str] | None = N
     look = Looker(root, lambda command: None, lambda name: None, os.environ if env is None else env)
     count = look.gpu_count()
     if count == 0:
-        return system
+        found = any(partition.node.gpu_count_found for partition in system.partitions.values())
+        return replace(system, hidden_gpus=look.hidden_gpus()) if found else system
     cpus, partitions = look.cpus(), dict(system.partitions)
     for name, partition in system.partitions.items():
         node = partition.node
@@ -605,6 +707,7 @@ def _node(look: Looker, gpus: Gpus, machine: str) -> Node:
         gpu_memory_gbs=gpus.memory_gbs,
         host_link=gpus.host_link,
         pair_links=gpus.pair_links,
+        pair_cells=gpus.pair_cells,
     )
 
 
@@ -630,6 +733,26 @@ def _mpi_family(said: str | None) -> str | None:
     if re.search(r"open ?mpi|open rte|prte", text):
         return "Open MPI"
     return "MPICH" if re.search(r"mpich|hydra|mvapich", text) else None
+
+
+def _may_open(file: Path) -> bool:
+    """False if the control group of a job, or its permissions, keep a device from this process."""
+    try:
+        os.close(os.open(file, os.O_RDWR))
+    except OSError as error:
+        return error.errno not in (errno.EPERM, errno.EACCES)
+    return True
+
+
+def _names_instance(visible: Sequence[str]) -> bool:
+    """Whether CUDA_VISIBLE_DEVICES begins with a MIG instance: CUDA then opens this one alone."""
+    return bool(visible) and visible[0].startswith("MIG-")
+
+
+def _mem_total(meminfo: str | None) -> int | None:
+    """Bytes of /proc/meminfo, or of a NUMA node's."""
+    match = re.search(r"^(?:Node \d+ )?MemTotal:\s*(\d+) kB", meminfo or "", re.MULTILINE)
+    return int(match.group(1)) * 1024 if match else None
 
 
 def _cpu_list(text: str | None) -> set[int]:

@@ -108,6 +108,8 @@ class GpuSheet:
     """Dense rates by precision (fp32, tf32, fp16, bf16, fp8, int8, fp4), fp32 by CUDA cores, others by tensor cores."""
     unsure: Mapping[str, str] = field(default_factory=dict)
     """Figures that are not certain, by their key in the file, with the reason: none of them is a limit."""
+    cuda_names: tuple[str, ...] = ()
+    """Names by CUDA that other boards share, so that they prove nothing of the board: `Orin`."""
     described: bool = False
     """No data sheet, but what the machine's own file tells of a GPU that none is known of."""
 
@@ -127,7 +129,12 @@ class GpuSheet:
 
     def matches(self, device_name: str) -> bool:
         """Whether a device of that name is of this model."""
-        return any(re.fullmatch(pattern, device_name.strip()) for pattern in self.device_names)
+        return any(re.fullmatch(pattern, device_name.strip()) for pattern in self.drivers_names)
+
+    @property
+    def drivers_names(self) -> tuple[str, ...]:
+        """`device_names` as any driver prints them: those before 470 leave out `NVIDIA`."""
+        return (*self.device_names, *(n[7:] for n in self.device_names if n.startswith("NVIDIA ")))
 
 
 @dataclass(frozen=True)
@@ -209,6 +216,8 @@ class Node:
     """As detected; else the data sheet has it."""
     pair_links: Link | None = None
     """Links between any two GPUs of the node (all of a GPU's where a switch joins them). None: not known."""
+    pair_cells: Mapping[str, str] = field(default_factory=dict)
+    """As detected, of each ordered pair of GPUs (`0-1`) what the driver shows: NV18, SYS, ..."""
 
     @property
     def cuda_architectures(self) -> str:
@@ -471,6 +480,8 @@ class System:
     ratios: tuple[Ratio, ...] = ()
     notes: tuple[str, ...] = ()
     """What was found odd while looking."""
+    hidden_gpus: str = ""
+    """GPUs of this node that this process cannot use, in one sentence: a run without them is incomplete."""
     notices: tuple[str, ...] = ()
     """What should be changed in its file: names that are read for one release more."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 
 from tenken.archive.records import session_folder, write_file
 from tenken.machines import loader
@@ -33,6 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.save:
         folder = session_folder(archive_root(), os.environ.get("TENKEN_SESSION", "none"))
         write_file(folder / "plan.json", json.dumps(made.as_json(), indent=1))
+    if made.hidden_gpus:
+        print(f"WARNING: {made.hidden_gpus}. No GPU will be measured, and the run ends with 3.", file=sys.stderr)
     if arguments.json:
         print(json.dumps(made.as_json(), indent=1))
     elif terminal.brief():

@@ -52,6 +52,8 @@ class Plan:
     machine: tuple[tuple[str, str], ...] = ()
     #: Environments in which an applicable check runs, by check and partition.
     where: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    #: GPUs of this node that cannot be used, in one sentence: the run is incomplete.
+    hidden_gpus: str = ""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -159,7 +161,7 @@ def make_plan(system: System, checks: Iterable[Mapping[str, Any]], errors: Itera
         else:
             applicable.append(check["display_name"])
             places[check["display_name"]] = found
-    return Plan(system.name, mode, tuple(applicable), tuple(rest), tuple(errors), machine, places)
+    return Plan(system.name, mode, tuple(applicable), tuple(rest), tuple(errors), machine, places, system.hidden_gpus)
 
 
 def in_columns(made: Plan, system: System) -> Iterator[str]:

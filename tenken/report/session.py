@@ -171,6 +171,8 @@ def load(perflogs: Path, name: str, each: Callable[[Case], None] | None = None) 
             "ReFrame's run report is missing: the run was interrupted or has not ended. "
             "Test cases without a record cannot be shown."
         )
+    if plan.get("hidden_gpus"):
+        incomplete.append(f"No GPU was measured: {plan['hidden_gpus']}.")
     notes = []
     if not plan and not begun:
         incomplete.append(

@@ -1,0 +1,139 @@
+"""Answers of PBS in its JSON, which is not always JSON.
+
+PBS prints values of users as they are (OpenPBS issues 830, 1255, 2541): `005`, a raw line break, a quote inside of
+quotes. Such a value voids itself alone. What of an answer is still unreadable is named, and its other entries are used.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+#: What of an answer is an entry: a job, a node or a queue has one of these, mostly as its first field.
+_MARKS = ("Job_Name", "job_state", "Mom", "state", "queue_type", "resources_available")
+_ENTRY = re.compile(
+    rf'(?<=[{{,])\s*"(?P<name>[^"\s]+)"\s*:\s*(?=\{{\s*"(?:{"|".join(_MARKS)})")'
+    r'|(?<=[{,])\s*"(?P<job>\d+(?:\[\d*\])?\.[\w.-]+)"\s*:\s*(?=\{)'
+)
+_SPACE = re.compile(r"\s*")
+_NAME = r'"[^"\n]*"\s*:'
+#: What follows the quote that ends a string: a further name or value, or the end of what it is in.
+_AFTER_VALUE = re.compile(rf"\s*(?:,\s*{_NAME}|(?:[}}\]]\s*)+(?:,\s*{_NAME}|,\s*\{{|\Z))")
+_AFTER_ITEM = re.compile(r'\s*(?:,\s*["\d{\[tfn-]|\])')
+_AFTER_NAME = re.compile(r"\s*:")
+_BARE = re.compile(r"[^,}\]\n]*")
+
+
+class _Unreadable(ValueError):
+    """An entry that cannot be read even so."""
+
+
+def read(text: str | None, part: str) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+    """Entries of one part (`Jobs`, `nodes`, `Queue`) by name, and the names of those that cannot be read.
+
+    Raises ValueError if the text has nothing that resembles JSON of PBS; an empty text has no entries.
+    """
+    text = (text or "").strip()
+    if not text:
+        return {}, []
+    try:
+        found = json.loads(text, strict=False)
+        entries = found.get(part) if isinstance(found, dict) else None
+        return {k: v for k, v in (entries or {}).items() if isinstance(v, dict)} if isinstance(
+            entries, dict
+        ) else {}, []
+    except (ValueError, RecursionError):
+        if not re.match(r"\{\s*\"", text):
+            raise ValueError(f"no JSON but {text[:80]!r}") from None
+    start = re.search(rf'"{part}"\s*:\s*\{{', text)
+    return _entries(text[start.end() - 1 :]) if start else ({}, [])
+
+
+def _entries(text: str) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+    """Each entry is read on its own, so that a quote without its other half ends with it."""
+    found: dict[str, Mapping[str, Any]] = {}
+    unread: list[str] = []
+    starts = list(_ENTRY.finditer(text))
+    for match, end in zip(starts, [*(after.start() for after in starts[1:]), len(text)], strict=True):
+        name = match["name"] or match["job"]
+        try:
+            value, _ = _value(text[match.end() : end].rstrip(", \n\t"), 0)
+        except (_Unreadable, RecursionError):
+            unread.append(name)
+            continue
+        found[name] = value
+    return found, unread
+
+
+def _value(text: str, at: int) -> tuple[Any, int]:
+    """A value that begins at `at`, and where it ends."""
+    at = _skip(text, at)
+    first = text[at : at + 1]
+    if first == "{":
+        return _object(text, at + 1)
+    if first == "[":
+        return _array(text, at + 1)
+    if first == '"':
+        return _string(text, at + 1, (_AFTER_VALUE,))
+    bare = _BARE.match(text, at)
+    if bare is None or not first:
+        raise _Unreadable
+    word = bare[0].strip()
+    try:
+        return json.loads(word), bare.end()
+    except ValueError:
+        return word, bare.end()  # 005, 0x1f, 1_2: as the user wrote it
+
+
+def _object(text: str, at: int) -> tuple[dict[str, Any], int]:
+    found: dict[str, Any] = {}
+    while True:
+        at = _skip(text, at)
+        first = text[at : at + 1]
+        if first == "}":
+            return found, at + 1
+        if first == ",":
+            at += 1
+        elif first == '"':
+            name, at = _string(text, at + 1, (_AFTER_NAME,))
+            found[name], at = _value(text, _skip(text, at) + 1)
+        else:
+            raise _Unreadable
+
+
+def _array(text: str, at: int) -> tuple[list[Any], int]:
+    found: list[Any] = []
+    while True:
+        at = _skip(text, at)
+        first = text[at : at + 1]
+        if first == "]":
+            return found, at + 1
+        if first == ",":
+            at += 1
+        elif first == '"':
+            one, at = _string(text, at + 1, (_AFTER_ITEM,))
+            found.append(one)
+        else:
+            one, at = _value(text, at)
+            found.append(one)
+
+
+def _string(text: str, at: int, after: Iterable[re.Pattern[str]]) -> tuple[str, int]:
+    """A string after its first quote: up to the quote that something follows which only follows strings."""
+    end = at
+    while (end := text.find('"', end)) >= 0:
+        if any(pattern.match(text, end + 1) for pattern in after):
+            said = text[at:end]
+            try:
+                return str(json.loads(f'"{said}"', strict=False)), end + 1
+            except ValueError:
+                return said, end + 1
+        end += 1
+    raise _Unreadable
+
+
+def _skip(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space else at

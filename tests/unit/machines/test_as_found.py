@@ -1,0 +1,375 @@
+"""Machines and answers as people posted them, each kind with inputs of its own: what is right is read, and only that
+which cannot be read is left out and named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenken.machines import cluster, facts, hardware, limits, local, pbs_json
+from tenken.machines.here import differences
+from tenken.machines.model import Node
+from tenken.reframe.plan import make_plan
+from tests.unit.machines.test_local import Machine
+
+CARD = "{i}, GPU-0000000{i}, {name}, {able}, {mib}, {gen}, {lanes}, {mig}"
+
+
+def rows(count: int, name: str, able: str = "8.0", mib: str = "81920", gen: str = "4", lanes: str = "16",
+         mig: str = "Disabled") -> str:  # fmt: skip
+    return "\n".join(CARD.format(i=i, name=name, able=able, mib=mib, gen=gen, lanes=lanes, mig=mig)
+                     for i in range(count)) + "\n"  # fmt: skip
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Machine:
+    made = Machine(tmp_path / "root")
+    made.programs |= {"nvidia-smi", "nvcc"}
+    made.file("sys/devices/system/cpu/cpu0/topology/core_id", "0")
+    return made
+
+
+def smi(made: Machine, answer: Callable[[str], str | None]) -> None:
+    """`nvidia-smi` as a function of its whole command line."""
+    found = made.run
+    made.run = lambda command: answer(" ".join(command)) if command[0] == "nvidia-smi" else found(command)  # type: ignore[method-assign]
+
+
+# -- one bad field, one bad card -----------------------------------------------------------------------------------
+
+FIELDS = ["index", "uuid", "name", "compute_cap", "memory.total", "pcie.link.gen.max", "pcie.link.width.max",
+          "mig.mode.current"]  # fmt: skip
+V100 = ["{i}", "GPU-0000000{i}", "Tesla V100-SXM2-32GB", "7.0", "32510", "3", "16", "[N/A]"]
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    [{"compute_cap"}, {"mig.mode.current"}, {"compute_cap", "mig.mode.current"}, {"compute_cap", "memory.total"},
+     {"pcie.link.width.max"}, set(FIELDS[3:])],
+)  # fmt: skip
+def test_a_field_that_a_driver_does_not_know_voids_itself_alone(node: Machine, unknown: set[str]) -> None:
+    def answer(line: str) -> str | None:
+        if "topo" in line:
+            return "\tGPU0\tGPU1\nGPU0\t X \tNV2\nGPU1\tNV2\t X \n"
+        asked = line.split("--query-gpu=")[1].split(" ")[0].split(",")
+        if unknown & set(asked):
+            return None
+        return "".join(", ".join(V100[FIELDS.index(f)].format(i=i) for f in asked) + "\n" for i in range(4))
+
+    smi(node, answer)
+    system = node.describe()
+    found = system.partition("node").node
+    assert (found.gpu_count, found.gpu and found.gpu.name) == (4, "V100-SXM2-32GB")
+    assert found.gpu_memory_bytes == (None if "memory.total" in unknown else 32510 * 2**20)
+    assert (found.host_link is None) == bool({"pcie.link.width.max", "pcie.link.gen.max"} & unknown)
+    assert found.pair_links is not None and found.pair_links.count == 2
+    assert (
+        found.compute_capability == (None if "compute_cap" in unknown else "7.0") and found.cuda_architectures == "70"
+    )
+    (note,) = [one for one in system.notes if "has no" in one]
+    assert set(note.split("has no ")[1].split(", ")) == unknown
+
+
+@pytest.mark.parametrize("dead", [{2}, {0, 3}])
+def test_a_card_without_a_handle_voids_itself_alone(node: Machine, dead: set[int]) -> None:
+    cards = rows(4, "NVIDIA H100 80GB HBM3", "9.0", "81559", "5").splitlines()
+    for i in range(4):
+        node.file(f"proc/driver/nvidia/gpus/0000:{i + 1:02x}:00.0/information", "Model: \t NVIDIA H100 80GB HBM3\n")
+
+    def answer(line: str) -> str | None:
+        if " -i " in line and "query" in line:
+            i = int(line.split("0000:")[1][:2], 16) - 1
+            return None if i in dead else cards[i]
+        return None  # Unable to determine the device handle for GPU 0000:03:00.0: Unknown Error
+
+    smi(node, answer)
+    system = node.describe()
+    found = system.partition("node").node
+    assert found.gpu_count == 4 and len(found.gpu_names) == 4 - len(dead) and found.gpu_memory_bytes == 81559 * 2**20
+    assert any(f"0000:{i + 1:02x}:00.0" in note for i in dead for note in system.notes)
+
+
+@pytest.mark.parametrize("cell", ["[GPU is lost]", "[Unknown Error]", "ERR!"])
+def test_a_card_that_was_lost_is_counted_and_named(node: Machine, cell: str) -> None:
+    good = rows(3, "NVIDIA A100-SXM4-80GB")
+    node.answers["nvidia-smi --query-gpu="] = good + f"3, {cell}, {cell}, {cell}, {cell}, {cell}, {cell}, {cell}\n"
+    system = node.describe()
+    found = system.partition("node").node
+    assert (
+        found.gpu_count == 4 and found.gpu is not None and f"nvidia-smi says of GPU 3: {cell}: 1 lost" in system.notes
+    )
+
+
+# -- MIG, names, boards, links ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("visible", "mode"),
+    [
+        ("MIG-3f2d0b1e-0000-5000-8000-000000000001,MIG-3f2d0b1e-0000-5000-8000-000000000002", "Enabled"),
+        ("MIG-GPU-00000001/7/0", "Enabled"),
+        ("MIG-3f2d0b1e-0000-5000-8000-000000000003", "[N/A]"),
+    ],
+)
+def test_of_mig_instances_cuda_opens_one(node: Machine, visible: str, mode: str) -> None:
+    for i in range(4):
+        node.file(f"dev/nvidia{i}", "")
+    node.answers["nvidia-smi --query-gpu="] = rows(4, "NVIDIA A100-SXM4-80GB", mig=mode)
+    node.env["CUDA_VISIBLE_DEVICES"] = visible
+    system = node.describe()
+    found = system.partition("node").node
+    assert (found.gpu_count, found.gpu, found.gpu_memory_bytes) == (1, None, None) and "MIG is enabled" in system.notes[
+        0
+    ]
+    assert local.gpu_count(node.root, node.env) == 1
+    node.answers = {}
+    for i in range(4):
+        node.file(f"proc/driver/nvidia/gpus/0000:0{i}:00.0/information", "Model: \t NVIDIA A100-SXM4-80GB\n")
+    without = node.describe()
+    assert without.partition("node").node.gpu_count == 1 and without.partition("node").node.gpu is None
+
+
+@pytest.mark.parametrize(
+    ("name", "sheet"),
+    [
+        ("Tesla V100-SXM2-32GB", "V100-SXM2-32GB"), ("A100-PCIE-40GB", "A100-PCIe-40GB"),
+        ("A100-SXM-80GB", "A100-SXM-80GB"), ("Tesla P100-PCIE-16GB", "P100-PCIe-16GB"), ("Tesla K40m", "K40"),
+        ("A100 80GB PCIe", "A100-PCIe-80GB"), ("GeForce RTX 4090", "RTX-4090-24GB"), ("Graphics Device", None),
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", None),
+    ],
+)  # fmt: skip
+def test_cards_under_the_names_of_older_drivers(name: str, sheet: str | None) -> None:
+    found = hardware.for_device(name)
+    assert (found.name if found else None) == sheet
+
+
+@pytest.mark.parametrize(
+    ("board", "name", "sheet"),
+    [
+        ("NVIDIA Jetson AGX Orin Developer Kit", "Orin (nvgpu)", "Jetson-AGX-Orin"),
+        ("NVIDIA Jetson AGX Thor Developer Kit", "NVIDIA Thor", "Jetson-AGX-Thor"),
+        ("NVIDIA Jetson AGX Thor Developer Kit", "Thor (nvgpu)", "Jetson-AGX-Thor"),
+        ("NVIDIA Jetson Orin NX Engineering Reference Developer Kit", "Orin (nvgpu)", None),
+    ],
+)
+def test_the_board_names_the_gpu_of_a_jetson(node: Machine, board: str, name: str, sheet: str | None) -> None:
+    node.file("proc/device-tree/model", board + "\0")
+    node.answers["nvidia-smi --query-gpu="] = rows(1, name, "8.7", "[N/A]", "[N/A]", "[N/A]", "[N/A]")
+    found = node.node("aarch64")
+    assert (found.gpu_count, found.gpu.name if found.gpu else None, found.host_link) == (1, sheet, None)
+    assert found.compute_capability == "8.7"
+
+
+def test_cuda_calls_boards_of_one_chip_by_its_name(load: Callable[[str], Any]) -> None:
+    from tests.unit.machines.conftest import GOOD
+
+    system = load(GOOD)
+    partition = replace(
+        system.partition("gpu"), node=Node("aarch64", gpu=hardware.sheet("Jetson-AGX-Orin"), gpu_count=1)
+    )
+    assert "Orin" in facts.facts(system, partition, next(iter(system.environments.values()))).gpu_names
+    assert hardware.for_device("Orin") is None, "an Orin NX has this name too"
+
+
+@pytest.mark.parametrize(
+    ("name", "able", "mib", "gen", "lanes"),
+    [("NVIDIA GB10", "12.1", "[N/A]", "1", "1"), ("NVIDIA X1", "13.0", "[Not Supported]", "4", "16"),
+     ("NVIDIA X2", "9.0", "97871", "1", "16")],
+)  # fmt: skip
+def test_a_placeholder_is_no_pcie_link(node: Machine, name: str, able: str, mib: str, gen: str, lanes: str) -> None:
+    node.answers["nvidia-smi --query-gpu="] = rows(1, name, able, mib, gen, lanes, "[N/A]")
+    partition = node.describe("aarch64").partition("node")
+    assert partition.node.host_link is None and isinstance(limits.host_link(partition), limits.Unknown)
+
+
+@pytest.mark.parametrize("dead", [[7], [0, 3], list(range(8))])
+def test_inactive_nvlinks_differ_from_the_file(node: Machine, dead: list[int]) -> None:
+    cards = range(8)
+    lines = ["\t" + "\t".join(f"GPU{i}" for i in cards) + "\tCPU Affinity"]
+    for i in cards:
+        cells = [" X " if i == j else "SYS" if i in dead or j in dead else "NV18" for j in cards]
+        lines.append("\t".join([f"GPU{i}", *cells, "0-31"]))
+    node.answers = {
+        "nvidia-smi --query-gpu=": rows(8, "NVIDIA H100 80GB HBM3", "9.0", "81559", "5"),
+        "nvidia-smi topo -m": "\n".join(lines) + "\n\nLegend:\n",
+    }
+    sheet = hardware.sheet("H100-SXM-80GB")
+    said = Node("x86_64", gpu=sheet, gpu_count=8, pair_links=sheet.gpu_links)
+    (line,) = differences(said, node.node())
+    assert line.startswith("links between two GPUs: the file states 18, this machine has ")
+    assert line.endswith("none (SYS)" if len(dead) == 8 else f"SYS in those of GPU {', '.join(map(str, dead))}")
+    node.answers["nvidia-smi topo -m"] = ""
+    assert differences(said, node.node()) == [], "what is not known differs from nothing"
+
+
+# -- CPUs and memory -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("packages", "dies", "cores", "threads", "told"),
+    [(2, 2, 6, 1, "siblings"), (1, 4, 4, 2, "siblings"), (2, 2, 12, 1, "die"), (1, 3, 4, 2, "cluster")],
+)
+def test_core_numbers_that_repeat(node: Machine, packages: int, dies: int, cores: int, threads: int, told: str) -> None:
+    cpu = 0
+    for package in range(packages):
+        for die in range(dies):
+            for core in range(cores):
+                mates = range(cpu, cpu + threads)
+                for one in mates:
+                    base = f"sys/devices/system/cpu/cpu{one}/topology"
+                    node.file(f"{base}/physical_package_id", f"{package}\n")
+                    node.file(f"{base}/core_id", f"{core}\n")
+                    if told == "siblings":
+                        node.file(f"{base}/thread_siblings_list", ",".join(map(str, mates)) + "\n")
+                    else:
+                        node.file(f"{base}/{told}_id", f"{die}\n")
+                cpu += threads
+    found = node.node()
+    assert (found.sockets, found.cores, found.threads_per_core) == (packages, packages * dies * cores, threads)
+
+
+@pytest.mark.parametrize(
+    ("with_cpus", "without", "gib"),
+    [([502070272], [99614720], 478.8), ([502070272, 502070272], [194000000] * 4, 957.6), ([65536], [0], 65536 / 2**20)],
+)
+def test_memory_of_a_coherent_gpu_is_not_the_hosts(
+    node: Machine, with_cpus: list[int], without: list[int], gib: float
+) -> None:
+    node.file("proc/meminfo", f"MemTotal:       {sum(with_cpus) + sum(without)} kB\n")
+    for number, (kib, cpus) in enumerate(
+        [*((k, f"{n}") for n, k in enumerate(with_cpus)), *((k, "") for k in without)]
+    ):
+        node.file(f"sys/devices/system/node/node{number}/meminfo", f"Node {number} MemTotal: {kib} kB\n")
+        node.file(f"sys/devices/system/node/node{number}/cpulist", cpus + "\n")
+    system = node.describe("aarch64")
+    found = system.partition("node").node
+    assert found.memory_bytes == sum(with_cpus) * 1024 and found.numa_nodes == len(with_cpus)
+    assert found.memory_bytes / 2**30 == pytest.approx(gib, abs=0.1)
+    assert any("without CPUs" in note for note in system.notes) == bool(sum(without))
+    assert differences(Node("aarch64", memory_bytes=sum(with_cpus) * 1024), replace(found, numa_nodes=None)) == []
+
+
+# -- GPUs that this process does not see -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("visible", ["", "-1", "NoDevFiles", None])
+def test_a_node_with_gpus_that_a_process_does_not_see(node: Machine, visible: str | None) -> None:
+    for i in range(4):
+        node.file(f"sys/bus/pci/devices/0000:0{i}:00.0/vendor", "0x10de")
+        node.file(f"sys/bus/pci/devices/0000:0{i}:00.0/class", "0x030200")
+        if visible is not None:
+            node.file(f"dev/nvidia{i}", "")
+    if visible is not None:
+        node.env["CUDA_VISIBLE_DEVICES"] = visible
+        node.answers["nvidia-smi --query-gpu="] = rows(4, "NVIDIA A100-SXM4-80GB")
+    system = node.describe()
+    assert system.partition("node").node.gpu_count == 0
+    assert "this machine has 4 NVIDIA GPUs, and this process sees none of them" in system.hidden_gpus
+    assert ("CUDA_VISIBLE_DEVICES" in system.hidden_gpus) == (visible is not None)
+    assert make_plan(system, [], [], None).as_json()["hidden_gpus"] == system.hidden_gpus
+
+
+def test_nothing_is_hidden_where_gpus_are_seen_or_there_are_none(node: Machine) -> None:
+    assert node.describe().hidden_gpus == ""
+    node.file("dev/nvidia0", "")
+    node.answers["nvidia-smi --query-gpu="] = rows(1, "NVIDIA A100-SXM4-80GB")
+    assert node.describe().hidden_gpus == ""
+
+
+def test_a_job_whose_control_group_keeps_its_gpus_from_it(node: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(2):
+        node.file(f"dev/nvidia{i}", "")
+        node.file(f"proc/driver/nvidia/gpus/0000:0{i}:00.0/information", "Model: \t NVIDIA A100-SXM4-80GB\n")
+    monkeypatch.setattr(local, "_may_open", lambda file: False)
+    node.answers["nvidia-smi --query-gpu="] = "No devices were found\n"
+    assert "has 2 NVIDIA GPUs" in node.describe().hidden_gpus
+
+
+# -- schedulers' words on nodes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gres", "whole", "instances"),
+    [
+        ("gpu:nvidia_h100_80gb_hbm3:2,gpu:nvidia_h100_80gb_hbm3_4g.40gb:2(S:0-1)", ("nvidia_h100_80gb_hbm3", 2), 2),
+        ("gpu:1g.10gb+me:7", (None, 0), 7),
+        ("gpu:a100_3g20gb:2,gpu:a100:1", ("a100", 1), 2),
+        ("gpu:mig-1g.5gb:4", (None, 0), 4),
+        ("gpu:h100:4(S:0,1),nvme:1", ("h100", 4), 0),
+        ("gpu:tesla:no_consume:4", ("tesla", 4), 0),
+        ("gpu:no_consume:4", (None, 4), 0),
+        ("gpu", (None, 1), 0),
+        ("gpu:h100:4(IDX:0-3)", ("h100", 4), 0),
+        ("gres/gpu:h100=4", ("h100", 4), 0),
+        ("shard:gpu:8,gpu:2,mps:400,tmp:844G", (None, 2), 0),
+        ("gpu:a100-sxm4-80gb:8", ("a100-sxm4-80gb", 8), 0),
+        ("gpu:1K", (None, 1024), 0),
+    ],
+)
+def test_every_form_of_gres(gres: str, whole: tuple[str | None, int], instances: int) -> None:
+    assert (cluster.slurm_gpus(gres), cluster.slurm_instances(gres)) == (whole, instances)
+
+
+def vnode(host: str, cores: int, gib: int, gpus: int = 0, **more: Any) -> dict[str, Any]:
+    has = {"host": host, "ncpus": cores, "mem": f"{gib * 2**20}kb", **({"ngpus": gpus} if gpus else {}), **more}
+    return {"Mom": host, "state": "free", "pcpus": cores, "resources_available": has}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "seen"),
+    [
+        ({"uv": vnode("uv", 0, 0), **{f"uv[{i}]": vnode("uv", 8, 16) for i in range(4)}}, [(1, 32, 65536, 0)]),
+        ({f"{h}[{i}]": vnode(h, 64, 256, 4) for h in ("n1", "n2") for i in range(2)}, [(2, 128, 524288, 8)]),
+        ({"n1": vnode("n1", 64, 256, 4), "n2": vnode("n2", 64, 256, 4)}, [(2, 64, 262144, 4)]),
+        ({"a[0]": vnode("a", 8, 1, Qlist="gpu"), "a[1]": vnode("a", 8, 1, Qlist="x")}, [(1, 8, 1024, 0)]),
+    ],
+)
+def test_vnodes_of_one_host_are_one_node(nodes: dict[str, Any], seen: list[tuple[int, int, int, int]]) -> None:
+    said = {"pbsnodes": json.dumps({"nodes": nodes}), "qstat": '{"Queue": {"gpu": {"queue_type": "Execution"}}}'}
+    found = cluster.pbs_queues(lambda command: said[command[0]])
+    assert [(q.nodes, q.cores, q.memory_mib, q.gpus) for q in found] == seen
+
+
+GOOD_JOB = '"53.s":{"Job_Name":"a","job_state":"R","exec_host":"n1/0*4"}'
+BROKEN = [
+    '"Variable_List":{"foo":005}',
+    '"Variable_List":{"A":0x1f,"B":+5,"C":1_2,"D":.5}',
+    '"Variable_List":{"BASH_FUNC_module()":"() {  eval `modulecmd bash $*`\n}"}',
+    '"Variable_List":{"F":"() { echo "hi"; }","G":"x"}',
+    '"Variable_List":{"J":"{"a":"b","c":["d"]}"}',
+    '"comment":"HEALTH-CHECK: reboot "scratch" (Sep 04)"',
+    '"comment":"C:\\temp\\"',
+    '"Variable_List":{"EMPTY":,"X":1}',
+]
+
+
+@pytest.mark.parametrize("bad", BROKEN)
+@pytest.mark.parametrize("order", [0, 1])
+def test_json_of_pbs_that_is_not_json(bad: str, order: int) -> None:
+    jobs = [f'"4.s":{{"job_state":"Q",{bad},"queue":"gpu"}}', GOOD_JOB]
+    text = '{"timestamp":1,"Jobs":{' + ",".join(jobs[:: -1 if order else 1]) + "}}"
+    found, unread = pbs_json.read(text, "Jobs")
+    assert found["53.s"] == {"Job_Name": "a", "job_state": "R", "exec_host": "n1/0*4"} and unread == []
+    assert found["4.s"]["job_state"] == "Q"
+
+
+def test_an_entry_that_cannot_be_read_is_named() -> None:
+    found, unread = pbs_json.read('{"Jobs":{"4.s":{"job_state":"R" ~},' + GOOD_JOB + ',"54.s":{"job_state":"Q"', "Jobs")
+    assert list(found) == ["53.s"] and unread == ["4.s", "54.s"]
+    with pytest.raises(ValueError, match="no JSON"):
+        pbs_json.read("qstat: cannot connect", "Jobs")
+
+
+def test_what_of_the_nodes_cannot_be_read_is_named() -> None:
+    bad = '{"nodes":{"n1":{"state":"free" ~},"n2":{"state":"free","resources_available":{"host":"n2","ncpus":64}}}}'
+    said = {"pbsnodes": bad, "qstat": '{"Queue": {"gpu": {"queue_type": "Execution"}}}'}
+    unread: list[str] = []
+    found = cluster.pbs_queues(lambda command: said[command[0]], unread)
+    assert [q.nodes for q in found] == [1] and unread == ["n1, one of the nodes of PBS, cannot be read"]
+    cluster.slurm_queues(lambda command: "gpu|x\n", unread)
+    assert unread[-1] == "sinfo: 'gpu|x' cannot be read"
