@@ -1,9 +1,10 @@
 """The vendor's or the site's HPCG instead of `hpcg`: the same check, their binary, a parser of its report.
 
-The report is the file HPCG-Benchmark_3.1_<date>.txt that HPCG 3.1 (src/ReportResults.cpp and src/OutputFile.cpp)
-writes: a title `HPCG-Benchmark=`, `version=3.1`, then lines `Section::Key=value`. Vendors' implementations use the
-same format with their own title and version, by which they are identified. Older versions of the reference write
-YAML and are rejected by name.
+The report is the file HPCG-Benchmark_3.1_<date>.txt of HPCG 3.1 (src/ReportResults.cpp, src/OutputFile.cpp): a title
+`HPCG-Benchmark`, `version=3.1`, then lines `Section::Key=value`; keys of a level below a section repeat, once a grid.
+NVIDIA's, AMD's and ARM's implementations write it too; NVIDIA's prints it (unless --of=1), and is recognised by
+its first lines. HPCG 3.0 (src/YAML_Doc.cpp), and Intel's, which is built from it and calls itself by the run
+(`n104-8p-1t version: V3.0`), write the same keys as indented lines `Key: value`. Older versions are rejected by name.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from tenken.errors import TenkenError
+from tenken.parsers.printed import naming_the_cause, plain
 
 VALID = "Final Summary::HPCG result is VALID with a GFLOP/s rating of"
 SYMMETRY = "Departure from Symmetry |x'Ay-y'Ax|/(2*||x||*||A||*||y||)/epsilon"
@@ -43,6 +45,11 @@ TESTS = {
 #: Title of the reference implementation's report.
 REFERENCE = "HPCG-Benchmark"
 _TITLE = re.compile(r"[A-Za-z][\w .+-]{0,60}", re.A)
+#: The first line of a report in YAML, and Intel's title: points, processes and threads.
+_YAML = re.compile(r"([ \t]{0,40})([A-Za-z][\w.+-]{0,60}) version: V?(\S{1,40})\s*", re.A)
+_INTEL = re.compile(r"n\d+-\d+p-\d+t")
+#: Before NVIDIA's report, whose title is the reference's (its src/main.cpp).
+_NVIDIA = re.compile(r"^\s*Start of application \((?:GPU|CPU)|HPCG-NVIDIA", re.M)
 _VERSION = re.compile(r"[\w][\w .+-]{0,40}", re.A)
 
 #: Rates that a report derives from its own operations and times, both under these names; printed with six digits.
@@ -50,9 +57,8 @@ RATES = {"Raw DDOT": "DDOT", "Raw WAXPBY": "WAXPBY", "Raw SpMV": "SpMV", "Raw MG
 _PRINTED = 0.001
 _SIX_DIGITS = 1.00001
 
-
-#: Lines that occur once; once per level for the multigrid.
-_REPEATED = "Multigrid Information::"
+#: Keys of a section that occur once for each part of the processes along z.
+_OF_PARTS = ("Local Domain Dimensions::Lower ipz", "Local Domain Dimensions::Upper ipz", "Local Domain Dimensions::nz")
 
 
 class HpcgFormatError(TenkenError):
@@ -114,38 +120,77 @@ class Report:
         return self.number("Benchmark Time Summary::Total")
 
 
+@naming_the_cause
 def parse(text: str) -> Report:
     """Read the lines of a report; other output around them is ignored. Raises HpcgFormatError."""
-    if re.search(r"^HPCG-Benchmark version: ", text, re.M) or re.search(r"^Final Summary: *$", text, re.M):
-        raise HpcgFormatError("a report in YAML, as of HPCG before 3.1; expected lines Section::Key=value")
+    text = plain(text)
     lines: dict[str, str] = {}
     titles: list[str] = []
     before = ""
-    for line in text.splitlines():
+    for line in _as_keys(text):
         key, equals, value = (part.strip() for part in line.strip().partition("="))
         # the symmetry section has no '=' in its name, numbers none in their text
         if equals and key == "version":
-            titles.append(before if _TITLE.fullmatch(before) and "hpcg" in before.lower() else "")
+            titles.append(before if _TITLE.fullmatch(before) and _is_title(before) else "")
         if equals and ("::" in key or key in ("version", "Final Summary")):
-            if key in lines and not key.startswith(_REPEATED):
+            # below a section keys repeat, once a grid
+            if key in lines and not (key.count("::") > 1 or (key in _OF_PARTS and _same_nz(key, lines[key], value))):
                 raise HpcgFormatError(f"two lines '{key[:80]}=': two reports in one text; expected one")
             lines[key] = value
         if line.strip():
-            before = key if equals and not value else ""
+            before = "" if value else key
     if "version" not in lines or not any(key.startswith("Final Summary::") for key in lines):
         begin = (text.strip().splitlines() or [""])[0]
         raise HpcgFormatError(f"no report of HPCG, or one cut short before its Final Summary; it begins {begin[:80]!r}")
     version, title = lines["version"], titles[0]
     if not title or not _VERSION.fullmatch(version):
         raise HpcgFormatError(
-            f"no title such as '{REFERENCE}=' before the line 'version={version[:40]}': unknown implementation"
+            f"no title such as '{REFERENCE}' before the line 'version={version[:40]}': unknown implementation"
         )
     if title == REFERENCE and not version.startswith("3."):
-        raise HpcgFormatError(f"a report of version {version}; allowed: 3.1")
+        raise HpcgFormatError(f"a report of version {version}; allowed: 3.0 and 3.1")
     if VALID in lines and any("INVALID" in value for key, value in lines.items() if key.startswith("Final Summary::")):
         raise HpcgFormatError("the Final Summary contains both VALID and INVALID")
+    if _INTEL.fullmatch(title):
+        title = "Intel's HPCG"
+    elif title == REFERENCE and _NVIDIA.search(text):
+        title = "NVIDIA's HPCG"
     found = Report(lines, title)
     _hold_rates(found)
+    return found
+
+
+def _is_title(words: str) -> bool:
+    return "hpcg" in words.lower() or _INTEL.fullmatch(words) is not None
+
+
+def _same_nz(key: str, first: str, value: str) -> bool:
+    """Whether a repeated key of the processes along z is no contradiction: only their points must agree."""
+    if key.endswith("::nz") and value != first:
+        raise HpcgFormatError(f"{key}={first[:20]} and {value[:20]}: parts of different heights; expected one height")
+    return True
+
+
+def _as_keys(text: str) -> list[str]:
+    """The lines of a text, those of a report in YAML as `Section::Key=value`."""
+    found: list[str] = []
+    above: list[tuple[int, str]] | None = None
+    margin = 0
+    for line in text.splitlines():
+        if begin := _YAML.fullmatch(line):
+            margin, above = len(begin[1]), []
+            found += [begin[2], f"version={begin[3]}"]
+            continue
+        key, colon, value = f"{line.strip()} ".partition(": ")
+        if above is None or not colon:
+            found.append(line)
+            continue
+        depth = len(line) - len(line.lstrip()) - margin
+        above = [one for one in above if one[0] < depth]
+        name = key.strip(" _") if key.startswith("__") else key
+        found.append("::".join([*(one[1] for one in above), name]) + f"={value.strip()}")
+        if not value.strip():
+            above.append((depth, name))
     return found
 
 

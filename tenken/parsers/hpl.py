@@ -1,9 +1,10 @@
-"""Parser of the output of HPL implementations: netlib's xhpl, NVIDIA's, and the HPL part of hpcc.
+"""Parser of the output of HPL implementations: netlib's xhpl, NVIDIA's, Intel's, AMD's, and the HPL part of hpcc.
 
-The format is that of netlib's testing/ptest/HPL_pdtest.c and HPL_pdinfo.c (2.0 to 2.3), which NVIDIA's HPC Benchmarks
-keep and extend by the rate of one GPU in brackets; hpcc 1.5 writes it between `Begin of HPL section.` and
-`End of HPL section.` of hpccoutf.txt. A result is two lines: `W...  N NB P Q Time Gflops`, then the scaled residual
-that ends in PASSED or FAILED; after all of them `Finished N tests`.
+The format is that of netlib's testing/ptest/HPL_pdtest.c and HPL_pdinfo.c (2.0 to 2.3), which the vendors' keep;
+NVIDIA's HPC Benchmarks extend it by the rate of one GPU in brackets. A wrapper may indent all of it; hpcc 1.5 writes
+it between `Begin of HPL section.` and `End of HPL section.` of hpccoutf.txt. A result is two lines:
+`W...  N NB P Q Time Gflops`, then the scaled residual that ends in PASSED or FAILED; after all of them `Finished N
+tests`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from tenken.errors import TenkenError
 from tenken.parsers import foreign
+from tenken.parsers.printed import naming_the_cause, plain
 
 #: Threshold above which a residual is wrong, by the benchmark's rules.
 THRESHOLD = 16.0
@@ -34,13 +36,15 @@ _RESULT = re.compile(
 _EXPLAINED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/\s*\([^=]*\)\s*")
 _SCALED = re.compile(r"\s*\|\|Ax-b\|\|_oo\s*/")
 _VERDICT = re.compile(rf"=\s*({_NUMBER})\s*\.+\s*([A-Za-z]+)\s*$", re.I)
-_FINISHED = re.compile(rf"Finished\s+({_INTEGER})\s+tests")
-_COUNT = re.compile(rf"\s*({_INTEGER})\s+tests\s+(completed and passed|completed and failed|skipped)")
+_FINISHED = re.compile(rf"\s*Finished\s+({_INTEGER})\s+tests")
+_COUNT = re.compile(
+    rf"\s*({_INTEGER})\s+tests\s+(completed and passed|completed and failed|completed without checking|skipped)"
+)
 _NVIDIA = re.compile(r"^[ \t]{0,80}(HPL-NVIDIA\s+\S{1,40})", re.M)
 _NETLIB = re.compile(r"^[ \t]{0,80}(HPLinpack\s+\S{1,40})", re.M)
 _HPCC = re.compile(r"HPC Challenge Benchmark version (\S{1,40})")
-_SECTION = re.compile(r"^(Begin|End) of HPL section\.", re.M)
-_SUCCESS = re.compile(r"^Success=(\S{0,40})", re.M)
+_SECTION = re.compile(r"^[ \t]{0,80}(Begin|End) of HPL section\.", re.M)
+_SUCCESS = re.compile(r"^[ \t]{0,80}Success=(\S{0,40})", re.M)
 
 
 class HplFormatError(TenkenError):
@@ -70,8 +74,10 @@ class Output:
     results: tuple[Result, ...]
 
 
+@naming_the_cause
 def parse(text: str) -> Output:
     """Read an output; lines of launchers are ignored. Raises HplFormatError: what is missing or inconsistent."""
+    text = plain(text)
     title = _NVIDIA.search(text) or _NETLIB.search(text)
     if title is None:
         words = text.strip().splitlines()
@@ -100,6 +106,8 @@ def _section(text: str) -> tuple[Result, ...]:
     """Every result of one section, or of several outputs in sequence. Raises HplFormatError."""
     results: list[Result] = []
     counted = 0
+    unchecked = any(found[2].endswith("checking") and int(found[1]) for found in map(_COUNT.match, text.splitlines())
+                    if found)  # fmt: skip
     line_of: re.Match[str] | None = None
     residuals: list[tuple[float, str]] = []
     said: dict[str, int] = {}
@@ -108,18 +116,24 @@ def _section(text: str) -> tuple[Result, ...]:
         nonlocal line_of, residuals
         if line_of is not None:
             if not residuals:
-                raise HplFormatError(f"no residual after the line {line_of[0].strip()!r}: the output is cut short")
+                why = "the output is cut short"
+                if unchecked:
+                    why = "not checked: the threshold of its HPL.dat is 0 or less; required: 16.0"
+                raise HplFormatError(f"no residual after the line {line_of[0].strip()!r}: {why}")
             results.append(_result(line_of, residuals))
         line_of, residuals = None, []
 
     def sum_up() -> None:
-        nonlocal said
-        _hold_summary(said, results[counted - said["finished"] : counted] if said else [])
+        nonlocal said, counted
+        if said:
+            _hold_summary(said, results[counted:])
+            counted = len(results)
         said = {}
 
     for line in text.splitlines():
         if found := _RESULT.fullmatch(line):
             close()
+            sum_up()
             line_of = found
         elif _EXPLAINED.fullmatch(line):
             continue
@@ -132,11 +146,7 @@ def _section(text: str) -> tuple[Result, ...]:
         elif found := _FINISHED.match(line):
             close()
             sum_up()
-            if int(found[1]) != len(results) - counted:
-                raise HplFormatError(
-                    f"{len(results) - counted} results but 'Finished {int(found[1])} tests': the output is cut short"
-                )
-            said, counted = {"finished": int(found[1])}, len(results)
+            said = {"finished": int(found[1])}
         elif said and (found := _COUNT.match(line)):
             said[found[2].split()[-1]] = int(found[1])
     close()
@@ -153,6 +163,10 @@ def _section(text: str) -> tuple[Result, ...]:
 def _hold_summary(said: dict[str, int], results: list[Result]) -> None:
     """The lines after `Finished N tests` must not count fewer passes than the results. Raises HplFormatError."""
     passed = sum(result.passed for result in results)
+    if not results and said.get("skipped"):
+        raise HplFormatError(f"{said['skipped']} tests skipped, none was solved")
+    if said["finished"] != len(results) + (said.get("skipped", 0) if said["finished"] > len(results) else 0):
+        raise HplFormatError(f"{len(results)} results but 'Finished {said['finished']} tests': the output is cut short")
     worse = {"passed": said.get("passed", passed) < passed, "failed": said.get("failed", 0) > len(results) - passed}
     for word in (*(word for word in worse if worse[word]), *(["skipped"] if said.get("skipped") else [])):
         shown = {"passed": passed, "failed": len(results) - passed, "skipped": 0}[word]

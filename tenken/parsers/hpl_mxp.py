@@ -14,9 +14,11 @@ from typing import Any
 
 from tenken.parsers import foreign
 from tenken.parsers.hpl import THRESHOLD, HplFormatError
+from tenken.parsers.printed import naming_the_cause, plain
 
-#: Formats of the factorisation by the number of its option.
+#: Formats of the factorisation by the number of its option; versions from 25 on print the name.
 SLOPPY = {1: "fp8", 2: "fp16"}
+_NAMES = {**{str(number): name for number, name in SLOPPY.items()}, **{name: name for name in SLOPPY.values()}}
 
 #: eps of the benchmark's rules.
 _EPSILON = 2.0**-53
@@ -38,8 +40,8 @@ _SCALED = re.compile(
     re.M | re.I,
 )
 _PROBLEM = re.compile(
-    rf"^[ \t]{{0,40}}N = {_INTEGER}, NB = {_INTEGER}, NPROW = {_INTEGER}, NPCOL = {_INTEGER}, SLOPPY-TYPE = {_INTEGER}"
-    r"[ \t]*$",
+    rf"^[ \t]{{0,40}}N = {_INTEGER}, NB = {_INTEGER}, NPROW = {_INTEGER}, NPCOL = {_INTEGER}, "
+    r"SLOPPY-TYPE = (\w{1,12})[ \t]*$",
     re.M,
 )
 _RATE = re.compile(rf"^[ \t]{{0,40}}(LU )?GFLOPS = {_NUMBER}, per GPU =[ \t]{{0,40}}{_NUMBER}", re.M)
@@ -61,8 +63,10 @@ class Result:
     passed: bool
 
 
+@naming_the_cause
 def parse(text: str) -> Result:
     """Read an output; other lines are ignored. Raises HplFormatError: what is missing or inconsistent."""
+    text = plain(text)
     marks = list(_MARK.finditer(text))
     if len(marks) != 2:
         first = (text.strip().splitlines() or [""])[0][:80]
@@ -75,10 +79,11 @@ def parse(text: str) -> Result:
              _NORMS.items()}  # fmt: skip
     value = {name: float(found[1]) for name, found in norms.items()}
     problem = _one(_PROBLEM, block, "N, NB, NPROW, NPCOL and SLOPPY-TYPE")
-    n, nb, p, q, sloppy = (int(number) for number in problem.groups())
-    if sloppy not in SLOPPY:
-        allowed = ", ".join(f"{number} ({low})" for number, low in SLOPPY.items())
-        raise HplFormatError(f"SLOPPY-TYPE = {sloppy}: allowed: {allowed}")
+    n, nb, p, q = (int(number) for number in problem.groups()[:4])
+    low = _NAMES.get(problem[5].lower().replace("_", "").replace("-", ""), "")
+    if not low:
+        allowed = ", ".join(f"{number} ({name})" for number, name in SLOPPY.items())
+        raise HplFormatError(f"SLOPPY-TYPE = {problem[5]}: allowed: {allowed}, or the name")
     if min(n, nb, p, q) < 1:
         raise HplFormatError(f"{problem[0].strip()!r}: none of them may be 0")
     scaled = _one(_SCALED, block, "the scaled residual")
@@ -88,7 +93,7 @@ def parse(text: str) -> Result:
     _hold_rates(rates, p * q)
     return Result(
         " ".join(title[1].split()) if (title := _TITLE.search(text)) else "HPL-MxP, no version printed",
-        n, nb, p, q, SLOPPY[sloppy], rates[False][0], rates[True][0], _residual(value, float(scaled[1]), n),
+        n, nb, p, q, low, rates[False][0], rates[True][0], _residual(value, float(scaled[1]), n),
         scaled[2].upper() == "PASSED",
     )  # fmt: skip
 

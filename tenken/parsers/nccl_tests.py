@@ -1,9 +1,10 @@
 """The site's nccl-tests in addition to nccl: the same request and judgement, their binaries, a parser of their output.
 
-The format is that of nccl-tests' own sources (src/common.cu and src/util.cu, 2.10 to 2.19): a line `# nThread ...`
+The format is that of nccl-tests' own sources (src/common.cu and src/util.cu, 2.0 to 2.19): a line `# nThread ...`
 with the requested parameters, one line per rank, two lines of column names, one line per size with time (us), algorithm
 and bus bandwidth (10^9 bytes/s) and wrong values, out of place and in place, and at the end the number of values out of
-bounds and the mean of all bus bandwidths.
+bounds and the mean of all bus bandwidths. Before 2.13 a line has its largest relative error in place of wrong values,
+which are only in that number at the end. A maximum size that does not fit is announced as reduced.
 
 A run that stopped early has no such end. Values must be consistent: bandwidth with size and time, bus
 bandwidth with it and the number of ranks, the mean with all of them; each within the printed digits.
@@ -19,6 +20,7 @@ from typing import Any
 
 from tenken.errors import TenkenError
 from tenken.parsers import foreign
+from tenken.parsers.printed import like_a_row, naming_the_cause, plain
 
 #: Binary -> metric, and bus bandwidth over algorithm bandwidth for n ranks (nccl-tests, doc/PERFORMANCE.md).
 BENCHMARKS: dict[str, tuple[str, Callable[[int], float]]] = {
@@ -36,19 +38,23 @@ IMPLEMENTATION = "nccl-tests"
 
 _BEGIN = re.compile(r"^TENKEN-NCCL-TESTS (\w+)$", re.M)
 _ASKED = re.compile(
-    r"^# nThread (\d{1,6}) nGpus (\d{1,6}) minBytes (\d{1,15}) maxBytes (\d{1,15}) step: (\d{1,15})\((factor|bytes)\) "
-    r"warmup iters: (\d{1,9}) iters: (\d{1,9}) (?:agg iters: (\d{1,9}) )?validation: (\d{1,9})\b",
+    r"^[ \t]{0,80}# nThread (\d{1,6}) nGpus (\d{1,6}) minBytes (\d{1,15}) maxBytes (\d{1,15}) step: "
+    r"(\d{1,15})\((factor|bytes)\) warmup iters: (\d{1,9}) iters: (\d{1,9}) (?:agg iters: (\d{1,9}) )?validation: (\d{1,9})\b",
     re.M,
 )
-_VERSION = re.compile(r"^# nccl-tests version (\S{1,40})(?: nccl-headers=\d{1,9} nccl-library=(\d{1,9}))?", re.M)
-_RANK = re.compile(r"^#\s{1,9}Rank\s{1,9}(\d{1,6})\s.{0,80}?\bon\s{1,20}(\S{1,120})\s{1,9}device\s", re.M)
-_BOUNDS = re.compile(r"^# Out of bounds values\s{0,9}: (\d{1,15}) (OK|FAILED)\s*$", re.M)
-_MEAN = re.compile(r"^# Avg bus bandwidth\s{0,9}: (\S{1,20})\s?(OK|FAILED)?\s*$", re.M)
+_VERSION = re.compile(
+    r"^[ \t]{0,80}# nccl-tests version (\S{1,40})(?: nccl-headers=\d{1,9} nccl-library=(\d{1,9}))?", re.M
+)
+_RANK = re.compile(r"^[ \t]{0,80}#\s{1,9}Rank\s{1,9}(\d{1,6})\s.{0,80}?\bon\s{1,20}(\S{1,120})\s{1,9}device\s", re.M)
+_BOUNDS = re.compile(r"^[ \t]{0,80}# Out of bounds values\s{0,9}: (\d{1,15}) (OK|FAILED)\s*$", re.M)
+_MEAN = re.compile(r"^[ \t]{0,80}# Avg bus bandwidth\s{0,9}: (\S{1,20})\s?(OK|FAILED)?\s*$", re.M)
 _FAILURE = re.compile(r"^.{0,200}(?:Test (?:NCCL|CUDA) failure|Test failure|NCCL failure).{0,200}$", re.M)
 _NUMBER = re.compile(r"[0-9]{1,20}(?:\.[0-9]{0,20})?(?:e[+-]?[0-9]{1,3})?")
-#: Begins like a line of results, or like a corrupted one; except for a date, as in logs of launchers.
-_ROW = re.compile(r"\s*[-+.]?(?:[0-9]|nan\b|inf\b)", re.I)
-_DATE = re.compile(r"\s*[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
+_REDUCED = re.compile(r"^[ \t]{0,80}# Reducing maxBytes to (\d{1,15}) due to memory limitation", re.M)
+#: Before 2.13 the last column of a mode was the largest relative error (%5.0le).
+_ERROR = re.compile(r"[0-9]e(?:-[0-9]{2,3}|\+00)")
+#: Behind a line, on request (-T).
+_TIMESTAMP = re.compile(r"\s+[0-9]{4}-[0-9]{2}-[0-9]{2}\s+[0-9]{2}:[0-9]{2}:[0-9]{2}\s*$")
 #: Columns of a mode: time, algorithm bandwidth, bus bandwidth, wrong values.
 _OF_WAY = 4
 #: size, count, type, operation and root; of some collectives the last two are blank.
@@ -84,8 +90,10 @@ class Output:
     points: tuple[Point, ...]
 
 
+@naming_the_cause
 def parse(benchmark: str, text: str) -> Output:
     """Read one binary's output. Raises NcclTestsFormatError: what is missing, or which values contradict each other."""
+    text = plain(text)
     if benchmark not in BENCHMARKS:
         raise NcclTestsFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
     if failure := _FAILURE.search(text):
@@ -104,9 +112,11 @@ def parse(benchmark: str, text: str) -> Output:
         raise NcclTestsFormatError(
             f"{benchmark}: {len(ranks)} lines '# Rank N ...'; its first line has {asked[1]} x {asked[2]} GPUs"
         )
-    rows = [line.split() for line in text[asked.end() :].splitlines() if _ROW.match(line) and not _DATE.match(line)]
+    rows = [_TIMESTAMP.sub("", line).split() for line in text[asked.end() :].splitlines()]
+    rows = [words for words in rows if like_a_row(words)]
     points = [point for row in rows for point in _points(benchmark, row, len(ranks))]
-    _all_sizes(benchmark, asked, [int(row[0]) for row in rows])
+    reduced = _REDUCED.search(text)
+    _all_sizes(benchmark, asked, int(reduced[1]) if reduced else int(asked[4]), [int(row[0]) for row in rows])
     _mean(benchmark, mean[1], rows)
     if mean[2] == "FAILED":
         raise NcclTestsFormatError(
@@ -157,21 +167,26 @@ def _points(benchmark: str, words: Sequence[str], ranks: int) -> list[Point]:
     found = []
     for way, place in enumerate(PLACES):
         columns = words[first + way * _OF_WAY :][:_OF_WAY]
-        time, algbw, busbw = (_number(benchmark, shown, word) for word in columns[:3])
+        time, _, busbw = (_number(benchmark, shown, word) for word in columns[:3])
         wrong = None if columns[3] == "N/A" else _number(benchmark, shown, columns[3])
+        if _ERROR.fullmatch(columns[3]):
+            wrong = 0
         if wrong is not None and (wrong != int(wrong)):
             raise NcclTestsFormatError(
                 f"{benchmark}: line {shown}: {columns[3]!r} wrong values; allowed: 0, 1, ... or N/A"
             )
         size = int(words[0])
         if size > 0:
-            if not (time > 0 and algbw > 0 and busbw > 0):
-                raise NcclTestsFormatError(f"{benchmark}: line {shown}: times and bandwidths must be above 0")
-            _follows(f"{benchmark}: line {shown}: algbw", columns[1], _rate(size, columns[0]), "size / time")
+            if not time > 0:
+                raise NcclTestsFormatError(f"{benchmark}: line {shown}: times must be above 0")
+            rate = _rate(size, columns[0])
+            _follows(f"{benchmark}: line {shown}: algbw", columns[1], rate, "size / time")
             factor = BENCHMARKS[benchmark][1](ranks)
             low, high = _span(columns[1])
             bus = (low * factor, high * factor)
             _follows(f"{benchmark}: line {shown}: busbw", columns[2], bus, f"algbw x {factor:.6g} for {ranks} ranks")
+            # two decimals of a few bytes are 0.00: what their time says
+            busbw = busbw or size / time / 1e3 * factor
         found.append(Point(size, place, time, busbw, None if wrong is None else int(wrong)))
     return found
 
@@ -205,9 +220,9 @@ def _follows(what: str, word: str, expected: tuple[float, float], of: str) -> No
         raise NcclTestsFormatError(f"{what} is {word}; {of} gives {expected[0]:.6g} to {expected[1]:.6g}")
 
 
-def _all_sizes(benchmark: str, asked: re.Match[str], sizes: Sequence[int]) -> None:
-    """Checks that every announced size occurs once; collectives that divide a size round it down."""
-    start, end, step = int(asked[3]), int(asked[4]), int(asked[5])
+def _all_sizes(benchmark: str, asked: re.Match[str], end: int, sizes: Sequence[int]) -> None:
+    """Checks that every announced size up to `end` occurs once; collectives that divide a size round it down."""
+    start, step = int(asked[3]), int(asked[5])
     if step < (2 if asked[6] == "factor" else 1) or start < 1:
         raise NcclTestsFormatError(f"{benchmark}: sizes from {start} by {step}({asked[6]}) never end")
     announced: list[int] = []
@@ -217,7 +232,7 @@ def _all_sizes(benchmark: str, asked: re.Match[str], sizes: Sequence[int]) -> No
     if len(announced) != len(sizes):
         raise NcclTestsFormatError(
             f"{benchmark}: {len(sizes)} lines of results; its first line announces "
-            f"{len(announced)}{' or more' if start <= end else ''} sizes from {asked[3]} to {asked[4]} bytes"
+            f"{len(announced)}{' or more' if start <= end else ''} sizes from {asked[3]} to {end} bytes"
         )
     for line, (size, expected) in enumerate(zip(sizes, announced, strict=True), start=1):
         if size > expected or (size < 0.5 * expected and expected > 65536):

@@ -5,7 +5,7 @@ The format is that of OMB's own sources (mpi/pt2pt and mpi/collective of osu-mic
 `-c` (from 6.0 on) each line ends in Pass or Fail. OMB-Py (OMB's folder python) and the ports among mpi4py's demos print
 the same without a version, `# OMB-Py MPI ... Test` and `# MPI ... Test`, and verify nothing.
 
-Lines of launchers around them are ignored; a line that begins with a size but cannot be parsed, duplicate or unordered
+Lines of launchers around and among them are ignored; a line of results that cannot be parsed, duplicate or unordered
 sizes, and a validation for only some sizes are rejected: what is skipped is not verified.
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 
 from tenken.errors import TenkenError
 from tenken.parsers import foreign
+from tenken.parsers.printed import like_a_row, naming_the_cause, plain
 
 #: Benchmark -> metric, unit, direction, and its column (counted after the size).
 BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
@@ -30,19 +31,17 @@ BENCHMARKS: dict[str, tuple[str, str, str, int]] = {
     "osu_bcast": ("osu_bcast", "us", "lower", 0),
 }
 
-_TITLE = re.compile(r"^# OSU [^\n]{0,200}?(?:Test|Benchmark)[^v\n]{0,100} v([0-9.]{1,20})", re.M)
+_TITLE = re.compile(r"^[ \t]{0,80}# OSU [^\n]{0,200}?(?:Test|Benchmark)[^v\n]{0,100} v([0-9.]{1,20})", re.M)
 #: Of the ports to Python, which state no version.
-_PORT = re.compile(r"^# ((?:OMB-Py|OMB Python) )?MPI [^\n]{1,100} Test[ \t]*$", re.M)
-_COLUMNS = re.compile(r"^# Size\b([^\n]*)", re.M)
+_PORT = re.compile(r"^[ \t]{0,80}# ((?:OMB-Py|OMB Python) )?MPI [^\n]{1,100} Test[ \t]*$", re.M)
+_COLUMNS = re.compile(r"^[ \t]{0,80}# Size\b([^\n]*)", re.M)
 _UNIT = re.compile(r"\b(?:[munp]?s|[KMGTkmgt]i?B/s)\b")
-#: Begins like a line of results, or like a corrupted one.
-_ROW = re.compile(r"[-+.]?(?:[0-9]|nan\b|inf\b)", re.I)
-#: ... except for a line that begins with a date, as in logs of launchers and containers.
-_DATE = re.compile(r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}")
 _SIZE = re.compile(r"[0-9]{1,15}")
 _NUMBER = re.compile(r"[0-9]{1,30}(?:\.[0-9]{0,30})?(?:[eE][+-]?[0-9]{1,3})?")
 #: Collectives in full (-f): average, minimum and maximum of all ranks.
-_IN_FULL = re.compile(r"^# Size\s{1,60}Avg Latency\(us\)\s{1,60}Min Latency\(us\)\s{1,60}Max Latency\(us\)", re.M)
+_IN_FULL = re.compile(
+    r"^[ \t]{0,80}# Size\s{1,60}Avg Latency\(us\)\s{1,60}Min Latency\(us\)\s{1,60}Max Latency\(us\)", re.M
+)
 #: Bandwidths are printed with two decimals, and both columns of a line come from the same seconds.
 _PRINTED_MBS, _PRINTED = 0.01, 0.001
 _BEGIN = re.compile(r"^TENKEN-OSU (\w+)$", re.M)
@@ -70,8 +69,10 @@ class Output:
     points: tuple[Point, ...]
 
 
+@naming_the_cause
 def parse(benchmark: str, text: str) -> Output:
     """Read one benchmark's output; lines of launchers are ignored. Raises OsuFormatError: what is missing."""
+    text = plain(text)
     if benchmark not in BENCHMARKS:
         raise OsuFormatError(f"{benchmark[:60]}: no parser for it; allowed: {', '.join(BENCHMARKS)}")
     title = _TITLE.search(text) or _PORT.search(text)
@@ -88,7 +89,7 @@ def parse(benchmark: str, text: str) -> Output:
     points: list[Point] = []
     after = 0
     for line in text[title.end() :].splitlines()[1:]:
-        if not _ROW.match(line.strip()) or _DATE.match(line.strip()):
+        if not like_a_row(line.split()):
             if points and (_TITLE.match(line) or _PORT.match(line)):
                 raise OsuFormatError(f"{benchmark}: a second title {line.strip()[:80]!r}: two outputs in one")
             continue

@@ -22,7 +22,7 @@ from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.containers import ContainerPlatform
 from reframe.core.exceptions import ReframeError
 
-from tenken.errors import CatalogueError
+from tenken.errors import CatalogueError, printable
 from tenken.model import catalogue, units
 from tenken.parsers.foreign import document, sampled_metric
 from tenken.reframe.base import RESULT_FILE, JudgedCheck
@@ -30,7 +30,11 @@ from tenken.reframe.base import RESULT_FILE, JudgedCheck
 _OUTPUT = "tenken-foreign.out"
 _MISSING = re.compile(r"^TENKEN-FOREIGN-MISSING (.+)$", re.M)
 _VERSION = re.compile(r"^TENKEN-FOREIGN-VERSION (.*)$", re.M)
-_NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?")
+#: A comma groups three digits; any other is a decimal sign, of a program that ignored LC_ALL=C.
+_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?")
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])\d+,(?:\d{1,2}|\d{4,})(?![\d,])|(?<![\d.,])0,\d{3}(?![\d,])")
+#: What a program says that found itself wrong, whatever it printed before; not `failed: 0`, `0 failed`.
+_FAILURE = re.compile(r"(?<!\b0 )(?<!\bno )\b(?:failed|invalid|faulty)\b(?!\s*[:=]?\s*\(?0\b)", re.I)
 
 
 class ForeignOutputError(ValueError):
@@ -57,6 +61,8 @@ class Figure:
     sign: str = "positive"
     min_count: int = 1
     max_spread: float | None = None
+    #: Whether it may be missing: what one machine of a kind has and another has not.
+    optional: bool = False
 
     def mistakes(self, name: str) -> Iterator[str]:
         """What is wrong with its declaration, before anything runs."""
@@ -79,16 +85,27 @@ class Figure:
 
     def samples(self, name: str, output: str) -> list[float]:
         """All samples in `output`, in `unit`. Raises ForeignOutputError if there is none, or one is not a number."""
-        found = [self._number(name, match) for line in output.splitlines() if (match := re.search(self.pattern, line))]
+        lines = [match for line in output.splitlines() if (match := re.search(self.pattern, line))]
+        found = [self._number(name, match) for match in lines]
+        comma = next((match for match in lines if "," in self._text(match)), None)
+        if comma is not None and (other := _DECIMAL_COMMA.search(output)):
+            raise ForeignOutputError(
+                f"metric {name}: {self._text(comma)!r} in an output with the decimal comma of {other[0]!r}; allowed: "
+                "numbers as under LC_ALL=C"
+            )
         if not found:
             raise ForeignOutputError(f"metric {name}: no line of the output matches {self.pattern!r}")
         return found
 
-    def _number(self, name: str, match: re.Match[str]) -> float:
+    def _text(self, match: re.Match[str]) -> str:
         groups = match.groupdict()
-        text = (groups["value"] if "value" in groups else match[1] or "").strip()
+        return ((groups["value"] if "value" in groups else match[1]) or "").strip()
+
+    def _number(self, name: str, match: re.Match[str]) -> float:
+        groups, text = match.groupdict(), self._text(match)
         if not _NUMBER.fullmatch(text):
-            raise ForeignOutputError(f"metric {name}: {text!r} in {match[0]!r} is not a number")
+            comma = "; a comma may only group three digits" if "," in text else ""
+            raise ForeignOutputError(f"metric {name}: {text!r} in {match[0]!r} is not a number{comma}")
         try:
             scale = units.factor(groups.get("unit") or self.printed or self.unit, self.unit)
         except ValueError as error:
@@ -114,6 +131,9 @@ class ForeignCheck(JudgedCheck):
 
     #: Regular expressions: none may match a line of the output.
     forbidden_lines = variable(typ.List[str], value=[])
+
+    #: Whether a line that says `failed`, `invalid` or `faulty`, but for `failed: 0`, is a FAIL despite exit status 0.
+    failure_words = variable(bool, value=True)
 
     #: What prints its version, of which the first line is kept; empty: the output's first match of `version_pattern`.
     version_command = variable(str, value="")
@@ -144,7 +164,7 @@ class ForeignCheck(JudgedCheck):
             catalogue.declare(self.declared(), f"check {self.name}")
         except CatalogueError as error:
             raise ReframeError(str(error)) from None
-        self.metrics = list(self.figures)
+        self.metrics = [name for name, figure in self.figures.items() if not figure.optional]
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the class, before anything runs."""
@@ -175,7 +195,7 @@ class ForeignCheck(JudgedCheck):
             name: {
                 "title": one.what, "unit": one.unit, "direction": one.direction, "statistic": one.statistic,
                 "per": list(self.subjects), "limit": _NO_LIMIT, "plot": "bars", "sign": one.sign,
-                "min_count": one.min_count, "max_spread": one.max_spread,
+                "min_count": one.min_count, "max_spread": one.max_spread, "optional": one.optional,
             }
             for name, one in self.figures.items()
         }  # fmt: skip
@@ -193,6 +213,7 @@ class ForeignCheck(JudgedCheck):
             "exit status",
             *(f"a line of the output matches {pattern}" for pattern in self.required_lines),
             *(f"no line of the output matches {pattern}" for pattern in self.forbidden_lines),
+            *(["no line of the output states failed, invalid or faulty"] if self.failure_words else []),
         ]
 
     @run_after("setup")
@@ -287,10 +308,12 @@ class ForeignCheck(JudgedCheck):
             if name in parsed:
                 given = parsed[name]
                 samples = [float(v) for v in (given if isinstance(given, Sequence) else [given])]
-            elif figure.pattern:
+            elif figure.pattern and not (figure.optional and not re.search(figure.pattern, output, re.M)):
                 samples = figure.samples(name, output)
             else:
                 samples = []
+            if not samples and figure.optional:
+                continue
             if not samples:
                 raise ForeignOutputError(f"metric {name}: no pattern is declared, and parse returns no value")
             try:
@@ -302,10 +325,14 @@ class ForeignCheck(JudgedCheck):
             *(any(re.search(pattern, line) for line in lines) for pattern in self.required_lines),
             *(not any(re.search(pattern, line) for line in lines) for pattern in self.forbidden_lines),
         ]
+        said = next((line.strip() for line in lines if _FAILURE.search(line)), "") if self.failure_words else ""
+        held += [not said] if self.failure_words else []
         checks = [
             {"what": what, "error": 0.0 if passed else 1.0, "tolerance": 0.0, "passed": passed}
             for what, passed in zip(self.verifications(), held, strict=True)
         ]
+        if said:
+            checks[-1]["detail"] = printable(said[:200])
         return self.document_of(metrics, checks)
 
     def waived_document(self, first: str) -> dict[str, Any]:
@@ -327,16 +354,18 @@ class ForeignCheck(JudgedCheck):
         """The version that the program reports."""
         if self.version_command:
             said = _VERSION.search(self.output_text())
-            return (said[1].strip() if said else "") or "unknown"
-        said = re.search(self.version_pattern, self.output())
-        return said[1] if said else "unknown"
+        else:
+            said = re.search(self.version_pattern, self.output())
+        # tabs and other blanks that a document cannot have in a version
+        words = printable((said[1] if said.re.groups else said[0]) or "") if said else ""
+        return " ".join(words.split())[:200] or "unknown"
 
 
 #: What a check declares of its program.
 _ATTRIBUTES = (
-    "program", "command", "figures", "required_lines", "forbidden_lines", "version_command", "version_pattern", "image",
-    "repetitions", "figures_version", "subjects", "on_gpus", "uses_mpi", "modules", "env_vars", "time_limit", "tags",
-    "num_tasks", "num_tasks_per_node",
+    "program", "command", "figures", "required_lines", "forbidden_lines", "failure_words", "version_command",
+    "version_pattern", "image", "repetitions", "figures_version", "subjects", "on_gpus",
+    "uses_mpi", "modules", "env_vars", "time_limit", "tags", "num_tasks", "num_tasks_per_node",
 )  # fmt: skip
 
 

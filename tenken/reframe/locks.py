@@ -28,7 +28,10 @@ LOAD_FILES = ("tenken-load.begin", "tenken-load.end")
 #: So many processes of others are named, and less CPU time than this (s) is no load.
 _MOST_NAMED, _LEAST = 3, 0.01
 
-FUNCTIONS = r"""# tenken_hold NAME FD: hold the lock of NAME by descriptor FD until this shell and all it starts ended
+FUNCTIONS = r"""# numbers with a decimal point, messages in English, whatever the site's default is
+LC_ALL=C
+export LC_ALL
+# tenken_hold NAME FD: hold the lock of NAME by descriptor FD until this shell and all it starts ended
 tenken_lock_folder() {
   for tenken_locks in ${TENKEN_LOCKS:-/dev/shm/tenken-locks /tmp/tenken-locks}; do
     mkdir "$tenken_locks" 2> /dev/null && chmod 1777 "$tenken_locks"

@@ -32,6 +32,7 @@ def figure(**changes: Any) -> Figure:
     [
         ({}, "took 1.5", [1.5]),
         ({}, "took 1,234.5\nelse\ntook 2e3", [1234.5, 2000.0]),
+        ({}, "took 1,234,567\nranks 0,1,2", [1234567.0]),
         ({"printed": "ns"}, "took 1500", [1.5]),
         ({"pattern": r"took (\d+)(?P<unit>\w+)"}, "took 3ms", [3000.0]),
     ],
@@ -46,6 +47,11 @@ def test_a_figure_is_read_in_its_unit(changes, line, expected):
         ({}, "nothing", r"metric time: no line of the output matches 'took .*'"),
         ({}, "took long", "metric time: 'long' in 'took long' is not a number"),
         ({}, "took nan", "is not a number"),
+        ({}, "took 20,5", "'20,5' in 'took 20,5' is not a number; a comma may only group three digits"),
+        ({}, "took 1,2345", "a comma may only group three digits"),
+        ({}, "took 1,23,456", "a comma may only group three digits"),
+        # 190,048 could be a thousand times as much: another number of the output tells
+        ({}, "3,9 GB read\ntook 190,048", "'190,048' in an output with the decimal comma of '3,9'"),
         ({"pattern": r"took (\d+)(?P<unit>\w+)"}, "took 3GB", "unit 'GB' measures B, 'us' measures s"),
     ],
 )

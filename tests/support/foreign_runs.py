@@ -51,7 +51,7 @@ Finished      1 tests with the following results:
 """
 
 HPCG = """\
-HPCG-Benchmark=
+HPCG-Benchmark
 version=3.1
 Release date=March 28, 2019
 Machine Summary=
@@ -68,10 +68,23 @@ Processor Dimensions::npz=1
 Local Domain Dimensions=
 Local Domain Dimensions::nx=104
 Local Domain Dimensions::ny=104
+Local Domain Dimensions::Lower ipz=0
+Local Domain Dimensions::Upper ipz=0
 Local Domain Dimensions::nz=104
 Setup Information=
 Setup Information::Setup Time=0.61
-Linear System Information=
+Multigrid Information=
+Multigrid Information::Coarse Grids=
+Multigrid Information::Coarse Grids::Grid Level=1
+Multigrid Information::Coarse Grids::Number of Equations=281216
+Multigrid Information::Coarse Grids::Grid Level=2
+Multigrid Information::Coarse Grids::Number of Equations=35152
+Memory Use Information=
+Memory Use Information::Coarse Grids=
+Memory Use Information::Coarse Grids::Grid Level=1
+Memory Use Information::Coarse Grids::Memory used=0.17
+Memory Use Information::Coarse Grids::Grid Level=2
+Memory Use Information::Coarse Grids::Memory used=0.02
 Spectral Convergence Tests=
 Spectral Convergence Tests::Result=PASSED
 Departure from Symmetry |x'Ay-y'Ax|/(2*||x||*||A||*||y||)/epsilon=

@@ -176,15 +176,15 @@ def of_hpcg(text: str) -> dict[str, Any]:
     return hpcg.document(hpcg.parse(text), "nid1", ["nid1"], "xhpcg", {"implementation": "xhpcg"})
 
 
-OTHER = REPORT.replace("HPCG-Benchmark=\nversion=3.1", "VENDOR-HPCG=\nversion=24.3.0")
+OTHER = REPORT.replace("HPCG-Benchmark\nversion=3.1", "VENDOR-HPCG\nversion=24.3.0")
 HPCG = {
     "two reports": (REPORT + REPORT, "two reports in one text"),
     "two reports, the second better": (REPORT + REPORT.replace("=230", "=460").replace("=210", "=420"), "two reports"),
     "of two implementations": (REPORT + OTHER, "two reports in one text"),
     "one line twice": (REPORT.replace("Raw Total=230", "Raw Total=230\nGFLOP/s Summary::Raw Total=930"), "Raw Total="),
     "VALID and INVALID": (REPORT + "Final Summary::HPCG result is=INVALID.\n", "both VALID and INVALID"),
-    "no title": (REPORT.replace("HPCG-Benchmark=\n", ""), "unknown implementation"),
-    "another title": (REPORT.replace("HPCG-Benchmark=", "STREAM-Benchmark="), "unknown implementation"),
+    "no title": (REPORT.replace("HPCG-Benchmark\n", ""), "unknown implementation"),
+    "another title": (REPORT.replace("HPCG-Benchmark", "STREAM-Benchmark"), "unknown implementation"),
     "no version": (REPORT.replace("version=3.1", "version="), "unknown implementation"),
     "the reference's older version": (REPORT.replace("version=3.1", "version=2.4"), "a report of version 2.4"),
     "ranks beyond counting": (REPORT.replace("Processes=2", "Processes=1e300"), "whole numbers, 1 or above"),

@@ -262,9 +262,12 @@ MarketHeader read_header(Lines& lines) {
     MarketHeader header;
     one_of(words, lines, "the object", {"matrix"});
     header.coordinate = one_of(words, lines, "the format", {"coordinate", "array"}) == "coordinate";
-    const std::string field = one_of(words, lines, "the field", {"real", "double", "integer", "pattern"});
+    const std::string field =
+        one_of(words, lines, "the field", {"real", "double", "integer", "unsigned-integer", "pattern"});
     header.pattern = field == "pattern";
-    header.integer = field == "integer";
+    // not in NIST's list of fields, but what scipy.io.mmwrite calls unsigned values
+    header.integer = field == "integer" || field == "unsigned-integer";
+    header.least = field == "integer" ? -(std::int64_t{1} << 53) : 0;
     if (header.pattern && !header.coordinate) lines.fail("an array cannot be a pattern");
     const std::string symmetry =
         one_of(words, lines, "the symmetry", {"general", "symmetric", "skew-symmetric"});
@@ -326,8 +329,7 @@ void parse(Lines& lines, const Begin& begin, const Take& take) {
         if (header.pattern) {
             entry.value = 1;
         } else if (header.integer) {
-            entry.value = static_cast<double>(
-                words.whole("the value", -(std::int64_t{1} << 53), std::int64_t{1} << 53));
+            entry.value = static_cast<double>(words.whole("the value", header.least, std::int64_t{1} << 53));
         } else {
             entry.value = words.real();
         }

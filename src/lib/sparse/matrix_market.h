@@ -26,6 +26,7 @@ struct MarketHeader {
     bool coordinate = true;
     bool pattern = false;
     bool integer = false;
+    std::int64_t least = 0;  ///< of the values of an integer field
     bool symmetric = false;  ///< or skew: one triangle is stored
     bool skew = false;
     int rows = 0;

@@ -7,9 +7,10 @@ namespace hpcg {
 
 namespace {
 
-/// Lines "Section::Key=value".
+/// A title, then lines "Section::Key=value": the form of HPCG 3.1's OutputFile::generate.
 class Lines {
   public:
+    explicit Lines(const std::string& title) : text_(title + "\n") {}
     void section(const std::string& name) {
         section_ = name;
         text_ += name + "=\n";
@@ -48,8 +49,7 @@ const char* verdict(bool passed) {
 std::string report_text(const Outcome& run) {
     const Operations operations = run.operations();
     const Traffic traffic = model_traffic(run.totals, run.sets(), run.iterations);
-    Lines lines;
-    lines.heading("HPCG-Benchmark");
+    Lines lines("HPCG-Benchmark");
     lines.put("version", "3.1");
     lines.put("Release date", "March 28, 2019");
     lines.section("Machine Summary");
@@ -62,7 +62,10 @@ std::string report_text(const Outcome& run) {
     lines.section("Processor Dimensions");
     for (std::size_t a = 0; a < 3; ++a) lines.count(std::string("np") + axes[a], run.shape[a]);
     lines.section("Local Domain Dimensions");
-    for (std::size_t a = 0; a < 3; ++a) lines.count(std::string("n") + axes[a], run.local[a]);
+    for (std::size_t a = 0; a < 2; ++a) lines.count(std::string("n") + axes[a], run.local[a]);
+    lines.count("Lower ipz", 0);
+    lines.count("Upper ipz", run.shape[2] - 1);
+    lines.count("nz", run.local[2]);
     lines.heading("########## Problem Summary  ##########");
     lines.section("Setup Information");
     lines.put("Setup Time", run.setup_seconds);
@@ -71,6 +74,7 @@ std::string report_text(const Outcome& run) {
     lines.count("Number of Nonzero Terms", run.totals[0].entries);
     lines.section("Multigrid Information");
     lines.count("Number of coarse grid levels", static_cast<double>(run.totals.size()) - 1);
+    lines.put("Coarse Grids", "");
     for (std::size_t level = 1; level < run.totals.size(); ++level) {
         lines.count("Coarse Grids::Grid Level", static_cast<double>(level));
         lines.count("Coarse Grids::Number of Equations", run.totals[level].rows);
@@ -84,13 +88,20 @@ std::string report_text(const Outcome& run) {
     for (std::uint64_t one : run.level_bytes) bytes += static_cast<double>(one) * run.ranks;
     lines.put("Total memory used for data (Gbytes)", bytes / 1e9);
     lines.put("Bytes per equation (Total memory / Number of Equations)", bytes / run.totals[0].rows);
+    lines.put("Coarse Grids", "");
+    for (std::size_t level = 1; level < run.level_bytes.size(); ++level) {
+        lines.count("Coarse Grids::Grid Level", static_cast<double>(level));
+        lines.put("Coarse Grids::Memory used", static_cast<double>(run.level_bytes[level]) * run.ranks / 1e9);
+    }
     lines.heading("########## V&V Testing Summary  ##########");
     const bool spectrum = run.spectrum.plain <= SpectralTest::max_plain &&
                           run.spectrum.preconditioned <= SpectralTest::max_preconditioned;
     lines.section("Spectral Convergence Tests");
     lines.put("Result", verdict(spectrum));
+    lines.put("Unpreconditioned", "");
     lines.count("Unpreconditioned::Maximum iteration count", run.spectrum.plain);
     lines.count("Unpreconditioned::Expected iteration count", SpectralTest::max_plain);
+    lines.put("Preconditioned", "");
     lines.count("Preconditioned::Maximum iteration count", run.spectrum.preconditioned);
     lines.count("Preconditioned::Expected iteration count", SpectralTest::max_preconditioned);
     lines.section("Departure from Symmetry |x'Ay-y'Ax|/(2*||x||*||A||*||y||)/epsilon");

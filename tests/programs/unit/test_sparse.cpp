@@ -259,6 +259,10 @@ TEST(matrix_market_files_of_every_kind_are_read) {
           symmetric.matrix.value[2] == 2);
     const sparse::MarketMatrix pattern = read("%%MatrixMarket matrix coordinate pattern general\n1 1 1\n1 1");
     CHECK(pattern.matrix.entries() == 1 && pattern.matrix.value[0] == 1);
+    const sparse::MarketMatrix counts =
+        read("%%MatrixMarket matrix coordinate unsigned-integer general\n%\n3 3 2\n2 1 88\n3 3 33\n");
+    CHECK(counts.matrix.entries() == 2 && counts.matrix.value[0] == 88 && counts.matrix.value[1] == 33);
+    CHECK(read("%%MatrixMarket matrix array unsigned-integer general\n1 2\n0\n7\n").matrix.value[1] == 7);
     CHECK(read("%%MatrixMarket matrix coordinate real general\n2 2 0\n").matrix.entries() == 0);
     CHECK_EQUAL(skew.header.text(), "coordinate real skew-symmetric");
 }
@@ -276,7 +280,7 @@ TEST(bad_files_are_named_with_line_and_reason) {
     CHECK_EQUAL(complaint(""), "m:1: the file is empty");
     CHECK_EQUAL(complaint("1 1 1\n"), "m:1: no header; a Matrix Market file begins with %%MatrixMarket");
     CHECK_EQUAL(complaint("%%MatrixMarket matrix coordinate complex general\n"),
-                "m:1: the field is 'complex'; allowed: real, double, integer, pattern");
+                "m:1: the field is 'complex'; allowed: real, double, integer, unsigned-integer, pattern");
     CHECK_EQUAL(complaint("%%MatrixMarket matrix coordinate real hermitian\n"),
                 "m:1: the symmetry is 'hermitian'; allowed: general, symmetric, skew-symmetric");
     CHECK_EQUAL(complaint("%%MatrixMarket matrix array pattern general\n"),
@@ -307,6 +311,8 @@ TEST(bad_files_are_named_with_line_and_reason) {
     CHECK_EQUAL(
         complaint("%%MatrixMarket matrix coordinate integer general\n1 1 1\n1 1 2.5\n"),
         "m:3: the value is '2.5'; allowed: a whole number from -9007199254740992 to 9007199254740992");
+    CHECK_EQUAL(complaint("%%MatrixMarket matrix coordinate unsigned-integer general\n1 1 1\n1 1 -2\n"),
+                "m:3: the value is '-2'; allowed: a whole number from 0 to 9007199254740992");
     CHECK_EQUAL(complaint(real_general + "2 2 1\n1 1 " + std::string(2000, '1') + "\n"),
                 "m:3: longer than 1024 characters");
     CHECK_EQUAL(complaint(real_general + "1000000 1000000 1000000\n", 1000000),

@@ -16,7 +16,7 @@ from tests.support.judging import Expectation, judge
 
 REPORT = f"""\
 Start of application (a launcher's line)
-HPCG-Benchmark=
+HPCG-Benchmark
 version=3.1
 Release date=March 28, 2019
 Machine Summary=
@@ -106,7 +106,8 @@ def test_other_ranks_or_sizes_than_asked_fail() -> None:
         ("mpirun: xhpcg: not found", "it begins 'mpirun: xhpcg: not found'"),
         (REPORT.split("Final Summary=")[0], "cut short before its Final Summary"),
         (REPORT.replace("version=3.1", "version=2.4"), "a report of version 2.4"),
-        ("HPCG-Benchmark version: V3.0\nMachine Summary: \n", "a report in YAML"),
+        ("HPCG-Benchmark version: V3.0\nMachine Summary: \n", "cut short before its Final Summary"),
+        ("HPCG-Benchmark version: V2.4\nFinal Summary: \n  HPCG result is: INVALID.\n", "a report of version 2.4"),
         (REPORT.replace("GFLOP/s Summary::Raw Total=230\n", ""), "has no line 'GFLOP/s Summary::Raw Total='"),
         (REPORT.replace("Raw Total=230", "Raw Total=nan"), "Raw Total=nan: allowed: finite numbers"),
         (REPORT.replace("Raw MG=240", "Raw MG=-240"), "allowed: finite numbers, 0 or above"),

@@ -110,7 +110,7 @@ REPLACED = (
     ("xhpcg", "Raw Total=3.0\n", "Raw Total=3.0\nGFLOP/s Summary::Raw Total=30.0\n", "two lines"),
     ("xhpcg", "", foreign.HPCG, "two lines"),
     ("xhpcg", "version=3.1", "version=2.4", "2.4"),
-    ("xhpcg", "HPCG-Benchmark=\n", "", "no title"),
+    ("xhpcg", "HPCG-Benchmark\n", "", "no title"),
     ("xhpcg", "Distributed Processes=2", "Distributed Processes=1", "Distributed Processes=1"),
     ("xhpcg", "Distributed Processes=2", "Distributed Processes=0", "Distributed Processes"),
     ("xhpcg", "Local Domain Dimensions::nx=104", "Local Domain Dimensions::nx=16", "nx"),

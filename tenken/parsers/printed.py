@@ -1,0 +1,120 @@
+"""What launchers, wrappers and crashes add to the output of any program. It is removed or named here, for all parsers.
+
+Labels at the beginning of every line: `[1,0]<stdout>:` (Open MPI --tag-output, with a time too), `0: ` (srun -l, flux),
+`[0] ` (Intel MPI -l), `node1: ` (pdsh, clush, mpi-operator), a time of ISO 8601 (kubectl, docker). Causes of an early
+end: the lines of HPL, CUDA, MPI libraries, the kernel and the schedulers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from tenken.errors import TenkenError
+
+#: Forms of a label. Lines of one output may have labels of several ranks, all of one form.
+_LABELS = tuple(
+    re.compile(form)
+    for form in (
+        r"(?:[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4})?\[[^\]\s]{1,40}\]<std(?:out|err|diag)>: ?",
+        r" {0,6}\d{1,6}: ?",
+        r"\[\d{1,6}\](?: |$)",
+        r"\d{4}-\d\d-\d\dT[\d:.]{8,20}(?:Z|[-+]\d\d:?\d\d) ?",
+    )
+)
+#: A word before the colon is a label only if it is the same on every line.
+_NAME = re.compile(r"([A-Za-z][\w.-]{0,62}): ?")
+#: So many lines in sequence are no accident.
+_LEAST = 4
+
+_NUMERIC = re.compile(r"[-+]?(?:\d[\d.,]*(?:[eE][-+]?\d{0,4})?[KMGT]?i?B?|\.\d+|nan|inf)\b[\d.]*", re.I)
+_VERDICT = ("Pass", "Fail", "PASSED", "FAILED", "N/A")
+
+_MEMORY = re.compile(
+    r"out of memory|memory allocation failed|cannot allocate memory|bad_alloc|oom[-_ ]kill|OUT_OF_MEMORY|"
+    r"insufficient (?:device )?memory|failed to allocate", re.I,
+)  # fmt: skip
+_EARLY = re.compile(
+    r"HPL ERROR|segmentation fault|\bsignal[: ]+\d|exited on signal|core dumped|MPI_ABORT|\bAbort\(\d|BAD TERMINATION|"
+    r"bus error|illegal instruction|\bKilled\b|DUE TO TIME LIMIT|exceeded (?:job )?walltime|CUDA (?:runtime )?error|"
+    r"CUDA failure|NCCL failure|srun: error:|command not found|cannot open shared object", re.I,
+)  # fmt: skip
+
+
+def plain(text: str) -> str:
+    """The output without carriage returns and without the labels of a launcher, where they are on every line from the
+    first labelled one to the last; other lines, of the job script, may be around them.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
+    for form in (*_LABELS, *_same_name(lines)):
+        labelled = [i for i, line in enumerate(lines) if form.match(line)]
+        if len(labelled) < _LEAST:
+            continue
+        span = range(labelled[0], labelled[-1] + 1)
+        if all(form.match(lines[i]) or not lines[i].strip() for i in span):
+            for i in labelled:
+                lines[i] = form.sub("", lines[i], count=1)
+            return "\n".join(lines)
+    return text
+
+
+def _same_name(lines: Sequence[str]) -> list[re.Pattern[str]]:
+    """The form of a label that is a name: that of most lines."""
+    names = [found[1] for line in lines if (found := _NAME.match(line))]
+    most = max(set(names), key=names.count, default="")
+    filled = sum(1 for line in lines if line.strip())
+    return [re.compile(re.escape(most) + ": ?")] if 2 * names.count(most) > filled else []
+
+
+def half_labelled(text: str) -> str:
+    """The label that some lines of an output have and others between them do not; empty if there is none."""
+    lines = [line for line in plain(text).split("\n") if line.strip()]
+    for form in _LABELS:
+        found = [match[0].strip() for line in lines if (match := form.match(line))]
+        if len(found) >= _LEAST and 2 * len(found) > len(lines):
+            return found[0]
+    return ""
+
+
+def like_a_row(words: Sequence[str]) -> bool:
+    """Whether words are a line of results or a corrupted one: a number, alone or before another number or a verdict.
+
+    Log lines may begin with digits too: a date, an address, a host's name, `1 more process has sent ...`.
+    """
+    if not words or not _NUMERIC.fullmatch(words[0]):
+        return False
+    return len(words) == 1 or words[1].lstrip("-+") in _VERDICT or _NUMERIC.fullmatch(words[1]) is not None
+
+
+def cause(text: str) -> str:
+    """Why a program ended early, as a line of its output says; empty if none does."""
+    for what, pattern in (("out of memory", _MEMORY), ("the program ended early", _EARLY)):
+        for line in text.splitlines():
+            if pattern.search(line):
+                return f"{what}: {' '.join(line.split())[:90]!r}"
+    return ""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def naming_the_cause(parse: Callable[P, R]) -> Callable[P, R]:
+    """A parser, the text its last argument, whose refusals name an early end of the program or labels on some lines."""
+
+    @wraps(parse)
+    def parser(*arguments: P.args, **more: P.kwargs) -> R:
+        try:
+            return parse(*arguments, **more)
+        except TenkenError as error:
+            text = str(arguments[-1])
+            label = half_labelled(text)
+            why = cause(text) or (f"only some lines have the launcher's label {label!r}" if label else "")
+            if not why or why in str(error):
+                raise
+            raise type(error)(f"{error}; {why}") from None
+
+    return parser

@@ -1,0 +1,255 @@
+"""Outputs as programs, launchers and wrappers print them, one file of each kind in tests/data/outputs.
+
+The files are self-made, with the lines of public outputs and of the programs' sources; the figures are nobody's. What
+must come out of each was worked out by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tenken.errors import TenkenError
+from tenken.parsers import hpcg, hpl, hpl_mxp, nccl_tests, osu, printed
+from tenken.paths import ROOT
+
+OUTPUTS = ROOT / "tests" / "data" / "outputs"
+
+
+def kept(name: str) -> str:
+    return (OUTPUTS / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def of_hpl(text: str, **asked: int) -> Any:
+    (one,) = hpl.parse(text).results
+    return one
+
+
+def of_nccl(text: str) -> Any:
+    return nccl_tests.parse("all_reduce_perf", text)
+
+
+# ---- what is read
+
+
+def test_the_report_of_the_reference_is_read_as_it_writes_it() -> None:
+    report = hpcg.parse(kept("hpcg-reference"))
+    assert (report.version, report.number(hpcg.VALID), report.ranks, report.local) == (
+        "HPCG 3.1", 12.5231, 4, (104, 104, 104),
+    )  # fmt: skip
+    assert hpcg.document(report, "n", ["n"], "xhpcg", {})["status"] == "ok"
+    # what NVIDIA's prints has the same title; its first lines name it
+    assert hpcg.parse(kept("hpcg-nvidia")).version == "NVIDIA's HPCG 3.1"
+    invalid = hpcg.document(hpcg.parse(kept("hpcg-invalid")), "n", ["n"], "xhpcg", {})
+    assert invalid["status"] == "failed" and not invalid["verification"]["passed"]
+
+
+def as_yaml(title: str, text: str) -> str:
+    """A report as HPCG 3.0 writes it: the same keys, indented."""
+    lines = [title]
+    for line in text.splitlines()[2:]:
+        key, _, value = line.partition("=")
+        parts = key.split("::")
+        name = "__________ Final Summary __________" if parts[-1] == "Final Summary" else parts[-1]
+        lines.append(f"{'  ' * (len(parts) - 1)}{name}: {value}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(("title", "version"), [
+    ("HPCG-Benchmark version: 3.0", "HPCG 3.0"),
+    ("n104-4p-4t version: V3.0", "Intel's HPCG 3.0"),
+])  # fmt: skip
+def test_a_report_in_yaml_has_the_same_keys(title: str, version: str) -> None:
+    text = as_yaml(title, kept("hpcg-reference"))
+    assert "  Result: PASSED" in text
+    for shown in (
+        text,
+        "HPCG result is VALID with a GFLOP/s rating of 12.523100\n" + text + "Call [0] Residual [1e-9]\n",
+    ):
+        report = hpcg.parse(shown)
+        assert (report.version, report.number(hpcg.VALID), report.valid) == (version, 12.5231, True)
+    indented = "".join(f"    {line}\n" for line in text.splitlines())
+    assert hpcg.parse(indented).lines == hpcg.parse(text).lines
+    with pytest.raises(hpcg.HpcgFormatError, match="two reports in one text"):
+        hpcg.parse(text + text)
+
+
+def test_parts_of_the_processes_along_z_repeat_their_points() -> None:
+    text = kept("hpcg-reference")
+    part = "Local Domain Dimensions::Lower ipz=1\nLocal Domain Dimensions::Upper ipz=1\nLocal Domain Dimensions::nz="
+    two = text.replace("########## Problem", f"{part}104\n########## Problem")
+    assert hpcg.parse(two).local == (104, 104, 104)
+    with pytest.raises(hpcg.HpcgFormatError, match="104 and 56: parts of different heights"):
+        hpcg.parse(two.replace(f"{part}104", f"{part}56"))
+
+
+@pytest.mark.parametrize(("name", "read", "expected"), [
+    ("hpl-netlib", of_hpl, ("gflops", 695.28)),
+    ("hpl-nvidia", of_hpl, ("residual", 0.000342665054)),
+    ("hpl-amd", of_hpl, ("residual", 2.15e-05)),
+    ("hpl-indented", of_hpl, ("residual", 0.0024119)),
+    ("hpl-labelled", of_hpl, ("residual", 0.0024119)),
+    ("mxp-format-by-name", hpl_mxp.parse, ("low", "fp16")),
+    ("nccl-log-lines", lambda text: of_nccl(text).points[-1], ("busbw", 0.89)),
+    ("nccl-labelled", lambda text: of_nccl(text).points[-1], ("busbw", 0.89)),
+    ("nccl-error-column", lambda text: of_nccl(text).points[-1], ("busbw", 45.46)),
+    ("nccl-reduced", lambda text: of_nccl(text).points[-1], ("bytes", 4294967296)),
+    ("osu-latency", lambda text: osu.parse("osu_latency", text).points[-1], ("value", 469.03)),
+    ("osu-log-lines", lambda text: osu.parse("osu_latency", text).points[-1], ("value", 469.03)),
+])  # fmt: skip
+def test_a_kept_output_is_read(name: str, read: Callable[[str], Any], expected: tuple[str, Any]) -> None:
+    assert getattr(read(kept(name)), expected[0]) == expected[1]
+
+
+def test_a_rate_that_rounds_to_zero_follows_from_its_time() -> None:
+    output = of_nccl(kept("nccl-from-8-bytes"))
+    assert len(output.points) == 36
+    first = output.points[0]
+    assert (first.bytes, first.busbw) == (8, pytest.approx(8 / 15.01 / 1e3))  # two ranks: the factor is 1
+    # ... and only there
+    for old, new in (
+        ("1180.53    0.89    0.89", "1180.53    0.00    0.00"),
+        ("0.89    0.89       0\n", "0.89    0.00       0\n"),
+    ):
+        with pytest.raises(nccl_tests.NcclTestsFormatError, match="gives"):
+            of_nccl(kept("nccl-from-8-bytes").replace(old, new, 1))
+
+
+@pytest.mark.parametrize(("old", "new", "wrong"), [
+    ("values : 0 OK", "values : 3 FAILED", 3),
+    ("2e-07", "0e+00", 0),
+    ("2e-07", "    0", 0),
+])  # fmt: skip
+def test_the_error_column_of_old_versions_is_no_count(old: str, new: str, wrong: int) -> None:
+    output = of_nccl(kept("nccl-error-column").replace(old, new))
+    made = nccl_tests.document([output], "n", ["n"], 8)
+    assert [check["error"] for check in made["verification"]["checks"]] == [wrong]
+    assert made["verification"]["passed"] == (wrong == 0)
+
+
+def test_an_announced_reduction_of_sizes_is_the_last_size() -> None:
+    text = kept("nccl-reduced")
+    assert dict(of_nccl(text).asked)["max_bytes"] == 17179869184
+    with pytest.raises(nccl_tests.NcclTestsFormatError, match="announces"):
+        of_nccl(text.replace("# Reducing maxBytes to 15534478677", "# Reducing maxBytes to 17179869184"))
+    with pytest.raises(nccl_tests.NcclTestsFormatError, match="announces 11 sizes"):
+        of_nccl(text.replace("# Reducing maxBytes to 15534478677", "# Reducing maxBytes to 2147483648"))
+
+
+@pytest.mark.parametrize("word", ["FP16", "fp16", "2"])
+def test_a_format_has_a_number_or_a_name(word: str) -> None:
+    assert hpl_mxp.parse(kept("mxp-format-by-name").replace("= FP16", f"= {word}")).low == "fp16"
+
+
+@pytest.mark.parametrize("word", ["FP4", "3", "FP64"])
+def test_another_format_is_named(word: str) -> None:
+    with pytest.raises(hpl.HplFormatError, match=f"SLOPPY-TYPE = {word}: allowed: 1 "):
+        hpl_mxp.parse(kept("mxp-format-by-name").replace("= FP16", f"= {word}"))
+
+
+# ---- labels of launchers
+
+
+LABELS = {
+    "Open MPI": "[1,0]<stdout>:", "Open MPI 5": "[prterun-node1-77@1,0]<stdout>: ",
+    "with times": "Mon Mar  2 10:00:00 2026[1,0]<stdout>:", "srun": "0: ", "srun of 16": " 0: ", "Intel": "[0] ",
+    "pdsh": "node1: ", "mpi-operator": "bench-launcher-x7k2p: ", "a log's time": "2026-03-02T10:00:00.123456789Z ",
+}  # fmt: skip
+BARE: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "hpl": ("hpl-netlib", hpl.parse),
+    "hpcg": ("hpcg-reference", hpcg.parse),
+    "mxp": ("mxp-format-by-name", hpl_mxp.parse),
+    "nccl": ("nccl-from-8-bytes", of_nccl),
+    "osu": ("osu-latency", lambda text: osu.parse("osu_latency", text)),
+}
+
+
+@pytest.mark.parametrize("program", BARE)
+def test_a_label_on_every_line_is_removed(program: str) -> None:
+    name, read = BARE[program]
+    whole = kept(name)
+    for label in LABELS.values():
+        text = "".join(f"{label}{line}\n" for line in whole.splitlines())
+        assert read(text) == read(whole), label
+        assert read(text.replace("\n", "\r\n")) == read(whole), label
+        # lines of the job script, which have none, are around it
+        assert read(f"TENKEN-RUN begin node=n time=1\n{text}TENKEN-RUN end node=n time=2\n") == read(whole), label
+
+
+def test_ranks_with_labels_of_their_own_are_one_output() -> None:
+    lines = kept("nccl-labelled").splitlines()
+    lines[5:5] = ["[1,1]<stdout>:n1:77:77 [1] NCCL INFO Connected all rings"]
+    assert len(of_nccl("\n".join(lines)).points) == 12
+
+
+@pytest.mark.parametrize("program", BARE)
+def test_a_label_on_some_lines_is_named(program: str) -> None:
+    name, read = BARE[program]
+    lines = kept(name).splitlines()
+    text = "\n".join(line if i % 5 == 4 else f"[1,0]<stdout>:{line}" for i, line in enumerate(lines))
+    with pytest.raises(TenkenError, match=re.escape("only some lines have the launcher's label '[1,0]<stdout>:'")):
+        read(text)
+
+
+# ---- lines of others among the rows
+
+
+LOGS = (
+    "0fee19abc8ba:5281:5281 [0] NCCL INFO Bootstrap : Using eth0:192.0.2.2<0>", "10.0.0.12: connection accepted",
+    "2026/03/02 10:00:00 health: ok", "10:00:00.123 worker up", "1 more process has sent help message help-mpi.txt",
+    "16 slots were requested", "[1679390000.123456] [n1:77:0] ucp_context.c:1 UCX WARN transport", "3com: link up",
+    "nanosleep: interrupted", "7.5.0 loaded",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LOGS)
+def test_a_log_line_is_no_row(line: str) -> None:
+    assert not printed.like_a_row(line.split()) or line == "7.5.0 loaded"
+    for name, read in (BARE["osu"], BARE["nccl"], BARE["hpl"]):
+        lines = kept(name).splitlines()
+        for at in (-8, -5):
+            assert read("\n".join([*lines[:at], line, *lines[at:]])) == read(kept(name)), name
+
+
+@pytest.mark.parametrize(
+    "line", ["4", "4 Pass", "4 nan", "-4 2.5", "4K 2.5", "nan 2.5 Pass", "4 2,5", "4 1e999", ".5 2"]
+)
+def test_a_corrupted_row_is_one(line: str) -> None:
+    assert printed.like_a_row(line.split())
+
+
+# ---- why there is no result
+
+
+@pytest.mark.parametrize(("name", "read", "says"), [
+    ("hpl-ended-early", hpl.parse, "the program ended early: 'HPL ERROR: CUBLAS initialization failed'"),
+    ("hpl-out-of-memory", hpl.parse, "1 tests skipped, none was solved; out of memory: '>>> [7,0] Memory allocation"),
+    ("hpl-not-checked", hpl.parse, "not checked: the threshold of its HPL.dat is 0 or less"),
+    ("osu-ended-early", lambda text: osu.parse("osu_bw", text), "the program ended early: '[node-39:08750] Signal: "),
+])  # fmt: skip
+def test_the_cause_is_told_apart_from_an_output_that_is_cut_short(
+    name: str, read: Callable[[str], Any], says: str
+) -> None:
+    with pytest.raises(TenkenError) as raised:
+        read(kept(name))
+    assert says in str(raised.value) and "cut short" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("line", "says"), [
+    ("slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0.", "out of memory"),
+    ("CUDA error: out of memory at hpl.cu:7", "out of memory"),
+    ("terminate called after throwing an instance of 'std::bad_alloc'", "out of memory"),
+    ("srun: error: node7: task 3: Killed", "ended early"),
+    ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", "ended early"),
+    ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-02T10:00:00 DUE TO TIME LIMIT ***", "ended early"),
+])  # fmt: skip
+@pytest.mark.parametrize("program", BARE)
+def test_an_output_that_stops_names_the_line_that_says_why(program: str, line: str, says: str) -> None:
+    name, read = BARE[program]
+    # of a sweep of sizes nothing is missing in the text itself: its title alone is left
+    lines = kept(name).splitlines()[: 3 if program == "osu" else 12]
+    with pytest.raises(TenkenError, match=f"{says}: ['\"]"):
+        read("\n".join([*lines, line]))
