@@ -39,7 +39,8 @@ IMPLEMENTATION = "nccl-tests"
 _BEGIN = re.compile(r"^TENKEN-NCCL-TESTS (\w+)$", re.M)
 _ASKED = re.compile(
     r"^[ \t]{0,80}# nThread (\d{1,6}) nGpus (\d{1,6}) minBytes (\d{1,15}) maxBytes (\d{1,15}) step: "
-    r"(\d{1,15})\((factor|bytes)\) warmup iters: (\d{1,9}) iters: (\d{1,9}) (?:agg iters: (\d{1,9}) )?validation: (\d{1,9})\b",
+    r"(\d{1,15})\((factor|bytes)\) warmup iters: (\d{1,9}) iters: (\d{1,9}) (?:agg iters: (\d{1,9}) )?"
+    r"validation: (\d{1,9})\b",
     re.M,
 )
 _VERSION = re.compile(
