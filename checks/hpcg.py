@@ -121,16 +121,17 @@ class HpcgGpus(HpcgRanksBase):
 
 @rfm.simple_test
 class HpcgBetweenNodes(HpcgRanksBase):
-    """Four nodes, or the number given by `-S nodes_asked=8`."""
+    """Four nodes, or as many as `-S HpcgBetweenNodes.num_nodes=64` gives."""
 
     descr = "HPCG on the GPUs of several nodes"
     tags = {"hpcg", "mpi", "acceptance"}
     valid_systems = ["+cuda +mpi"]
-    nodes_asked = 4
+    num_nodes = variable(int, value=4)
 
     @run_after("init")
     def need_so_many_nodes(self):
-        self.need_nodes(self.nodes_asked)
+        self.nodes_asked = self.num_nodes
+        self.need_nodes(self.num_nodes)
 
 
 @rfm.simple_test

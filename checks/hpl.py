@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
@@ -17,6 +19,10 @@ OF_NODE = {2: (131072, 2048), 4: (188416, 2048), 8: (262144, 2048)}
 PUBLISHED = {1: (67200, 384, 2, 1), 2: (96000, 384, 2, 2), 4: (130176, 384, 2, 4), 8: (192000, 384, 2, 8)}
 #: GiB on the GPU in addition to the matrix: panels, rows in transit, libraries.
 BESIDE_GIB = 8.0
+#: Share of the memory of all GPUs that the matrix fills in mode acceptance: what HPL's tuning guide advises.
+FILLS = 0.85
+#: Seconds of one solution beyond which it is not repeated, at this share of the peak.
+ONCE_FROM_S, USUAL_SHARE = 600.0, 0.6
 
 # Finds the BLAS that pip brought, where none is named.
 _FIND_BLAS = """if [ -z "$TENKEN_BLAS" ]; then for python in $(type -ap python3); do
@@ -78,11 +84,46 @@ class HplNode(HplBase):
         self.set_size(OF_NODE.get(self.num_tasks))
 
     def set_size(self, known: tuple[int, int] | None):
+        """N as known for this number of GPUs, if it fits; in mode acceptance what fills the memory."""
         n, nb = known or (0, 2048)
-        room = self.num_tasks * (0.95 * self.machine.gpu_memory_gib - BESIDE_GIB)
+        memory = self.num_tasks * self.machine.gpu_memory_gib
+        room = 0.95 * memory - self.num_tasks * BESIDE_GIB
+        if self.tenken_mode == "acceptance" or known is None:
+            n = int(math.sqrt(max(min(FILLS * memory, room), 0) * 2**30 / 8)) // nb * nb
         wanted = {"backend": "cuda", "nb": str(nb), **({"n": str(n)} if 0 < n * n * 8 / 2**30 <= room else {})}
         self.arguments = {**self.arguments, **wanted, "steps": True, "energy-seconds": 2.5}
         self.asked = {**self.asked, **wanted}
+        self.solve_once_if_long(n)
+
+    def solve_once_if_long(self, n: int):
+        """One solution where one takes over ten minutes, and time for it."""
+        sheet = self.machine.partition.node.gpu
+        peak = max(sheet.fp64_tflops or 0, sheet.fp64_tensor_tflops or 0) if sheet else 0
+        seconds = 2 / 3 * n**3 / (USUAL_SHARE * peak * 1e12 * self.num_tasks) if peak else 0
+        if seconds > ONCE_FROM_S:
+            self.arguments = {**self.arguments, "repetitions": 1}
+            self.asked = {**self.asked, "repetitions": 1}
+            self.time_limit = f"{math.ceil(3 * seconds / 60)}m"
+
+
+@rfm.simple_test
+class HplBetweenNodes(HplNode):
+    """All GPUs of several nodes together, N for 85 % of their memory: two nodes, or by `-S HplBetweenNodes.num_nodes`."""
+
+    descr = "HPL on all GPUs of several nodes"
+    tags = {"hpl", "acceptance"}
+    valid_systems = ["+cuda +mpi"]
+    num_nodes = variable(int, value=2)
+
+    @run_after("init")
+    def need_so_many_nodes(self):
+        self.need_nodes(self.num_nodes)
+
+    @run_after("setup")
+    def one_rank_for_each_gpu(self):
+        self.num_tasks_per_node = self.machine.gpus or 1
+        self.num_tasks = self.num_nodes * self.num_tasks_per_node
+        self.set_size(None)
 
 
 @rfm.simple_test

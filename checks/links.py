@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import reframe as rfm
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, variable
+from reframe.core.exceptions import ReframeError
 
 from tenken.reframe.base import TenkenCheck
 from tenken.reframe.links import FIND_NCCL, NEAR_GPU, MpiBase
@@ -117,16 +118,27 @@ class MpiMixed(MpiBase):
     }
 
 
+class MpiPair(MpiBase):
+    """Two nodes with a rank each."""
+
+    num_tasks = 2
+    num_tasks_per_node = 1
+    num_nodes = variable(int, value=2)
+
+    @run_after("setup")
+    def refuse_more_nodes(self):
+        if self.num_nodes != 2:
+            raise ReframeError(f"{self.unique_name}: num_nodes is {self.num_nodes}; allowed: 2, it measures a pair")
+
+
 @rfm.simple_test
-class MpiHostBetweenNodes(MpiBase):
+class MpiHostBetweenNodes(MpiPair):
     """Two nodes with a rank each and buffers in host memory: the network and the MPI, without any GPU."""
 
     descr = "MPI messages between two nodes, host buffers"
     tags = {"links", "mpi", "quick", "acceptance", "nightly"}
     valid_systems = ["+mpi +nodes"]
     valid_prog_environs = ["+host_mpi"]
-    num_tasks = 2
-    num_tasks_per_node = 1
     asked = {"nodes": 2, "buffers": "host"}
 
     @run_after("setup")
@@ -143,15 +155,13 @@ class MpiHostBetweenNodes(MpiBase):
 
 
 @rfm.simple_test
-class MpiBetweenNodes(MpiBase):
+class MpiBetweenNodes(MpiPair):
     """Two nodes with a rank and a GPU each: device buffers over the network (R5, R6 of the publications)."""
 
     descr = "MPI messages between GPUs of two nodes, device buffers"
     tags = {"links", "mpi", "acceptance", "nightly", "published"}
     valid_systems = ["+cuda +mpi +nodes"]
     valid_prog_environs = ["+cuda +mpi"]
-    num_tasks = 2
-    num_tasks_per_node = 1
     on_gpus = True
     arguments = {"nodes": 2, "buffers": "device,host", "max-bytes": "4Mi", "factor": 2}
     asked = {"nodes": 2}
@@ -183,16 +193,23 @@ class Nccl(TenkenCheck):
 
 @rfm.simple_test
 class NcclBetweenNodes(Nccl):
-    """NCCL between the GPUs of two nodes, a rank for each GPU, started by MPI."""
+    """NCCL between all GPUs of several nodes, a rank for each GPU, started by MPI: two nodes, or as many as
+    `-S NcclBetweenNodes.num_nodes=64` gives.
+    """
 
-    descr = "NCCL between the GPUs of two nodes"
+    descr = "NCCL between the GPUs of several nodes"
     tags = {"links", "nccl", "acceptance", "nightly"}
-    valid_systems = ["+cuda +mpi +nodes"]
+    valid_systems = ["+cuda +mpi"]
     valid_prog_environs = ["+cuda +mpi"]
     uses_mpi = True
     env_vars = dict(NEAR_GPU)
+    num_nodes = variable(int, value=2)
+
+    @run_after("init")
+    def need_so_many_nodes(self):
+        self.need_nodes(self.num_nodes)
 
     @run_after("setup")
     def one_rank_for_each_gpu(self):
         self.num_tasks_per_node = self.machine.gpus or 1
-        self.num_tasks = 2 * self.num_tasks_per_node
+        self.num_tasks = self.num_nodes * self.num_tasks_per_node

@@ -316,7 +316,9 @@ class JudgedCheck(rfm.RunOnlyRegressionTest, HasMode):
         return sn.assert_true(True)
 
     def need_nodes(self, count: int):
-        """For `run_after("init")`: selected only with at least this number of nodes."""
+        """For `run_after("init")`: selected only with at least this number of nodes. Raises ReframeError below two."""
+        if count < min(NODE_COUNTS):
+            raise ReframeError(f"{self.unique_name}: num_nodes is {count}; allowed: {min(NODE_COUNTS)} and above")
         feature = NODE_COUNTS[max(least for least in NODE_COUNTS if least <= count)]
         self.valid_systems = _with_feature(self.valid_systems, feature)
 
